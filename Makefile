@@ -35,7 +35,7 @@ CUDA_TARGETS ?=
 CUDA_ENV     = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CUDA)/nvidia/cuda_runtime/include -Wno-deprecated-declarations" CGO_LDFLAGS="-L$(CUDA)/lib"
 
 .PHONY: build-cuda
-build-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-cuda, which computes experts on GPUs (never run on one; needs a C compiler and pip; minutes, once)
+build-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-cuda, which computes experts on GPUs (needs a C compiler and pip; minutes, once)
 	$(CUDA_ENV) $(GO) build -tags cuda -trimpath -ldflags '$(LDFLAGS)' -o bin/switchyard-cuda ./services/switchyard
 	kernels/cuda/build/check bin/switchyard-cuda
 
@@ -43,7 +43,7 @@ build-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-cuda, which computes experts 
 test-cuda: ## Test all of CUDA that needs no GPU, on a fake one and with the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race ./kernels/cuda/... ./pkg/compute/device/cuda ./pkg/process/gpus
 	CGO_ENABLED=1 CGO_CFLAGS="-O2 -Wno-deprecated-declarations" $(GO) test -race -tags cuda ./kernels/cuda/nvml
-	CGO_ENABLED=1 $(GO) test -race -run GPU ./services/switchyard/...
+	CGO_ENABLED=1 $(GO) test -race -run GPU ./services/switchyard/... ./pkg/lab/...
 
 .PHONY: test-cuda-driver
 test-cuda-driver: $(CUDA) ## Test the bindings of NVIDIA's libraries on ones in C (fetches NVIDIA's headers, once)
@@ -57,18 +57,18 @@ build-gpu-tests: $(CUDA_IMAGES) ## Build bin/gpu-tests, the tests and benchmarks
 	$(CUDA_ENV) $(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o bin/gpu-tests ./pkg/compute/device/cuda
 
 .PHONY: test-gpu
-test-gpu: build-gpu-tests ## Run the CUDA kernels on this machine's first GPU against the CPU; without one it fails (never run on one)
+test-gpu: build-gpu-tests ## Run the CUDA kernels on this machine's first GPU against the CPU; without one it fails
 	@export SWITCHYARD_GPU_TESTS=1; cd pkg/compute/device/cuda && for name in $$($(CURDIR)/bin/gpu-tests -test.list TestReal | grep '^TestReal' | grep -v Wgmma) TestRealWgmma; do \
 		$(CURDIR)/bin/gpu-tests -test.v -test.run "^$$name\$$" || exit 1; \
 	done
 
 .PHONY: bench-gpu
-bench-gpu: build-gpu-tests ## Time the CUDA kernels on it, beside what it does at most and what others make of it (never run on one)
+bench-gpu: build-gpu-tests ## Time the CUDA kernels on it, beside what it does at most and what others make of it
 	$(GPU_TESTS) -test.run '^$$' -test.bench GPU -test.timeout 30m
 	$(MAKE) bench-gpu-baseline
 
 .PHONY: bench-gpu-baseline
-bench-gpu-baseline: ## Time on it what torch, Triton and transformers make of the same, as far as python3 has them (never run on one)
+bench-gpu-baseline: ## Time on it what torch, Triton and transformers make of the same, as far as python3 has them
 	python3 -B kernels/cuda/baseline/baseline.py
 
 $(CUDA): kernels/cuda/build/wheels.txt kernels/cuda/build/fetch
@@ -82,10 +82,17 @@ $(CUDA_IMAGES): $(CUDA) kernels/cuda/build/compile.py $(wildcard kernels/cuda/sr
 demo: build ## Serve the demo model in one process and ask it something; opens no port
 	bin/switchyard demo
 
-# More tests at a time than cores: most of a pipeline's test is waiting. The packages
-# that wait longest come first, so that the others run meanwhile.
+# More tests and packages at a time than cores: most of a pipeline's test is waiting. The
+# packages that wait longest come first, so that the others run meanwhile.
 PARALLEL ?= 4
-PACKAGES := ./services/switchyard ./services/tokenizer/delivery ./services/tokenizer/intake ./pkg/transport/bus ./...
+JOBS     ?= 4
+PIPELINES := ./services/switchyard ./services/switchyard/cluster/... ./services/tokenizer/delivery ./services/tokenizer/intake ./pkg/transport/bus
+PACKAGES  := $(PIPELINES) ./...
+
+# GOGC: compilers and tests would spend a third of their time collecting garbage, the tests
+# because a served model's process keeps little of it. Vet is a part of lint, and -s -w is what
+# only debuggers read.
+TEST := GOGC=400 $(GO) test -vet=off -ldflags '-s -w' -p $(JOBS) -parallel $(PARALLEL)
 
 .PHONY: golden
 golden: ## Make the golden checkpoints whole, below .cache/golden, for "switchyard verify"
@@ -93,29 +100,34 @@ golden: ## Make the golden checkpoints whole, below .cache/golden, for "switchya
 
 .PHONY: test
 test: ## Run the tests
-	CGO_ENABLED=0 $(GO) test -parallel $(PARALLEL) $(PACKAGES)
+	CGO_ENABLED=0 $(TEST) $(PACKAGES)
 
 .PHONY: test-kernels
 test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs g++; no GPU)
 	CGO_ENABLED=1 $(GO) test -count=1 -tags emulate -bench GPU -benchtime 1x ./kernels/cuda/emulate ./pkg/compute/device/cuda
 
-# Only packages whose code or tests start goroutines or lock: in others nothing can race.
-RACED = $(filter $(patsubst github.com/switchyard/switchyard%,.%/,$(shell $(GO) list ./...)),$(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .))))
+# Only packages whose code or tests start goroutines or lock: in others nothing can race. Load
+# tests run other processes, which are not raced. Of
+# tests whose cases differ in what is computed alone, testkit.Some takes one: "make test" has
+# compared all, and what can race is the same. Whole pipelines come first and without the others,
+# whose computing would keep them from answering in time.
+RACED = $(filter-out ./loadtest/%,$(filter $(patsubst github.com/switchyard/switchyard%,.%/,$(shell $(GO) list ./...)),$(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .)))))
 
 .PHONY: race
-race: ## Run the tests, which "make test" has vetted, with the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -vet=off -timeout 15m -parallel $(PARALLEL) $(filter-out ./...,$(PACKAGES)) $(RACED)
+race: ## Run the tests with the race detector (needs a C compiler)
+	CGO_ENABLED=1 $(TEST) -race -timeout 15m $(PIPELINES)
+	CGO_ENABLED=1 $(TEST) -race -timeout 15m $(filter-out $(PIPELINES:%=%/) ./services/switchyard/cluster/%,$(RACED))
 
 .PHONY: lint
 lint: $(LINT) ## Check the style and for likely mistakes
-	$(LINT) run ./...
+	GOGC=400 CGO_ENABLED=0 $(LINT) run ./...
 
 # Only packages with benchmarks, since each package's program is linked.
 BENCHED = $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=.cache '^func Benchmark' .)))
 
 .PHONY: bench
 bench: ## Run every benchmark once, so that none rots
-	CGO_ENABLED=0 $(GO) test -run '^$$' -bench . -benchtime 1x $(BENCHED)
+	CGO_ENABLED=0 $(TEST) -run '^$$' -bench . -benchtime 1x $(BENCHED)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (3s); with FUZZLIMIT, as many as begin in so many seconds
@@ -159,7 +171,7 @@ tokenizer-test: ## Compare all token ids of a corpus with those of the reference
 
 .PHONY: chaos
 chaos: ## Kill and suspend services and the NATS server in the middle of requests, and want the same tokens (18 minutes)
-	SWITCHYARD_CHAOS=$${SWITCHYARD_CHAOS:-1} $(GO) test -count=1 -timeout 45m -v ./loadtest/chaos
+	CGO_ENABLED=0 SWITCHYARD_CHAOS=$${SWITCHYARD_CHAOS:-1} $(GO) test -count=1 -timeout 45m -v ./loadtest/chaos
 
 # What goes wrong in the targets below; docs/chaos.md has all settings.
 SEED    ?= 1

@@ -12,7 +12,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/fleet"
-	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
 
 // composed is what is looked at of a service in compose.yaml.
@@ -48,7 +47,7 @@ func readCompose(t *testing.T, password string) (services map[string]composed, v
 func TestCompose(t *testing.T) {
 	services, volumes := readCompose(t, "secret")
 	loads := []string{"attention", "gate", "expert", "predictor", "scaler"}
-	for _, name := range rights.Services {
+	for _, name := range deployed {
 		s := services[name]
 		if s.Image != "switchyard" || !slices.Equal(s.Command, []string{name}) || len(s.Healthcheck.Test) == 0 {
 			t.Errorf("service %s runs %v in %q, and is well by %v", name, s.Command, s.Image, s.Healthcheck.Test)
@@ -82,7 +81,7 @@ func TestComposeProcesses(t *testing.T) {
 	}
 	programs, password := fleet.Build(t), "of-the-test"
 	services, _ := readCompose(t, password)
-	nats, monitor := fleet.FreeAddr(t), fleet.FreeAddr(t)
+	nats, monitor := testkit.FreeAddr(t), testkit.FreeAddr(t)
 	settings := filepath.Join(t.TempDir(), "nats.conf")
 	u := unit{
 		name: "nats", program: filepath.Join(programs, "nats-server"), args: services["nats"].Command, env: services["nats"].Environment,
@@ -95,20 +94,20 @@ func TestComposeProcesses(t *testing.T) {
 	u.write(t, map[string][]byte{"nats.conf": data}, filepath.Dir(settings))
 	asks := services["nats"].Healthcheck.Test
 	awaitPage(t, u.start(t), strings.Replace(asks[len(asks)-1], "127.0.0.1:8222", monitor, 1))
-	places := []string{"@nats:4222", "@" + nats, "kafka:9092", fleet.NewBroker(t, programs).Addr(), "jaeger:4317", fleet.FreeAddr(t)}
+	places := []string{"@nats:4222", "@" + nats, "kafka:9092", fleet.NewBroker(t, programs).Addr(), "jaeger:4317", testkit.FreeAddr(t)}
 	program := filepath.Join(programs, "switchyard")
 	var probes []func() bool
 	var processes []*fleet.Process
-	for _, name := range rights.Services {
+	for _, name := range deployed {
 		s := services[name]
-		s.Environment["SWITCHYARD_METRICS_ADDR"] = fleet.FreeAddr(t)
+		s.Environment["SWITCHYARD_METRICS_ADDR"] = testkit.FreeAddr(t)
 		u := unit{name: name, program: program, args: s.Command, env: s.Environment, places: places}
 		p := u.start(t)
 		u.name, u.args = "probe", s.Healthcheck.Test[2:]
 		probes, processes = append(probes, func() bool { return u.succeeds(t) }), append(processes, p)
 	}
 	for i, healthy := range probes {
-		testkit.Eventually(t, rights.Services[i]+" is well", func() bool { return processes[i].Ended() || healthy() })
+		testkit.Eventually(t, deployed[i]+" is well", func() bool { return processes[i].Ended() || healthy() })
 		if processes[i].Ended() {
 			t.Fatalf("it has ended: %s", processes[i].Tail())
 		}

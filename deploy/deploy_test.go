@@ -8,9 +8,14 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/schemas"
+	_ "github.com/switchyard/switchyard/services" // registers them
 )
+
+// deployed are the services that a model is served by.
+var deployed = catalog.Names(catalog.Way, catalog.Loop)
 
 // TestNATS reads nats.conf with the server's own parser.
 func TestNATS(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/switchyard/switchyard/internal/loopback"
-	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
 
 // TestKubernetes wants a Deployment of each service, with the label by which
@@ -25,7 +24,7 @@ func TestKubernetes(t *testing.T) {
 		}
 		ran[app] = strings.Join(pod.Spec.Containers[0].Args, " ")
 	}
-	for _, name := range rights.Services {
+	for _, name := range deployed {
 		if ran["switchyard-"+name] != name {
 			t.Errorf("switchyard-%s runs %q", name, ran["switchyard-"+name])
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
+func TestMain(m *testing.M) { fleet.Main(m) }
+
 // cluster is the manifests run as processes.
 type cluster struct {
 	t        *testing.T
@@ -38,7 +40,7 @@ func TestKubernetesProcesses(t *testing.T) {
 	}
 	for i := range nats.Spec.Replicas {
 		for _, port := range []string{"4222", "6222"} {
-			c.hosts = append(c.hosts, fmt.Sprintf("nats-%d.nats-servers:%s", i, port), fleet.FreeAddr(t))
+			c.hosts = append(c.hosts, fmt.Sprintf("nats-%d.nats-servers:%s", i, port), testkit.FreeAddr(t))
 		}
 	}
 	c.hosts = append(c.hosts, "kafka:9092", fleet.NewBroker(t, c.programs).Addr())
@@ -138,7 +140,7 @@ func (c *cluster) startNATS(o object) {
 	}
 	var servers []server
 	for i := range o.Spec.Replicas {
-		pod, monitor := fmt.Sprintf("nats-%d", i), portOf(c.t)
+		pod, monitor := fmt.Sprintf("nats-%d", i), testkit.FreePort(c.t)
 		u := c.unitOf(o, pod, "8222", monitor,
 			"0.0.0.0:4222", c.address(pod+".nats-servers:4222"), "0.0.0.0:6222", c.address(pod+".nats-servers:6222"))
 		servers = append(servers, server{u.start(c.t), monitor})
@@ -163,7 +165,7 @@ func (c *cluster) startServices() {
 		if o.Kind != "Deployment" {
 			continue
 		}
-		metrics := fleet.FreeAddr(c.t)
+		metrics := testkit.FreeAddr(c.t)
 		u := c.unitOf(o, o.Metadata.Name+"-0", "127.0.0.1:6060", "127.0.0.1:0")
 		u.env["SWITCHYARD_METRICS_ADDR"] = metrics
 		services = append(services, service{u.start(c.t), metrics, o.Spec.Template.Spec.Containers[0]})

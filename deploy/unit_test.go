@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -88,16 +87,6 @@ func run(t *testing.T, dir, program string, args ...string) string {
 		t.Fatalf("%s %s: %v\n%s", filepath.Base(program), strings.Join(args, " "), err, wrong.String())
 	}
 	return out.String()
-}
-
-// portOf is the port of a free address of this machine.
-func portOf(t *testing.T) string {
-	t.Helper()
-	_, port, err := net.SplitHostPort(fleet.FreeAddr(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // write puts files into a folder of their own, each as it is to be here.

@@ -175,9 +175,9 @@ func (s Subjects) AnyExpert(layer int) string {
 }
 
 // Partial carries expert outputs to one aggregator.
-func (s Subjects) Partial(shard string) string { return s.join("partial", s.Model, shard) }
+func (s Subjects) Partial(aggregator string) string { return s.join("partial", s.Model, aggregator) }
 
-// AnyPartial matches the partials of every shard.
+// AnyPartial matches the partials for every aggregator.
 func (s Subjects) AnyPartial() string { return s.join("partial", s.Model, "*") }
 
 // Block carries a layer's summed expert output back to one attention replica.

@@ -76,7 +76,12 @@ func match(pattern, pkg string) bool {
 		return inModule(pkg)
 	}
 	root, tree := strings.CutSuffix(pattern, "/...")
-	return pkg == root || tree && strings.HasPrefix(pkg, root+"/")
+	if tree {
+		parts := strings.SplitAfterN(pkg, "/", strings.Count(root, "/")+2)
+		pkg = strings.TrimSuffix(strings.Join(parts[:min(len(parts), strings.Count(root, "/")+1)], ""), "/")
+	}
+	same, err := path.Match(root, pkg)
+	return err == nil && same
 }
 
 // roots are the top folders of this module that have packages.

@@ -91,6 +91,24 @@ func TestRoots(t *testing.T) {
 	}
 }
 
+// TestWings wants every folder of pkg in the order of wings.
+func TestWings(t *testing.T) {
+	folders, err := os.ReadDir(filepath.Join(root, "pkg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var have, want []string
+	for _, f := range folders {
+		have = append(have, f.Name())
+	}
+	for _, w := range wings {
+		want = append(want, w.name)
+	}
+	if slices.Sort(want); !slices.Equal(have, want) {
+		t.Errorf("pkg has %v, the order %v", have, want)
+	}
+}
+
 func TestMatch(t *testing.T) {
 	tests := []struct {
 		pattern, pkg string
@@ -105,6 +123,11 @@ func TestMatch(t *testing.T) {
 		{"pkg/...", "pkgs/x", false},
 		{"pkg/transport/bus", "pkg/transport/bus/inner", false},
 		{"net/...", "net", true},
+		{"pkg/*/bus", "pkg/transport/bus", true},
+		{"pkg/*/bus", "pkg/transport/bus/inner", false},
+		{"pkg/*/bus/...", "pkg/transport/bus/inner/x", true},
+		{"pkg/*/bus/...", "pkg/transport", false},
+		{"pkg/*", "pkg/transport/bus", false},
 	}
 	for _, tt := range tests {
 		if got := match(tt.pattern, tt.pkg); got != tt.want {

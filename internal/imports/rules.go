@@ -3,13 +3,18 @@
 //
 //	services ─▶ pkg ─▶ kernels ─▶ standard library
 //	       └────┴──▶ schemas
+//
+// The wings of pkg have an order of their own (wings).
 package imports
+
+import "slices"
 
 // Rule says what some packages may import.
 //
 // Patterns are paths within this module ("pkg/transport/bus"), import paths of others
 // ("github.com/nats-io/nats.go"), "std", or "module" for every path of this
-// module. A path ending in "/..." stands for everything beneath it and itself.
+// module. A path ending in "/..." stands for everything beneath it and itself, and "*" for
+// one folder.
 type Rule struct {
 	// Of are the packages that the rule binds; Except are those it does not.
 	Of, Except []string
@@ -30,7 +35,7 @@ type Rule struct {
 }
 
 // Rules are all rules of this repository.
-var Rules = []Rule{
+var Rules = slices.Concat(wingRules(), []Rule{
 	{
 		Of:     []string{"kernels/..."},
 		Only:   []string{"std", "kernels/...", "golang.org/x/sys/...", "gorgonia.org/cu", "github.com/NVIDIA/go-nvml/..."},
@@ -44,16 +49,41 @@ var Rules = []Rule{
 		Bad:    [2]string{"schemas", "github.com/nats-io/nats.go"},
 	},
 	{
-		Of: []string{"pkg/...", "models/..."}, AndTests: true,
+		Of: []string{"pkg/...", "models/..."}, Except: []string{"pkg/lab/..."}, AndTests: true,
 		Never:  []string{"services/...", "loadtest/..."},
 		Reason: "libraries are below services; what both need belongs into pkg",
 		Bad:    [2]string{"pkg/transport/bus", "services/gate"},
 	},
 	{
-		Of: []string{"services/..."}, Except: []string{"services/switchyard/..."}, Within: "services", AndTests: true,
+		Of: []string{"module"}, Except: []string{"services/switchyard", "services/switchyard/cluster/clustertest/...", "pkg/lab/..."},
+		Never:  []string{"pkg/lab/..."},
+		Reason: "the laboratory runs whole pipelines and measures them, so it alone of pkg is above services: only the command asks for it, with tests of pipelines, and what serves does without",
+		Bad:    [2]string{"services/switchyard/cluster", "pkg/lab/bench"},
+	},
+	{
+		Of: []string{"internal/..."}, Except: []string{"internal/testkit/..."},
+		Never:  []string{"pkg/...", "services/...", "loadtest/..."},
+		Reason: "what every wing may use stands below all; what tests share may use anything",
+		Bad:    [2]string{"internal/pause", "pkg/transport/bus"},
+	},
+	{
+		Of: []string{"services/..."}, Except: []string{"services", "services/switchyard/..."}, Within: "services", AndTests: true,
 		Never:  []string{"services/..."},
 		Reason: "messages are the only interface between services, so that each can run, scale and fail alone",
 		Bad:    [2]string{"services/gate", "services/expert"},
+	},
+	{
+		Of:     []string{"services/*/about"},
+		Only:   []string{"std", "schemas/...", "pkg/transport/catalog", "pkg/transport/grant"},
+		Reason: "a service's description is registered in tests of everything below services: it must bring nothing along",
+		Bad:    [2]string{"services/gate/about", "pkg/process/deployment"},
+	},
+	{
+		Of:     []string{"pkg/transport/catalog", "pkg/transport/grant"},
+		Only:   []string{"std", "schemas/...", "pkg/transport/grant"},
+		Never:  []string{"context", "net/...", "os/...", "log/...", "time"},
+		Reason: "what services there are is asked by everything that speaks of them, rights first: the list stands below all",
+		Bad:    [2]string{"pkg/transport/catalog", "pkg/transport/bus"},
 	},
 	{
 		Of:     []string{"services/tokenizer/probe"},
@@ -86,7 +116,55 @@ var Rules = []Rule{
 		Bad:    [2]string{"services/tokenizer/intake", "services/tokenizer/internal/rig"},
 	},
 	{
-		Of: []string{"pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/..."},
+		Of:     []string{"services/attention/queue"},
+		Never:  []string{"services/attention", "services/attention/layer"},
+		Reason: "attention's rooms ask in one direction: queue, engine, layer; services/attention only wires them, and what waits knows nothing of rows",
+		Bad:    [2]string{"services/attention/queue", "services/attention"},
+	},
+	{
+		Of:     []string{"services/attention/engine"},
+		Never:  []string{"services/attention", "services/attention/queue"},
+		Reason: "the engine steps what is handed to it: where sequences come from, and whose turn it is, is decided before",
+		Bad:    [2]string{"services/attention/engine", "services/attention"},
+	},
+	{
+		Of:     []string{"services/attention/layer"},
+		Never:  []string{"services/attention", "services/attention/queue", "services/attention/engine", "services/attention/renewal"},
+		Reason: "layer brings rows to experts and sums back: it knows rows and steps, and no sequence, so that whatever steps can call it",
+		Bad:    [2]string{"services/attention/layer", "services/attention"},
+	},
+	{
+		Of:     []string{"services/attention/renewal"},
+		Never:  []string{"services/attention", "services/attention/queue", "services/attention/engine", "services/attention/layer"},
+		Reason: "whether work gets on is seen from outside: renewal knows pulses and deliveries, and nothing of sequences or layers",
+		Bad:    [2]string{"services/attention/renewal", "services/attention"},
+	},
+	{
+		Of:     []string{"services/expert/compute", "services/expert/residency"},
+		Never:  []string{"services/expert/..."},
+		Reason: "computing knows no functions, and functions know no rows' arithmetic: both are the bottom of the expert host, and serving asks them",
+		Bad:    [2]string{"services/expert/residency", "services/expert/compute"},
+	},
+	{
+		Of:     []string{"services/expert/serving"},
+		Never:  []string{"services/expert", "services/expert/report", "services/expert/handover", "services/expert/hints"},
+		Reason: "what serves rows waits for nothing that is said of them",
+		Bad:    [2]string{"services/expert/serving", "services/expert/report"},
+	},
+	{
+		Of:     []string{"services/expert/report", "services/expert/handover", "services/expert/hints"},
+		Never:  []string{"services/expert/..."},
+		Reason: "these rooms ask the others by interfaces of their own, so that each is tested alone; services/expert only wires them",
+		Bad:    [2]string{"services/expert/report", "services/expert/residency"},
+	},
+	{
+		Of: []string{"services/expert/..."}, Except: []string{"services/expert/internal/..."},
+		Never:  []string{"services/expert/internal/..."},
+		Reason: "the rig plays a device and plans: it is for tests, which alone import it",
+		Bad:    [2]string{"services/expert/serving", "services/expert/internal/rig"},
+	},
+	{
+		Of: []string{"pkg/policy/...", "pkg/compute/sampling/..."},
 		Never: []string{
 			"context", "time", "net/...", "os/...", "log/...",
 			"pkg/transport/bus/...", "pkg/process/telemetry/...", "pkg/process/lifecycle/...", "github.com/nats-io/...", "go.opentelemetry.io/...",
@@ -108,7 +186,7 @@ var Rules = []Rule{
 		Bad:    [2]string{"pkg/policy/residency", "pkg/policy/world"},
 	},
 	{
-		Of: []string{"pkg/policy/...", "pkg/control/plan/...", "pkg/request/sampling/..."}, Except: []string{"pkg/policy/predict/train"},
+		Of: []string{"pkg/policy/...", "pkg/compute/sampling/..."}, Except: []string{"pkg/policy/predict/train"},
 		Never:  []string{"math/rand", "math/rand/v2"},
 		Reason: "nothing in a decision is left to chance; training shuffles, by a seed",
 		Bad:    [2]string{"pkg/policy/place", "math/rand/v2"},
@@ -116,7 +194,7 @@ var Rules = []Rule{
 	{
 		Of: []string{"pkg/sim/..."},
 		Only: []string{
-			"std", "internal/quantile", "internal/splitmix", "pkg/compute/device/paced/profiles", "pkg/control/plan", "pkg/policy/...", "pkg/sim/...", "schemas/...",
+			"std", "internal/quantile", "internal/splitmix", "pkg/compute/device/paced/profiles", "pkg/policy/...", "pkg/sim/...", "schemas/...",
 		},
 		Never:  []string{"context", "net/...", "os/...", "log/...", "math/rand", "math/rand/v2"},
 		Reason: "the simulator has a clock of its own and calls the policies that the runtime calls; the same seed gives the same figures",
@@ -125,11 +203,11 @@ var Rules = []Rule{
 	{
 		Of: []string{"pkg/compute/device/..."},
 		Only: []string{
-			"std", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/kvcache", "pkg/compute/model", "pkg/compute/safetensors", "pkg/policy/cost", "pkg/policy/meter", "pkg/policy/residency", "pkg/policy/unit", "pgregory.net/rapid",
+			"std", "internal/parallel", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/kvcache", "pkg/compute/model", "pkg/compute/safetensors", "pkg/policy/cost", "pkg/policy/meter", "pkg/policy/residency", "pkg/policy/unit", "pgregory.net/rapid",
 			"golang.org/x/sys/...", "gopkg.in/yaml.v3",
 		},
 		Reason: "a device holds and computes what it is told to; who wants what, and why, is decided above it",
-		Bad:    [2]string{"pkg/compute/device", "pkg/control/plan"},
+		Bad:    [2]string{"pkg/compute/device", "pkg/policy/plan"},
 	},
 	{
 		Of:     []string{"pkg/compute/forward/..."},
@@ -160,7 +238,7 @@ var Rules = []Rule{
 		Only: []string{
 			"std", "schemas/...", "pkg/request/client", "loadtest/...", "github.com/nats-io/nats.go/...",
 			"google.golang.org/protobuf/...", "gonum.org/v1/...", "go.uber.org/goleak", "pgregory.net/rapid",
-			"github.com/Shopify/toxiproxy/v2/...", "github.com/rs/zerolog", "internal/quantile",
+			"github.com/Shopify/toxiproxy/v2/...", "github.com/rs/zerolog", "internal/quantile", "internal/testkit",
 		},
 		Reason: "load tests measure what outsiders get, so they use public endpoints only; pkg/request/client is one, being bound to schemas itself",
 		Bad:    [2]string{"loadtest/report", "pkg/compute/forward"},
@@ -197,7 +275,7 @@ var Rules = []Rule{
 	},
 	{
 		Of:     []string{"pkg/transport/rights"},
-		Only:   []string{"std", "schemas/..."},
+		Only:   []string{"std", "schemas/...", "pkg/transport/catalog", "pkg/transport/grant"},
 		Never:  []string{"context", "net/...", "os/...", "log/...", "time"},
 		Reason: "who may do what is a table: servers' settings, credentials and documents are made of it by others",
 		Bad:    [2]string{"pkg/transport/rights", "github.com/nats-io/jwt/v2"},
@@ -221,7 +299,7 @@ var Rules = []Rule{
 		Bad:    [2]string{"services/gate", "github.com/segmentio/kafka-go"},
 	},
 	{
-		Of: []string{"module"}, Except: []string{"services/switchyard/arena", "services/switchyard/replay", "loadtest/..."},
+		Of: []string{"module"}, Except: []string{"pkg/lab/arena", "pkg/lab/replay", "loadtest/..."},
 		Never:  []string{"gonum.org/v1/..."},
 		Reason: "plots are for reports; what serves draws none",
 		Bad:    [2]string{"pkg/sim", "gonum.org/v1/plot"},
@@ -243,7 +321,7 @@ var Rules = []Rule{
 		Of: []string{"module"}, Except: []string{"services/switchyard"},
 		Never:  []string{"github.com/alecthomas/..."},
 		Reason: "flags are read in services/switchyard alone; everything else gets settings",
-		Bad:    [2]string{"services/switchyard/bench", "github.com/alecthomas/kong"},
+		Bad:    [2]string{"pkg/lab/bench", "github.com/alecthomas/kong"},
 	},
 	{
 		Of: []string{"module"}, Except: []string{"services/switchyard/terminal"},
@@ -257,4 +335,4 @@ var Rules = []Rule{
 		Reason: "the live view needs nothing but a connection: it runs where no model is",
 		Bad:    [2]string{"services/switchyard/top", "services/switchyard/cluster"},
 	},
-}
+})

@@ -1,6 +1,9 @@
 package cuda
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Driver is one device and this process's context there. It is safe for
 // concurrent use; streams and events are used by one goroutine at a time. Errors
@@ -55,6 +58,9 @@ type Event interface {
 	// Wait sleeps until the stream has passed the last Record; without one it
 	// returns at once. What went wrong on the device meanwhile is its error.
 	Wait() error
+	// Poll asks again and again, for so long at most, whether the stream has passed the
+	// last Record. That costs a processor, and less time than to be woken.
+	Poll(most time.Duration) (passed bool, err error)
 	Close() error
 }
 

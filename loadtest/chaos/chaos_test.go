@@ -22,6 +22,8 @@ import (
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
+func TestMain(m *testing.M) { fleet.Main(m) }
+
 // pipeline is everything that a scenario needs.
 type pipeline struct {
 	*fleet.Fleet

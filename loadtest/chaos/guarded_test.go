@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -31,7 +32,7 @@ type guarded struct {
 
 func newGuarded(t *testing.T) *guarded {
 	t.Helper()
-	addr, programs := fleet.FreeAddr(t), fleet.Build(t)
+	addr, programs := testkit.FreeAddr(t), fleet.Build(t)
 	g := &guarded{t: t, programs: programs, url: "nats://" + addr, procs: map[string]*fleet.Process{}}
 	server := fleet.Launch(t, "nats-server", filepath.Join(programs, "nats-server"), "-c", g.configure(addr))
 	server.Await(t, "Server is ready")
@@ -55,7 +56,7 @@ func (g *guarded) launchServices(login func(user string) (flags []string), atEdg
 			flags = append(flags, atEdge...)
 		}
 		if kind == "scaler" { // which plans by the hosts while there is no Kafka
-			flags = append(flags, "--kafka", fleet.FreeAddr(g.t))
+			flags = append(flags, "--kafka", testkit.FreeAddr(g.t))
 		}
 		g.procs[kind] = fleet.Launch(g.t, kind, filepath.Join(g.programs, "switchyard"), flags...)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
@@ -80,7 +81,7 @@ func newKeyedCluster(t *testing.T) *keyedCluster {
 			guarded: guarded{t: t, programs: fleet.Build(t), procs: map[string]*fleet.Process{}},
 			dir:     filepath.Join(t.TempDir(), "auth"),
 		},
-		port: freePort(t), routes: freePort(t),
+		port: testkit.FreePort(t), routes: testkit.FreePort(t),
 	}
 	k.program("switchyard", "auth", "init", k.dir, "--servers", strings.Join(keyedHosts, ","))
 	urls := make([]string, len(keyedHosts))
@@ -98,15 +99,6 @@ func newKeyedCluster(t *testing.T) *keyedCluster {
 		return []string{"--nats", k.url, "--creds", k.creds(user), "--tls-ca", k.ca()}
 	}, "--edge-creds", k.creds(edge))
 	return k
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	_, port, err := net.SplitHostPort(fleet.FreeAddr(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // configure gives a server its files, and settings with paths to these and with ports

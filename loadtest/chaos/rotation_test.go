@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
@@ -58,7 +59,7 @@ type keyed struct {
 
 func newKeyed(t *testing.T) *keyed {
 	t.Helper()
-	addr := fleet.FreeAddr(t)
+	addr := testkit.FreeAddr(t)
 	k := &keyed{
 		guarded: guarded{t: t, programs: fleet.Build(t), url: "tls://" + addr, procs: map[string]*fleet.Process{}},
 		dir:     filepath.Join(t.TempDir(), "auth"),

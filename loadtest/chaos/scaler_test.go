@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
@@ -42,7 +43,7 @@ func TestScalersTakeOver(t *testing.T) {
 // scaler starts one that is told of a Kafka that is not there.
 func (y *pipeline) scaler() *fleet.Process {
 	y.T.Helper()
-	p := y.Add("scaler", "--kafka", fleet.FreeAddr(y.T))
+	p := y.Add("scaler", "--kafka", testkit.FreeAddr(y.T))
 	p.Await(y.T, "ready")
 	return p
 }

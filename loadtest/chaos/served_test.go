@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/chaos/asking"
 	"github.com/switchyard/switchyard/loadtest/chaos/report"
 	"github.com/switchyard/switchyard/loadtest/chaos/schedule"
@@ -124,7 +125,7 @@ func do(t *testing.T, program string, f schedule.Fault) error {
 func TestServedProcesses(t *testing.T) {
 	wantedMinutes(t)
 	programs, program := fleet.Build(t), "../../deploy/faults/processes"
-	host, port, err := net.SplitHostPort(fleet.FreeAddr(t))
+	host, port, err := net.SplitHostPort(testkit.FreeAddr(t))
 	if err != nil {
 		t.Fatal(err)
 	}

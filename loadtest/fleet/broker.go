@@ -3,6 +3,8 @@ package fleet
 import (
 	"path/filepath"
 	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 // Broker is a Kafka broker's process, always with the same store and address.
@@ -17,7 +19,7 @@ type Broker struct {
 // NewBroker starts a broker from the folder that Build returned.
 func NewBroker(t *testing.T, programs string) *Broker {
 	t.Helper()
-	b := &Broker{t: t, program: filepath.Join(programs, "broker"), addr: FreeAddr(t), store: t.TempDir()}
+	b := &Broker{t: t, program: filepath.Join(programs, "broker"), addr: testkit.FreeAddr(t), store: t.TempDir()}
 	b.Start()
 	return b
 }

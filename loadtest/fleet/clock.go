@@ -58,7 +58,7 @@ func BuildClocked(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("making clocks that can be put wrong: %v", err)
 	}
-	return build(t, "-overlay", overlay)
+	return build(t, t.TempDir(), "-overlay", overlay)
 }
 
 // wrongClock is a further file of the standard library's package time.

@@ -21,19 +21,19 @@ func BuildDeadly(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("making a request deadly: %v", err)
 	}
-	return build(t, "-overlay", path)
+	return build(t, t.TempDir(), "-overlay", path)
 }
 
-// deadlyRequest is a further file of attention.
+// deadlyRequest is a further file of attention's engine.
 //
 //go:embed testdata/deadly.go.txt
 var deadlyRequest string
 
 func deadlyOverlay(t *testing.T) (path string, err error) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", attention).Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", "{{.Dir}}", engine).Output()
 	if err != nil {
-		return "", fmt.Errorf("looking for the source of attention: %w", err)
+		return "", fmt.Errorf("looking for the source of attention's engine: %w", err)
 	}
 	dir := strings.TrimSpace(string(out))
 	return changed(t, filepath.Join(dir, "worker.go"), withDeadly, filepath.Join(dir, "deadly.go"), deadlyRequest)
@@ -41,7 +41,7 @@ func deadlyOverlay(t *testing.T) (path string, err error) {
 
 // withDeadly changes what is done with a token's logits.
 func withDeadly(source string) (string, error) {
-	with, err := insert(source, "func (s *sequence) settle(sampler *sampling.Sampler, at int, logits []float32) (got outcome) {\n", "\tdieOf(s)\n")
+	with, err := insert(source, "func (s *Sequence) settle(sampler *sampling.Sampler, at int, logits []float32) (got outcome) {\n", "\tdieOf(s)\n")
 	if err != nil {
 		return "", fmt.Errorf("attention's worker: %w; change withDeadly", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 // Attention's source has the place where a request can be made deadly.
 func TestDeadly(t *testing.T) {
-	source, err := os.ReadFile("../../services/attention/worker.go")
+	source, err := os.ReadFile("../../services/attention/engine/worker.go")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -16,7 +16,7 @@ func TestDeadly(t *testing.T) {
 	if err != nil || strings.Count(changed, "(got outcome) {\n\tdieOf(s)\n") != 1 {
 		t.Errorf("nothing is changed: %v", err)
 	}
-	if _, err := withDeadly("package attention"); err == nil {
+	if _, err := withDeadly("package engine"); err == nil {
 		t.Error("a source without such a place is taken")
 	}
 }

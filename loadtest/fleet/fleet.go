@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -17,7 +18,7 @@ const (
 	natsServer = "github.com/nats-io/nats-server/v2"
 	switchyard = "github.com/switchyard/switchyard/services/switchyard"
 	broker     = "github.com/switchyard/switchyard/pkg/transport/kafka/embedded/broker"
-	attention  = "github.com/switchyard/switchyard/services/attention"
+	engine     = "github.com/switchyard/switchyard/services/attention/engine"
 )
 
 // Kinds are the services, in the order of starting.
@@ -58,22 +59,42 @@ type Fleet struct {
 	procs    map[string][]*Process
 }
 
+// shared has the programs of all tests of a process; empty: each test builds its own.
+var shared string
+
+// Main runs a package's tests, which share what the first Build builds.
+func Main(m *testing.M) {
+	var err error
+	if shared, err = os.MkdirTemp("", "fleet-"); err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(shared) }() // it is a temporary one
+	m.Run()
+}
+
+var once sync.Once
+
 // Build builds the programs and returns their folder.
 func Build(t *testing.T) string {
 	t.Helper()
-	return build(t)
+	if shared == "" {
+		return build(t, t.TempDir())
+	}
+	once.Do(func() { build(t, shared) })
+	if _, err := os.Stat(filepath.Join(shared, "switchyard")); err != nil {
+		t.Fatalf("another test could not build the programs: %v", err)
+	}
+	return shared
 }
 
-func build(t *testing.T, flags ...string) string {
+// build builds them in one go, and without what debuggers need: linking is most of it.
+func build(t *testing.T, dir string, flags ...string) string {
 	t.Helper()
-	dir := t.TempDir()
-	for name, path := range map[string]string{"nats-server": natsServer, "switchyard": switchyard, "broker": broker} {
-		args := slices.Concat([]string{"build"}, flags, []string{"-o", filepath.Join(dir, name), path})
-		build := exec.CommandContext(t.Context(), "go", args...)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("building %s: %v\n%s", name, err, out)
-		}
+	args := slices.Concat([]string{"build", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}, flags, []string{natsServer, switchyard, broker})
+	build := exec.CommandContext(t.Context(), "go", args...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the programs: %v\n%s", err, out)
 	}
 	return dir
 }

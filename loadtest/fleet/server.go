@@ -2,11 +2,12 @@ package fleet
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 // Server is a nats-server's process, always with the same name, addresses and store.
@@ -30,7 +31,7 @@ func newServers(t *testing.T, s Settings) []*Server {
 	for i := range all {
 		dir := t.TempDir()
 		all[i] = &Server{
-			Name: fmt.Sprintf("nats-%d", i), Addr: FreeAddr(t), Routes: FreeAddr(t), t: t,
+			Name: fmt.Sprintf("nats-%d", i), Addr: testkit.FreeAddr(t), Routes: testkit.FreeAddr(t), t: t,
 			program: filepath.Join(s.Programs, "nats-server"), conf: filepath.Join(dir, "nats.conf"), store: filepath.Join(dir, "store"),
 		}
 		if s.Store != nil {
@@ -113,14 +114,3 @@ func (s *Server) Empty() {
 
 // URL is where clients reach it.
 func (s *Server) URL() string { return "nats://" + s.Addr }
-
-// FreeAddr is an address that nobody listens on.
-func FreeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // all that matters is its address
-	return l.Addr().String()
-}

@@ -13,7 +13,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -24,6 +23,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 const (
@@ -92,17 +93,6 @@ func stop(t *testing.T, c *exec.Cmd, end os.Signal, lines <-chan string) {
 	_ = c.Wait() // its status does not matter once it is asked to end
 }
 
-// freeAddr is an address that was free a moment ago.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // all that matters is its address
-	return l.Addr().String()
-}
-
 // startJaeger runs Jaeger in memory, and returns where traces go and where they are asked for.
 func startJaeger(t *testing.T) (otlp, query string) {
 	t.Helper()
@@ -112,13 +102,13 @@ func startJaeger(t *testing.T) (otlp, query string) {
 	program := path(t, "SWITCHYARD_JAEGER", builtJaeger, "loadtest/jaeger/build")
 	t.Setenv("SPAN_STORAGE_TYPE", "memory")
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_off") // Jaeger would trace itself; Switchyard has its own flag
-	otlp, query = freeAddr(t), freeAddr(t)
+	otlp, query = testkit.FreeAddr(t), testkit.FreeAddr(t)
 	// Killed, as it has nothing to lose.
 	start(t, os.Kill, program,
 		"--collector.otlp.grpc.host-port="+otlp, "--query.http-server.host-port="+query,
-		"--collector.otlp.http.host-port="+freeAddr(t), "--query.grpc-server.host-port="+freeAddr(t),
-		"--collector.grpc-server.host-port="+freeAddr(t), "--collector.http-server.host-port="+freeAddr(t),
-		"--admin.http.host-port="+freeAddr(t),
+		"--collector.otlp.http.host-port="+testkit.FreeAddr(t), "--query.grpc-server.host-port="+testkit.FreeAddr(t),
+		"--collector.grpc-server.host-port="+testkit.FreeAddr(t), "--collector.http-server.host-port="+testkit.FreeAddr(t),
+		"--admin.http.host-port="+testkit.FreeAddr(t),
 		"--memory.max-traces=1000", "--log-level=warn")
 	await(t, startTime, func() error {
 		var answer struct{ Data []string }
@@ -268,7 +258,7 @@ func TestRequestIsOneTrace(t *testing.T) {
 	if out, err := exec.Command(binary, "up", "--help").CombinedOutput(); err != nil {
 		t.Skipf("this binary has no `up`: %s", out)
 	}
-	nats := freeAddr(t)
+	nats := testkit.FreeAddr(t)
 	awaitLine(t, start(t, syscall.SIGTERM, binary, "up", "--listen", nats, "--otlp-endpoint", "grpc://"+otlp, "--trace-sample", "1"), "ready")
 	prompt := exec.Command(binary, "prompt", "--nats", "nats://"+nats, "--max-tokens", "3", "--json", "Once upon a time")
 	if out, err := prompt.CombinedOutput(); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
@@ -118,7 +119,7 @@ type yard struct {
 
 func start(t *testing.T) *yard {
 	t.Helper()
-	addr := fleet.FreeAddr(t)
+	addr := testkit.FreeAddr(t)
 	y := &yard{t: t, proc: fleet.Launch(t, "up", fleet.Build(t)+"/switchyard", append(flags, "--listen", addr)...)}
 	y.proc.Await(t, "ready")
 	for range tenants + 1 {

@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -42,7 +43,7 @@ func start(t *testing.T) *services {
 	f := fleet.New(t, fleet.Settings{Programs: fleet.Build(t), Flags: []string{"--log-level", "warn"}})
 	s := &services{T: t, Fleet: f, metrics: map[string]string{}}
 	for _, kind := range fleet.Kinds {
-		s.metrics[kind] = fleet.FreeAddr(t)
+		s.metrics[kind] = testkit.FreeAddr(t)
 		flags := []string{"--metrics-addr", s.metrics[kind]}
 		if kind == "attention" {
 			flags = append(flags, "--kv-memory", memory)

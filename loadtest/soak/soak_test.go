@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -76,7 +77,7 @@ type pipeline struct {
 
 func startPipeline(t *testing.T, flags ...string) *pipeline {
 	t.Helper()
-	listen, metrics := fleet.FreeAddr(t), fleet.FreeAddr(t)
+	listen, metrics := testkit.FreeAddr(t), testkit.FreeAddr(t)
 	args := append([]string{"up", "--listen", listen, "--metrics-addr", metrics, "--log-level", "warn"}, flags...)
 	up := fleet.Launch(t, "up", filepath.Join(fleet.Build(t), "switchyard"), args...)
 	t.Cleanup(func() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/chaos/asking"
 	"github.com/switchyard/switchyard/loadtest/chaos/workload"
 	"github.com/switchyard/switchyard/loadtest/fleet"
@@ -67,7 +68,7 @@ type users struct {
 
 func newUsers(t *testing.T, programs string) *users {
 	t.Helper()
-	addr := fleet.FreeAddr(t)
+	addr := testkit.FreeAddr(t)
 	u := &users{
 		t: t, old: fleet.BuildAt(t, programs, second), new: programs, dir: filepath.Join(t.TempDir(), "auth"), url: "tls://" + addr,
 		services: map[string]*fleet.Process{},
@@ -123,7 +124,7 @@ func (u *users) flags(user string) []string {
 // flagsOf names a Kafka that is not there to a scaler, which plans by the hosts then.
 func (u *users) flagsOf(kind string) []string {
 	if kind == "scaler" {
-		return []string{"--kafka", fleet.FreeAddr(u.t)}
+		return []string{"--kafka", testkit.FreeAddr(u.t)}
 	}
 	return nil
 }

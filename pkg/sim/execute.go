@@ -49,7 +49,7 @@ func (e *engine) divide(y *layer, loads []uint32, l int) {
 		e.shares = divide.Even(e.shares[:0], e.asked, l)
 	}
 	for _, s := range e.shares {
-		y.replicas[y.find(s.Expert, s.Host)].rows += s.Rows // a placement may have two replicas on one host
+		y.replicas[y.find(s.Expert, s.Host)].rows = s.Rows
 	}
 	e.places = e.places[:0]
 }

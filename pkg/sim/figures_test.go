@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -32,11 +31,5 @@ func TestLoops(t *testing.T) {
 		fmt.Fprintf(&got, "%s: mean %.9g p99 %.9g cost %.9g resident %.9g replicas %.9g loads %d decisions %d waits %d\n",
 			on, r.Mean(), r.Quantile(0.99), r.Cost, r.Resident, r.Replicas(), r.ColdStarts, r.Decisions, r.Waits)
 	}
-	want, err := os.ReadFile("testdata/loops.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.String() != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got.String(), want)
-	}
+	same(t, "testdata/loops.txt", got.String())
 }

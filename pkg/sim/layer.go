@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/policy/world"
@@ -39,7 +40,7 @@ type layer struct {
 func newLayer(s Settings, l int) layer {
 	y := layer{number: l, slots: s.slots(l), bytes: s.Model.Profile.Expert(), first: make([]int, s.Model.Experts+1), window: make([]float64, s.Model.Experts), last: make([]float64, s.Model.Experts)}
 	for x := range s.Model.Experts {
-		y.replicas = append(y.replicas, replica{expert: x, host: x % s.Hosts, wanted: true})
+		y.replicas = append(y.replicas, replica{expert: x, host: divide.Home(x, s.Hosts), wanted: true})
 	}
 	y.index()
 	return y

@@ -1,11 +1,12 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/policy/world"
 	"github.com/switchyard/switchyard/schemas"
@@ -57,7 +58,7 @@ func (y *loop) decide(w *world.World) (d world.Decision, err error) {
 		}
 		if l == len(w.Layers)-1 && w.Now >= y.due {
 			y.due = w.Now + elastic.Cadence
-			if err := y.plan(w.Now); err != nil {
+			if err := errors.Join(y.wait(w), y.plan(w.Now)); err != nil {
 				return d, err
 			}
 		}
@@ -86,6 +87,22 @@ func (y *loop) observe(w *world.World, l int) error {
 	})
 	if err != nil {
 		return fmt.Errorf("telling the scaler of layer %d: %w", l, err)
+	}
+	return nil
+}
+
+// mostWaiting are more requests than attention tells of.
+const mostWaiting = 1 << 16
+
+// wait tells the core how many requests wait, as attention does.
+func (y *loop) wait(w *world.World) error {
+	y.number++
+	err := y.core.Observe(w.Now, &pb.LoadSample{
+		Version: schemas.Version, Model: 1, Host: "attention-sim", SpanMs: uint32(math.Ceil(1e3 * elastic.Cadence)), Number: y.number,
+		Source: pb.LoadSource_LOAD_SOURCE_ATTENTION, Waiting: new(uint64(min(w.Waiting, mostWaiting))),
+	})
+	if err != nil {
+		return fmt.Errorf("telling the scaler of what waits: %w", err)
 	}
 	return nil
 }

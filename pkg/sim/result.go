@@ -35,7 +35,7 @@ type Result struct {
 	// times that rows had to wait for one.
 	Decisions, ColdStarts, Waits int
 
-	replicas  int     // over all layers run
+	replicas  int     // that are wanted or have rows, over all layers run
 	mean      float64 // sum of seconds
 	byReplica float64 // sum of seconds
 	hits      overlap // of predictions
@@ -58,7 +58,8 @@ func (r *Result) sort() {
 // Mean is the mean time of a layer, in seconds.
 func (r *Result) Mean() float64 { return r.mean / float64(max(1, len(r.Layers))) }
 
-// Replicas is the mean number of a layer's replicas.
+// Replicas is the mean number of a layer's replicas that are wanted or have rows. Those that
+// are only kept in memory do not count.
 func (r *Result) Replicas() float64 { return float64(r.replicas) / float64(max(1, len(r.Layers))) }
 
 // Quantile is the time of a layer that this share of them does not exceed.

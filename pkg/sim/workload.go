@@ -10,8 +10,8 @@ import (
 type Iteration struct {
 	Due  float64 // seconds; it begins then, or when the one before has ended
 	Rows int     // tokens
-	// Waiting are the requests that wait for their first token; of a workload that is replayed,
-	// the later iterations that are due.
+	// Waiting are the requests that have no row in an iteration yet; of a workload that is
+	// replayed, the later iterations that are due.
 	Waiting int
 }
 

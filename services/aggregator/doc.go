@@ -1,5 +1,5 @@
 // Package aggregator collects the partials of a group of rows, sums them in
 // slot order, and sends the block back to the attention replica that owns the
-// step. Each replica has a shard of its own; attention chooses one for every
+// step. Each replica has a subject of its own; attention chooses one for every
 // group and attempt.
 package aggregator

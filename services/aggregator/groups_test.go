@@ -34,7 +34,7 @@ func shape(topK int) *wire.Shape {
 const room = 1 << 20
 
 func key(rows int) *pb.Key {
-	return &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Epoch: 1, Step: 5, Layer: 2, Rows: uint32(rows), Shard: "a"}
+	return &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Epoch: 1, Step: 5, Layer: 2, Rows: uint32(rows), Aggregator: "a"}
 }
 
 // partial is the outputs at these places of a group (rows, k), out of x (rows, k, width).

@@ -9,9 +9,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -89,20 +90,9 @@ func (s *Service) Ready() error { return s.presence.Reachable() }
 // Run announces the replica and forgets old groups until ctx ends and what was
 // begun is finished.
 func (s *Service) Run(ctx context.Context) error {
-	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer leave()
-	tasks.Go(func() { s.expire(serving) })
-	tasks.Go(func() {
-		defer leave()
-		select {
-		case <-ctx.Done():
-			s.finish(serving)
-		case <-serving.Done(): // it could not be announced
-		}
-	})
-	return s.presence.Announce(serving)
+	tasks := lifecycle.Leaving(ctx, nil, s.finish)
+	tasks.Go(s.expire)
+	return tasks.Run(s.presence.Announce)
 }
 
 const (

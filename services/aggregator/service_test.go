@@ -29,7 +29,7 @@ func TestClaimsOverTheWire(t *testing.T) {
 	row := tensor.Encode(tensor.BF16, make([]float32, d.Model.Spec.Hidden), d.Model.Spec.Hidden, nil)
 	for i := range messages {
 		p := &pb.Partial{Place: []uint32{0}, Tensor: row, Key: &pb.Key{
-			Version: schemas.Version, Model: d.Identity.Model, Owner: "attention-1", Step: uint64(i), Rows: 8192, Shard: s.id,
+			Version: schemas.Version, Model: d.Identity.Model, Owner: "attention-1", Step: uint64(i), Rows: 8192, Aggregator: s.id,
 		}}
 		if err := d.Hop.Send(t.Context(), d.Subjects.Partial(s.id), p); err != nil {
 			t.Fatal(err)

@@ -6,10 +6,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
-	"github.com/switchyard/switchyard/pkg/control/siblings"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // An answer that is stopped looks complete: who can have JetStream say so in a tokenizer's
@@ -18,8 +16,8 @@ func TestForgedStop(t *testing.T) {
 	t.Parallel()
 	d := testdeployment.Open(t)
 	s := New(d, Config{MaxSequences: 1})
-	s.ctx, s.engine = t.Context(), &engine{cancels: make(chan *pb.Cancel, 2)}
-	s.siblings = s.presence.Siblings(nil, siblings.NewHoldings())
+	ended := make(chan string, 2)
+	s.signals = signals{refused: d.Telemetry.Metrics.Refused, end: func(request, reason string) { ended <- request + " by " + reason }}
 	came := make(chan *nats.Msg, 2)
 	sub, err := d.Conn.Subscribe(d.Subjects.AnyStop(), "", func(m *nats.Msg) { came <- m })
 	if err == nil {
@@ -48,7 +46,7 @@ func TestForgedStop(t *testing.T) {
 	if err := d.Conn.Tell(told, schemas.SignalBody(told)); err != nil {
 		t.Fatal(err)
 	}
-	if c := <-s.engine.cancels; c.RequestId != "true" || c.Reason != "stop" {
-		t.Errorf("request %s ends by %q", c.RequestId, c.Reason)
+	if request := <-ended; request != "true by stop" {
+		t.Errorf("request %s ends", request)
 	}
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/policy/residency"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/services/expert/report"
 )
 
 // Config is what an operator sets.
@@ -23,14 +24,16 @@ type Config struct {
 	// KeepAlive is how long experts stay in memory that nobody needs, if nobody else
 	// needs their room; 0 is not at all.
 	KeepAlive time.Duration
-	// Offload, if set, lets the host serve more than it holds: what a plan has warm here
-	// is in memory while there is room, and is loaded again for its rows; the order says
-	// what makes room for others.
-	Offload residency.Order
+	// Offload, if set, lets the host serve more than it holds: experts are loaded for their
+	// rows, and stay while there is room. It names who decides which make room for others.
+	Offload string
 	// Profile is of the device that the host is paced as; nil is the CPU as it is.
 	Profile *profiles.Profile
 	// GPU is what computes in the CPU's place; nil is none.
 	GPU *gpus.GPU
+	// Plans are settings of plans that are written before the host starts; those that are
+	// empty or 0 stay as they are.
+	Plans plan.Settings
 	// Device, if set, is what the host computes on, rather than one of its own, and stays
 	// open when the host ends, for measurements.
 	Device device.Device
@@ -41,6 +44,9 @@ type Config struct {
 func (c Config) Check(m *model.Model) error {
 	if c.KeepAlive < 0 {
 		return fmt.Errorf("--keep-alive is %v; it must be 0 or more", c.KeepAlive)
+	}
+	if _, err := c.offload(m.Spec); err != nil {
+		return err
 	}
 	if c.GPU != nil {
 		return cuda.Check(m)
@@ -74,8 +80,11 @@ func (c Config) whose(m *model.Model) string {
 }
 
 // device is what the host computes on.
-func (c Config) device(d *deployment.Deployment) (device.Device, error) {
-	s := device.Settings{Budget: int64(c.MemoryBudget), Ended: func(e device.Ended) { countLoad(d.Telemetry.Metrics.Hosts, e) }}
+func (c Config) device(d *deployment.Deployment, o offload) (device.Device, error) {
+	s := device.Settings{Budget: int64(c.MemoryBudget), Order: o.order, Ended: func(e device.Ended) {
+		report.CountLoad(d.Telemetry.Metrics.Hosts, e)
+		o.tell(e)
+	}}
 	switch {
 	case c.Device != nil:
 		return c.Device, nil

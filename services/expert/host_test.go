@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,22 +12,28 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
-	"github.com/switchyard/switchyard/pkg/compute/device"
-	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
-	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/control/functions"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/expert/internal/rig"
 )
 
 func TestMain(m *testing.M) { testleaks.Main(m) }
+
+// Words of the schemas.
+const (
+	warm      = pb.Want_WANT_WARM
+	cold      = pb.Want_WANT_COLD
+	isCold    = pb.FunctionPhase_FUNCTION_PHASE_COLD
+	isWarming = pb.FunctionPhase_FUNCTION_PHASE_WARMING
+	isWarm    = pb.FunctionPhase_FUNCTION_PHASE_WARM
+)
 
 // host follows plans on a fake device.
 type host struct {
 	*Service
 	t    *testing.T
-	fake *devicetest.Fake
+	fake rig.Device
 	log  lockedBuffer
 }
 
@@ -55,10 +60,13 @@ func startHost(t *testing.T, room int) *host { t.Helper(); return startHostWith(
 func startHostWith(t *testing.T, room int, c Config) *host {
 	t.Helper()
 	d := testdeployment.Open(t)
-	spec := d.Model.Spec
-	h := &host{t: t, fake: devicetest.NewFake(spec.Layers, spec.Experts, device.Settings{Budget: int64(room) * devicetest.Bytes})}
+	h := &host{t: t, fake: rig.NewDevice(room)}
 	d.Logger = slog.New(slog.NewTextHandler(&h.log, nil))
-	h.Service = newOn(h.fake, d, c)
+	o, err := c.offload(d.Model.Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.Service = newOn(h.fake, d, c, o)
 	if err := h.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -66,73 +74,45 @@ func startHostWith(t *testing.T, room int, c Config) *host {
 		if err := h.Stop(context.Background()); err != nil {
 			t.Error(err)
 		}
-		if n := h.fake.Live() + h.fake.Memory().Used; n != 0 {
-			t.Errorf("%d bytes are left", n)
-		}
+		h.fake.Left(t)
 	})
 	run(t, func(ctx context.Context) { _ = h.presence.Announce(ctx) })
-	run(t, func(ctx context.Context) { _ = h.followPlan(ctx) })
+	run(t, h.followPlan)
 	run(t, func(ctx context.Context) { h.states.Follow(ctx, h.announcer, func(functions.Change) {}) })
 	run(t, func(ctx context.Context) { _ = h.announcer.Run(ctx) })
-	run(t, h.retire)
+	run(t, func(ctx context.Context) { h.functions.Run(ctx, h.view) })
 	run(t, h.awaitServing)
 	return h
 }
 
-// wanted is a function of layer 0 that is wanted here.
-func (h *host) wanted(w pb.Want, experts ...uint32) *pb.Function {
-	f := plan.Function(0, experts)
-	f.Placements = []*pb.Placement{{Host: h.id, Want: w}}
-	return f
+// dispatch is of rows of a function, as the attempt of a step.
+func (h *host) dispatch(step uint64, attempt uint32, experts ...uint32) *pb.Dispatch {
+	d := rig.Dispatch(h.d.Wire, h.d.Shape.Hidden, experts...)
+	d.Key.Model, d.Key.Step, d.Key.Attempt = h.d.Identity.Model, step, attempt
+	return d
 }
 
-// rows sends rows to a function's group, as the attempt of a step.
+// rows sends rows to a function's group.
 func (h *host) rows(step uint64, attempt uint32, experts ...uint32) {
 	h.t.Helper()
-	work := dispatch(h.d.Wire, h.d.Shape.Hidden, experts...)
-	work.Key.Model, work.Key.Step, work.Key.Attempt = h.d.Identity.Model, step, attempt
-	if err := h.d.Hop.Send(h.t.Context(), h.d.Subjects.Expert(0, plan.FunctionID(0, experts, plan.Routed)), work); err != nil {
+	if err := h.d.Hop.Send(h.t.Context(), h.d.Subjects.Expert(0, rig.ID(experts...)), h.dispatch(step, attempt, experts...)); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-// loads is how often an expert's load has begun.
-func (h *host) loads(e int) (n int) {
-	for _, id := range h.fake.Faults.Began() {
-		if id.Expert == e {
-			n++
-		}
-	}
-	return n
-}
-
-// plan writes plans that have functions of layer 0 warm on this host, and all other
+// plan writes plans that want functions of layer 0 in some way here, and have all other
 // experts elsewhere. It returns the version of layer 0's.
-func (h *host) plan(here ...[]uint32) uint64 {
+func (h *host) plan(w pb.Want, here ...[]uint32) uint64 {
 	h.t.Helper()
 	var fs []*pb.Function
 	for _, experts := range here {
-		fs = append(fs, plan.Function(0, experts, h.id))
-	}
-	return h.planFunctions(fs...)
-}
-
-// planFunctions is plan with whatever functions.
-func (h *host) planFunctions(fs ...*pb.Function) uint64 {
-	h.t.Helper()
-	rest := []uint32{0, 1, 2, 3}
-	layers := []*pb.LayerPlan{{Layer: 0, Functions: fs}, {Layer: 1, Functions: []*pb.Function{plan.Function(1, slices.Clone(rest), "there")}}}
-	for _, f := range fs {
-		rest = slices.DeleteFunc(rest, func(e uint32) bool { return slices.Contains(f.Experts, e) })
-	}
-	if len(rest) > 0 {
-		layers[0].Functions = append(layers[0].Functions, plan.Function(0, rest, "there"))
+		fs = append(fs, rig.Wanted(h.id, w, experts...))
 	}
 	old, err := h.d.Plans.Read(h.t.Context())
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	now, _, err := h.d.Plans.Write(h.t.Context(), old, layers, planstore.Writer{Epoch: 1})
+	now, _, err := h.d.Plans.Write(h.t.Context(), old, rig.Plans(fs...), planstore.Writer{Epoch: 1})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -141,7 +121,7 @@ func (h *host) planFunctions(fs ...*pb.Function) uint64 {
 
 // state is what the others see of a function of layer 0 here, nil for nothing.
 func (h *host) state(experts ...uint32) *pb.FunctionState {
-	id := plan.FunctionID(0, experts, plan.Routed)
+	id := rig.ID(experts...)
 	for _, f := range h.states.Host(0, h.id).GetFunctions() {
 		if f.Id == id {
 			return f
@@ -189,19 +169,10 @@ func (h *host) await(what string, ok func() bool) {
 	h.t.Helper()
 	for limit := time.Now().Add(testkit.Patience); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) {
-			h.t.Fatalf("never: %s; experts %v; log:\n%s", what, h.phases(), h.log.String())
+			h.t.Fatalf("never: %s; experts %v; log:\n%s", what, h.fake.Phases(), h.log.String())
 		}
 	}
 }
-
-func (h *host) phases() (out []string) {
-	for e := range 4 {
-		out = append(out, h.phase(e).String())
-	}
-	return out
-}
-
-func (h *host) phase(e int) device.Phase { return h.fake.State(forward.ExpertID{Expert: e}).Phase }
 
 // member is what the others see of the host.
 func (h *host) member() *pb.Member {
@@ -211,16 +182,4 @@ func (h *host) member() *pb.Member {
 		}
 	}
 	return nil
-}
-
-func (h *host) awaitPhase(e int, want device.Phase) {
-	h.t.Helper()
-	h.await(fmt.Sprintf("expert %d %v", e, want), func() bool { return h.phase(e) == want })
-}
-
-// hold makes an expert's loads wait.
-func (h *host) hold(e int) (let func()) {
-	let = h.fake.Faults.Hold(forward.ExpertID{Expert: e})
-	h.t.Cleanup(let)
-	return let
 }

@@ -8,54 +8,42 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/expert/residency"
+	"github.com/switchyard/switchyard/services/expert/serving"
 )
 
-// network is how a host's functions reach the gates and the other hosts.
-type network interface {
-	// join begins to take a function's rows, so many messages at a time.
-	join(ctx context.Context, f *function, inFlight int, h bus.Handler) (group, error)
-	// remove removes a function's consumer group, which nobody is in any more.
-	remove(ctx context.Context, f *function) error
-	// announce says what this host's functions of a layer do. It waits for nothing.
-	announce(r *pb.HostLayer)
-	// Acknowledged is the plan of a layer that a gate uses.
-	Acknowledged(gate string, layer int) uint64
-	// Replicas are the hosts that have announced a function.
-	Replicas(layer int, function string) []functions.Replica
-}
-
-// group is a consumer group that a host is in.
-type group interface {
-	// Drain leaves it, and finishes what was taken from it.
-	Drain(ctx context.Context) error
-	// Waiting is how many messages were taken from it and not begun.
-	Waiting() int
-}
-
-// onBus is the network of a deployment.
+// onBus is the residency.Network of a deployment, whose rows are served.
 type onBus struct {
 	*functions.View
 	d         *deployment.Deployment
 	announcer *functions.Announcer
+	serving   *serving.Serving
 }
 
-func (n onBus) join(ctx context.Context, f *function, inFlight int, h bus.Handler) (group, error) {
-	r := n.d.FunctionGroup(f.layer, f.spec.Id)
+// Join receives from the function's consumer group.
+func (n onBus) Join(ctx context.Context, f *residency.Function, inFlight int) (residency.Group, error) {
+	r := n.d.FunctionGroup(f.Layer(), f.ID())
 	r.MaxInFlight = inFlight
-	receiving, err := n.d.Hop.Receive(ctx, r, h)
+	receiving, err := n.d.Hop.Receive(ctx, r, func(ctx context.Context, m *bus.Msg) error { return n.serving.Receive(ctx, m, f) })
 	if err != nil {
 		return nil, err
 	}
 	return receiving, nil
 }
 
-func (n onBus) remove(ctx context.Context, f *function) error {
+// Remove deletes the group's consumer, where it has one.
+func (n onBus) Remove(ctx context.Context, f *residency.Function) error {
 	if n.d.Streams.Hops == schemas.HopsCore {
 		return nil
 	}
-	return n.d.Conn.DeleteConsumer(ctx, n.d.Streams.Expert(f.layer).Name, f.spec.Id)
+	return n.d.Conn.DeleteConsumer(ctx, n.d.Streams.Expert(f.Layer()).Name, f.ID())
 }
 
-func (n onBus) announce(r *pb.HostLayer) {
-	_ = n.announcer.Set(functions.HostKey(int(r.Layer), r.Host), r) // numbers and checked names can be encoded
+// Announce writes the functions' states into their bucket.
+func (n onBus) Announce(r *pb.HostLayer) {
+	say := n.announcer.Set
+	if len(r.Functions) == 0 {
+		say = n.announcer.End
+	}
+	_ = say(functions.HostKey(int(r.Layer), r.Host), r) // numbers and checked names can be encoded
 }

@@ -1,8 +1,8 @@
 package expert
 
 import (
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planner"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 )
 
 // planner is the one that runs here while no scaler plans.

@@ -17,11 +17,12 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/static"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/expert/compute"
 )
 
 // run lets something run until the test ends.
@@ -60,10 +61,10 @@ func TestStuckHostIsMute(t *testing.T) {
 		})
 	}
 	answers(true)
-	hangs := s.computers.take(time.Now().Add(-stuckAfter))
-	s.computers.give(s.computers.take(time.Now())) // another dispatch of the same function
+	hangs := s.computers.Take(time.Now().Add(-compute.StuckAfter))
+	s.computers.Give(s.computers.Take(time.Now())) // another dispatch of the same function
 	answers(false)
-	s.computers.give(hangs)
+	s.computers.Give(hangs)
 	answers(true)
 	if err := s.Stop(t.Context()); err != nil {
 		t.Error(err)
@@ -144,7 +145,7 @@ func TestPlannerHearsOfLiar(t *testing.T) {
 		n, hosts := 0, plan.Hosts(plans.Layers())
 		for _, l := range plans.Layers() {
 			for _, f := range l.Functions {
-				if plan.WantOn(f, h.id) != nothing {
+				if plan.WantOn(f, h.id) != pb.Want_WANT_UNSPECIFIED {
 					n += len(f.Experts)
 				}
 			}

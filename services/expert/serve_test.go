@@ -2,6 +2,8 @@ package expert
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -10,151 +12,150 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/compute/device"
-	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
-	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/control/plan"
-	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/expert/internal/rig"
 )
 
-// server is a host on a device with faults, and those around it played by the
-// test: the aggregator, which gets partials, and attention, which gets refusals.
-type server struct {
-	*Service
-	t        *testing.T
-	d        *deployment.Deployment
-	fake     *devicetest.Fake
-	f        *function // experts 0 and 1 of layer 0
-	partials *testdeployment.Received[*pb.Partial]
-	refusals *testdeployment.Received[*pb.Block]
-}
-
-func newServer(t *testing.T) *server {
-	t.Helper()
-	d := testdeployment.Open(t)
-	spec := d.Model.Spec
-	fake := devicetest.NewFake(spec.Layers, spec.Experts, device.Settings{})
-	t.Cleanup(fake.Close)
-	s := newOn(fake, d, Config{})
-	return &server{
-		Service: s, t: t, d: d, fake: fake,
-		f: s.newFunction(0, plan.Function(0, []uint32{0, 1})),
-		partials: testdeployment.Listen[*pb.Partial](t, d, bus.Receiver{
-			Stream: d.Streams.Partial(), Name: "a", Subject: d.Subjects.Partial("a"), Private: true,
-		}),
-		refusals: testdeployment.Listen[*pb.Block](t, d, bus.Receiver{
-			Stream: d.Streams.Block(), Name: "attention-1", Subject: d.Subjects.Block("attention-1"), Private: true,
-		}),
+// A host takes the rows of what the plan wants warm here, and sends their partial.
+func TestServe(t *testing.T) {
+	h := startHost(t, 0)
+	partials := h.partials()
+	h.plan(warm, []uint32{0, 2})
+	h.awaitWarm(0, 2)
+	h.await("ready", h.presence.Ready)
+	h.rows(1, 0, 0, 2)
+	p, id, key := partials.Take(t, 1)[0], rig.ID(0, 2), h.dispatch(1, 0, 0, 2).Key
+	key.Aggregator = "" // it has brought the partial here
+	if !proto.Equal(p.Key, key) || p.Tensor.Rows != 2 {
+		t.Errorf("%v", p)
+	}
+	if f := p.Function; fmt.Sprintf("%016x", f.GetFunction()) != id || f.Rows != 2 || f.ComputeNs == 0 || f.TransferNs == 0 || f.StallNs != 0 {
+		t.Errorf("function %s says of its time: %v", id, f)
 	}
 }
 
-// warm loads the function's experts.
-func (s *server) warm() {
-	s.t.Helper()
-	s.f.load(s.t.Context(), s.fake, 1)
-	for _, ticket := range s.f.experts {
-		if err := ticket.Wait(s.t.Context()); err != nil {
-			s.t.Fatal(err)
+// partials of what comes from now on.
+func (h *host) partials() *testdeployment.Received[*pb.Partial] {
+	return testdeployment.Listen[*pb.Partial](h.t, h.d, bus.Receiver{
+		Stream: h.d.Streams.Partial(), Name: "a", Subject: h.d.Subjects.Partial("a"), MaxInFlight: 200, Private: true,
+	})
+}
+
+// A function goes when every gate uses a plan of its layer without it.
+func TestGatesLetGo(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, 0)
+	acknowledge := h.gate()
+	acknowledge(h.plan(warm, []uint32{0}))
+	h.awaitWarm(0)
+	second := h.plan(warm, []uint32{1})
+	h.awaitWarm(1)
+	if h.fake.Phase(0) != device.Warm || h.state(0) == nil {
+		t.Fatalf("experts %v", h.fake.Phases())
+	}
+	acknowledge(second)
+	h.awaitGone(0)
+	h.await("its expert is freed", func() bool { return h.fake.Phase(0) == device.Cold })
+	if h.fake.Phase(1) != device.Warm {
+		t.Errorf("experts %v", h.fake.Phases())
+	}
+}
+
+// However many messages wait for a cold function, they share one load, and are
+// computed in the order in which they came, once whatever the attempts.
+func TestSharedColdStart(t *testing.T) {
+	t.Parallel()
+	h := startHostWith(t, 0, Config{KeepAlive: time.Hour})
+	let := h.fake.Hold(t, 1)
+	partials := h.partials()
+	h.plan(cold, []uint32{1})
+	h.awaitState(isCold, true, 1)
+	const messages = 100
+	for i := range uint64(messages) {
+		h.rows(i+1, 0, 1)
+		if i < 3 { // they are late
+			h.rows(i+1, 1, 1)
 		}
 	}
-}
-
-func (s *server) rows(step uint64) *pb.Dispatch {
-	d := dispatch(tensor.BF16, s.d.Model.Spec.Hidden, 0, 1, 1)
-	d.Key.Model, d.Key.Step, d.Function = s.d.Identity.Model, step, s.f.spec.Id
-	return d
-}
-
-func (s *server) serve(ctx context.Context, d *pb.Dispatch) error {
-	body, err := proto.Marshal(d)
-	if err != nil {
-		s.t.Fatal(err)
+	h.awaitState(isWarming, true, 1)
+	h.await("the load", func() bool { return h.fake.Loads(1) == 1 })
+	let()
+	for i, p := range partials.Take(t, messages) {
+		if p.Key.Step != uint64(i+1) {
+			t.Fatalf("step %d after %d", p.Key.Step, i)
+		}
 	}
-	return s.receive(ctx, &bus.Msg{Data: body}, s.f)
+	if n, waited := h.functions.ColdStarts(); h.fake.Loads(1) != 1 || n != 1 || waited == 0 {
+		t.Errorf("%d loads, %d cold starts, in which rows waited %v", h.fake.Loads(1), n, waited)
+	}
 }
 
-// Rows whose expert is gone, as when the device dropped it, are no refusal: they
-// may come again, and are served when the expert is back.
-func TestServeWithoutAnExpert(t *testing.T) {
-	s := newServer(t)
-	if err := s.serve(t.Context(), s.rows(1)); err == nil {
-		t.Fatal("computed with cold experts")
+// A host that offloads serves what it does not hold, when rows come for all functions at once.
+func TestOffload(t *testing.T) {
+	t.Parallel()
+	h := startHostWith(t, 1, Config{Offload: "lru"})
+	run(t, func(ctx context.Context) {
+		for ctx.Err() == nil && h.fake.Within(t, 1) {
+			time.Sleep(100 * time.Microsecond)
+		}
+	})
+	partials := h.partials()
+	h.plan(warm, []uint32{0}, []uint32{1}, []uint32{2}, []uint32{3})
+	for e := range uint32(4) {
+		h.awaitWarm(e) // as gates see it
 	}
-	s.warm()
-	if err := s.serve(t.Context(), s.rows(1)); err != nil {
+	for step := range 5 {
+		for e := range uint32(4) {
+			h.rows(uint64(step+1), 0, e)
+		}
+		partials.Take(t, (step+1)*4)
+	}
+}
+
+// Rows that come by name for a function that is planned elsewhere are computed, and so are those
+// that come to its group from then on.
+func TestBorrow(t *testing.T) {
+	t.Parallel()
+	h := startHostWith(t, 0, Config{KeepAlive: time.Hour})
+	partials := h.partials()
+	h.plan(warm, []uint32{0})
+	h.awaitWarm(0)
+	d := h.dispatch(1, 0, 1, 2, 3)
+	d.Function = rig.ID(1, 2, 3)
+	if err := h.d.Hop.Send(t.Context(), h.d.Subjects.Host(h.id), d); err != nil {
 		t.Fatal(err)
 	}
-	got := s.partials.Take(t, 1)
-	if len(got) != 1 || !slices.Equal(got[0].Place, []uint32{0, 1, 2}) {
-		t.Errorf("%v", got)
+	partials.Take(t, 1)
+	h.awaitWarm(1, 2, 3)
+	h.rows(2, 0, 1, 2, 3)
+	if last := partials.Take(t, 2)[1]; last.Key.Step != 2 {
+		t.Errorf("%v", last)
 	}
-	if refused := s.refusals.All(); len(refused) > 0 {
-		t.Errorf("told %v", refused)
-	}
-	if loads := s.loads.Take(time.Second, false); len(loads) != 1 || !slices.Equal(loads[0].Expert, []uint32{0, 1}) || !slices.Equal(loads[0].Rows, []uint64{1, 2}) {
-		t.Errorf("loads are %v: what failed does not count", loads)
-	}
-}
-
-// What can never be computed is refused to its owner, and the rows behind it get
-// what they would have got.
-func TestServeRefuses(t *testing.T) {
-	s := newServer(t)
-	s.warm()
-	for name, change := range map[string]func(*pb.Dispatch){
-		"another model":  func(d *pb.Dispatch) { d.Key.Model++ },
-		"no tensor":      func(d *pb.Dispatch) { d.Tensor = nil },
-		"fewer weights":  func(d *pb.Dispatch) { d.Weight = d.Weight[:1] },
-		"no such expert": func(d *pb.Dispatch) { d.Expert[0] = 1 << 20 },
-		"no such layer":  func(d *pb.Dispatch) { d.Key.Layer = 1 << 20 },
-		"no such row":    func(d *pb.Dispatch) { d.Place[2] = 1 << 30 },
-	} {
-		before := len(s.refusals.All())
-		d := s.rows(2)
-		change(d)
-		if err := s.serve(t.Context(), d); err == nil {
-			t.Errorf("%s: computed", name)
-		}
-		if last := s.refusals.Take(t, before+1)[before]; last.Error.GetMessage() == "" || last.Key.GetStep() != 2 {
-			t.Errorf("%s: told %v", name, last)
-		}
-	}
-	if err := s.serve(t.Context(), s.rows(3)); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.partials.Take(t, 1); len(got) != 1 || got[0].Key.Step != 3 {
-		t.Errorf("%v", got)
+	if n := h.fake.Loads(1); n != 1 {
+		t.Errorf("%d loads", n)
 	}
 }
 
-// An expert that computes is not taken away beneath its rows, and one whose rows
-// failed is not held for ever.
-func TestServeHoldsNothing(t *testing.T) {
-	s := newServer(t)
-	s.warm()
-	bad := s.rows(1)
-	bad.Expert[2] = 3 // cold
-	if err := s.serve(t.Context(), bad); err == nil {
-		t.Fatal("computed with a cold expert")
+// The host's entry among the members has one size however many experts it has
+// and has computed with.
+func TestHeartbeatSize(t *testing.T) {
+	h := startHost(t, 0)
+	computed := func() float64 { return h.member().GetStats()[members.HostRows] }
+	size := func(experts ...uint32) (int, []string) {
+		h.plan(warm, experts)
+		h.awaitWarm(experts...)
+		want := computed() + float64(len(experts))
+		h.rows(1, 0, experts...)
+		h.await("rows computed", func() bool { return computed() == want })
+		m := proto.CloneOf(h.member())
+		m.Answer, m.Call = 0, 0 // numbers of any length
+		return proto.Size(m), slices.Sorted(maps.Keys(m.Stats))
 	}
-	for _, ticket := range s.f.experts {
-		ticket.Release()
-	}
-	for e := range 2 {
-		if err := s.fake.Evict(forward.ExpertID{Expert: e}); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// A partial that cannot be sent is an error that is not the rows' own.
-func TestServeWithoutConnection(t *testing.T) {
-	s := newServer(t)
-	s.warm()
-	s.d.Conn.Close()
-	if err := s.serve(t.Context(), s.rows(1)); err == nil || isPermanent(err) {
-		t.Errorf("%v", err)
+	one, names := size(1)
+	all, same := size(0, 1, 2, 3)
+	if one != all || !slices.Equal(names, same) {
+		t.Errorf("%d bytes with one expert, %d with four: %v, %v", one, all, names, same)
 	}
 }

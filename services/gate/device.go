@@ -32,15 +32,6 @@ func (s *Service) loadOnGPU(ctx context.Context, m *model.Model) error {
 	return nil
 }
 
-// followGPU watches the gate's GPU, where it says something of itself, until stop is called:
-// if it is lost, the gates on it are.
-func (s *Service) followGPU(ctx context.Context) (stop func()) {
-	if s.gpu == nil {
-		return func() {}
-	}
-	return s.config.GPU.Follow(ctx, s.d.Logger, s.metrics.GPUs, s.gpu.Lose)
-}
-
 // awaitLoss returns when the GPU is lost, or ctx ends.
 func (s *Service) awaitLoss(ctx context.Context) {
 	var lost <-chan struct{}

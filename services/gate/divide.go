@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 )
 
 // division divides a layer's rows among the hosts of its functions by what accesses take,

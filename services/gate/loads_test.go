@@ -9,7 +9,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit/testloads"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/control/loads"
+	"github.com/switchyard/switchyard/pkg/policy/claims"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
@@ -63,7 +63,7 @@ func TestLoadMeter(t *testing.T) {
 func TestLoadMeterAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const experts, layers, k = 8, 3, 2
-		limits := loads.Limits{Model: 7, Layers: layers, Experts: experts, TopK: k}
+		limits := claims.Limits{Model: 7, Layers: layers, Experts: experts, TopK: k}
 		m, to := meter(experts, layers)
 		want, got := 0, 0
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {

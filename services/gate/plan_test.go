@@ -8,7 +8,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit/testplan"
 	"github.com/switchyard/switchyard/internal/transcript"
 	"github.com/switchyard/switchyard/pkg/control/functions"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/functions"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -83,7 +83,7 @@ func (k *track) rows(step uint64, n int) *pb.Hidden {
 		x[i] = float32(i%11) - 5
 	}
 	return &pb.Hidden{
-		Key:    &pb.Key{Version: schemas.Version, Model: k.d.Identity.Model, Owner: "attention-1", Step: step, Rows: uint32(n), Shard: "aggregator-1"},
+		Key:    &pb.Key{Version: schemas.Version, Model: k.d.Identity.Model, Owner: "attention-1", Step: step, Rows: uint32(n), Aggregator: "aggregator-1"},
 		Tensor: tensor.Encode(tensor.BF16, x, d, nil),
 		Phases: []*pb.PhaseRange{{Phase: pb.Phase_PHASE_DECODE, Rows: uint32(n)}},
 	}

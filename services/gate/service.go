@@ -15,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -115,23 +116,20 @@ func (s *Service) receiveAny(ctx context.Context) (*bus.Receiving, error) {
 
 // Run follows plans, functions and members until ctx ends, or the gate has lost its GPU.
 func (s *Service) Run(ctx context.Context) error {
-	ctx, leave := context.WithCancelCause(ctx)
-	defer s.followGPU(ctx)()
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer leave(nil)                           // before the wait
-	tasks.Go(func() { _ = s.followPlan(ctx) }) // it fails without a bucket only, which Start needed
-	tasks.Go(func() { s.followStates(ctx) })
-	tasks.Go(func() { s.followMembers(ctx) })
-	tasks.Go(func() { deployment.Leave(leave, s.acks.Run(ctx)) })
-	tasks.Go(func() { s.loads.run(ctx) })
-	tasks.Go(func() { s.slow.run(ctx, s.view) })
-	tasks.Go(func() { s.hidden.follow(ctx, func() bool { return leaves(s.view.Snapshot(), s.id) }) })
-	tasks.Go(func() {
-		defer leave(nil)
-		s.awaitLoss(ctx)
+	tasks := lifecycle.Serving(ctx)
+	// The gates on a GPU are lost with it.
+	defer s.config.GPU.Follow(ctx, s.d.Logger, s.metrics.GPUs, func(why error) { s.gpu.Lose(why) })()
+	tasks.Go(func(ctx context.Context) { _ = s.followPlan(ctx) }) // it fails without a bucket only, which Start needed
+	tasks.Go(s.followStates)
+	tasks.Go(s.followMembers)
+	tasks.Needs(s.acks.Run)
+	tasks.Go(s.loads.run)
+	tasks.Go(func(ctx context.Context) { s.slow.run(ctx, s.view) })
+	tasks.Go(func(ctx context.Context) {
+		s.hidden.follow(ctx, func() bool { return leaves(s.view.Snapshot(), s.id) })
 	})
-	return errors.Join(s.presence.Announce(ctx), deployment.WhyLeft(ctx), s.lostGPU())
+	tasks.Last(s.awaitLoss)
+	return errors.Join(tasks.Run(s.presence.Announce), s.lostGPU())
 }
 
 // Stop finishes what has arrived.
@@ -188,6 +186,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	}
 	s.to.choose(h.Key)
 	all := s.split.split(h, &s.routes, to, s.divide.ways(&s.to, to, &s.routes))
+	markPrefill(h.Phases, s.routes.K, all)
 	s.traces.describe(span, int(h.Key.Layer), to, len(all))
 	took.ComputeNs += watch.Lap()
 	err := s.dispatch(ctx, h, all, took)

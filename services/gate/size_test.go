@@ -15,8 +15,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/control/functions"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/policy/static"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -89,6 +90,70 @@ func TestSize(t *testing.T) {
 	if calls > wantCalls {
 		t.Errorf("a gate was called %d times", calls)
 	}
+}
+
+// TestSizeInGroups has a hot expert of every layer leave its function and gain a replica, all at
+// once, where experts share functions as they do by default. Set SWITCHYARD_SIZE=1.
+func TestSizeInGroups(t *testing.T) {
+	if os.Getenv("SWITCHYARD_SIZE") == "" {
+		t.Skip("set SWITCHYARD_SIZE=1")
+	}
+	l := newLarge(t)
+	dealt := l.dealt()
+	began := time.Now()
+	state := l.write(nil, dealt...)
+	l.until("all functions are warm", func(p *planSwitch) bool { return p.ready() == nil }, 20*time.Millisecond)
+	functionsOf := 0
+	for _, lp := range dealt {
+		functionsOf += len(lp.Functions)
+	}
+	t.Logf("%d functions: used by all gates after %v; %d bytes in both buckets", functionsOf, time.Since(began).Round(time.Millisecond), l.written.Load())
+	l.settle()
+	const hot = 17
+	var changed []*pb.LayerPlan
+	for _, lp := range dealt {
+		changed = append(changed, leave(lp, hot))
+	}
+	began = time.Now()
+	l.write(state, changed...)
+	wrote := time.Since(began)
+	l.until("the replicas are used", func(p *planSwitch) bool {
+		return !slices.ContainsFunc(l.s.MoELayers, func(layer int) bool {
+			r := p.in(layer)
+			return r.Version < 2 || len(r.Targets[r.Of(hot)].Hosts) != 2
+		})
+	}, time.Millisecond)
+	t.Logf("a replica in each of %d layers: written in %v, used by all gates after %v", sizeLayers, wrote.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+}
+
+// dealt is the static policy's plan.
+func (l *large) dealt() []*pb.LayerPlan {
+	l.t.Helper()
+	k := plan.Known{Model: plan.Model{MoELayers: l.s.MoELayers, Experts: sizeExperts}, Settings: plan.DefaultSettings()}
+	for h := range sizeHosts {
+		k.Hosts = append(k.Hosts, plan.Host{ID: hostID(h)})
+	}
+	d, err := static.Plan(k)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return d.Layers
+}
+
+// leave is a plan in which an expert leaves its function, and is on another's host, too.
+func leave(lp *pb.LayerPlan, expert uint32) *pb.LayerPlan {
+	out := proto.CloneOf(lp)
+	out.Reason = "hot"
+	for i, f := range out.Functions {
+		if !slices.Contains(f.Experts, expert) {
+			continue
+		}
+		here, there := f.Placements[0].Host, out.Functions[(i+1)%len(out.Functions)].Placements[0].Host
+		out.Functions[i] = plan.Function(int(lp.Layer), slices.DeleteFunc(f.Experts, func(e uint32) bool { return e == expert }), here)
+		out.Functions = append(out.Functions, plan.Function(int(lp.Layer), []uint32{expert}, here, there))
+		break
+	}
+	return out
 }
 
 func hostID(i int) string { return fmt.Sprintf("expert-%08d", i) }

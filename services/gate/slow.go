@@ -68,7 +68,7 @@ func totals(all []*pb.Member) map[string]quarantine.Total {
 		if seconds, says := m.Stats[members.HostSeconds]; says {
 			out[m.Id] = quarantine.Total{
 				Device: m.Device, Messages: m.Stats[members.HostMessages], Rows: m.Stats[members.HostRows], Seconds: seconds,
-				Throttled: m.Stats[members.DeviceThrottled] > 0,
+				Throttled: m.Stats[members.DeviceThrottled] > 0, Loads: m.Stats[members.HostLoads],
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func TestSlowHosts(t *testing.T) {
 	if n := s.count(); n["avoided"] != 1 || n["tried"] != 0 {
 		t.Errorf("%v", n)
 	}
-	if lines := strings.Count(log.String(), "host=b"); lines != 1 || !strings.Contains(log.String(), "times_as_slow=10") {
+	if lines := strings.Count(log.String(), "host=b"); lines != 1 || !strings.Contains(log.String(), "times_as_slow=9.99") {
 		t.Errorf("the log says\n%s", log.String())
 	}
 	s.look(at.Add(members.Interval), others)

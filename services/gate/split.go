@@ -5,7 +5,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -170,6 +170,26 @@ func cut(t *pb.Tensor, rows []int32, stride int) *pb.Tensor {
 		data = append(data, t.Data[int(r)*stride:(int(r)+1)*stride]...)
 	}
 	return &pb.Tensor{Dtype: t.Dtype, Rows: uint32(len(rows)), Cols: t.Cols, Data: data}
+}
+
+// markPrefill says of dispatches which have rows of prompts, of so many slots each.
+func markPrefill(phases []*pb.PhaseRange, slots int, all []outgoing) {
+	first := 0
+	for _, p := range phases {
+		end := first + int(p.Rows)*slots
+		for i := range all {
+			if p.Phase == pb.Phase_PHASE_PREFILL && hasPlace(all[i].Place, first, end) {
+				all[i].Prefill = true
+			}
+		}
+		first = end
+	}
+}
+
+// hasPlace says whether one of the places, which ascend, is in [first, end).
+func hasPlace(places []uint32, first, end int) bool {
+	at, _ := slices.BinarySearch(places, uint32(first))
+	return at < len(places) && int(places[at]) < end
 }
 
 // zeros is the block of a group of which nothing is dispatched.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/static"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
@@ -31,7 +31,7 @@ func hidden(rows int) *pb.Hidden {
 		x[i] = float32(i)
 	}
 	return &pb.Hidden{
-		Key:    &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Rows: uint32(rows), Shard: "a"},
+		Key:    &pb.Key{Version: schemas.Version, Model: 7, Owner: "attention-1", Rows: uint32(rows), Aggregator: "a"},
 		Tensor: tensor.Encode(tensor.F32, x, width, nil),
 		Phases: []*pb.PhaseRange{{Phase: pb.Phase_PHASE_PREFILL, Rows: uint32(rows)}},
 	}
@@ -260,4 +260,26 @@ func FuzzDecode(f *testing.F) {
 			t.Error("an error that says nothing")
 		}
 	})
+}
+
+// A dispatch is of prefill if one of its rows is.
+func TestMarkPrefill(t *testing.T) {
+	decode, prefill := pb.Phase_PHASE_DECODE, pb.Phase_PHASE_PREFILL
+	for _, tc := range []struct {
+		name   string
+		phases []*pb.PhaseRange
+		want   bool
+	}{
+		{"decode", []*pb.PhaseRange{{Phase: decode, Rows: 9}}, false},
+		{"prefill", []*pb.PhaseRange{{Phase: prefill, Rows: 9}}, true},
+		{"others before", []*pb.PhaseRange{{Phase: prefill, Rows: 2}, {Phase: decode, Rows: 7}}, false},
+		{"others behind", []*pb.PhaseRange{{Phase: decode, Rows: 6}, {Phase: prefill, Rows: 3}}, false},
+		{"the last row", []*pb.PhaseRange{{Phase: decode, Rows: 5}, {Phase: prefill, Rows: 4}}, true},
+	} {
+		all := []outgoing{{Dispatch: &pb.Dispatch{Place: []uint32{4, 11}}}} // rows 2 and 5
+		markPrefill(tc.phases, 2, all)
+		if all[0].Prefill != tc.want {
+			t.Errorf("%s: %v", tc.name, all[0].Prefill)
+		}
+	}
 }

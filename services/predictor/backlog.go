@@ -3,9 +3,7 @@ package predictor
 import (
 	"sync"
 
-	"github.com/nats-io/nats.go"
-
-	"github.com/switchyard/switchyard/pkg/process/notify"
+	"github.com/switchyard/switchyard/internal/notify"
 )
 
 // Bounds of what waits to be predicted. Predictions of old rows are worth little,
@@ -15,22 +13,28 @@ const (
 	backlogBytes    = 32 << 20
 )
 
-// backlog is the rows that came and were not predicted yet. What fills it never waits.
-type backlog struct {
+// backlog is what came and was not predicted from yet. What fills it never waits.
+type backlog[T any] struct {
 	note chan struct{} // has room for one: there is something
 
 	mu      sync.Mutex
-	waiting []*nats.Msg // oldest first
+	waiting []sized[T] // oldest first
 	bytes   int
 }
 
-func newBacklog() *backlog { return &backlog{note: make(chan struct{}, 1)} }
+// sized is one of a backlog with its bytes.
+type sized[T any] struct {
+	of    T
+	bytes int
+}
 
-// put takes a message in, and returns how many older ones were dropped for it.
-func (b *backlog) put(m *nats.Msg) (dropped int) {
+func newBacklog[T any]() *backlog[T] { return &backlog[T]{note: make(chan struct{}, 1)} }
+
+// put takes something in, and returns how many older ones were dropped for it.
+func (b *backlog[T]) put(one T, bytes int) (dropped int) {
 	b.mu.Lock()
-	b.waiting = append(b.waiting, m)
-	b.bytes += len(m.Data)
+	b.waiting = append(b.waiting, sized[T]{one, bytes})
+	b.bytes += bytes
 	for len(b.waiting) > 1 && (len(b.waiting) > backlogMessages || b.bytes > backlogBytes) {
 		b.next()
 		dropped++
@@ -40,21 +44,21 @@ func (b *backlog) put(m *nats.Msg) (dropped int) {
 	return dropped
 }
 
-// take returns the oldest message, nil if none waits.
-func (b *backlog) take() *nats.Msg {
+// take returns the oldest; false if none waits.
+func (b *backlog[T]) take() (one T, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.waiting) == 0 {
-		return nil
+		return one, false
 	}
-	return b.next()
+	return b.next(), true
 }
 
-// next removes the oldest message; b.mu is held and there is one.
-func (b *backlog) next() *nats.Msg {
-	m := b.waiting[0]
-	b.waiting[0] = nil
+// next removes the oldest; b.mu is held and there is one.
+func (b *backlog[T]) next() T {
+	first := b.waiting[0]
+	b.waiting[0] = sized[T]{}
 	b.waiting = b.waiting[1:]
-	b.bytes -= len(m.Data)
-	return m
+	b.bytes -= first.bytes
+	return first.of
 }

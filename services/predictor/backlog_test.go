@@ -20,18 +20,18 @@ func TestBacklog(t *testing.T) {
 		{"larger than all", 2, backlogBytes + 1, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b, dropped, body := newBacklog(), 0, make([]byte, tc.size)
+			b, dropped, body := newBacklog[*nats.Msg](), 0, make([]byte, tc.size)
 			var sent []*nats.Msg
 			for range tc.messages {
 				sent = append(sent, &nats.Msg{Data: body})
-				dropped += b.put(sent[len(sent)-1])
+				dropped += b.put(sent[len(sent)-1], tc.size)
 			}
 			for i, want := range sent[tc.messages-tc.left:] {
-				if got := b.take(); got != want {
+				if got, _ := b.take(); got != want {
 					t.Fatalf("message %d of those left is another one", i)
 				}
 			}
-			if m := b.take(); m != nil || b.bytes != 0 || dropped != tc.messages-tc.left {
+			if m, ok := b.take(); ok || b.bytes != 0 || dropped != tc.messages-tc.left {
 				t.Errorf("%v and %d bytes are left, %d were dropped, want %d", m, b.bytes, dropped, tc.messages-tc.left)
 			}
 		})

@@ -17,6 +17,9 @@ type Config struct {
 	// MaxRate is how many messages with rows are predicted from in a second at most;
 	// 0 is all.
 	MaxRate int
+	// Maps are of the experts that hosts are told they will need; without a capacity they are
+	// told nothing.
+	Maps Maps
 }
 
 // budget is the messages of one period.
@@ -36,6 +39,9 @@ func (c Config) Check(m *model.Model) error {
 	}
 	if c.MaxRate < 0 {
 		return fmt.Errorf("--max-rate is %d; it must be 0, which is all, or more", c.MaxRate)
+	}
+	if err := c.Maps.check(m, c.Distance); err != nil {
+		return err
 	}
 	if c.Weights == "" {
 		return nil

@@ -7,8 +7,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
@@ -21,7 +21,7 @@ import (
 type everyRow struct {
 	d       *deployment.Deployment
 	next    uint64 // of the stream; 0 before the first message
-	refused telemetry.Unrepeated
+	refused unrepeated.Log
 	// step and rows see what comes; nil: it is counted alone.
 	step func(*pb.Step)
 	rows func(*pb.Hidden)

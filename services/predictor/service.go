@@ -2,15 +2,16 @@ package predictor
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/predictors"
 	"github.com/switchyard/switchyard/pkg/policy/predict"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -22,15 +23,16 @@ type Service struct {
 	presence *deployment.Presence
 	stop     context.CancelFunc // ends the view
 	hidden   *listener
-	backlog  *backlog
+	backlog  *backlog[*nats.Msg]
 	work     *worker
 	every    *everyRow // nil: it sees sampled rows alone
+	maps     *mapper   // nil: it gives no hints
 }
 
 // New returns a predictor that is not started.
 func New(d *deployment.Deployment, c Config) *Service {
 	id := d.ReplicaID("predictor")
-	return &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "predictor"), backlog: newBacklog()}
+	return &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "predictor"), backlog: newBacklog[*nats.Msg]()}
 }
 
 // Name is the replica's id.
@@ -54,6 +56,11 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.d.Streams.AllRows {
 		s.every = &everyRow{d: s.d}
 	}
+	if s.config.Maps.Capacity > 0 {
+		if err := s.startMaps(); err != nil {
+			return err
+		}
+	}
 	s.hidden = s.listener()
 	if err := s.hidden.open(); err != nil {
 		return err
@@ -74,7 +81,7 @@ func (s *Service) listener() *listener {
 
 // receive is all that a message's delivery waits for.
 func (s *Service) receive(m *nats.Msg) {
-	if dropped := s.backlog.put(m); dropped > 0 {
+	if dropped := s.backlog.put(m, len(m.Data)); dropped > 0 {
 		s.d.Telemetry.Metrics.PredictionsLost.Add(float64(dropped))
 	}
 }
@@ -84,15 +91,29 @@ func (s *Service) Ready() error { return s.presence.Reachable() }
 
 // Run predicts until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
-	ctx, leave := context.WithCancel(ctx)
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer leave() // before the wait
-	tasks.Go(func() { s.hidden.run(ctx) })
-	tasks.Go(func() { s.predict(ctx) })
-	tasks.Go(func() { s.work.out.Run(ctx) })
-	tasks.Go(func() { s.seeAll(ctx) })
-	return s.presence.Announce(ctx)
+	tasks := lifecycle.Serving(ctx)
+	tasks.Go(s.hidden.run)
+	tasks.Go(s.predict)
+	tasks.Go(s.work.out.Run)
+	tasks.Go(s.seeAll)
+	if s.maps != nil {
+		tasks.Go(s.maps.run)
+		tasks.Go(s.maps.to.follow)
+	}
+	return tasks.Run(s.presence.Announce)
+}
+
+// startMaps lets every row that comes be searched for, and remembered.
+func (s *Service) startMaps() (err error) {
+	if s.every == nil {
+		return errors.New("--maps needs every row: give --rows-to-predictor all to attention and predictors")
+	}
+	s.maps, err = newMapper(s.d, s.id, s.config)
+	if err != nil {
+		return fmt.Errorf("preparing expert maps: %w", err)
+	}
+	s.every.step, s.every.rows = s.maps.announced, s.maps.passed
+	return nil
 }
 
 // seeAll follows all rows until ctx ends, where they are kept for it. A stream that was made
@@ -118,7 +139,7 @@ func (s *Service) predict(ctx context.Context) {
 			return
 		case <-s.backlog.note:
 		}
-		for m := s.backlog.take(); m != nil && ctx.Err() == nil; m = s.backlog.take() {
+		for m, ok := s.backlog.take(); ok && ctx.Err() == nil; m, ok = s.backlog.take() {
 			s.work.attempt(ctx, m)
 		}
 	}

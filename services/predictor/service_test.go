@@ -112,7 +112,7 @@ func rows(d *deployment.Deployment, step uint64, n int) *pb.Hidden {
 	}
 	return &pb.Hidden{
 		Key: &pb.Key{
-			Version: schemas.Version, Model: d.Identity.Model, Owner: "attention-1", Epoch: 3, Step: step, Rows: uint32(n), Shard: "aggregator-1",
+			Version: schemas.Version, Model: d.Identity.Model, Owner: "attention-1", Epoch: 3, Step: step, Rows: uint32(n), Aggregator: "aggregator-1",
 		},
 		Tensor: tensor.Encode(tensor.BF16, x, d.Shape.Hidden, nil), Phases: phases,
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/policy/predict"
@@ -24,7 +25,7 @@ type worker struct {
 	predictor predict.Predictor
 	out       *deployment.LoadOutbox
 	tracer    *telemetry.Tracer
-	refused   telemetry.Unrepeated
+	refused   unrepeated.Log
 
 	x    []float32 // (R, D)
 	load []float64 // (E)

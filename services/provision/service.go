@@ -13,8 +13,8 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
@@ -62,7 +62,7 @@ func wanted(models []bus.Model) (want []jetstream.StreamConfig) {
 // run at a time: what one of them has made the others find.
 type Service struct {
 	s    Settings
-	said telemetry.Unrepeated // of Run alone
+	said unrepeated.Log // of Run alone
 
 	mu     sync.Mutex
 	conn   *bus.Conn
@@ -164,7 +164,7 @@ func (s *Service) again(ctx context.Context, lost []jetstream.StreamConfig) erro
 		}
 		return err
 	}
-	s.said = telemetry.Unrepeated{}
+	s.said = unrepeated.Log{}
 	s.s.Logger.Warn("streams were lost, and are made again", "count", len(names), "streams", strings.Join(names, ", "))
 	return nil
 }

@@ -5,8 +5,9 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
+	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -28,9 +29,9 @@ func access(all []*pb.Member) (takes divide.Takes, said bool) {
 
 func numbers(t divide.Takes) []float64 { return []float64{t.Read, t.Row, t.Unit, t.Call} }
 
-// learn tells the core what accesses take on the hosts. p.mu is held.
-func (p *policy) learn(expertBytes uint64) {
+// learn tells the core what accesses take on the hosts.
+func (p *policy) learn(core *elastic.Core, expertBytes uint64) {
 	if t, said := p.access(); said {
-		p.core.Takes(t.Device(float64(cmp.Or(expertBytes, 1))))
+		core.Takes(t.Device(float64(cmp.Or(expertBytes, 1))))
 	}
 }

@@ -21,7 +21,7 @@ type Config struct {
 	// MemoryCap bounds the bytes of a layer's replicas beyond each expert's first.
 	MemoryCap uint64
 	// KeepAlive is how long replicas that are retired stay loaded, and ZeroAfter how long
-	// experts without rows do.
+	// experts without rows do; 0: as the policy says by KeepAlive.
 	KeepAlive, ZeroAfter time.Duration
 	// Horizon is how long a change may take to pay for itself.
 	Horizon time.Duration
@@ -34,6 +34,8 @@ type Config struct {
 	// Takes is what an access takes on the hosts, for policies that decide by that; nil: they
 	// go by what hosts tell of rows.
 	Takes *cost.Device
+	// Load is what loading an expert takes there; 0: it is not known before hosts have told.
+	Load time.Duration
 }
 
 // Check says what is wrong, by the names of the flags.
@@ -49,6 +51,13 @@ func (c Config) Check() error {
 	}
 	if c.Horizon < shortest || c.Horizon > longest {
 		return fmt.Errorf("--horizon is %v; it must be %v to %v, as changes take a load at least, and are judged by what comes of them within it", c.Horizon, shortest, longest)
+	}
+	switch {
+	case c.Load > c.Horizon:
+		return fmt.Errorf("--horizon is %v, and loading an expert takes %v on these hosts, so that no change could pay for itself; set it to %v at least, which is four loads", c.Horizon, c.Load, 4*c.Load)
+	case c.ZeroAfter > 0 && c.KeepAlive > c.ZeroAfter:
+		return fmt.Errorf("--keep-alive is %v and --zero-after %v, so that an expert's last replica would go before those that nobody needs; set --keep-alive to %v at most, or --zero-after to %v at least",
+			c.KeepAlive, c.ZeroAfter, c.ZeroAfter, c.KeepAlive)
 	}
 	if err := c.settings().Check(); err != nil {
 		return fmt.Errorf("--%w", err)
@@ -68,6 +77,9 @@ func (c Config) settings() elastic.Settings {
 	s.Scaling, s.CV, s.MemoryCap = c.Scaling, c.CV, c.MemoryCap
 	s.KeepAlive, s.ZeroAfter, s.Horizon = c.KeepAlive.Seconds(), c.ZeroAfter.Seconds(), c.Horizon.Seconds()
 	s.Worth, s.Unjudged, s.Takes = c.Worth, c.Unjudged, c.Takes
+	if c.Load > 0 {
+		s.LoadSeconds = c.Load.Seconds()
+	}
 	if c.MessageTime != nil {
 		s.MessageSeconds, s.MessageFixed = c.MessageTime.Seconds(), true
 	}

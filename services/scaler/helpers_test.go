@@ -13,9 +13,9 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planner"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -81,6 +81,8 @@ type stage struct {
 	hosts int
 	topic topic
 	log   lines
+
+	experts []*deployment.Presence
 }
 
 // lines is a log.
@@ -111,6 +113,7 @@ func newStage(t *testing.T, hosts int, set ...func(*deployment.Deployment)) *sta
 	}
 	for i := range hosts {
 		p := y.d.NewPresence(fmt.Sprintf("expert-%d", i), "expert")
+		y.experts = append(y.experts, p)
 		run(t, func(ctx context.Context) {
 			if _, err := p.Watch(ctx); err != nil {
 				t.Error(err)

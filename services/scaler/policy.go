@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/policy/feedback"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -29,7 +29,10 @@ type policy struct {
 	model    elastic.Model
 	samples  Samples
 	refusals func(k plan.Known, each func(host, function string))
-	computed func() float64 // rows that hosts say that they have computed
+	// computed is how many rows hosts say that they have computed; false: none says so.
+	computed func() (rows float64, said bool)
+	// here are the attention replicas and gates that are here; false: nobody knows yet.
+	here     func() (attention, gates map[string]bool, known bool)
 	access   func() (divide.Takes, bool)
 	applied  func(k plan.Known) map[int]uint64
 	presence *deployment.Presence
@@ -39,13 +42,14 @@ type policy struct {
 	stopping func() bool // this scaler ends, and does not stand by for another one
 	began    time.Time   // of the clock that the core goes by
 
-	mu       sync.Mutex
+	mu       sync.Mutex // is never held for as long as a decision takes
 	core     *elastic.Core
 	active   bool
 	fresh    bool          // samples have come since the last decision
 	due      time.Time     // of the next one
 	news     chan struct{} // closed when it is time to decide
 	told     map[string]bool
+	doubted  map[string]bool // gates that were named
 	counts   elastic.Counts
 	verdicts []elastic.Verdict
 	written  map[int]time.Time // when each layer's plan was written
@@ -55,6 +59,7 @@ func newPolicy(s elastic.Settings, m elastic.Model, samples Samples, t *telemetr
 	return &policy{
 		settings: s, model: m, samples: samples, metrics: t.Metrics.Scaler, log: log,
 		stopping: func() bool { return false }, access: func() (divide.Takes, bool) { return divide.Takes{}, false }, began: time.Now(), news: make(chan struct{}),
+		here: func() (_, _ map[string]bool, known bool) { return nil, nil, false },
 	}
 }
 
@@ -68,6 +73,7 @@ func (p *policy) Begin() {
 		return
 	}
 	p.core, p.active, p.fresh, p.due, p.told = core, true, false, time.Time{}, map[string]bool{}
+	p.doubted = map[string]bool{}
 	p.counts, p.verdicts, p.written = core.Counts(), nil, map[int]time.Time{}
 	p.log.Info("this scaler plans from now on", "scaling", p.settings.Scaling)
 }
@@ -107,12 +113,47 @@ func (p *policy) wake(now time.Time) {
 	defer p.mu.Unlock()
 	p.countSamples()
 	if p.core != nil {
-		p.core.Computed(p.now(), p.computed())
+		p.hearMembers()
 	}
 	if p.fresh && !now.Before(p.due) {
 		p.fresh = false
 		close(p.news)
 		p.news = make(chan struct{})
+	}
+}
+
+// hearMembers tells the core who is here, and what hosts have computed. p.mu is held.
+func (p *policy) hearMembers() {
+	if attention, gates, known := p.here(); known {
+		p.core.Here(p.now(), attention, gates)
+	}
+	if rows, said := p.computed(); said {
+		p.core.Computed(p.now(), rows)
+	}
+	p.tellDoubts()
+}
+
+// look tells the core who is here before it decides.
+func (p *policy) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hearMembers()
+}
+
+// doubtsTold bounds the gates that are named.
+const doubtsTold = 16
+
+// tellDoubts names gates that tell of rows that no hosts have computed: each once in the log,
+// and for operators with how often it did. p.mu is held.
+func (p *policy) tellDoubts() {
+	for _, d := range p.core.Doubts() {
+		if !p.doubted[d.Gate] && len(p.doubted) < doubtsTold {
+			p.doubted[d.Gate] = true
+			p.log.Warn("a gate tells of rows that no hosts have computed; its samples of that kind count for nothing, and are only counted from now on", "gate", d.Gate, "layer", d.Layer, "rows", d.Rows, "error", d)
+		}
+		if p.doubted[d.Gate] {
+			p.presence.Add(members.Doubted+d.Gate, 1)
+		}
 	}
 }
 
@@ -126,14 +167,22 @@ func (p *policy) News() <-chan struct{} {
 // now is the core's clock.
 func (p *policy) now() float64 { return time.Since(p.began).Seconds() }
 
-// observe takes a sample in; what is wrong with one is told once of each kind.
-func (p *policy) observe(s *pb.LoadSample) {
+// planning is what decides; nil before this scaler plans first.
+func (p *policy) planning() *elastic.Core {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.core == nil {
+	return p.core
+}
+
+// observe takes a sample in; what is wrong with one is told once of each kind.
+func (p *policy) observe(s *pb.LoadSample) {
+	core := p.planning()
+	if core == nil {
 		return
 	}
-	err := p.core.Observe(p.now(), s)
+	err := core.Observe(p.now(), s)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	var bad *elastic.SampleError
 	if errors.As(err, &bad) && !p.told[bad.Kind] {
 		p.told[bad.Kind] = true
@@ -142,33 +191,41 @@ func (p *policy) observe(s *pb.LoadSample) {
 	p.fresh = p.fresh || err == nil
 }
 
-// Plan implements planner.Elastic.
+// Plan implements planner.Elastic. Samples come in while it decides.
 func (p *policy) Plan(k plan.Known) (*plan.Decision, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.core == nil {
+	core := p.planning()
+	if core == nil {
 		return nil, errors.New("not scaling")
 	}
 	began := time.Now()
-	p.learn(k.Model.ExpertBytes)
-	p.refusals(k, func(host, function string) { p.core.Refused(p.now(), host, function) })
-	p.core.Applied(p.applied(k))
-	d, verdicts, err := p.core.Decide(p.now(), k)
-	p.tellEnded()
+	p.learn(core, k.Model.ExpertBytes)
+	p.refusals(k, func(host, function string) { core.Refused(p.now(), host, function) })
+	core.Applied(p.applied(k))
+	p.look()
+	d, verdicts, err := core.Decide(p.now(), k)
+	p.tellEnded(core)
 	took := time.Since(began)
-	p.due = began.Add(max(cadence, share*took))
 	p.metrics.Decision.Observe(took.Seconds())
+	p.decided(began.Add(max(cadence, share*took)), verdicts, err)
 	if err != nil {
 		return nil, err
 	}
-	p.verdicts = verdicts
 	p.trace(began, d, verdicts)
 	return d, nil
 }
 
-// tellEnded says what has come of changes; p.mu is held.
-func (p *policy) tellEnded() {
-	for _, o := range p.core.Ended() {
+// decided notes what was decided, and when it is to be decided again.
+func (p *policy) decided(due time.Time, verdicts []elastic.Verdict, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.due = due; err == nil {
+		p.verdicts = verdicts
+	}
+}
+
+// tellEnded says what has come of changes.
+func (p *policy) tellEnded(core *elastic.Core) {
+	for _, o := range core.Ended() {
 		p.metrics.Trials(o.Verdict.String()).Inc()
 		p.presence.Add(trialStat(o.Verdict), 1)
 		p.log.Info("a change of a layer's plan "+o.Verdict.String(), "layer", o.Layer,
@@ -177,7 +234,7 @@ func (p *policy) tellEnded() {
 }
 
 func trialStat(v feedback.Verdict) string {
-	if v == feedback.Helped {
+	if v.Stays() {
 		return members.TrialsHelped
 	}
 	return members.TrialsUndone

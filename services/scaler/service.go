@@ -3,17 +3,18 @@ package scaler
 import (
 	"context"
 	"fmt"
-	"sync"
+	"math"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planner"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -96,6 +97,7 @@ func (s *Service) start(ctx context.Context, samples Samples) (err error) {
 	s.policy = newPolicy(s.config.settings(), model, samples, s.d.Telemetry, s.d.Logger)
 	s.policy.tracer = s.d.Telemetry.Tracer("scaler", s.id)
 	s.policy.presence, s.policy.refusals, s.policy.computed, s.policy.applied = s.presence, s.refusals, s.computed, s.applied
+	s.policy.here = s.here
 	s.policy.access = func() (divide.Takes, bool) { return access(s.view.Snapshot()) }
 	s.presence.Set(members.ScalingBy+s.config.policy(), 1)
 	s.presence.Fill = func(stats map[string]float64) { stats[members.Planning] = s.policy.states()["active"] }
@@ -118,7 +120,7 @@ func (s *Service) model() (elastic.Model, error) {
 	}
 	return elastic.Model{
 		Model: plan.Model{MoELayers: s.d.MoELayers(), Experts: spec.Experts, ExpertBytes: uint64(largest)},
-		Hash:  s.d.Identity.Model, TopK: spec.TopK,
+		Hash:  s.d.Identity.Model, TopK: spec.TopK, Uneven: spec.EncoderLayers > 0 && spec.EncoderLayers < spec.Layers,
 	}, nil
 }
 
@@ -128,23 +130,18 @@ func (s *Service) Ready() error { return s.presence.Reachable() }
 // Run plans while it has the lease, until ctx ends and the hosts know that they
 // are to plan themselves.
 func (s *Service) Run(ctx context.Context) error {
-	serving, leave := context.WithCancel(context.WithoutCancel(ctx))
-	planning, stop := context.WithCancel(ctx)
+	tasks := lifecycle.Serving(context.WithoutCancel(ctx))
+	planning := tasks.Within(ctx)
 	s.policy.stopping = func() bool { return planning.Err() != nil }
-	var tasks sync.WaitGroup
-	defer tasks.Wait()
-	defer leave() // these before the wait
-	defer stop()
-	tasks.Go(func() { s.states.Follow(serving, nil, func(functions.Change) {}) })
-	tasks.Go(func() {
-		defer leave()
+	tasks.Go(func(ctx context.Context) { s.states.Follow(ctx, nil, func(functions.Change) {}) })
+	tasks.Last(func(context.Context) {
 		s.planner(planner.InBucket(s.d.Leases, s.id, s.presence.Lease())).Run(planning)
 	})
-	tasks.Go(func() {
+	tasks.Go(func(context.Context) {
 		<-planning.Done()
 		s.presence.Drain()
 	})
-	return s.presence.Announce(serving)
+	return tasks.Run(s.presence.Announce)
 }
 
 func (s *Service) planner(l planner.Lease) *planner.Planner {
@@ -156,15 +153,15 @@ func (s *Service) planner(l planner.Lease) *planner.Planner {
 
 // refusals are the functions that hosts have refused, of those that the plan wants.
 func (s *Service) refusals(k plan.Known, each func(host, function string)) {
-	for layer := range k.InForce {
-		for _, h := range k.Hosts {
-			for _, f := range s.states.Host(layer, h.ID).GetFunctions() {
-				if f.Phase == pb.FunctionPhase_FUNCTION_PHASE_REFUSED {
-					each(h.ID, f.Id)
-				}
-			}
-		}
+	here := make(map[string]bool, len(k.Hosts))
+	for _, h := range k.Hosts {
+		here[h.ID] = true
 	}
+	s.states.Refused(func(layer int, host, function string) {
+		if here[host] && k.InForce[layer] != nil {
+			each(host, function)
+		}
+	})
 }
 
 // applied is which version of each layer's plan all gates use at least. Without gates there
@@ -181,12 +178,33 @@ func (s *Service) applied(k plan.Known) map[int]uint64 {
 	return versions
 }
 
-// computed is how many rows all hosts have computed, by what they say as members.
-func (s *Service) computed() (rows float64) {
-	for _, m := range members.OfService(s.view.Snapshot(), "expert") {
-		rows += m.Stats[members.HostRows]
+// here are the attention replicas and gates among the members; false while those are not known.
+func (s *Service) here() (attention, gates map[string]bool, known bool) {
+	if !s.view.Synced() {
+		return nil, nil, false
 	}
-	return rows
+	all := s.view.Snapshot()
+	return ids(all, "attention"), ids(all, "gate"), true
+}
+
+func ids(all []*pb.Member, service string) map[string]bool {
+	of := map[string]bool{}
+	for _, m := range members.OfService(all, service) {
+		of[m.Id] = true
+	}
+	return of
+}
+
+// computed is how many rows all hosts have computed, by what they say as members; false if
+// none says so.
+func (s *Service) computed() (rows float64, said bool) {
+	for _, m := range members.OfService(s.view.Snapshot(), "expert") {
+		n, says := m.Stats[members.HostRows]
+		if says && n >= 0 && !math.IsInf(n, 1) { // which NaN is not
+			rows, said = rows+n, true
+		}
+	}
+	return rows, said
 }
 
 // Stop leaves.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/control/functions"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -72,7 +72,7 @@ func TestCountersFromTheStart(t *testing.T) {
 	for _, f := range families {
 		series[f.GetName()] = len(f.Metric)
 	}
-	for name, want := range map[string]int{"switchyard_rebalances_total": 17, "switchyard_scaler_refused_samples_total": 8} {
+	for name, want := range map[string]int{"switchyard_rebalances_total": 18, "switchyard_scaler_refused_samples_total": 9} {
 		if series[name] != want {
 			t.Errorf("%s has %d series, want %d", name, series[name], want)
 		}
@@ -282,8 +282,10 @@ func TestConfig(t *testing.T) {
 		"--horizon is 0s": func(c *Config) { c.Horizon = 0 },
 		"--message-time":  func(c *Config) { before := -time.Second; c.MessageTime = &before },
 		"--zero-after":    func(c *Config) { c.ZeroAfter = -time.Second },
-		"--worth":         func(c *Config) { c.Worth = math.NaN() },
-		"":                func(*Config) {},
+		"--keep-alive is 1m0s and --zero-after 59s":         func(c *Config) { c.ZeroAfter = 59 * time.Second },
+		"--horizon is 10s, and loading an expert takes 11s": func(c *Config) { c.Load = 11 * time.Second },
+		"--worth": func(c *Config) { c.Worth = math.NaN() },
+		"":        func(*Config) {},
 	} {
 		c := testConfig()
 		change(&c)

@@ -13,17 +13,17 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/lab/arena"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/sim"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 	"github.com/switchyard/switchyard/pkg/sim/trace"
-	"github.com/switchyard/switchyard/services/switchyard/arena"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
 // ArenaCmd compares policies on one trace.
 type ArenaCmd struct {
-	Suite      string        `required:"" enum:"moeless,elasticity" help:"What is compared: moeless (MoEless' scaling and placement with their baselines), or elasticity (plans that follow a load that shifts, always live)." placeholder:"NAME"`
+	Suite      string        `required:"" enum:"moeless,elasticity,fmoe" help:"What is compared: moeless (MoEless' scaling and placement with their baselines), elasticity (plans that follow a load that shifts, always live), or fmoe (experts in a memory budget, with fMoE's baselines, always simulated)." placeholder:"NAME"`
 	BackEnd    string        `default:"sim" enum:"sim,live" help:"What runs it: sim (a simulated clock) or live (the pipeline on paced hosts)." placeholder:"KIND"`
 	Trace      string        `help:"Requests: a CSV file as Azure publishes it (TIMESTAMP, ContextTokens, GeneratedTokens), or JSON lines as Mooncake does (timestamp, input_length, output_length); or requests by the hour, with --lengths." placeholder:"FILE"`
 	Lengths    string        `help:"Where --trace has requests by the hour (CSV with hour and requests, as of BurstGPT): a trace whose requests lend theirs their tokens, in order." placeholder:"FILE"`
@@ -46,9 +46,16 @@ type ArenaCmd struct {
 	Policies   []string      `help:"What is compared, with settings as in eplb:every=300s: ${simulated_policies}, all of them without it; live: ${live_policies}, all of them without it; the suite elasticity has the last one, and moeless without it." placeholder:"NAME,..."`
 	JSON       bool          `name:"json" help:"Print one JSON object for each shape and policy."`
 
+	BatchFlags   `embed:""`
 	PointFlags   `embed:""`
 	LiveFlags    `embed:""`
 	ElasticFlags `embed:""`
+	OffloadFlags `embed:""`
+}
+
+// BatchFlags are of batches that are made anew: at operating points, and live.
+type BatchFlags struct {
+	BatchRows int `default:"256" help:"With --load or live: most rows of a batch, as attention's --max-rows." placeholder:"N"`
 }
 
 // Run compares, and writes the report.
@@ -56,6 +63,9 @@ func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
 	e.quiet()
 	if c.Suite == "elasticity" {
 		return c.elastic(ctx, e)
+	}
+	if c.Suite == "fmoe" {
+		return c.offload(ctx, e)
 	}
 	if err := c.checkOthers(); err != nil {
 		return err
@@ -77,6 +87,9 @@ func (c *ArenaCmd) checkOthers() error {
 	if name, err := changed(&c.ElasticFlags, &ElasticFlags{}); err != nil || name != "" {
 		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite elasticity only; leave it out", name)))
 	}
+	if name, err := changed(&c.OffloadFlags, &OffloadFlags{}); err != nil || name != "" {
+		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite fmoe only; leave it out", name)))
+	}
 	if len(c.Load) == 0 || c.BackEnd == "live" {
 		if name, err := changed(&c.PointFlags, &PointFlags{}); err != nil || name != "" {
 			return cmp.Or(err, usage(fmt.Errorf("--%s is of --back-end sim with --load only; leave it out, or name loads", name)))
@@ -84,6 +97,11 @@ func (c *ArenaCmd) checkOthers() error {
 	}
 	if c.BackEnd == "live" {
 		return nil
+	}
+	if len(c.Load) == 0 {
+		if name, err := changed(&c.BatchFlags, &BatchFlags{}); err != nil || name != "" {
+			return cmp.Or(err, usage(fmt.Errorf("--%s is of --load and of --back-end live; leave it out, or name loads", name)))
+		}
 	}
 	if name, err := changed(&c.LiveFlags, &LiveFlags{}); err != nil || name != "" {
 		return cmp.Or(err, usage(fmt.Errorf("--%s is of --back-end live only; leave it out", name)))

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/quantile"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/lab/replay"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
-	"github.com/switchyard/switchyard/services/switchyard/replay"
 )
 
 // ElasticFlags are of the suite elasticity.
@@ -122,8 +122,13 @@ func (c *ArenaCmd) shifting() ([]replay.Request, error) {
 	return mix.Phases(order, c.Phase, c.Pause, c.Interval, c.Prompt, c.Answer)
 }
 
+// filmedCanaries is how long no token flows before one is asked for: less than a pause takes, so
+// that a canary comes where experts go to zero.
+const filmedCanaries = 3 * time.Second
+
 func (c *ArenaCmd) elasticRun(ctx context.Context, e *env, policy string, requests []replay.Request) (*replay.Result, error) {
 	s, err := c.pipeline(ctx, e, policy, func(up *UpCmd) {
+		up.CanaryEvery = filmedCanaries
 		if c.Device == "paced" {
 			up.Device, up.Profile, up.ProfileTime = c.Device, c.Profile, c.Time
 		}

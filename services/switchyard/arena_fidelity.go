@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/switchyard/switchyard/services/switchyard/arena"
+	"github.com/switchyard/switchyard/pkg/lab/arena"
 )
 
 // fidelity is how far what was simulated of a policy's runs is from what they took, over

@@ -13,13 +13,14 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/lab/arena"
+	"github.com/switchyard/switchyard/pkg/lab/replay"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
-	"github.com/switchyard/switchyard/services/switchyard/arena"
+	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
-	"github.com/switchyard/switchyard/services/switchyard/replay"
 )
 
 // LiveFlags are of the arena on the real pipeline, with the demo model.
@@ -62,9 +63,9 @@ type liveLine struct {
 
 // String is a line of the report: times a layer in ms, costs in GB·s.
 func (l liveLine) String() string {
-	return fmt.Sprintf("%-16s %8.3f ms a layer, p99 %8.3f; simulated %8.3f, messages %6.3f, difference %+5.1f %%; "+
+	return fmt.Sprintf("%-16s %8.3f ms a layer, p99 %8.3f; computing %6.3f, simulated %6.3f, messages %6.3f, difference %+5.1f %%; "+
 		"TTFT %7.1f ms, simulated %7.1f; TPOT %6.2f, simulated %6.2f; %8.0f GB·s billed, %9.0f resident; %5.1f replicas, %d plans; %.1f %% late\n",
-		l.Policy, l.Mean, l.P99, l.Sim, l.Messages, 100*l.Difference, l.LiveRequests.TTFT.Mean, l.SimRequests.TTFT.Mean, l.LiveRequests.TPOT.Mean, l.SimRequests.TPOT.Mean,
+		l.Policy, l.Mean, l.P99, l.Computing, l.Sim, l.Messages, 100*l.Difference, l.LiveRequests.TTFT.Mean, l.SimRequests.TTFT.Mean, l.LiveRequests.TPOT.Mean, l.SimRequests.TPOT.Mean,
 		l.Cost, l.Resident, l.Replicas, l.Changes, 100*l.LateShare)
 }
 
@@ -113,6 +114,9 @@ func (c *ArenaCmd) prepareLive() (s *liveSuite, err error) {
 		return nil, err
 	}
 	if err = checkRange("repeats", c.Repeats, 1, arena.MostSeeds); err != nil {
+		return nil, err
+	}
+	if err := checkRange("batch-rows", c.BatchRows, 1, attention.MostRows); err != nil {
 		return nil, err
 	}
 	if err := c.checkPolicies(); err != nil {
@@ -204,7 +208,7 @@ func (c *ArenaCmd) apart(policy string) bool { return c.Device == "paced" || pol
 // pipeline is one in this process: with a control loop unless plans are static.
 func (c *ArenaCmd) pipeline(ctx context.Context, e *env, policy string, set func(*UpCmd)) (cluster.Settings, error) {
 	return inProcess(ctx, e, func(up *UpCmd) {
-		up.Hosts, up.KeepAlive, up.Grouping, up.MaxModelLen = c.Hosts, c.KeepAlive, "expert", liveContext
+		up.Hosts, up.KeepAlive, up.Grouping, up.MaxModelLen, up.MaxRows = c.Hosts, c.KeepAlive, "expert", liveContext, c.BatchRows
 		if policy != plan.Static {
 			up.Scaling, up.CV, up.Horizon, up.MessageTime = policy, c.CV, c.Horizon, c.MessageTime.String()
 		}
@@ -216,7 +220,7 @@ func (c *ArenaCmd) pipeline(ctx context.Context, e *env, policy string, set func
 func (c *ArenaCmd) scaling(policy string) elastic.Settings {
 	s := elastic.DefaultSettings()
 	s.Scaling, s.CV, s.KeepAlive, s.Horizon, s.MessageSeconds = policy, c.CV, c.KeepAlive.Seconds(), c.Horizon.Seconds(), c.MessageTime.Seconds()
-	s.ZeroAfter, s.MessageFixed = s.KeepAlive, true
+	s.MessageFixed = true
 	return s
 }
 

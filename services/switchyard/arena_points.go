@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/lab/arena"
 	"github.com/switchyard/switchyard/pkg/sim/requests"
-	"github.com/switchyard/switchyard/services/switchyard/arena"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -17,12 +17,12 @@ type PointFlags struct {
 	Idle       time.Duration `default:"2m" help:"Length of the pauses of a further run at the first load, one in every one and a half of it; 0s is no such run." placeholder:"TIME"`
 	SLOTTFT    time.Duration `name:"slo-ttft" default:"2s" help:"Time to the first token that a good request keeps." placeholder:"TIME"`
 	SLOTPOT    time.Duration `name:"slo-tpot" default:"200ms" help:"Mean time of a further token that a good request keeps." placeholder:"TIME"`
-	BatchRows  int           `default:"256" help:"Most rows of a batch, as attention's --max-rows." placeholder:"N"`
+	Fail       time.Duration `default:"0s" help:"When the first host of each run goes for good, with all that it holds; 0s is never." placeholder:"TIME"`
 }
 
 func (c *ArenaCmd) points() arena.Points {
 	return arena.Points{
-		Of: c.Load, Slice: c.PointSlice, Idle: c.Idle, SLO: requests.SLO{TTFT: c.SLOTTFT, TPOT: c.SLOTPOT}, MaxRows: c.BatchRows,
+		Of: c.Load, Slice: c.PointSlice, Idle: c.Idle, SLO: requests.SLO{TTFT: c.SLOTTFT, TPOT: c.SLOTPOT}, MaxRows: c.BatchRows, Fail: c.Fail,
 	}
 }
 
@@ -36,7 +36,7 @@ func (c *ArenaCmd) serve(ctx context.Context, e *env) error {
 		err = s.Check()
 	}
 	if err == nil {
-		err = p.Check(s)
+		err = p.Check()
 	}
 	if err := c.beforeWork(err); err != nil {
 		return err

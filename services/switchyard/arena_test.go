@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/sim"
 )
 
@@ -18,6 +19,7 @@ const fewRequests = `TIMESTAMP,ContextTokens,GeneratedTokens
 
 // Requests by the hour take the tokens of another trace, and need one.
 func TestArenaByHour(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	hours, csv, out := filepath.Join(dir, "hours.csv"), filepath.Join(dir, "trace.csv"), filepath.Join(dir, "out")
 	if err := errors.Join(os.WriteFile(hours, []byte("hour,requests,sessions\n0,0,0\n1,7200,9\n"), 0o600), os.WriteFile(csv, []byte(fewRequests), 0o600)); err != nil {
@@ -51,6 +53,7 @@ func TestArenaByHour(t *testing.T) {
 }
 
 func TestArena(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	csv := filepath.Join(dir, "trace.csv")
 	if err := os.WriteFile(csv, []byte(fewRequests), 0o600); err != nil {
@@ -99,10 +102,49 @@ func TestArena(t *testing.T) {
 	}
 }
 
+// The suite fmoe simulates its own requests, and refuses what it has no use for.
+func TestArenaOffload(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "out")
+	args := func(more ...string) []string {
+		return append([]string{"arena", "--suite", "fmoe", "--out", out, "--seeds", "2"}, more...)
+	}
+	got := invoke("", args("--shapes", "phi-3.5-moe", "--budget", "12GB", "--no-variants", "--json")...)
+	lines := strings.Split(strings.TrimSpace(got.out), "\n")
+	var first struct{ Shape, Policy, Against string }
+	if err := json.Unmarshal([]byte(lines[0]), &first); got.code != 0 || err != nil || first.Shape != "phi-3.5-moe" || first.Policy != "fmoe" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for want, more := range map[string][]string{
+		"0.50 GB on 6 hosts holds no expert": {"--budget", "0.5"},
+		`--budget has "x"; it must be`:       {"--budget", "6,x"},
+		"--budget has 6 GB twice":            {"--budget", "6,6GB"},
+		"the prediction distance is 40":      {"--prefetch", "40"},
+		"0 maps":                             {"--maps", "0"},
+		"it must be 1 or more":               {"--maps", "0"},
+		"leave --back-end out":               {"--back-end", "live"},
+		"leave --trace and --lengths out":    {"--trace", "x.csv"},
+		"leave --policies out":               {"--policies", "static"},
+		"--phase is of another suite":        {"--phase", "3s"},
+		"no.st":                              {"--recording", "no.st"},
+		`there is no shape "llama-4-scout"`:  {"--shapes", "llama-4-scout"},
+	} {
+		if got := invoke("", args(more...)...); got.code != exitUsage || got.out != "" || !strings.Contains(got.err, want) {
+			t.Errorf("%v: %+v, want %q", more, got, want)
+		}
+	}
+	if got := invoke("", "arena", "--suite", "moeless", "--trace", out, "--out", out, "--maps", "5"); got.code != exitUsage || !strings.Contains(got.err, "--maps is of --suite fmoe only") {
+		t.Errorf("%+v", got)
+	}
+}
+
 // The command that docs/elasticity.md begins with runs in a clone, here for a shorter time.
 func TestElasticityPage(t *testing.T) {
-	t.Chdir("../..")
-	page, err := os.ReadFile("docs/elasticity.md")
+	t.Parallel()
+	if testkit.Race {
+		t.Skip("TestElasticity has all of its goroutines")
+	}
+	page, err := os.ReadFile("../../docs/elasticity.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +154,11 @@ func TestElasticityPage(t *testing.T) {
 	if !found || len(args) == 0 || args[0] != "arena" {
 		t.Fatalf("the page has no command: %q", command)
 	}
+	for i, arg := range args { // its files are named from the clone's root
+		if i > 0 && args[i-1] == "--texts" {
+			args[i] = "../../" + strings.ReplaceAll(arg, ",", ",../../")
+		}
+	}
 	got := invoke("", append(args, "--out", t.TempDir(), "--phase", "600ms", "--pause", "100ms", "--hosts", "2", "--prompt", "8", "--answer", "4")...)
 	if got.code != exitDone || !strings.Contains(got.out, "9 requests on 2 hosts (cpu): 0 failed, 0 answers differ") {
 		t.Errorf("%+v", got)
@@ -120,6 +167,7 @@ func TestElasticityPage(t *testing.T) {
 
 // Under a load that shifts, no request fails and no token differs from static plans'.
 func TestElasticity(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	var texts []string
 	for name, text := range map[string]string{"a": "Once upon a time there was a little girl. ", "b": "func main() { if err != nil { return err } }\n"} {
@@ -129,15 +177,19 @@ func TestElasticity(t *testing.T) {
 		}
 		texts = append(texts, path)
 	}
+	interval, keepAlive, requests := "100ms", "100ms", 20
+	if testkit.Race { // experts that go to zero between two requests keep a slow machine busy for minutes
+		interval, keepAlive, requests = "250ms", "10s", 8
+	}
 	out := filepath.Join(dir, "out")
 	got := invoke("", "arena", "--suite", "elasticity", "--texts", strings.Join(texts, ","), "--out", out, "--json",
-		"--hosts", "2", "--phase", "1s", "--pause", "500ms", "--interval", "100ms", "--prompt", "12", "--answer", "8", "--keep-alive", "100ms")
+		"--hosts", "2", "--phase", "1s", "--pause", "500ms", "--interval", interval, "--prompt", "12", "--answer", "8", "--keep-alive", keepAlive)
 	var y struct {
 		Requests int `json:"requests"`
 		Failed   int `json:"requests_failed"`
 		Changed  int `json:"answers_changed"`
 	}
-	if err := json.Unmarshal([]byte(got.out), &y); got.code != 0 || err != nil || y.Requests != 20 || y.Failed+y.Changed > 0 {
+	if err := json.Unmarshal([]byte(got.out), &y); got.code != 0 || err != nil || y.Requests != requests || y.Failed+y.Changed > 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, name := range []string{"elasticity.json", "elasticity.svg", "film.txt", "plans.txt"} {

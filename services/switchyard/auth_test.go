@@ -17,6 +17,7 @@ import (
 )
 
 func TestReadModel(t *testing.T) {
+	t.Parallel()
 	golden := goldens.Dir("deepseek_v2")
 	dense := filepath.Join(t.TempDir(), "broken")
 	if err := os.MkdirAll(dense, 0o700); err != nil {
@@ -54,6 +55,7 @@ func TestReadModel(t *testing.T) {
 
 // A folder is made once, its users get new keys, and what is wrong is told.
 func TestAuth(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "auth")
 	for _, step := range []struct {
 		name string
@@ -103,6 +105,7 @@ func TestAuth(t *testing.T) {
 // The operator sets what plans are to be like, and top only looks on: by the commands
 // that they have, on a server that knows them.
 func TestPlanAsUsers(t *testing.T) {
+	t.Parallel()
 	f := testusers.Make(t, testusers.Demo())
 	srv := testusers.Serve(t, testusers.Plain(t, f))
 	as := func(user string, args ...string) result {

@@ -12,9 +12,11 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/lab/bench"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/services/switchyard/bench"
+	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
@@ -32,7 +34,7 @@ type BenchCmd struct {
 	PromptTokens  int    `default:"${prompt_tokens}" help:"Tokens of each prompt; the time to the first token after them is told, too." placeholder:"N"`
 	Device        string `default:"cpu" help:"What computes experts: cpu, cuda or cuda:N. The direct path computes on the devices of the pipeline, and has its experts." placeholder:"KIND"`
 	GPUMemory     string `name:"gpu-memory" default:"0" help:"Memory that experts take of their GPU, once for both sides (with --rescale for each host), such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
-	GPUKernels    string `name:"gpu-kernels" default:"mma" enum:"mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, or wgmma, on sm_90." placeholder:"NAME"`
+	GPUKernels    string `name:"gpu-kernels" default:"auto" enum:"auto,mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, wgmma, on sm_90, or auto, wgmma where the GPU has it." placeholder:"NAME"`
 	StageFlags    `embed:""`
 	Threads       int     `default:"0" help:"Threads that compute, on both sides; 0 is one for each core that it may use." placeholder:"N"`
 	MaxRows       int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together; of the direct path, of a step." placeholder:"N"`
@@ -247,9 +249,9 @@ func (c *BenchCmd) check(insecure bool) error {
 	return errors.Join(err,
 		checkRange("threads", c.Threads, 0, mostThreads),
 		checkRange("prompt-tokens", c.PromptTokens, 1, mostPrompt),
-		checkRange("max-rows", c.MaxRows, 1, mostRows),
-		checkRange("microbatches", c.Microbatches, 1, mostMicrobatches),
-		checkRange("min-rows", c.MinRows, 0, mostRows),
+		checkRange("max-rows", c.MaxRows, 1, attention.MostRows),
+		checkRange("microbatches", c.Microbatches, 1, attention.MostMicrobatches),
+		checkRange("min-rows", c.MinRows, 0, attention.MostRows),
 	)
 }
 
@@ -279,7 +281,7 @@ func (c *BenchCmd) checkModel(m *model.Model) error {
 	if len(c.Rows) > 0 {
 		return bench.CheckRows(m, c.Rows)
 	}
-	if isGPU(c.AttentionDevice) { // whose memory is known when the weights are there
+	if gpus.IsGPU(c.AttentionDevice) { // whose memory is known when the weights are there
 		return nil
 	}
 	return bench.CheckRoom(m, c.PromptTokens, c.MaxRows, c.Batch)
@@ -321,7 +323,7 @@ func (c *BenchCmd) up(e *env, m *model.Model, b benched) (up UpCmd, s cluster.Se
 	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows, up.MaxRows = c.Wire, b.hops, c.Grouping, c.Microbatches, c.MinRows, c.MaxRows
 	up.Device, up.GPUMemory, up.GPUKernels, up.StageFlags = c.Device, c.GPUMemory, c.GPUKernels, c.StageFlags
 	up.KeepAlive, up.Threads, up.MaxModelLen = b.keepAlive, c.Threads, c.context(m, b.rows)
-	if !isGPU(c.AttentionDevice) {
+	if !gpus.IsGPU(c.AttentionDevice) {
 		up.KVMemory = fmt.Sprint(bench.KVBytes)
 	}
 	if b.loads {

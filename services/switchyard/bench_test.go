@@ -81,6 +81,7 @@ func (w *interrupting) Write(p []byte) (int, error) {
 
 // A bench that a signal ends says that, and not what became of its services.
 func TestBenchInterrupted(t *testing.T) {
+	t.Parallel()
 	ctx, signal := context.WithCancel(t.Context())
 	out, says := &interrupting{signal: signal}, &bytes.Buffer{}
 	args := []string{"bench", "--synthetic", "tiny", "--batch", "1,1", "--rounds", "1", "--seconds", "0.001"}

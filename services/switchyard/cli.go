@@ -19,11 +19,11 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/lab/bench"
 	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
-	"github.com/switchyard/switchyard/services/switchyard/bench"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
@@ -32,14 +32,8 @@ type CLI struct {
 	Globals     `embed:"" group:"Connection, logs and configuration:"`
 	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version and end."`
 
-	Up         UpCmd         `cmd:"" group:"Serve:" help:"Run all services and a NATS server in one process."`
-	Tokenizer  TokenizerCmd  `cmd:"" group:"Serve:" help:"Run a tokenizer: prompts in, sequences and chunks out."`
-	Attention  AttentionCmd  `cmd:"" group:"Serve:" help:"Run an attention replica: it owns the steps of its sequences."`
-	Gate       GateCmd       `cmd:"" group:"Serve:" help:"Run a gate: it routes rows to experts."`
-	Expert     ExpertCmd     `cmd:"" group:"Serve:" help:"Run an expert host."`
-	Aggregator AggregatorCmd `cmd:"" group:"Serve:" help:"Run an aggregator: it sums the experts' outputs."`
-	Predictor  PredictorCmd  `cmd:"" group:"Serve:" help:"Run a predictor: it tells experts' loads some layers ahead."`
-	Scaler     ScalerCmd     `cmd:"" group:"Serve:" help:"Run a scaler: it plans by the experts' loads."`
+	Up       UpCmd        `cmd:"" group:"Serve:" help:"Run all services and a NATS server in one process."`
+	Services kong.Plugins `embed:""` // a command for each, of serviceCommands
 
 	Demo   DemoCmd   `cmd:"" group:"Ask:" help:"Start everything in one process, stream one answer, and stop; opens no port."`
 	Prompt PromptCmd `cmd:"" group:"Ask:" help:"Send a prompt and stream the answer."`
@@ -63,6 +57,7 @@ type CLI struct {
 	Arena          ArenaCmd          `cmd:"" group:"Measure:" help:"Compare the control loop's policies on one trace, and write a report."`
 	Policy         PolicyCmd         `cmd:"" group:"Measure:" help:"Make one scaling or placement decision from a state in JSON, without a server."`
 	Record         RecordCmd         `cmd:"" group:"Measure:" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
+	Maps           MapsCmd           `cmd:"" group:"Measure:" help:"Build expert maps from recordings, and look after files of them."`
 	TrainPredictor TrainPredictorCmd `cmd:"" group:"Measure:" help:"Train predictors of expert loads, and show how right they are."`
 }
 
@@ -182,6 +177,7 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 	if file != nil {
 		options = append(options, kong.Resolvers(file))
 	}
+	cli.Services = serviceCommands()
 	parser, err := kong.New(cli, options...)
 	if err != nil {
 		return nil, fmt.Errorf("building the command line: %w", err)
@@ -211,15 +207,24 @@ func withHelp(err error) error {
 // defaultNATS is where a server of this machine listens, that of up as well.
 const defaultNATS = "nats://127.0.0.1:4222"
 
-// constants are the defaults of flags that are constants elsewhere, and the names of policies.
-func constants() kong.Vars {
+// constants are the defaults of flags that are constants elsewhere, and the names of policies. They
+// are no kong.Vars: kong expands each of these anew for every flag that there is.
+func constants() kong.Option {
 	list := func(use registry.Use) string { return strings.Join(registry.Names(use), ", ") }
-	return kong.Vars{
-		"nats": defaultNATS, "prefix": schemas.DefaultPrefix, "max_queued": strconv.Itoa(tokenizer.DefaultMaxQueued), "prompt_tokens": strconv.Itoa(bench.PromptLength),
-		"platforms": strings.Join(profiles.PlatformNames(), ", "), "live_policies": list(registry.Live), "simulated_policies": list(registry.Simulated), "host_policies": list(registry.Hosts),
-		"scaling_policies": list(registry.Scaling), "placing_policies": list(registry.Placing),
-		"default_policy": registry.Default,
-	}
+	named := strings.NewReplacer(
+		"${nats}", defaultNATS, "${prefix}", schemas.DefaultPrefix, "${max_queued}", strconv.Itoa(tokenizer.DefaultMaxQueued), "${prompt_tokens}", strconv.Itoa(bench.PromptLength),
+		"${platforms}", strings.Join(profiles.PlatformNames(), ", "), "${live_policies}", list(registry.Live), "${simulated_policies}", list(registry.Simulated), "${host_policies}", list(registry.Hosts),
+		"${scaling_policies}", list(registry.Scaling), "${placing_policies}", list(registry.Placing),
+		"${default_policy}", registry.Default, "${tenant}", schemas.DefaultTenant,
+	)
+	return kong.PostBuild(func(k *kong.Kong) error {
+		return kong.Visit(k.Model.Node, func(node kong.Visitable, next kong.Next) error {
+			if v, is := node.(*kong.Value); is {
+				v.Default, v.Help = named.Replace(v.Default), named.Replace(v.Help)
+			}
+			return next(nil)
+		})
+	})
 }
 
 // helpWithDefault adds what kong leaves out beside a placeholder: the default,

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/bytesize"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/services/attention"
@@ -44,7 +45,11 @@ func TestUsage(t *testing.T) {
 		{"no credentials", []string{"gate", "--creds", "/nonexistent.creds"}, 2, "unusable credentials: open /nonexistent.creds"},
 		{"no patience", []string{"top", "--connect-timeout", "0s"}, 2, "--connect-timeout is 0s"},
 		{"KV below a page", []string{"up", "--kv-memory", "1KiB"}, 2, "switchyard: --kv-memory is 1024 bytes; a page of model demo has 262144"},
-		{"unknown order", []string{"up", "--offload", "lur"}, 2, `switchyard: --offload: there is no order of eviction "lur"; there is lru; or give none`},
+		{"unknown order", []string{"up", "--offload", "lur"}, 2, `switchyard: --offload is "lur"; there is none, lru, lfu, fmoe, next-use`},
+		{"no maps", []string{"up", "--maps", "0"}, 2, `switchyard: --maps is "0"; give a number of 1 or more, such as 1000, or leave it out`},
+		{"a file without maps", []string{"up", "--maps-file", "x"}, 2, `switchyard: --maps-file is "x", and no maps are kept: give --maps, such as 1000`},
+		{"maps too far ahead", []string{"up", "--offload", "fmoe", "--distance", "8"}, 2, "--distance is 8; with the 8 layers of model demo it must be 1 to 7"},
+		{"memory below an expert to offload", []string{"up", "--offload", "fmoe", "--expert-memory", "1KiB"}, 2, "switchyard: --expert-memory is 1024 bytes; an expert of model demo has 196608"},
 		{"memory below an expert", []string{"up", "--expert-memory", "1KiB"}, 2, "switchyard: --expert-memory is 1024 bytes; an expert of model demo has 196608"},
 		{"no such scaling in up", []string{"up", "--scaling", "magic"}, 2, `--scaling: there is no policy "magic"; there are: static, eplb,`},
 		{"texts that are not there", []string{"record", "--out", filepath.Join(t.TempDir(), "r"), "nowhere.txt"}, 2, "reading texts nowhere.txt"},
@@ -59,7 +64,7 @@ func TestUsage(t *testing.T) {
 		{"gates on a GPU without CUDA", []string{"up", "--gate-device", "cuda:1"}, 2, "switchyard: --gate-device cuda:1: this binary has no CUDA"},
 		{"GPU memory of a CPU", []string{"up", "--attention-gpu-memory", "1GiB"}, 2, "switchyard: --attention-gpu-memory is 1GiB; it is of --attention-device cuda only"},
 		{"GPU kernels of a CPU", []string{"up", "--gpu-kernels", "wgmma"}, 2, "switchyard: --gpu-kernels is wgmma; it is of --device cuda only"},
-		{"no such GPU kernels", []string{"expert", "--gpu-kernels", "abacus"}, 2, `"mma","wgmma" but got "abacus"`},
+		{"no such GPU kernels", []string{"expert", "--gpu-kernels", "abacus"}, 2, `"auto","mma","wgmma" but got "abacus"`},
 		{"attention of bench on a GPU without CUDA", []string{"bench", "--synthetic", "tiny", "--attention-device", "cuda:1"}, 2, "switchyard: --attention-device cuda:1: this binary has no CUDA"},
 		{"gates of bench on a GPU without CUDA", []string{"bench", "--synthetic", "tiny", "--gate-device", "cuda"}, 2, "switchyard: --gate-device cuda: this binary has no CUDA"},
 		{"attention of bench on nothing known", []string{"bench", "--synthetic", "tiny", "--attention-device", "paced"}, 2, "it must be cpu, cuda or cuda:N"},
@@ -327,7 +332,7 @@ func TestBeyondThisMachine(t *testing.T) {
 		for command := range strings.FieldsSeq(commands) {
 			var errOut bytes.Buffer
 			runUntil(stopped, []string{command, flag, "1024TiB"}, stdio{in: strings.NewReader(""), out: io.Discard, err: &errOut})
-			want := fmt.Sprintf("flag=%s bytes=%d machine_bytes=%d\n", flag, mostBytes, machineMemory())
+			want := fmt.Sprintf("flag=%s bytes=%d machine_bytes=%d\n", flag, uint64(bytesize.Most), machineMemory())
 			if said := errOut.String(); strings.Count(said, want) != 1 || strings.Count(said, "machine_bytes") != 1 {
 				t.Errorf("%s: %s, want one %q", command, said, want)
 			}

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/switchyard/switchyard/schemas"
-	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
 // A configuration is flags' values by their names, or an error that names the file;
@@ -37,44 +33,6 @@ func FuzzConfig(f *testing.F) {
 				t.Fatalf("%d entries, one of them %q", len(c.entries), e.keys)
 			}
 			_, _ = e.value() // a mapping has none
-		}
-	})
-}
-
-// A tenant's bounds are numbers above 0 under a name that subjects can have.
-func FuzzTenant(f *testing.F) {
-	for _, s := range []string{"acme:weight=4,waiting=100,tokens=60000,log=1GiB", "*:waiting=1", "a.b:log=1", "acme:weight=4294967296", "acme:log=0", ":"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		name, q, err := parseTenant(text)
-		if err != nil {
-			return
-		}
-		if schemas.CheckTenant(name) != nil && name != tokenizer.EveryoneElse {
-			t.Errorf("tenant %q", name)
-		}
-		if q == (tokenizer.Quota{}) || q.Waiting < 0 || q.TokensPerMinute < 0 || q.LogBytes < 0 {
-			t.Errorf("%+v", q)
-		}
-	})
-}
-
-// A count of bytes is not below 0, and the number itself when nothing is behind it.
-func FuzzBytes(f *testing.F) {
-	for _, s := range []string{"67108864", "64MiB", "4GB", "9223372036854775807TiB", "-1", "1e3", "0x10", " 1", "1 B", ""} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		n, err := parseBytes("x", text)
-		if err != nil {
-			if exitCode(err) != exitUsage {
-				t.Errorf("%v is no mistake in usage", err)
-			}
-			return
-		}
-		if n < 0 || n > mostBytes || !strings.ContainsAny(text, "KMGTB") && fmt.Sprint(n) != text {
-			t.Errorf("%q is %d", text, n)
 		}
 	})
 }

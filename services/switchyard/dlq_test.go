@@ -76,6 +76,7 @@ func (g *graves) left() (seqs []uint64) {
 }
 
 func TestDLQ(t *testing.T) {
+	t.Parallel()
 	g := newGraves(t)
 	control := &pb.DeadHeader{Name: []byte("Nats-Expected-Last-Sequence"), Values: [][]byte{[]byte("99")}}
 	g.bury(`{"request_id":"a","text":"x"}`, control)
@@ -117,6 +118,7 @@ func TestDLQ(t *testing.T) {
 }
 
 func TestDLQExits(t *testing.T) {
+	t.Parallel()
 	g := newGraves(t)
 	g.bury(`{"request_id":"a"}`)
 	for _, tc := range []struct {
@@ -148,6 +150,7 @@ func TestDLQExits(t *testing.T) {
 
 // A letter that cannot be sent again stays.
 func TestDLQKeepsWhatItCannotSend(t *testing.T) {
+	t.Parallel()
 	g := newGraves(t)
 	g.bury(`{"request_id":"a"}`)
 	if err := g.conn.JetStream().DeleteStream(t.Context(), g.streams.Prompts().Name); err != nil {

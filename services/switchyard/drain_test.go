@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,81 +15,13 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
-	"github.com/switchyard/switchyard/pkg/compute/goldens"
-	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/drain"
 	"github.com/switchyard/switchyard/services/switchyard/top"
-	"github.com/switchyard/switchyard/services/switchyard/verify"
 )
-
-// idsOf are the replicas of a service that live and do not leave.
-func idsOf(s *top.Snapshot, service string) (ids []string) {
-	for _, m := range s.Members {
-		if m.Service == service && m.Ready && !m.Draining {
-			ids = append(ids, m.ID)
-		}
-	}
-	return ids
-}
-
-// While answers are under way, a replica of each service drains, and then a second host: no
-// token is another one, the plan has left the hosts by then, and they stay gone.
-func TestDrainUnderLoad(t *testing.T) {
-	t.Parallel()
-	m, err := model.Open(goldens.Dir("mixtral"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	count := map[string]int{"tokenizer": 2, "attention": 2, "gate": 2, "expert": 3, "aggregator": 2}
-	y := openYardOf(t, m, count, func(*UpCmd) {})
-	conn, names := y.connect(t), y.Settings.Node.Names()
-	q := &verify.Asker{Client: client.New(y.connect(t).NATS(), client.Settings{Prefix: schemas.DefaultPrefix, Model: y.name()}), Vocab: m.Spec.Vocab}
-	want := make([][]uint32, 4)
-	for i := range want {
-		if want[i], err = sampled(t.Context(), q, i); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var asking sync.WaitGroup
-	for i := range want {
-		asking.Go(func() {
-			for ctx.Err() == nil {
-				if got, err := sampled(t.Context(), q, i); err != nil || !slices.Equal(got, want[i]) {
-					t.Errorf("prompt %d: %v, %v, want %v", i, got, err, want[i])
-					return
-				}
-			}
-		})
-	}
-	r := top.NewReader(conn.NATS(), conn.JetStream(), names)
-	defer r.Close()
-	for _, service := range []string{"expert", "tokenizer", "attention", "gate", "aggregator", "expert"} {
-		before, err := r.Live(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		id := idsOf(before, service)[0]
-		var results []drain.Result
-		left, err := drain.Run(t.Context(), drain.Settings{Conn: conn, Names: names, Name: id, Within: testkit.Patience, Tell: func(r drain.Result) { results = append(results, r) }})
-		if err != nil || len(results) != 1 || !results[0].Drained || results[0].Replica != id || !left.Serving {
-			t.Fatalf("draining %s: %+v, %v", id, results, err)
-		}
-		if here := idsOf(left, service); slices.Contains(here, id) || len(here) != len(idsOf(before, service))-1 {
-			t.Errorf("after %s has drained there are %v", id, here)
-		}
-	}
-	stop()
-	asking.Wait()
-	if err := y.Pipeline.Ready(); err != nil {
-		t.Errorf("what is left is not ready: %v", err)
-	}
-}
 
 // process is a service that runs as one of its own would, until it ends.
 type process struct {
@@ -148,10 +79,16 @@ func TestDrainProcess(t *testing.T) {
 		return got.code == exitDone && json.Unmarshal([]byte(got.out), &s) == nil
 	}
 	testkit.Eventually(t, "it is served", func() bool { return look() && s.Serving })
-	gate := idsOf(&s, "gate")[0]
+	gate := s.Members[slices.IndexFunc(s.Members, func(m top.Member) bool { return m.Service == "gate" })].ID
 	subjects := schemas.NewSubjects(schemas.DefaultPrefix, "demo")
 	came := make(chan *nats.Msg, 1)
-	if _, err := conn.Subscribe(subjects.Drain("gate", gate), "", func(m *nats.Msg) { came <- m }); err != nil {
+	hear := func(m *nats.Msg) {
+		select {
+		case came <- m:
+		default: // one is enough; drain asks until it is answered
+		}
+	}
+	if _, err := conn.Subscribe(subjects.Drain("gate", gate), "", hear); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.NATS().PublishRequest(subjects.Prompt(), subjects.Drain("gate", gate), []byte("hello")); err != nil {

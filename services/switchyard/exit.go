@@ -34,6 +34,14 @@ func (e *exitError) Unwrap() error { return e.err }
 // usage marks an error as wrong usage or unusable input.
 func usage(err error) error { return &exitError{exitUsage, err} }
 
+// wrongly is usage of an error if there is one.
+func wrongly(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usage(err)
+}
+
 // errQuiet needs no words: what happened has been told on stdout. A check that
 // printed its result fails with &exitError{exitFailed, errQuiet}.
 var errQuiet = errors.New("told already")

@@ -154,7 +154,8 @@ func (f *fake) invoke(stdin string, args ...string) result {
 }
 
 func invoke(stdin string, args ...string) result {
-	var out, errOut bytes.Buffer
+	var out bytes.Buffer
+	var errOut sharedText
 	code := run(args, stdio{in: strings.NewReader(stdin), out: &out, err: &errOut})
 	return result{code, out.String(), errOut.String()}
 }
@@ -162,7 +163,8 @@ func invoke(stdin string, args ...string) result {
 // invokePatiently is invoke of what has a short --connect-timeout, which is for other
 // things than connecting, too: that may take its time.
 func invokePatiently(t *testing.T, args ...string) result {
-	var out, errOut bytes.Buffer
+	var out bytes.Buffer
+	var errOut sharedText
 	code := runWaiting(t.Context(), args, stdio{in: strings.NewReader(""), out: &out, err: &errOut}, patient)
 	return result{code, out.String(), errOut.String()}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
 var rewritePages = flag.Bool("rewrite", false, "write docs/operations/flags.md anew")
@@ -39,18 +41,19 @@ type flagTables struct {
 }
 
 // pageOf are the commands that the page tells of.
-var pageOf = []string{"up", "tokenizer", "attention", "gate", "expert", "aggregator", "predictor", "scaler", "setup", "top", "drain", "plan", "dlq", "auth", "weights", "probe"}
+func pageOf() []string {
+	return slices.Concat([]string{"up"}, catalog.Names(), []string{"setup", "top", "drain", "plan", "dlq", "auth", "weights", "probe"})
+}
 
 func flagsPage(t *testing.T) string {
 	t.Helper()
-	var cli CLI
-	parser, err := kong.New(&cli, kong.Name("switchyard"), constants())
+	parser, err := kong.New(&CLI{Services: serviceCommands()}, kong.Name("switchyard"), constants())
 	if err != nil {
 		t.Fatal(err)
 	}
 	tables := flagTables{rows: map[string][]flagRow{}, of: map[flagRow][]string{}}
 	tables.add("all", slices.DeleteFunc(slices.Clone(parser.Model.Flags), func(f *kong.Flag) bool { return f.Group == nil })) // without --help
-	for _, name := range pageOf {
+	for _, name := range pageOf() {
 		for _, n := range parser.Model.Children {
 			if n.Name == name {
 				tables.addCommand(n)
@@ -109,6 +112,6 @@ func (t *flagTables) page() string {
 
 // ofCommands names commands, and those of all services in one word.
 func ofCommands(names []string) string {
-	const services = "up, tokenizer, attention, gate, expert, aggregator, predictor, scaler"
+	services := "up, " + strings.Join(catalog.Names(), ", ")
 	return strings.Replace(strings.Join(names, ", "), services, "up, services", 1)
 }

@@ -28,8 +28,7 @@ func TestHelp(t *testing.T) {
 
 // Every command has a group, and ends its help with the flags that all commands have.
 func TestHelpOfAllCommands(t *testing.T) {
-	var cli CLI
-	parser, err := kong.New(&cli, kong.Name("switchyard"), constants())
+	parser, err := kong.New(&CLI{Services: serviceCommands()}, kong.Name("switchyard"), constants())
 	if err != nil {
 		t.Fatal(err)
 	}

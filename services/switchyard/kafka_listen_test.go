@@ -13,15 +13,14 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
-	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // A port for a broker that there is not, that is taken, or that others reach is refused.
 func TestKafkaListenRefused(t *testing.T) {
+	t.Parallel()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -39,8 +38,9 @@ func TestKafkaListenRefused(t *testing.T) {
 		{"on the loopback", []string{"--kafka-listen", "0.0.0.0:0"}},
 		{"address already in use", []string{"--kafka-listen", taken.Addr().String()}},
 	} {
-		var out, errOut bytes.Buffer
-		args := append([]string{"up", "--listen", freeAddress(t)}, tt.args...)
+		var out bytes.Buffer
+		var errOut sharedText
+		args := append([]string{"up", "--listen", testkit.FreeAddr(t)}, tt.args...)
 		code := runUntil(stopped, args, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
 		if code != exitUsage || !strings.Contains(errOut.String(), tt.want) {
 			t.Errorf("%v: code %d, %s", tt.args, code, errOut.String())
@@ -106,17 +106,18 @@ func (f *firstWarning) WithGroup(string) slog.Handler { return f }
 // Nobody outside reaches the broker of up, unless a port is asked for; with users it asks
 // for the password that is in their folder.
 func TestKafkaListen(t *testing.T) {
-	closed := startPipeline(t, pipelineModels[0], tensor.BF16, schemas.HopsUnacked, 1, func(up *UpCmd) { up.Scaling = "static" })
+	t.Parallel()
+	closed := startUp(t, func(up *UpCmd) { up.Scaling = "static" })
 	if at := closed.KafkaAddr(); at != "" {
 		t.Errorf("it is reached at %s", at)
 	}
-	open := startPipeline(t, pipelineModels[0], tensor.BF16, schemas.HopsUnacked, 1, func(up *UpCmd) { up.Scaling, up.KafkaListen = "static", freeAddress(t) })
+	open := startUp(t, func(up *UpCmd) { up.Scaling, up.KafkaListen = "static", testkit.FreeAddr(t) })
 	if ok, said := stored(t, kafka.Config{Brokers: []string{open.KafkaAddr()}}); !ok {
 		t.Errorf("the port is not served: %s", said)
 	}
 	dir := filepath.Join(t.TempDir(), "auth")
-	guarded := startPipeline(t, pipelineModels[0], tensor.BF16, schemas.HopsUnacked, 1, func(up *UpCmd) {
-		up.Scaling, up.KafkaListen, up.Auth = "static", freeAddress(t), authFlag{true, dir}
+	guarded := startUp(t, func(up *UpCmd) {
+		up.Scaling, up.KafkaListen, up.Auth = "static", testkit.FreeAddr(t), authFlag{true, dir}
 	})
 	known := kafka.Config{
 		Brokers: []string{guarded.KafkaAddr()}, SASL: "scram-sha-256", User: credentials.KafkaUser, PasswordFile: guarded.Users().KafkaPasswordFile(),

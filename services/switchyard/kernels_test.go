@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
@@ -24,9 +25,11 @@ func TestGPUKernels(t *testing.T) {
 		{"mma", hopper, "cuda1-sm_90-p1", false},
 		{"wgmma", ampere, "", true},
 		{"wgmma", hopper, "cuda1-sm_90-p1-wgmma", false},
+		{"auto", ampere, "cuda1-sm_80-p1", false},
+		{"auto", hopper, "cuda1-sm_90-p1-wgmma", false},
 	} {
 		g := &gpus.GPU{Info: kernels.Info{Name: "a GPU", Arch: tt.arch}}
-		err := kernelsOn(g, tt.name)
+		err := g.MultiplyBy(tt.name)
 		var refused *kernels.KernelsError
 		if errors.As(err, &refused) != tt.refused || err != nil != tt.refused {
 			t.Errorf("%s on %v: %v", tt.name, tt.arch, err)
@@ -37,12 +40,8 @@ func TestGPUKernels(t *testing.T) {
 		attending := *g
 		attending.Kernels = "" // the flag is experts'
 		s := cluster.Services{Expert: expert.Config{GPU: g}, Attention: attention.Config{GPU: &attending}}
-		want := classOf(cluster.Services{}, ModelFlags{Wire: "bf16"}) + "+" + tt.class
-		if tt.name == "mma" {
-			want += "+attention-" + tt.class
-		} else {
-			want += "+attention-cuda1-sm_90-p1"
-		}
+		want := classOf(cluster.Services{}, ModelFlags{Wire: "bf16"}) + "+" + tt.class +
+			"+attention-" + strings.TrimSuffix(tt.class, "-wgmma")
 		if got := classOf(s, ModelFlags{Wire: "bf16"}); got != want {
 			t.Errorf("%s on %v: class %s, want %s", tt.name, tt.arch, got, want)
 		}

@@ -14,7 +14,7 @@ import (
 func metricPages(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, name := range []string{"operations/watch.md", "operations/metrics.md", "timings.md", "cuda.md"} {
+	for _, name := range []string{"operations/watch.md", "operations/metrics.md", "operations/offload.md", "timings.md", "cuda.md"} {
 		text, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)
@@ -65,7 +65,7 @@ func matches(line, selector string) bool {
 // startMeasured runs everything that has metrics in one process, and asks it once.
 func startMeasured(t *testing.T, more ...string) *probed {
 	t.Helper()
-	listen := freeAddress(t)
+	listen := testkit.FreeAddr(t)
 	args := append([]string{"--listen", listen, "--scaling", "moeless", "--tenant", "acme:waiting=9,tokens=9000,log=1MiB", "--canary-every", "100ms"}, more...)
 	p := startProbed(t, "up", "nats://"+listen, args...)
 	p.await(t, 200, "ready")
@@ -77,6 +77,7 @@ func startMeasured(t *testing.T, more ...string) *probed {
 
 // What operators are told to page on is there, with the labels that are named.
 func TestPagedOnIsMeasured(t *testing.T) {
+	t.Parallel()
 	p := startMeasured(t)
 	for _, expression := range pagedOn(t) {
 		wanted := selector.FindAllString(expression, -1)
@@ -104,6 +105,7 @@ func TestPagedOnIsMeasured(t *testing.T) {
 
 // Metrics that grow with the model can be thinned.
 func TestMetricsDetail(t *testing.T) {
+	t.Parallel()
 	p := startMeasured(t, "--metrics-detail", "total")
 	_, page := p.get(t, "/metrics")
 	for _, want := range []string{`switchyard_expert_rows_total{expert="all",layer="all",model="demo"} `, `switchyard_layer_stage_seconds_count{layer="all",`} {

@@ -11,6 +11,7 @@ import (
 // Quantised checkpoints pass through the pipeline. Those outside this repository
 // have the outputs of a model whose rotary frequencies were rounded to bf16.
 func TestVerifyPacked(t *testing.T) {
+	t.Parallel()
 	for dir, cast := range map[string]string{
 		goldens.Dir("gpt_oss-mxfp4"):           "false",
 		"../../../shared/golden/gpt_oss-mxfp4": "true",

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -85,6 +88,7 @@ func hosts(s plans.State) (all []string) {
 
 // Settings that the command line sets lead to another plan, whichever host plans.
 func TestPlanSet(t *testing.T) {
+	t.Parallel()
 	p := startPlanned(t, 2)
 	p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
 	seen := &sharedText{}
@@ -116,6 +120,7 @@ func TestPlanSet(t *testing.T) {
 // What cannot be had is refused and leaves the settings as they were, with the reason: more
 // replicas than hosts, and replicas where a scaler decides by loads. Who looks is told who plans.
 func TestPlanSetRefused(t *testing.T) {
+	t.Parallel()
 	p := startPlanned(t, 2)
 	p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
 	refused := func(says string, args ...string) {
@@ -151,6 +156,7 @@ func TestPlanSetRefused(t *testing.T) {
 
 // Replicas for which there is no memory are told of, though those that fit are made.
 func TestPlanSetWithoutRoom(t *testing.T) {
+	t.Parallel()
 	p := startPlanned(t, 0)
 	for range 2 {
 		startProbed(t, "expert", p.url, "--expert-memory", "13MiB") // 69 experts of 128
@@ -168,6 +174,7 @@ func TestPlanSetWithoutRoom(t *testing.T) {
 
 // A watch whose server is gone gives up, for want of a connection.
 func TestPlanWatchLost(t *testing.T) {
+	t.Parallel()
 	srv, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -198,6 +205,7 @@ func (p *planned) until(what string, ok func() bool) {
 // and the lease is of one of the hosts, in that epoch or, where the planner
 // was late to renew it, in a later one.
 func TestOnePlans(t *testing.T) {
+	t.Parallel()
 	p := startPlanned(t, 2)
 	s := p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
 	nc, err := nats.Connect(p.url, nats.Timeout(testkit.Patience))
@@ -246,6 +254,7 @@ func read(t *testing.T, js jetstream.JetStream, bucket, key string, into proto.M
 
 // What cannot be set is refused before anything is dialled.
 func TestPlanUsage(t *testing.T) {
+	t.Parallel()
 	for says, args := range map[string][]string{
 		`there is no policy "magic"; there are: static`:              {"set", "--policy", "magic"},
 		`there is no grouping "pair"; there are: planner and expert`: {"set", "--grouping", "pair"},
@@ -275,7 +284,34 @@ func TestPlanUsage(t *testing.T) {
 	if got := invoke("", "up", "--hosts=2", "--replication=2", "--scaling=eplb"); got.code != exitUsage || !strings.Contains(got.err, "with --scaling eplb the scaler decides") {
 		t.Errorf("%+v", got)
 	}
+	for says, flags := range map[string]string{
+		"--horizon is 0s; it must be 1s to":                               "--scaling=eplb --horizon=0s",
+		"--keep-alive is 10s and --zero-after 6s, so that":                "--scaling=moeless+lean --keep-alive=10s --zero-after=6s",
+		"set --keep-alive to 6s at most, or --zero-after to 10s at least": "--scaling=moeless --keep-alive=10s --zero-after=6s",
+		`every is "0s"`:       "--scaling=eplb:every=0s",
+		"--zero-after is -1s": "--scaling=moeless --zero-after=-1s",
+		"--horizon is 1s, and loading an expert takes":                               "--scaling=moeless --horizon=1s --device=paced --profile=" + slowToLoad(t),
+		"--keep-alive is 1m0s and --zero-after 6s, so that an expert's last replica": "--scaling=moeless --zero-after=6s",
+	} {
+		if got := invoke("", append([]string{"up"}, strings.Fields(flags)...)...); got.code != exitUsage || !strings.Contains(got.err, says) {
+			t.Errorf("%s: %+v, want %q", flags, got, says)
+		}
+	}
 	if got := invoke("", "expert", "--grouping=expert"); got.code != exitUsage || !strings.Contains(got.err, "unknown flag --grouping") {
 		t.Errorf("%+v", got)
 	}
+}
+
+// slowToLoad is a profile of a device to which an expert takes three seconds.
+func slowToLoad(t *testing.T) (file string) {
+	t.Helper()
+	text, err := os.ReadFile("../../pkg/compute/device/paced/profiles/a6000-mixtral.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "slow.yaml")
+	if err := os.WriteFile(file, bytes.Replace(text, []byte("value: 0.010"), []byte("value: 3"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }

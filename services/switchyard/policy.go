@@ -12,6 +12,8 @@ import (
 type PolicyCmd struct {
 	Scale PolicyScaleCmd `cmd:"" help:"Decide how many replicas each expert of a layer has; JSON in on stdin, JSON out."`
 	Place PolicyPlaceCmd `cmd:"" help:"Decide which hosts run the replicas of a layer; JSON in on stdin, JSON out."`
+
+	Prefetch PolicyPrefetchCmd `cmd:"" help:"Decide which experts of a layer are fetched by an expert map; JSON in on stdin, JSON out."`
 }
 
 // PolicyScaleCmd is a dry run of a scaling policy. Its name is no variable:
@@ -23,6 +25,16 @@ type PolicyScaleCmd struct {
 // PolicyPlaceCmd is a dry run of a placement policy.
 type PolicyPlaceCmd struct {
 	Name string `env:"-" required:"" help:"Policy: ${placing_policies}." placeholder:"NAME"`
+}
+
+// PolicyPrefetchCmd is a dry run of the selection by an expert map.
+type PolicyPrefetchCmd struct {
+	Name string `env:"-" required:"" enum:"fmoe" help:"Policy: fmoe." placeholder:"NAME"`
+}
+
+// Run reads a map's layer and prints the experts.
+func (c *PolicyPrefetchCmd) Run(ctx context.Context, e *env) error {
+	return decide(ctx, e, func() (any, error) { return policy.Prefetch(c.Name, e.in) })
 }
 
 // Run reads a layer and prints its experts' replicas.

@@ -17,6 +17,7 @@ import (
 )
 
 func TestPrompt(t *testing.T) {
+	t.Parallel()
 	f := startFake(t)
 	tests := []struct {
 		name  string
@@ -149,7 +150,7 @@ func TestPromptDeadline(t *testing.T) {
 	f := startFake(t)
 	const deadline = 100 * time.Millisecond
 	var out triggered
-	var errOut strings.Builder
+	var errOut sharedText
 	begun := time.Now()
 	ending := func(ctx context.Context, end time.Time, why error) (context.Context, context.CancelFunc) {
 		if least, most := begun.Add(deadline+deadlineGrace), time.Now().Add(deadline+deadlineGrace); end.Before(least) || end.After(most) {
@@ -185,7 +186,7 @@ func (n *noted) Read(p []byte) (int, error) {
 func TestPromptDeadlineBehindStdin(t *testing.T) {
 	f := startFake(t)
 	in := &noted{Reader: strings.NewReader("hi")}
-	var errOut strings.Builder
+	var errOut sharedText
 	code := run([]string{"--nats", f.url, "prompt", "--deadline", "1m"}, stdio{in: in, out: io.Discard, err: &errOut})
 	if code != exitDone {
 		t.Fatalf("got %d, %q", code, errOut.String())
@@ -224,6 +225,7 @@ func (b brokenPipe) Write([]byte) (int, error) { return 0, b.err }
 // A stdout that takes no more cancels the request. A reader that went away, as
 // head does, is no news.
 func TestPromptReaderGone(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		err  error
@@ -234,7 +236,7 @@ func TestPromptReaderGone(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := startFake(t)
-			var errOut strings.Builder
+			var errOut sharedText
 			code := run([]string{"--nats", f.url, "prompt", "hang forever"}, stdio{in: strings.NewReader(""), out: brokenPipe{tt.err}, err: &errOut})
 			if code != exitFailed || errOut.String() != tt.want {
 				t.Errorf("got %d %q", code, errOut.String())
@@ -246,6 +248,7 @@ func TestPromptReaderGone(t *testing.T) {
 
 // TestPromptOutage takes NATS away under a prompt.
 func TestPromptOutage(t *testing.T) {
+	t.Parallel()
 	f := startFake(t)
 	done := make(chan result, 1)
 	go func() {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,18 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
-// freeAddress is one that nobody listens on for the moment.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // all that matters is its address
-	return l.Addr().String()
-}
-
-// sharedText is what several goroutines write.
+// sharedText is what several goroutines write: logs, and what a command says beside them.
 type sharedText struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -53,7 +41,7 @@ type probed struct {
 // startProbed starts a service that looks for NATS at an address, with more flags.
 func startProbed(t *testing.T, service, nats string, more ...string) *probed {
 	t.Helper()
-	p := &probed{address: freeAddress(t)}
+	p := &probed{address: testkit.FreeAddr(t)}
 	args := []string{service, "--nats", nats, "--metrics-addr", p.address, "--log-level", "error"}
 	args = append(args, more...)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -128,8 +116,9 @@ func (p *probed) counts(t *testing.T, lines ...string) {
 
 // TestReadiness follows the connection, the plan and the neighbours, down and up.
 func TestReadiness(t *testing.T) {
+	t.Parallel()
 	defer http.DefaultClient.CloseIdleConnections()
-	dir, address := t.TempDir(), freeAddress(t)
+	dir, address := t.TempDir(), testkit.FreeAddr(t)
 	gate := startProbed(t, "gate", "nats://"+address)
 	gate.await(t, 503, "gate: no NATS server has answered at nats://"+address+" for ")
 	gate.alive(t)
@@ -186,8 +175,9 @@ func startServer(t *testing.T, dir, address string) *natsserver.Server {
 // TestReadinessWithHungServer puts something between the service and NATS that
 // stops to pass on, and closes nothing.
 func TestReadinessWithHungServer(t *testing.T) {
+	t.Parallel()
 	defer http.DefaultClient.CloseIdleConnections()
-	server := startServer(t, t.TempDir(), freeAddress(t))
+	server := startServer(t, t.TempDir(), testkit.FreeAddr(t))
 	between := startProxy(t, strings.TrimPrefix(server.URL(), "nats://"))
 	aggregator := startProbed(t, "aggregator", "nats://"+between.address)
 	aggregator.await(t, 200, "ready")

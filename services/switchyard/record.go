@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/switchyard/switchyard/services/switchyard/record"
+	"github.com/switchyard/switchyard/pkg/lab/record"
 )
 
 // RecordFlags say what of which texts is recorded.

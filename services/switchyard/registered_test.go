@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/testkit/testpolicy"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/alone"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/sim"
 )
@@ -69,7 +69,7 @@ func testKnown() plan.Known {
 // decidesLive wants the scaler's flag to take a policy, and its core, on the simulator's
 // clock, to follow it.
 func decidesLive(t *testing.T, scaling string) {
-	cfg, err := ScalingFlags{CV: 0.2, MemoryCap: "1GB", Horizon: time.Second}.config(scaling, time.Minute)
+	cfg, err := ScalingFlags{CV: 0.2, MemoryCap: "1GB", Horizon: time.Second}.Config(scaling, time.Minute, nil)
 	if err != nil || cfg.Scaling != scaling {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 // There is a Secret of each user but those who may do everything, and nothing of the keys
 // that sign others' rights.
 func TestSecrets(t *testing.T) {
+	t.Parallel()
 	f := testusers.Make(t, testusers.Demo("acme"))
 	dir := filepath.Dir(f.CA())
 	got := invoke("", "auth", "secrets", dir, "--namespace", "elsewhere")

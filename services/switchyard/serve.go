@@ -5,10 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+
+	"github.com/alecthomas/kong"
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
@@ -17,12 +21,95 @@ import (
 
 // The services as commands: one service a process, many replicas of each.
 
-// TokenizerCmd runs a tokenizer.
-type TokenizerCmd struct {
+// ServiceCmd runs one service as this process.
+type ServiceCmd struct {
 	ModelFlags     `embed:"" group:"Model and pipeline:"`
-	TokenizerFlags `embed:""`
-	EdgeFlags      `embed:""`
+	Own            kong.Plugins `embed:""`                // a pointer to the service's own flags
+	Edge           kong.Plugins `embed:""`                // to EdgeFlags, where it fronts producers
+	Loads          kong.Plugins `embed:"" group:"Kafka:"` // to KafkaFlags, where it has to do with loads
 	TelemetryFlags `embed:"" group:"Metrics and traces:"`
+
+	of     service.Descriptor
+	config func(service.Process) (any, error) // nil: it has no flags of its own
+	edge   *EdgeFlags
+	loads  *KafkaFlags
+}
+
+func newServiceCmd(of service.Descriptor) ServiceCmd {
+	c := ServiceCmd{of: of, edge: &EdgeFlags{}, loads: &KafkaFlags{}}
+	if of.Flags != nil {
+		own := of.Flags()
+		c.Own, c.config = kong.Plugins{own.Struct}, own.Config
+	}
+	if of.Fronts {
+		c.Edge = kong.Plugins{c.edge}
+	}
+	if of.Loads.Flags {
+		c.Loads = kong.Plugins{c.loads}
+	}
+	return c
+}
+
+// serviceCommands is a struct with a command for each service, as the parser takes them.
+func serviceCommands() kong.Plugins {
+	all := service.All()
+	fields := make([]reflect.StructField, len(all))
+	for i, of := range all {
+		fields[i] = reflect.StructField{
+			Name: fmt.Sprintf("Service%d", i), Type: reflect.TypeFor[ServiceCmd](),
+			Tag: reflect.StructTag(fmt.Sprintf(`cmd:"" name:%q group:"Serve:" help:%q`, of.Name, of.Help)),
+		}
+	}
+	commands := reflect.New(reflect.StructOf(fields))
+	for i, of := range all {
+		commands.Elem().Field(i).Set(reflect.ValueOf(newServiceCmd(of)))
+	}
+	return kong.Plugins{commands.Interface()}
+}
+
+// Run serves until a signal.
+func (c *ServiceCmd) Run(ctx context.Context, e *env) error {
+	s, err := c.services(e)
+	if err != nil {
+		return err
+	}
+	return serve(ctx, e, c.of.Name, c.ModelFlags, c.TelemetryFlags, s)
+}
+
+// services are the settings of this one.
+func (c *ServiceCmd) services(e *env) (s cluster.Services, err error) {
+	var wrong []error
+	if c.config != nil {
+		own, err := c.config(processOf(e.Globals, c.ModelFlags))
+		wrong = append(wrong, wrongly(err))
+		s.Set(c.of.Name, own)
+	}
+	s.Kafka, err = c.loads.config(e.Insecure)
+	if err == nil && s.Kafka == nil {
+		err = c.unheard(e)
+	}
+	wrong = append(wrong, err)
+	if c.of.Fronts {
+		s.Edge, err = c.edge.config(e.Globals)
+		wrong = append(wrong, err)
+	}
+	return s, errors.Join(append(wrong, c.check())...)
+}
+
+// unheard says what follows where no Kafka is named.
+func (c *ServiceCmd) unheard(e *env) error {
+	if c.of.Loads.Unheard != "" {
+		e.log.Warn(c.of.Loads.Unheard)
+	}
+	if c.of.Loads.Missing != "" {
+		return usage(errors.New(c.of.Loads.Missing))
+	}
+	return nil
+}
+
+// processOf is what services' own flags are read with.
+func processOf(g Globals, m ModelFlags) service.Process {
+	return service.Process{Prefix: g.Prefix, Version: semver(version), MaxModelLen: m.MaxModelLen, GPU: openGPU}
 }
 
 // EdgeFlags say how a tokenizer reaches producers where they are in an account of their own.
@@ -48,97 +135,8 @@ func (f EdgeFlags) config(g Globals) (*bus.Config, error) {
 	return &c, nil
 }
 
-// AttentionCmd runs an attention replica.
-type AttentionCmd struct {
-	ModelFlags     `embed:"" group:"Model and pipeline:"`
-	AttentionFlags `embed:""`
-	KafkaFlags     `embed:"" group:"Kafka:"`
-	TelemetryFlags `embed:"" group:"Metrics and traces:"`
-
-	Device    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
-	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory to take of the GPU, such as 40GiB: for weights, buffers, keys and values; 0 is nine tenths of what is free." placeholder:"BYTES"`
-}
-
-// GateCmd runs a gate.
-type GateCmd struct {
-	ModelFlags     `embed:"" group:"Model and pipeline:"`
-	KafkaFlags     `embed:"" group:"Kafka:"`
-	TelemetryFlags `embed:"" group:"Metrics and traces:"`
-
-	Device string `default:"cpu" help:"What chooses experts: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet), with the same bits." placeholder:"KIND"`
-}
-
-// ExpertCmd runs an expert host.
-type ExpertCmd struct {
-	ModelFlags     `embed:"" group:"Model and pipeline:"`
-	ExpertFlags    `embed:""`
-	KafkaFlags     `embed:"" group:"Kafka:"`
-	TelemetryFlags `embed:"" group:"Metrics and traces:"`
-}
-
-// AggregatorCmd runs an aggregator.
-type AggregatorCmd struct {
-	ModelFlags     `embed:"" group:"Model and pipeline:"`
-	TelemetryFlags `embed:"" group:"Metrics and traces:"`
-}
-
-// PredictorCmd runs a predictor.
-type PredictorCmd struct {
-	ModelFlags     `embed:"" group:"Model and pipeline:"`
-	PredictorFlags `embed:""`
-	KafkaFlags     `embed:"" group:"Kafka:"`
-	TelemetryFlags `embed:"" group:"Metrics and traces:"`
-}
-
-// Run serves until a signal.
-func (c *TokenizerCmd) Run(ctx context.Context, e *env) error {
-	cfg, err := c.TokenizerFlags.config(c.ModelFlags, e.Prefix)
-	edge, wrong := c.EdgeFlags.config(e.Globals)
-	return serve(ctx, e, "tokenizer", c.ModelFlags, c.TelemetryFlags, cluster.Services{Tokenizer: cfg, Edge: edge}, errors.Join(err, wrong))
-}
-
-// Run serves until a signal.
-func (c *AttentionCmd) Run(ctx context.Context, e *env) error {
-	on, wrong := gpuFlags{"device", c.Device, "gpu-memory", c.GPUMemory, cpuOrGPU}.open()
-	cfg, err := c.AttentionFlags.config(c.ModelFlags, on)
-	loads, kafkaless := c.KafkaFlags.config(e.Insecure)
-	err = errors.Join(wrong, err, kafkaless)
-	return serve(ctx, e, "attention", c.ModelFlags, c.TelemetryFlags, cluster.Services{Attention: cfg, Kafka: loads}, err)
-}
-
-// Run serves until a signal.
-func (c *GateCmd) Run(ctx context.Context, e *env) error {
-	cfg, wrong := gateConfig("device", c.Device)
-	loads, err := c.KafkaFlags.config(e.Insecure)
-	return serve(ctx, e, "gate", c.ModelFlags, c.TelemetryFlags, cluster.Services{Gate: cfg, Kafka: loads}, errors.Join(wrong, err))
-}
-
-// Run serves until a signal.
-func (c *ExpertCmd) Run(ctx context.Context, e *env) error {
-	cfg, wrong := c.ExpertFlags.config()
-	loads, err := c.KafkaFlags.config(e.Insecure)
-	return serve(ctx, e, "expert", c.ModelFlags, c.TelemetryFlags, cluster.Services{Expert: cfg, Kafka: loads}, errors.Join(wrong, err))
-}
-
-// Run serves until a signal.
-func (c *AggregatorCmd) Run(ctx context.Context, e *env) error {
-	return serve(ctx, e, "aggregator", c.ModelFlags, c.TelemetryFlags, cluster.Services{}, nil)
-}
-
-// Run serves until a signal.
-func (c *PredictorCmd) Run(ctx context.Context, e *env) error {
-	loads, err := c.KafkaFlags.config(e.Insecure)
-	if err == nil && loads == nil {
-		e.log.Warn("predictions go nowhere: give --kafka HOST:PORT, as the scaler has it")
-	}
-	return serve(ctx, e, "predictor", c.ModelFlags, c.TelemetryFlags, cluster.Services{Predictor: c.PredictorFlags.config(), Kafka: loads}, err)
-}
-
 // serve runs one service as this process.
-func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf TelemetryFlags, s cluster.Services, flagErr error) (err error) {
-	if err := errors.Join(flagErr, mf.check()); err != nil {
-		return err
-	}
+func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf TelemetryFlags, s cluster.Services) (err error) {
 	tc := tf.config("switchyard-"+name, mf)
 	tellDevice(e, s, mf, &tc)
 	n, err := newNode(ctx, e, mf, tc)

@@ -13,6 +13,7 @@ import (
 
 // Setup makes what is missing, and says what it has changed, what differs and what to do.
 func TestSetup(t *testing.T) {
+	t.Parallel()
 	f := testusers.Make(t, testusers.Demo())
 	srv := testusers.Serve(t, testusers.Plain(t, f))
 	for _, tc := range []struct {
@@ -48,6 +49,7 @@ func TestSetup(t *testing.T) {
 
 // With --keep it goes on until a signal, which is a success.
 func TestSetupKeeps(t *testing.T) {
+	t.Parallel()
 	f := testusers.Make(t, testusers.Demo())
 	srv := testusers.Serve(t, testusers.Plain(t, f))
 	ctx, stop := context.WithCancel(t.Context())

@@ -1,35 +1,43 @@
 package main
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/switchyard/switchyard/services/tokenizer"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-func TestParseTenants(t *testing.T) {
-	got, err := parseTenants([]string{"acme:weight=4,waiting=100,tokens=60000,log=1GiB", "*:waiting=10", "b-1:log=5"})
-	want := map[string]tokenizer.Quota{
-		"acme": {Weight: 4, Waiting: 100, TokensPerMinute: 60000, LogBytes: 1 << 30}, "*": {Waiting: 10}, "b-1": {LogBytes: 5},
-	}
-	for name, q := range want {
-		if got[name] != q {
-			t.Errorf("%s has %+v, want %+v", name, got[name], q)
+// The bounds that an operator sets for a tenant reach who admits.
+func TestTenantFlag(t *testing.T) {
+	t.Parallel()
+	y := startUp(t, func(up *UpCmd) { up.Tenant, up.MaxModelLen = []string{"acme:tokens=1"}, 0 })
+	ask := func(id string) error {
+		most := int32(40)
+		c := client.New(y.Conn(t).NATS(), client.Settings{Model: y.Name(), Tenant: "acme"})
+		s, err := c.Prompt(t.Context(), &pb.Prompt{RequestId: id, InputIds: slices.Repeat([]uint32{5}, 30), MaxTokens: &most, IgnoreEos: true})
+		if err != nil {
+			return err
 		}
-	}
-	if err != nil || len(got) != len(want) {
-		t.Errorf("%d tenants, error %v", len(got), err)
-	}
-	for text, problem := range map[string]string{
-		"acme": "no ':'", ":waiting=1": "0 bytes", "a.b:waiting=1": "other characters", "acme:": "none of weight", "acme:speed=3": `"speed" is none of`,
-		"acme:waiting": "above 0", "acme:waiting=0": "above 0", "acme:weight=-1": "above 0", "acme:weight=4294967296": "above 0", "acme:tokens=1e3": "above 0",
-		"acme:log=x": "above 0", "acme:waiting=1,": "none of weight",
-	} {
-		if _, err := parseTenants([]string{text}); err == nil || !strings.Contains(err.Error(), problem) {
-			t.Errorf("%q: %v, want %q", text, err, problem)
+		for chunk, err := range s.Chunks() {
+			if err != nil {
+				return err
+			}
+			if failed := client.Failure(chunk); failed != nil {
+				return failed
+			}
 		}
+		return nil
 	}
-	if _, err := parseTenants([]string{"a:waiting=1", "a:tokens=1"}); err == nil || !strings.Contains(err.Error(), "twice") {
-		t.Errorf("a name twice: %v", err)
+	if err := ask("one"); err != nil {
+		t.Fatal(err)
+	}
+	// At a token a minute it has its 70 back after more than an hour, however slow this machine is.
+	var refused *client.Error
+	if err := ask("two"); !errors.As(err, &refused) || refused.Code != client.CodeOverloaded || refused.RetryAfter < time.Second || !strings.Contains(refused.Message, "its quota of tokens") {
+		t.Errorf("got %v, want that the tenant has had its tokens", err)
 	}
 }

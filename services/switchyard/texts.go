@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/switchyard/switchyard/services/switchyard/record"
+	"github.com/switchyard/switchyard/pkg/lab/record"
 )
 
 // mostText is how much is read of a file of text, in bytes.

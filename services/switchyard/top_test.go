@@ -98,6 +98,7 @@ func compute(t *testing.T, f *fake) {
 }
 
 func TestTopTable(t *testing.T) {
+	t.Parallel()
 	f := startFake(t)
 	populate(t, f)
 	compute(t, f)
@@ -149,6 +150,7 @@ func lineOf(text, first string) string {
 }
 
 func TestTopJSON(t *testing.T) {
+	t.Parallel()
 	f := startFake(t)
 	populate(t, f)
 	compute(t, f)
@@ -171,6 +173,7 @@ func TestTopJSON(t *testing.T) {
 }
 
 func TestTopNobody(t *testing.T) {
+	t.Parallel()
 	f := startFake(t)
 	got := f.invoke("", "top")
 	if got.code != 1 || !strings.Contains(got.err, `no replica has served model "demo"`) {
@@ -181,6 +184,7 @@ func TestTopNobody(t *testing.T) {
 // A host that never tells what it says to have computed does not keep a look
 // waiting for longer than --span.
 func TestTopSilentHost(t *testing.T) {
+	t.Parallel()
 	f := startFake(t)
 	populate(t, f)
 	got := f.invoke("", "top", "--json", "--span", "50ms")
@@ -188,51 +192,4 @@ func TestTopSilentHost(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != 0 || len(s.Layers) != 0 || len(s.Members) != 4 {
 		t.Errorf("got %+v: %v", got, err)
 	}
-}
-
-// computed are the rows that members say to have computed, and those of layers.
-func computed(s *top.Snapshot) (members, layers uint64) {
-	for _, m := range s.Members {
-		if m.Service == "expert" {
-			members += uint64(m.Stats["rows_total"])
-		}
-	}
-	for _, l := range s.Layers {
-		for _, n := range l.Rows {
-			layers += n
-		}
-	}
-	return members, layers
-}
-
-// answerRows are the rows of experts that one answer takes: two in each of three layers.
-const answerRows = (comparedPrompt + comparedTokens - 1) * 3 * 2
-
-// One look at an idle pipeline shows what all its experts have computed.
-func TestTopIdle(t *testing.T) {
-	s := newAdversary(t, 2)
-	look := func(r *top.Reader) *top.Snapshot {
-		now, err := r.Snapshot(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return now
-	}
-	early := top.NewReader(s.conn.NATS(), s.conn.JetStream(), s.names)
-	defer early.Close()
-	look(early)
-	s.answers()
-	s.until("all samples are sent", func() bool {
-		members, layers := computed(look(early))
-		return members >= answerRows && layers == members
-	})
-	s.until("one look shows all", func() bool { // a host that renews late is not in it
-		r := top.NewReader(s.conn.NATS(), s.conn.JetStream(), s.names)
-		defer r.Close()
-		look(r)
-		r.Await(t.Context(), time.Minute)
-		now := look(r)
-		members, layers := computed(now)
-		return len(now.Layers) == 3 && layers >= answerRows && layers == members
-	})
 }

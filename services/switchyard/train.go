@@ -12,9 +12,9 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
+	"github.com/switchyard/switchyard/pkg/lab/record"
+	"github.com/switchyard/switchyard/pkg/lab/train"
 	policy "github.com/switchyard/switchyard/pkg/policy/predict/train"
-	"github.com/switchyard/switchyard/services/switchyard/record"
-	"github.com/switchyard/switchyard/services/switchyard/train"
 )
 
 // TrainPredictorCmd makes the weights of load predictors.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/switchyard/switchyard/services/switchyard/record"
-	"github.com/switchyard/switchyard/services/switchyard/train"
+	"github.com/switchyard/switchyard/pkg/lab/record"
+	"github.com/switchyard/switchyard/pkg/lab/train"
 )
 
 // texts are files of two domains.
@@ -28,6 +28,7 @@ func texts(t *testing.T) (story, code string) {
 
 // What is recorded trains, and texts train by themselves.
 func TestRecordAndTrain(t *testing.T) {
+	t.Parallel()
 	story, code := texts(t)
 	recorded, out := filepath.Join(t.TempDir(), "r"), filepath.Join(t.TempDir(), "w")
 	got := invoke("", "record", "--json", "--out", recorded, "--tokens", "100", "--answer-tokens", "2", "--texts", story, "go="+code)
@@ -51,6 +52,7 @@ func TestRecordAndTrain(t *testing.T) {
 
 // A recording that cannot be divided is unusable input.
 func TestTooFewSequences(t *testing.T) {
+	t.Parallel()
 	story, recorded := filepath.Join(t.TempDir(), "story.txt"), filepath.Join(t.TempDir(), "r")
 	if err := os.WriteFile(story, []byte("Once upon a time there was a cat."), 0o600); err != nil {
 		t.Fatal(err)
@@ -65,6 +67,7 @@ func TestTooFewSequences(t *testing.T) {
 }
 
 func TestRecordUsage(t *testing.T) {
+	t.Parallel()
 	story, _ := texts(t)
 	garbage := filepath.Join(t.TempDir(), "r")
 	if err := os.WriteFile(garbage, []byte("no recording"), 0o600); err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"slices"
@@ -81,7 +80,7 @@ func failed(t *testing.T, args []string) (why string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var errOut bytes.Buffer
+	var errOut sharedText
 	ended := make(chan int, 1)
 	go func() { ended <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: &errOut}) }()
 	select {

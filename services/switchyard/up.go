@@ -5,13 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/switchyard/switchyard/internal/ports"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/predictor"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -123,6 +128,9 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 		s.EmbedKafka, s.Count["predictor"], s.Count["scaler"] = true, 1, 1
 		s.KafkaListen, s.KafkaTopic = c.KafkaListen, c.KafkaTopic
 	}
+	if s.Services.Predictor.Maps.Capacity > 0 { // they are of all rows
+		s.Count["predictor"], c.RowsToPredictor = 1, allRows
+	}
 	tc := c.TelemetryFlags.config("switchyard", c.ModelFlags)
 	tellDevice(e, s.Services, c.ModelFlags, &tc)
 	if s.Node, err = newNode(ctx, e, c.ModelFlags, tc); err != nil {
@@ -160,11 +168,13 @@ func ownUp() (up UpCmd, err error) {
 }
 
 func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
-	wrong := []error{c.computing(&s), c.ModelFlags.check()}
-	s.Predictor = c.PredictorFlags.config()
-	s.Tokenizer, err = c.TokenizerFlags.config(c.ModelFlags, g.Prefix)
-	wrong = append(wrong, err)
-	s.Plans, err = c.PlanFlags.settings()
+	process := processOf(g, c.ModelFlags)
+	wrong := []error{c.computing(&s, process), c.ModelFlags.check()}
+	s.Predictor, err = c.predictor(process)
+	wrong = append(wrong, wrongly(err))
+	s.Tokenizer, err = c.TokenizerFlags.Config(process)
+	wrong = append(wrong, wrongly(err))
+	s.Expert.Plans, err = c.PlanFlags.settings()
 	wrong = append(wrong, cmp.Or(err, c.PlanFlags.checkUp(c.Scaling)))
 	if c.Hosts < 1 || c.Hosts > maxHosts {
 		wrong = append(wrong, usage(fmt.Errorf("--hosts is %d; it must be 1 to %d", c.Hosts, maxHosts)))
@@ -172,25 +182,33 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 	s.Kafka, err = c.KafkaFlags.config(g.Insecure)
 	wrong = append(wrong, err)
 	if c.Scaling != noScaling {
-		s.Scaler, err = c.ScalingFlags.config(c.Scaling, c.KeepAlive)
-		s.Scaler.Takes = takes(s.Expert.Profile)
-		wrong = append(wrong, err)
+		s.Scaler, err = c.ScalingFlags.Config(c.Scaling, c.KeepAlive, s.Expert.Profile)
+		wrong = append(wrong, wrongly(err))
 	}
 	return s, errors.Join(wrong...)
 }
 
+// predictor is what hosts are told of experts by, if they follow it, with maps by default.
+func (c *UpCmd) predictor(process service.Process) (predictor.Config, error) {
+	flags := c.PredictorFlags
+	if flags.Maps == "" && expert.Foresees(c.Offload) {
+		flags.Maps = strconv.Itoa(expertmap.DefaultCapacity)
+	}
+	return flags.Config(process)
+}
+
 // computing sets what computes attention, experts' choices and experts. What is on one
 // GPU shares its watch.
-func (c *UpCmd) computing(s *cluster.Services) error {
+func (c *UpCmd) computing(s *cluster.Services, process service.Process) error {
 	on, noGPU := c.StageFlags.attention()
-	var attention, expert, gate error
-	s.Attention, attention = c.AttentionFlags.config(c.ModelFlags, on)
-	s.Expert, expert = c.ExpertFlags.config()
-	s.Gate, gate = c.StageFlags.gate()
+	var attending, hosting, gating error
+	s.Attention, attending = c.AttentionFlags.Config(process, on)
+	s.Expert, hosting = c.ExpertFlags.Config(process)
+	s.Gate, gating = c.StageFlags.gate()
 	s.Attention.GPU.Share(s.Expert.GPU)
 	s.Gate.GPU.Share(s.Attention.GPU)
 	s.Gate.GPU.Share(s.Expert.GPU)
-	return errors.Join(noGPU, attention, expert, gate, shared(s.Expert.GPU, s.Attention.GPU))
+	return errors.Join(wrongly(errors.Join(noGPU, attending, hosting, gating)), shared(s.Expert.GPU, s.Attention.GPU))
 }
 
 // shared refuses experts and attention on one GPU that both would take most of what is

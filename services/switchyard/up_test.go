@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,9 +12,9 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/client"
-	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 )
 
 func TestGreeting(t *testing.T) {
@@ -48,7 +46,8 @@ func TestGreeting(t *testing.T) {
 
 // Random weights are served under the name of their shape.
 func TestUpSynthetic(t *testing.T) {
-	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{err: io.Discard}, log: slog.New(slog.DiscardHandler)}
+	t.Parallel()
+	e := quietEnv()
 	s, err := inProcess(t.Context(), e, func(up *UpCmd) {
 		up.Threads = 1
 		if err := (SyntheticFlag{"tiny:1"}).of(&up.ModelFlags); err != nil {
@@ -102,7 +101,8 @@ func answer(t *testing.T, s cluster.Settings, p *pb.Prompt) (ids []uint32) {
 
 // A model of one layer is served without a predictor, which would have nothing to do.
 func TestPredictorOfLayers(t *testing.T) {
-	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{err: io.Discard}, log: slog.New(slog.DiscardHandler)}
+	t.Parallel()
+	e := quietEnv()
 	for name, want := range map[string]int{"tiny": 1, "tiny:1": 0} {
 		s, err := inProcess(t.Context(), e, func(up *UpCmd) {
 			up.Scaling, up.ModelFlags.synthetic = "static", name
@@ -146,15 +146,16 @@ func TestSuggest(t *testing.T) {
 
 // What models without a tokenizer are said to be asked with is accepted, and answered.
 func TestSuggestionsAreAnswered(t *testing.T) {
+	t.Parallel()
 	for name, dir := range map[string]string{
-		"decoder": goldens.Dir("mixtral"), "encoder": goldens.Dir("bert_moe"), "encoder with a mask": masked(t, goldens.Dir("bert_moe")), "both": goldens.Dir("bert2bert_moe"),
+		"decoder": goldens.Dir("mixtral"), "encoder": goldens.Dir("bert_moe"), "encoder with a mask": clustertest.Masked(t, goldens.Dir("bert_moe")), "both": goldens.Dir("bert2bert_moe"),
 	} {
 		t.Run(name, func(t *testing.T) { answerSuggestion(t, dir) })
 	}
 }
 
 func answerSuggestion(t *testing.T, dir string) {
-	e := &env{Globals: Globals{Prefix: schemas.DefaultPrefix}, stdio: stdio{err: io.Discard}, log: slog.New(slog.DiscardHandler)}
+	e := quietEnv()
 	s, err := inProcess(t.Context(), e, func(up *UpCmd) { up.Model, up.Threads = dir, 1 })
 	if err != nil {
 		t.Fatal(err)
@@ -205,6 +206,25 @@ func TestUpNamesItsServer(t *testing.T) {
 		(&UpCmd{Listen: "127.0.0.1:4222"}).warnServer(&env{Globals: tt.g, log: tt.g.logger(&out)})
 		if strings.Contains(out.String(), "uses no --nats") != tt.want || strings.Contains(out.String(), "secret") {
 			t.Errorf("%s: %q", tt.name, out.String())
+		}
+	}
+}
+
+// Hosts that follow hints have a predictor that sees all rows, also without a control loop.
+func TestUpForesees(t *testing.T) {
+	for _, tc := range []struct {
+		offload, maps string
+		capacity      int
+	}{{"none", "", 0}, {"lru", "", 0}, {"fmoe", "", 1000}, {"next-use", "7", 7}, {"none", "5", 5}} {
+		s, err := inProcess(t.Context(), quietEnv(), func(up *UpCmd) { up.Threads, up.Offload, up.PredictorFlags.Maps = 1, tc.offload, tc.maps })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Services.Predictor.Maps.Capacity; n != tc.capacity || (s.Count["predictor"] == 1) != (n > 0) || s.Node.Shared.AllRows != (n > 0) {
+			t.Errorf("%+v: %d maps, %d predictors, all rows %v", tc, n, s.Count["predictor"], s.Node.Shared.AllRows)
+		}
+		if err := s.Node.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/services/switchyard/verify"
+	"github.com/switchyard/switchyard/pkg/lab/verify"
 )
 
 // VerifyCmd compares checkpoints with outputs of Hugging Face transformers.
@@ -19,10 +19,10 @@ type VerifyCmd struct {
 	Hops string   `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
 	JSON bool     `name:"json" help:"Print one JSON object a directory."`
 
-	Device    string `default:"cpu" help:"What computes experts, gates and attention: cpu, or cuda (a GPU, or cuda:N the one of that number; never run on one yet)." placeholder:"KIND"`
+	Device    string `default:"cpu" help:"What computes experts, gates and attention: cpu, or cuda (a GPU, or cuda:N the one of that number)." placeholder:"KIND"`
 	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory of the GPU that experts take, and attention as much again, such as 4GiB; --device cuda needs it." placeholder:"BYTES"`
 
-	GPUKernels string `name:"gpu-kernels" default:"mma" enum:"mma,wgmma" help:"What multiplies experts' weights of bf16 on a GPU: mma, on all of them, or wgmma, on sm_90." placeholder:"NAME"`
+	GPUKernels string `name:"gpu-kernels" default:"auto" enum:"auto,mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, wgmma, on sm_90, or auto, wgmma where the GPU has it." placeholder:"NAME"`
 }
 
 // Run verifies every directory; one that differs, or cannot be compared, makes the

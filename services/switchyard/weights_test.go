@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
@@ -19,6 +20,7 @@ import (
 
 // An operator puts models into the object store, sees and removes them.
 func TestWeights(t *testing.T) {
+	t.Parallel()
 	server, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +75,7 @@ func TestWeights(t *testing.T) {
 // A server without JetStream, or whose account has none, ends every command that needs
 // it, with what to do.
 func TestWithoutJetStream(t *testing.T) {
+	t.Parallel()
 	account := server.NewAccount("a")
 	for name, options := range map[string]server.Options{
 		"server": {},
@@ -104,7 +107,8 @@ func TestWithoutJetStream(t *testing.T) {
 
 // A server that goes away in the middle is told of once.
 func TestStoreGone(t *testing.T) {
-	address := freeAddress(t)
+	t.Parallel()
+	address := testkit.FreeAddr(t)
 	server := startServer(t, t.TempDir(), address)
 	e := &env{Globals: Globals{NATS: "nats://" + address}, stdio: stdio{out: io.Discard, err: io.Discard}, log: slog.New(slog.DiscardHandler)}
 	err := e.withStore(t.Context(), "push", ConnectFlags{100 * time.Millisecond}, func(ctx context.Context, _ *bus.Conn) error {

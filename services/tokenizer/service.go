@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
@@ -139,14 +140,11 @@ func (s *Service) listen(ctx context.Context) error {
 // Run takes prompts and serves shards until ctx ends.
 func (s *Service) Run(ctx context.Context) error {
 	defer s.Admission.Follow()()
-	ctx, leave := context.WithCancel(ctx)
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer leave() // before the wait
-	for _, run := range []func(context.Context){s.Intake.Prompts.Run, s.Delivery.Run, s.Probe.Run} {
-		running.Go(func() { run(ctx) })
-	}
-	return s.presence.Announce(ctx)
+	tasks := lifecycle.Serving(ctx)
+	tasks.Go(s.Intake.Prompts.Run)
+	tasks.Go(s.Delivery.Run)
+	tasks.Go(s.Probe.Run)
+	return tasks.Run(s.presence.Announce)
 }
 
 // Ready says whether a prompt that comes now can become tokens: all stages are

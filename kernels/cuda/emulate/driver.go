@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
@@ -103,6 +104,9 @@ type passed struct{}
 
 // Wait returns at once: streams end what they are given before they return.
 func (passed) Wait() error { return nil }
+
+// Poll returns at once.
+func (passed) Poll(time.Duration) (bool, error) { return true, nil }
 
 // Close has nothing to give back.
 func (passed) Close() error { return nil }

@@ -2,6 +2,7 @@ package fake
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
 )
@@ -84,5 +85,8 @@ func (instantStream) Close() error { return nil }
 type instantEvent struct{}
 
 func (instantEvent) Wait() error { return nil }
+
+// Poll returns at once.
+func (instantEvent) Poll(time.Duration) (bool, error) { return true, nil }
 
 func (instantEvent) Close() error { return nil }

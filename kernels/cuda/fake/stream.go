@@ -2,6 +2,7 @@ package fake
 
 import (
 	"slices"
+	"time"
 	"unsafe"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
@@ -204,6 +205,16 @@ func (e *event) Wait() error {
 		e.d.changed.Wait()
 	}
 	return e.d.lost
+}
+
+// Poll asks once.
+func (e *event) Poll(time.Duration) (bool, error) {
+	e.d.mu.Lock()
+	defer e.d.mu.Unlock()
+	if err := e.d.ready("cuEventQuery"); err != nil {
+		return false, err
+	}
+	return e.passed >= e.behind, e.d.lost
 }
 
 // Close has nothing to give back.

@@ -2,6 +2,6 @@
 // installs (libnvidia-ml.so.1). It is looked for when the program runs; without it a
 // GPU computes all the same.
 //
-// It is tested on a library in C that answers what a test says, and was never run on
-// NVIDIA's.
+// Its tests run on a library in C that answers what a test says. NVIDIA's has told of one
+// H200, without MIG (docs/benchmarks/gpu.md).
 package nvml

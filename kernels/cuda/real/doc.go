@@ -8,6 +8,7 @@
 // more shared memory than a kernel has by itself, launches without allocating) is
 // called directly.
 //
-// Nothing of it has run on a GPU. Its tests run on a libcuda in C (testdata) that
-// keeps device memory in the host's and answers as it is told to.
+// Its tests run on a libcuda in C (testdata) that keeps device memory in the host's and
+// answers as it is told to. With NVIDIA's driver it has run on one H200
+// (docs/benchmarks/gpu.md).
 package real

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
 )
@@ -106,6 +107,11 @@ func TestCalls(t *testing.T) {
 	launch(t, d, s, at)
 	if err := errors.Join(s.CopyOut(pinned, at), s.Record(e), e.Wait()); err != nil {
 		t.Fatal(err)
+	}
+	for _, most := range []time.Duration{0, time.Minute} { // every second answer is no
+		if passed, err := e.Poll(most); passed != (most > 0) || err != nil {
+			t.Errorf("polled for %v: %v, %v", most, passed, err)
+		}
 	}
 	var got []uint64
 	for b := pinned; len(b) > 0; b = b[8:] {

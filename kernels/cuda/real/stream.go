@@ -8,6 +8,7 @@ package real
 import "C"
 
 import (
+	"time"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -91,6 +92,27 @@ func (d *driver) NewEvent() (cuda.Event, error) {
 
 // Wait sleeps until the stream has come to the event; its error may be of anything queued before.
 func (e *event) Wait() error { return e.d.on("cuEventSynchronize", e.e.Synchronize) }
+
+// Poll asks at least once.
+func (e *event) Poll(most time.Duration) (passed bool, err error) {
+	begun := time.Now()
+	err = e.d.on("cuEventQuery", func() error {
+		for {
+			err := e.e.Query()
+			if err == nil || code(err) != notReady {
+				passed = err == nil
+				return err
+			}
+			if time.Since(begun) >= most {
+				return nil
+			}
+		}
+	})
+	return passed, err
+}
+
+// notReady is what cuEventQuery answers for an event to which the stream has not come.
+const notReady = 600
 
 // Close destroys the event.
 func (e *event) Close() error {

@@ -49,11 +49,6 @@ layer_norm(float* dst, const float* x, const float* weight, const float* bias, i
   for (i64 i = threadIdx.x; i < n; i += 256) dst[i] = fused((x[i] - mean) * inv, weight[i], bias[i]);
 }
 
-KERNEL(128) embed(float* dst, const u16* table, const u32* ids, i64 d, i64 ld) {
-  const u16* from = table + ids[blockIdx.x] * ld;
-  for (i64 i = threadIdx.x; i < d; i += 128) dst[blockIdx.x * d + i] = from_bf16(from[i]);
-}
-
 KERNEL(256) add_rows(float* dst, const float* a, i64 n) {
   i64 i = blockIdx.x * 256ll + threadIdx.x;
   if (i < n) dst[i] += a[i];

@@ -37,9 +37,26 @@ func Decode(body []byte) (c Chunk, err error) {
 }
 
 // Content is what of a chunk follows from the request alone: neither its id nor
-// how long it took.
+// how long it took, nor what memory it used.
 func (c *Chunk) Content() string {
-	return fmt.Sprintf("%q %v %q seed %d usage %s logprobs %s", c.Text, c.TokenIDs, c.Finish, c.Seed, c.Usage, c.Logprobs)
+	return fmt.Sprintf("%q %v %q seed %d usage %s logprobs %s", c.Text, c.TokenIDs, c.Finish, c.Seed, c.tokens(), c.Logprobs)
+}
+
+// tokens are the usage without what is metered, which another run of the same request, and
+// an earlier release, tell otherwise.
+func (c *Chunk) tokens() string {
+	var usage map[string]json.RawMessage
+	if json.Unmarshal(c.Usage, &usage) != nil || usage == nil {
+		return string(c.Usage)
+	}
+	for _, metered := range []string{"expert_gb_s", "cold_starts"} {
+		delete(usage, metered)
+	}
+	text, err := json.Marshal(usage)
+	if err != nil {
+		return string(c.Usage)
+	}
+	return string(text)
 }
 
 // Ended says how a request ended by its last chunk: its finish reason, or the

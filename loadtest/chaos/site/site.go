@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/chaos/proxies"
 	"github.com/switchyard/switchyard/loadtest/chaos/schedule"
 	"github.com/switchyard/switchyard/loadtest/fleet"
@@ -115,7 +116,7 @@ func (s *Site) addReplica(target schedule.Target) {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(link.Close)
-	s.add(&place{target: target, link: link, metrics: fleet.FreeAddr(s.t), clock: fleet.NewClock(s.t)})
+	s.add(&place{target: target, link: link, metrics: testkit.FreeAddr(s.t), clock: fleet.NewClock(s.t)})
 }
 
 // URL lists the servers, past all proxies.

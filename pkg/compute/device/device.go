@@ -20,8 +20,6 @@ type Device interface {
 	// that waits already moves it to the place of the new want. The end of ctx cancels the load if it
 	// has not ended before, and means nothing afterwards.
 	Load(ctx context.Context, id forward.ExpertID, priority int64) *Ticket
-	// Pin holds an expert that is warm; nil if it is not.
-	Pin(id forward.ExpertID) *Ticket
 	// Evict frees an expert that nobody holds and nothing computes with; else it
 	// returns *HeldError. A cold expert is no error.
 	Evict(id forward.ExpertID) error
@@ -35,6 +33,9 @@ type Device interface {
 	// ago; End says that the call has ended, and what it took of memory.
 	Begin(u *Use, layer int, experts []uint32, waited time.Duration)
 	End(u *Use)
+	// Reorder changes what Settings.Order knows, while the device orders nothing. The change
+	// calls nothing of the device.
+	Reorder(change func())
 	// Metered is what the experts in memory have come to, MeteredLayer those of a layer.
 	Metered() meter.Sums
 	MeteredLayer(layer int) meter.Sums
@@ -89,6 +90,8 @@ type State struct {
 	Bytes int64
 	// Tickets is how many tickets hold it or wait for it.
 	Tickets int
+	// Queued says that it is Loading, and that its load has not begun.
+	Queued bool
 }
 
 // Memory of a device in bytes. Used is of warm experts and of loads that wait or

@@ -47,23 +47,6 @@ func (s *Store[E]) want(sl *slot[E], t *Ticket, priority int64) {
 	}
 }
 
-// Pin holds an expert that is warm; nil if it is not.
-func (s *Store[E]) Pin(id forward.ExpertID) *Ticket {
-	sl := s.slot(id)
-	if sl == nil {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.unlock()
-	if s.tier.Phase(sl.unit()) != residency.Held {
-		return nil
-	}
-	t := &Ticket{ID: id, Bytes: sl.bytes, done: make(chan struct{})}
-	t.release = func() { s.release(sl, t) }
-	s.want(sl, t, Hinted)
-	return t
-}
-
 // release gives back what a ticket refers to, if it does so still.
 func (s *Store[E]) release(sl *slot[E], t *Ticket) {
 	s.mu.Lock()

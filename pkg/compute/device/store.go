@@ -155,7 +155,7 @@ func (s *Store[E]) State(id forward.ExpertID) State {
 	case phase == residency.Held:
 		st.Phase = Warm
 	case phase != residency.Cold:
-		st.Phase = Loading
+		st.Phase, st.Queued = Loading, phase == residency.Queued
 	case sl.failure != nil:
 		st.Phase = Failed
 	}
@@ -167,6 +167,14 @@ func (s *Store[E]) Memory() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Memory{Used: s.tier.Used(), Budget: s.settings.Budget, Waiting: s.tier.Waiting(), Running: s.tier.Running()}
+}
+
+// Reorder changes what the order knows; see Device.
+func (s *Store[E]) Reorder(change func()) {
+	s.mu.Lock()
+	defer s.unlock()
+	change()
+	s.tier.Rerank()
 }
 
 // tell notes a load's end for unlock.

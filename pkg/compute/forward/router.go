@@ -45,6 +45,8 @@ type gate struct {
 	matrix *cpu.Matrix // (E, D)
 	bias   []float32   // (E), or nil
 	choose chooser
+	// alone says that each expert's score is its own; else they are shares of 1.
+	alone bool
 }
 
 // chooser makes the routes of the rows [from, to) from their logits (R, E), which
@@ -69,7 +71,7 @@ func LoadRouter(m *model.Model, p *pool.Pool) (_ *Router, err error) {
 
 func loadGate(m *model.Model, l int) (g *gate, err error) {
 	spec := &m.Spec.Layer[l].Router
-	g = &gate{}
+	g = &gate{alone: spec.Kind == model.SigmoidTopK || spec.Kind == model.TopKSigmoid}
 	if g.matrix, err = loadMatrix(m, model.Ref{Role: model.Router, Layer: l}); err != nil {
 		return nil, err
 	}
@@ -107,10 +109,42 @@ func (r *Router) Route(layer int, x []float32, out *Routes) error {
 	g, rows := r.layers[layer], len(x)/r.spec.Hidden
 	n := g.matrix.N
 	out.resize(rows, r.spec.TopK, n)
-	matMul(workers{Pool: r.p}, out.scratch, x, rows, g.matrix)
+	r.logits(g, x, out.scratch, func(from, to int) { g.choose.choose(out, out.scratch, n, from, to) })
+	return nil
+}
+
+// logits fills out (R, E) for x (R, D), and calls then for rows [from, to) that are there.
+func (r *Router) logits(g *gate, x, out []float32, then func(from, to int)) {
+	rows := len(x) / r.spec.Hidden
+	matMul(workers{Pool: r.p}, out, x, rows, g.matrix)
 	eachRow(workers{Pool: r.p}, rows, rowNanos, func(from, to int) {
-		addBias(out.scratch, g.bias, from, to)
-		g.choose.choose(out, out.scratch, n, from, to)
+		addBias(out, g.bias, from, to)
+		then(from, to)
+	})
+}
+
+// Probabilities fills out (R, E) with what a layer's gate makes of all experts for x (R, D)
+// before it chooses any: the softmax of the logits that Route has, or where each expert is
+// scored by itself, the scores divided by their sum. What is added for choosing alone does
+// not count.
+func (r *Router) Probabilities(layer int, x, out []float32) error {
+	if layer < 0 || layer >= len(r.layers) || r.layers[layer] == nil {
+		return fmt.Errorf("layer %d has no gate in this model", layer)
+	}
+	g := r.layers[layer]
+	n := g.matrix.N
+	if want := len(x) / r.spec.Hidden * n; len(out) != want {
+		return fmt.Errorf("probabilities of %d values are asked for in %d places", want, len(out))
+	}
+	r.logits(g, x, out, func(from, to int) {
+		for i := from; i < to; i++ {
+			if row := out[i*n : (i+1)*n]; g.alone {
+				sigmoids(row)
+				finish(row, true, 0)
+			} else {
+				cpu.Softmax(row)
+			}
+		}
 	})
 	return nil
 }

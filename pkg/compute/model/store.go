@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
-	"github.com/switchyard/switchyard/pkg/process/pause"
 )
 
 // Store is where the objects of a model are that is in no folder.

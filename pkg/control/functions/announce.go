@@ -11,8 +11,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/process/notify"
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 )
@@ -35,6 +35,7 @@ type Announcer struct {
 type said struct {
 	body    []byte
 	written bool
+	last    bool // the key goes when it is written
 	// revision of the last write that was acknowledged, and of the last that was seen to
 	// be another's.
 	revision, others uint64
@@ -50,21 +51,29 @@ func NewAnnouncer(kv jetstream.KeyValue) (*Announcer, error) {
 }
 
 // Set says what a key holds from now on.
-func (a *Announcer) Set(key string, value proto.Message) error {
+func (a *Announcer) Set(key string, value proto.Message) error { return a.set(key, value, false) }
+
+// End says what a key holds last, which says nothing that matters: the key is cleared some
+// seconds later.
+func (a *Announcer) End(key string, value proto.Message) error { return a.set(key, value, true) }
+
+func (a *Announcer) set(key string, value proto.Message, last bool) error {
 	body, err := proto.MarshalOptions{Deterministic: true}.Marshal(value)
 	if err != nil {
 		return err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if k := a.keys[key]; k == nil {
-		a.keys[key] = &said{body: body}
-	} else if !bytes.Equal(k.body, body) {
-		k.body, k.written = body, false
-	} else {
-		return nil
+	k := a.keys[key]
+	if k == nil {
+		k = &said{}
+		a.keys[key] = k
 	}
-	a.note()
+	k.last = last
+	if k.body == nil || !bytes.Equal(k.body, body) {
+		k.body, k.written = body, false
+		a.note()
+	}
 	return nil
 }
 
@@ -132,10 +141,11 @@ func (a *Announcer) Run(ctx context.Context) error {
 	}
 }
 
-// look has the keys written again that were pushed out.
+// look clears the keys that have ended, and has those written again that were pushed out.
 func (a *Announcer) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookWithin)
 	defer cancel()
+	a.clearEnded(ctx)
 	state, err := a.b.Conn().State(ctx, schemas.BucketStream(a.b.Bucket()))
 	if err != nil {
 		return // the next look is not far
@@ -146,6 +156,18 @@ func (a *Announcer) look(ctx context.Context) {
 		if k.written && k.revision < state.First {
 			k.written = false
 			a.note()
+		}
+	}
+}
+
+// clearEnded does not wait: what gets lost says nothing that matters.
+func (a *Announcer) clearEnded(ctx context.Context) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key, k := range a.keys {
+		if k.last && k.written {
+			_ = a.b.Clear(ctx, key)
+			delete(a.keys, key)
 		}
 	}
 }

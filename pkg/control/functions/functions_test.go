@@ -173,6 +173,32 @@ func TestAnnounce(t *testing.T) {
 	b.until("gone", 0)
 }
 
+// A key that has ended is written, and then goes; one that is said again stays.
+func TestEnd(t *testing.T) {
+	b, _ := announcing(t)
+	for _, key := range []string{HostKey(3, "a"), HostKey(3, "b")} {
+		if err := b.says.Set(key, warmOn(key[2:], one)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.until("said", 2)
+	for _, key := range []string{HostKey(3, "a"), HostKey(3, "b")} {
+		if err := b.says.End(key, warmOn(key[2:])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.until("ended", 0)
+	if err := b.says.Set(HostKey(3, "b"), warmOn("b", one)); err != nil {
+		t.Fatal(err)
+	}
+	b.until("said again", 1)
+	testkit.Eventually(t, "one key", func() bool {
+		b.says.clearEnded(t.Context())
+		keys := b.Keys()
+		return len(keys) == 1 && len(keys["b"]) == 1
+	})
+}
+
 // Bytes from outside are a record or an error.
 func FuzzPut(f *testing.F) {
 	f.Add("3.a", encode(f, warmOn("a", one)))

@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -220,6 +220,22 @@ func (v *View) Host(layer int, host string) *pb.HostLayer {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.hosts[layer][host]
+}
+
+// Refused calls each with the functions that hosts have no room for, in no order. It must not
+// ask the view.
+func (v *View) Refused(each func(layer int, host, function string)) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for layer, of := range v.hosts {
+		for host, r := range of {
+			for _, f := range r.Functions {
+				if f.Phase == pb.FunctionPhase_FUNCTION_PHASE_REFUSED {
+					each(layer, host, f.Id)
+				}
+			}
+		}
+	}
 }
 
 // Acknowledged is the plan of a layer that a gate has said that it uses, 0 for none.

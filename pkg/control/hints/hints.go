@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -55,6 +55,8 @@ func (l Limits) check(h *pb.Hint) error {
 		return fmt.Errorf("of version %d and model %016x, want %d and %016x", h.Version, h.Model, schemas.Version, l.Model)
 	case !schemas.IsReplicaID(h.Predictor) || !schemas.IsReplicaID(h.Owner):
 		return fmt.Errorf("of predictor %.64q for steps of %.64q, which are not replicas' ids", h.Predictor, h.Owner)
+	case uint64(h.Reached) > uint64(len(l.MoE)):
+		return fmt.Errorf("of a step that has reached layer %d of %d", h.Reached-1, len(l.MoE))
 	case len(h.Layers) == 0 || len(h.Layers) > MaxLayers:
 		return fmt.Errorf("with %d layers, want 1 to %d", len(h.Layers), MaxLayers)
 	}
@@ -70,6 +72,8 @@ func (l Limits) checkLayer(h *pb.LayerHint) error {
 	switch {
 	case uint64(h.GetLayer()) >= uint64(len(l.MoE)) || !l.MoE[h.Layer]:
 		return errors.New("it has no experts in this model")
+	case uint64(h.Wanted) > uint64(len(h.Unit)):
+		return fmt.Errorf("%d of %d units are wanted", h.Wanted, len(h.Unit))
 	case h.StepsAhead > MaxAhead:
 		return fmt.Errorf("%d steps ahead, want at most %d", h.StepsAhead, MaxAhead)
 	case h.Kind != plan.Routed && h.Kind != plan.United:

@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -39,6 +39,10 @@ func TestDecode(t *testing.T) {
 		"another version":  {func(h *pb.Hint, _ *pb.LayerHint) { h.Version++ }, "of version"},
 		"forged":           {func(h *pb.Hint, _ *pb.LayerHint) { h.Predictor = "a.>" }, "not replicas' ids"},
 		"nobody's":         {func(h *pb.Hint, _ *pb.LayerHint) { h.Owner = "" }, "not replicas' ids"},
+		"has reached all":  {func(h *pb.Hint, _ *pb.LayerHint) { h.Reached = 3 }, ""},
+		"has gone beyond":  {func(h *pb.Hint, _ *pb.LayerHint) { h.Reached = 4 }, "layer 3 of 3"},
+		"all wanted":       {func(_ *pb.Hint, l *pb.LayerHint) { l.Wanted = 2 }, ""},
+		"more wanted":      {func(_ *pb.Hint, l *pb.LayerHint) { l.Wanted = 3 }, "3 of 2 units"},
 		"no layers":        {func(h *pb.Hint, _ *pb.LayerHint) { h.Layers = nil }, "0 layers"},
 		"many layers":      {func(h *pb.Hint, l *pb.LayerHint) { h.Layers = append(make([]*pb.LayerHint, MaxLayers), l) }, "513 layers"},
 		"a dense layer":    {func(_ *pb.Hint, l *pb.LayerHint) { l.Layer = 0 }, "no experts"},

@@ -3,7 +3,7 @@ package hints
 import (
 	"sync"
 
-	"github.com/switchyard/switchyard/pkg/process/notify"
+	"github.com/switchyard/switchyard/internal/notify"
 )
 
 // Bounds of what a Queue keeps.

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/internal/pause"
 )
 
 const (

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/policy/claims"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -66,6 +67,12 @@ func TestCheckParts(t *testing.T) {
 		{"times", times(), func(*pb.LoadSample) {}, ""},
 		{"times and steps", times(), func(s *pb.LoadSample) { s.Steps = steps().Steps }, "tells of experts"},
 		{"no times", times(), func(s *pb.LoadSample) { s.Times = nil }, "times of 0 classes"},
+		{"requests that wait", times(), func(s *pb.LoadSample) { s.Times, s.Waiting = nil, proto.Uint64(5) }, ""},
+		{"none that wait", times(), func(s *pb.LoadSample) { s.Times, s.Waiting = nil, proto.Uint64(0) }, ""},
+		{"absurdly many wait", times(), func(s *pb.LoadSample) { s.Waiting = proto.Uint64(1e18) }, "1000000000000000000 requests wait"},
+		{"fewer than none wait", times(), func(s *pb.LoadSample) { s.Waiting = proto.Uint64(math.MaxUint64) }, "requests wait"},
+		{"waiting at a gate", steps(), func(s *pb.LoadSample) { s.Waiting = proto.Uint64(5) }, "tells of a host"},
+		{"waiting at a host", functions(), func(s *pb.LoadSample) { s.Waiting = proto.Uint64(5) }, "5 requests that wait"},
 		{"a time of no steps", times(), func(s *pb.LoadSample) { s.Times[0].Steps = 0 }, "a time of 0 steps"},
 		{"more steps than rows", times(), func(s *pb.LoadSample) { s.Times[0].Steps = 4 }, "4 steps with 3 rows"},
 		{"no time", times(), func(s *pb.LoadSample) { s.Times[0].TotalNs = 0 }, "took 0 ns"},
@@ -77,7 +84,7 @@ func TestCheckParts(t *testing.T) {
 		{"memory of a gate", steps(), func(s *pb.LoadSample) { s.Use = &pb.MemoryUse{} }, "tells of a host"},
 		{"host's parts of a gate", steps(), func(s *pb.LoadSample) { s.Memory = &pb.HostLoad{} }, "tells of a host"},
 		{"no steps", steps(), func(s *pb.LoadSample) { s.Steps = nil }, "0 steps"},
-		{"many steps", steps(), func(s *pb.LoadSample) { s.Steps = make([]*pb.StepLoad, MaxSteps+1) }, "4097 steps"},
+		{"many steps", steps(), func(s *pb.LoadSample) { s.Steps = make([]*pb.StepLoad, claims.MaxSteps+1) }, "4097 steps"},
 		{"owner", steps(), func(s *pb.LoadSample) { s.Steps[0].Owner = "a.b" }, "owner"},
 		{"no rows", steps(), func(s *pb.LoadSample) { s.Steps[0].Rows = 0 }, "0 rows"},
 		{"too many rows", steps(), func(s *pb.LoadSample) { s.Steps[0].Rows = 1 << 31 }, "rows of a step"},
@@ -115,7 +122,7 @@ func TestCheckParts(t *testing.T) {
 	} {
 		tt.change(tt.of)
 		err := limits.Check(tt.of)
-		if tt.problem == "" && err != nil || tt.problem != "" && (!errors.Is(err, ErrSample) || !strings.Contains(err.Error(), tt.problem)) {
+		if tt.problem == "" && err != nil || tt.problem != "" && (!errors.Is(err, claims.ErrSample) || !strings.Contains(err.Error(), tt.problem)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.problem)
 		}
 	}
@@ -124,7 +131,7 @@ func TestCheckParts(t *testing.T) {
 // A tally is of experts' totals: what tells of other things is none of its samples.
 func TestTallyTakesTotals(t *testing.T) {
 	for _, s := range []*pb.LoadSample{steps(), predicted(), functions()} {
-		if err := NewTally(limits).Add(body(t, s)); !errors.Is(err, ErrSample) {
+		if err := NewTally(limits).Add(body(t, s)); !errors.Is(err, claims.ErrSample) {
 			t.Errorf("%v: %v", s.Source, err)
 		}
 	}

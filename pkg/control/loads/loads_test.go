@@ -9,11 +9,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/policy/claims"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-var limits = Limits{Model: 7, Layers: 4, Experts: 8, Hosts: 2, Entries: 6, TopK: 2, MoE: []bool{true, true, true, false}}
+var limits = claims.Limits{Model: 7, Layers: 4, Experts: 8, Hosts: 2, Entries: 6, TopK: 2, MoE: []bool{true, true, true, false}}
 
 func sample() *pb.LoadSample {
 	return &pb.LoadSample{Version: schemas.Version, Model: 7, Host: "expert-1", Layer: 1, SpanMs: 1000, Expert: []uint32{0, 5}, Rows: []uint64{3, 4}, Total: []uint64{3, 40}}
@@ -85,7 +86,7 @@ func TestCheck(t *testing.T) {
 		s := sample()
 		tt.change(s)
 		err := limits.Check(s)
-		if tt.problem == "" && err != nil || tt.problem != "" && (!errors.Is(err, ErrSample) || !strings.Contains(err.Error(), tt.problem)) {
+		if tt.problem == "" && err != nil || tt.problem != "" && (!errors.Is(err, claims.ErrSample) || !strings.Contains(err.Error(), tt.problem)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.problem)
 		}
 	}
@@ -143,11 +144,11 @@ func TestTallyRoom(t *testing.T) {
 		{told("a", 4, 1, 2), ""},
 	} {
 		err := tally.Add(body(t, tt.sample))
-		if tt.problem == "" && err != nil || tt.problem != "" && (!errors.Is(err, ErrSample) || !strings.Contains(err.Error(), tt.problem)) {
+		if tt.problem == "" && err != nil || tt.problem != "" && (!errors.Is(err, claims.ErrSample) || !strings.Contains(err.Error(), tt.problem)) {
 			t.Errorf("sample %d: %v, want %q", i, err, tt.problem)
 		}
 	}
-	if err := tally.Add([]byte("{")); !errors.Is(err, ErrSample) {
+	if err := tally.Add([]byte("{")); !errors.Is(err, claims.ErrSample) {
 		t.Errorf("JSON: %v", err)
 	}
 	rows := []uint64{2, 1, 1, 1, 2}

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"sync"
 
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/policy/claims"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -21,7 +24,7 @@ type Layer struct {
 // Tally keeps the newest total of each expert of a layer on each host. It is safe
 // for concurrent use.
 type Tally struct {
-	limits Limits
+	limits claims.Limits
 
 	mu      sync.Mutex
 	layers  map[uint32]*Layer // the sums of totals
@@ -39,14 +42,14 @@ type host struct {
 }
 
 // NewTally starts from nothing.
-func NewTally(l Limits) *Tally {
+func NewTally(l claims.Limits) *Tally {
 	return &Tally{limits: l, layers: map[uint32]*Layer{}, totals: map[entry]uint64{}, hosts: map[string]*host{}}
 }
 
 // Add takes a message's body. What is no sample of this model, or more than a
 // tally keeps, is counted and changes nothing else.
 func (t *Tally) Add(body []byte) error {
-	s, err := t.limits.decode(body)
+	s, err := decode(t.limits, body)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err == nil {
@@ -60,11 +63,23 @@ func (t *Tally) Add(body []byte) error {
 	return nil
 }
 
+// decode refuses what is no sample of a host's experts of the model.
+func decode(l claims.Limits, body []byte) (*pb.LoadSample, error) {
+	s := &pb.LoadSample{}
+	if err := proto.Unmarshal(body, s); err != nil {
+		return nil, fmt.Errorf("%w: %w", claims.ErrSample, err)
+	}
+	if s.Source != pb.LoadSource_LOAD_SOURCE_UNSPECIFIED || len(s.Expert) == 0 {
+		return nil, fmt.Errorf("%w: it is not of a host's experts", claims.ErrSample)
+	}
+	return s, l.Check(s)
+}
+
 // checkRoom refuses a sample that is more than a tally keeps.
 func (t *Tally) checkRoom(s *pb.LoadSample) error {
 	h := t.hosts[s.Host]
 	if h == nil && len(t.hosts) >= t.limits.Hosts {
-		return fmt.Errorf("%w: host %q is one more than %d", ErrSample, s.Host, t.limits.Hosts)
+		return fmt.Errorf("%w: host %q is one more than %d", claims.ErrSample, s.Host, t.limits.Hosts)
 	}
 	more := 0
 	for _, e := range s.Expert {
@@ -78,7 +93,7 @@ func (t *Tally) checkRoom(s *pb.LoadSample) error {
 	}
 	if len(t.totals)+more > t.limits.Entries {
 		return fmt.Errorf("%w: %d experts of layer %d on host %q are more than the %d totals that are kept",
-			ErrSample, more, s.Layer, s.Host, t.limits.Entries)
+			claims.ErrSample, more, s.Layer, s.Host, t.limits.Entries)
 	}
 	return nil
 }

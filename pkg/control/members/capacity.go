@@ -17,6 +17,8 @@ const (
 	HostMessages = "dispatches_total"
 	HostRows     = "rows_total"
 	HostSeconds  = "busy_seconds_total"
+	// Experts whose loading has begun, and those whose loading has ended, together.
+	HostLoads = "loads_total"
 	// Gigabytes of experts in a host's memory times seconds, and what of these rows have taken.
 	HostHeld  = "memory_gb_seconds_total"
 	HostTaken = "memory_taken_gb_seconds_total"
@@ -35,6 +37,9 @@ const (
 	// Changes for speed that helped, and those that were undone because they did not.
 	TrialsHelped = "plan_trials_helped_total"
 	TrialsUndone = "plan_trials_undone_total"
+	// Doubted begins the names of gates that told of rows that no hosts have computed, with how
+	// often they did.
+	Doubted = "doubted_gate_"
 )
 
 // DeviceThrottled is the name under which a replica asks to be avoided (1), or not (0),

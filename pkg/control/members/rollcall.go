@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/process/notify"
+	"github.com/switchyard/switchyard/internal/notify"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

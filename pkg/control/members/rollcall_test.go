@@ -170,7 +170,7 @@ func TestErased(t *testing.T) {
 // Records of another kind are nobody's, and thousands of them wake nobody.
 func TestOtherKinds(t *testing.T) {
 	v := still()
-	v.kind, v.strangers = &schemas.Kind{ModelHash: 7}, map[string]*entry{}
+	v.kind, v.otherKinds = &schemas.Kind{ModelHash: 7}, map[string]*entry{}
 	hear := func(m *pb.Member) {
 		body, err := proto.Marshal(m)
 		if err != nil {

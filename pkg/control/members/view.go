@@ -37,9 +37,9 @@ type View struct {
 	roll     rollCall
 	listened time.Duration
 
-	kind      *schemas.Kind // nil: members of every kind count
-	strangers map[string]*entry
-	strange   func(*pb.Member) // is told of each new stranger; nil: nobody is
+	kind       *schemas.Kind // nil: members of every kind count
+	otherKinds map[string]*entry
+	strange    func(*pb.Member) // is told of each new one; nil: nobody is
 }
 
 type entry struct {
@@ -58,8 +58,8 @@ func Watch(ctx context.Context, kv jetstream.KeyValue) (*View, error) {
 	return watch(ctx, kv, nil, nil)
 }
 
-// WatchKind follows the members of one kind. Others are strangers: strange is told of
-// each when it comes, and returns at once.
+// WatchKind follows the members of one kind. strange is told of each member of another
+// kind when it comes, and returns at once.
 func WatchKind(ctx context.Context, kv jetstream.KeyValue, kind schemas.Kind, strange func(*pb.Member)) (*View, error) {
 	return watch(ctx, kv, &kind, strange)
 }
@@ -71,7 +71,7 @@ func watch(ctx context.Context, kv jetstream.KeyValue, kind *schemas.Kind, stran
 	}
 	v := &View{
 		conn: b.Conn(), changed: make(chan struct{}), members: map[string]*entry{},
-		roll: newRollCall(), kind: kind, strangers: map[string]*entry{}, strange: strange,
+		roll: newRollCall(), kind: kind, otherKinds: map[string]*entry{}, strange: strange,
 	}
 	if v.stop, err = v.conn.FollowKeys(b.Bucket(), ">", v.receive); err != nil {
 		return nil, err
@@ -303,7 +303,7 @@ func (v *View) expire(passed time.Duration) {
 			v.notify()
 		}
 	}
-	v.ageStrangers(passed)
+	v.ageOtherKinds(passed)
 	v.forget(passed)
 	v.judge()
 }

@@ -19,11 +19,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/internal/pause"
+	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/alone"
-	"github.com/switchyard/switchyard/pkg/process/pause"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -145,7 +145,7 @@ func (p *Planner) Run(ctx context.Context) {
 	changed := p.settings.changed.wait()
 	_ = p.readSettings(ctx) // what fails is tried again
 	following.Go(func() { p.followSettings(ctx, changed) })
-	var said telemetry.Unrepeated
+	var said unrepeated.Log
 	for pauses := pause.Between(debounce, lastPause); p.awaitTurn(ctx); {
 		if err := p.contend(ctx, pauses); err != nil && ctx.Err() == nil {
 			said.Error(p.Logger, "planner's lease; trying again", err)
@@ -228,7 +228,7 @@ func (t *tenure) begin(ctx context.Context) error {
 }
 
 func (t *tenure) replanAlways(ctx context.Context) {
-	var said telemetry.Unrepeated
+	var said unrepeated.Log
 	for ctx.Err() == nil {
 		changed, replanned, written, news, again := t.Members.Changed(), t.view.Changed(), t.written.wait(), t.news(), lookAgain
 		if err := errors.Join(t.mendSettings(ctx), t.replan(ctx)); err != nil && ctx.Err() == nil {

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 )
 
 // followed are the deployment's settings as far as this candidate knows. It

@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
-	"github.com/switchyard/switchyard/pkg/process/parallel"
+	"github.com/switchyard/switchyard/internal/parallel"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -216,12 +216,9 @@ func (s *Store) replace(ctx context.Context, old Value, want *pb.LayerPlan, by W
 	if err != nil {
 		return r, err
 	}
-	kind := s.s.Kind
-	lp := &pb.LayerPlan{
-		Version: version, Layer: want.Layer, Functions: proto.CloneOf(want).Functions, WriterEpoch: by.Epoch, Reason: want.Reason, Traceparent: want.Traceparent,
-		Division:  want.Division,
-		ModelHash: kind.ModelHash, NumericClass: kind.NumericClass, Wire: kind.Wire, Hops: string(kind.Hops), SchemaVersion: kind.Version,
-	}
+	kind, lp := s.s.Kind, proto.CloneOf(want)
+	lp.Version, lp.WriterEpoch = version, by.Epoch
+	lp.ModelHash, lp.NumericClass, lp.Wire, lp.Hops, lp.SchemaVersion = kind.ModelHash, kind.NumericClass, kind.Wire, string(kind.Hops), kind.Version
 	checked, err := s.s.Check(lp)
 	if err != nil {
 		return r, err

@@ -13,11 +13,12 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -98,6 +99,24 @@ func TestWriteWhatChanges(t *testing.T) {
 			s[3].Plan.WriterEpoch != 5 || s[3].Plan.Reason != "test" || schemas.KindOf(s[3].Plan) != kind {
 			t.Errorf("%v, %v", s[1].Plan, s[3].Plan)
 		}
+	}
+}
+
+// All that a planner says of a layer is stored: a field that is forgotten is missed where plans
+// are read, such as the policy by hosts that plan after the last scaler.
+func TestWriteAll(t *testing.T) {
+	r := store(t)
+	wanted := layers("a")
+	wanted[0].Policy, wanted[0].Traceparent, wanted[0].Division = "moeless", "00-1", &pb.AccessTime{RowSeconds: 1}
+	lp := proto.CloneOf(r.write(nil, 5, wanted...)[1].Raw)
+	lp.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, _ protoreflect.Value) bool {
+		if !wanted[0].ProtoReflect().Has(f) { // the store's own
+			lp.ProtoReflect().Clear(f)
+		}
+		return true
+	})
+	if !proto.Equal(lp, wanted[0]) || !proto.Equal(r.read()[1].Raw, r.write(r.read(), 5, wanted...)[1].Raw) {
+		t.Errorf("stored %v, wanted %v", lp, wanted[0])
 	}
 }
 

@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // Names are the services that every token passes, in the order of its way.
-var Names = []string{"tokenizer", "attention", "gate", "expert", "aggregator"}
+func Names() []string { return catalog.Names(catalog.Way) }
 
 // Token is the stage that is missing where all services are there, and no token flows.
 const Token = "token"
@@ -25,7 +26,7 @@ type Lack struct {
 // Lacking lists what is missing, in the order of a token's way; empty: nothing, as far as
 // the members know.
 func Lacking(all []*pb.Member) (out []Lack) {
-	for _, stage := range Names {
+	for _, stage := range Names() {
 		if why := lacks(stage, members.OfService(all, stage)); why != "" {
 			out = append(out, Lack{stage, why})
 		}
@@ -99,13 +100,8 @@ func troubled(all []*pb.Member) (why string) {
 
 // Replica is what one replica of a service is called.
 func Replica(service string) string {
-	switch service {
-	case "attention":
-		return "attention replica"
-	case "expert":
-		return "expert host"
-	}
-	return service
+	s, _ := catalog.Find(service)
+	return s.Replica()
 }
 
 // List is the names of what is missing.

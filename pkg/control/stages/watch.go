@@ -117,8 +117,9 @@ func before(a, b *pb.Member) int {
 
 // rank is a service's place on a token's way; what no token passes comes last.
 func rank(m *pb.Member) int {
-	if i := slices.Index(Names, m.GetService()); i >= 0 {
+	names := Names()
+	if i := slices.Index(names, m.GetService()); i >= 0 {
 		return i
 	}
-	return len(Names)
+	return len(names)
 }

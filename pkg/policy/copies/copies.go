@@ -73,8 +73,16 @@ type layout struct {
 	there   int             // hosts that are not gone
 	spare   int             // replicas that may still come
 	divider *divide.Divider
-	shares  []divide.Share
-	busy    []float64 // as copy found it
+	now     division  // of the rows
+	best    division  // that copy has tried
+	busy    []float64 // of now, as copy found it
+	idlest  []int     // the hosts with room that are least busy, these first
+}
+
+// division is how rows are divided.
+type division struct {
+	shares []divide.Share
+	busy   []float64 // seconds of each host
 }
 
 func newLayout(s State, set Settings) *layout {
@@ -109,23 +117,37 @@ func (l *layout) hold(e, h int) {
 // house gives each expert that is nowhere a host: the one with fewest experts in its
 // memory of those with room, and of equals the one that a deal in turn would give it.
 func (l *layout) house() error {
+	most, have := uint64(0), 0 // the most memory that is left on a host, and how many have it
 	for e, x := range l.experts {
 		if len(l.asked[e].Hosts) > 0 {
 			continue
 		}
-		best := -1
-		for i := range l.left {
-			h := divide.Home(e+i, len(l.left))
-			if l.left[h] >= x.Bytes && (best < 0 || l.left[h] > l.left[best]) {
-				best = h
-			}
+		if have == 0 {
+			most, have = l.roomiest()
 		}
-		if best < 0 {
+		if have == 0 || most < x.Bytes {
 			return fmt.Errorf("placing expert %d of %d bytes: %w: it fits on none of %d hosts", e, x.Bytes, place.ErrNoRoom, len(l.left))
 		}
-		l.hold(e, best)
+		h := divide.Home(e, len(l.left))
+		for l.left[h] != most {
+			h = divide.Home(h+1, len(l.left))
+		}
+		l.hold(e, h)
+		have--
 	}
 	return nil
+}
+
+func (l *layout) roomiest() (most uint64, have int) {
+	for _, bytes := range l.left {
+		if bytes > most {
+			most, have = bytes, 0
+		}
+		if bytes == most {
+			have++
+		}
+	}
+	return most, have
 }
 
 // search copies experts until the next copies would save less than their loads have to.
@@ -136,12 +158,12 @@ func (l *layout) search() {
 	best, kept := l.divide(), 0
 	floor := l.floor()
 	for pending := 0; l.spare > 0 && pending <= len(l.left) && best-floor > l.Gain*float64(pending+1); pending++ {
-		c, ok := l.copy()
-		if !ok {
+		c, ends := l.copy()
+		if math.IsInf(ends, 1) {
 			break
 		}
 		made = append(made, c)
-		if ends := l.divide(); ends+l.Gain*float64(pending+1) < best {
+		if ends+l.Gain*float64(pending+1) < best {
 			best, kept, pending = ends, len(made), -1
 		}
 	}
@@ -161,8 +183,9 @@ func (l *layout) floor() (seconds float64) {
 
 // divide divides the rows, and says when the busiest host is done.
 func (l *layout) divide() (seconds float64) {
-	l.shares = l.divider.Spread(l.shares[:0], l.asked)
-	return slices.Max(append(l.divider.Busy(), 0))
+	l.now.shares = l.divider.Spread(l.now.shares[:0], l.asked)
+	l.now.busy = append(l.now.busy[:0], l.divider.Busy()...)
+	return l.divider.Ends()
 }
 
 // tried is of how many experts of the busiest host, those with most rows first, copy
@@ -170,27 +193,30 @@ func (l *layout) divide() (seconds float64) {
 const tried = 3
 
 // copy adds the copy of an expert of the busiest host to the least busy host without it
-// that ends the layer soonest.
-func (l *layout) copy() (made divide.Share, ok bool) {
-	l.busy = append(l.busy[:0], l.divider.Busy()...)
-	busy := l.busy
-	of := l.of(busiest(busy))
-	soonest := math.Inf(1)
-	for _, e := range of[:min(tried, len(of))] {
-		h := l.target(busy, e)
+// that ends the layer soonest, and says when that is: never, if there is none.
+func (l *layout) copy() (made divide.Share, ends float64) {
+	l.busy = append(l.busy[:0], l.now.busy...)
+	of := l.of(busiest(l.busy))
+	of = of[:min(tried, len(of))]
+	l.idle(of)
+	ends = math.Inf(1)
+	for _, e := range of {
+		h := l.target(e)
 		if h < 0 {
 			continue
 		}
 		l.add(e, h)
-		if t := l.divide(); t < soonest {
-			soonest, made, ok = t, divide.Share{Expert: e, Host: h}, true
+		if t := l.divide(); t < ends {
+			ends, made = t, divide.Share{Expert: e, Host: h}
+			l.now, l.best = l.best, l.now
 		}
 		l.drop(e, h)
 	}
-	if ok {
+	if !math.IsInf(ends, 1) {
 		l.add(made.Expert, made.Host)
+		l.now, l.best = l.best, l.now
 	}
-	return made, ok
+	return made, ends
 }
 
 func busiest(busy []float64) (host int) {
@@ -205,7 +231,7 @@ func busiest(busy []float64) (host int) {
 // of are the experts that have rows on a host by the last division, those with most first.
 func (l *layout) of(host int) (experts []int) {
 	var on []divide.Share
-	for _, s := range l.shares {
+	for _, s := range l.now.shares {
 		if s.Host == host {
 			on = append(on, s)
 		}
@@ -217,11 +243,43 @@ func (l *layout) of(host int) (experts []int) {
 	return experts
 }
 
-// target is the least busy host with room that does not hold an expert; -1 if none is.
-func (l *layout) target(busy []float64, e int) int {
+// idle notes the hosts that are least busy of those with room for one of some experts, in
+// the order in which target wants them.
+func (l *layout) idle(of []int) {
+	least := uint64(math.MaxUint64)
+	for _, e := range of {
+		least = min(least, l.experts[e].Bytes)
+	}
+	l.idlest = l.idlest[:0]
+	for h := range l.left {
+		if l.left[h] < least {
+			continue
+		}
+		at := len(l.idlest)
+		for at > 0 && l.busy[h] < l.busy[l.idlest[at-1]] {
+			at--
+		}
+		if at < known {
+			l.idlest = slices.Insert(l.idlest[:min(len(l.idlest), known-1)], at, h)
+		}
+	}
+}
+
+// known is how many of the least busy hosts are looked at before all.
+const known = 4
+
+// target is the least busy host with room that does not hold an expert; -1 if none is. It is
+// asked about those that idle was.
+func (l *layout) target(e int) int {
+	has := func(h int) bool { return l.left[h] >= l.experts[e].Bytes && !slices.Contains(l.asked[e].Hosts, h) }
+	for _, h := range l.idlest {
+		if has(h) {
+			return h
+		}
+	}
 	best := -1
 	for h := range l.left {
-		if l.left[h] >= l.experts[e].Bytes && !slices.Contains(l.asked[e].Hosts, h) && (best < 0 || busy[h] < busy[best]) {
+		if has(h) && (best < 0 || l.busy[h] < l.busy[best]) {
 			best = h
 		}
 	}

@@ -147,7 +147,7 @@ func TestQueue(t *testing.T) {
 		want   int // replicas
 		keep   float64
 	}{
-		{"calm", "moeless+lean", 0, 4, 0.2}, {"a queue", "moeless+lean", 3, 5, 18.2}, {"moeless+ has no queue", "moeless+", 3, 4, 0},
+		{"calm", "moeless+lean", 0, 4, 0.4}, {"a queue", "moeless+lean", 0.5, 5, 25.4}, {"moeless+ has no queue", "moeless+", 0.5, 4, 0},
 	} {
 		var l world.Layer
 		for e := range 4 {

@@ -10,12 +10,12 @@ const (
 	// replica stays, and saves more.
 	atOnce = 0.05
 	// The same of moeless+lean as long as nothing waits; the seconds for which it then keeps
-	// unneeded replicas; and how much sooner it loads, and how many seconds longer it keeps,
-	// for the square of the requests that have waited of late. What a step takes less counts
-	// once for each request behind it, and a queue grows with the square of its load.
-	calm    = 0.06
-	leanest = 0.2
-	queued  = 2
+	// unneeded replicas; and what the square of world.World's Queued counts: by so much less has
+	// a load to save, and so many seconds longer a copy stays. What a step takes less counts once
+	// for each request behind it, and a queue grows with the square of its load.
+	calm    = 0.05
+	leanest = 0.4
+	queued  = 100
 )
 
 // Policies are moeless+ and moeless+lean.
@@ -39,12 +39,12 @@ func plus() registry.Policy {
 
 func lean() registry.Policy {
 	return registry.Policy{
-		Name: "moeless+lean", About: "the same; unneeded replicas are let go soon, but the more requests wait, the more is loaded and the longer it stays",
+		Name: "moeless+lean", About: "the same; unneeded replicas are let go soon, but the more of the time requests wait, the more is loaded and the longer it stays",
 		Uses: registry.Live | registry.Simulated, ToZero: true, Sees: registry.Ahead, Corrects: true, Divides: true, Lingers: true,
 		Settings: []registry.Setting{
 			gain(calm),
 			{Name: "keep", Kind: registry.Seconds, Default: leanest, Min: 0.001, Max: 3600, Help: "for how long copies stay without rows as long as no request waits"},
-			{Name: "queue", Kind: registry.Ratio, Default: queued, Min: 0, Max: 1000, Help: "what the square of the requests that wait counts: by so much less has a load to save, so many seconds longer copies stay"},
+			{Name: "queue", Kind: registry.Ratio, Default: queued, Min: 0, Max: 1000, Help: "what the square of the part of time counts in which requests wait: by so much less has a load to save, so many seconds longer copies stay"},
 		},
 		Make: func(p *registry.Policy, v registry.Values) {
 			p.Decide, p.KeepAlive = form{gain: v["gain"], keep: v["keep"], queue: v["queue"]}.decide, v["keep"]
@@ -64,7 +64,7 @@ func (f form) decide(w *world.World) (d world.Decision, err error) {
 	}
 	for _, at := range w.Due {
 		l := &w.Layers[at]
-		s := Settings{Device: w.Takes, Gain: f.gain / (1 + press) * w.Hosts[0].Tiers[0].Seconds(float64(l.Largest())), Spare: l.Spare}
+		s := Settings{Device: w.Takes, Gain: f.gain / (1 + press) * load(w, l), Spare: l.Spare}
 		replicas, err := Decide(State{Experts: asked(l), Room: room(w, l), Held: l.Held}, s)
 		if err != nil {
 			return world.Decision{}, err
@@ -72,6 +72,14 @@ func (f form) decide(w *world.World) (d world.Decision, err error) {
 		d.Layers = append(d.Layers, world.Placement{Layer: at, Replicas: replicas, Keep: keep})
 	}
 	return d, nil
+}
+
+// load are the seconds of a load by the first host's link: all are taken to be alike.
+func load(w *world.World, l *world.Layer) float64 {
+	if len(w.Hosts) == 0 {
+		return 0
+	}
+	return w.Hosts[0].Tiers[0].Seconds(float64(l.Largest()))
 }
 
 // asked are a layer's experts with the rows that are known to come.

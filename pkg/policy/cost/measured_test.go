@@ -38,3 +38,18 @@ func TestMeasuredProfile(t *testing.T) {
 		t.Error("the profile is worse than the fit")
 	}
 }
+
+// The profile, which others' kernels were fitted for, is near what Switchyard's own take.
+func TestProfileOfOwnKernels(t *testing.T) {
+	p, err := profiles.Open("h200-mixtral")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range cost.ReadMeasured(t, "testdata/h200-switchyard.csv") {
+		off := cost.Error(p.Compute(), []cost.Measurement{m})
+		t.Logf("%d rows: %.4g s an expert, the profile is %.1f %% off", m.Rows, m.Seconds/float64(m.Accesses), 100*off)
+		if off > 0.14 {
+			t.Errorf("the profile is %.1f %% off an expert's %d rows", 100*off, m.Rows)
+		}
+	}
+}

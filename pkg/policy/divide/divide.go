@@ -63,12 +63,16 @@ type Divider struct {
 	busy   []float64
 	spread []float64 // busy, as Spread divides
 	on     [][]int   // the shares of each host
+	asked  []asked   // of experts, in this division or the one before
 	times  []float64 // of experts, on one host
-	order  []int
+	order  []int     // of experts with rows
 	hosts  []int
 	parts  []int
 	best   []int
 }
+
+// asked is what of an expert says how long it takes on one host.
+type asked struct{ units, rows int }
 
 // New divides among so many hosts of one device, for experts of so many bytes each.
 func New(d cost.Device, expertBytes float64, hosts int) *Divider {
@@ -83,13 +87,13 @@ func (d *Divider) Least(to []Share, experts []Expert) []Share {
 	}
 	before := len(to)
 	to = d.Spread(to, experts)
-	soonest := slices.Max(d.busy)
+	soonest := d.Ends()
 	d.spread = append(d.spread[:0], d.busy...)
 	clear(d.busy)
 	for _, e := range d.order {
 		d.busy[experts[e].Hosts[0]] += d.times[e]
 	}
-	if slices.Max(d.busy) > soonest {
+	if d.Ends() > soonest {
 		copy(d.busy, d.spread)
 		return to
 	}
@@ -137,25 +141,68 @@ func (d *Divider) Spread(to []Share, experts []Expert) []Share {
 	return to
 }
 
-// sort notes the experts that have rows in the order in which they are placed.
+// sort notes the experts that have rows in the order in which they are placed. Whoever
+// compares divisions asks for the same rows again, with another host of one expert: then the
+// times are known, and the order is nearly right.
 func (d *Divider) sort(experts []Expert) {
-	d.order, d.times = slices.Grow(d.order[:0], len(experts)), slices.Grow(d.times[:0], len(experts))
-	for e, x := range experts {
-		d.times = append(d.times, d.takes(x.Units, x.Rows))
-		if x.Rows > 0 {
+	if !d.recall(experts) {
+		slices.SortFunc(d.order, func(a, b int) int { return d.compare(experts, a, b) })
+		return
+	}
+	for i, e := range d.order {
+		at := i
+		for ; at > 0 && d.compare(experts, d.order[at-1], e) > 0; at-- {
+			d.order[at] = d.order[at-1]
+		}
+		d.order[at] = e
+	}
+}
+
+// recall notes what each expert takes, and says whether all are asked for as much as in the
+// division before; else the experts with rows are in their own order.
+func (d *Divider) recall(experts []Expert) (same bool) {
+	if len(d.asked) != len(experts) { // no expert has rows
+		d.asked, d.times, d.order = make([]asked, len(experts)), make([]float64, len(experts)), make([]int, 0, len(experts))
+	}
+	same = true
+	for e := range experts {
+		now := asked{experts[e].Units, experts[e].Rows}
+		if now != d.asked[e] {
+			same, d.asked[e], d.times[e] = false, now, d.takes(now.units, now.rows)
+		}
+	}
+	if same {
+		return true
+	}
+	d.order = d.order[:0]
+	for e := range experts {
+		if experts[e].Rows > 0 {
 			d.order = append(d.order, e)
 		}
 	}
-	slices.SortFunc(d.order, func(a, b int) int {
-		if d.times[a] != d.times[b] {
-			return cmp.Compare(d.times[b], d.times[a])
-		}
-		return cmp.Or(len(experts[a].Hosts)-len(experts[b].Hosts), experts[b].Rows-experts[a].Rows, a-b)
-	})
+	return false
+}
+
+// compare is the order of Spread; no two experts are equal.
+func (d *Divider) compare(experts []Expert, a, b int) int {
+	if d.times[a] != d.times[b] {
+		return cmp.Compare(d.times[b], d.times[a])
+	}
+	return cmp.Or(len(experts[a].Hosts)-len(experts[b].Hosts), experts[b].Rows-experts[a].Rows, a-b)
 }
 
 // Busy are the seconds of each host by the last division. It is valid until the next one.
 func (d *Divider) Busy() []float64 { return d.busy }
+
+// Ends is when the busiest host is done by the last division, in seconds.
+func (d *Divider) Ends() (seconds float64) {
+	for _, b := range d.busy {
+		if b > seconds {
+			seconds = b
+		}
+	}
+	return seconds
+}
 
 // place takes an expert's rows to its hosts.
 func (d *Divider) place(to []Share, e int, x Expert) []Share {

@@ -68,7 +68,7 @@ func (r *round) timer(w *work) cost.Timer {
 	if r.c.s.Takes != nil {
 		return r.c.s.Takes.Timer
 	}
-	if t, known := w.layer.access.timer(); known {
+	if t, known := w.fits.timer(); known {
 		return t
 	}
 	return cost.Printed{Alpha: r.row(w)}

@@ -34,16 +34,15 @@ func (w *window) advance(now float64) {
 	}
 }
 
-// add takes rows of an expert in; advance comes before.
-func (w *window) add(now float64, expert uint32, rows float64) {
-	w.rows[expert] += rows * math.Exp((now-w.base)/w.seconds)
-}
+// weight is what a row of now counts; advance comes before.
+func (w *window) weight(now float64) float64 { return math.Exp((now - w.base) / w.seconds) }
 
 // addAll takes a step's rows in.
 func (w *window) addAll(now float64, experts, counts []uint32) {
 	w.advance(now)
+	weight := w.weight(now)
 	for i, e := range experts {
-		w.add(now, e, float64(counts[i]))
+		w.rows[e] += float64(counts[i]) * weight
 	}
 }
 

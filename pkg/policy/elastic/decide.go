@@ -2,11 +2,12 @@ package elastic
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/internal/parallel"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/static"
-	"github.com/switchyard/switchyard/pkg/policy/world"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -19,36 +20,47 @@ type round struct {
 	layers []*work
 	able   int // hosts that can take a replica
 	// world is what policies see that decide at once.
-	world *world.World
+	worlds worlds
+	// message is what one message more takes, and loading what a load does, in seconds.
+	message, loading float64
+	// waiting are requests without a row in any step, and queued is in which part of the time
+	// there was one of late.
+	waiting, queued float64
 }
 
 // work is a layer while it is decided on.
 type work struct {
 	number int
 	*layer
-	in    *plan.Layer // in force; nil: none
-	loads []float64   // rows in a second; nil: nobody has told
-	last  []step      // the last steps, when somebody has asked for them
-	scale float64     // of their rows
-	idle  []bool      // experts that are to be at zero
-	need  []int       // replicas by load
-	stay  []int       // replicas of what there is, without those to be retired
-	want  []int       // what is better, if it is worth it
-	asks  int         // how many more than stay would be better
-	old   layout      // in force, as far as it can be used
-	next  layout
-	anew  layout // what a policy wants that decides at once, whatever there is
-	why   causes
+	in *plan.Layer // in force; nil: none
+	// window are the hosts that the layer is dealt to; nil: all.
+	window []int
+	heard         // until the round began
+	idle   []bool // experts that are to be at zero
+	need   []int  // replicas by load
+	stay   []int  // replicas of what there is, without those to be retired
+	want   []int  // what is better, if it is worth it
+	asks   int    // how many more than stay would be better
+	old    layout // in force, as far as it can be used
+	next   layout
+	anew   layout // what a policy wants that decides at once, whatever there is
+	// trusted says that what a change is reckoned to save counts.
+	trusted bool
+	found   found // what a layer gains by, as long as others stay
+	why     causes
 	// relieved are the hosts of experts that relieve others, in force. They are not in old
 	// until relief is decided on.
 	relieved map[int]int
+	// plan and verdict are what has been decided.
+	plan    *pb.LayerPlan
+	verdict Verdict
 }
 
 // Decide says what the plan is to be now. Layers that stay come as they are. An
 // error leaves the plan in force as it is: the hosts do not hold the model.
 func (c *Core) Decide(now float64, k plan.Known) (*plan.Decision, []Verdict, error) {
-	now = c.at(now)
-	c.outcomes()
+	now = c.outcomes(now)
+	c.timeMessages(now, k)
 	if c.mode.static() || len(k.InForce) == 0 {
 		return c.round(now, k).static()
 	}
@@ -59,9 +71,7 @@ func (c *Core) Decide(now float64, k plan.Known) (*plan.Decision, []Verdict, err
 		if !r.mend() {
 			continue
 		}
-		for _, w := range r.layers {
-			r.improve(w)
-		}
+		r.improve()
 		for _, w := range r.layers {
 			r.relieve(w)
 		}
@@ -76,25 +86,27 @@ func (c *Core) Decide(now float64, k plan.Known) (*plan.Decision, []Verdict, err
 func (c *Core) round(now float64, k plan.Known) *round {
 	r := &round{fleet: newFleet(k.Hosts, k.Model.ExpertBytes), c: c, now: now, k: k}
 	r.markFull(c.refused, now)
-	c.hosts = make(map[string]bool, len(k.Hosts))
-	for _, h := range k.Hosts {
-		c.hosts[h.ID] = true
+	c.listen(r)
+	for at, number := range k.Model.MoELayers {
+		r.layers = append(r.layers, &work{number: number, layer: c.layers[number], in: k.InForce[number], window: r.window(at)})
 	}
-	for _, number := range k.Model.MoELayers {
-		w := &work{number: number, layer: c.layers[number], in: k.InForce[number]}
+	r.each(r.layers, func(w *work) {
 		var gone, refused int
 		w.old, gone, refused = r.read(w.in)
 		w.why.count(byHost, gone)
 		w.why.count(byRefusal, refused)
-		r.follow(w, w.old)
-		w.inherit(now, func(e int) bool { return len(w.old[e]) > 0 && w.old.count(e, cold) == len(w.old[e]) })
+		c.hear(r, w)
 		r.leaveOutRelief(w)
-		w.loads = w.layer.loads(now, c.mode)
-		w.idle = r.atZero(w)
+	})
+	for _, w := range r.layers {
 		r.occupy(w.old)
-		r.layers = append(r.layers, w)
 	}
 	return r
+}
+
+// each does something of layers, each by itself, side by side on the processors that there are.
+func (r *round) each(layers []*work, do func(*work)) {
+	parallel.Each(runtime.GOMAXPROCS(0), 0, len(layers), func(i int) { do(layers[i]) })
 }
 
 // occupy enters what is planned on the hosts.
@@ -105,15 +117,6 @@ func (r *round) occupy(l layout) {
 			r.hosts[s.host].idle = false
 		}
 	}
-}
-
-// atZero are the experts that have had no rows for the time of keep-alive.
-func (r *round) atZero(w *work) []bool {
-	idle, stays := make([]bool, len(w.seen)), r.c.stays(w.number)
-	for e, seen := range w.seen {
-		idle[e] = r.c.mode.toZero && r.now-seen > stays
-	}
-	return idle
 }
 
 // static leaves everything to the static policy: the first plan, and one that
@@ -147,19 +150,26 @@ func (r *round) static() (*plan.Decision, []Verdict, error) {
 // decision is the plan that has been decided on.
 func (r *round) decision() (*plan.Decision, []Verdict, error) {
 	d, verdicts := &plan.Decision{}, make([]Verdict, 0, len(r.layers))
+	r.each(r.layers, r.spell)
 	for _, w := range r.freeingFirst() {
-		lp := &pb.LayerPlan{Layer: uint32(w.number), Functions: r.functions(w.number, w.next), Division: r.division(), Policy: r.c.mode.name}
-		changed := w.in == nil || !plan.Same(w.in.LayerPlan, lp)
-		if v := r.verdict(w, changed); changed {
-			lp.Reason = r.c.mode.name + ": " + v.Reason
-			verdicts = append(verdicts, v)
-		} else {
-			lp = w.in.LayerPlan
-			verdicts = append(verdicts, v)
-		}
-		d.Layers = append(d.Layers, lp)
+		d.Layers, verdicts = append(d.Layers, w.plan), append(verdicts, w.verdict)
 	}
 	return d, verdicts, nil
+}
+
+// spell writes a layer's plan, which is the one in force where nothing changes.
+func (r *round) spell(w *work) {
+	w.plan = &pb.LayerPlan{Layer: uint32(w.number), Functions: r.functions(w.number, w.next), Division: r.division(), Policy: r.c.mode.name}
+	changed := w.in == nil || !plan.Same(w.in.LayerPlan, w.plan)
+	if w.in != nil && dividesElse(w.in.Division, w.plan.Division) {
+		w.why.count(byDivision, 1)
+		w.why.message = r.c.perMessage.seconds
+	}
+	if w.verdict = r.verdict(w, changed); changed {
+		w.plan.Reason = r.c.mode.name + ": " + w.verdict.Reason
+	} else {
+		w.plan = w.in.LayerPlan
+	}
 }
 
 // freeingFirst are the layers in the order in which they are written: what one takes

@@ -15,12 +15,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 
-	"github.com/switchyard/switchyard/pkg/control/loads"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/claims"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/feedback"
 	"github.com/switchyard/switchyard/pkg/policy/place"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
@@ -35,7 +36,7 @@ type Settings struct {
 	// MemoryCap bounds the bytes of a layer's replicas beyond each expert's first.
 	MemoryCap uint64
 	// KeepAlive is how many seconds a replica that is retired stays loaded, and ZeroAfter how
-	// many an expert without rows does.
+	// many an expert without rows does; 0: as the policy says by KeepAlive (registry.Policy.Stay).
 	KeepAlive, ZeroAfter float64
 	// Horizon is how many seconds a change has to pay for itself, and for how long
 	// a replica is not needed before it is retired.
@@ -65,8 +66,8 @@ const Cadence = 0.25
 // process on two cores.
 func DefaultSettings() Settings {
 	return Settings{
-		Scaling: registry.Default, CV: 0.2, MemoryCap: 8e9, KeepAlive: 60, ZeroAfter: 60, Horizon: 10, RowSeconds: 50e-6, LoadSeconds: 10e-3,
-		MessageSeconds: 25e-6, Worth: 0.04,
+		Scaling: registry.Default, CV: 0.2, MemoryCap: 8e9, KeepAlive: 60, Horizon: 10, RowSeconds: 50e-6, LoadSeconds: 10e-3,
+		MessageSeconds: 25e-6, Worth: 0.01,
 	}
 }
 
@@ -137,7 +138,10 @@ func modeOf(p registry.Policy, s Settings) mode {
 
 // stays is for how many seconds the last replicas of a layer of this number stay without rows.
 func (c *Core) stays(number int) float64 {
-	return c.mode.stay(c.s.ZeroAfter, slices.Index(c.model.MoELayers, number), len(c.model.MoELayers))
+	if c.s.ZeroAfter > 0 {
+		return c.s.ZeroAfter
+	}
+	return c.mode.stay(c.s.KeepAlive, slices.Index(c.model.MoELayers, number), len(c.model.MoELayers))
 }
 
 // static says that nothing follows loads.
@@ -150,31 +154,50 @@ type Model struct {
 	Hash uint64
 	// TopK is how many experts a row goes to.
 	TopK int
+	// Uneven says that rows do not go through all layers, as where some are an encoder's.
+	Uneven bool
 }
 
-// Core is what a scaler knows. It is not safe for concurrent use.
+// layersOfRow is through how many layers a row goes at least.
+func (m Model) layersOfRow() int {
+	if m.Uneven {
+		return 1
+	}
+	return max(1, len(m.MoELayers))
+}
+
+// Core is what a scaler knows. Observe, Computed, Here, Backlog, Doubts and Counts may be
+// called while it decides; one goroutine alone calls everything else.
 type Core struct {
 	s      Settings
 	mode   mode
 	model  Model
-	limits loads.Limits
+	limits claims.Limits
+	layers map[int]*layer
 
+	mu      sync.Mutex // guards what samples tell, which layers have too (heard), and is never held for long
 	now     float64
-	layers  map[int]*layer
 	senders map[string]*sender
 	hosts   map[string]bool // as of the last decision; nil before
 	loading mean            // seconds of a load
 	counts  Counts
-	refused map[refusal]float64
 	heard   float64 // when the newest sample with rows came
 	rows    float64 // that hosts have computed, by Computed
 	unheard float64 // since when there are more of which no sample has come; 0: there are none
-
 	judge   *feedback.Judge
-	ended   []feedback.Outcome
-	applied map[int]uint64 // versions that all gates use; nil: plans are in use at once
 	message slope
-	budget  bucket
+	// attention and gates are the replicas that are here; nil: not known.
+	attention, gates map[string]bool
+	backlog          backlog
+	confirmation     confirmation
+	doubts           []Doubt
+
+	// The rest is of who decides.
+	refused    map[refusal]float64
+	ended      []feedback.Outcome
+	applied    map[int]uint64 // versions that all gates use; nil: plans are in use at once
+	budget     bucket
+	perMessage perMessage
 }
 
 // New returns a core that knows nothing yet. Settings that Check refuses are the
@@ -194,10 +217,11 @@ func New(s Settings, m Model) (*Core, error) {
 	for _, l := range m.MoELayers {
 		c.layers[l] = newLayer(m.Experts, c.mode)
 	}
-	return c, nil
+	c.backlog, err = newBacklog()
+	return c, err
 }
 
-// at is the time of a call; a clock that goes back stands still.
+// at is the time of a call; a clock that goes back stands still. c.mu is held.
 func (c *Core) at(now float64) float64 {
 	if now > c.now {
 		c.now = now

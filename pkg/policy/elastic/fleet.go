@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 )
 
 // fleet is the hosts while a plan is decided on. All experts take the same bytes,
@@ -14,6 +14,8 @@ type fleet struct {
 	hosts []host // by their ids
 	index map[string]int
 	cool  []int // those that do not throttle
+	// holders are those with slots.
+	holders []int
 	// refused are the refusals that are believed.
 	refused map[refusal]float64
 }
@@ -57,6 +59,9 @@ func newFleet(all []plan.Host, expertBytes uint64) *fleet {
 	slices.SortFunc(f.hosts, func(a, b host) int { return cmp.Compare(a.id, b.id) })
 	for i, h := range f.hosts {
 		f.index[h.id] = i
+		if h.slots > 0 {
+			f.holders = append(f.holders, i)
+		}
 		if !h.throttles {
 			f.cool = append(f.cool, i)
 		}
@@ -89,6 +94,8 @@ const refusedFor = 30
 // Refused takes note that a host has no room for a function, whatever memory it
 // says that it has.
 func (c *Core) Refused(now float64, host, function string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.refused[refusal{host, function}] = c.at(now)
 }
 

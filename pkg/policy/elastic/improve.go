@@ -22,32 +22,60 @@ const (
 	eachLoad = 1e-3
 )
 
-// improve places a layer's replicas anew where that is worth it.
-func (r *round) improve(w *work) {
-	switch {
-	case r.takeBack(w):
-	case r.c.mode.every > 0:
-		if p := r.placed(w, w.want, w.loads, true); p != nil && w.loads != nil && !equal(w.next, p) {
-			r.adopt(w, p)
-			w.why.count(byInterval, 1)
-		}
-	case w.loads == nil || sum(w.loads) < noRows:
-		r.spread(w)
-	default:
-		r.gain(w)
+// improve places layers' replicas anew where that is worth it.
+func (r *round) improve() {
+	for block := range slices.Chunk(r.layers, sideBySide) {
+		r.improveBlock(block)
 	}
 }
 
-// gain takes the placement that saves most. Candidates have all replicas that are
-// wanted, or fewer of them, as each is a message more in every step; they keep what
-// is loaded where it is, or do not care.
-func (r *round) gain(w *work) {
-	if !r.mayTry(w) || w.fewSteps(r.now) {
-		return
+// sideBySide is how many layers are decided on at once: each as if the others stayed, so that
+// what comes out does not depend on how many processors there are.
+const sideBySide = 16
+
+// improveBlock finds what each of some layers gains, and makes the changes that still can be
+// when those before are made.
+func (r *round) improveBlock(block []*work) {
+	r.moves()
+	r.each(block, func(w *work) {
+		w.trusted = r.trusted(w)
+		w.found = r.find(w)
+	})
+	for _, w := range block {
+		switch {
+		case r.takeBack(w):
+		case r.c.mode.every == 0 && !w.hasRows():
+			r.spread(w)
+		case r.c.mode.every > 0 || r.mayTry(w):
+			r.take(w)
+		}
 	}
-	now, moves := r.cost(w, w.next), r.c.moves()
-	best, bestNet := layout(nil), 0.0
-	var most prospect
+}
+
+// find finds where a layer's replicas are better.
+func (r *round) find(w *work) (best found) {
+	switch {
+	case r.c.mode.every > 0 && w.loads != nil:
+		best.layout = r.placed(w, w.want, w.loads, true)
+	case r.c.mode.every == 0 && w.hasRows() && !w.few && r.mayTry(w):
+		best = r.gain(w)
+	}
+	return best
+}
+
+func (w *work) hasRows() bool { return w.loads != nil && sum(w.loads) >= noRows }
+
+// found is a placement that gains something.
+type found struct {
+	layout
+	prospect
+}
+
+// gain finds the placement that saves most; none, if none is worth it. Candidates have all
+// replicas that are wanted, or fewer of them, as each is a message more in every step; they
+// keep what is loaded where it is, or do not care.
+func (r *round) gain(w *work) (best found) {
+	now, bestNet := r.cost(w, w.next), 0.0
 	for _, c := range r.candidates(w) {
 		p := r.placed(w, c.want, w.loads, c.reuse)
 		if p != nil {
@@ -57,24 +85,39 @@ func (r *round) gain(w *work) {
 			continue
 		}
 		then := r.cost(w, p)
-		if float64(then.loads) > moves.left || !r.worthwhile(w, p, now.busy-then.busy) {
+		if float64(then.loads) > r.c.budget.left || !r.worthwhile(w, p, now.busy-then.busy) {
 			continue
 		}
 		saved := (now.busy - then.busy) * r.c.s.Horizon
 		net := saved - max(0, then.seconds-now.seconds) - anyChange - eachLoad*float64(then.loads)
 		if net > bestNet && now.busy-then.busy > r.least(w, now) {
-			best, bestNet = p, net
-			most = prospect{before: now, after: then, saved: saved, horizon: r.c.s.Horizon}
+			best, bestNet = found{p, prospect{before: now, after: then, saved: saved, horizon: r.c.s.Horizon}}, net
 		}
 	}
-	if best != nil {
-		moves.left -= float64(most.after.loads)
-		r.try(w, (most.before.busy-most.after.busy)/max(most.before.busy, r.taken(w)))
-		r.adopt(w, best)
-		w.why.count(byGain, 1)
-		w.why.prospect = most
-		w.gained = r.now
+	return best
+}
+
+// take makes the change that was found. Where layers before this one have taken the room or
+// the moves that it needs, it is looked for again.
+func (r *round) take(w *work) {
+	most := w.found
+	if most.layout != nil && (float64(most.after.loads) > r.c.budget.left || !r.fits(most.layout, w.next)) {
+		most = r.find(w)
 	}
+	switch {
+	case most.layout == nil || equal(w.next, most.layout):
+		return
+	case r.c.mode.every > 0:
+		r.adopt(w, most.layout)
+		w.why.count(byInterval, 1)
+		return
+	}
+	r.c.budget.left -= float64(most.after.loads)
+	r.try(w, (most.before.busy-most.after.busy)/max(most.before.busy, r.taken(w)))
+	r.adopt(w, most.layout)
+	w.why.count(byGain, 1)
+	w.why.prospect = most.prospect
+	w.gained = r.now
 }
 
 // candidate is a number of replicas of each expert, and whether they stay where
@@ -111,10 +154,10 @@ func (r *round) least(w *work, now outlook) float64 {
 }
 
 // taken is how much of a second a layer takes, as attention tells; 0 if it does not.
-func (r *round) taken(w *work) float64 { return w.took.or(0) * w.stepRate(r.now) }
+func (r *round) taken(w *work) float64 { return w.heard.took.or(0) * w.rate }
 
 // row is what a row of a layer takes, in seconds.
-func (r *round) row(w *work) float64 { return w.layer.row.or(r.c.s.RowSeconds) }
+func (r *round) row(w *work) float64 { return w.heard.row.or(r.c.s.RowSeconds) }
 
 // spread deals a layer's replicas out evenly when there are no rows to disturb
 // and a host has come that has nothing.
@@ -161,8 +204,8 @@ func (r *round) placed(w *work, want []int, loads []float64, reuse bool) layout 
 			state.Previous = append(state.Previous, r.loaded(w, e)...)
 		}
 	}
-	for i := range r.hosts {
-		state.Hosts[i] = place.Host{ID: r.hosts[i].id, Capacity: uint64(r.hosts[i].free() + own[i])}
+	for i, free := range r.freeSlots(w.window) {
+		state.Hosts[i] = place.Host{ID: r.hosts[i].id, Capacity: uint64(free + own[i])}
 	}
 	p, err := r.c.mode.place(state)
 	if err != nil {
@@ -201,10 +244,10 @@ func (r *round) cost(w *work, l layout) (o outlook) {
 		o.rows = slices.Max(sums)
 	}
 	if !r.replay(w, l, &o) {
-		o.messages = messages(l, w.loads, w.layer.stepRate(r.now))
-		o.busy = o.rows*r.row(w) + o.messages*r.c.messageSeconds()
+		o.messages = messages(l, w.loads, w.rate)
+		o.busy = o.rows*r.row(w) + o.messages*r.message
 		if r.c.mode.whole != nil {
-			o.busy = r.busiest(w, l) + o.messages*r.c.messageSeconds()
+			o.busy = r.busiest(w, l) + o.messages*r.message
 		}
 	}
 	loads := make([]int, len(r.hosts))
@@ -217,7 +260,7 @@ func (r *round) cost(w *work, l layout) (o outlook) {
 		}
 	}
 	if o.loads > 0 {
-		o.seconds = float64(slices.Max(loads)) * r.c.loading.or(r.c.s.LoadSeconds)
+		o.seconds = float64(slices.Max(loads)) * r.loading
 	}
 	return o
 }

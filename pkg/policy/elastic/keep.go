@@ -56,9 +56,9 @@ func (r *round) retiredOf(w *work) (all []retired) {
 			}
 			since, known := before[at{e, r.hosts[s.host].id}]
 			if !known || s.want == warm {
-				since = r.now
+				since = r.retiredSince(w, e)
 			}
-			if r.now-since >= r.c.mode.keepAlive {
+			if r.now-since >= cmp.Or(w.copiesStay, r.c.mode.keepAlive) {
 				w.why.count(byAge, 1)
 				continue
 			}
@@ -69,6 +69,15 @@ func (r *round) retiredOf(w *work) (all []retired) {
 		}
 	}
 	return all
+}
+
+// retiredSince is from when on a replica that is retired now is kept. Where a policy says for
+// how long copies stay, the time counts in which it served and was not needed.
+func (r *round) retiredSince(w *work, e int) float64 {
+	if w.copiesStay > 0 && !math.IsNaN(w.surplus[e]) {
+		return w.surplus[e]
+	}
+	return r.now
 }
 
 func placements(l layout) (n int) {

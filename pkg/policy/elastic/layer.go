@@ -44,6 +44,9 @@ type layer struct {
 	surplus []float64
 	// kept is since when a replica is loaded and not used.
 	kept map[at]float64
+	// copiesStay is for how many seconds a replica stays that is not needed beside others of its
+	// expert, as the policy said last (world.Placement); 0: as the mode says.
+	copiesStay float64
 	// relief are replicas that are there since all others are on hosts that throttle.
 	relief map[at]bool
 	row    mean // seconds
@@ -99,8 +102,8 @@ func (l *layer) predictions(distance uint32) *window {
 	return l.ahead[distance]
 }
 
-// loads are the rows of each expert in a second; nil if nobody has told.
-func (l *layer) loads(now float64, m mode) []float64 {
+// expected are the rows of each expert in a second; nil if nobody has told.
+func (l *layer) expected(now float64, m mode) []float64 {
 	if m.every > 0 {
 		return l.interval(now, m.every)
 	}
@@ -152,9 +155,14 @@ func asMany(predicted, counted []float64) []float64 {
 	return predicted
 }
 
+// gatesTell says whether gates say of late which rows are load: hosts compute probes, too.
+func (l *layer) gatesTell(now float64) bool {
+	return min(l.gates.since(now), now-l.probed) <= gatesFresh
+}
+
 // counted are the rows that experts have had.
 func (l *layer) counted(now float64) []float64 {
-	if l.gates.since(now) > gatesFresh && l.hosts.any {
+	if !l.gatesTell(now) && l.hosts.any {
 		return l.hosts.rates(now)
 	}
 	return l.gates.rates(now)

@@ -50,15 +50,20 @@ func (r *round) trimHost(i int) {
 // surplus replicas are retired, and whatever has no host gets one. False says that
 // there is no room for that.
 func (r *round) mend() bool {
-	for _, w := range r.layers {
+	r.each(r.layers, func(w *work) {
 		w.next = w.old.clone()
 		for e := range w.next {
 			r.settle(w, e)
 		}
+	})
+	for _, w := range r.layers {
 		r.use(w.old, -1)
 		r.use(w.next, 1)
 	}
-	return !slices.ContainsFunc(r.layers, func(w *work) bool { return !r.placeMissing(w) })
+	return !slices.ContainsFunc(r.layers, func(w *work) bool {
+		r.moveWhole(w)
+		return !r.placeMissing(w)
+	})
 }
 
 // settle decides on an expert that has a host; it takes no more slots than before.
@@ -103,6 +108,9 @@ func (r *round) placeMissing(w *work) bool {
 			sums = r.hostLoads(w.next, w.loads)
 		}
 		at := r.room(w.next.having(e, kept), sums)
+		if at < 0 {
+			at = r.room(w.window, sums)
+		}
 		if at < 0 {
 			at = r.room(r.all(), sums)
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/switchyard/switchyard/pkg/control/loads"
+	"github.com/switchyard/switchyard/pkg/policy/claims"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -23,6 +23,8 @@ type Counts struct {
 
 // Counts are of all samples so far.
 func (c *Core) Counts() Counts {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now := c.counts
 	now.Refused = maps.Clone(now.Refused)
 	return now
@@ -32,6 +34,7 @@ func (c *Core) Counts() Counts {
 type sender struct {
 	heard  float64
 	layers map[uint32]*numbers
+	claims map[uint32]*claim // a gate's
 	// starts and waited are a host's cold starts, as of its newest sample.
 	starts uint64
 	waited uint64
@@ -50,6 +53,8 @@ const (
 // Observe takes a sample in that has come now. What was taken before changes
 // nothing; what cannot be is refused with a SampleError, and changes nothing either.
 func (c *Core) Observe(now float64, s *pb.LoadSample) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now = c.at(now)
 	err := c.check(s)
 	var from *sender
@@ -61,11 +66,15 @@ func (c *Core) Observe(now float64, s *pb.LoadSample) error {
 		c.counts.Refused[bad.Kind]++
 		return err
 	}
-	if fresh, missing := from.number(s); !fresh {
+	fresh, missing := from.number(s)
+	c.counts.Missing += missing
+	switch {
+	case !fresh:
 		c.counts.Repeated++
-	} else {
+	case !c.confirmation.confirms(now, from, s, c.model.TopK):
+		c.hold(now, from, s)
+	default:
 		c.counts.Taken++
-		c.counts.Missing += missing
 		c.take(now, from, s)
 	}
 	return nil
@@ -78,9 +87,9 @@ func (c *Core) sender(now float64, id string) (*sender, error) {
 			c.forgetSilent(now)
 		}
 		if len(c.senders) >= maxSenders {
-			return nil, &SampleError{TooMany, fmt.Errorf("%w: %s is one more than %d replicas", loads.ErrSample, id, maxSenders)}
+			return nil, &SampleError{TooMany, fmt.Errorf("%w: %s is one more than %d replicas", claims.ErrSample, id, maxSenders)}
 		}
-		s = &sender{layers: map[uint32]*numbers{}}
+		s = &sender{layers: map[uint32]*numbers{}, claims: map[uint32]*claim{}}
 		c.senders[id] = s
 	}
 	s.heard = now
@@ -116,6 +125,7 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 		return
 	case pb.LoadSource_LOAD_SOURCE_ATTENTION:
 		c.takeTimes(now, l, s)
+		c.backlog.take(now, s)
 		return
 	}
 	for _, step := range s.Steps {
@@ -123,37 +133,32 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 			l.probed = now
 			continue
 		}
-		w := l.gates
-		if step.Distance > 0 {
-			w = l.predictions(min(step.Distance, maxDistance))
-		} else {
-			l.steps.advance(now)
-			l.steps.add(now, 0, 1)
-			l.recent.remember(now, step)
-		}
-		w.advance(now)
+		l.takeStep(now, step)
 		for i, e := range step.Expert {
-			w.add(now, e, float64(step.Count[i]))
-			l.saw(now, e, step.Count[i] > 0)
-		}
-		switch {
-		case step.Distance > 0:
-			l.foretold.remember(now, step)
-			l.foresee(now, min(step.Distance, maxDistance), step.Expert, step.Count)
-			continue
-		case l.total != nil:
-			l.total.addAll(now, step.Expert, step.Count)
-		}
-		if l.came != nil {
-			l.came.addAll(now, step.Expert, step.Count)
+			if step.Count[i] > 0 {
+				l.seen[e] = now // or is to have some
+			}
 		}
 	}
 }
 
-// saw takes note that an expert has rows, or is to have some.
-func (l *layer) saw(now float64, expert uint32, rows bool) {
-	if rows {
-		l.seen[expert] = now
+// takeStep takes in what a microbatch asks of a layer, or the sum of several.
+func (l *layer) takeStep(now float64, s *pb.StepLoad) {
+	if distance := min(s.Distance, maxDistance); distance > 0 {
+		l.predictions(distance).addAll(now, s.Expert, s.Count)
+		l.foretold.remember(now, s)
+		l.foresee(now, distance, s.Expert, s.Count)
+		return
+	}
+	l.steps.advance(now)
+	l.steps.rows[0] += float64(max(1, s.Parts)) * l.steps.weight(now)
+	l.recent.remember(now, s)
+	l.gates.addAll(now, s.Expert, s.Count)
+	if l.total != nil {
+		l.total.addAll(now, s.Expert, s.Count)
+	}
+	if l.came != nil {
+		l.came.addAll(now, s.Expert, s.Count)
 	}
 }
 
@@ -161,11 +166,13 @@ func (l *layer) takeHost(now float64, s *pb.LoadSample) {
 	if len(s.Expert) > 0 {
 		l.hosts.advance(now)
 	}
-	// While gates tell, they say which rows are load: hosts compute probes, too.
-	told := min(l.gates.since(now), now-l.probed) <= gatesFresh
+	told := l.gatesTell(now)
+	weight := l.hosts.weight(now)
 	for i, e := range s.Expert {
-		l.hosts.add(now, e, float64(s.Rows[i]))
-		l.saw(now, e, s.Rows[i] > 0 && !told)
+		l.hosts.rows[e] += float64(s.Rows[i]) * weight
+		if s.Rows[i] > 0 && !told {
+			l.seen[e] = now
+		}
 	}
 	for _, f := range s.Functions {
 		if seconds := float64(f.GetComputeNs()) / 1e9; f.GetRows() > 0 && seconds > 0 && seconds < maxSeconds {
@@ -192,10 +199,15 @@ func (c *Core) takeLoads(from *sender, m *pb.HostLoad) {
 const silence = 5
 
 // Computed takes note of how many rows hosts say that they have computed, by another
-// way than samples. When there are more and no sample tells of them, then samples do
+// way than samples: gates' samples of more wait until it is as many. When there are more and no sample tells of them, then samples do
 // not get here, and no expert is idle for all that is known.
 func (c *Core) Computed(now, rows float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	now = c.at(now)
+	c.backlog.sum(now)
+	c.confirmation.computed(now, rows, c.model.layersOfRow())
+	c.confirmHeld(now)
 	switch {
 	case c.unheard > 0 && c.heard >= c.unheard-1: // samples came with these rows, or just before
 		c.unheard = 0

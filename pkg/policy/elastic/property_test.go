@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -147,7 +147,7 @@ func (y *trial) check(t *rapid.T, verdicts []Verdict) {
 			for _, want := range on {
 				n[want]++
 			}
-			idle := y.now-y.core.layers[v.Layer].seen[e] > s.ZeroAfter
+			idle := y.now-y.core.layers[v.Layer].seen[e] > y.core.stays(v.Layer)
 			if n[warm]+n[cold] == 0 || n[cold] > 0 && (n[warm] > 0 || n[cold] > 1 || !idle || !y.core.mode.toZero) {
 				t.Fatalf("layer %d, expert %d: %v, idle %v", v.Layer, e, on, idle)
 			}

@@ -3,9 +3,9 @@ package elastic
 import (
 	"math"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -35,8 +35,11 @@ type lastSteps struct {
 	turn int
 }
 
-// remember takes a step in.
+// remember takes a step in; a sum of several is none.
 func (l *lastSteps) remember(now float64, s *pb.StepLoad) {
+	if s.Parts > 1 {
+		return
+	}
 	if last := l.ring[(l.turn+replayed-1)%replayed]; last.expert != nil && now-last.when < replayApart {
 		return
 	}
@@ -98,6 +101,8 @@ type replayer struct {
 	busy    []float64
 	touched []int
 	rows    []int // of each function, by its first expert
+	// functions are those with rows in a step, by their first experts.
+	functions []int
 	// divider divides as gates do that go by what accesses take; nil: in equal parts.
 	divider *divide.Divider
 	units   []int // experts of each function
@@ -129,6 +134,7 @@ func (r *round) replayer(w *work, l layout, message float64) *replayer {
 	}
 	for e := range p.units {
 		p.units[p.set[e]]++
+		divide.HomeFirst(p.on[e], e, len(p.busy))
 	}
 	return p
 }
@@ -145,7 +151,7 @@ func (p *replayer) mean(steps []step) (seconds, messages float64) {
 
 func (p *replayer) step(number int, s step) (took float64, messages int) {
 	p.touched = p.touched[:0]
-	var functions []int
+	functions := p.functions[:0]
 	for i, e := range s.expert {
 		if int(e) >= len(p.on) || len(p.on[e]) == 0 {
 			continue
@@ -159,6 +165,7 @@ func (p *replayer) step(number int, s step) (took float64, messages int) {
 			p.divide(p.on[e], rows, number+int(e))
 		}
 	}
+	p.functions = functions
 	if p.divider != nil {
 		return p.least(functions)
 	}
@@ -177,16 +184,11 @@ func (p *replayer) step(number int, s step) (took float64, messages int) {
 func (p *replayer) least(functions []int) (took float64, messages int) {
 	p.asked = p.asked[:0]
 	for _, f := range functions {
-		on := append([]int(nil), p.on[f]...)
-		divide.HomeFirst(on, f, len(p.busy))
-		p.asked = append(p.asked, divide.Expert{Rows: p.rows[f], Hosts: on, Units: p.units[f]})
+		p.asked = append(p.asked, divide.Expert{Rows: p.rows[f], Hosts: p.on[f], Units: p.units[f]})
 		p.rows[f] = 0
 	}
 	p.shares = p.divider.Least(p.shares[:0], p.asked)
-	for _, busy := range p.divider.Busy() {
-		took = max(took, busy)
-	}
-	return took, len(p.shares)
+	return p.divider.Ends(), len(p.shares)
 }
 
 // divide gives an expert's rows to its hosts in equal parts, the first one in turn.
@@ -207,18 +209,14 @@ func (p *replayer) divide(on []int, rows, turn int) {
 
 // replay fills in what a layout takes by the last steps; false if there are too few.
 func (r *round) replay(w *work, l layout, o *outlook) bool {
-	rate := w.layer.stepRate(r.now)
-	if w.last == nil {
-		w.last, w.scale = w.toReplay(r.now, r.c.mode)
-	}
-	if w.last == nil || rate == 0 {
+	if w.last == nil || w.rate == 0 {
 		return false
 	}
 	steps := w.last
 	if most := max(replayLeast, replayWork/len(l)); len(steps) > most {
 		steps = steps[:most]
 	}
-	seconds, messages := r.replayer(w, l, r.c.messageSeconds()).mean(steps)
-	o.busy, o.messages = seconds*rate, messages*rate
+	seconds, messages := r.replayer(w, l, r.message).mean(steps)
+	o.busy, o.messages = seconds*w.rate, messages*w.rate
 	return true
 }

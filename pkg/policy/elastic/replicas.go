@@ -3,7 +3,7 @@ package elastic
 import (
 	"math"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
 )
 
@@ -16,25 +16,36 @@ func (r *round) scale(tight bool) {
 	if tight {
 		spare = 0
 	}
-	asked := 0
+	asked, most := 0, r.cap(spare)
+	r.each(r.layers, func(w *work) { w.need = r.justified(w, most) })
 	for _, w := range r.layers {
-		w.need = r.needed(w, r.cap(spare))
-		if most := r.byRate(w); extra(w.need) > most {
-			w.need = r.needed(w, most)
+		if left := r.cap(spare); left < most { // those before have some of what there was to spare
+			w.need = r.justified(w, left)
 		}
 		w.stay = r.staying(w, tight)
 		w.asks = max(0, extra(union(w.need, w.stay))-extra(w.stay))
 		asked += w.asks
 		spare -= extra(w.stay)
 	}
+	slots := make(map[*work]int, len(r.layers))
 	for _, w := range r.layers {
 		share := w.asks
 		if asked > max(0, spare) {
 			share = max(0, spare) * w.asks / max(1, asked)
 		}
 		asked, spare = asked-w.asks, spare-share
-		r.goal(w, extra(w.stay)+share)
+		slots[w] = extra(w.stay) + share
 	}
+	r.each(r.layers, func(w *work) { r.goal(w, slots[w]) })
+}
+
+// justified are the replicas by load, but for those that save too little.
+func (r *round) justified(w *work, most int) []int {
+	need := r.needed(w, most)
+	if least := r.byRate(w); extra(need) > least {
+		need = r.needed(w, least)
+	}
+	return need
 }
 
 // goal is what a layer's replicas are to be, if that is worth it: what there is and
@@ -63,8 +74,12 @@ func extra(replicas []int) (n int) {
 	return n
 }
 
-// cap is how many replicas a layer may have beyond each expert's first.
+// cap is how many replicas a layer may have beyond each expert's first. Each lets an expert
+// leave its function, so that a layer has no more than twice the functions that it is dealt to.
 func (r *round) cap(slots int) int {
+	if r.windowed() {
+		slots = min(slots, r.deal(0).Hosts())
+	}
 	if r.c.mode.most != nil {
 		slots = min(slots, r.c.mode.most(r.c.model.Experts))
 	}
@@ -130,7 +145,8 @@ func (r *round) counted(w *work, need []int, most int) []int {
 }
 
 // staying are the replicas that there are, without those that were not needed for
-// the horizon: a load that comes and goes would have them loaded again and again.
+// the horizon, or for as long as the policy has copies stay: a load that comes and goes would
+// have them loaded again and again.
 // When one's time is over, those go with it that have waited for half as long, as
 // each change makes gates and hosts go over.
 func (r *round) staying(w *work, tight bool) []int {
@@ -145,7 +161,7 @@ func (r *round) staying(w *work, tight bool) []int {
 			longest = max(longest, r.now-w.surplus[e])
 		}
 	}
-	least := r.c.s.Horizon
+	least := max(r.c.s.Horizon, w.copiesStay)
 	if longest >= least {
 		least /= 2
 	}

@@ -3,7 +3,7 @@ package elastic
 import (
 	"fmt"
 
-	"github.com/switchyard/switchyard/pkg/control/loads"
+	"github.com/switchyard/switchyard/pkg/policy/claims"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -25,23 +25,25 @@ func (e *SampleError) Unwrap() error { return e.Err }
 const (
 	BadModel  = "model"  // of another model or release
 	BadLayer  = "layer"  // of a layer without experts
-	BadSender = "sender" // of nobody, or of a host that is not here
+	BadSender = "sender" // of nobody, or of a host, gate or attention replica that is not here
 	BadNumber = "number" // not numbered
 	BadMemory = "memory" // of a host that holds more than it may
 	BadCounts = "counts" // of rows that cannot be, or do not add up
+	BadRows   = "rows"   // of a gate, of rows that no host has computed
 	TooMany   = "senders"
 )
 
 // Kinds are all of them.
-var Kinds = []string{BadModel, BadLayer, BadSender, BadNumber, BadMemory, BadCounts, TooMany}
+var Kinds = []string{BadModel, BadLayer, BadSender, BadNumber, BadMemory, BadCounts, BadRows, TooMany}
 
 // cures say what to do about each.
 var cures = map[string]string{
 	BadModel:  "give all services the same --model and release, and each model a --kafka-topic of its own",
 	BadLayer:  "give all services the same --model",
-	BadSender: "nothing is to be done if the host has just come or gone; else look who may write to the topic",
+	BadSender: "nothing is to be done if it has just come or gone; else look who may write to the topic",
 	BadNumber: "look who may write to the topic",
 	BadMemory: "restart that host; until then the memory counts that it announces",
+	BadRows:   "look who may write to the topic, and whether that gate is of this release",
 	BadCounts: "give all services the same release, and look who may write to the topic",
 	TooMany:   "look who may write to the topic",
 }
@@ -54,9 +56,13 @@ func (c *Core) check(s *pb.LoadSample) error {
 	}
 	switch {
 	case s.Number == 0:
-		return &SampleError{BadNumber, fmt.Errorf("%w: %s does not number its own", loads.ErrSample, s.Host)}
+		return &SampleError{BadNumber, fmt.Errorf("%w: %s does not number its own", claims.ErrSample, s.Host)}
 	case s.Source == pb.LoadSource_LOAD_SOURCE_UNSPECIFIED && c.hosts != nil && !c.hosts[s.Host]:
-		return &SampleError{BadSender, fmt.Errorf("%w: host %s is not among the members", loads.ErrSample, s.Host)}
+		return &SampleError{BadSender, fmt.Errorf("%w: host %s is not among the members", claims.ErrSample, s.Host)}
+	case s.Source == pb.LoadSource_LOAD_SOURCE_ATTENTION && c.attention != nil && !c.attention[s.Host]:
+		return &SampleError{BadSender, fmt.Errorf("%w: attention replica %s is not among the members", claims.ErrSample, s.Host)}
+	case s.Source == pb.LoadSource_LOAD_SOURCE_GATE && len(c.gates) > 0 && !c.gates[s.Host]:
+		return &SampleError{BadSender, fmt.Errorf("%w: gate %s is not among the members", claims.ErrSample, s.Host)}
 	}
 	return nil
 }
@@ -77,12 +83,12 @@ func (c *Core) kind(s *pb.LoadSample) string {
 }
 
 // limits are what samples of a model may claim.
-func (m Model) limits() loads.Limits {
+func (m Model) limits() claims.Limits {
 	last := 0
 	for _, l := range m.MoELayers {
 		last = max(last, l)
 	}
-	l := loads.Limits{Model: m.Hash, Layers: last + 1, Experts: m.Experts, TopK: m.TopK, MoE: make([]bool, last+1)}
+	l := claims.Limits{Model: m.Hash, Layers: last + 1, Experts: m.Experts, TopK: m.TopK, MoE: make([]bool, last+1)}
 	for _, number := range m.MoELayers {
 		l.MoE[number] = true
 	}

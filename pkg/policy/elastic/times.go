@@ -1,7 +1,7 @@
 package elastic
 
 import (
-	"github.com/switchyard/switchyard/pkg/control/loads"
+	"github.com/switchyard/switchyard/pkg/policy/claims"
 	"github.com/switchyard/switchyard/pkg/policy/feedback"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -10,7 +10,7 @@ import (
 func (c *Core) takeTimes(now float64, l *layer, s *pb.LoadSample) {
 	for _, t := range s.Times {
 		steps, rows, seconds := float64(t.Steps), float64(t.Rows), float64(t.TotalNs)/1e9
-		class := loads.Class(rows / steps)
+		class := claims.Class(rows / steps)
 		c.judge.Observe(now, int(s.Layer), feedback.Times{Class: class, Steps: steps, Rows: rows, TotalSeconds: seconds})
 		l.took.add(seconds / steps)
 		c.message.add(stratum{int(s.Layer), class}, t)
@@ -64,7 +64,7 @@ func (s *slope) or(assumed float64) float64 {
 	return min(max(0, together/scatter), maxMessage)
 }
 
-// messageSeconds is what one message more takes: as set, or as measured.
+// messageSeconds is what one message more takes: as set, or as measured. c.mu is held.
 func (c *Core) messageSeconds() float64 {
 	if c.s.MessageFixed {
 		return c.s.MessageSeconds

@@ -9,7 +9,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/transcript"
 	"github.com/switchyard/switchyard/pkg/control/loads"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -81,7 +81,7 @@ func (y *yard) start(t testing.TB, e *transcript.Event) {
 	s.Scaling = e.Text("scaling", s.Scaling)
 	s.CV = e.Float(t, "cv", s.CV)
 	s.KeepAlive = e.Duration(t, "keep-alive", 60*time.Second).Seconds()
-	s.ZeroAfter = e.Duration(t, "zero-after", time.Duration(s.KeepAlive*1e9)).Seconds()
+	s.ZeroAfter = e.Duration(t, "zero-after", 0).Seconds()
 	s.Horizon = e.Duration(t, "horizon", 10*time.Second).Seconds()
 	s.MessageSeconds = e.Duration(t, "message", 25*time.Microsecond).Seconds()
 	s.Worth = e.Float(t, "worth", 0)
@@ -172,8 +172,13 @@ func (y *yard) flow(t testing.TB, e *transcript.Event) {
 		y.now = began + float64(i)/10
 		sent := *e
 		sent.Name = e.Text("kind", "rows")
-		y.observe(y.sample(t, &sent))
+		sample := y.sample(t, &sent)
+		y.observe(sample)
 		y.took(t, e)
+		if y.computedRows > 0 { // once hosts have said so
+			y.computedRows += routedRows(sample) * float64(len(y.core.layers))
+			y.core.Computed(y.now, y.computedRows)
+		}
 		if i%5 == 0 {
 			y.decide()
 		}

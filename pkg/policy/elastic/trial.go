@@ -54,16 +54,21 @@ func (r *round) recall(m memo) (l layout, whole bool) {
 // Applied says which version of each layer's plan all gates use, at least.
 func (c *Core) Applied(versions map[int]uint64) { c.applied = versions }
 
-// outcomes ends trials, and lets those be undone that did not help.
-func (c *Core) outcomes() {
-	for _, o := range c.judge.Judge(c.now) {
+// outcomes ends trials, and lets those be undone that did not help. It returns the time.
+func (c *Core) outcomes(now float64) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now = c.at(now)
+	c.backlog.sum(now)
+	for _, o := range c.judge.Judge(now) {
 		l := c.layers[o.Layer]
-		if l.try != nil && o.Verdict != feedback.Helped {
+		if l.try != nil && !o.Stays() {
 			l.undo, l.outcome = l.try, o
 		}
 		l.try = nil
 		c.ended = append(c.ended, o)
 	}
+	return now
 }
 
 // Ended are the trials that have ended since it was asked last.
@@ -72,19 +77,11 @@ func (c *Core) Ended() (all []feedback.Outcome) {
 	return all
 }
 
-// Judges says whether changes are judged by what comes of them, and how many are judged now.
-func (c *Core) Judges() (does bool, trials int) {
-	for _, l := range c.layers {
-		if l.try != nil {
-			trials++
-		}
-	}
-	return c.judges(), trials
-}
-
+// judges says whether changes are judged by what comes of them. c.mu is held.
 func (c *Core) judges() bool { return !c.s.Unjudged && c.judge.Hears() }
 
-// follow looks whether the plan in force is the one that is tried, and in use.
+// follow looks whether the plan in force is the one that is tried, and in use. The core's mu is
+// held.
 func (r *round) follow(w *work, old layout) {
 	if w.try == nil {
 		return
@@ -101,15 +98,34 @@ func (r *round) follow(w *work, old layout) {
 
 // mayTry says whether a layer may be changed for its speed now.
 func (r *round) mayTry(w *work) bool {
-	return !r.c.judges() || r.c.judge.May(r.now, w.number)
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	return !r.c.judges() || r.c.judge.May(r.now, w.number, w.trusted)
+}
+
+// A layer's times are explained if what its busiest hosts are reckoned to compute is from
+// leastExplained to mostExplained of what attention measures.
+const leastExplained, mostExplained = 0.5, 1.3
+
+// trusted says whether what a layer is reckoned to take explains what it takes: then what a
+// change is reckoned to save counts.
+func (r *round) trusted(w *work) bool {
+	taken, now := r.taken(w), outlook{}
+	if taken == 0 || !w.hasRows() || !r.replay(w, w.next, &now) {
+		return false
+	}
+	explained := (now.busy - now.messages*r.message) / taken
+	return explained >= leastExplained && explained <= mostExplained
 }
 
 // try begins the trial of a change from what there is, which is expected to save a part of
 // the layer's time.
 func (r *round) try(w *work, part float64) {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
 	if r.c.judges() {
 		w.try = &tryout{before: r.memo(w.next)}
-		r.c.judge.Begin(r.now, w.number, part)
+		r.c.judge.Begin(r.now, w.number, part, w.trusted)
 	}
 }
 
@@ -140,6 +156,8 @@ func (r *round) takeBack(w *work) (done bool) {
 
 // settleTrials notes what was decided of each layer, for the trials.
 func (r *round) settleTrials() {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
 	for _, w := range r.layers {
 		w.note(r.now)
 		switch {
@@ -229,12 +247,11 @@ func (r *round) worthwhile(w *work, l layout, saved float64) bool {
 	return saved >= r.worth()*float64(max(0, added))
 }
 
-// moves bounds the replicas that are loaded for speed: half of all experts at once, and as
-// many in a minute.
-func (c *Core) moves() *bucket {
-	most := math.Max(8, float64(len(c.layers)*c.model.Experts)/2)
-	c.budget.fill(c.now, most, most/60)
-	return &c.budget
+// moves lets replicas be loaded for speed that were not before: half of all experts at once,
+// and as many in a minute.
+func (r *round) moves() {
+	most := math.Max(8, float64(len(r.layers)*r.c.model.Experts)/2)
+	r.c.budget.fill(r.now, most, most/60)
 }
 
 // bucket has tokens, which come back with time.

@@ -29,6 +29,7 @@ const (
 	byCooling  Cause = "cooled"
 	byAge      Cause = "age"
 	byPressure Cause = "pressure"
+	byDivision Cause = "division"
 	byForm     Cause = "form"
 )
 
@@ -53,6 +54,7 @@ var texts = []struct {
 	{byCooling, "%d that relieved them retired"},
 	{byAge, "%d kept ones let go after their time"},
 	{byPressure, "%d kept ones let go for others"},
+	{byDivision, ""},
 	{byForm, "functions formed anew"},
 }
 
@@ -70,6 +72,7 @@ type causes struct {
 	n        map[Cause]int
 	prospect prospect
 	came     feedback.Outcome // of what is undone
+	message  float64          // seconds of one, by which rows are divided
 }
 
 // prospect is what a change is to bring.
@@ -152,6 +155,8 @@ func (c *causes) part(cause Cause, text string, n int) string {
 	case cause == byUndo:
 		return fmt.Sprintf("%d experts as before a change that %v: expected to save %.3g %% of the layer's time, it saved %.3g (± %.2g, %.0f samples)",
 			n, c.came.Verdict, 100*c.came.Expected, 100*c.came.Came, 100*c.came.Error, c.came.Samples)
+	case cause == byDivision:
+		return fmt.Sprintf("gates divide rows by other times of accesses, with %.3g s a message", c.message)
 	case strings.Contains(text, "%"):
 		return fmt.Sprintf(text, n)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/unit"
@@ -13,11 +14,31 @@ import (
 // Policies that decide on replicas and their hosts at once are asked about a world that is
 // made of samples and members. What they want is weighed as any other change is.
 
-// seen is the world of a round; nil where it cannot be.
+// worlds are those of a round that nobody uses now: one is for one decision at a time.
+type worlds struct {
+	mu   sync.Mutex
+	free []*world.World
+}
+
+// seen is a world of this round; nil where it cannot be. Whoever has used it frees it.
 func (r *round) seen() *world.World {
-	if r.world != nil {
-		return r.world
+	r.worlds.mu.Lock()
+	defer r.worlds.mu.Unlock()
+	if last := len(r.worlds.free) - 1; last >= 0 {
+		v := r.worlds.free[last]
+		r.worlds.free = r.worlds.free[:last]
+		return v
 	}
+	return r.newWorld()
+}
+
+func (r *round) free(v *world.World) {
+	r.worlds.mu.Lock()
+	defer r.worlds.mu.Unlock()
+	r.worlds.free = append(r.worlds.free, v)
+}
+
+func (r *round) newWorld() *world.World {
 	var layers []world.Layer
 	for _, w := range r.layers {
 		l := world.Layer{Number: w.number}
@@ -31,10 +52,10 @@ func (r *round) seen() *world.World {
 		return nil
 	}
 	v.CV = r.c.s.CV
+	v.Waiting, v.Queued = r.waiting, r.queued
 	if v.Observe(world.Clock(r.now)) != nil || v.Observe(r.members()) != nil {
 		return nil
 	}
-	r.world = v
 	return v
 }
 
@@ -44,7 +65,7 @@ func (r *round) bytes() uint64 { return max(1, r.k.Model.ExpertBytes) }
 // members are the hosts; one without slots is as good as gone.
 func (r *round) members() (all world.Members) {
 	for _, h := range r.hosts {
-		one := world.Host{ID: h.id, Tiers: []world.Tier{{Link: cost.Link{Latency: r.c.loading.or(r.c.s.LoadSeconds)}}}}
+		one := world.Host{ID: h.id, Tiers: []world.Tier{{Link: cost.Link{Latency: r.loading}}}}
 		switch {
 		case h.slots == 0:
 			one.Health = world.Gone
@@ -105,11 +126,31 @@ func (r *round) decided(w *work, a ask) layout {
 	if v == nil {
 		return nil
 	}
+	defer r.free(v)
 	at := slices.IndexFunc(v.Layers, func(l world.Layer) bool { return l.Number == w.number })
-	v.Takes, v.Due = r.takes(w, r.c.messageSeconds()), []int{at}
+	v.Takes, v.Due = r.takes(w, r.message), []int{at}
+	l := r.ask(v, w, a, r.layerRoom(a.from, w.window))
+	if l == nil && w.window != nil {
+		l = r.ask(v, w, a, r.layerRoom(a.from, nil))
+	}
+	if l == nil {
+		return nil
+	}
+	if known {
+		l = r.copied(w, l, a)
+	}
+	if !a.reuse && known {
+		w.anew = l
+	}
+	return r.carried(l, a)
+}
+
+// ask asks the policy about a layer with so much room on hosts; nil if there is no answer.
+func (r *round) ask(v *world.World, w *work, a ask, room []uint64) layout {
+	at := v.Due[0]
 	for _, event := range []world.Event{
-		world.Room{Layer: at, Bytes: r.layerRoom(a.from), Spare: a.spare}, world.Holds{Layer: at, Held: a.held()},
-		world.Rows{Layer: at, Demand: world.Demand{Source: world.Counted, Rows: a.rows(w.perStep(r.now))}},
+		world.Room{Layer: at, Bytes: room, Spare: a.spare}, world.Holds{Layer: at, Held: a.held()},
+		world.Rows{Layer: at, Demand: world.Demand{Source: world.Counted, Rows: a.rows(w.perStep())}},
 	} {
 		if v.Observe(event) != nil {
 			return nil
@@ -121,16 +162,16 @@ func (r *round) decided(w *work, a ask) layout {
 	}
 	l := make(layout, len(a.from))
 	for _, p := range d.Layers {
+		if p.Layer == at {
+			w.copiesStay = p.Keep
+		}
 		for _, x := range p.Replicas {
 			if p.Layer == at {
 				l.put(x.Unit, x.Host, warm)
 			}
 		}
 	}
-	if !a.reuse && known {
-		w.anew = l
-	}
-	return r.carried(l, a)
+	return l
 }
 
 // carried is what a policy wants, with the experts that it was not asked about where they
@@ -179,13 +220,10 @@ func (r *round) fits(l, from layout) bool {
 	return true
 }
 
-// layerRoom are the bytes that a layer may take on each host: those that it has, and those
-// that nobody has.
-func (r *round) layerRoom(from layout) []uint64 {
-	slots := make([]int, len(r.hosts))
-	for h := range slots {
-		slots[h] = r.hosts[h].free()
-	}
+// layerSlots are how many experts a layer may have on each host: those that it has, and on
+// some hosts, or all, as many as are free.
+func (r *round) layerSlots(from layout, among []int) []int {
+	slots := r.freeSlots(among)
 	for _, spots := range from {
 		for _, s := range spots {
 			if s.want != kept {
@@ -193,6 +231,12 @@ func (r *round) layerRoom(from layout) []uint64 {
 			}
 		}
 	}
+	return slots
+}
+
+// layerRoom are the bytes of these.
+func (r *round) layerRoom(from layout, among []int) []uint64 {
+	slots := r.layerSlots(from, among)
 	bytes := make([]uint64, len(slots))
 	for h, n := range slots {
 		bytes[h] = uint64(min(n, r.c.model.Experts)) * r.bytes()
@@ -201,7 +245,7 @@ func (r *round) layerRoom(from layout) []uint64 {
 }
 
 // perStep is by what rows of a second are divided to be those of a step.
-func (w *work) perStep(now float64) float64 { return cmp.Or(w.stepRate(now), 1) }
+func (w *work) perStep() float64 { return cmp.Or(w.rate, 1) }
 
 // takes is what an access takes, and a message beside it: by the device's profile, or by
 // the time of rows as hosts tell it, in which reading an expert's weights costs nothing.
@@ -220,7 +264,7 @@ func (r *round) busiest(w *work, l layout) float64 {
 	if r.division() != nil {
 		return r.divided(w, l)
 	}
-	takes, steps := r.takes(w, 0), w.perStep(r.now)
+	takes, steps := r.takes(w, 0), w.perStep()
 	busy := make([]float64, len(r.hosts))
 	for e, load := range w.loads {
 		n := float64(max(1, l.count(e, warm)))

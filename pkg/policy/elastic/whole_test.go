@@ -5,15 +5,15 @@ import (
 	"math"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// shift lets a hot expert have rows for twenty seconds, and says how many replicas it has
-// then, and what the policy's last change was to bring.
-func shift(t *testing.T, s Settings, hot uint32) (replicas int, reason string) {
+// shift lets a hot expert have rows for twenty seconds while so many requests wait, and says
+// how many replicas it has then, and what the policy's last change was to bring.
+func shift(t *testing.T, s Settings, hot uint32, waiting uint64) (replicas int, reason string) {
 	t.Helper()
 	m := testModel(1, 4)
 	core, err := New(s, m)
@@ -31,6 +31,9 @@ func shift(t *testing.T, s Settings, hot uint32) (replicas int, reason string) {
 			Steps: []*pb.StepLoad{{Owner: "attention-a", Rows: hot + 3, Expert: []uint32{0, 1, 2, 3}, Count: []uint32{hot, 1, 1, 1}}},
 		})
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := core.Observe(now, waits("attention-a", uint64(i+1), waiting)); err != nil {
 			t.Fatal(err)
 		}
 		d, _, err := core.Decide(now, k)
@@ -62,7 +65,7 @@ func TestReadingCounts(t *testing.T) {
 	}{{"moeless+", 60, false}, {"moeless+", 2000, true}, {"moeless+lean", 2000, true}, {"moeless+:gain=100", 2000, false}, {"moeless", 60, false}, {"moeless", 2000, true}} {
 		s := DefaultSettings()
 		s.Scaling, s.Takes, s.RowSeconds, s.Worth = tc.scaling, reads, 1e-3, 0
-		if n, reason := shift(t, s, tc.hot); n > 1 != tc.several {
+		if n, reason := shift(t, s, tc.hot, 0); n > 1 != tc.several {
 			t.Errorf("%s with %d rows: %d replicas; %s", tc.scaling, tc.hot, n, reason)
 		}
 	}
@@ -72,7 +75,7 @@ func TestReadingCounts(t *testing.T) {
 func TestWithoutProfile(t *testing.T) {
 	s := DefaultSettings()
 	s.Scaling, s.RowSeconds, s.Worth = "moeless+", 1e-3, 0
-	if n, reason := shift(t, s, 2000); n < 2 {
+	if n, reason := shift(t, s, 2000, 0); n < 2 {
 		t.Errorf("%d replicas; %s", n, reason)
 	}
 }
@@ -103,7 +106,7 @@ func TestCorrects(t *testing.T) {
 				}
 			}
 		}
-		rates := core.layers[1].loads(25, core.mode)
+		rates := core.layers[1].expected(25, core.mode)
 		want := map[bool]float64{true: 0.8, false: 0.5}[corrects]
 		if share := rates[0] / sum(rates); math.Abs(share-want) > 0.01 {
 			t.Errorf("%s: expert 0 is to have %.3g of the rows", scaling, share)

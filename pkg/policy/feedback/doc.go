@@ -12,7 +12,12 @@
 //
 // Changes are trials, and trials are few: one of eight layers at a time at first, twice as
 // many after each that helped, half as many after each that did not. A layer whose change did
-// not help is left alone for a minute, and for twice as long each time.
+// not help is left alone for two minutes, and for twice as long each time.
+//
+// Where what is reckoned explains what a layer takes, what is expected of a change can be
+// trusted. Then it counts beside what is measured, each as far as it is sure (the posterior of
+// two normal distributions), and half of all layers may be tried at once. How much of what was
+// expected has come of earlier trials says for how long it is trusted (credit).
 //
 // It is pure: seconds are the caller's.
 package feedback

@@ -29,6 +29,7 @@ type Judge struct {
 	fails  int     // of trials in a row
 	until  float64 // no trial begins before
 	heard  bool
+	credit credit
 
 	// snapshot are the curves as they were when trials began last; it is never changed.
 	snapshot map[int]*curve
@@ -41,11 +42,13 @@ type layer struct {
 	changed float64 // when something changed that was no trial
 	fails   int
 	until   float64 // no trial begins before
+	unsure  bool    // the last one told nothing
 }
 
 // trial is a change while it is judged.
 type trial struct {
 	expected   float64
+	trusted    bool // what is expected counts beside what is measured
 	began      float64
 	used       float64 // since when gates use it; NaN: not yet
 	own, rest  moments // logarithms of times by those before: of this layer, and of the ones that did not change
@@ -56,7 +59,7 @@ type trial struct {
 
 // New returns a judge that knows nothing.
 func New(s Settings) *Judge {
-	return &Judge{s: s, layers: map[int]*layer{}, width: max(1, s.Layers/partAtFirst)}
+	return &Judge{s: s, layers: map[int]*layer{}, width: max(1, s.Layers/partAtFirst), credit: noCredit}
 }
 
 const (
@@ -75,6 +78,13 @@ const (
 	// layers, and longest and generalLongest bound them.
 	pause, longest               = 120, 3600
 	generalPause, generalLongest = 10, 600
+	// doubt is the standard deviation of what comes of a change, as a part of what is expected
+	// where that can be trusted, and partOf the part of it that has to come. leastError and
+	// mostExpected bound a measured standard error, as a logarithm, and what is expected.
+	doubt, partOf            = 0.5, 0.25
+	leastError, mostExpected = 1e-3, 0.95
+	// soon is after how many seconds a trial can be told to go as is expected.
+	soon = 2
 	// undecided is after how many horizons a trial ends of which nothing can be told.
 	undecided = 3
 )
@@ -129,23 +139,34 @@ func (t *trial) observe(now float64, number int, own bool, l *layer, octaves, lo
 	t.baseline += (squared - t.baseline) / t.comparable
 }
 
-// May says whether a change of a layer may begin now.
-func (j *Judge) May(now float64, number int) bool {
+// May says whether a change of a layer may begin now. Half of all layers may be tried at once
+// if what is expected can be trusted: the others are what they are compared with. No layer then
+// waits because of a trial that told nothing.
+func (j *Judge) May(now float64, number int, trusted bool) bool {
 	l := j.layer(number)
-	return j.running() < j.width && now >= j.until && now >= l.until && l.trial == nil && l.curve.samples() >= leastSamples
+	width, until := j.width, max(j.until, l.until)
+	if trusted && j.credit.enough() {
+		width = max(width, (j.s.Layers+1)/2)
+		if l.unsure {
+			until = 0
+		}
+	}
+	return j.running(now) < width && now >= until && l.trial == nil && l.curve.samples() >= leastSamples
 }
 
-func (j *Judge) running() (n int) {
+// running are the trials that others wait for.
+func (j *Judge) running(now float64) (n int) {
 	for _, l := range j.layers {
-		if l.trial != nil {
+		if l.trial != nil && !l.trial.promising(now) {
 			n++
 		}
 	}
 	return n
 }
 
-// Begin begins a trial: a layer is expected to take less by so much of its time.
-func (j *Judge) Begin(now float64, number int, expected float64) {
+// Begin begins a trial: a layer is expected to take less by so much of its time. What is
+// expected can be trusted where it is reckoned from what the layer is known to take.
+func (j *Judge) Begin(now float64, number int, expected float64, trusted bool) {
 	l := j.layer(number)
 	if j.snapshot == nil || j.shot != now {
 		j.snapshot, j.shot = make(map[int]*curve, len(j.layers)), now
@@ -153,7 +174,7 @@ func (j *Judge) Begin(now float64, number int, expected float64) {
 			j.snapshot[n] = of.curve.clone()
 		}
 	}
-	l.trial, l.changed = &trial{expected: expected, began: now, used: math.NaN(), before: j.snapshot}, now
+	l.trial, l.changed = &trial{expected: expected, trusted: trusted && j.credit.enough(), began: now, used: math.NaN(), before: j.snapshot}, now
 }
 
 // Tries says whether a layer's trial goes on.
@@ -181,15 +202,19 @@ type Verdict uint8
 // The verdicts.
 const (
 	Helped   Verdict = iota // the layer takes less
+	Likely                  // it was to take less, which could be trusted, and nothing tells otherwise
 	Hurt                    // it takes more
 	NoHelp                  // no less, as far as can be told
 	NoEffect                // no gate used it within its horizon, or no rows came
 )
 
-var verdicts = [...]string{Helped: "helped", Hurt: "hurt", NoHelp: "did not help", NoEffect: "had no effect"}
+var verdicts = [...]string{Helped: "helped", Likely: "likely helped", Hurt: "hurt", NoHelp: "did not help", NoEffect: "had no effect"}
 
 // Verdicts are all of them, as logs and metrics have them.
 func Verdicts() []string { return verdicts[:] }
+
+// Stays says that a change of this verdict is not undone.
+func (v Verdict) Stays() bool { return v == Helped || v == Likely }
 
 // String is the verdict as logs and metrics have it.
 func (v Verdict) String() string { return verdicts[v] }
@@ -235,6 +260,8 @@ func (t *trial) outcome(now, horizon float64) (o Outcome, over bool) {
 		o.Verdict = Hurt
 	case enough && now-t.used >= horizon && effect+likely*deviation < 0:
 		o.Verdict = Helped
+	case enough && now-t.used >= horizon && t.believed(effect, deviation):
+		o.Verdict = Likely
 	case enough && now-t.used >= horizon:
 		o.Verdict = NoHelp
 	case late || now-t.began >= undecided*horizon:
@@ -243,6 +270,27 @@ func (t *trial) outcome(now, horizon float64) (o Outcome, over bool) {
 		return o, false
 	}
 	return o, true
+}
+
+// believed says that what is expected and what is measured, each as far as it is sure, come to
+// a good part of what is expected.
+func (t *trial) believed(effect, deviation float64) bool {
+	if !t.trusted || !(t.expected > 0) {
+		return false
+	}
+	expected := math.Log1p(-min(t.expected, mostExpected))
+	prior, measured := 1/squared(doubt*expected), 1/squared(max(deviation, leastError))
+	return (prior*expected+measured*effect)/(prior+measured) < partOf*expected
+}
+
+func squared(x float64) float64 { return x * x }
+
+// promising says that a trial that is trusted goes as is expected so far: others need not wait.
+func (t *trial) promising(now float64) bool {
+	if !t.trusted || !(now >= t.used+soon) || t.own.n() < leastSamples {
+		return false
+	}
+	return t.believed(t.effect())
 }
 
 // effect is by how much the layer's time changed beyond that of the others, as a logarithm,
@@ -261,10 +309,14 @@ func (t *trial) effect() (log, deviation float64) {
 func (j *Judge) end(now float64, l *layer, o *Outcome) {
 	before := l.trial.before[o.Layer]
 	l.trial, l.changed = nil, now
+	l.unsure = o.Verdict == NoHelp && o.Error > o.Expected
+	j.credit.add(o)
 	switch o.Verdict {
-	case Helped:
+	case Helped, Likely:
 		l.curve, l.fails, j.fails = newCurve(), 0, 0
-		j.width = min(2*j.width, max(1, j.s.Layers))
+		if o.Verdict == Helped {
+			j.width = min(2*j.width, max(1, j.s.Layers))
+		}
 	case NoEffect:
 		l.curve, l.until = before, now+pause
 	default:

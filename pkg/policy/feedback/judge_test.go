@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func (m *machine) pass(seconds float64) (all []Outcome) {
 }
 
 func (m *machine) try(layer int, expected, slow float64) {
-	m.j.Begin(m.now, layer, expected)
+	m.j.Begin(m.now, layer, expected, false)
 	m.j.Used(m.now, layer)
 	m.slow[layer] = slow
 }
@@ -78,7 +79,7 @@ func (m *machine) do(t testing.TB, e *transcript.Event) {
 	case "is":
 		m.slow[layer] = e.Float(t, "times", 1)
 	case "try":
-		m.j.Begin(m.now, layer, e.Float(t, "expected", 0.2))
+		m.j.Begin(m.now, layer, e.Float(t, "expected", 0.2), slices.Contains(e.Args, "trusted"))
 		if e.Text("used", "yes") == "yes" {
 			m.j.Used(m.now, layer)
 			m.slow[layer] = e.Float(t, "times", 1)
@@ -93,7 +94,7 @@ func (m *machine) do(t testing.TB, e *transcript.Event) {
 	case "pass":
 		m.tell(m.pass(e.Duration(t, "for", time.Second).Seconds()))
 	case "may":
-		m.said = append(m.said, fmt.Sprintf("layer %d: %v, %d at once", layer, m.j.May(m.now, layer), m.j.width))
+		m.said = append(m.said, fmt.Sprintf("layer %d: %v, %d at once", layer, m.j.May(m.now, layer, slices.Contains(e.Args, "trusted")), m.j.width))
 	default:
 		e.Fatalf(t, "there is no such event")
 	}
@@ -117,7 +118,7 @@ func TestFindsEffects(t *testing.T) {
 		m.rng = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		m.rows = rapid.Float64Range(2, 32).Draw(t, "rows")
 		m.pass(15)
-		if !m.j.May(m.now, 3) {
+		if !m.j.May(m.now, 3, false) {
 			t.Fatal("nothing may be changed after 15 s")
 		}
 		m.load = rapid.Float64Range(0.7, 2).Draw(t, "busy")
@@ -134,7 +135,7 @@ func TestFindsEffects(t *testing.T) {
 		case slow == 1 && math.Abs(all[0].Came) > max(0.45, 6*all[0].Error): // few samples at like load have a large error
 			t.Fatalf("came %v ± %v", all[0].Came, all[0].Error)
 		}
-		if all[0].Verdict != Helped && m.j.May(m.now, 3) {
+		if all[0].Verdict != Helped && m.j.May(m.now, 3, false) {
 			t.Fatal("the layer may be changed again at once")
 		}
 	})
@@ -146,7 +147,7 @@ func TestEndsAtNone(t *testing.T) {
 	trials, when := 0, []float64{}
 	for m.now < 1200 {
 		for l := range 8 {
-			if m.j.May(m.now, l) {
+			if m.j.May(m.now, l, false) {
 				m.try(l, 0.3, 1.3)
 				trials++
 				when = append(when, m.now)
@@ -172,7 +173,7 @@ func TestSpreads(t *testing.T) {
 	began := m.now
 	for left > 0 && m.now-began < 30 {
 		for l := range 8 {
-			if m.slow[l] == 0 && m.j.May(m.now, l) {
+			if m.slow[l] == 0 && m.j.May(m.now, l, false) {
 				m.try(l, 0.3, 0.6)
 			}
 		}

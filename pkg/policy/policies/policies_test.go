@@ -86,6 +86,22 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// Where all hosts are gone no policy places anything, and none panics.
+func TestNoHosts(t *testing.T) {
+	for _, p := range registry.All(0) {
+		if p.Decide == nil {
+			continue
+		}
+		w := large(t, 16, 8)
+		if err := w.Observe(world.Members{}); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := p.Decide(w); err == nil && (len(d.Layers) != 1 || len(d.Layers[0].Replicas) > 0) {
+			t.Errorf("%s: %+v", p.Name, d)
+		}
+	}
+}
+
 // What one decision on a layer takes, of every policy that decides: go test -bench Decide,
 // for benchstat.
 func BenchmarkDecide(b *testing.B) {

@@ -49,6 +49,9 @@ type Total struct {
 	Seconds float64
 	// Throttled says that the host asks to be avoided; see Throttle.
 	Throttled bool
+	// Loads are weights whose loading has begun, and those whose loading has ended. What a host
+	// does while it loads is not judged.
+	Loads float64
 }
 
 // Settings of a judge.
@@ -57,6 +60,9 @@ type Settings struct {
 	Times float64
 	// Messages, or Seconds of work, are needed for a judgement.
 	Messages, Seconds float64
+	// Lasting is for how many seconds a host has to be slow whenever it is looked at, if it was
+	// at work for less than Seconds: a few messages that waited for a busy core are no slow host.
+	Lasting float64
 	// HalfLife is when work weighs half.
 	HalfLife float64
 	// Memory is for how long others are compared with what a host did when it had
@@ -69,7 +75,7 @@ type Settings struct {
 // Defaults find a host that is ten times as slow within a few seconds, whatever its
 // measurements scatter.
 func Defaults() Settings {
-	return Settings{Times: 5, Messages: 8, Seconds: 0.5, HalfLife: 1.5, Memory: 30, Pause: 4, Longest: 120}
+	return Settings{Times: 5, Messages: 8, Seconds: 0.5, Lasting: 1.5, HalfLife: 1.5, Memory: 30, Pause: 4, Longest: 120}
 }
 
 // Change is a decision about a host.
@@ -95,6 +101,7 @@ type host struct {
 	told   float64 // when that was
 	until  float64 // avoided
 	since  float64 // trusted
+	slow   float64 // since when it has been slow, without a break; NaN: it is not
 	pause  float64 // of the newest time that it was avoided
 	// throttled says that it is avoided because it throttles.
 	throttled bool
@@ -153,18 +160,29 @@ func (j *Judge) Observe(now float64, all map[string]Total) (changes []Change) {
 func (j *Judge) count(id string, total Total, keep, now float64) {
 	h := j.hosts[id]
 	if h == nil {
-		j.hosts[id] = &host{last: total, since: now}
+		j.hosts[id] = &host{last: total, since: now, slow: math.NaN()}
 		return
 	}
+	added := total.since(h.last)
 	h.recent = Total{
 		Device:   total.Device,
-		Messages: keep*h.recent.Messages + max(0, total.Messages-h.last.Messages),
-		Rows:     keep*h.recent.Rows + max(0, total.Rows-h.last.Rows),
-		Seconds:  keep*h.recent.Seconds + max(0, total.Seconds-h.last.Seconds),
+		Messages: keep*h.recent.Messages + added.Messages,
+		Rows:     keep*h.recent.Rows + added.Rows,
+		Seconds:  keep*h.recent.Seconds + added.Seconds,
 	}
 	h.last = total
 	if h.State == Trusted && j.tells(h.recent) {
 		h.usual, h.told = h.recent, now
+	}
+}
+
+// since is what a host has done since it told before; nothing if it loaded weights meanwhile.
+func (t Total) since(before Total) Total {
+	if t.Loads != before.Loads {
+		return Total{}
+	}
+	return Total{
+		Messages: max(0, t.Messages-before.Messages), Rows: max(0, t.Rows-before.Rows), Seconds: max(0, t.Seconds-before.Seconds),
 	}
 }
 
@@ -177,21 +195,33 @@ func (j *Judge) decide(id string, now float64) (c Change, changed bool) {
 		if h.throttled || now < h.until {
 			return c, false
 		}
-		h.State, h.recent = Tried, Total{} // judged by what comes from now on
+		h.State, h.recent, h.slow = Tried, Total{}, math.NaN() // judged by what comes from now on
 		return Change{Host: id, State: Tried}, true
 	}
 	ratio, known := j.ratio(id, now)
 	switch {
 	case !known:
 		return c, false
+	case ratio >= j.settings.Times && !h.lasts(now, j.settings.Lasting) && h.recent.Seconds < j.settings.Seconds:
+		return c, false
 	case ratio >= j.settings.Times:
 		h.avoid(now, j.settings)
 		return Change{Host: id, State: Avoided, Ratio: ratio, Recent: h.recent, For: h.pause}, true
-	case h.State == Tried:
+	}
+	h.slow = math.NaN()
+	if h.State == Tried {
 		h.State, h.since = Trusted, now
 		return Change{Host: id, State: Trusted, Ratio: ratio, Recent: h.recent}, true
 	}
 	return c, false
+}
+
+// lasts notes that a host is slow, and says whether it has been so for long.
+func (h *host) lasts(now, long float64) bool {
+	if math.IsNaN(h.slow) {
+		h.slow = now
+	}
+	return now-h.slow >= long
 }
 
 // throttle begins or ends the time of a host whose device throttles.
@@ -200,7 +230,7 @@ func (h *host) throttle(id string, now float64) Change {
 	if h.throttled {
 		h.State = Avoided
 	} else {
-		h.State, h.since, h.recent = Trusted, now, Total{} // what it did while it was slow says nothing now
+		h.State, h.since, h.recent, h.slow = Trusted, now, Total{}, math.NaN() // what it did while it was slow says nothing now
 	}
 	return Change{Host: id, State: h.State, Throttle: true}
 }
@@ -212,7 +242,7 @@ func (h *host) avoid(now float64, s Settings) {
 	} else {
 		h.pause = s.Pause
 	}
-	h.State, h.until = Avoided, now+h.pause
+	h.State, h.until, h.slow = Avoided, now+h.pause, math.NaN()
 }
 
 // ratio is how many times as long as most other trusted hosts one takes: half of

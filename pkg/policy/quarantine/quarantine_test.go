@@ -17,7 +17,7 @@ import (
 //
 //	judge
 //	work SECONDS HOST=MESSAGES/ROWS/MILLISECONDS…   each 0.4 s: messages, their rows together, and the time they take together
-//	                                                a ! behind them: its device throttles
+//	                                                a ! behind them: its device throttles; a +: it loads weights, too
 //
 // A host that is avoided does nothing; one that is tried does an eighth of that.
 func TestTranscripts(t *testing.T) {
@@ -76,19 +76,27 @@ func (p *play) work(t testing.TB, e *transcript.Event) (lines []string) {
 }
 
 func (t Total) plus(w Total, share float64) Total {
-	return Total{w.Device, t.Messages + share*w.Messages, t.Rows + share*w.Rows, t.Seconds + share*w.Seconds, w.Throttled}
+	return Total{
+		Device: w.Device, Messages: t.Messages + share*w.Messages, Rows: t.Rows + share*w.Rows, Seconds: t.Seconds + share*w.Seconds,
+		Throttled: w.Throttled, Loads: t.Loads + w.Loads,
+	}
 }
 
 func parse(t testing.TB, e *transcript.Event, s string) Total {
 	var n [3]float64
 	s, throttled := strings.CutSuffix(s, "!")
+	s, loads := strings.CutSuffix(s, "+")
 	for i, word := range strings.SplitN(s, "/", 3) {
 		var err error
 		if n[i], err = strconv.ParseFloat(word, 64); err != nil {
 			e.Fatalf(t, "%v", err)
 		}
 	}
-	return Total{Messages: n[0], Rows: n[1], Seconds: n[2] / 1e3, Throttled: throttled}
+	w := Total{Messages: n[0], Rows: n[1], Seconds: n[2] / 1e3, Throttled: throttled}
+	if loads {
+		w.Loads = 1
+	}
+	return w
 }
 
 // Hosts that are equally fast are never blamed, however differently rows are dealt

@@ -84,7 +84,8 @@ type Policy struct {
 	// Divides says that an expert's rows are divided only where that ends a layer sooner
 	// (pkg/policy/divide); else all its replicas have equally many.
 	Divides bool
-	// KeepAlive are seconds in place of the settings', if it is not 0.
+	// KeepAlive are the seconds for which a replica beside others of its expert stays without
+	// rows, in place of the settings', if it is not 0. A Placement's Keep goes before it.
 	KeepAlive float64
 	// Lingers says that with no rows at all layers let their experts go one after the other, as
 	// Stay tells.
@@ -92,7 +93,8 @@ type Policy struct {
 	// Start decides before the first iteration, on the loads of the trace's first
 	// ten minutes.
 	Start bool
-	// Serverful says that the paper bills all memory all the time.
+	// Serverful says that the paper bills all memory all the time. Simulated, no keep-alive
+	// frees memory then: what a decision does not want goes once all that it wants is loaded.
 	Serverful bool
 	// Lossy is the oracle, which gives all hosts equally many rows, against the
 	// gate's choice.

@@ -12,7 +12,7 @@
 //	 └───────────────────────────────── Evicted ───────────────────────────┘
 //
 // A want is a reference. A caller that waits for a unit has it from the action Ready on,
-// and gives it back with Release. A unit that has references, or is pinned, is not evicted.
+// and gives it back with Release. A unit that has references is not evicted.
 // The last reference that is given back cancels a load; a held unit stays until its
 // bytes are needed.
 //
@@ -35,6 +35,17 @@
 // Which units are evicted is the Order's choice, among those that Yields to the one
 // that is wanted. If all of them do not suffice, none is. The host may find a unit in
 // use and say so (InUse): another one goes in its place.
+//
+// # Orders
+//
+//	LRU       what was used longest ago goes
+//	LFU       what was used least often, evictions notwithstanding (MoE-Infinity)
+//	FMoE      the largest 1/(p·freq) goes, the largest p/(l - l_now) comes (arXiv:2502.05370)
+//	NextUse   what is used last, as expected, goes; a prefetch comes if it is used sooner
+//	Belady    the same, by what will be: no order loads less
+//
+// All but the first and the last go by an Outlook, which is told where steps are, what their
+// gates say and what they use.
 //
 // # Tiers
 //

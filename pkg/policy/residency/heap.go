@@ -5,7 +5,6 @@ package residency
 type heap struct {
 	before func(a, b *entry) bool
 	list   []*entry
-	bytes  int64
 	stale  bool // the order has changed
 }
 
@@ -16,7 +15,6 @@ func (h *heap) has(e *entry) bool { return e.at < len(h.list) && h.list[e.at] ==
 func (h *heap) push(e *entry) {
 	e.at = len(h.list)
 	h.list = append(h.list, e)
-	h.bytes += e.Bytes
 	h.up(e.at)
 }
 
@@ -40,7 +38,6 @@ func (h *heap) remove(e *entry) {
 	h.swap(at, last)
 	h.list[last] = nil
 	h.list = h.list[:last]
-	h.bytes -= e.Bytes
 	if at < last {
 		h.fix(h.list[at])
 	}

@@ -45,7 +45,6 @@ type entry struct {
 	Item
 	phase     phase
 	refs      int
-	pinned    bool
 	reserved  bool // its bytes are taken
 	begun     bool // its load is
 	cancelled bool // its load is
@@ -192,24 +191,6 @@ func (m *Machine) Release(u unit.Unit) {
 	m.settle()
 }
 
-// Pin keeps a held unit without a reference, or ends that. It is false if the unit is
-// not held.
-func (m *Machine) Pin(u unit.Unit, on bool) bool {
-	e := m.entries[u]
-	if e == nil || e.phase != held {
-		return false
-	}
-	if on {
-		m.occupy(e)
-		e.pinned = true
-	} else if e.pinned {
-		e.pinned = false
-		m.rest(e)
-	}
-	m.settle()
-	return true
-}
-
 // Touch says that a held unit was used.
 func (m *Machine) Touch(u unit.Unit) {
 	if e := m.entries[u]; e != nil && e.phase == held {
@@ -288,7 +269,7 @@ func (m *Machine) Bytes(u unit.Unit) int64 {
 // Used is the bytes that all units take of the budget.
 func (m *Machine) Used() int64 { return m.used }
 
-// Waiting is how many loads wait, those that stand still included, and Running how many run.
+// Waiting is how many loads wait, for room or a lane, those that stand still included.
 func (m *Machine) Waiting() int { return m.queue.len() + len(m.making) }
 
 // Running is how many loads run.

@@ -57,8 +57,8 @@ func tell(t *testing.T, m *Machine, event []string) {
 		"hint": func() { want(Hinted) }, "plan": func() { want(Planned) }, "demand": func() { want(Demanded) },
 		"release": func() { m.Release(u(n)) }, "loaded": func() { m.Loaded(u(n)) }, "failed": func() { m.Failed(u(n)) },
 		"stopped": func() { m.Stopped(u(n)) }, "evict": func() { m.Evict(u(n)) }, "evicted": func() { m.Evicted(u(n)) },
-		"used": func() { m.InUse(u(n)) }, "touch": func() { m.Touch(u(n)) }, "pin": func() { m.Pin(u(n), true) },
-		"unpin": func() { m.Pin(u(n), false) }, "piece": func() { m.Piece(u(n)) },
+		"used": func() { m.InUse(u(n)) }, "touch": func() { m.Touch(u(n)) },
+		"piece": func() { m.Piece(u(n)) },
 	}
 	do := known[event[0]]
 	if do == nil {
@@ -120,9 +120,6 @@ func TestTranscripts(t *testing.T) {
 			plan 2 ->  load 2
 			plan 3 -> refuse 3 of 5
 			release 1 ->
-			pin 1 ->
-			plan 3 -> refuse 3 of 5
-			unpin 1 ->
 			plan 3 -> evict 1
 			evicted 1 ->
 			loaded 2 -> ready 2, load 3`},
@@ -239,11 +236,9 @@ func TestTranscripts(t *testing.T) {
 			release 1 ->
 			piece 1 ->
 			touch 1 ->
-			pin 1 ->
 			plan 1 -> load 1
 			evicted 1 ->
 			evict 1 ->
-			pin 1 ->
 			loaded 1 -> ready 1
 			loaded 1 ->
 			failed 1 ->`},

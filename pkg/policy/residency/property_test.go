@@ -23,7 +23,6 @@ type player struct {
 	stands  map[int]bool
 	ending  map[int]bool // cancelled
 	held    map[int]bool
-	pinned  map[int]bool
 	leaving map[int]bool
 	watched map[int]int64 // bytes that were set aside, as is watched
 	seen    map[int]Phase
@@ -32,7 +31,7 @@ type player struct {
 func newPlayer(s Settings) *player {
 	p := &player{
 		watched: map[int]int64{}, seen: map[int]Phase{}, s: s, refs: map[int]int{}, bytes: map[int]int64{}, waits: map[int]bool{}, loads: map[int]Urgency{}, stands: map[int]bool{},
-		ending: map[int]bool{}, held: map[int]bool{}, pinned: map[int]bool{}, leaving: map[int]bool{},
+		ending: map[int]bool{}, held: map[int]bool{}, leaving: map[int]bool{},
 	}
 	s.Watch = func(u unit.Unit, bytes int64, is Phase) {
 		if p.seen[u.Index] = is; is == Cold {
@@ -93,9 +92,6 @@ func (p *player) play(what, which byte) {
 			p.leave(n, which >= 128)
 		}
 	case 9:
-		if p.m.Pin(u(n), which >= 128) {
-			p.pinned[n] = which >= 128
-		}
 		p.m.Touch(u(n))
 	}
 }
@@ -142,7 +138,7 @@ func (p *player) do() error {
 			bad = !runs || p.ending[n] || p.refs[n] > 0
 			p.ending[n] = true
 		case Evict:
-			bad = !p.held[n] || p.refs[n] > 0 || p.pinned[n] || p.leaving[n]
+			bad = !p.held[n] || p.refs[n] > 0 || p.leaving[n]
 			p.leaving[n] = true
 		case Ready:
 			bad = !p.held[n] || p.refs[n] == 0
@@ -222,7 +218,6 @@ func (p *player) settle() error {
 		}
 	}
 	for n := range units {
-		p.m.Pin(u(n), false)
 		for range p.refs[n] {
 			p.m.Release(u(n))
 		}
@@ -304,92 +299,6 @@ func TestMissPasses(t *testing.T) {
 			}
 		}
 	})
-}
-
-// sequence runs demands one after the other and counts loads.
-func sequence(order Order, slots int64, demands []int) (loads int) {
-	m := New(Settings{Budget: slots, Order: order})
-	for _, n := range demands {
-		m.Want(Want{Unit: u(n), Bytes: 1, Urgency: Demanded})
-		for a, ok := m.Next(); ok; a, ok = m.Next() {
-			switch a.Kind {
-			case Load:
-				loads++
-				m.Loaded(a.Unit)
-			case Evict:
-				m.Evicted(a.Unit)
-			}
-		}
-		m.Release(u(n))
-	}
-	return loads
-}
-
-// belady evicts what is needed last.
-type belady struct {
-	LRU
-	next func(n int) int
-}
-
-func (b belady) EvictFirst(x, y *Item) int { return b.next(y.Unit.Index) - b.next(x.Unit.Index) }
-
-// An order that knows the future loads least: as little as any choice of victims does.
-func TestBelady(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		demands := rapid.SliceOfN(rapid.IntRange(0, units-1), 0, 12).Draw(t, "demands")
-		slots := rapid.IntRange(1, 3).Draw(t, "slots")
-		now := 0
-		order := belady{next: func(n int) int {
-			for i := now; i < len(demands); i++ {
-				if demands[i] == n {
-					return i
-				}
-			}
-			return len(demands)
-		}}
-		loads := 0
-		m := New(Settings{Budget: int64(slots), Order: order})
-		for i, n := range demands {
-			now = i
-			m.Rerank()
-			if m.Want(Want{Unit: u(n), Bytes: 1, Urgency: Demanded}) != Held {
-				loads++
-			}
-			for a, ok := m.Next(); ok; a, ok = m.Next() {
-				switch a.Kind {
-				case Load:
-					m.Loaded(a.Unit)
-				case Evict:
-					m.Evicted(a.Unit)
-				}
-			}
-			m.Release(u(n))
-		}
-		if least := fewest(demands, nil, slots); loads != least || sequence(LRU{}, int64(slots), demands) < least {
-			t.Fatalf("%d loads, %d are possible", loads, least)
-		}
-	})
-}
-
-// fewest tries all victims.
-func fewest(demands, has []int, slots int) int {
-	if len(demands) == 0 {
-		return 0
-	}
-	n, rest := demands[0], demands[1:]
-	if slices.Contains(has, n) {
-		return fewest(rest, has, slots)
-	}
-	if len(has) < slots {
-		return 1 + fewest(rest, append(slices.Clone(has), n), slots)
-	}
-	best := len(demands)
-	for i := range has {
-		with := slices.Clone(has)
-		with[i] = n
-		best = min(best, 1+fewest(rest, with, slots))
-	}
-	return best
 }
 
 // One layer after the other of a large model, with room for a third of its units: each

@@ -71,8 +71,8 @@ func (m *Machine) refuse(e *entry, room int64) {
 // evictFor evicts as many bytes for a want, in the policy's order; if that cannot be
 // done none, and it says how many there were.
 func (m *Machine) evictFor(e *entry, short int64) (got int64, ok bool) {
-	if m.idle.bytes < short {
-		return m.spare(e), false
+	if spare := m.spare(e); spare < short { // before any is taken from the heap in vain
+		return spare, false
 	}
 	var victims, spared []*entry
 	for got < short && m.idle.len() > 0 {
@@ -176,9 +176,9 @@ func (m *Machine) InUse(u unit.Unit) {
 }
 
 // idle says whether a unit may be evicted.
-func (e *entry) idle() bool { return e.phase == held && e.refs == 0 && !e.pinned && !e.aside }
+func (e *entry) idle() bool { return e.phase == held && e.refs == 0 && !e.aside }
 
-// rest is for a held unit that has lost its last reference or its pin.
+// rest is for a held unit that has lost its last reference.
 func (m *Machine) rest(e *entry) {
 	m.clock++
 	e.Used = m.clock
@@ -187,7 +187,7 @@ func (m *Machine) rest(e *entry) {
 	}
 }
 
-// occupy is for a held unit that gets a reference or a pin.
+// occupy is for a held unit that gets a reference.
 func (m *Machine) occupy(e *entry) {
 	if e.aside {
 		e.aside = false

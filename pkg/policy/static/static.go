@@ -9,14 +9,14 @@ import (
 	"math"
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // ErrNoRoom says that the hosts' budgets do not hold all experts.
 var ErrNoRoom = errors.New("the expert hosts' memory budgets do not hold the model")
 
-// Plan spreads every layer's experts over the hosts round robin, skipping
+// Plan spreads every layer's experts over its hosts round robin (Deal), skipping
 // hosts that are full. An expert that only hosts with throttling devices would have
 // gets one more, so that rows can pass these by. The same hosts give the same plan in
 // whatever order they are named.
@@ -30,8 +30,13 @@ func Plan(k plan.Known) (*plan.Decision, error) {
 	if n := len(room.places) - len(room.cool); n > 0 {
 		reason += fmt.Sprintf(", relieving %d that throttle", n)
 	}
-	for _, l := range k.Model.MoELayers {
-		fs, err := layer(k, l, room)
+	deal := DealOf(0, len(k.Model.MoELayers), len(room.places), k.Settings.Grouping)
+	if !deal.Whole() {
+		reason += fmt.Sprintf(", each layer on about %d of them", deal.Hosts())
+	}
+	for at, l := range k.Model.MoELayers {
+		deal = DealOf(at, len(k.Model.MoELayers), len(room.places), k.Settings.Grouping)
+		fs, err := layer(k, l, room, deal)
 		if err != nil {
 			return nil, err
 		}
@@ -42,10 +47,10 @@ func Plan(k plan.Known) (*plan.Decision, error) {
 
 // layer places each expert on as many hosts as it is to have replicas, and
 // groups experts with the same hosts.
-func layer(k plan.Known, l int, room *room) ([]*pb.Function, error) {
+func layer(k plan.Known, l int, room *room, deal Deal) ([]*pb.Function, error) {
 	wanted := make([][]*pb.Placement, k.Model.Experts)
 	for e := range wanted {
-		on := room.take(e, k.Settings.Replicas)
+		on := room.take(deal, e, k.Settings.Replicas)
 		if len(on) == 0 {
 			return nil, fmt.Errorf("layer %d, expert %d: %w", l, e, ErrNoRoom)
 		}
@@ -94,13 +99,13 @@ func newRoom(k plan.Known) *room {
 
 // take gives an expert to the next hosts that have room for it, none if there
 // are none. If all of them throttle it has one more that does not.
-func (r *room) take(expert, replicas int) (on []string) {
+func (r *room) take(deal Deal, expert, replicas int) (on []string) {
 	var at []int
 	for i := range r.places {
 		if len(at) > 0 && (len(at) >= replicas || r.spare <= 0) {
 			break
 		}
-		if p := (expert + i) % len(r.places); r.places[p].has(r.bytes) {
+		if p := deal.Host(expert, i); r.places[p].has(r.bytes) {
 			at = r.give(at, p)
 		}
 	}

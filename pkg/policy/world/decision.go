@@ -2,6 +2,8 @@ package world
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/unit"
 )
@@ -23,7 +25,7 @@ type Placement struct {
 	Layer    int       // its place in World.Layers
 	Replicas []Replica // by unit, then host
 	// Keep are the seconds for which a replica without rows stays beside others of its unit;
-	// 0 is the policy's.
+	// 0 is the policy's (registry.Policy.KeepAlive).
 	Keep float64
 }
 
@@ -51,16 +53,34 @@ type Transfer struct {
 	Minibatch int // rows of one message; 0 is all of them
 }
 
-// Check refuses decisions that name what is not there, so that no policy can harm who asks it.
+// Check refuses decisions that name what is not there, or that cannot be, so that no policy can
+// harm who asks it.
 func (d Decision) Check(w *World) error {
+	if err := d.check(w); err != nil {
+		return fmt.Errorf("the policy's decision: %w", err)
+	}
+	return nil
+}
+
+func (d Decision) check(w *World) error {
 	for _, p := range d.Layers {
 		if err := p.check(w); err != nil {
-			return fmt.Errorf("the policy's decision: %w", err)
+			return err
 		}
 	}
 	for _, x := range d.Directives {
-		if !(x.Threshold >= 0 && x.Threshold <= 1) {
-			return fmt.Errorf("the policy's decision: a threshold of %v; it must be 0 to 1", x.Threshold)
+		if x.Phase > Decode || !(x.Threshold >= 0 && x.Threshold <= 1) {
+			return fmt.Errorf("a threshold of %v for phase %d; thresholds are 0 to 1, phases 0 to %d", x.Threshold, x.Phase, Decode)
+		}
+	}
+	for _, r := range slices.Concat(d.Fetch, d.Evict) {
+		if err := r.check(w); err != nil {
+			return err
+		}
+	}
+	for _, x := range d.Transfers {
+		if !w.has(x.Unit) || x.Minibatch < 0 {
+			return fmt.Errorf("messages of %d rows for unit %v; the world must have the unit, and rows are 0 or above", x.Minibatch, x.Unit)
 		}
 	}
 	return nil
@@ -75,5 +95,19 @@ func (p Placement) check(w *World) error {
 			return err
 		}
 	}
+	return number("the seconds for which replicas without rows stay", p.Keep)
+}
+
+func (r Rank) check(w *World) error {
+	if !w.has(r.Unit) || r.Host < 0 || r.Host >= len(w.Hosts) || math.IsNaN(r.Score) {
+		return fmt.Errorf("unit %v on host %d has score %v; the world must have the unit, there are %d hosts, and a score is a number", r.Unit, r.Host, r.Score, len(w.Hosts))
+	}
 	return nil
+}
+
+// has says whether a layer has a unit.
+func (w *World) has(u unit.Unit) bool {
+	return slices.ContainsFunc(w.Layers, func(l Layer) bool {
+		return l.Number == u.Layer && slices.ContainsFunc(l.Units, func(o Unit) bool { return o.Unit == u })
+	})
 }

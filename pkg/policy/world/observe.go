@@ -54,23 +54,42 @@ type Clock float64
 func (c Clock) check(*World) error { return number("the time", float64(c)) }
 func (c Clock) apply(w *World)     { w.Now = max(w.Now, float64(c)) }
 
-// Backlog is how many requests wait for their first token, from now on; or, where steps are
-// replayed as they were recorded, how many of those are late.
+// Backlog is how many requests have come and have no row in any step yet, now or as a step
+// begins: those that wait for a seat, and those that have one and of whose prompts no step has
+// had a part. One whose prompt is computed waits no more, however long its prompt takes. Where
+// steps are replayed as they were recorded, it is how many are due and have not begun.
 type Backlog float64
 
-// recent are the seconds over which the world tells the mean backlog: what is older by as
-// much counts 1/e.
-const recent = 10.0
+// spans are the seconds of the means of whether requests wait, in which what is older by as
+// much counts 1/e, and weights what each counts in World.Queued: the long one tells loads from
+// each other, and the short one feels a burst at once. Of both, the part unhurried of the
+// weight is known from the begin on: nobody waited before.
+var (
+	spans   = [...]float64{1, 20}
+	weights = [...]float64{0.2, 1}
+)
+
+const unhurried = 0.05
 
 func (b Backlog) check(*World) error { return number("the requests that wait", float64(b)) }
 
 func (b Backlog) apply(w *World) {
-	old := math.Exp(-(w.Now - w.told) / recent)
-	w.known = 1 - old*(1-w.known)
-	if w.known > 0 {
-		w.Queued += (w.Waiting - w.Queued) * (1 - old) / w.known
+	w.Queued = 0
+	for i, span := range spans {
+		old := math.Exp(-(w.Now - w.told) / span)
+		w.means[i].add(min(1, w.Waiting), old)
+		w.Queued = max(w.Queued, weights[i]*w.means[i].value)
 	}
 	w.Waiting, w.told = float64(b), w.Now
+}
+
+// mean is a mean over time, and which part of its weight is known.
+type mean struct{ value, known float64 }
+
+// add takes in what has been since, where what was before counts so much less.
+func (m *mean) add(v, old float64) {
+	m.known = 1 - old*(1-max(m.known, unhurried))
+	m.value += (v - m.value) * (1 - old) / m.known
 }
 
 // Members are the hosts there are, by ascending ids. What was known by their places in the

@@ -20,15 +20,16 @@ type World struct {
 	CV float64
 	// Due are the layers, by their places in Layers, that are to be decided on now.
 	Due []int
-	// Waiting are the requests that wait for their first token, and Queued the mean of that over
-	// the last seconds (see Backlog).
+	// Waiting are the requests that have no row in any step yet (see Backlog). Queued is in
+	// which part of the last 20 s there was one, or a fifth of the part of the last second,
+	// whichever is more: 0 to 1.
 	Waiting, Queued float64
 	// Latencies are by class.
 	Latencies map[Class]Latency
 
 	index map[string]int // of Hosts
 	told  float64        // when Waiting was
-	known float64        // part of the weight of Queued that has been told
+	means [len(spans)]mean
 }
 
 // Host is a place for units.

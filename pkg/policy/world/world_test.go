@@ -117,7 +117,8 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// The mean backlog is that of the time that is told; an hour later nothing is left of it.
+// Queued is the part of the time in which a request waited, however many did. A burst counts
+// a fifth within a second, and an hour later nothing is left of it.
 func TestBacklog(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -125,31 +126,48 @@ func TestBacklog(t *testing.T) {
 		want float64
 	}{
 		{"nothing has passed", []Event{Clock(5), Backlog(8)}, 0},
-		{"half of the time", []Event{Backlog(2), Clock(1e-3), Backlog(0), Clock(2e-3), Backlog(0)}, 1},
-		{"all of it", []Event{Backlog(3), Clock(1), Backlog(3), Clock(4), Backlog(0)}, 3},
+		{"none for 20 s", []Event{Backlog(3), Clock(100), Backlog(0), Clock(120), Backlog(0)}, 0.368},
+		{"all of it", []Event{Backlog(3), Clock(100), Backlog(1), Clock(200), Backlog(0)}, 1},
+		{"a burst", []Event{Clock(100), Backlog(16), Clock(101), Backlog(16)}, 0.2 * 0.632},
+		{"a burst of 5 s", []Event{Clock(100), Backlog(16), Clock(105), Backlog(16)}, 0.221},
 		{"an hour later", []Event{Backlog(3), Clock(1), Backlog(0), Clock(3601), Backlog(0)}, 0},
 	} {
 		w := example(t)
-		w.Now, w.told = 0, 0
 		for _, e := range tc.told {
 			if err := w.Observe(e); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if math.Abs(w.Queued-tc.want) > 1e-3 {
+		if math.Abs(w.Queued-tc.want) > 2e-3 {
 			t.Errorf("%s: %v, want %v", tc.name, w.Queued, tc.want)
 		}
 	}
 }
 
 func TestDecisionRefused(t *testing.T) {
-	w := example(t)
-	for name, d := range map[string]Decision{
-		"layer": {Layers: []Placement{{Layer: 2}}}, "unit": {Layers: []Placement{{Replicas: []Replica{{3, 0}}}}},
-		"host": {Layers: []Placement{{Replicas: []Replica{{0, 2}}}}}, "threshold": {Directives: []Directive{{Threshold: 2}}},
+	w, here := example(t), unit.Expert(3, 0)
+	for name, tc := range map[string]struct {
+		decision Decision
+		want     string // empty: it is taken
+	}{
+		"all": {Decision{
+			Layers: []Placement{{Replicas: []Replica{{0, 1}}, Keep: 1}}, Directives: []Directive{{Decode, 0.5}}, Fetch: []Rank{{here, 0, 2}}, Evict: []Rank{{here, 1, -1}},
+			Transfers: []Transfer{{here, "direct", 4}},
+		}, ""},
+		"layer":     {Decision{Layers: []Placement{{Layer: 2}}}, "layer 2 in a list of 2"},
+		"unit":      {Decision{Layers: []Placement{{Replicas: []Replica{{3, 0}}}}}, "unit 3 on host 0"},
+		"host":      {Decision{Layers: []Placement{{Replicas: []Replica{{0, 2}}}}}, "unit 0 on host 2"},
+		"keep":      {Decision{Layers: []Placement{{Keep: math.NaN()}}}, "replicas without rows stay: NaN"},
+		"threshold": {Decision{Directives: []Directive{{Threshold: 2}}}, "a threshold of 2"},
+		"phase":     {Decision{Directives: []Directive{{Phase: 3}}}, "for phase 3"},
+		"fetched":   {Decision{Fetch: []Rank{{Unit: unit.Expert(4, 0)}}}, "unit 4/routed/0 on host 0"},
+		"evicted":   {Decision{Evict: []Rank{{here, 2, 0}}}, "on host 2 has score 0"},
+		"score":     {Decision{Evict: []Rank{{here, 0, math.NaN()}}}, "score NaN"},
+		"transfer":  {Decision{Transfers: []Transfer{{Unit: unit.Expert(3, 3)}}}, "for unit 3/routed/3"},
+		"minibatch": {Decision{Transfers: []Transfer{{Unit: here, Minibatch: -1}}}, "messages of -1 rows"},
 	} {
-		if err := d.Check(w); err == nil {
-			t.Errorf("%s: %+v is taken", name, d)
+		if err := tc.decision.Check(w); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
+	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -25,9 +26,9 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/liveness"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -247,8 +248,8 @@ func (d *Deployment) createTensors(ctx context.Context) error {
 	err := d.EnsureStreams(ctx, d.Streams.Tensors(d.MoELayers())...)
 	var theirs *bus.MismatchError
 	if errors.As(err, &theirs) { // of members without a plan, or of nobody any more
-		if stranger := d.lookForStrangers(ctx); stranger != nil {
-			return stranger
+		if other := d.lookForOtherKinds(ctx); other != nil {
+			return other
 		}
 	}
 	if err != nil {
@@ -282,7 +283,7 @@ func (d *Deployment) disbelieve(err error) {
 // noise is what was logged of records that are none.
 type noise struct {
 	mu   sync.Mutex
-	said telemetry.Unrepeated
+	said unrepeated.Log
 	// plans says that another kind's were told of.
 	plans bool
 }

@@ -65,14 +65,14 @@ func (d *Deployment) checkPeers(ctx context.Context) error {
 	}
 	for kind := range state.Kinds() {
 		if !kind.Joins(d.Kind()) {
-			return d.lookForStrangers(ctx)
+			return d.lookForOtherKinds(ctx)
 		}
 	}
 	return nil
 }
 
-// lookForStrangers returns an error that names a live member of another kind.
-func (d *Deployment) lookForStrangers(ctx context.Context) error {
+// lookForOtherKinds returns an error that names a live member of another kind.
+func (d *Deployment) lookForOtherKinds(ctx context.Context) error {
 	present, err := members.List(ctx, d.Members)
 	if err != nil {
 		return fmt.Errorf("reading the members: %w", err)

@@ -200,7 +200,7 @@ func giveWay(t *testing.T, change func(*pb.Member)) {
 	since := time.Now()
 	testkit.Eventually(t, "it is no newcomer", func() bool { return time.Since(since) > members.Hearing })
 	say(member(d, func(m *pb.Member) { m.Id = "gate-4"; change(m) }))
-	testkit.Eventually(t, "the stranger", func() bool { return len(v.Strangers()) > 0 && v.Strangers()[len(v.Strangers())-1].Id == "gate-4" })
+	testkit.Eventually(t, "the other kind", func() bool { return len(v.OtherKinds()) > 0 && v.OtherKinds()[len(v.OtherKinds())-1].Id == "gate-4" })
 	if len(refused) > 0 {
 		t.Errorf("one that was here gives way: %v", <-refused)
 	}

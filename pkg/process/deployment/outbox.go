@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/process/notify"
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )

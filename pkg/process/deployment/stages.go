@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	tokenway "github.com/switchyard/switchyard/pkg/control/stages" // traffic has stages of its own
+	"github.com/switchyard/switchyard/pkg/control/stages"
 )
 
 // tellStages logs what goes missing on a token's way, and what is back, until ctx ends. Of
 // all replicas one does so (pkg/control/stages).
 func (p *Presence) tellStages(ctx context.Context, v *members.View) {
-	watch := tokenway.NewWatch(p.id, time.Now())
+	watch := stages.NewWatch(p.id, time.Now())
 	tick := time.NewTicker(members.Interval)
 	defer tick.Stop()
 	for {
@@ -30,7 +30,7 @@ func (p *Presence) tellStages(ctx context.Context, v *members.View) {
 	}
 }
 
-func (p *Presence) tellStage(e tokenway.Event) {
+func (p *Presence) tellStage(e stages.Event) {
 	switch {
 	case p.draining.Load() || p.d.Ending != nil && p.d.Ending():
 	case e.Back && e.Missing == "":

@@ -6,11 +6,8 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
-
-// kinds are the streams whose traffic is counted, by the token of their
-// subjects behind the prefix.
-var kinds = []string{"prompt", "sequence", "token", "step", "hidden", "gate", "expert", "host", "partial", "block", "load"}
 
 // Traffic counts what a connection carries, by kind of stream: for Prometheus,
 // and its redeliveries for the members. It is a bus.Observer.
@@ -19,19 +16,23 @@ type Traffic struct {
 	prefix      string
 	metrics     *telemetry.Metrics
 	in, out     map[string]telemetry.Traffic // found beforehand: hot paths only add
+	receivers   map[string]string            // of messages with rows, by kind of stream
 	redelivered atomic.Uint64
 }
 
 // NewTraffic counts the subjects under a prefix.
 func NewTraffic(prefix string, m *telemetry.Metrics) *Traffic {
-	t := &Traffic{prefix: prefix + ".", metrics: m, in: map[string]telemetry.Traffic{}, out: map[string]telemetry.Traffic{}}
-	for _, kind := range kinds {
+	t := &Traffic{prefix: prefix + ".", metrics: m, in: map[string]telemetry.Traffic{}, out: map[string]telemetry.Traffic{}, receivers: catalog.Receivers()}
+	for _, kind := range catalog.Kinds() {
 		t.in[kind], t.out[kind] = m.In(kind), m.Out(kind)
 		m.Redeliveries(kind) // at 0
 	}
-	for _, kind := range []string{"prompt", "sequence"} {
+	for _, s := range catalog.All() {
+		if s.Queue == "" {
+			continue
+		}
 		for _, why := range bus.Reasons {
-			m.DeadLetters(kind, string(why)) // at 0
+			m.DeadLetters(s.Queue, string(why)) // at 0
 		}
 	}
 	return t
@@ -61,20 +62,15 @@ func (t *Traffic) Handled(subject string, bytes int, outcome bus.Outcome) {
 	}
 	switch outcome {
 	case bus.Late:
-		t.metrics.Late(stageOf(t.kind(subject))).Inc()
+		t.metrics.Late(t.stageOf(t.kind(subject))).Inc()
 	case bus.Poisoned:
 		t.metrics.Poisoned.Inc()
 	}
 }
 
-// stages are who receives tensors, by kind of stream.
-var stages = map[string]string{
-	"hidden": "gate", "gate": "gate", "expert": "expert", "host": "expert", "partial": "aggregator", "block": "attention",
-}
-
 // stageOf is who received a message: of what is no tensor, the kind itself.
-func stageOf(kind string) string {
-	if stage, ok := stages[kind]; ok {
+func (t *Traffic) stageOf(kind string) string {
+	if stage, ok := t.receivers[kind]; ok {
 		return stage
 	}
 	return kind

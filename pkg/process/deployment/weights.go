@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/pause"
+	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/process/pause"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/weights"
 )
 
@@ -19,7 +19,7 @@ const loadRetry = 500 * time.Millisecond
 // store is why it fails: the store may be slow, or the model pushed anew. Other
 // errors, and the end of ctx, end it.
 func (d *Deployment) LoadWeights(ctx context.Context, what string, load func(*model.Model) error) error {
-	var said telemetry.Unrepeated
+	var said unrepeated.Log
 	for {
 		err := load(d.Model.With(ctx))
 		if err == nil {

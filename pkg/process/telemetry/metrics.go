@@ -7,6 +7,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
 // Metrics is every metric that Switchyard has; units are in the names.
@@ -84,6 +86,8 @@ type Metrics struct {
 	TimeClaims prometheus.Counter
 
 	Hosts HostMetrics
+	// Maps are of predictors with expert maps.
+	Maps MapMetrics
 	// GPUs are of whoever computes with one.
 	GPUs *GPUs
 	// Scaler are scalers'.
@@ -131,6 +135,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		prediction:       histograms("prediction_seconds", "Time a predictor takes for the rows of one message, by the layer that it predicts.", stageBuckets, "layer"),
 		PredictionsLost:  counter("predictions_dropped_total", "Messages with rows that predictors were too slow for; the oldest are dropped first."),
 		Hosts:            newHostMetrics(),
+		Maps:             newMapMetrics(),
 		GPUs:             newGPUs(),
 		Scaler:           newScalerMetrics(),
 		genAI:            newGenAI(),
@@ -147,10 +152,9 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		m.Reissues, m.Preemptions, m.UnannouncedSteps, m.late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
-	r.MustRegister(m.waits.queue, m.waits.canary, m.Ready, m.Links.connections, m.Links.reconnects, m.Members)
+	r.MustRegister(m.waits.queue, m.waits.canary, m.Ready, m.Links.connections, m.Links.reconnects, m.Members, m.GPUs)
 	r.MustRegister(slices.Concat(m.Kafka.all(), m.Tenants.all())...)
-	r.MustRegister(m.Hosts.all()...)
-	r.MustRegister(m.GPUs)
+	r.MustRegister(slices.Concat(m.Hosts.all(), m.Maps.all())...)
 	r.MustRegister(m.Scaler.all()...)
 	m.begin()
 	return m
@@ -170,8 +174,10 @@ func (m *Metrics) begin() {
 	}
 	m.PromptTokens()
 	m.CompletionTokens()
-	for _, stage := range []string{"gate", "expert", "aggregator"} {
-		m.Late(stage)
+	for _, s := range catalog.All() {
+		if s.DropsLate {
+			m.Late(s.Name)
+		}
 	}
 	m.Canaries("sent")
 	m.Canaries("answered")

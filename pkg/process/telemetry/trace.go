@@ -42,6 +42,10 @@ const (
 	// AttrCritical the function that took longest of them.
 	AttrFunctions = attribute.Key("functions")
 	AttrCritical  = attribute.Key("critical_function")
+	// AttrStalled are the experts that a dispatch has waited for, and AttrStall for how many
+	// seconds.
+	AttrStalled = attribute.Key("stalled_experts")
+	AttrStall   = attribute.Key("stall_seconds")
 	// AttrPlanVersion is of the layer's plan in use, and AttrReason why it came.
 	AttrPlanVersion = attribute.Key("plan_version")
 	AttrReason      = attribute.Key("reason")
@@ -222,6 +226,19 @@ func Layer(layer uint32) trace.SpanStartEventOption {
 // Function is the attribute of an expert's spans.
 func Function(id string) trace.SpanStartEventOption {
 	return trace.WithAttributes(AttrFunction.String(id))
+}
+
+// Stalled are the attributes of an expert's spans that say which experts the rows have waited for;
+// none where they have not.
+func Stalled(experts []uint32, seconds float64) trace.SpanStartEventOption {
+	if len(experts) == 0 {
+		return trace.WithAttributes()
+	}
+	ids := make([]int, len(experts))
+	for i, e := range experts {
+		ids[i] = int(e)
+	}
+	return trace.WithAttributes(AttrStalled.IntSlice(ids), AttrStall.Float64(seconds))
 }
 
 // Distance is the attribute of predictions.

@@ -69,7 +69,7 @@ type Log struct {
 	room   room
 	s      Settings
 
-	reads, follows semaphore
+	reads, follows places
 	feed           *feed
 }
 
@@ -82,7 +82,7 @@ func New(c bus.LogStore, names schemas.Streams, s Settings) *Log {
 	stream := names.Tokens().Name
 	return &Log{
 		conn: c, names: names, stream: stream, s: s, room: room{stream: stream, soon: make(chan struct{}, 1)},
-		reads: newSemaphore(readsAtOnce), follows: newSemaphore(followsAtOnce), feed: newFeed(c, names),
+		reads: newPlaces(readsAtOnce), follows: newPlaces(followsAtOnce), feed: newFeed(c, names),
 	}
 }
 

@@ -3,7 +3,7 @@ package tokenlog
 import (
 	"sync"
 
-	"github.com/switchyard/switchyard/pkg/process/notify"
+	"github.com/switchyard/switchyard/internal/notify"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 

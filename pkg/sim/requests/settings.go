@@ -42,7 +42,10 @@ const Goal = 0.9
 // decodes in one batch (MinRows), as all of the arena's shapes do. The SLO is MLPerf
 // Inference v4.1's for Mixtral-8x7B on a server.
 func Defaults(s routing.Shape) Settings {
-	const rows, few = 256, 4
+	const (
+		rows = 256 // --max-rows
+		few  = 4   // an expert's rows for which reading its weights takes as long (services/attention/engine, minPrefill)
+	)
 	return Settings{
 		Batching: batching.Policy{
 			Microbatches: 1, MinRows: rows, MaxRows: rows, MaxSeconds: 0.25, MinPrefill: few * max(1, s.Experts/max(1, s.TopK)),

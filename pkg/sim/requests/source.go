@@ -204,10 +204,10 @@ func (y *source) put(r *request, rows int) {
 	}
 }
 
-// backlog are the requests that have come, and wait for their first token.
+// backlog are the requests that have come, and have no row in a batch yet.
 func (y *source) backlog() (n int) {
 	for _, r := range y.order {
-		if r.first == 0 {
+		if r.done+r.flying == 0 {
 			n++
 		}
 	}

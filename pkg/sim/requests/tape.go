@@ -10,11 +10,12 @@ import (
 	"github.com/switchyard/switchyard/pkg/sim/trace"
 )
 
-// Tape has the experts of rows. It holds texts of each domain, as the generator writes them
-// or as they were recorded; a request reads on from a place of one of them, and the text's
-// begin follows its end. So a row's experts are the same whenever it is computed, rows of a
-// request resemble each other as rows of a text do, and it takes far less memory than
-// choosing experts for every row of an hour.
+// Tape has the experts of rows. It holds texts of each domain, as the generator writes them;
+// a request reads on from a place of one of them, and the text's begin follows its end. So a
+// row's experts are the same whenever it is computed, rows of a request resemble each other
+// as rows of a text do, and it takes far less memory than choosing experts for every row of an
+// hour. For that, all requests of a domain share a few texts, and one with more rows than a
+// text has the same experts again.
 type Tape struct {
 	routing.Shape
 	texts  [][]text // of each domain
@@ -25,7 +26,7 @@ type Tape struct {
 // text is the choices of rows: by row, then layer, then slot.
 type text []uint16
 
-// Texts are how many of a domain a tape has, and textRows how long they are.
+// textsOfDomain are how many texts of a domain a tape has, and textRows the rows of each.
 const (
 	textsOfDomain = 8
 	textRows      = 2048

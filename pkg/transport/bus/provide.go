@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/switchyard/switchyard/pkg/process/parallel"
+	"github.com/switchyard/switchyard/internal/parallel"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -55,6 +55,7 @@ type Provided struct {
 	Made   bool
 	// Mended is what it was changed in, Left what it still differs in.
 	Mended, Left []Difference
+	asked        bool // a server was asked to make it
 	err          error
 }
 
@@ -94,12 +95,13 @@ func (c *Conn) provide(ctx context.Context, how Provision, want jetstream.Stream
 	}
 	p.Stream = want
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		p.asked = true
 		stream, err = c.makeStream(ctx, want)
-		p.Made = err == nil
 	}
 	if err != nil {
 		return err
 	}
+	p.Made = p.asked // in this attempt, or in one whose acknowledgement came too late
 	c.foundStream(want.Name)
 	p.Mended, p.Left, err = c.mend(ctx, stream.CachedInfo().Config, want, how.upTo(want))
 	if err != nil || len(p.Left) == 0 || !named(how.Remake, want) {

@@ -147,9 +147,31 @@ func (c *Conn) held(ctx context.Context, memory bool) (bytes int64) {
 	return bytes
 }
 
+// A server may still be busy with the trial before, whose name is the same.
+const (
+	mostTrials = 3
+	trialPause = 100 * time.Millisecond
+)
+
 // fits says whether a server makes a stream of so many bytes.
-func (c *Conn) fits(ctx context.Context, trial schemas.StreamSpec, bytes int64) (bool, error) {
+func (c *Conn) fits(ctx context.Context, trial schemas.StreamSpec, bytes int64) (ok bool, err error) {
 	trial.MaxBytes = bytes
+	for range mostTrials {
+		if ok, err = c.try(ctx, trial); err == nil {
+			return ok, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, err
+		case <-time.After(trialPause):
+		}
+		_ = c.js.DeleteStream(ctx, trial.Name) // it may be there, or not
+	}
+	return false, err
+}
+
+// try makes a trial stream, and deletes it again.
+func (c *Conn) try(ctx context.Context, trial schemas.StreamSpec) (bool, error) {
 	_, err := c.js.CreateStream(ctx, streamConfig(trial, 1))
 	if refusal, _ := noStorage(err); refusal != nil {
 		return false, nil

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/switchyard/switchyard/pkg/process/parallel"
+	"github.com/switchyard/switchyard/internal/parallel"
 	"github.com/switchyard/switchyard/schemas"
 )
 

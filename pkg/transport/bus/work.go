@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/internal/pause"
 )
 
 // Pauses between attempts of Work at something that fails for an unknown reason.

@@ -15,7 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	fetchapi "github.com/segmentio/kafka-go/protocol/fetch"
 
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/internal/pause"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

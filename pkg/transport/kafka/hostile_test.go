@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -22,13 +21,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/kafka/wire"
 )
 
-// memory is what this process has had of the system; it never shrinks.
-func memory() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.Sys
-}
-
 // A topic in which somebody has put little batches that become much: a reader leaves
 // them out, counts them, and goes on after them.
 func testBombs(t *testing.T, s *scene) {
@@ -42,7 +34,7 @@ func testBombs(t *testing.T, s *scene) {
 	w := write(t, kafka.WriterSettings{Config: s.config})
 	r := read(t, kafka.ReaderSettings{Config: s.config})
 	flows(t, w, r)
-	before := memory()
+	before := testkit.Memory()
 	for p := range int32(4) {
 		for _, codec := range []protocol.Attributes{protocol.Gzip, protocol.Zstd, protocol.Lz4} {
 			bomb(t, client, s.config.Topic, p, codec)
@@ -56,7 +48,7 @@ func testBombs(t *testing.T, s *scene) {
 		}
 		return r.of(kafka.Handled) > handled+64
 	})
-	if grown := memory() - before; grown > 256<<20 {
+	if grown := testkit.Memory() - before; grown > 256<<20 {
 		t.Errorf("memory has grown by %d MiB", grown>>20)
 	}
 }
@@ -219,7 +211,7 @@ func TestHostileBroker(t *testing.T) {
 			h := newHostile(t, tt.key, tt.answer)
 			c := kafka.Config{Brokers: []string{h.Addr().String()}}
 			log := &logged{}
-			before := memory()
+			before := testkit.Memory()
 			w := write(t, kafka.WriterSettings{Config: c, Logger: log.logger(), Waiting: 10})
 			r := read(t, kafka.ReaderSettings{Config: c, Logger: slog.New(slog.DiscardHandler)})
 			w.Send(sample("gate-1", 1))
@@ -233,7 +225,7 @@ func TestHostileBroker(t *testing.T) {
 			if err := w.Close(ctx); err == nil {
 				t.Error("the sample was sent")
 			}
-			if grown := memory() - before; grown > 64<<20 {
+			if grown := testkit.Memory() - before; grown > 64<<20 {
 				t.Errorf("memory has grown by %d MiB", grown>>20)
 			}
 		})

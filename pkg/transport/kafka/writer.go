@@ -13,7 +13,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/internal/pause"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

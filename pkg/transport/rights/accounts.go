@@ -3,6 +3,8 @@ package rights
 import (
 	"fmt"
 	"strings"
+
+	"github.com/switchyard/switchyard/pkg/transport/grant"
 )
 
 // Names of the accounts. What is published in one is heard in another only where Crossings
@@ -55,7 +57,7 @@ type Crossing struct {
 //     once, and no more when a server was started again.
 //   - What tokenizers reject, for `admin`.
 func (s Scope) Crossings() (all []Crossing) {
-	prompts := under(s.Prefix + ".prompt")
+	prompts := grant.Under(s.Prefix + ".prompt")
 	for _, u := range Users(s) {
 		if !isProducer(u.Name) {
 			continue
@@ -66,7 +68,7 @@ func (s Scope) Crossings() (all []Crossing) {
 			}
 			all = append(all, Crossing{subject, u.Account, EdgeAccount, false})
 		}
-		all = append(all, Crossing{under(u.Inbox), EdgeAccount, u.Account, false})
+		all = append(all, Crossing{grant.Under(u.Inbox), EdgeAccount, u.Account, false})
 	}
 	return append(all, Crossing{s.Prefix + ".rejected.*", EdgeAccount, ServicesAccount, false})
 }

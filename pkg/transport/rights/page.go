@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
 const pageHead = `# Rights
@@ -60,20 +62,22 @@ func Page(s Scope) string {
 	shared := sharedGrants(users)
 	writeGrants(&b, "Every service", shared)
 	for _, u := range users {
-		own := slices.DeleteFunc(slices.Clone(u.Grants), func(g Grant) bool { return slices.ContainsFunc(shared, g.equal) })
+		own := slices.DeleteFunc(slices.Clone(u.Grants), func(g Grant) bool { return slices.ContainsFunc(shared, equals(g)) })
 		writeGrants(&b, fmt.Sprintf("%s: %s", u.Name, u.What), own)
 	}
 	return b.String()
 }
 
-func (g Grant) equal(o Grant) bool { return reflect.DeepEqual(g, o) }
+func equals(g Grant) func(Grant) bool {
+	return func(o Grant) bool { return reflect.DeepEqual(g, o) }
+}
 
 // sharedGrants are those that all services have.
 func sharedGrants(users []User) []Grant {
-	first := users[0].Grants
+	first, services := users[0].Grants, catalog.Names()
 	return slices.DeleteFunc(slices.Clone(first), func(g Grant) bool {
 		return slices.ContainsFunc(users, func(u User) bool {
-			return slices.Contains(Services, u.Name) && !slices.ContainsFunc(u.Grants, g.equal)
+			return slices.Contains(services, u.Name) && !slices.ContainsFunc(u.Grants, equals(g))
 		})
 	})
 }
@@ -120,7 +124,7 @@ func allowed(users []User, subject string, verb func(User) []string) string {
 			names = append(names, "*"+u.Name+"*")
 		}
 	}
-	return strings.Replace(strings.Join(names, ", "), strings.Join(Services, ", "), "all services", 1)
+	return strings.Replace(strings.Join(names, ", "), strings.Join(catalog.Names(), ", "), "all services", 1)
 }
 
 const abuseHead = `## What each can do all the same

@@ -3,6 +3,8 @@ package rights
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
+	"github.com/switchyard/switchyard/pkg/transport/grant"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -16,41 +18,42 @@ func producers(tenants []string) []role {
 }
 
 func producer(tenant, what string) role {
-	return role{
-		ProducerOf(tenant), what, producing(tenant),
-		"cancel any request with a known or guessed id, and read its answer, if it is of the same tenant, by `replay` or by repeating its body; " +
+	return role{ProducerOf(tenant), catalog.Role{
+		What: what, Grants: producing(tenant),
+		Can: "cancel any request with a known or guessed id, and read its answer, if it is of the same tenant, by `replay` or by repeating its body; " +
 			"have a prompt taken for a copy by its `Nats-Msg-Id`; have JetStream's acknowledgement of a prompt, whose text " +
 			"is the server's, sent to any subject of the producers' account",
-		"read another's inbox; ask for another tenant or model; store anything but prompts; reach any other subject of the services",
-	}
+		Cannot: "read another's inbox; ask for another tenant, or a model that `--models` does not name; store anything but prompts; reach any other subject of the services",
+	}}
 }
 
 func others() []role {
 	return []role{
-		{
-			Top, "looks on with `switchyard top`", looking,
-			"see the names, settings and sizes of all streams; have what is in the buckets of members, plans and functions delivered to any subject, by a consumer",
-			"read or write anything of requests",
-		},
-		{
-			Operator, "puts models into the object store, changes settings of plans, drains replicas, and looks after dead letters", keeping,
-			"end any replica, or all of them, by asking it to drain; decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans; " +
+		{Top, catalog.Role{
+			What: "looks on with `switchyard top`", Grants: looking,
+			Can:    "see the names, settings and sizes of all streams; have what is in the buckets of members, plans and functions delivered to any subject, by a consumer",
+			Cannot: "read or write anything of requests",
+		}},
+		{Operator, catalog.Role{
+			What: "puts models into the object store, changes settings of plans, drains replicas, and looks after dead letters", Grants: keeping,
+			Can: "end any replica, or all of them, by asking it to drain; decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans; " +
 				"read dead letters and token logs; send prompts and sequences in any producer's name",
-			"read prompts that are not given up; write plans themselves; make, change or delete a stream",
-		},
-		{
-			Setup, "makes streams with `switchyard setup`", makingStreams,
-			"read and change everything that goes through the account, as a stream may take in any subject and send it on; delete all that is stored",
-			"open a subscription to anything but its inboxes",
-		},
+			Cannot: "read prompts that are not given up; write plans themselves; make, change or delete a stream",
+		}},
+		{Setup, catalog.Role{
+			What: "makes streams with `switchyard setup`", Grants: makingStreams,
+			Can:    "read and change everything that goes through the account, as a stream may take in any subject and send it on; delete all that is stored",
+			Cannot: "open a subscription to anything but its inboxes",
+		}},
 	}
 }
 
 // producing is for a tenant's producers. The default one's subjects also have
 // a form without tenant and class.
-func producing(tenant string) func(names) []Grant {
-	return func(n names) []Grant {
-		prompts := n.tenantPrompts(tenant)
+func producing(tenant string) func(grant.Names) []Grant {
+	return func(n grant.Names) []Grant {
+		every := schemas.Flow{Tenant: tenant, Class: "*"}
+		prompts := []string{n.AskOf(every), n.PromptOf(every)}
 		if tenant == schemas.DefaultTenant {
 			prompts = append([]string{n.Ask(), n.Prompt()}, prompts...)
 		}
@@ -62,67 +65,67 @@ func producing(tenant string) func(names) []Grant {
 	}
 }
 
-func looking(n names) []Grant {
+func looking(n grant.Names) []Grant {
 	return []Grant{
 		{Reason: "to see how full the streams are", Publish: []string{"$JS.API.STREAM.LIST"}},
 		{
 			Reason:  "to see how many prompts and sequences wait, and how many are in hand",
-			Publish: []string{api("CONSUMER.INFO", n.streams.Prompts().Name) + ".tokenizer", api("CONSUMER.INFO", n.streams.Sequences().Name) + ".attention"},
+			Publish: []string{grant.API("CONSUMER.INFO", n.Streams.Prompts().Name) + ".tokenizer", grant.API("CONSUMER.INFO", n.Streams.Sequences().Name) + ".attention"},
 		},
-		{Reason: "to see live replicas", Publish: append(n.look("members"), get(n.bucket("members")))},
-		{Reason: "to see which replicas experts have", Publish: slices.Concat(n.look("plans"), n.look("functions"))},
+		{Reason: "to see live replicas", Publish: append(n.Look("members"), grant.Get(n.Bucket("members")))},
+		{Reason: "to see which replicas experts have", Publish: slices.Concat(n.Look("plans"), n.Look("functions"))},
 		{Reason: "to ask for what each expert has computed, and to hear it", Publish: []string{n.LoadAsk()}, Subscribe: []string{n.Load()}},
 	}
 }
 
 // keeping is for the operator, who puts models into the object store, says what plans are to be like, and
 // looks after what was given up.
-func keeping(n names) []Grant {
-	w := n.weights()
-	subjects := append(follow(w), "$JS.API.STREAM.NAMES", api("STREAM.MSG.GET", w), under("$O."+w[len("OBJ_"):]))
+func keeping(n grant.Names) []Grant {
+	w := n.Weights()
+	subjects := append(grant.Follow(w), "$JS.API.STREAM.NAMES", grant.API("STREAM.MSG.GET", w), grant.Under("$O."+w[len("OBJ_"):]))
 	for _, call := range []string{"INFO", "PURGE"} {
-		subjects = append(subjects, api("STREAM."+call, w))
+		subjects = append(subjects, grant.API("STREAM."+call, w))
 	}
-	dead := n.streams.Dead().Name
+	dead := n.Streams.Dead().Name
 	return []Grant{
 		{Reason: "to put models into the object store, to list them and to remove them", Publish: subjects},
 		{
 			Reason:  "to see plans, and to change what they are to be like (`switchyard plan`)",
-			Publish: append(n.look("plans"), get(n.bucket("plans")), n.key("plans", "settings")),
+			Publish: append(n.Look("plans"), grant.Get(n.Bucket("plans")), n.Key("plans", "settings")),
 		},
-		{Reason: "to see live replicas (`switchyard plan`, `switchyard drain`)", Publish: n.look("members")},
+		{Reason: "to see live replicas (`switchyard plan`, `switchyard drain`)", Publish: n.Look("members")},
 		{
 			Reason:  "to ask a replica to drain, to hear how that goes, and to see whether it has a connection still (`switchyard drain`)",
 			Publish: []string{n.Drain("*", "*"), n.AnyHere()}, Subscribe: []string{n.Drained("*", "*")},
 		},
 		{
 			Reason:  "to see what was given up, and to drop it (`switchyard dlq`)",
-			Publish: []string{api("STREAM.INFO", dead), api("STREAM.MSG.GET", dead), api("STREAM.MSG.DELETE", dead), api("STREAM.PURGE", dead)},
+			Publish: []string{grant.API("STREAM.INFO", dead), grant.API("STREAM.MSG.GET", dead), grant.API("STREAM.MSG.DELETE", dead), grant.API("STREAM.PURGE", dead)},
 		},
 		{
 			Reason:  "to send what was given up again, unless the log of its request has ended",
-			Publish: append([]string{api("STREAM.MSG.GET", n.streams.Tokens().Name), n.Sequence()}, n.Prompts()...),
+			Publish: append([]string{grant.API("STREAM.MSG.GET", n.Streams.Tokens().Name), n.Sequence()}, n.Prompts()...),
 		},
 	}
 }
 
 // makingStreams is for the user who makes streams and buckets, keeps them as they are to be, and
 // makes those of tensors anew.
-func makingStreams(n names) []Grant {
-	all := append(n.all(), n.weights(), n.streams.Trial().Name)
+func makingStreams(n grant.Names) []Grant {
+	all := append(n.All(), n.Weights(), n.Streams.Trial().Name)
 	return []Grant{
 		{
 			Reason: "to find streams and buckets, to make those that are missing, and to change those that differ",
 			Publish: slices.Concat([]string{"$JS.API.STREAM.NAMES", "$JS.API.INFO"},
-				apis("STREAM.INFO", all...), apis("STREAM.CREATE", all...), apis("STREAM.UPDATE", all...)),
+				grant.APIs("STREAM.INFO", all...), grant.APIs("STREAM.CREATE", all...), grant.APIs("STREAM.UPDATE", all...)),
 		},
 		{
 			Reason:  "to make streams of tensors anew in a cluster, when the server that has one is gone, to take back what there is no room for, and to remake what cannot be changed",
-			Publish: apis("STREAM.DELETE", all...),
+			Publish: grant.APIs("STREAM.DELETE", all...),
 		},
 		{
 			Reason:  "to read which layers a model of the object store has",
-			Publish: append(follow(n.weights()), api("STREAM.MSG.GET", n.weights())),
+			Publish: append(grant.Follow(n.Weights()), grant.API("STREAM.MSG.GET", n.Weights())),
 		},
 	}
 }

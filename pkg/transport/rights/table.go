@@ -3,6 +3,8 @@ package rights
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
+	"github.com/switchyard/switchyard/pkg/transport/grant"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -44,10 +46,7 @@ type User struct {
 }
 
 // Grant is what a user needs for one purpose.
-type Grant struct {
-	Reason             string
-	Publish, Subscribe []string
-}
+type Grant = grant.Grant
 
 // Names of the users that are neither a service nor a tenant's producer.
 const (
@@ -63,9 +62,6 @@ const Edge = "tokenizer-edge"
 // Tag marks the JWTs of users whose inboxes InboxOf tells.
 const Tag = "switchyard"
 
-// Services are the users that services are.
-var Services = []string{"tokenizer", "attention", "gate", "expert", "aggregator", "predictor", "scaler"}
-
 // ProducerOf is the user who produces for a tenant.
 func ProducerOf(tenant string) string {
 	if tenant == schemas.DefaultTenant {
@@ -77,7 +73,7 @@ func ProducerOf(tenant string) string {
 // InboxOf is what begins a user's inboxes. Those of producers are the ones that
 // services answer to.
 func InboxOf(user string) string {
-	if slices.Contains(Services, user) || slices.Contains([]string{Top, Operator, Setup, Edge}, user) {
+	if slices.Contains(catalog.Names(), user) || slices.Contains([]string{Top, Operator, Setup, Edge}, user) {
 		return "_INBOX_" + user
 	}
 	return schemas.DefaultInboxPrefix + user
@@ -85,8 +81,9 @@ func InboxOf(user string) string {
 
 // Users are all users, services first.
 func Users(s Scope) []User {
-	users := make([]User, 0, len(Services)+len(s.Tenants)+4)
-	for _, r := range slices.Concat(draining(services()), []role{edge()}, producers(s.Tenants), others()) {
+	all := slices.Concat(services(), []role{edge()}, producers(s.Tenants), others())
+	users := make([]User, 0, len(all))
+	for _, r := range all {
 		users = append(users, s.user(r))
 	}
 	return users
@@ -94,21 +91,29 @@ func Users(s Scope) []User {
 
 // role is what makes a user.
 type role struct {
-	name, what string
-	grants     func(names) []Grant
-	// can and cannot are User.Can and Cannot.
-	can, cannot string
+	name string
+	catalog.Role
+}
+
+// services are the users that services are. An operator can ask each to drain.
+func services() (roles []role) {
+	for _, s := range catalog.All() {
+		of := s.Role
+		of.Grants = func(n grant.Names) []Grant { return append(s.Grants(n), grant.Draining(n, s.Name)) }
+		roles = append(roles, role{s.Name, of})
+	}
+	return roles
 }
 
 // user has a role's grants for each model, those of one reason together.
 func (s Scope) user(r role) User {
-	u := User{Name: r.name, What: r.what, Inbox: InboxOf(r.name), Account: AccountOf(r.name), Can: r.can, Cannot: r.cannot}
+	u := User{Name: r.name, What: r.What, Inbox: InboxOf(r.name), Account: AccountOf(r.name), Can: r.Can, Cannot: r.Cannot}
 	if isProducer(u.Name) {
 		u.Bounds = s.Bounds.OrDefaults()
 	}
-	u.add(Grant{Reason: "to receive answers, on inboxes of its own", Subscribe: []string{under(u.Inbox)}})
+	u.add(Grant{Reason: "to receive answers, on inboxes of its own", Subscribe: []string{grant.Under(u.Inbox)}})
 	for _, m := range s.Models {
-		for _, g := range r.grants(newNames(s.Prefix, m)) {
+		for _, g := range r.Grants(grant.NewNames(s.Prefix, m.Name, m.MoELayers)) {
 			u.add(g)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/pause"
+	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/process/pause"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
@@ -28,7 +28,7 @@ func OpenNow(ctx context.Context, conn *bus.Conn, prefix, name string, log *slog
 }
 
 func (s *Store) open(ctx context.Context, log *slog.Logger) (*model.Model, error) {
-	var said telemetry.Unrepeated
+	var said unrepeated.Log
 	for {
 		m, err := s.openOnce(ctx, log)
 		if !errors.Is(err, ErrSlow) || ctx.Err() != nil {

@@ -32,7 +32,7 @@ func Refuse(ctx context.Context, hop *bus.Hop, names schemas.Subjects, key *pb.K
 // what the subject says.
 func SendBlock(ctx context.Context, hop *bus.Hop, names schemas.Subjects, b *pb.Block) error {
 	to := names.Block(b.Key.Owner)
-	b.Key.Owner, b.Key.Shard = "", ""
+	b.Key.Owner, b.Key.Aggregator = "", ""
 	return hop.Send(ctx, to, b)
 }
 

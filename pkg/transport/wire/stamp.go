@@ -5,7 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/request/fates"
+	"github.com/switchyard/switchyard/pkg/transport/fates"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/request/fates"
+	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )

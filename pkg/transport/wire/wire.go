@@ -48,8 +48,8 @@ func (id Identity) CheckKey(k *pb.Key) error {
 		return err
 	}
 	// Both become part of a subject.
-	if !schemas.IsReplicaID(k.Owner) || k.Shard != "" && !schemas.IsReplicaID(k.Shard) {
-		return fmt.Errorf("%w: key of owner %.64q and shard %.64q, which are not replicas' ids", ErrMalformed, k.Owner, k.Shard)
+	if !schemas.IsReplicaID(k.Owner) || k.Aggregator != "" && !schemas.IsReplicaID(k.Aggregator) {
+		return fmt.Errorf("%w: key of owner %.64q and aggregator %.64q, which are not replicas' ids", ErrMalformed, k.Owner, k.Aggregator)
 	}
 	return nil
 }

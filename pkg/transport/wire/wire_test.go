@@ -25,7 +25,7 @@ func TestIdentity(t *testing.T) {
 		{"no owner", func(k *pb.Key) *pb.Key { k.Owner = ""; return k }, "owner"},
 		{"owner is two tokens", func(k *pb.Key) *pb.Key { k.Owner = "a.b"; return k }, "owner"},
 		{"owner is a wildcard", func(k *pb.Key) *pb.Key { k.Owner = ">"; return k }, "owner"},
-		{"shard is two tokens", func(k *pb.Key) *pb.Key { k.Shard = "a.b"; return k }, "shard"},
+		{"aggregator is two tokens", func(k *pb.Key) *pb.Key { k.Aggregator = "a.b"; return k }, "and aggregator"},
 		{"no rows", func(k *pb.Key) *pb.Key { k.Rows = 0; return k }, "rows"},
 		{"too many rows", func(k *pb.Key) *pb.Key { k.Rows = tensor.MaxRows + 1; return k }, "rows"},
 	} {

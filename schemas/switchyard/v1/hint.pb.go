@@ -31,11 +31,13 @@ type Hint struct {
 	Predictor string `protobuf:"bytes,3,opt,name=predictor,proto3" json:"predictor,omitempty"`
 	Number    uint64 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"`
 	// The step that it is of, as in Key.
-	Owner         string       `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
-	Epoch         uint64       `protobuf:"fixed64,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Step          uint64       `protobuf:"varint,7,opt,name=step,proto3" json:"step,omitempty"`
-	Microbatch    uint32       `protobuf:"varint,8,opt,name=microbatch,proto3" json:"microbatch,omitempty"`
-	Layers        []*LayerHint `protobuf:"bytes,9,rep,name=layers,proto3" json:"layers,omitempty"`
+	Owner      string       `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
+	Epoch      uint64       `protobuf:"fixed64,6,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Step       uint64       `protobuf:"varint,7,opt,name=step,proto3" json:"step,omitempty"`
+	Microbatch uint32       `protobuf:"varint,8,opt,name=microbatch,proto3" json:"microbatch,omitempty"`
+	Layers     []*LayerHint `protobuf:"bytes,9,rep,name=layers,proto3" json:"layers,omitempty"`
+	// The layer whose rows it follows from, and 1 more: the step has come so far; 0: to none yet.
+	Reached       uint32 `protobuf:"varint,10,opt,name=reached,proto3" json:"reached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -133,6 +135,13 @@ func (x *Hint) GetLayers() []*LayerHint {
 	return nil
 }
 
+func (x *Hint) GetReached() uint32 {
+	if x != nil {
+		return x.Reached
+	}
+	return 0
+}
+
 // LayerHint names units of one layer, those that are wanted most first.
 type LayerHint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -146,7 +155,10 @@ type LayerHint struct {
 	Way  uint32       `protobuf:"varint,5,opt,name=way,proto3" json:"way,omitempty"`
 	Unit []uint32     `protobuf:"varint,6,rep,packed,name=unit,proto3" json:"unit,omitempty"`
 	// Of each, from 0 to 1.
-	Probability   []float32 `protobuf:"fixed32,7,rep,packed,name=probability,proto3" json:"probability,omitempty"`
+	Probability []float32 `protobuf:"fixed32,7,rep,packed,name=probability,proto3" json:"probability,omitempty"`
+	// So many of the first are worth loading ahead, the others are told for their probabilities
+	// alone; 0: all are.
+	Wanted        uint32 `protobuf:"varint,8,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -230,11 +242,18 @@ func (x *LayerHint) GetProbability() []float32 {
 	return nil
 }
 
+func (x *LayerHint) GetWanted() uint32 {
+	if x != nil {
+		return x.Wanted
+	}
+	return 0
+}
+
 var File_switchyard_v1_hint_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_hint_proto_rawDesc = "" +
 	"\n" +
-	"\x18switchyard/v1/hint.proto\x12\rswitchyard.v1\x1a\x1bswitchyard/v1/control.proto\"\xfe\x01\n" +
+	"\x18switchyard/v1/hint.proto\x12\rswitchyard.v1\x1a\x1bswitchyard/v1/control.proto\"\x98\x02\n" +
 	"\x04Hint\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x1c\n" +
@@ -246,7 +265,9 @@ const file_switchyard_v1_hint_proto_rawDesc = "" +
 	"\n" +
 	"microbatch\x18\b \x01(\rR\n" +
 	"microbatch\x120\n" +
-	"\x06layers\x18\t \x03(\v2\x18.switchyard.v1.LayerHintR\x06layers\"\xde\x01\n" +
+	"\x06layers\x18\t \x03(\v2\x18.switchyard.v1.LayerHintR\x06layers\x12\x18\n" +
+	"\areached\x18\n" +
+	" \x01(\rR\areached\"\xf6\x01\n" +
 	"\tLayerHint\x12\x14\n" +
 	"\x05layer\x18\x01 \x01(\rR\x05layer\x12\x1f\n" +
 	"\vsteps_ahead\x18\x02 \x01(\rR\n" +
@@ -255,7 +276,8 @@ const file_switchyard_v1_hint_proto_rawDesc = "" +
 	"\x04kind\x18\x04 \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x12\x10\n" +
 	"\x03way\x18\x05 \x01(\rR\x03way\x12\x12\n" +
 	"\x04unit\x18\x06 \x03(\rR\x04unit\x12 \n" +
-	"\vprobability\x18\a \x03(\x02R\vprobabilityBEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
+	"\vprobability\x18\a \x03(\x02R\vprobability\x12\x16\n" +
+	"\x06wanted\x18\b \x01(\rR\x06wantedBEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
 
 var (
 	file_switchyard_v1_hint_proto_rawDescOnce sync.Once

@@ -100,7 +100,7 @@ type LoadSample struct {
 	// Numbers the samples of this replica and layer from 1: what is repeated,
 	// missing or out of order shows. 0 on core NATS.
 	Number uint64 `protobuf:"varint,10,opt,name=number,proto3" json:"number,omitempty"`
-	// Gates and predictors: the microbatches of that span.
+	// Gates and predictors: the microbatches of that span, some of them added up.
 	Steps []*StepLoad `protobuf:"bytes,11,rep,name=steps,proto3" json:"steps,omitempty"`
 	// Hosts: the functions of this layer.
 	Functions []*FunctionLoad `protobuf:"bytes,12,rep,name=functions,proto3" json:"functions,omitempty"`
@@ -111,7 +111,10 @@ type LoadSample struct {
 	// Hosts: the GB·s of this layer's units alone.
 	Use *MemoryUse `protobuf:"bytes,16,opt,name=use,proto3" json:"use,omitempty"`
 	// Attention: what the layer took in that span, by how many rows steps had.
-	Times         []*LayerTime `protobuf:"bytes,15,rep,name=times,proto3" json:"times,omitempty"`
+	Times []*LayerTime `protobuf:"bytes,15,rep,name=times,proto3" json:"times,omitempty"`
+	// Attention, in samples of the first layer with experts: the requests that wait in the
+	// replica for their first row in a step, as of now.
+	Waiting       *uint64 `protobuf:"varint,17,opt,name=waiting,proto3,oneof" json:"waiting,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -256,6 +259,13 @@ func (x *LoadSample) GetTimes() []*LayerTime {
 		return x.Times
 	}
 	return nil
+}
+
+func (x *LoadSample) GetWaiting() uint64 {
+	if x != nil && x.Waiting != nil {
+		return *x.Waiting
+	}
+	return 0
 }
 
 // LayerTime is what a layer's routed experts took in steps of about the same rows, added up.
@@ -450,7 +460,10 @@ type StepLoad struct {
 	Units  []*UnitLoad `protobuf:"bytes,10,rep,name=units,proto3" json:"units,omitempty"`
 	Served []uint32    `protobuf:"varint,11,rep,packed,name=served,proto3" json:"served,omitempty"`
 	// As in Hidden.
-	Probe         bool `protobuf:"varint,12,opt,name=probe,proto3" json:"probe,omitempty"`
+	Probe bool `protobuf:"varint,12,opt,name=probe,proto3" json:"probe,omitempty"`
+	// Of how many parts this is the sum, of one owner or several, of whose rows it says nothing
+	// else; 0: it is of one.
+	Parts         uint32 `protobuf:"varint,13,opt,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -567,6 +580,13 @@ func (x *StepLoad) GetProbe() bool {
 		return x.Probe
 	}
 	return false
+}
+
+func (x *StepLoad) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
 }
 
 // FunctionLoad is what one function did on one host in a sample's span.
@@ -924,7 +944,7 @@ var File_switchyard_v1_load_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\n" +
-	"\x18switchyard/v1/load.proto\x12\rswitchyard.v1\x1a\x1bswitchyard/v1/control.proto\"\xb2\x04\n" +
+	"\x18switchyard/v1/load.proto\x12\rswitchyard.v1\x1a\x1bswitchyard/v1/control.proto\"\xdd\x04\n" +
 	"\n" +
 	"LoadSample\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
@@ -943,7 +963,10 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\x06memory\x18\r \x01(\v2\x17.switchyard.v1.HostLoadR\x06memory\x12-\n" +
 	"\x05units\x18\x0e \x03(\v2\x17.switchyard.v1.UnitLoadR\x05units\x12*\n" +
 	"\x03use\x18\x10 \x01(\v2\x18.switchyard.v1.MemoryUseR\x03use\x12.\n" +
-	"\x05times\x18\x0f \x03(\v2\x18.switchyard.v1.LayerTimeR\x05times\"\xc5\x01\n" +
+	"\x05times\x18\x0f \x03(\v2\x18.switchyard.v1.LayerTimeR\x05times\x12\x1d\n" +
+	"\awaiting\x18\x11 \x01(\x04H\x00R\awaiting\x88\x01\x01B\n" +
+	"\n" +
+	"\b_waiting\"\xc5\x01\n" +
 	"\tLayerTime\x12\x14\n" +
 	"\x05steps\x18\x01 \x01(\x04R\x05steps\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\x04R\x04rows\x12\x19\n" +
@@ -959,7 +982,7 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x12\x10\n" +
 	"\x03way\x18\x02 \x01(\rR\x03way\x12\x12\n" +
 	"\x04unit\x18\x03 \x03(\rR\x04unit\x12\x12\n" +
-	"\x04rows\x18\x04 \x03(\x04R\x04rows\"\xcb\x02\n" +
+	"\x04rows\x18\x04 \x03(\x04R\x04rows\"\xe1\x02\n" +
 	"\bStepLoad\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x06R\x05epoch\x12\x12\n" +
@@ -973,7 +996,8 @@ const file_switchyard_v1_load_proto_rawDesc = "" +
 	"\x05units\x18\n" +
 	" \x03(\v2\x17.switchyard.v1.UnitLoadR\x05units\x12\x16\n" +
 	"\x06served\x18\v \x03(\rR\x06served\x12\x14\n" +
-	"\x05probe\x18\f \x01(\bR\x05probe\"\x98\x02\n" +
+	"\x05probe\x18\f \x01(\bR\x05probe\x12\x14\n" +
+	"\x05parts\x18\r \x01(\rR\x05parts\"\x98\x02\n" +
 	"\fFunctionLoad\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06expert\x18\x02 \x03(\rR\x06expert\x12\x1a\n" +
@@ -1076,6 +1100,7 @@ func file_switchyard_v1_load_proto_init() {
 		return
 	}
 	file_switchyard_v1_control_proto_init()
+	file_switchyard_v1_load_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -266,13 +266,13 @@ type Key struct {
 	// Counts re-issues; any attempt's answer is as good as another's.
 	Attempt uint32 `protobuf:"varint,9,opt,name=attempt,proto3" json:"attempt,omitempty"`
 	// The aggregator that collects this group; absent from what it has reached.
-	Shard string `protobuf:"bytes,10,opt,name=shard,proto3" json:"shard,omitempty"`
+	Aggregator string `protobuf:"bytes,10,opt,name=aggregator,proto3" json:"aggregator,omitempty"`
 	// Which of the microbatches that the owner has in flight; one step each at a time.
 	Microbatch uint32 `protobuf:"varint,11,opt,name=microbatch,proto3" json:"microbatch,omitempty"`
 	// For how long anybody waits for the rows yet, in milliseconds from when this message
 	// was sent; 0: for as long as it takes.
 	RemainingMs uint32 `protobuf:"varint,12,opt,name=remaining_ms,json=remainingMs,proto3" json:"remaining_ms,omitempty"`
-	// The aggregator that shard names takes row sums; see Partial, whose own key does not say it.
+	// The aggregator takes row sums; see Partial, whose own key does not say it.
 	RowSums       bool `protobuf:"varint,13,opt,name=row_sums,json=rowSums,proto3" json:"row_sums,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -371,9 +371,9 @@ func (x *Key) GetAttempt() uint32 {
 	return 0
 }
 
-func (x *Key) GetShard() string {
+func (x *Key) GetAggregator() string {
 	if x != nil {
-		return x.Shard
+		return x.Aggregator
 	}
 	return ""
 }
@@ -854,7 +854,9 @@ type Dispatch struct {
 	// Of united experts: how many each of them stands in for.
 	Way uint32 `protobuf:"varint,13,opt,name=way,proto3" json:"way,omitempty"`
 	// What became of the group's slots, in one dispatch of a group; absent: all have their own experts.
-	Fates         *Fates `protobuf:"bytes,14,opt,name=fates,proto3" json:"fates,omitempty"`
+	Fates *Fates `protobuf:"bytes,14,opt,name=fates,proto3" json:"fates,omitempty"`
+	// Some of the rows are of prompts.
+	Prefill       bool `protobuf:"varint,15,opt,name=prefill,proto3" json:"prefill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -964,6 +966,13 @@ func (x *Dispatch) GetFates() *Fates {
 		return x.Fates
 	}
 	return nil
+}
+
+func (x *Dispatch) GetPrefill() bool {
+	if x != nil {
+		return x.Prefill
+	}
+	return false
 }
 
 // Partial is one weighted expert output per place of its dispatch. What a group
@@ -1340,7 +1349,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x05dtype\x18\x01 \x01(\x0e2\x14.switchyard.v1.DtypeR\x05dtype\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x12\n" +
 	"\x04cols\x18\x03 \x01(\rR\x04cols\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data\"\xc1\x02\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"\xcb\x02\n" +
 	"\x03Key\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x14\n" +
@@ -1350,9 +1359,11 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x05layer\x18\x06 \x01(\rR\x05layer\x12\x12\n" +
 	"\x04part\x18\a \x01(\rR\x04part\x12\x12\n" +
 	"\x04rows\x18\b \x01(\rR\x04rows\x12\x18\n" +
-	"\aattempt\x18\t \x01(\rR\aattempt\x12\x14\n" +
-	"\x05shard\x18\n" +
-	" \x01(\tR\x05shard\x12\x1e\n" +
+	"\aattempt\x18\t \x01(\rR\aattempt\x12\x1e\n" +
+	"\n" +
+	"aggregator\x18\n" +
+	" \x01(\tR\n" +
+	"aggregator\x12\x1e\n" +
 	"\n" +
 	"microbatch\x18\v \x01(\rR\n" +
 	"microbatch\x12!\n" +
@@ -1395,7 +1406,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\n" +
 	"whole_rows\x18\x05 \x01(\rR\twholeRows\x12,\n" +
 	"\x06replay\x18\x06 \x01(\v2\x14.switchyard.v1.FatesR\x06replay\x12\x14\n" +
-	"\x05probe\x18\a \x01(\bR\x05probe\"\xf5\x02\n" +
+	"\x05probe\x18\a \x01(\bR\x05probe\"\x8f\x03\n" +
 	"\bDispatch\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x1a\n" +
 	"\bfunction\x18\x02 \x01(\tR\bfunction\x12\x14\n" +
@@ -1408,7 +1419,8 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x04gate\x18\v \x01(\v2\x17.switchyard.v1.GateTimeR\x04gate\x12/\n" +
 	"\x04kind\x18\f \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x12\x10\n" +
 	"\x03way\x18\r \x01(\rR\x03way\x12*\n" +
-	"\x05fates\x18\x0e \x01(\v2\x14.switchyard.v1.FatesR\x05fates\"\xc1\x02\n" +
+	"\x05fates\x18\x0e \x01(\v2\x14.switchyard.v1.FatesR\x05fates\x12\x18\n" +
+	"\aprefill\x18\x0f \x01(\bR\aprefill\"\xc1\x02\n" +
 	"\aPartial\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x14\n" +
 	"\x05place\x18\x03 \x03(\rR\x05place\x12-\n" +

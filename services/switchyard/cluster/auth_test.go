@@ -19,6 +19,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/predictor"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -72,6 +74,8 @@ func useRights(t *testing.T, hops schemas.Hops, tenant, other string) {
 	s, said := guarded(t, dir)
 	s.Node.Shared.Hops = hops
 	s.Count["predictor"], s.Count["scaler"] = 1, 1
+	s.Node.Shared.AllRows, s.Services.Expert.Offload = true, expert.FMoE
+	s.Services.Predictor = predictor.Config{Distance: 1, Maps: predictor.Maps{Capacity: 9}}
 	y := ready(t, s)
 	ask(t, y)
 	if _, err := y.Users().Rotate(credentials.Renewal{}); err != nil {
@@ -111,7 +115,11 @@ func queues(t *testing.T, y *cluster.Cluster) (streams []string) {
 			continue
 		}
 		for _, m := range family.Metric {
-			streams = append(streams, m.Label[0].GetValue())
+			for _, l := range m.Label {
+				if l.GetName() == "stream" {
+					streams = append(streams, l.GetValue())
+				}
+			}
 		}
 	}
 	slices.Sort(streams)

@@ -34,19 +34,7 @@ func settings(t *testing.T) cluster.Settings {
 // ready is a cluster that serves; it ends with the test.
 func ready(t *testing.T, s cluster.Settings) *cluster.Cluster {
 	t.Helper()
-	y, err := cluster.Open(context.Background(), s) // the test's ends before its clean-up
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := y.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := y.Ready(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return y
+	return clustertest.Ready(t, s)
 }
 
 // A cluster answers, counts its messages, and leaves nothing behind.

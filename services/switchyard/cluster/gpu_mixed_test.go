@@ -8,7 +8,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -20,7 +20,7 @@ func TestMixedGPUFleet(t *testing.T) {
 	s := settings(t)
 	s.Node.Shared.Class = deployment.MixedClasses
 	s.Count["expert"] = 2
-	s.Services.Plans = plan.Settings{Policy: plan.Static, Grouping: plan.ByHost, Replicas: 3}
+	s.Services.Expert.Plans = plan.Settings{Policy: plan.Static, Grouping: plan.ByHost, Replicas: 3}
 	y := ready(t, s)
 	want := tokens(t, y, func(int) {})
 

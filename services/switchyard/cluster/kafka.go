@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
@@ -65,7 +66,8 @@ func (p *Pipeline) openLoads() (err error) {
 	}
 	p.loads, err = kafka.NewWriter(kafka.WriterSettings{Config: *p.services.Kafka, Logger: shared.Logger, Count: count, Linger: p.services.linger})
 	if err == nil {
-		shared.Loads = both{p.loads, shared.Loads}
+		p.adder = loads.NewAdder(p.loads.Send)
+		shared.Loads = both{p.adder, shared.Loads}
 		p.unfollow = shared.Telemetry.Metrics.Kafka.Up.Follow(telemetry.Up("write", p.loads.Up))
 	}
 	return err
@@ -74,7 +76,7 @@ func (p *Pipeline) openLoads() (err error) {
 // both takes samples to Kafka, and before to who listens in this process, if
 // anybody does.
 type both struct {
-	kafka *kafka.Writer
+	kafka *loads.Adder
 	here  deployment.LoadSink
 }
 
@@ -96,6 +98,7 @@ func (p *Pipeline) closeLoads(ctx context.Context) {
 		return
 	}
 	p.unfollow()
+	p.adder.Close()
 	ctx, cancel := context.WithTimeout(ctx, flushWithin)
 	defer cancel()
 	if err := p.loads.Close(ctx); err != nil {

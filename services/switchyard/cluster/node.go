@@ -14,6 +14,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/schemas"
@@ -82,7 +83,7 @@ func (n *Node) Connect(ctx context.Context, service string) (r Replica, err erro
 	s := bus.Settings{
 		Name: "switchyard " + r.ID, InProcess: n.inProcess, Propagator: n.propagator(), Observer: r.traffic, Logger: r.log, Release: n.Shared.Version,
 	}
-	if service == "tokenizer" { // who reads prompts as producers stored them
+	if of, _ := catalog.Find(service); of.Fronts { // it reads prompts as producers stored them
 		s.MaxHeaders = maxHeaders
 	}
 	r.Conn, err = bus.Connect(ctx, n.config(service), s)
@@ -136,7 +137,7 @@ func (n *Node) Names() schemas.Streams {
 // wanted is the node's model as whose streams are made.
 func (n *Node) wanted() bus.Model {
 	s := n.Names()
-	s.Hops, s.LogAge, s.LogBytes = n.Shared.Hops, n.Shared.LogAge, n.Shared.LogBytes
+	s.Hops, s.LogAge, s.LogBytes, s.AllRows = n.Shared.Hops, n.Shared.LogAge, n.Shared.LogBytes, n.Shared.AllRows
 	s.PromptBytes = schemas.MaxPrompt(n.Shared.Model.Spec.LongestRequest())
 	return bus.Model{Streams: s, MoELayers: deployment.MoELayers(n.Shared.Model)}
 }

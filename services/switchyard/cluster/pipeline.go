@@ -9,9 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/services/provision"
@@ -24,6 +27,7 @@ type Pipeline struct {
 	services Services
 	count    map[string]int
 	loads    *kafka.Writer // nil: nobody wants them
+	adder    *loads.Adder  // before loads
 	unfollow func()        // ends what metrics say of loads
 	refused  chan error    // has room for why a replica of this process may not stay
 
@@ -92,7 +96,7 @@ func (p *Pipeline) Start(ctx context.Context) error {
 	if err := p.makeStreams(ctx); err != nil {
 		return fmt.Errorf("making streams: %w", err)
 	}
-	for _, name := range slices.Concat(Names, Loop) {
+	for _, name := range catalog.StartOrder() {
 		for range p.count[name] {
 			if err := p.connect(ctx, name); err != nil {
 				return fmt.Errorf("preparing %s: %w", name, err)
@@ -135,6 +139,10 @@ func (p *Pipeline) gather() *lifecycle.Group {
 // connect makes a service on a connection of its own. Stop ends what it comes to make,
 // also when it fails.
 func (p *Pipeline) connect(ctx context.Context, name string) error {
+	of, err := service.Find(name)
+	if err != nil {
+		return err
+	}
 	r, err := p.open(ctx, name)
 	if err != nil {
 		return err
@@ -144,7 +152,7 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 		return err
 	}
 	one := &replica{Replica: r, subjects: d.Subjects}
-	if name == "tokenizer" {
+	if of.Fronts {
 		if d.Edge, err = p.node.ConnectEdge(ctx, p.services.Edge, r); err != nil {
 			return fmt.Errorf("connecting to producers: %w", err)
 		}
@@ -175,7 +183,10 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 	if err := p.hearDrains(one); err != nil {
 		return err
 	}
-	return p.services.prepare(ctx, name, d)
+	if of.Prepare == nil {
+		return nil
+	}
+	return of.Prepare(ctx, d, p.services.settings(name))
 }
 
 // open opens a connection for a service, which Stop closes.
@@ -211,10 +222,10 @@ func (p *Pipeline) refuse(why error) {
 	}
 }
 
-// background says of a service of the control loop that this process serves tokens
+// background says of a service that no token passes that this process serves tokens
 // as well, and does so without it.
 func (p *Pipeline) background(name string) bool {
-	return slices.Contains(Loop, name) && slices.ContainsFunc(Names, func(n string) bool { return p.count[n] > 0 })
+	return !slices.Contains(Names, name) && slices.ContainsFunc(Names, func(n string) bool { return p.count[n] > 0 })
 }
 
 // Run runs the services. A connection that is closed for good ends it: its

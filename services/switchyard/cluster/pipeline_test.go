@@ -7,7 +7,7 @@ import (
 
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
-	"github.com/switchyard/switchyard/pkg/control/plan"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -43,7 +43,7 @@ func TestPipelineFailsToStart(t *testing.T) {
 				return on, nil
 			}
 			services := y.Settings.Services
-			services.Expert.GPU, services.Plans = gpu, tt.plans
+			services.Expert.GPU, services.Expert.Plans = gpu, tt.plans
 			p := cluster.NewPipeline(y.Settings.Node, services, tt.count)
 			if err := p.Start(ctx); err == nil || tt.again != nil && !errors.Is(err, tt.again) {
 				t.Errorf("it started: %v", err)

@@ -1,16 +1,16 @@
 package cluster
 
 import (
-	"context"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/control/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
-	"github.com/switchyard/switchyard/services/aggregator"
+	_ "github.com/switchyard/switchyard/services" // registers them
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/gate"
@@ -27,9 +27,8 @@ type Services struct {
 	Tokenizer tokenizer.Config
 	Predictor predictor.Config
 	Scaler    scaler.Config
-	// Plans are settings of plans that are written before an expert host starts;
-	// those that are empty or 0 stay as they are.
-	Plans plan.Settings
+	// Others are those of services that a process runs alone, by name.
+	Others map[string]any
 	// Kafka is where samples of experts' loads go, and come from; nil: nowhere.
 	Kafka *kafka.Config
 	// Edge is how a tokenizer reaches producers; nil: as everything else.
@@ -38,13 +37,12 @@ type Services struct {
 	linger time.Duration // of samples before they are sent; 0: the writer's own
 }
 
-// Names of the services that a token passes, in the order of starting: who is sent
-// to comes before who sends.
-var Names = []string{"aggregator", "expert", "gate", "attention", "tokenizer"}
+// Names of the services that a token passes, in the order of starting.
+var Names = catalog.StartOrder(catalog.Way)
 
 // Loop are the services of the control loop. They start last, and nobody waits for
 // them: without them tokens flow as well.
-var Loop = []string{"predictor", "scaler"}
+var Loop = catalog.StartOrder(catalog.Loop)
 
 // OneEach is one replica of each service that a token passes.
 func OneEach() map[string]int {
@@ -55,62 +53,55 @@ func OneEach() map[string]int {
 	return count
 }
 
+// Set takes the settings of a service's own kind.
+func (s *Services) Set(name string, own any) {
+	switch c := own.(type) {
+	case attention.Config:
+		s.Attention = c
+	case expert.Config:
+		s.Expert = c
+	case gate.Config:
+		s.Gate = c
+	case tokenizer.Config:
+		s.Tokenizer = c
+	case predictor.Config:
+		s.Predictor = c
+	case scaler.Config:
+		s.Scaler = c
+	default:
+		s.Others = map[string]any{name: own}
+	}
+}
+
+// settings are what a service's replicas are made with.
+func (s Services) settings(name string) service.Settings {
+	own, known := map[string]any{
+		"attention": s.Attention, "expert": s.Expert, "gate": s.Gate, "tokenizer": s.Tokenizer, "predictor": s.Predictor, "scaler": s.Scaler,
+	}[name]
+	if !known {
+		own = s.Others[name]
+	}
+	return service.Settings{Own: own, Kafka: s.Kafka}
+}
+
+// Make makes one replica of the named service, which is not started.
+func (s Services) Make(name string, d *deployment.Deployment) (lifecycle.Service, error) {
+	of, err := service.Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return of.New(d, s.settings(name))
+}
+
 // Check refuses what the model makes impossible for the services that run.
 func (s Services) Check(of *model.Model, count map[string]int) error {
-	if count["attention"] > 0 {
-		if err := s.Attention.Check(of); err != nil {
+	for _, d := range service.All() {
+		if count[d.Name] == 0 || d.Check == nil {
+			continue
+		}
+		if err := d.Check(s.settings(d.Name), of); err != nil {
 			return err
 		}
-	}
-	if count["expert"] > 0 {
-		if err := s.Expert.Check(of); err != nil {
-			return err
-		}
-	}
-	if count["gate"] > 0 {
-		if err := s.Gate.Check(of); err != nil {
-			return err
-		}
-	}
-	if count["predictor"] > 0 {
-		return s.Predictor.Check(of)
 	}
 	return nil
-}
-
-// prepare writes what a service's deployment is to have before it starts.
-func (s Services) prepare(ctx context.Context, name string, d *deployment.Deployment) error {
-	if name != "expert" || s.Plans == (plan.Settings{}) {
-		return nil
-	}
-	_, err := d.Plans.ChangeSettings(ctx, s.Plans)
-	return err
-}
-
-// Make makes one replica of the named service.
-func (s Services) Make(name string, d *deployment.Deployment) (lifecycle.Service, error) {
-	switch name {
-	case "aggregator":
-		return aggregator.New(d), nil
-	case "expert":
-		return expert.New(d, s.Expert)
-	case "gate":
-		return gate.New(d, s.Gate), nil
-	case "attention":
-		return attention.New(d, s.Attention), nil
-	case "predictor":
-		return predictor.New(d, s.Predictor), nil
-	case "scaler":
-		return scaler.New(d, s.scaler()), nil
-	}
-	return tokenizer.New(d, s.Tokenizer), nil
-}
-
-// scaler reads where the others write.
-func (s Services) scaler() scaler.Config {
-	c := s.Scaler
-	if s.Kafka != nil {
-		c.Kafka = *s.Kafka
-	}
-	return c
 }

@@ -50,7 +50,7 @@ func (s *Snapshot) services() group {
 
 // serviceNames are those that a token passes, whoever is here, and what else is here.
 func (s *Snapshot) serviceNames() []string {
-	names := slices.Clone(stages.Names)
+	names := stages.Names()
 	for _, m := range s.Members {
 		if !slices.Contains(names, m.Service) {
 			names = append(names, m.Service)

@@ -8,12 +8,13 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/control/loads"
+	"github.com/switchyard/switchyard/pkg/policy/claims"
 	"github.com/switchyard/switchyard/schemas"
 )
 
 // limits bound what is remembered of loads: more than any model and deployment
 // has. Whoever reads has no model's files.
-var limits = loads.Limits{Layers: 1024, Experts: 4096, Hosts: 4096, Entries: 1 << 22}
+var limits = claims.Limits{Layers: 1024, Experts: 4096, Hosts: 4096, Entries: 1 << 22}
 
 // maxAsks is how often a host is asked that does not tell as many rows as its
 // entry among the members has: that may be a lie.

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -116,10 +117,9 @@ func membersOf(r *roster, now time.Time) []Member {
 	return list
 }
 
-// Services are in this order: those that a token passes, and those of the control loop.
-var services = []string{"tokenizer", "attention", "gate", "expert", "aggregator", "predictor", "scaler"}
-
+// serviceRank is a service's place: those that a token passes come first.
 func serviceRank(service string) int {
+	services := catalog.Names()
 	if i := slices.Index(services, service); i >= 0 {
 		return i
 	}

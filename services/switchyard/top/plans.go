@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -43,5 +44,21 @@ func (s *Snapshot) plans() (g group, byLoads bool) {
 	if undone > helped {
 		g.brief += "; scaling hurts here"
 	}
+	if doubted := s.doubted(); len(doubted) > 0 {
+		g.brief += "; no hosts have computed the rows that these gates tell of, which count for nothing: " + strings.Join(doubted, ", ")
+	}
 	return g, len(byLoad) > 0
+}
+
+// doubted are the gates that scalers have named, each with how many of its samples they refused.
+func (s *Snapshot) doubted() (gates []string) {
+	for _, m := range s.Members {
+		for name, n := range m.Stats {
+			if gate, ok := strings.CutPrefix(name, members.Doubted); ok && m.Service == "scaler" {
+				gates = append(gates, fmt.Sprintf("%s (%.0f samples)", clean(gate), n))
+			}
+		}
+	}
+	slices.Sort(gates)
+	return gates
 }

@@ -29,3 +29,12 @@ func TestPlans(t *testing.T) {
 		t.Errorf("%v, %q, %q", byLoads, got, g.brief)
 	}
 }
+
+// Gates are named that tell of rows which no hosts have computed.
+func TestDoubtedGates(t *testing.T) {
+	stats := map[string]float64{members.TrialsHelped: 1, members.Doubted + "gate-x": 3, members.Doubted + "gate-b": 1}
+	s := &Snapshot{Members: []Member{{Service: "scaler", Stats: stats}, {Service: "gate", Stats: map[string]float64{members.Doubted + "gate-y": 1}}}}
+	if g, _ := s.plans(); !strings.HasSuffix(g.brief, "count for nothing: gate-b (1 samples), gate-x (3 samples)") {
+		t.Errorf("%q", g.brief)
+	}
+}

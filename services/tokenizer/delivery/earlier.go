@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/internal/pause"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 

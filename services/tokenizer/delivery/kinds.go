@@ -19,7 +19,7 @@ type Kinds struct {
 
 // Here says whether there may be a live replica of those that accept under an identity.
 func (k *Kinds) Here(id *pb.Identity) bool {
-	return !k.members.Synced() || slices.ContainsFunc(k.members.Strangers(), func(m *pb.Member) bool {
+	return !k.members.Synced() || slices.ContainsFunc(k.members.OtherKinds(), func(m *pb.Member) bool {
 		return schemas.KindOf(m).Made(id.GetVersion(), id.GetModel())
 	})
 }
@@ -27,7 +27,7 @@ func (k *Kinds) Here(id *pb.Identity) bool {
 // foreigner says whether a replica cannot read what is accepted here. Such a one hears of
 // each replay before it knows whose that is.
 func (k *Kinds) foreigner(replica string) bool {
-	return slices.ContainsFunc(k.members.Strangers(), func(m *pb.Member) bool {
+	return slices.ContainsFunc(k.members.OtherKinds(), func(m *pb.Member) bool {
 		return m.Id == replica && !schemas.KindOf(m).Made(schemas.Version, k.own)
 	})
 }

@@ -33,7 +33,7 @@ func besides(r *rig.Rig) *rig.Rig {
 func meetKinds(r *rig.Rig, all ...*rig.Replica) {
 	r.T.Helper()
 	for _, s := range all {
-		r.Eventually("the other kind is known", func() bool { return len(s.Members().Strangers()) >= 2 })
+		r.Eventually("the other kind is known", func() bool { return len(s.Members().OtherKinds()) >= 2 })
 	}
 }
 
@@ -225,7 +225,7 @@ func TestOtherKindIsGone(t *testing.T) {
 		acceptEnded(theirs, reason, end)
 	}
 	theirs.Leave()
-	ours.Eventually("nobody of it is here", func() bool { return s.Members().Synced() && len(s.Members().Strangers()) == 0 })
+	ours.Eventually("nobody of it is here", func() bool { return s.Members().Synced() && len(s.Members().OtherKinds()) == 0 })
 	for _, request := range append(slices.Collect(maps.Keys(foreignEnds)), "r") {
 		got := ours.Inbox()
 		ours.Send(ours.D.Subjects.Replay(), got.Subject, fmt.Appendf(nil, `{"request_id":%q}`, request), nil)

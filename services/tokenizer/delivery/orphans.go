@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/process/pause"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -64,7 +64,7 @@ func (s *orphans) end(ctx context.Context, shard int) {
 		if !s.kinds.members.Synced() {
 			continue
 		}
-		now := ids(s.kinds.members.Strangers())
+		now := ids(s.kinds.members.OtherKinds())
 		if !again && now == before {
 			continue
 		}

@@ -153,7 +153,9 @@ func TestOrphansOfTheLiving(t *testing.T) {
 	got := ours.Inbox()
 	theirs.Append(acceptFor(theirs, "r", got.Subject), rig.Token(0))
 	s := ours.Replica()
-	ours.Eventually("the other kind is known", func() bool { return len(s.Members().Strangers()) > 0 && s.Delivery.Shards.Count() == schemas.LogShards })
+	ours.Eventually("the other kind is known", func() bool {
+		return len(s.Members().OtherKinds()) > 0 && s.Delivery.Shards.Count() == schemas.LogShards
+	})
 	if err := s.Delivery.Shards.Sweep(ours.Ctx(), schemas.ShardOf("r")); err != nil || len(got.Chunks()) > 0 {
 		t.Errorf("it is told %v: %v", got.Chunks(), err)
 	}

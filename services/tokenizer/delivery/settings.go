@@ -60,7 +60,7 @@ type Canaries interface {
 // Members are those that are seen; a members.View is.
 type Members interface {
 	Snapshot() []*pb.Member
-	Strangers() []*pb.Member
+	OtherKinds() []*pb.Member
 	Synced() bool
 }
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/process/notify"
+	"github.com/switchyard/switchyard/internal/notify"
 )
 
 // timers are what is to be done about requests after a while. What is noted

@@ -61,8 +61,8 @@ func (c *Canaries) stagesReady() map[string]float64 {
 	all := c.members.Snapshot()
 	is := map[bool]float64{true: 1}
 	out := map[string]float64{"token": is[c.Ready() == nil]}
-	for _, stage := range stages {
-		out[stage.service] = is[!Lacks(all, stage.service)]
+	for _, s := range stages() {
+		out[s.Name] = is[!Lacks(all, s.Name)]
 	}
 	return out
 }

@@ -3,7 +3,7 @@ package probe
 import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
-	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -27,7 +27,7 @@ func stateOf(m *pb.Member) string {
 
 // memberReadings counts the members by service and state; a service that has no rights is none.
 func memberReadings(seen []*pb.Member) (all []telemetry.Reading) {
-	for _, service := range rights.Services {
+	for _, service := range catalog.Names() {
 		counts := map[string]float64{}
 		for _, m := range members.OfService(seen, service) {
 			counts[stateOf(m)]++

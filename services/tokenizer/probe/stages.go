@@ -4,16 +4,9 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
-
-// stages are the services that every token passes, and what is missing without one.
-var stages = []struct{ service, lack string }{
-	{"attention", "no attention replica of model %s is ready"},
-	{"gate", "no gate of model %s is ready: none has a plan whose functions are all warm"},
-	{"expert", "no expert host of model %s is ready"},
-	{"aggregator", "no aggregator of model %s is ready"},
-}
 
 // Lacks says whether no replica of a service is ready.
 func Lacks(all []*pb.Member, service string) bool {
@@ -25,11 +18,21 @@ func Lacks(all []*pb.Member, service string) bool {
 	return true
 }
 
+// stages are the services on a token's way that others take a tokenizer's requests through.
+func stages() (all []catalog.Service) {
+	for _, s := range catalog.All(catalog.Way) {
+		if s.Lack != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
 // missing says which stage is missing on a token's way of a model; nil: none.
 func missing(all []*pb.Member, model string) error {
-	for _, stage := range stages {
-		if Lacks(all, stage.service) {
-			return fmt.Errorf(stage.lack, model)
+	for _, s := range stages() {
+		if Lacks(all, s.Name) {
+			return fmt.Errorf(s.Lack, model)
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ static const emulate::Entry table[] = {
     TOKENS(project_fp8, 1), TOKENS(project_fp8, 2), TOKENS(project_mxfp4, 1), TOKENS(project_mxfp4, 2),
     ONE(rows_pieces_p1), ONE(rows_pieces_p2), TOKENS(experts_in_wgmma, 1), TOKENS(experts_in_wgmma, 2),
     TOKENS(experts_up_wgmma, 1), TOKENS(experts_up_wgmma, 2), TOKENS(project_wgmma, 1), TOKENS(project_wgmma, 2),
-    ONE(rms_norm), ONE(head_norm), ONE(layer_norm), ONE(embed), ONE(add_rows), ONE(sum_slots), ONE(activate_rows), ONE(gate_rows), ONE(scale_rows), ONE(rope),
+    ONE(rms_norm), ONE(head_norm), ONE(layer_norm), ONE(add_rows), ONE(sum_slots), ONE(activate_rows), ONE(gate_rows), ONE(scale_rows), ONE(rope),
     ONE(route_logits_bf16), ONE(route_logits_f32), ONE(route), ONE(kv_store_p1), ONE(kv_store_p2),
     WIDTHS(attend_split_p1), WIDTHS(attend_split_p2), WIDTHS(attend_tile_p1), WIDTHS(attend_tile_p2), WIDTHS(attend_merge), ONE(attend_merge_w256), ONE(attend_merge_w512),
     ONE(attend_split_p1_w256), ONE(attend_split_p2_w256), ONE(attend_tile_p1_w256), ONE(attend_tile_p2_w256),

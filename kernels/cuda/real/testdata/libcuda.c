@@ -101,6 +101,7 @@ int cuStreamDestroy_v2(void *s) { NEEDS_CONTEXT; return s == &stream ? 0 : inval
 int cuEventCreate(void **e, unsigned flags) { NEEDS_CONTEXT; *e = &event; return flags == 3 ? 0 : invalid_value; }
 int cuEventRecord(void *e, void *s) { NEEDS_CONTEXT; NOT_CAPTURED; return e == &event && s == &stream ? 0 : invalid_value; }
 int cuEventSynchronize(void *e) { NEEDS_CONTEXT; return e == &event ? 0 : invalid_value; }
+int cuEventQuery(void *e) { static int asked; NEEDS_CONTEXT; return e != &event ? invalid_value : asked++ % 2 ? 0 : 600; }
 int cuEventDestroy_v2(void *e) { NEEDS_CONTEXT; return e == &event ? 0 : invalid_value; }
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, void *s) {
 	NEEDS_CONTEXT;

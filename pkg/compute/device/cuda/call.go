@@ -143,9 +143,7 @@ func (c *call) write(to []byte, in forward.Routed, d int) {
 		}
 	}
 	x := view[float32](to, c.tables.x)
-	for i, row := range c.rows {
-		copy(x[i*d:(i+1)*d], in.X[int(row)*d:])
-	}
+	eachRow(len(c.rows), d, func(i int) { copy(x[i*d:(i+1)*d], in.X[int(c.rows[i])*d:]) })
 }
 
 // view is the memory from a byte on as elements; from is a multiple of their size.

@@ -51,5 +51,5 @@
 // are those of kernels/cpu, without tensor cores, so that experts and weights are the
 // CPU's, bit for bit.
 //
-// Nothing of it has run on a GPU: its tests run on kernels/cuda/fake.
+// Its tests run on kernels/cuda/fake, TestReal… on a GPU where there is one.
 package cuda

@@ -105,9 +105,7 @@ func (g *Gates) piece(of *gateWeights, x []float32, expert []int32, weight []flo
 	l, d := g.lane, g.spec.Hidden
 	n, kp, e := len(x)/d, padded(d), g.spec.Experts
 	in := view[float32](l.in, 0)
-	for i := range n {
-		copy(in[i*kp:], x[i*d:(i+1)*d])
-	}
+	eachRow(n, d, func(i int) { copy(in[i*kp:], x[i*d:(i+1)*d]) })
 	behind := ceil(4*len(expert), 16) * 16 // experts' bytes; then weights
 	l.err = nil
 	l.copyIn(l.at.x, l.in[:4*n*kp])

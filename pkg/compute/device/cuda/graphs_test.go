@@ -358,8 +358,9 @@ func (quietStream) Capture(f func() error) (cuda.Graph, error) { return quietEve
 
 type quietEvent struct{}
 
-func (quietEvent) Wait() error  { return nil }
-func (quietEvent) Close() error { return nil }
+func (quietEvent) Wait() error                      { return nil }
+func (quietEvent) Poll(time.Duration) (bool, error) { return true, nil }
+func (quietEvent) Close() error                     { return nil }
 
 // through takes rows through a lane; experts give what they gave before.
 func through(lane forward.Lane, m *model.Model, rows []forward.Row) error {

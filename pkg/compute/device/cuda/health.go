@@ -116,10 +116,17 @@ func (w *waiter) run() {
 // record puts the event behind what s was given so far.
 func (w *waiter) record(s cuda.Stream) error { return w.health.judge(s.Record(w.event)) }
 
+// pollFor is about what a layer of a decoding step takes: to be woken after it takes half as
+// long again.
+const pollFor = 200 * time.Microsecond
+
 // wait returns when the GPU has come to the event.
 func (w *waiter) wait() error {
 	if err := w.health.Err(); err != nil {
 		return err // the last wait may not have ended
+	}
+	if passed, err := w.event.Poll(pollFor); passed || err != nil {
+		return w.health.judge(ofWait(err))
 	}
 	w.ask <- struct{}{}
 	w.timer.Reset(w.health.patience)

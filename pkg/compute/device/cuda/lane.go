@@ -79,9 +79,7 @@ func (l *lane) compute(from *device.Store[*expert], in forward.Routed, out []flo
 			return err
 		}
 		results, d := view[float32](l.out, 0), l.shape.hidden
-		for i, entry := range l.call.order {
-			copy(out[int(entry)*d:][:d], results[i*d:])
-		}
+		eachRow(n, d, func(i int) { copy(out[int(l.call.order[i])*d:][:d], results[i*d:]) })
 		work = work[n:]
 	}
 	return nil
@@ -100,7 +98,7 @@ func (l *lane) sums(from *device.Store[*expert], in forward.Routed, out []float3
 		if err := l.piece(from, piece, read); err != nil {
 			return err
 		}
-		copy(out[row*d:end*d], view[float32](l.out, 0))
+		copyWide(out[row*d:end*d], view[float32](l.out, 0))
 		row = end
 	}
 	return nil

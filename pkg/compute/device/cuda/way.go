@@ -171,7 +171,7 @@ func (w *way) fillTo(ctx context.Context, at cuda.Ptr) error {
 func (w *way) write(ctx context.Context, data []byte) error {
 	for len(data) > 0 {
 		b := &w.buffers[w.now]
-		n := copy(b.data[b.used:], data)
+		n := copyWide(b.data[b.used:], data)
 		b.used += n
 		data = data[n:]
 		if b.used == len(b.data) {

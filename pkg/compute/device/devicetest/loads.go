@@ -14,13 +14,13 @@ import (
 func testLoad(t *testing.T, create New) {
 	d, f := create(t, device.Settings{})
 	defer d.Close()
-	if st := d.State(expert(1)); st != (device.State{}) || d.Pin(expert(1)) != nil {
+	if st := d.State(expert(1)); st != (device.State{}) {
 		t.Fatalf("an expert of a new device is %+v", st)
 	}
 	let := f.Hold(expert(1))
 	ticket := d.Load(t.Context(), expert(1), 0)
 	want := device.State{Phase: device.Loading, Bytes: size(t, d), Tickets: 1}
-	if st := d.State(expert(1)); st != want || d.Pin(expert(1)) != nil || ticket.Err() != nil || ticket.Bytes != want.Bytes {
+	if st := d.State(expert(1)); st != want || ticket.Err() != nil || ticket.Bytes != want.Bytes {
 		t.Fatalf("%+v, want %+v", st, want)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -252,7 +252,7 @@ func testUnknown(t *testing.T, create New) {
 		if _, err := d.Size(id); !errors.Is(err, device.ErrUnknown) {
 			t.Errorf("size of %v: %v", id, err)
 		}
-		if d.Pin(id) != nil || d.Evict(id) != nil || d.State(id) != (device.State{}) {
+		if d.Evict(id) != nil || d.State(id) != (device.State{}) {
 			t.Errorf("%v is %+v", id, d.State(id))
 		}
 	}

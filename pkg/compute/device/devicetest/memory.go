@@ -38,7 +38,7 @@ func testEvict(t *testing.T, create New) {
 	d, _ := create(t, device.Settings{})
 	defer d.Close()
 	first := warm(t, d, 0)[0]
-	second := d.Pin(expert(0))
+	second := warm(t, d, 0)[0]
 	for held := 2; held > 0; held-- {
 		var inUse *device.HeldError
 		if err := d.Evict(expert(0)); !errors.As(err, &inUse) || inUse.Tickets != held {
@@ -65,7 +65,7 @@ func testEvictForLoad(t *testing.T, create New) {
 	held := warm(t, d, 0, 1, 2)
 	held[1].Release()
 	held[0].Release()
-	d.Pin(expert(1)).Release() // now it is the later one
+	warm(t, d, 1)[0].Release() // now it is the later one
 	warm(t, d, 3)
 	wantPhase(t, d, device.Cold, 0)
 	wantPhase(t, d, device.Warm, 1, 2, 3)

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -10,13 +9,6 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/wire"
 )
-
-// memory is what this process has had of the system; it never shrinks.
-func memory() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.Sys
-}
 
 // Attacks that once took gigabytes, or the process, take little. What they may store is
 // bounded, and so is what is in flight.
@@ -77,7 +69,7 @@ func TestAttacks(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := start(t, Settings{})
-			before := memory()
+			before := testkit.Memory()
 			tt.attack(t, b)
 			testkit.Eventually(t, "another client is served", func() bool {
 				c := connect(t, b)
@@ -86,7 +78,7 @@ func TestAttacks(t *testing.T) {
 				return err == nil || tt.name == "announced bytes"
 			})
 			const most = 140 << 20
-			if grown := memory() - before; grown > most {
+			if grown := testkit.Memory() - before; grown > most {
 				t.Errorf("memory has grown by %d MiB", grown>>20)
 			} else {
 				t.Logf("memory has grown by %d MiB", grown>>20)

@@ -12,6 +12,7 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 )
 
@@ -34,7 +35,7 @@ func Apache(t testing.TB, _ ...string) Broker {
 	if _, err := exec.LookPath("java"); err != nil {
 		t.Skipf("Apache Kafka needs Java 17: %v", err)
 	}
-	b := &apache{dir: t.TempDir(), jars: jars, addr: FreeAddr(t), asks: FreeAddr(t), controller: FreeAddr(t)}
+	b := &apache{dir: t.TempDir(), jars: jars, addr: testkit.FreeAddr(t), asks: testkit.FreeAddr(t), controller: testkit.FreeAddr(t)}
 	if err := os.WriteFile(b.properties(), []byte(b.settings()), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -4,13 +4,13 @@ package kafkatest
 
 import (
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
 
 	kafkago "github.com/segmentio/kafka-go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
 )
@@ -60,7 +60,7 @@ type inProcess struct {
 // topics than these can be made by its operator alone.
 func Embedded(t testing.TB, topics ...string) Broker {
 	t.Helper()
-	b := &inProcess{dir: t.TempDir(), addr: FreeAddr(t), topics: append([]string{kafka.DefaultTopic}, topics...)}
+	b := &inProcess{dir: t.TempDir(), addr: testkit.FreeAddr(t), topics: append([]string{kafka.DefaultTopic}, topics...)}
 	b.Start(t)
 	asks, err := embedded.Start(embedded.Settings{Listen: "127.0.0.1:0", Topics: b.topics, User: User, Password: Password})
 	if err != nil {
@@ -102,15 +102,4 @@ func (b *inProcess) Start(t testing.TB) {
 		t.Fatal(err)
 	}
 	b.open = open
-}
-
-// FreeAddr is an address that nobody listens on.
-func FreeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // nobody has connected
-	return l.Addr().String()
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 // batchOf is one of the library's.
@@ -97,11 +99,11 @@ func TestOpenBatchRefuses(t *testing.T) {
 // A frame of zstd that claims a window of two gigabytes gets no room for it.
 func TestWindow(t *testing.T) {
 	frame := []byte{0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa8, 0x01, 0x00, 0x00}
-	before := memory()
+	before := testkit.Memory()
 	if _, err := unpack(zstded, frame); !errors.Is(err, ErrMalformed) {
 		t.Errorf("%v", err)
 	}
-	if grown := memory() - before; grown > 64<<20 {
+	if grown := testkit.Memory() - before; grown > 64<<20 {
 		t.Errorf("memory has grown by %d bytes", grown)
 	}
 }

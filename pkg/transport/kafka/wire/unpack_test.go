@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"testing"
 
@@ -18,13 +17,6 @@ import (
 )
 
 func TestMain(m *testing.M) { testleaks.Main(m) }
-
-// memory is what this process has had of the system; it never shrinks.
-func memory() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.Sys
-}
 
 // latest is the version of answers in these tests.
 const latest = 11

@@ -23,6 +23,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 	"github.com/segmentio/kafka-go/protocol/syncgroup"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 func TestWalk(t *testing.T) {
@@ -179,9 +181,9 @@ func TestFrames(t *testing.T) {
 			}
 		}
 	}
-	before := memory()
-	if _, err := ReadBody(bytes.NewReader([]byte{1}), 1<<30); err == nil || memory()-before > 1<<20 {
-		t.Errorf("%v, and memory has grown by %d", err, memory()-before)
+	before := testkit.Memory()
+	if _, err := ReadBody(bytes.NewReader([]byte{1}), 1<<30); err == nil || testkit.Memory()-before > 1<<20 {
+		t.Errorf("%v, and memory has grown by %d", err, testkit.Memory()-before)
 	}
 }
 

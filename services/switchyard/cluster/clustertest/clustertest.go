@@ -1,38 +1,122 @@
-// Package clustertest has settings of in-process clusters for tests: those of
-// the command line's defaults, quiet, and on one thread.
+// Package clustertest runs whole pipelines in tests: clusters with the settings that
+// "switchyard up" has by default, on one thread, quiet, without canaries and without
+// a control loop, and what tests ask of them.
 package clustertest
 
 import (
 	"context"
 	"log/slog"
+	"testing"
+	"time"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/predictor"
+	"github.com/switchyard/switchyard/services/scaler"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
 // Settings are of a cluster with one replica of each service. The cluster
-// closes the model.
+// closes the model. A test of the command compares them with its flags' defaults.
 func Settings(ctx context.Context, m *model.Model, wire tensor.Wire, hops schemas.Hops) (cluster.Settings, error) {
-	t, err := telemetry.Setup(ctx, telemetry.Config{ServiceName: "test"})
+	t, err := telemetry.Setup(ctx, telemetry.Config{ServiceName: "test", Model: schemas.ModelToken(m.Name), NumericClass: cpu.Class()})
 	if err != nil {
 		return cluster.Settings{}, err
 	}
 	return cluster.Settings{
 		Node: &cluster.Node{Shared: deployment.Settings{
 			Model: m, Pool: pool.New(1), Prefix: schemas.DefaultPrefix, Hops: hops, Wire: wire,
-			Telemetry: t, Logger: slog.New(slog.DiscardHandler),
+			LogAge: 2 * time.Hour, LogBytes: 4 << 30, Telemetry: t, Logger: slog.New(slog.DiscardHandler),
 		}},
 		Services: cluster.Services{
 			Attention: attention.Config{KVBytes: 64 << 20, MaxSequences: 256, MaxRows: 256, Microbatches: 2},
+			Expert:    expert.Config{KeepAlive: time.Minute, Offload: expert.NoOffload},
 			Tokenizer: tokenizer.Config{MaxQueued: tokenizer.DefaultMaxQueued, InboxPrefixes: []string{schemas.DefaultInboxPrefix}},
+			Predictor: predictor.Config{Distance: 1, MaxRate: 200, Maps: predictor.Maps{Prefill: predictor.Mean, Embedding: predictor.OwnEmbedding, Replace: expertmap.Redundant}},
 		},
 		Count: cluster.OneEach(),
 	}, nil
+}
+
+// Change changes a cluster's settings before it starts.
+type Change = func(*cluster.Settings)
+
+// Joined is how the tensors of a pipeline travel: as which type, and over what.
+func Joined(wire tensor.Wire, hops schemas.Hops) Change {
+	return func(s *cluster.Settings) { s.Node.Shared.Wire, s.Node.Shared.Hops = wire, hops }
+}
+
+// Hosts is the number of expert hosts.
+func Hosts(n int) Change { return func(s *cluster.Settings) { s.Count["expert"] = n } }
+
+// Context bounds the tokens of a sequence, prompt and answer together.
+func Context(tokens int) Change {
+	return func(s *cluster.Settings) {
+		s.Services.Attention.MaxModelLen, s.Services.Tokenizer.MaxModelLen = tokens, tokens
+	}
+}
+
+// Loop adds a control loop, with a Kafka of its own, which decides by a policy with the
+// defaults of its flags.
+func Loop(policy string) Change {
+	return func(s *cluster.Settings) {
+		s.EmbedKafka, s.Count["predictor"], s.Count["scaler"] = true, 1, 1
+		s.Services.Scaler = scaler.Config{
+			Scaling: policy, CV: 0.2, MemoryCap: 8_000_000_000, KeepAlive: time.Minute, Horizon: 10 * time.Second, Worth: 0.01,
+		}
+	}
+}
+
+// Pages is how many pages of keys and values an attention replica has.
+func Pages(n int) Change {
+	return func(s *cluster.Settings) {
+		s.Services.Attention.KVBytes = PageBytes(s.Node.Shared.Model, n)
+	}
+}
+
+// PageBytes are the bytes of so many pages of a model.
+func PageBytes(m *model.Model, n int) int64 {
+	shape := kvcache.ShapeOf(&m.Spec)
+	return int64(n) * shape.PageBytes()
+}
+
+// Paced has hosts compute in the time of a device: the name of a profile, or a file.
+func Paced(t testing.TB, profile string) Change {
+	t.Helper()
+	p, err := profiles.Open(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(s *cluster.Settings) { s.Services.Expert.Profile = p }
+}
+
+// Open opens the checkpoint in a folder.
+func Open(t testing.TB, dir string) *model.Model {
+	t.Helper()
+	m, err := model.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Demo is the demo model.
+func Demo(t testing.TB) *model.Model {
+	t.Helper()
+	m, err := model.Demo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
 }

@@ -105,7 +105,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	if len(Names()) != 6 {
+	if len(Names()) != 8 {
 		t.Errorf("the profiles are %v", Names())
 	}
 	for _, name := range Names() {
@@ -180,7 +180,7 @@ func TestDerived(t *testing.T) {
 	var (
 		a6000   = card{768e9, 154.8e12, 64e9, 768e9}
 		rtx3090 = card{936e9, 71e12, 32e9, 936e9 * readShare}
-		h200    = card{4.8e12, 989e12, 64e9, 4.26e12}
+		h200    = card{4.8e12, 989e12, 55.2e9, 4.26e12} // the bus as measured
 	)
 	for _, tc := range []struct {
 		name string
@@ -192,6 +192,8 @@ func TestDerived(t *testing.T) {
 		{"a6000-llama-4-scout", a6000, 5120, 8192, 32 * 1 / 16},
 		{"a6000-deepseek-v3", a6000, 7168, 2048, 32 * 8 / 256},
 		{"rtx3090-mixtral", rtx3090, 4096, 14336, 32 * 2 / 8},
+		{"rtx3090-phi-3.5-moe", rtx3090, 4096, 6400, 32 * 2 / 16},
+		{"rtx3090-qwen1.5-moe", rtx3090, 2048, 1408, 32 * 4 / 60},
 		{"h200-mixtral", h200, 4096, 14336, 32 * 2 / 8},
 	} {
 		p, err := Open(tc.name)

@@ -1,0 +1,114 @@
+package arena
+
+import (
+	"context"
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/sim/offload"
+	"github.com/switchyard/switchyard/pkg/sim/routing"
+)
+
+func offloadSettings() Offload {
+	return Offload{
+		Shapes: []string{"phi-3.5-moe"}, Budgets: []float64{6, 12}, Seed: 1, Seeds: 2, Distance: 3, Capacity: 100,
+		Texts:   offload.Texts{Before: 4, Served: 2, Prompt: 8, Answer: 6, Domains: 2},
+		Routing: routing.DemoStates(), Threads: 2, Progress: func(string, ...any) {},
+	}
+}
+
+// All policies run with each budget and seed, our claims have all baselines, and the report is
+// written.
+func TestOffload(t *testing.T) {
+	t.Parallel()
+	r, err := RunOffload(t.Context(), offloadSettings())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 2 * 2 * len(append(offload.Policies(), offload.Asynchronous()...)); len(r.Lines) != want {
+		t.Errorf("%d lines, want %d", len(r.Lines), want)
+	}
+	if want := 2 * 4 * (3 + 1); len(r.Claims) != want {
+		t.Errorf("%d claims, want %d", len(r.Claims), want)
+	}
+	for _, l := range r.Lines {
+		if l.Floor <= 0 || l.TPOT <= 0 || l.Hits < 0 || l.Hits > 1 || l.Policy == offload.Held && l.Hits != 1 {
+			t.Errorf("%+v", l)
+		}
+	}
+	dir := t.TempDir()
+	if err := r.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"report.json", "lines.csv", "claims.csv", "gaps.csv", "unpredictable.csv", "report.html"} {
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, ".csv") {
+			if _, err := csv.NewReader(strings.NewReader(string(data))).ReadAll(); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if name == "report.html" && !strings.Contains(string(data), "<svg") {
+			t.Error("the page has no figure")
+		}
+	}
+}
+
+// The variants are there as well.
+func TestOffloadVariants(t *testing.T) {
+	if testkit.Race {
+		t.Skip("TestOffload computes side by side in the same way")
+	}
+	t.Parallel()
+	s := offloadSettings()
+	s.Seeds, s.Variants, s.Budgets = 1, true, []float64{12}
+	s.Texts = offload.Texts{Before: 3, Served: 1, Prompt: 4, Answer: 3, Domains: 2}
+	r, err := RunOffload(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts, kinds := map[string]bool{}, map[string]bool{}
+	for _, l := range r.Lines {
+		parts[l.Part], kinds[l.Routing] = true, true
+	}
+	for _, part := range []string{partBudget, partPatterns, partOrders, partDistance, partCapacity, partBatch, partShared, partConstants} {
+		if !parts[part] {
+			t.Errorf("part %q is not there", part)
+		}
+	}
+	if len(kinds) != 4 || len(r.Bounds) == 0 {
+		t.Errorf("routing %v, %d bounds", kinds, len(r.Bounds))
+	}
+}
+
+func TestOffloadRefused(t *testing.T) {
+	for want, change := range map[string]func(*Offload){
+		"no shape is named":                 func(s *Offload) { s.Shapes = nil },
+		"no budget is named":                func(s *Offload) { s.Budgets = nil },
+		"0 seeds":                           func(s *Offload) { s.Seeds = 0 },
+		"0 maps":                            func(s *Offload) { s.Capacity = 0 },
+		`there is no shape "x"`:             func(s *Offload) { s.Shapes = []string{"x"} },
+		"named twice":                       func(s *Offload) { s.Shapes = []string{"phi-3.5-moe", "phi-3.5-moe"} },
+		"has 32 layers: it must be 1 to 31": func(s *Offload) { s.Distance = 32 },
+		"0.50 GB on 6 hosts holds no expert of phi-": func(s *Offload) { s.Budgets = []float64{0.5} },
+		"prompts of 0 tokens":                        func(s *Offload) { s.Texts.Prompt = 0 },
+		"share of the token":                         func(s *Offload) { s.Routing.Token = 2 },
+	} {
+		s := offloadSettings()
+		change(&s)
+		if _, err := RunOffload(t.Context(), s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := RunOffload(ctx, offloadSettings()); err == nil {
+		t.Error("it runs though it is stopped")
+	}
+}

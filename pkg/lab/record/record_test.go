@@ -1,0 +1,277 @@
+package record
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/direct"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/recording"
+	"github.com/switchyard/switchyard/pkg/compute/sampling"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+)
+
+// write makes a file of a test and returns its path.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	data := []byte(text)
+	if strings.HasSuffix(name, ".gz") {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		if _, err := z.Write(data); err != nil || z.Close() != nil {
+			t.Fatal(err)
+		}
+		data = b.Bytes()
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestReadTexts(t *testing.T) {
+	const two = "one\nmore\n<|endoftext|>\n\n<|endoftext|>\ntwo\n"
+	tests := []struct {
+		name, file, text string
+		want             []string
+		err              string
+	}{
+		{"plain", "a.txt", two, []string{"one\nmore", "two"}, ""},
+		{"packed", "a.txt.gz", two, []string{"one\nmore", "two"}, ""},
+		{"lines", "a.jsonl", `{"text":"one"}` + "\n\n" + `{"question":"2?","answer":"yes","n":2}`, []string{"one", "2?\nyes"}, ""},
+		{"packed lines", "a.jsonl.gz", `{"prompt":"one"}`, []string{"one"}, ""},
+		{"nothing", "a.txt", "\n<|endoftext|>\n", nil, "no text"},
+		{"no field", "a.jsonl", "{}\n{\"n\":1}", nil, "line 1"},
+		{"no JSON", "a.jsonl", "{\"text\":\"a\"}\nx", nil, "line 2"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := readTexts(write(t, tt.file, tt.text))
+			if !slices.Equal(got, tt.want) || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+	if _, err := readTexts(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a missing file was read")
+	}
+	plain := write(t, "a.txt", "no gzip")
+	if err := os.Rename(plain, plain+".gz"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readTexts(plain + ".gz"); err == nil || !strings.Contains(err.Error(), "unpacking") {
+		t.Errorf("a text was unpacked: %v", err)
+	}
+}
+
+func FuzzTexts(f *testing.F) {
+	f.Add([]byte("{\"text\":\"a\"}\n"))
+	f.Add([]byte("a\n<|endoftext|>\nb"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		splitText(string(data))
+		lines, err := splitLines(data)
+		if err == nil && slices.Contains(lines, "") {
+			t.Error("an empty text was found")
+		}
+	})
+}
+
+func TestSplitName(t *testing.T) {
+	for text, want := range map[string][2]string{
+		"/data/go_stdlib.txt.gz": {"go_stdlib", "/data/go_stdlib.txt.gz"},
+		"go=/data/x.txt":         {"go", "/data/x.txt"},
+		"/a=b/x.txt":             {"x", "/a=b/x.txt"},
+	} {
+		if name, path := splitName(text); name != want[0] || path != want[1] {
+			t.Errorf("%s: %q, %q", text, name, path)
+		}
+	}
+}
+
+// demo are settings that record two small domains with the demo model.
+func demo(t *testing.T) Settings {
+	t.Helper()
+	m, err := model.Demo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := pool.New(1)
+	t.Cleanup(func() {
+		p.Close()
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	story := write(t, "story.txt", "Once upon a time there was a cat.\n<|endoftext|>\nLily had a red ball.")
+	code := write(t, "code.jsonl", `{"text":"func main() {\n\tfmt.Println(1)\n}"}`)
+	return Settings{
+		Model: m, Pool: p, Texts: []string{story, "go=" + code}, Tokens: 40, PromptTokens: 8, AnswerTokens: 6, Wire: tensor.BF16, Seed: 1, Inputs: true,
+		Progress: func(string, ...any) {},
+	}
+}
+
+// What is recorded is what gates see and choose in a decode, step by step.
+func TestRecordingIsTheDecode(t *testing.T) {
+	s := demo(t)
+	path := filepath.Join(t.TempDir(), "r")
+	sum, err := Run(t.Context(), s, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := recording.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }() // it is only read
+	if sum.Sequences != 3 || sum.Rows != r.Rows || !slices.Equal(r.Domains, []string{"story", "go"}) {
+		t.Fatalf("%+v of domains %v", sum, r.Domains)
+	}
+	first := r.Sequences()
+	for i := range sum.Sequences {
+		compare(t, s, r, first[i], first[i+1])
+	}
+}
+
+// compare decodes the rows [from, to), which are a sequence, one at a time.
+func compare(t *testing.T, s Settings, r *recording.Recording, from, to int) {
+	t.Helper()
+	row, x, ids := from, make([]float32, r.Hidden), make([]int, r.TopK)
+	runner, err := direct.New(s.Model, s.Pool, direct.Settings{
+		Wire: s.Wire, MaxPositions: 64, KVBytes: 1 << 24, Routed: func(layer int, seen []float32, routes *forward.Routes) error {
+			r.Inputs(layer, row, x)
+			r.Chosen(layer, row, ids)
+			if !slices.Equal(x, seen) || int32(ids[0]) != routes.Expert[0] || int32(ids[1]) != routes.Expert[1] {
+				t.Errorf("row %d, layer %d: chosen %v, want %v; inputs equal: %v", row, layer, ids, routes.Expert, slices.Equal(x, seen))
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sequence, err := runner.Add([]uint32{r.Row(from).Token}, to-from, sampling.Params{TopP: 1, Logprobs: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sequence.Close()
+	for ; row < to; row++ {
+		if err := runner.Step(t.Context(), []*direct.Sequence{sequence}); err != nil {
+			t.Fatal(err)
+		}
+		if row+1 < to {
+			sequence.IDs[len(sequence.IDs)-1] = r.Row(row + 1).Token
+		}
+	}
+}
+
+func TestSameSeedSameFile(t *testing.T) {
+	s := demo(t)
+	s.Inputs = false
+	var files [][]byte
+	for _, seed := range []uint64{1, 1, 2} {
+		s.Seed = seed
+		path := filepath.Join(t.TempDir(), "r")
+		if _, err := Run(t.Context(), s, path); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, data)
+	}
+	if !bytes.Equal(files[0], files[1]) || bytes.Equal(files[0], files[2]) {
+		t.Error("the file does not follow from the seed")
+	}
+}
+
+func TestInterruptedLeavesNothing(t *testing.T) {
+	for _, at := range []string{"answering", "recording"} {
+		t.Run(at, func(t *testing.T) {
+			s := demo(t)
+			dir := t.TempDir()
+			ctx, cancel := context.WithCancel(t.Context())
+			s.Progress = func(format string, _ ...any) {
+				if strings.HasPrefix(format, at) {
+					cancel()
+				}
+			}
+			if _, err := Run(ctx, s, filepath.Join(dir, "r")); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v", err)
+			}
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for _, tt := range []struct {
+		name, want string
+		spoil      func(s *Settings)
+	}{
+		{"no texts", "no texts", func(s *Settings) { s.Texts = nil }},
+		{"no prompts", "at least one", func(s *Settings) { s.PromptTokens = 0 }},
+		{"too long", "at most 512 positions", func(s *Settings) { s.AnswerTokens = 510 }},
+		{"one name", "two files", func(s *Settings) { s.Texts[1] = "story" + s.Texts[1][2:] }},
+		{"no file", "no such file", func(s *Settings) { s.Texts[0] = "/nonexistent" }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := demo(t)
+			tt.spoil(&s)
+			if _, err := Run(t.Context(), s, filepath.Join(t.TempDir(), "r")); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// Features add the keys that counted most, none of which comes after its row, and change nothing else.
+func TestFeatures(t *testing.T) {
+	s := demo(t)
+	paths := []string{filepath.Join(t.TempDir(), "plain"), filepath.Join(t.TempDir(), "keys")}
+	var both []*recording.Recording
+	for i, path := range paths {
+		s.Features = i == 1
+		if _, err := Run(t.Context(), s, path); err != nil {
+			t.Fatal(err)
+		}
+		r, err := recording.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = r.Close() }() // it is only read
+		both = append(both, r)
+	}
+	plain, keys := both[0], both[1]
+	if plain.Keys || !keys.Keys || plain.Rows != keys.Rows {
+		t.Fatalf("%+v and %+v", plain.Header, keys.Header)
+	}
+	want, got, earlier := make([]int, plain.TopK), make([]int, plain.TopK), 0
+	for l := range plain.Layers {
+		for i := range plain.Rows {
+			plain.Chosen(l, i, want)
+			keys.Chosen(l, i, got)
+			at, ok := keys.Key(l, i)
+			if position := keys.Row(i).Position; !slices.Equal(want, got) || !ok || at > position {
+				t.Fatalf("row %d at %d of layer %d: key %d, experts %v and %v", i, position, l, at, want, got)
+			} else if at < position {
+				earlier++
+			}
+		}
+	}
+	if earlier == 0 {
+		t.Error("each row is its own strongest key")
+	}
+}

@@ -1,0 +1,133 @@
+package residency
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/switchyard/switchyard/pkg/policy/unit"
+)
+
+// LFU evicts what was used least often, evictions notwithstanding, as MoE-Infinity does, and
+// fetches as LRU does.
+type LFU struct {
+	LRU
+	*Outlook
+}
+
+var _ Order = LFU{}
+
+// EvictFirst is the one with fewer visits.
+func (f LFU) EvictFirst(a, b *Item) int {
+	return cmp.Compare(f.Frequency(a.Unit), f.Frequency(b.Unit))
+}
+
+// FMoE is the order of the paper (arXiv:2502.05370, section 4.5): it evicts the largest
+// 1/(p·freq), and fetches the largest p/(l - l_now). p is the largest of what live sequences'
+// newest maps say, and 1/J where none says anything.
+type FMoE struct{ *Outlook }
+
+var _ Order = FMoE{}
+
+func (f FMoE) p(u unit.Unit) float64 {
+	if p, ok := f.Chance(u); ok {
+		return p
+	}
+	return 1 / float64(f.experts)
+}
+
+// EvictFirst is the one of which p·freq is smaller.
+func (f FMoE) EvictFirst(a, b *Item) int {
+	return cmp.Compare(f.p(a.Unit)*f.Frequency(a.Unit), f.p(b.Unit)*f.Frequency(b.Unit))
+}
+
+// FetchFirst is the one with the higher p/(l - l_now), which changes with l_now.
+func (f FMoE) FetchFirst(a, b *Item) int {
+	return cmp.Compare(f.p(b.Unit)/float64(f.Distance(b.Unit.Layer)), f.p(a.Unit)/float64(f.Distance(a.Unit.Layer)))
+}
+
+// Yields keeps what was fetched ahead, and is not due yet, from other prefetches.
+func (f FMoE) Yields(idle, to *Item) bool { return to.Urgency > Hinted || !f.Awaited(idle.Unit) }
+
+// NextUse evicts what is used last, as expected, and fetches ahead only what is used sooner
+// than what goes for it.
+type NextUse struct {
+	*Outlook
+	// Margin is how many times later than an improbable prefetch what goes for it has to be
+	// used; 0 is 1. Above 1 is for hosts whose link others use as well, where a prefetch that is
+	// not used costs them time.
+	Margin float64
+}
+
+var _ Order = NextUse{}
+
+// probable is the chance from which on no margin is asked for.
+const probable = 0.35
+
+// EvictFirst is the one with the later use.
+func (n NextUse) EvictFirst(a, b *Item) int {
+	return cmp.Compare(n.Outlook.NextUse(b.Unit), n.Outlook.NextUse(a.Unit))
+}
+
+// FetchFirst is the one with the higher chance for each layer that is left.
+func (n NextUse) FetchFirst(a, b *Item) int { return FMoE{n.Outlook}.FetchFirst(a, b) }
+
+// Yields compares the two uses that are expected.
+func (n NextUse) Yields(idle, to *Item) bool {
+	if to.Urgency > Hinted {
+		return true
+	}
+	margin := 1.0
+	if p, _ := n.Chance(to.Unit); p < probable {
+		margin = max(1, n.Margin)
+	}
+	return n.Outlook.NextUse(idle.Unit) > margin*n.Outlook.NextUse(to.Unit)
+}
+
+// Belady knows when each unit is used next, and evicts what is used last: with units of one
+// size no order loads less (Belady, 1966). Only simulated hosts know that.
+type Belady struct {
+	// Next is when a unit is used next; what is not used any more is used last.
+	Next func(unit.Unit) int
+}
+
+var _ Order = Belady{}
+
+// EvictFirst is the one with the later use.
+func (b Belady) EvictFirst(x, y *Item) int { return cmp.Compare(b.Next(y.Unit), b.Next(x.Unit)) }
+
+// FetchFirst is the one with the sooner use.
+func (b Belady) FetchFirst(x, y *Item) int { return cmp.Compare(b.Next(x.Unit), b.Next(y.Unit)) }
+
+// Yields lets go for a prefetch only what is used later.
+func (b Belady) Yields(idle, to *Item) bool {
+	return to.Urgency > Hinted || b.Next(idle.Unit) > b.Next(to.Unit)
+}
+
+// foresighted are the orders that need an outlook.
+var foresighted = []struct {
+	name string
+	of   func(*Outlook) Order
+}{
+	{"lfu", func(o *Outlook) Order { return LFU{Outlook: o} }},
+	{"fmoe", func(o *Outlook) Order { return FMoE{o} }},
+	{"next-use", func(o *Outlook) Order { return NextUse{Outlook: o} }},
+}
+
+// ForesightedNames are the orders that Foresighted knows, beside those of Named.
+func ForesightedNames() (names []string) {
+	for _, one := range foresighted {
+		names = append(names, one.name)
+	}
+	return names
+}
+
+// Foresighted is the order of a name that goes by an outlook.
+func Foresighted(name string, o *Outlook) (Order, error) {
+	for _, one := range foresighted {
+		if one.name == name {
+			return one.of(o), nil
+		}
+	}
+	return nil, fmt.Errorf("there is no order of eviction %q that goes by an outlook; there is %s", name, strings.Join(ForesightedNames(), ", "))
+}

@@ -1,0 +1,202 @@
+package offload
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/switchyard/switchyard/pkg/policy/cost"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
+	"github.com/switchyard/switchyard/pkg/policy/unit"
+)
+
+// Settings are those of a run.
+type Settings struct {
+	Testbed
+	// Budget are the bytes for experts of all hosts together, each of which has as many.
+	Budget float64
+	// Delay are the seconds from a layer's gate to a prediction at the hosts; First that before
+	// the first layer.
+	Delay, First float64
+}
+
+// engine runs a workload.
+type engine struct {
+	Settings
+	w       *Workload
+	policy  Policy
+	f       *Foresight
+	r       *Result
+	phase   *Phase
+	now     float64
+	hosts   []host
+	outlook *residency.Outlook
+	step    int
+	layer   int // that the step has reached; -1 before the first
+	pending int // units of this layer that do not compute yet
+	hold    bool
+	hints   []arrival
+	units   []state   // by layer and expert
+	uses    [][]int32 // of each unit, the positions that are to come; for Belady
+}
+
+// state is what the engine knows of an expert, beside its host's machine.
+type state struct {
+	moved    float64 // bytes of its load
+	demanded bool    // in this layer, and does not compute yet
+	hinted   bool    // a hint holds a reference
+	due      int     // the step that it was hinted for
+	soon     bool    // its hint is for the layer that comes next, and probable
+	ahead    bool    // its load began for a hint
+	fetched  bool    // it is held because of a hint, and was not demanded since
+}
+
+// arrival is a prediction on its way to the hosts.
+type arrival struct {
+	at   float64
+	step int
+	look *Look
+}
+
+// ErrStuck says that demanded experts can never be loaded.
+var ErrStuck = errors.New("experts that are demanded can never be loaded")
+
+// Run is what a policy takes for a workload, with what its predictor foresees of it.
+func Run(s Settings, w *Workload, p Policy, f *Foresight) (*Result, error) {
+	if !p.Whole {
+		if err := s.Check(w.Model, s.Budget); err != nil {
+			return nil, err
+		}
+	}
+	e := &engine{Settings: s, w: w, policy: p, f: f, r: &Result{}, hosts: make([]host, s.Hosts), units: make([]state, w.Layers*w.Experts)}
+	ageing := p.Ageing
+	if ageing == 0 {
+		ageing = 1
+	}
+	var err error
+	if e.outlook, err = residency.NewOutlook(w.Layers, w.Experts, w.TopK, ageing); err != nil {
+		return nil, err
+	}
+	order, err := e.order()
+	if err != nil {
+		return nil, fmt.Errorf("policy %s: %w", p.Name, err)
+	}
+	e.r.Prefill.busy, e.r.Decode.busy = make([]float64, s.Hosts), make([]float64, s.Hosts)
+	for h := range e.hosts {
+		e.hosts[h] = host{engine: e, number: h, running: none, stop: none}
+		e.hosts[h].m = residency.New(residency.Settings{Budget: int64(s.Budget / float64(s.Hosts)), Order: order})
+	}
+	for step := range w.Steps {
+		if err := e.run(step); err != nil {
+			return nil, fmt.Errorf("step %d of policy %s: %w", step, p.Name, err)
+		}
+	}
+	e.end()
+	return e.r, nil
+}
+
+// none is no unit.
+const none = -1
+
+func (e *engine) order() (residency.Order, error) {
+	switch e.policy.Order {
+	case "belady":
+		e.uses = e.w.positions()
+		return residency.Belady{Next: e.nextUse}, nil
+	case "lru":
+		return residency.LRU{}, nil
+	case "next-use":
+		if e.Shared > 0 {
+			return residency.NextUse{Outlook: e.outlook, Margin: sharedMargin}, nil
+		}
+	}
+	return residency.Foresighted(e.policy.Order, e.outlook)
+}
+
+// sharedMargin is what hosts with one link ask of improbable prefetches: enough that those cost
+// next to nothing where nothing can be foretold (TestUnpredictable).
+const sharedMargin = 1.3
+
+// positions are for each unit where it is used, in order.
+func (w *Workload) positions() [][]int32 {
+	all := make([][]int32, w.Layers*w.Experts)
+	for s := range w.Steps {
+		for l := range w.Layers {
+			for x, n := range w.Loads(s, l) {
+				if n > 0 {
+					all[l*w.Experts+x] = append(all[l*w.Experts+x], int32(s*w.Layers+l))
+				}
+			}
+		}
+	}
+	return all
+}
+
+func (e *engine) nextUse(u unit.Unit) int {
+	if to := e.uses[e.index(u)]; len(to) > 0 {
+		return int(to[0])
+	}
+	return math.MaxInt
+}
+
+func (e *engine) index(u unit.Unit) int { return u.Layer*e.w.Experts + u.Index }
+
+func (e *engine) unit(i int) unit.Unit { return unit.Expert(i/e.w.Experts, i%e.w.Experts) }
+
+func (e *engine) host(i int) *host { return &e.hosts[i%e.Hosts] }
+
+// run takes a step through all layers.
+func (e *engine) run(step int) error {
+	s := &e.w.Steps[step]
+	e.step, e.layer = step, -1
+	e.phase = &e.r.Decode
+	if s.Prefill {
+		e.phase = &e.r.Prefill
+	}
+	began := e.now
+	e.outlook.Step()
+	e.outlook.At(0, -1)
+	if err := e.look(); err != nil {
+		return err
+	}
+	for l := range e.w.Layers {
+		if err := e.pass(l, len(s.Rows)); err != nil {
+			return fmt.Errorf("layer %d: %w", l, err)
+		}
+	}
+	tokens := len(s.Rows)
+	if s.Prefill {
+		tokens = e.w.texts(step)
+	}
+	if err := e.advance(e.now + e.reads(e.w.HeadBytes, tokens)); err != nil {
+		return err
+	}
+	e.phase.Steps++
+	e.phase.Seconds += e.now - began
+	e.r.Steps = append(e.r.Steps, e.now-began)
+	return nil
+}
+
+// texts are how many have rows in a step.
+func (w *Workload) texts(step int) (n int) {
+	for i, r := range w.Steps[step].Rows {
+		if i == 0 || r.Text != w.Steps[step].Rows[i-1].Text {
+			n++
+		}
+	}
+	return n
+}
+
+// reads is what a call takes on the device that computes all but experts.
+func (e *engine) reads(bytes float64, rows int) float64 {
+	return e.Device.Compute(cost.Access{Bytes: bytes, Rows: rows})
+}
+
+// end counts what was fetched and never used.
+func (e *engine) end() {
+	for i := range e.units {
+		if e.units[i].fetched {
+			e.r.Wasted += e.w.ExpertBytes
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package offload
+
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/sim/routing"
+)
+
+// Traffic are texts as a model routes them: those before, which stores are built of, and those
+// that are served.
+type Traffic struct {
+	Model
+	Gates          *routing.Gates
+	Before, Served []*routing.Rows
+}
+
+// Lab runs policies on one traffic, and finds what they foresee once.
+type Lab struct {
+	Traffic
+	Testbed
+	Delays
+	// Distance is that of prediction, Capacity that of stores of maps, Batch how many sequences
+	// are served together.
+	Distance, Capacity, Batch int
+	// Varied says that policies with a distance of their own have the lab's.
+	Varied bool
+
+	work     *Workload
+	maps     *Maps
+	foreseen map[foreseen]*Foresight
+	trained  map[trained][][]float32 // of all labs of the traffic
+}
+
+// trained is what maps to later layers were learned from.
+type trained struct{ texts, distance int }
+
+// train learns from the first texts before, once.
+func (b *Lab) train(texts, distance int) [][]float32 {
+	key := trained{texts, distance}
+	if b.trained[key] == nil {
+		b.trained[key] = train(b.Gates, b.Before[:texts], distance)
+	}
+	return b.trained[key]
+}
+
+// Serve is a lab of the same traffic on another testbed, which serves its first texts in
+// batches.
+func (b *Lab) Serve(bed Testbed, texts, batch int) (*Lab, error) {
+	t := b.Traffic
+	t.Served = t.Served[:min(max(texts, 0), len(t.Served))]
+	other, err := NewLab(t, bed, b.Delays, b.Distance, b.Capacity, batch)
+	if err != nil {
+		return nil, err
+	}
+	other.trained = b.trained
+	return other, nil
+}
+
+type foreseen struct {
+	kind     Kind
+	distance int
+}
+
+// NewLab prepares runs.
+func NewLab(t Traffic, bed Testbed, delays Delays, distance, capacity, batch int) (*Lab, error) {
+	if distance < 1 || distance >= t.Layers {
+		return nil, fmt.Errorf("the prediction distance is %d; with %d layers it must be 1 to %d", distance, t.Layers, t.Layers-1)
+	}
+	w, err := NewWorkload(t.Model, t.Gates, t.Served, batch)
+	if err != nil {
+		return nil, err
+	}
+	return &Lab{Traffic: t, Testbed: bed, Delays: delays, Distance: distance, Capacity: capacity, Batch: batch, work: w, foreseen: map[foreseen]*Foresight{}, trained: map[trained][][]float32{}}, nil
+}
+
+// Work are the steps.
+func (b *Lab) Work() *Workload { return b.work }
+
+// Maps are those of the texts before, with what was found in them.
+func (b *Lab) Maps() (*Maps, error) {
+	if b.maps == nil {
+		m, err := NewMaps(b.work, b.Before, b.Capacity, b.Distance)
+		if err != nil {
+			return nil, err
+		}
+		b.maps = m
+	}
+	return b.maps, nil
+}
+
+// Further is the lab with another distance, whose maps are the same.
+func (b *Lab) Further(distance int) (*Lab, error) {
+	if _, err := b.Maps(); err != nil {
+		return nil, err
+	}
+	other := *b
+	other.Distance, other.Varied = distance, true
+	if distance < 1 || distance >= b.Layers {
+		return nil, fmt.Errorf("the prediction distance is %d; with %d layers it must be 1 to %d", distance, b.Layers, b.Layers-1)
+	}
+	return &other, nil
+}
+
+// distance is that of a policy.
+func (b *Lab) distance(p Policy) int {
+	if b.Varied || p.Distance <= 0 {
+		return b.Distance
+	}
+	return min(p.Distance, b.Layers-1)
+}
+
+// Foresee is what a policy's predictor says.
+func (b *Lab) Foresee(p Policy) (*Foresight, error) {
+	key := foreseen{p.Predictor, b.distance(p)}
+	if f := b.foreseen[key]; f != nil {
+		return f, nil
+	}
+	predictor, err := b.predictor(key.kind, key.distance)
+	if err != nil {
+		return nil, err
+	}
+	f := Foresee(b.work, predictor)
+	b.foreseen[key] = f
+	return f, nil
+}
+
+func (b *Lab) predictor(k Kind, distance int) (Predictor, error) {
+	switch k {
+	case Nothing:
+		return nil, nil
+	case Reused:
+		return &speculation{w: b.work, distance: distance}, nil
+	case Learned:
+		return &speculation{w: b.work, distance: distance, learned: b.train(len(b.Before), distance)}, nil
+	case Counted:
+		return newCounts(b.work, b.Before, distance), nil
+	case Streamed:
+		return streamed{b.work}, nil
+	case Previous:
+		return &previous{w: b.work, distance: distance}, nil
+	case Known:
+		return &oracle{w: b.work, distance: distance}, nil
+	case Calibrated, MapsAlone:
+		return b.calibrate(distance, k == Calibrated)
+	case Trajectory, Searched, Selected:
+		m, err := b.Maps()
+		if err != nil {
+			return nil, err
+		}
+		return &mapped{Maps: m, distance: distance, bySemantic: k != Trajectory, byDelta: k == Selected}, nil
+	}
+	return nil, fmt.Errorf("there is no way to predict by %q", k)
+}
+
+// kept is the part of the texts before whose maps the regression's first weights are learned
+// with, from the other texts: maps of a text itself would say too much.
+const kept = 0.7
+
+// calibrate learns first weights from the texts before.
+func (b *Lab) calibrate(distance int, gates bool) (*calibrated, error) {
+	m, err := b.Maps()
+	if err != nil {
+		return nil, err
+	}
+	c := newCalibrated(m, b.Before, distance, gates)
+	cut := int(kept * float64(len(b.Before)))
+	if cut < 1 || cut == len(b.Before) {
+		return c, nil
+	}
+	w, err := NewWorkload(b.Model, b.Gates, b.Before[cut:], 1)
+	if err != nil {
+		return nil, err
+	}
+	before, err := NewMaps(w, b.Before[:cut], b.Capacity, b.Distance)
+	if err != nil {
+		return nil, err
+	}
+	first := newCalibrated(before, b.Before[:cut], distance, gates)
+	for d := 1; d <= distance && gates; d++ {
+		first.trained = append(first.trained, b.train(cut, d))
+		c.trained = append(c.trained, b.train(len(b.Before), d))
+	}
+	Foresee(w, first)
+	c.heads, c.rate, c.rows = first.heads, first.rate, first.rows
+	return c, nil
+}
+
+// Run is what a policy takes with a budget of bytes.
+func (b *Lab) Run(p Policy, budget float64) (*Result, error) {
+	f, err := b.Foresee(p)
+	if err != nil {
+		return nil, err
+	}
+	s := Settings{Testbed: b.Testbed, Budget: budget}
+	s.Delay, s.First = b.delay(p.Predictor)
+	return Run(s, b.work, p, f)
+}
+
+// delay is what a prediction takes, at a gate and before the first layer.
+func (b *Lab) delay(k Kind) (gate, first float64) {
+	switch k {
+	case Reused:
+		return b.Gate, b.Gate
+	case Learned:
+		return b.Delays.Learned, b.Delays.Learned
+	case Counted:
+		return b.Counts, 0
+	case Trajectory, Searched, Selected, MapsAlone:
+		return b.Delays.Trajectory, b.Semantic
+	case Calibrated:
+		return b.Delays.Trajectory + b.Delays.Learned, b.Semantic
+	case Nothing, Streamed, Previous, Known:
+	}
+	return 0, 0
+}

@@ -1,0 +1,16 @@
+package aggregator
+
+import (
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/process/service"
+	"github.com/switchyard/switchyard/services/aggregator/about"
+)
+
+// Descriptor is the service as a process runs it.
+func Descriptor() service.Descriptor {
+	return service.Descriptor{
+		Service: about.Service(),
+		New:     func(d *deployment.Deployment, _ service.Settings) (lifecycle.Service, error) { return New(d), nil },
+	}
+}

@@ -1,0 +1,86 @@
+package attention
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/process/service"
+	"github.com/switchyard/switchyard/services/attention/about"
+)
+
+// Descriptor is the service as a process runs it.
+func Descriptor() service.Descriptor {
+	return service.Descriptor{
+		Service: about.Service(), Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
+		New: service.NewOf(New), Check: service.CheckOf[Config],
+	}
+}
+
+// Flags are attention's own wherever it runs.
+type Flags struct {
+	KVMemory     string `name:"kv-memory" default:"64MiB" help:"Memory for keys and values, such as 64MiB or 4GiB; on a GPU they take what its memory leaves." placeholder:"BYTES"`
+	MaxSequences int    `default:"256" help:"Most sequences at once; more wait." placeholder:"N"`
+	MaxRows      int    `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N"`
+	Microbatches int    `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
+	MinRows      int    `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
+}
+
+// Command are those of a process that is an attention replica alone.
+type Command struct {
+	Flags `embed:""`
+
+	Device    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number)." placeholder:"KIND"`
+	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory to take of the GPU, such as 40GiB: for weights, buffers, keys and values; 0 is nine tenths of what is free." placeholder:"BYTES"`
+}
+
+// Config is what they say.
+func (c *Command) Config(p service.Process) (Config, error) {
+	on, noGPU := gpus.Flag{Name: "device", Device: c.Device, MemoryName: "gpu-memory", Memory: c.GPUMemory, Kinds: gpus.CPUOrGPU}.Open(p.GPU)
+	own, err := c.Flags.Config(p, on)
+	return own, errors.Join(noGPU, err)
+}
+
+// Bounds of what takes memory or goroutines from the start, or is calculated with.
+const (
+	MostRows         = 1 << 16
+	MostMicrobatches = 256
+	mostSequences    = 1 << 16
+)
+
+// Config takes what computes attention in the CPU's place; nil is nothing.
+func (f Flags) Config(p service.Process, on *gpus.GPU) (Config, error) {
+	kv, err := f.kvBytes(on != nil)
+	if err != nil {
+		return Config{}, err
+	}
+	if err := f.check(); err != nil {
+		return Config{}, err
+	}
+	return Config{
+		MaxModelLen: p.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows, GPU: on,
+	}, nil
+}
+
+func (f Flags) check() error {
+	return errors.Join(
+		service.CheckRange("max-sequences", f.MaxSequences, 1, mostSequences),
+		service.CheckRange("max-rows", f.MaxRows, 1, MostRows),
+		service.CheckRange("microbatches", f.Microbatches, 1, MostMicrobatches),
+		service.CheckRange("min-rows", f.MinRows, 0, MostRows),
+	)
+}
+
+// kvBytes is 0 on a GPU, whose pages take what --gpu-memory leaves.
+func (f Flags) kvBytes(onGPU bool) (int64, error) {
+	if onGPU && f.KVMemory != defaultKVMemory {
+		return 0, fmt.Errorf("--kv-memory is %s; on a GPU keys and values take what its memory leaves: give --gpu-memory", f.KVMemory)
+	}
+	if onGPU {
+		return 0, nil
+	}
+	return bytesize.Parse("kv-memory", f.KVMemory)
+}
+
+const defaultKVMemory = "64MiB"

@@ -1,0 +1,49 @@
+package engine
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/transport/fates"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Rows of a prompt and of tokens are in the record of the token that they were computed for,
+// with those beside them that had nothing; what is computed again is in none.
+func TestLogFates(t *testing.T) {
+	united := func(rows int) *pb.Fates {
+		codes := make([]fates.Code, rows)
+		codes[rows-1] = fates.United
+		return fates.Encode(fates.Shape{Rows: rows, Layers: 1, Slots: 1}, codes)
+	}
+	s := newSequence(&pb.Sequence{PromptIds: make([]uint32, 6)})
+	step := func(rows int, of *pb.Fates) { s.fates.add(&s.content, rows, of); s.done += rows }
+	rows := func(list []*pb.Fates) (out []uint32) {
+		for _, f := range list {
+			out = append(out, f.Rows)
+		}
+		return out
+	}
+	token := func() []*pb.Fates { s.ids = append(s.ids, 1); return s.fates.give() }
+
+	step(2, nil)
+	step(3, united(3))
+	step(1, nil)
+	if got := rows(token()); !slices.Equal(got, []uint32{2, 3, 1}) {
+		t.Errorf("the prompt's rows: %v", got)
+	}
+	step(1, nil)
+	if got := token(); got != nil {
+		t.Errorf("a plain token's: %v", got)
+	}
+	s.done = 0 // the cache is lost
+	step(5, united(5))
+	step(3, united(3))
+	if got := token(); !slices.Equal(rows(got), []uint32{1}) || len(got[0].Codes) == 0 {
+		t.Errorf("after another prefill: %v", got)
+	}
+	step(1, &pb.Fates{Rows: 1, Layers: 1, Slots: 1, Codes: make([]byte, maxFates+1)})
+	if got := token(); len(got) != 1 || !got[0].Omitted || len(got[0].Codes) > 0 {
+		t.Error("too long, and kept")
+	}
+}

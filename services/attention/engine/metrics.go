@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/control/loads"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+)
+
+// stats is what a replica tells of its work: metrics, and counters among the members.
+type stats struct {
+	metrics  *telemetry.Metrics
+	presence *deployment.Presence
+	kv       *kvcache.Pool
+	model    string
+	log      *slog.Logger
+	times    *stepTimes
+	steps    func(*ledger.Step) // nil: nobody listens
+
+	sequences atomic.Int64
+}
+
+func newStats(d *deployment.Deployment, p *deployment.Presence, kv *kvcache.Pool, replica string) *stats {
+	st := &stats{
+		metrics: d.Telemetry.Metrics, presence: p, kv: kv, model: d.Subjects.Model, log: d.Logger, steps: d.Steps,
+		times: newStepTimes(d.Telemetry.Metrics, d.MoELayers()),
+	}
+	if d.Loads != nil {
+		st.times.layers = loads.NewTimes(d.Identity.Model, replica)
+	}
+	return st
+}
+
+// mirror shows pages and sequences as they are whenever metrics are read.
+func (s *stats) mirror() (stop func()) {
+	pages := s.metrics.KVPages.Follow(func() map[string]float64 {
+		used := s.kv.Used()
+		return map[string]float64{"used": float64(used), "free": float64(s.kv.Capacity() - used)}
+	})
+	active := s.metrics.Sequences.Follow(func() map[string]float64 {
+		return map[string]float64{"active": float64(s.sequences.Load())}
+	})
+	return func() { pages(); active() }
+}
+
+func (s *stats) active(n int) {
+	s.sequences.Store(int64(n))
+	s.presence.Set("requests_active", float64(n))
+	used := s.kv.Used()
+	s.presence.Set("kv_pages_used", float64(used))
+	s.presence.Set(members.KVPages, float64(s.kv.Capacity()))
+}
+
+// lined tells how many of the active sequences have no pages yet, or no more.
+func (s *stats) lined(n int) { s.presence.Set(members.InLine, float64(n)) }
+
+// step counts a microbatch that went through the layers.
+func (s *stats) step(mb *microbatch, times *ledger.Step) {
+	tokens := 0
+	for i := range mb.parts {
+		if !mb.parts[i].s.flow.IsCanary() {
+			tokens += len(mb.parts[i].choices)
+		}
+	}
+	s.metrics.Step().Observe((mb.layers + mb.heads).Seconds())
+	s.times.add(mb.rows, times)
+	if s.steps != nil {
+		times.Parts = mb.shares()
+		s.steps(times)
+	}
+	s.metrics.BatchRows().Observe(float64(mb.rows))
+	s.metrics.CompletionTokens().Add(float64(tokens))
+	s.presence.Add("steps_total", 1)
+	s.presence.Add("step_rows_total", float64(mb.rows))
+	s.presence.Add("tokens_total", float64(tokens))
+}
+
+// panicked reports a fault of the program that a step met.
+func (s *stats) panicked(value any, stack []byte) {
+	s.metrics.Panics.Inc()
+	s.log.Error("a step panicked", "panic", value, "stack", string(stack))
+}
+
+// preempted counts a sequence that gave its pages back.
+func (s *stats) preempted() {
+	s.metrics.Preemptions.Inc()
+	s.presence.Add("preemptions_total", 1)
+}
+
+// answers counts a producer's request that has its first token now.
+func (s *stats) answers(q *Sequence) {
+	if !q.flow.IsCanary() {
+		s.presence.Add("first_tokens_total", 1)
+		s.presence.Add("first_token_seconds_total", q.first.Sub(q.accepted).Seconds())
+	}
+}
+
+// leftQueue observes how long a producer's request waited, at its first owner.
+func (s *stats) leftQueue(q *Sequence) {
+	if q.epoch == 1 && !q.flow.IsCanary() {
+		s.metrics.QueueWait().Observe(q.queued.Seconds())
+	}
+}
+
+// finished counts a producer's request that ended, however it did.
+func (s *stats) finished(q *Sequence) {
+	if q.flow.IsCanary() {
+		return
+	}
+	outcome, code := q.end.FinishReason, ""
+	if q.end.Error != nil {
+		outcome, code = q.end.Error.Code, q.end.Error.Code
+	}
+	s.metrics.Outcome(outcome).Inc()
+	s.presence.Add("requests_finished_total", 1)
+	s.presence.Add("request_seconds_total", q.end.Timings.Total)
+	if code != "" {
+		s.presence.Add("requests_failed_total", 1)
+	}
+	seconds := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
+	s.metrics.Answered(telemetry.Answer{
+		Operation: "text_completion", Model: s.model, ErrorCode: code,
+		Total: seconds(q.end.Timings.Total), FirstToken: seconds(q.end.Timings.Ttft), Tokens: q.generated(),
+	})
+}

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/policy/batching"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// scheduler decides what becomes of the sequences. Time and results are handed
+// to it: it waits for nothing, and starts nothing but records of the token log,
+// which it queues. Engine drives it.
+//
+//	admitted ──▶ in line for pages ──▶ ready ──next──▶ in flight ──settle──▶ ready … ──▶ ended
+//	                                   ready ──an older one needs pages──▶ aside ──▶ ready
+type scheduler struct {
+	now   func() time.Time
+	log   *slog.Logger
+	stats *stats
+
+	own     *owned
+	seats   *seats
+	journal *journal
+	crew    crew
+	chooser chooser
+	trial   trial
+	machine machine
+	// stamp is what gates are to obey in a step that begins now; nil: nothing.
+	stamp func() *pb.Stamp
+}
+
+func newScheduler(policy batching.Policy, workers []*worker, now func() time.Time, log *slog.Logger, st *stats) *scheduler {
+	own := &owned{byRequest: map[string]*Sequence{}}
+	return &scheduler{
+		now: now, log: log, stats: st, own: own, seats: &seats{kv: st.kv, own: own}, journal: &journal{now: now, log: log, stats: st},
+		crew: newCrew(workers), chooser: chooser{policy: policy}, machine: machine{log: log},
+	}
+}
+
+func (d *scheduler) add(s *Sequence) {
+	if old := d.own.byRequest[s.seq.RequestId]; old != nil && old.epoch > s.epoch {
+		s.delivery.Drop() // its claim took long, and the request came again
+		s.free()
+		return
+	} else if old != nil {
+		d.abandon(old) // its log is s's now
+	}
+	d.own.put(s)
+	d.tellActive()
+	if s.end != nil {
+		d.finish(s)
+		return
+	}
+	d.seats.join(s)
+	d.serve()
+}
+
+// tellActive tells how many sequences there are, and pages that they have.
+func (d *scheduler) tellActive() { d.stats.active(len(d.own.byRequest)) }
+
+// next is the next microbatch and the idle worker that takes it; nil, nil: there is
+// none for now.
+func (d *scheduler) next() (*microbatch, *worker) {
+	d.chooser.again = 0
+	if len(d.crew.idle) == 0 || d.machine.broken != nil {
+		return nil, nil
+	}
+	d.stretch()
+	if s := d.chooser.collect(d.own.order, d.trial.of); s != nil {
+		d.trial.of = s
+	}
+	if d.trial.of != nil && !d.try() {
+		return nil, nil
+	}
+	mb := d.chooser.choose(d.own)
+	if mb == nil {
+		return nil, nil
+	}
+	if d.stamp != nil {
+		mb.stamp = d.stamp()
+	}
+	d.own.rotate(mb)
+	return mb, d.crew.give(mb)
+}
+
+// settle takes a microbatch's results in.
+func (d *scheduler) settle(mb *microbatch) {
+	d.crew.back(mb)
+	if mb.prefill && mb.err == nil {
+		d.chooser.pace.Observe(mb.rows, mb.layers.Seconds(), mb.wanted, mb.heads.Seconds())
+	}
+	ofDevice := d.machine.judge(mb)
+	var fault *panicError
+	for i := range mb.parts {
+		p := &mb.parts[i]
+		p.s.flight = nil
+		switch {
+		case p.s.ended:
+			d.remove(p.s) // ended while it was in flight
+		case errors.Is(mb.err, context.Canceled):
+			// This replica stops, and hands the sequence over.
+		case ofDevice:
+			// It steps again.
+		case errors.As(mb.err, &fault) && len(mb.parts) > 1:
+			p.s.suspect = true // one of them did it: each is tried alone
+		case errors.Is(mb.err, errPassed):
+			p.s.end = p.s.late(p.s.generated())
+			d.finish(p.s)
+		case mb.err != nil:
+			d.stepFailed(p.s, mb.err)
+		default:
+			p.s.suspect = false
+			d.advance(p)
+		}
+		d.endTrial(p.s)
+	}
+}
+
+func (d *scheduler) stepFailed(s *Sequence, err error) {
+	d.log.Error("step abandoned", "request", s.seq.RequestId, "error", err)
+	var fault *panicError
+	if errors.As(err, &fault) {
+		s.fault = fault
+	}
+	s.end = ErrorEnd(internal, err.Error())
+	d.finish(s)
+}
+
+// advance takes in what a step made of a sequence.
+func (d *scheduler) advance(p *part) {
+	d.journal.advance(p)
+	if p.s.end != nil {
+		d.finish(p.s)
+	}
+}
+
+// finish ends a sequence.
+func (d *scheduler) finish(s *Sequence) {
+	d.journal.finish(s)
+	d.letGo(s)
+}
+
+// letGo removes a sequence that has ended, unless a worker has it.
+func (d *scheduler) letGo(s *Sequence) {
+	if s.flight == nil {
+		d.remove(s)
+	}
+}
+
+// remove frees what the sequence held. It must not be in flight.
+func (d *scheduler) remove(s *Sequence) {
+	d.seats.leaveLine(s)
+	d.endTrial(s)
+	s.free()
+	d.own.remove(s)
+	d.tellActive()
+	d.serve()
+}
+
+func (d *scheduler) cancel(c *pb.Cancel) {
+	s := d.own.byRequest[c.RequestId]
+	if s == nil || s.ended {
+		return
+	}
+	s.end = &pb.Terminal{FinishReason: c.Reason}
+	d.finish(s)
+}
+
+// tick ends the sequences that are late.
+func (d *scheduler) tick() {
+	now := d.now()
+	d.journal.tidy()
+	for _, s := range slices.Clone(d.own.order) { // ending one changes the order
+		if !s.ended && !s.deadline.IsZero() && now.After(s.deadline) {
+			s.end = s.late(s.generated())
+			d.finish(s)
+		}
+	}
+}
+
+// serve gives free pages to those who wait for them.
+func (d *scheduler) serve() {
+	for s, ok := d.seats.next(); ok; s, ok = d.seats.next() {
+		first, err := d.seats.sit(s)
+		if err != nil {
+			d.stepFailed(s, err) // cannot be: no other component takes pages
+			return
+		}
+		if first {
+			s.leaveQueue(d.now(), s.epoch)
+			d.stats.leftQueue(s)
+		}
+		d.tellActive()
+	}
+}
+
+// stretch gives sequences that have outgrown their pages more, the oldest first.
+func (d *scheduler) stretch() {
+	for _, s := range d.seats.cramped() {
+		d.grow(s)
+	}
+}
+
+// grow gives a sequence pages for all of its ids. While those that it needs are with a
+// worker, it keeps what it has and does not step.
+func (d *scheduler) grow(s *Sequence) {
+	for s.table != nil {
+		if s.table.Grow(s.extent()) == nil {
+			d.tellActive()
+			return
+		}
+		v := d.seats.youngest()
+		if v == nil {
+			return
+		}
+		d.stepAside(v)
+	}
+}
+
+// stepAside takes a sequence's pages for an older one.
+func (d *scheduler) stepAside(s *Sequence) {
+	d.seats.putAside(s)
+	d.endTrial(s)
+	d.stats.preempted()
+	d.log.Debug("a sequence stepped aside", "request", s.seq.RequestId, "tokens", s.generated(), "times", s.asides)
+}
+
+// abandon frees a sequence whose log another claim has, as soon as its worker is done.
+func (d *scheduler) abandon(s *Sequence) {
+	s.ended = true
+	s.delivery.Drop()
+	d.letGo(s)
+}
+
+// drop forgets a sequence whose log another writer has ended or claimed, or has
+// no room for it.
+func (d *scheduler) drop(l lostLog) {
+	s := d.own.byRequest[l.request]
+	switch {
+	case s == nil || s.writer != l.writer:
+	case l.full != nil && !s.ended:
+		d.log.Warn("a request was ended: its log takes no more", "request", l.request, "tokens", s.generated(), "error", l.full)
+		s.end = noRoom(l.full)
+		s.end.Timings = s.timings(d.now())
+		d.journal.close(s)
+		d.letGo(s)
+	case l.full == nil:
+		d.abandon(s)
+	}
+}
+
+// leave is what a replica that stops leaves to another: logs to be written to
+// their end, and sequences to go on with from there.
+func (d *scheduler) leave() (closing []logWriter, open []*Sequence) {
+	if s := d.trial.of; s != nil {
+		d.endTrial(s)
+	}
+	for _, s := range d.own.order {
+		if !s.ended {
+			open = append(open, s)
+		}
+	}
+	return d.journal.closing, open
+}

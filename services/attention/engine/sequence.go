@@ -1,0 +1,182 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/sampling"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/attention/layer"
+	"github.com/switchyard/switchyard/services/attention/renewal"
+)
+
+// Sequence is a request that this replica owns. The engine's goroutine changes
+// it, but for ids, done and table while a worker has it (flight).
+type Sequence struct {
+	content
+	seat
+	claim
+	lifetime
+
+	long bool // the ids that are done were computed for a long sequence
+	// isLong says whether a sequence of so many tokens is a long one; nil: none is.
+	isLong func(length int) bool
+
+	params sampling.Params
+	flow   schemas.Flow
+
+	flight *microbatch // that it travels in; nil: none
+	// suspect was in a microbatch that panicked.
+	suspect bool
+	// doubtful is one of which owner after owner made nothing: it steps in trials.
+	doubtful bool
+	// fault is the panic that ended it.
+	fault error
+	// ended is set once a terminal record is queued; why is it for an early end.
+	ended bool
+	end   *pb.Terminal
+
+	fates logFates   // of rows since the newest token
+	cost  layer.Cost // of all its rows, those of owners before included
+
+	traceparent string // empty: not sampled
+}
+
+// claim is what makes a sequence this replica's.
+type claim struct {
+	writer   logWriter
+	epoch    uint64 // of the claim on the log
+	delivery *renewal.Hold
+	release  func(ids int) // gives the admission slot back; it had so many ids
+}
+
+// seat is a sequence's place among the pages.
+type seat struct {
+	table     *kvcache.Table // nil while it waits for pages
+	admission uint64         // 1, 2, … as sequences got their first pages; 0: it never had any
+	asides    int            // how often it gave them back
+}
+
+// ahead is for how many more positions there must be room when it is seated, for it
+// and for each that runs: twice as many each time, so that it steps aside a few times
+// at most, and not before somebody has got that far.
+func (s *seat) ahead() int { return kvcache.PagePositions << min(s.asides, 24) }
+
+// logWriter is tokenlog.Writer's part that a sequence needs.
+type logWriter interface {
+	Append(*pb.Record) error
+	Full() bool
+	Flush(ctx context.Context) error
+	Done() <-chan struct{}
+}
+
+func newSequence(seq *pb.Sequence) *Sequence {
+	s := seq.Sampling
+	return &Sequence{
+		content: content{seq: seq, ids: append([]uint32(nil), seq.PromptIds...)}, flow: schemas.FlowOf(seq.Accept),
+		params: sampling.Params{
+			Temperature: s.GetTemperature(), TopP: s.GetTopP(), TopK: int(s.GetTopK()),
+			RepetitionPenalty: s.GetRepetitionPenalty(), Seed: s.GetSeed(), Logprobs: int(s.GetLogprobs()),
+		},
+	}
+}
+
+// Resume takes in what its log has, after it was claimed. It may take no longer than longest
+// since it was accepted.
+func (s *Sequence) Resume(w *tokenlog.Writer, history []tokenlog.Entry, longest time.Duration) {
+	s.writer, s.epoch, s.doubtful = w, w.Epoch(), w.Doubtful()
+	s.restore(history, time.Now())
+	s.endBefore(longest)
+}
+
+// measure begins anew once the sequence is long: all of its positions are then
+// computed in another way, and what the cache holds is of no use.
+func (s *Sequence) measure() {
+	if s.isLong == nil {
+		return
+	}
+	if long := s.isLong(len(s.ids)); long != s.long {
+		s.long, s.done = long, 0
+	}
+}
+
+// restore takes in what the log already has, so that the sequence goes on
+// where its last owner stopped. now is this host's time of the newest entry.
+func (s *Sequence) restore(history []tokenlog.Entry, now time.Time) {
+	newest := history[len(history)-1].Time
+	local := func(t time.Time) time.Time { return now.Add(t.Sub(newest)) }
+	claimed := false
+	for _, e := range history {
+		switch k := e.Record.Kind.(type) {
+		case *pb.Record_Accept:
+			s.accepted, s.traceparent = local(e.Time), k.Accept.Traceparent
+			if ms := k.Accept.DeadlineMs; ms > 0 {
+				s.deadline = s.accepted.Add(time.Duration(ms) * time.Millisecond)
+			}
+		case *pb.Record_Claim:
+			if !claimed {
+				s.queued, claimed = e.Time.Sub(history[0].Time), true
+			}
+		case *pb.Record_Score:
+			s.scored++
+		case *pb.Record_Token:
+			if s.generated() == 0 {
+				s.first = local(e.Time)
+			}
+			s.ids = append(s.ids, k.Token.Id)
+			s.cost = layer.CostOf(k.Token.Cost)
+			s.finishIfLast(k.Token)
+		}
+	}
+	s.measure()
+}
+
+// mayStep says whether it has pages, and is neither with a worker nor held up by its log.
+func (s *Sequence) mayStep() bool {
+	return s.table != nil && s.flight == nil && !s.ended && !s.writer.Full()
+}
+
+// free gives back what it holds.
+func (s *Sequence) free() {
+	if s.table != nil {
+		s.table.Release()
+	}
+	s.release(len(s.ids))
+}
+
+// take adds a generated token and returns its record.
+func (s *Sequence) take(c sampling.Choice) *pb.Token {
+	t := &pb.Token{Index: int32(s.generated()), Id: c.ID, Logprobs: logprobsOf(c, s.params, s.generated())}
+	for _, id := range s.seq.StopTokenIds {
+		t.Stop = t.Stop || id == c.ID
+	}
+	s.ids = append(s.ids, c.ID)
+	s.measure()
+	s.finishIfLast(t)
+	return t
+}
+
+func (s *Sequence) finishIfLast(t *pb.Token) {
+	switch {
+	case t.Stop:
+		s.end = &pb.Terminal{FinishReason: "stop"}
+	case len(s.seq.Fill) > 0 && s.generated() == len(s.seq.Fill):
+		s.end = &pb.Terminal{FinishReason: "stop"} // nothing is left to fill
+	case s.generated() >= int(s.seq.MaxTokens):
+		s.end = &pb.Terminal{FinishReason: "length"}
+	}
+}
+
+func logprobsOf(c sampling.Choice, p sampling.Params, index int) *pb.TokenLogprobs {
+	if p.Logprobs < 0 {
+		return nil
+	}
+	out := &pb.TokenLogprobs{Index: int32(index), Chosen: &pb.TokenLogprob{Id: c.ID, Logprob: c.Logprob}}
+	for _, t := range c.Top {
+		out.Top = append(out.Top, &pb.TokenLogprob{Id: t.ID, Logprob: t.Logprob})
+	}
+	return out
+}

@@ -1,0 +1,192 @@
+package layer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// collection is what has come back of the rows of a layer, and what their step has gathered
+// so far. Blocks come from other goroutines than the worker's.
+type collection struct {
+	shape   shape
+	counts  *counts
+	latency *latency
+	each    bool // it is to be known of each dispatch
+
+	whole    chan struct{}
+	declined chan struct{} // a signal: who got the newest attempt leaves it to others
+
+	mu      sync.Mutex
+	step    uint64
+	layer   int
+	out     []float32 // (R, D)
+	parts   []rowsPart
+	missing int
+	issued  []time.Time // by attempt; the first is that of Start
+	gathered
+	decliner string // why the newest host, or gate, declined
+	failure  *pb.Error
+}
+
+// gathered is what the blocks of a step have told.
+type gathered struct {
+	layers    []ledger.Layer
+	functions []ledger.Function // of the layer that is away
+	fates     stepFates
+	costs     stepCosts
+}
+
+func newCollection(s shape, n *counts, l *latency, each bool) *collection {
+	return &collection{
+		shape: s, counts: n, latency: l, each: each, whole: make(chan struct{}, 1), declined: make(chan struct{}, 1),
+		gathered: gathered{fates: stepFates{layers: s.layers, slots: s.slots}},
+	}
+}
+
+// begin begins a step of so many rows. A late block may ask which step it is.
+func (c *collection) begin(step uint64, rows int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.step, c.layers = step, c.layers[:0]
+	c.fates.begin(rows)
+	c.costs.begin(rows)
+}
+
+// prepare awaits so many elements of a layer, and cuts them into parts of so many rows at most.
+func (c *collection) prepare(layer, elements, limit int) []rowsPart {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.layer, c.functions = layer, c.functions[:0]
+	c.out = tensor.Resize(c.out, elements)
+	c.parts = split(c.parts[:0], c.rows(), limit)
+	c.missing, c.failure, c.decliner, c.issued = len(c.parts), nil, "", append(c.issued[:0], time.Now())
+	for _, old := range []chan struct{}{c.whole, c.declined} {
+		select {
+		case <-old:
+		default:
+		}
+	}
+	return c.parts
+}
+
+// rows is how many the layer has.
+func (c *collection) rows() int { return len(c.out) / c.shape.hidden }
+
+// take takes a block in.
+func (c *collection) take(b *pb.Block) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b.Key.Step != c.step || int(b.Key.Layer) != c.layer || c.missing == 0 {
+		return nil
+	}
+	for i := range c.parts {
+		p := &c.parts[i]
+		if p.first != int(b.Key.Part) || p.arrived {
+			continue
+		}
+		if err := c.fill(p, b); err != nil {
+			return err
+		}
+		if c.missing == 0 {
+			c.account(b)
+			notify.Send(c.whole)
+		}
+	}
+	return nil
+}
+
+// account writes down where the layer's time went, as its last block tells it:
+// that one's group is what the layer has waited for.
+func (c *collection) account(b *pb.Block) {
+	l, cut := ledger.Join(time.Since(c.issued[0]), b, int(b.Key.Rows)*c.shape.slots)
+	l.Each = slices.Clone(c.functions)
+	c.layers = append(c.layers, l)
+	c.counts.cut(cut)
+	at := min(int(b.Key.Attempt), len(c.issued)-1)
+	c.latency.observe(c.rows(), &l, c.issued[at].Sub(c.issued[0]))
+}
+
+func (c *collection) fill(p *rowsPart, b *pb.Block) error {
+	if int(b.Key.Rows) != p.rows {
+		return fmt.Errorf("%w: a block of %d rows from row %d, which were sent as %d", wire.ErrMalformed, b.Key.Rows, p.first, p.rows)
+	}
+	switch {
+	case b.Error == nil:
+	case b.Error.Code == wire.Elsewhere:
+		if c.decliner = b.Error.Message; int(b.Key.Attempt) == len(c.issued)-1 {
+			notify.Send(c.declined)
+		}
+		return nil
+	default:
+		c.failure, c.missing = b.Error, 0
+		return nil
+	}
+	if err := cmp.Or(c.fates.check(p, b.Fates), checkCosts(p, b)); err != nil {
+		return err
+	}
+	d := c.shape.hidden
+	if err := tensor.Decode(c.out[p.first*d:(p.first+p.rows)*d], b.Tensor, d); err != nil {
+		return err
+	}
+	if c.each {
+		c.functions = ledger.Each(c.functions, time.Since(c.issued[0]), b, p.rows*c.shape.slots)
+	}
+	c.fates.take(c.layer, p, c.rows(), b.Fates)
+	c.costs.take(p, c.rows(), b)
+	p.arrived = true
+	c.missing--
+	return nil
+}
+
+// maxReason bounds, in characters, what is quoted of another service's error.
+const maxReason = 1000
+
+// result fills out with a layer's sums when it is whole, and tells where its time went.
+func (c *collection) result(out []float32) (*ledger.Layer, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure != nil {
+		return nil, fmt.Errorf("layer %d could not be computed: %.*s", c.layer, maxReason, c.failure.Message)
+	}
+	copy(out, c.out)
+	return &c.layers[len(c.layers)-1], nil
+}
+
+// again are the parts that have not come back, which are issued now for the attempt of that number.
+func (c *collection) again(attempt uint32) (late []rowsPart) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.parts {
+		if !p.arrived {
+			late = append(late, p)
+		}
+	}
+	c.issued = append(c.issued[:attempt], time.Now()) // one that could not be sent has the same number
+	return late
+}
+
+// declining is what was said last by who left rows to others.
+func (c *collection) declining() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.decliner == "" {
+		return ""
+	}
+	return fmt.Sprintf("; one that had the rows said: %.*s", maxReason, c.decliner)
+}
+
+// end has later blocks of the layer change nothing.
+func (c *collection) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.missing = 0
+}

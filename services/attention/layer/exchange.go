@@ -1,0 +1,130 @@
+package layer
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/transport/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// hop is bus.Hop's part that publishing tensors needs.
+type hop interface {
+	Send(ctx context.Context, subject string, m proto.Message) error
+}
+
+// conn is bus.Conn's part that announcing steps needs.
+type conn interface {
+	Send(ctx context.Context, subject string, m proto.Message, header nats.Header) error
+	MaxPayload() int64
+}
+
+// addresses names which of the peers rows go to; Peers does.
+type addresses interface {
+	// shard names a live aggregator: each in its turn, and another one for
+	// another attempt, if there is one; and says whether it takes sums of whole rows.
+	shard(turn uint64, attempt uint32) (id string, rowSums, ok bool)
+	// gate names a live gate, or none while any gate may have the rows.
+	gate(turn uint64, attempt uint32) string
+	// suspect says that an aggregator or a gate may be gone: others are preferred for a while.
+	suspect(ids ...string)
+}
+
+// wiring is what an exchange is made of.
+type wiring struct {
+	subjects schemas.Subjects
+	identity wire.Identity
+	owner    string
+	epoch    uint64
+	shape    shape
+	hop      hop
+	conn     conn
+	allRows  bool // a predictor sees all rows
+	to       addresses
+	counts   *counts
+	each     bool // it is to be known of each dispatch
+}
+
+// Exchange is what the workers of a replica share: where blocks are awaited.
+type Exchange struct {
+	wiring
+	next    atomic.Uint64
+	latency *latency
+	waking  waking
+
+	mu      sync.Mutex
+	waiters map[uint64]waiter // by step
+}
+
+func newExchange(w wiring) *Exchange {
+	return &Exchange{wiring: w, latency: newLatency(), waiters: map[uint64]waiter{}}
+}
+
+// waiter waits for the blocks of a layer.
+type waiter interface {
+	take(b *pb.Block) error
+	// hurry says that what was sent may be lost.
+	hurry()
+}
+
+// enlist has the blocks of a step come to a waiter.
+func (x *Exchange) enlist(step uint64, w waiter) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.waiters[step] = w
+}
+
+// delist has them come to it no longer.
+func (x *Exchange) delist(step uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.waiters, step)
+}
+
+// receive takes a block in. Repeats and blocks nobody waits for change nothing.
+func (x *Exchange) receive(b *pb.Block) error {
+	if err := x.identity.CheckBlockKey(b.Key); err != nil {
+		return err
+	}
+	if b.Key.Epoch != x.epoch {
+		return nil // meant for an earlier life of this replica
+	}
+	x.mu.Lock()
+	w := x.waiters[b.Key.Step]
+	x.mu.Unlock()
+	if w == nil {
+		return nil
+	}
+	return w.take(b)
+}
+
+// hurryAll lets all workers issue again what may be lost: a replica that may have it
+// has fallen silent, or was replaced.
+func (x *Exchange) hurryAll() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, w := range x.waiters {
+		w.hurry()
+	}
+}
+
+// announce publishes a step's rows on core NATS, for whoever listens.
+func (x *Exchange) announce(ctx context.Context, step *pb.Step) error {
+	if x.allRows {
+		_ = x.conn.Send(ctx, x.subjects.RowsStep(), step, nil) // as copyRows
+	}
+	return x.conn.Send(ctx, x.subjects.Step(), step, nil)
+}
+
+// copyRows publishes rows once more, for predictors that see them all. It waits for nothing,
+// and a copy that is lost is missed by nobody else.
+func (x *Exchange) copyRows(ctx context.Context, h *pb.Hidden) {
+	if x.allRows {
+		_ = x.conn.Send(ctx, x.subjects.Rows(int(h.Key.Layer)), h, nil)
+	}
+}

@@ -1,0 +1,201 @@
+package layer
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/stages"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Peers is what a replica knows of the services behind it.
+type Peers struct {
+	mu          sync.RWMutex
+	aggregators []string
+	rowSums     map[string]bool // those of them that take sums of whole rows
+	gates       int
+	allReady    chan struct{}
+	// suspects are aggregators and gates that did not answer, until when.
+	suspects map[string]time.Time
+
+	// Set before the first use: how to address the stages behind.
+	gateRoster, aggregatorRoster, expertRoster roster
+}
+
+// roster is members.Roster's part that addressing needs.
+type roster interface {
+	Doubt()
+	Steady() bool
+	Silences() uint64
+	Heard() []*pb.Member
+}
+
+// update takes the members in.
+func (p *Peers) update(all []*pb.Member) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.aggregators, p.gates, p.rowSums = p.aggregators[:0], 0, map[string]bool{}
+	for _, m := range members.OfService(all, "aggregator") {
+		if stages.Serves(m) {
+			p.aggregators = append(p.aggregators, m.Id)
+			p.rowSums[m.Id] = m.RowSums
+		}
+	}
+	for _, m := range members.OfService(all, "gate") {
+		if stages.Serves(m) {
+			p.gates++
+		}
+	}
+	if p.ok() == nil {
+		p.announce()
+	}
+}
+
+// announce wakes WaitReady; p.mu is held.
+func (p *Peers) announce() {
+	if p.allReady == nil {
+		p.allReady = make(chan struct{})
+	}
+	select {
+	case <-p.allReady:
+	default:
+		close(p.allReady)
+	}
+}
+
+// WaitReady returns when a token could flow for the first time; false when ctx
+// ended before.
+func (p *Peers) WaitReady(ctx context.Context) bool {
+	p.mu.Lock()
+	if p.allReady == nil {
+		p.allReady = make(chan struct{})
+	}
+	ready := p.allReady
+	p.mu.Unlock()
+	select {
+	case <-ready:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// ok says what is missing; p.mu is held.
+func (p *Peers) ok() error {
+	switch {
+	case len(p.aggregators) == 0:
+		return errors.New("no aggregator is ready")
+	case p.gates == 0:
+		return errors.New("no gate is ready: none has a plan whose functions are all warm")
+	}
+	return nil
+}
+
+// Ready says why no token could flow; nil: it could.
+func (p *Peers) Ready() error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.ok()
+}
+
+// silences counts how often a replica behind this one has fallen silent.
+func (p *Peers) silences() uint64 {
+	return p.gateRoster.Silences() + p.aggregatorRoster.Silences() + p.expertRoster.Silences()
+}
+
+// suspicion is how long a replica that did not answer is avoided: by then a dead one
+// is no member any more.
+const suspicion = 2 * time.Second
+
+// suspect is told when rows that a gate was to route, if one was named, and an
+// aggregator was to collect did not come back. They may be innocent, but others do
+// as well.
+func (p *Peers) suspect(ids ...string) {
+	p.gateRoster.Doubt()
+	p.aggregatorRoster.Doubt()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.suspects == nil {
+		p.suspects = map[string]time.Time{}
+	}
+	now := time.Now()
+	maps.DeleteFunc(p.suspects, func(_ string, until time.Time) bool { return now.After(until) })
+	for _, id := range ids {
+		if id != "" {
+			p.suspects[id] = now.Add(suspicion)
+		}
+	}
+}
+
+// choose takes one of those in turn: the next one that is not suspected, if there
+// is one; p.mu is held.
+func (p *Peers) choose(from []string, at uint64) string {
+	n := uint64(len(from))
+	if len(p.suspects) > 0 {
+		for i := range n {
+			if id := from[(at+i)%n]; time.Now().After(p.suspects[id]) {
+				return id
+			}
+		}
+	}
+	return from[at%n]
+}
+
+// shard chooses the aggregator of a group of rows: each in its turn, and another
+// one for another attempt. One that is suspected is the last choice. rowSums says whether it
+// takes sums of whole rows: one of an older version does not, nor one that is not known yet.
+func (p *Peers) shard(turn uint64, attempt uint32) (id string, rowSums, ok bool) {
+	heard := p.heardAggregators()
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	from := p.aggregators
+	if len(heard) > 0 {
+		from = heard
+	}
+	if len(from) == 0 {
+		return "", false, false
+	}
+	id = p.choose(from, turn+uint64(attempt))
+	return id, p.rowSums[id], true
+}
+
+// heardAggregators are those that surely live; none while all are steady.
+func (p *Peers) heardAggregators() []string {
+	if p.aggregatorRoster.Steady() {
+		return nil
+	}
+	return usableIDs(p.aggregatorRoster.Heard())
+}
+
+// gate names the gate for some rows; empty is any gate. Rows that were lost go
+// to the one that was heard last, and to another one with each attempt. One that is
+// suspected is the last choice.
+func (p *Peers) gate(turn uint64, attempt uint32) string {
+	if attempt == 0 && p.gateRoster.Steady() {
+		return ""
+	}
+	heard := usableIDs(p.gateRoster.Heard())
+	if len(heard) == 0 {
+		return ""
+	}
+	at := turn
+	if attempt > 0 {
+		at = uint64(attempt - 1)
+	}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.choose(heard, at)
+}
+
+func usableIDs(all []*pb.Member) (ids []string) {
+	for _, m := range all {
+		if stages.Serves(m) {
+			ids = append(ids, m.Id)
+		}
+	}
+	return ids
+}

@@ -1,0 +1,241 @@
+package layer
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Remote is a layer's routed experts behind messages: it publishes hidden rows
+// and waits for their blocks, and issues them again when they are late. One
+// worker uses it, one layer at a time.
+type Remote struct {
+	*Exchange
+	progress *forward.Progress // counts messages that were sent
+	waiting  atomic.Bool       // others have the rows
+
+	microbatch uint32 // which of the replica's that are in flight at once
+	pass              // of the step that it computes
+	layer      int
+	x          []float32 // (R, D), the caller's
+	buf        []byte
+	// The aggregator and the gate that were named last; any gate if it is empty.
+	collector, router string
+
+	back    *collection
+	hurried chan struct{}
+}
+
+// Remote makes the way out for one microbatch at a time. progress counts what it sends.
+func (x *Exchange) Remote(microbatch int, progress *forward.Progress) *Remote {
+	return &Remote{
+		Exchange: x, progress: progress, microbatch: uint32(microbatch),
+		back: newCollection(x.shape, x.counts, x.latency, x.each), hurried: make(chan struct{}, 1),
+	}
+}
+
+// Begin gives the rows of a microbatch a step, and announces it. That is one
+// publish on the connection that the rows take next and waits for no answer;
+// when it fails the step goes on.
+func (r *Remote) Begin(ctx context.Context, s Step) {
+	r.pass = pass{step: r.next.Add(1), phases: phasesOf(s.Runs), stamp: s.Stamp, end: s.End, probe: s.Probe}
+	r.back.begin(r.step, countRows(s.Runs))
+	err := r.announce(ctx, &pb.Step{
+		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
+		Step: r.step, Microbatch: r.microbatch, Runs: s.Runs,
+	})
+	if err != nil {
+		r.counts.unannounced()
+	}
+}
+
+// Number is the step's.
+func (r *Remote) Number() uint64 { return r.step }
+
+// Start publishes the rows of x (R, D) for the layer's gate.
+func (r *Remote) Start(ctx context.Context, layer int, x []float32) (forward.Pending, error) {
+	parts := r.prepare(layer, x)
+	r.latency.sent()
+	for i := range parts {
+		if err := r.send(ctx, parts[i], 0); err != nil && !passes(ctx, err) {
+			r.forget()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+func (r *Remote) prepare(layer int, x []float32) (parts []rowsPart) {
+	r.layer, r.x = layer, x
+	parts = r.back.prepare(layer, len(x), r.rowsPerMessage())
+	select {
+	case <-r.hurried:
+	default:
+	}
+	r.enlist(r.step, r)
+	return parts
+}
+
+// rowsPerMessage leaves room for what the gate adds.
+func (r *Remote) rowsPerMessage() int {
+	return wire.RowsPerMessage(int(r.conn.MaxPayload()), r.shape.hidden*r.shape.wire.ElementBytes()+routingBytes)
+}
+
+// routingBytes is for the routing numbers of a row's slots.
+const routingBytes = 256
+
+func (r *Remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
+	shard, rowSums, ok := r.to.shard(r.turn(), attempt)
+	if !ok {
+		return nil // nobody to collect yet: the next attempt asks again
+	}
+	gate := r.to.gate(r.turn(), attempt)
+	r.collector, r.router = shard, gate
+	d := r.shape.hidden
+	t := tensor.Encode(r.shape.wire, r.x[p.first*d:(p.first+p.rows)*d], d, r.buf)
+	r.buf = t.Data
+	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: r.stamp, Probe: r.probe, Key: &pb.Key{
+		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
+		Step: r.step, Microbatch: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
+		Attempt: attempt, Aggregator: shard, RowSums: rowSums, RemainingMs: r.remaining(time.Now()),
+	}}
+	if err := r.hop.Send(ctx, r.subject(gate), h); err != nil {
+		return fmt.Errorf("publishing hidden rows: %w", err)
+	}
+	if attempt == 0 {
+		r.copyRows(ctx, h)
+	}
+	r.progress.Tick()
+	return nil
+}
+
+// turn counts on with each layer and step, so that all replicas behind get work.
+func (r *Remote) turn() uint64 { return r.step + uint64(r.layer) }
+
+func (r *Remote) subject(gate string) string {
+	if gate != "" {
+		return r.subjects.Gate(gate)
+	}
+	return r.subjects.Hidden(r.layer)
+}
+
+// passes says whether an error of sending is as good as a loss on the way,
+// which the next attempt makes up for: the server is away.
+func passes(ctx context.Context, err error) bool { return ctx.Err() == nil && bus.Transient(err) }
+
+// Wait fills out (R, D) when all parts have come back. Late parts are issued
+// again with growing pauses: whoever had them may be gone.
+func (r *Remote) Wait(ctx context.Context, out []float32) error {
+	defer r.forget()
+	r.waiting.Store(true)
+	defer r.waiting.Store(false)
+	w := newWait(r.limits())
+	defer w.timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-r.back.whole:
+			took, err := r.back.result(out)
+			if err == nil {
+				r.counts.hop(ctx, time.Since(w.began), took)
+			}
+			return err
+		case <-r.hurried:
+			w.hurry()
+		case <-r.back.declined:
+			w.decline()
+		case <-w.timer.C:
+			if r.patient(w) {
+				continue
+			}
+			if err := r.again(ctx, w); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Waiting says that others have the rows: a long layer of theirs is no hang, and
+// the wait has its own end.
+func (r *Remote) Waiting() bool { return r.waiting.Load() }
+
+// take takes in a block that is awaited.
+func (r *Remote) take(b *pb.Block) error { return r.back.take(b) }
+
+// hurry has the next re-issue come as soon as the layer takes longer than usual.
+func (r *Remote) hurry() { notify.Send(r.hurried) }
+
+// forget ends the wait for a layer's blocks: one that is being taken in is done by then,
+// and later ones change nothing.
+func (r *Remote) forget() {
+	r.delist(r.step)
+	r.back.end()
+}
+
+// patient says whether rows that are due may wait on.
+func (r *Remote) patient(w *wait) bool {
+	return w.excuse() || r.waking.in(r.layer, time.Now()) && w.extend() || w.postpone(r.latency.spend)
+}
+
+// limits are those of the layer that is away.
+func (r *Remote) limits() limits { return r.latency.limits(r.layer, r.rows()) }
+
+// rows is how many are away.
+func (r *Remote) rows() int { return len(r.x) / r.shape.hidden }
+
+// again issues what is late once more, and sets the time of the next one.
+func (r *Remote) again(ctx context.Context, w *wait) error {
+	if w.blames() {
+		w.late++
+	}
+	if w.late > maxAttempts {
+		return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v%s", r.layer, maxAttempts, time.Since(w.began).Round(time.Second), r.back.declining())
+	}
+	if !w.declined {
+		r.to.suspect(r.collector, r.router)
+	}
+	err := r.reissue(ctx, w.attempt+1)
+	switch {
+	case err == nil:
+		w.attempt++
+	case !passes(ctx, err):
+		return err
+	case w.blames():
+		w.late-- // nobody can be blamed for it
+	}
+	w.next(r.limits())
+	return nil
+}
+
+func (r *Remote) reissue(ctx context.Context, attempt uint32) error {
+	late := r.back.again(attempt)
+	for _, p := range late {
+		if err := r.send(ctx, p, attempt); err != nil {
+			return err
+		}
+	}
+	r.counts.reissued(len(late))
+	return nil
+}
+
+// Layers is where the time of each layer of the step went, in their order.
+func (r *Remote) Layers() []ledger.Layer { return r.back.layers }
+
+// Outcome says what became of so many rows of the step from the first on, and what they cost.
+// Fates are nil where all slots had their own experts.
+func (r *Remote) Outcome(first, rows int) (*pb.Fates, Cost) {
+	r.back.mu.Lock()
+	defer r.back.mu.Unlock()
+	return r.back.fates.of(first, rows), r.back.costs.of(first, rows)
+}

@@ -1,0 +1,78 @@
+package hints
+
+import (
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Arrived counts the experts that a dispatch asks for, once a step, by whether they are there,
+// before anything is done about those that are not.
+func (f *Follower) Arrived(d *pb.Dispatch) {
+	k := d.GetKey()
+	if uint64(k.GetLayer()) >= uint64(f.Layers) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	fl := f.flow(flowID{k.GetOwner(), k.GetEpoch(), k.GetMicrobatch()}, k.GetStep(), true)
+	if fl == nil {
+		return
+	}
+	f.advance(fl, int(k.GetLayer()))
+	phase, used := phaseOf(d), []forward.ExpertID(nil)
+	for _, e := range d.Expert {
+		id := forward.ExpertID{Layer: int(k.GetLayer()), Expert: int(e)}
+		if uint64(e) >= uint64(f.Experts) || fl.asked[id] {
+			continue
+		}
+		fl.asked[id] = true
+		used = append(used, id)
+		state := f.stateOf(id)
+		f.Metrics.Accesses.WithLabelValues(state, phase).Inc()
+		if w := fl.wants[id]; w != nil {
+			f.meet(w, state)
+		}
+	}
+	f.visit(used)
+}
+
+// stateOf is how rows find an expert.
+func (f *Follower) stateOf(id forward.ExpertID) string {
+	switch s := f.Device.State(id); {
+	case s.Phase == device.Warm:
+		return "hit"
+	case s.Phase == device.Loading && !s.Queued:
+		return "late"
+	}
+	return "miss"
+}
+
+// meet is for rows that a hint foretold.
+func (f *Follower) meet(w *want, state string) {
+	f.Metrics.HintAge.Observe(time.Since(w.came).Seconds())
+	w.asked = true
+	if !w.caused || !w.has() {
+		return
+	}
+	switch state {
+	case "hit":
+		f.prefetched("used", w.ticket.Bytes)
+	case "late":
+		f.prefetched("late", w.ticket.Bytes)
+	}
+}
+
+// Stalled adds up how long dispatches wait for experts.
+func (f *Follower) Stalled(d *pb.Dispatch, waited time.Duration) {
+	f.Metrics.Stalls.WithLabelValues(phaseOf(d)).Add(waited.Seconds())
+}
+
+func phaseOf(d *pb.Dispatch) string {
+	if d.GetPrefill() {
+		return "prefill"
+	}
+	return "decode"
+}

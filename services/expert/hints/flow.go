@@ -1,0 +1,189 @@
+package hints
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+)
+
+// flow is the step of a microbatch that is under way.
+type flow struct {
+	number uint64
+	step   uint64
+	at     int // the layer that it has reached; -1: none
+	// rows says that some have come of the step; else a hint alone has told of it.
+	rows  bool
+	wants map[forward.ExpertID]*want
+	// asked are the experts that its dispatches have asked for.
+	asked map[forward.ExpertID]bool
+	seen  time.Time
+}
+
+// want is an expert that a step will probably ask for.
+type want struct {
+	flow *flow
+	id   forward.ExpertID
+	p    float32
+	came time.Time
+	// caused says that the expert was not in memory, nor on its way there.
+	caused bool
+	asked  bool // rows have come
+	over   bool
+	ticket *device.Ticket // nil: it yielded, or found no room
+}
+
+// priorities is what a probability of 1 is worth at the next layer.
+const priorities = 1 << 40
+
+// priority is the probability by the layers that are left.
+func (w *want) priority() int64 {
+	return int64(float64(w.p) * priorities / float64(max(1, w.id.Layer-w.flow.at)))
+}
+
+// has says whether memory is taken, or will be, for the want.
+func (w *want) has() bool { return w.ticket != nil && w.ticket.Err() == nil }
+
+func (w *want) release() {
+	if w.ticket != nil {
+		w.ticket.Release()
+		w.ticket = nil
+	}
+}
+
+// flow is that of a microbatch, at a step, of which rows or a hint has come; nil if it is at a later
+// one. Rows are believed rather than hints.
+func (f *Follower) flow(id flowID, step uint64, rows bool) *flow {
+	if f.over {
+		return nil
+	}
+	fl := f.flows[id]
+	if fl == nil {
+		f.limit()
+		f.begun++
+		fl = &flow{number: f.begun, step: step, at: -1, wants: map[forward.ExpertID]*want{}, asked: map[forward.ExpertID]bool{}}
+		f.flows[id] = fl
+		f.begin(fl)
+	}
+	if step < fl.step && (!rows || fl.rows) {
+		return nil
+	}
+	if step != fl.step {
+		f.endAll(fl)
+		clear(fl.asked)
+		fl.step, fl.at, fl.rows = step, -1, false
+		f.begin(fl)
+	}
+	fl.seen, fl.rows = time.Now(), fl.rows || rows
+	return fl
+}
+
+// limit makes place for one more flow.
+func (f *Follower) limit() {
+	if len(f.flows) < maxFlows {
+		return
+	}
+	var oldest flowID
+	var seen time.Time
+	for id, fl := range f.flows {
+		if seen.IsZero() || fl.seen.Before(seen) {
+			oldest, seen = id, fl.seen
+		}
+	}
+	f.leave(oldest, f.flows[oldest])
+}
+
+// leave forgets a flow.
+func (f *Follower) leave(id flowID, fl *flow) {
+	f.endAll(fl)
+	delete(f.flows, id)
+	f.learn(func(o Outlook) {
+		o.Over(fl.number)
+		o.End(fl.number)
+	})
+}
+
+// advance says that a step has reached a layer: what is behind it is over, what its load has
+// not begun for will be loaded for the rows if they come, and the rest is ranked anew.
+func (f *Follower) advance(fl *flow, layer int) {
+	if layer <= fl.at {
+		return
+	}
+	fl.at = layer
+	f.learn(func(o Outlook) { o.At(fl.number, layer) })
+	for _, w := range fl.wants {
+		switch {
+		case w.id.Layer < layer:
+			f.end(w)
+		case w.id.Layer > layer:
+			f.rank(w)
+		case w.ticket != nil && f.Device.State(w.id).Queued:
+			w.release()
+		}
+	}
+}
+
+// rank has the device load a want with the priority that it has by now.
+func (f *Follower) rank(w *want) {
+	old := w.ticket
+	if old != nil && old.Err() == nil && !f.loading(w.id) {
+		return // it is there
+	}
+	w.ticket = f.Device.Load(context.Background(), w.id, device.Hinted+w.priority())
+	if old != nil {
+		old.Release()
+	}
+	if refused := (*device.RefusedError)(nil); errors.As(w.ticket.Err(), &refused) {
+		f.count("roomless", 1)
+	}
+}
+
+func (f *Follower) loading(id forward.ExpertID) bool { return f.Device.State(id).Phase != device.Warm }
+
+// ranked are the wants that are not over, those first that are worth least: rows of some have
+// come, and others are less probable, or further away.
+func (f *Follower) ranked() []*want {
+	f.sweep()
+	all := slices.Clone(f.line)
+	worth := func(w *want) int64 {
+		if w.asked {
+			return -1
+		}
+		return w.priority()
+	}
+	slices.SortStableFunc(all, func(a, b *want) int { return cmp.Compare(worth(a), worth(b)) })
+	return all
+}
+
+// sweep forgets the wants that are over.
+func (f *Follower) sweep() { f.line = slices.DeleteFunc(f.line, func(w *want) bool { return w.over }) }
+
+// end ends a want; rows for which it was right have been counted.
+func (f *Follower) end(w *want) {
+	if w.caused && !w.asked && w.has() {
+		switch s := f.Device.State(w.id); {
+		case s.Phase == device.Warm:
+			f.prefetched("wasted", w.ticket.Bytes)
+		case !s.Queued:
+			f.prefetched("cancelled", w.ticket.Bytes)
+		}
+	}
+	w.release()
+	w.over = true
+	f.live--
+	delete(w.flow.wants, w.id)
+}
+
+func (f *Follower) endAll(fl *flow) {
+	for _, w := range fl.wants {
+		f.end(w)
+	}
+}
+
+func (f *Follower) prefetched(outcome string, bytes int64) {
+	f.Metrics.Prefetched.WithLabelValues(outcome).Add(float64(bytes))
+}

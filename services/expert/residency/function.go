@@ -1,0 +1,163 @@
+package residency
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Words of the schemas.
+const (
+	nothing = pb.Want_WANT_UNSPECIFIED
+	warm    = pb.Want_WANT_WARM
+	kept    = pb.Want_WANT_KEPT
+	cold    = pb.Want_WANT_COLD
+
+	isCold     = pb.FunctionPhase_FUNCTION_PHASE_COLD
+	isWarming  = pb.FunctionPhase_FUNCTION_PHASE_WARMING
+	isWarm     = pb.FunctionPhase_FUNCTION_PHASE_WARM
+	isDraining = pb.FunctionPhase_FUNCTION_PHASE_DRAINING
+	isRefused  = pb.FunctionPhase_FUNCTION_PHASE_REFUSED
+)
+
+// Function is a replica of a function on this host.
+//
+//	wanted ─▶ warming ─loaded, joined─▶ warm ─▶ retired ─no gate uses it─▶ draining ─▶ resting ─▶ gone
+//	   │         │  ▲                    │ ▲       └───────────wanted again──▶ warm ◀─────┘
+//	   │         ▼  │ room again         │ │
+//	   │       refused                   │ └first rows, by way of warming
+//	   └─wanted cold─▶ cold, joined ◀────┘
+//	                   when it is wanted cold and rows have not come for long
+//
+// One that is borrowed (borrow.go) is wanted cold, though the plan wants it elsewhere,
+// and retires when nobody needs it. What rests is warm, takes no rows, and waits in memory
+// to be wanted again (room.go). One that is wanted no more before it is warm goes at once,
+// and its loads are cancelled. Whatever takes time is done by the function's own keeper
+// (keeper.go), so that no function waits for another.
+type Function struct {
+	layer  int
+	spec   *pb.Function
+	number uint64 // the id as times name it
+	// cannot is why the host can never serve it; nil: it can.
+	cannot error
+	tally  tally
+	busy   atomic.Int32  // dispatches under way; they begin under the table's lock
+	wake   chan struct{} // a note for the keeper
+
+	// Of the keeper alone, and before it first runs, of whoever wants the function.
+	experts []*device.Ticket // from when it is to be loaded until it is dropped
+	// roomless is since when the device had no room, in steps of the keeper.
+	roomless int
+	// grouped says that it may have a group, which the host has made or joined.
+	grouped bool
+
+	// Guarded by the table's lock.
+	want      pb.Want // nothing: retired
+	retiredBy uint64  // the first plan of the layer that does not want it here; 0 while it is wanted
+	alone     bool    // no other host is to have it
+	offloaded bool    // its experts come and go with the rows for them (loans.go)
+	pinned    bool    // it is offloaded, and its experts stay (pins.go)
+	borrowed  bool    // the plan has it elsewhere, whose hosts lose rows
+	drop      bool    // no gate uses it, or its room is needed
+	evict     eviction
+	roused    bool      // rows have come for one that is wanted cold
+	demanded  bool      // rows wait for its loads
+	waits     int       // dispatches that wait for it
+	unused    time.Time // since when nobody needs its experts, as long as nobody does
+	start     *coldStart
+	priority  int64 // of the loads: a newer want's are before an older one's
+	state     *pb.FunctionState
+	receiving Group // nil: it is not in it
+	running   bool  // the keeper
+	interrupt context.CancelFunc
+	warmed    chan struct{} // closed when it is warm, or is dropped
+}
+
+// newFunction is one that nobody wants yet.
+func newFunction(layer int, spec *pb.Function, m *telemetry.Metrics) *Function {
+	number, _ := strconv.ParseUint(spec.Id, 16, 64) // 0: an id of another form
+	f := &Function{
+		layer: layer, spec: spec, number: number, cannot: able(spec), state: &pb.FunctionState{Id: spec.Id, Phase: isCold},
+		interrupt: func() {}, wake: make(chan struct{}, 1), warmed: make(chan struct{}),
+	}
+	if f.cannot == nil {
+		f.tally = newTally(layer, spec, m)
+	}
+	return f
+}
+
+// able says why no host of this kind can serve a function; nil if it can.
+func able(f *pb.Function) error {
+	switch t := f.GetTransfer(); {
+	case f.GetKind() != plan.Routed:
+		return fmt.Errorf("function %s: this host has no weights of united experts of way %d; give it a bundle of them, or plan it elsewhere", f.GetId(), f.GetWay())
+	case t != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED && t != plan.Direct:
+		return fmt.Errorf("function %s: this host takes rows in single messages (transfer mode %d, direct), and the plan wants mode %d; plan it with mode %[2]d", f.GetId(), plan.Direct, t)
+	}
+	return nil
+}
+
+// ID is the function's, as plans name it.
+func (f *Function) ID() string { return f.spec.Id }
+
+// Layer is the layer whose experts it has.
+func (f *Function) Layer() int { return f.layer }
+
+// Number is the id as times name it.
+func (f *Function) Number() uint64 { return f.number }
+
+// Computed counts a dispatch that was computed: the expert of each row, and the time it took.
+func (f *Function) Computed(experts []uint32, took *pb.FunctionTime) { f.tally.add(experts, took) }
+
+func (f *Function) eachExpert(do func(forward.ExpertID)) {
+	if f.cannot != nil {
+		return
+	}
+	for _, e := range f.spec.Experts {
+		do(forward.ExpertID{Layer: f.layer, Expert: int(e)})
+	}
+}
+
+// load wants the function's experts on a device until ctx ends.
+func (f *Function) load(ctx context.Context, d device.Device, priority int64) {
+	for _, e := range f.spec.Experts {
+		f.experts = append(f.experts, d.Load(ctx, forward.ExpertID{Layer: f.layer, Expert: int(e)}, priority))
+	}
+}
+
+// loaded waits for the experts. An error names the first that is not warm.
+func (f *Function) loaded(ctx context.Context) error {
+	for _, t := range f.experts {
+		if err := t.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpin gives the experts back, each as soon as its load has ended; they stay in memory until
+// others need the room. What has not ended when ctx does is cancelled.
+func (f *Function) unpin(ctx context.Context) {
+	for _, t := range f.experts {
+		_ = t.Wait(ctx) // rows load what is missing
+		t.Release()
+	}
+	f.experts = nil
+}
+
+// release gives the experts back and frees those that no other function holds.
+func (f *Function) release(d device.Device) {
+	for _, t := range f.experts {
+		t.Release()
+		_ = d.Evict(t.ID) // in use elsewhere is no error here
+	}
+	f.experts = nil
+}

@@ -1,0 +1,226 @@
+package residency
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// A host that offloads serves more experts than it holds. It is in the group of each function
+// that a plan wants on it, and holds none of the function's experts for that: a dispatch
+// borrows those that it needs, and what no dispatch has stays in memory until the room is
+// needed. A dispatch that finds no room stands in a line, and none begins before an earlier one
+// of the line has what it needs.
+
+const (
+	// lendEvery is how often the first of the line looks again by itself.
+	lendEvery = 5 * time.Millisecond
+	// lendWithin bounds how long a dispatch stands in the line: its rows go to another host then.
+	lendWithin = 10 * time.Second
+)
+
+// errCrowded says that a dispatch has found no room for its experts for too long.
+var errCrowded = errors.New("no memory became free for the experts of these rows")
+
+// loans are the dispatches that wait for room, the first to get it first. The table's lock
+// guards the line.
+type loans struct {
+	line []chan struct{}
+	room chan struct{} // a note for the first: a load has ended
+}
+
+// join is the place of one more dispatch.
+func (l *loans) join() chan struct{} {
+	place := make(chan struct{}, 1)
+	l.line = append(l.line, place)
+	return place
+}
+
+// leave lets the next one try.
+func (l *loans) leave(place chan struct{}) {
+	if at := slices.Index(l.line, place); at >= 0 {
+		l.line = slices.Delete(l.line, at, at+1)
+	}
+	l.wake()
+}
+
+// wake lets the first one try.
+func (l *loans) wake() {
+	if len(l.line) > 0 {
+		notify.Send(l.line[0])
+	}
+}
+
+func (l *loans) first(place chan struct{}) bool { return l.line[0] == place }
+
+// offloads says whether a function's experts come and go with the rows for them.
+func (t *table) offloads(f *Function) bool {
+	return t.Offload && f.cannot == nil && t.memory.canHoldEach(f)
+}
+
+// fill loads as much of an offloaded function as memory is free for. Nothing waits for it.
+func (t *table) fill(f *Function) {
+	for _, e := range f.spec.Experts {
+		if id := (forward.ExpertID{Layer: f.layer, Expert: int(e)}); t.memory.holds(t.memory.size(id)) {
+			f.experts = append(f.experts, t.Device.Load(t.ctx, id, t.plans.adopted)) //nolint:contextcheck,nolintlint // it outlives who asks for it
+		}
+	}
+}
+
+// needs are those of a function's experts that a dispatch names.
+func (f *Function) needs(experts []uint32) (ids []forward.ExpertID) {
+	for _, e := range f.spec.Experts {
+		if slices.Contains(experts, e) {
+			ids = append(ids, forward.ExpertID{Layer: f.layer, Expert: int(e)})
+		}
+	}
+	return ids
+}
+
+// lend waits until the experts of a dispatch are in memory, where they stay until giveUp.
+func (t *table) lend(ctx context.Context, f *Function, d *pb.Dispatch, arrived time.Time) (a Roused, err error) {
+	if a.lent, a.Waited, err = t.borrowAll(ctx, f, f.needs(d.GetExpert())); err != nil {
+		return a, fmt.Errorf("function %s: %w", f.spec.Id, err)
+	}
+	f.begin()
+	if a.Missing = missing(a.lent); len(a.Missing) > 0 {
+		a.Waited = true
+		if f.start == nil {
+			f.start = newColdStart()
+		}
+		if err := t.awaitLoads(ctx, a.lent); err != nil {
+			f.busy.Add(-1)
+			t.giveUp(a.lent)
+			return Roused{}, fmt.Errorf("function %s: %w", f.spec.Id, err)
+		}
+	}
+	if a.Stale = f.stale(d, arrived); a.Stale {
+		f.busy.Add(-1)
+		t.giveUp(a.lent)
+		a.lent = nil
+	}
+	return a, nil
+}
+
+// borrowAll has the device load experts. Where it has no room for all of them, the dispatch
+// keeps what it has in the line, which the first alone does: the others of the host end without
+// waiting for anything, and give their experts back.
+func (t *table) borrowAll(ctx context.Context, f *Function, ids []forward.ExpertID) (lent []*device.Ticket, waited bool, err error) {
+	place := t.loans.join()
+	defer t.loans.leave(place)
+	lent = make([]*device.Ticket, len(ids))
+	for began := time.Now(); ; waited = true {
+		if t.loans.first(place) && t.take(f, ids, lent) {
+			return lent, waited, nil
+		}
+		if err = t.awaitTurn(ctx, place); err == nil && time.Since(began) > lendWithin {
+			err = fmt.Errorf("%w in %v", errCrowded, lendWithin)
+		}
+		if err != nil {
+			t.giveUp(lent)
+			return nil, true, err
+		}
+	}
+}
+
+// take has the device load those of the experts that it has taken no load of yet. Where it has
+// no room, what no rows are here for makes some. It is false if that does not suffice.
+func (t *table) take(f *Function, ids []forward.ExpertID, lent []*device.Ticket) bool {
+	for range 2 {
+		short := int64(0)
+		for i, id := range ids {
+			if lent[i] == nil || refused(lent[i]) {
+				lent[i] = t.Device.Load(t.ctx, id, device.Demanded) //nolint:contextcheck,nolintlint // others may wait for it too
+			}
+			if refused(lent[i]) {
+				short += lent[i].Bytes
+			}
+		}
+		if short == 0 {
+			return true
+		}
+		if !t.yield(short) {
+			t.makeRoom(f, short)
+			break
+		}
+	}
+	return false
+}
+
+// refused says whether the device had no room for an expert.
+func refused(t *device.Ticket) bool {
+	no := (*device.RefusedError)(nil)
+	return errors.As(t.Err(), &no)
+}
+
+// Freed says that a load has ended, so that there may be room. It waits for nothing.
+func (r *Residency) Freed() { notify.Send(r.table.loans.room) }
+
+// yield frees room that nobody needs yet, and says whether there was any.
+func (t *table) yield(bytes int64) bool {
+	return t.Yield != nil && t.Yield(bytes)
+}
+
+// awaitTurn waits, without the lock, until a dispatch in the line may try, for a while.
+func (t *table) awaitTurn(ctx context.Context, place chan struct{}) error {
+	var room chan struct{}
+	if t.loans.first(place) {
+		room = t.loans.room
+	}
+	t.Unlock()
+	defer t.Lock()
+	timer := time.NewTimer(lendEvery)
+	defer timer.Stop()
+	select {
+	case <-place:
+	case <-room:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// awaitLoads waits for experts, without the lock.
+func (t *table) awaitLoads(ctx context.Context, lent []*device.Ticket) error {
+	t.Unlock()
+	defer t.Lock()
+	for _, ticket := range lent {
+		if err := ticket.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missing are the experts that are not in memory yet.
+func missing(lent []*device.Ticket) (experts []uint32) {
+	for _, t := range lent {
+		select {
+		case <-t.Done():
+			if t.Err() == nil {
+				continue
+			}
+		default:
+		}
+		experts = append(experts, uint32(t.ID.Expert))
+	}
+	return experts
+}
+
+// giveUp ends a loan.
+func (t *table) giveUp(lent []*device.Ticket) {
+	for _, ticket := range lent {
+		if ticket != nil {
+			ticket.Release()
+		}
+	}
+	t.loans.wake()
+}

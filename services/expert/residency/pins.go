@@ -1,0 +1,59 @@
+package residency
+
+import (
+	"github.com/switchyard/switchyard/pkg/policy/plan"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// A plan by load gives the experts that are wanted most more replicas than others. A host that
+// offloads holds such a function's experts for as long as the plan says so, in up to half of
+// its memory; the rest is for what comes and goes. A plan that gives all functions of a layer as
+// many replicas, as one that does not go by load, holds none.
+
+// pins says whether an offloaded function is to be held.
+func (t *table) pins(l *plan.Layer, f *Function, spec *pb.Function) bool {
+	if plan.WantOn(spec, t.Host) != warm {
+		return false
+	}
+	least := 0
+	for _, other := range l.Functions {
+		if n := warmOn(other.Placements); least == 0 || n < least {
+			least = n
+		}
+	}
+	return warmOn(spec.Placements) > max(1, least) && t.pinned(f)+t.memory.whole(f) <= t.Device.Memory().Budget/2
+}
+
+func warmOn(all []*pb.Placement) (n int) {
+	for _, p := range all {
+		if p.Want == warm {
+			n++
+		}
+	}
+	return n
+}
+
+// pin says whether an offloaded function is held from now on.
+func (t *table) pin(f *Function, held bool) {
+	if f.pinned != held {
+		f.pinned = held
+		t.kick(f)
+	}
+}
+
+// pinned is the bytes of what is held but for one function.
+func (t *table) pinned(but *Function) (bytes int64) {
+	for _, f := range t.functions {
+		if f.pinned && f != but {
+			bytes += t.memory.whole(f)
+		}
+	}
+	return bytes
+}
+
+// pin holds an offloaded function's experts. Their loads outlast what is wanted of it now.
+func (k keeper) pin() {
+	if f := k.f; f.experts == nil {
+		f.load(k.ctx, k.Device, f.priority)
+	}
+}

@@ -1,0 +1,131 @@
+package residency
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/services/expert/internal/rig"
+)
+
+// What does not fit at all is told with both numbers and logged once; what fits is
+// served, and what was refused as soon as there is room.
+func TestRefuse(t *testing.T) {
+	play(t, 2, Settings{}, func(h *host) {
+		h.plan([]uint32{0})
+		h.awaitWarm(0)
+		h.plan([]uint32{0}, []uint32{1, 2})
+		h.awaitState(isRefused, false, 1, 2)
+		if f := h.shown(1, 2); f.NeedBytes != 2*devicetest.Bytes || f.RoomBytes != devicetest.Bytes || f.Reason == "" {
+			t.Errorf("%v", f)
+		}
+		h.awaitWarm(0)
+		if log := h.logged(); strings.Count(log, "need_bytes=200 room_bytes=100") != 1 {
+			t.Errorf("told another number of times than one:\n%s", log)
+		}
+		h.plan([]uint32{1, 2})
+		h.awaitWarm(1, 2)
+	})
+}
+
+// A device with less memory than its budget says what it can hold.
+func TestOutOfMemory(t *testing.T) {
+	play(t, 0, Settings{}, func(h *host) {
+		h.plan([]uint32{0})
+		h.awaitWarm(0)
+		h.fake.Faults.Fail(forward.ExpertID{Expert: 1}, device.ErrOutOfMemory)
+		h.plan([]uint32{0}, []uint32{1})
+		h.awaitState(isRefused, false, 1)
+		h.await("its budget", func() bool {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			return h.budget == devicetest.Bytes
+		})
+	})
+}
+
+// A load that fails is tried again; it is no refusal.
+func TestFailedLoad(t *testing.T) {
+	play(t, 0, Settings{}, func(h *host) {
+		broken := forward.ExpertID{Expert: 1}
+		h.fake.Faults.Fail(broken, errors.New("a broken disk"))
+		h.plan([]uint32{0}, []uint32{1})
+		h.await("two tries", func() bool { return h.fake.Loads(1) >= 2 })
+		h.awaitState(isWarming, false, 1)
+		if log := h.logged(); strings.Count(log, "a broken disk") != 1 {
+			t.Errorf("%v:\n%s", h.shown(1), log)
+		}
+		h.awaitWarm(0)
+		h.fake.Faults.Fail(broken, nil)
+		h.awaitWarm(1)
+	})
+}
+
+// A host refuses what it can never serve, says why, and serves the rest of the plan.
+func TestUnable(t *testing.T) {
+	play(t, 0, Settings{}, func(h *host) {
+		all := h.wanted(warm, 0, 1, 2, 3)
+		united, indirect := plan.UnitedFunction(0, 2, []uint32{0, 1}, h.common.Host), h.wanted(cold, 1)
+		indirect.Transfer = plan.Indirect
+		h.planFunctions(all, united, indirect)
+		h.awaitWarm(0, 1, 2, 3)
+		for id, why := range map[string]string{united.Id: "no weights of united experts of way 2", indirect.Id: "transfer mode 3, direct"} {
+			h.await(why, func() bool {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				f := find(h.said[0], id)
+				return f.GetPhase() == isRefused && !f.Joined && strings.Contains(f.Reason, "function "+id) && strings.Contains(f.Reason, why)
+			})
+		}
+		h.await("it serves", h.serves)
+		if n := h.figure("functions_refused_total"); n != 2 {
+			t.Errorf("%v functions are counted as refused", n)
+		}
+		if _, _, err := h.Named(0, united.Id); !errors.Is(err, ErrDeclined) {
+			t.Errorf("rows by name of it: %v", err)
+		}
+	})
+}
+
+// What fits only without the functions that the plan does not want takes their
+// place, though a gate uses them still: else neither would ever go on.
+func TestMakeRoom(t *testing.T) {
+	play(t, 3, Settings{}, func(h *host) {
+		acknowledge := h.gate()
+		acknowledge(h.plan([]uint32{0, 1}, []uint32{2}))
+		h.awaitWarm(0, 1)
+		h.awaitWarm(2)
+		h.plan([]uint32{0, 3}, []uint32{2})
+		h.awaitWarm(0, 3)
+		if want := []string{"warm", "cold", "warm", "warm"}; !slices.Equal(h.fake.Phases(), want) {
+			t.Errorf("experts %v", h.fake.Phases())
+		}
+	})
+}
+
+// Other hosts have what this one declines.
+func TestDeclines(t *testing.T) {
+	play(t, 2, Settings{}, func(h *host) {
+		h.plan([]uint32{0})
+		h.awaitWarm(0)
+		declined := func(why string, experts ...uint32) {
+			t.Helper()
+			if _, _, err := h.Named(0, rig.ID(experts...)); !errors.Is(err, ErrDeclined) || !strings.Contains(fmt.Sprint(err), why) {
+				t.Errorf("%v, want %q", err, why)
+			}
+		}
+		declined("it takes 300 bytes, and there is room for 100", 1, 2, 3)
+		declined("has no function", 1)
+		h.RestNoMore()
+		declined("it is leaving", 1, 2, 3)
+		if f, isWarm, err := h.Named(0, rig.ID(0)); err != nil || !isWarm || f.ID() != rig.ID(0) {
+			t.Errorf("%v, warm %v: %v", f, isWarm, err)
+		}
+	})
+}

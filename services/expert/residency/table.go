@@ -1,0 +1,145 @@
+package residency
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// table is the functions of a host, what plans want of them, and what the host has said of
+// them. Whoever calls its methods, or reads its fields or those of a function that it
+// guards, holds its lock. None of its methods waits.
+type table struct {
+	sync.Mutex
+	*common
+	// start begins a goroutine that keeps a function until there is nothing to do.
+	start func(*Function)
+
+	functions map[string]*Function        // by id, from when they are wanted until they are gone
+	plans     plans                       // that the functions follow
+	said      map[int][]*pb.FunctionState // of each layer, what was announced
+	loans     loans                       // dispatches that wait for room
+	stopped   bool                        // no keeper begins any more
+	leaving   bool                        // nothing rests any more
+	serves    bool
+	serving   chan struct{} // closed when it does
+	// coldStarts of functions, and the time that rows have waited for them.
+	coldStarts uint64
+	coldWait   time.Duration
+}
+
+func newTable(c *common) *table {
+	return &table{
+		common: c, functions: map[string]*Function{}, plans: newPlans(), said: map[int][]*pb.FunctionState{}, serving: make(chan struct{}),
+		loans: loans{room: make(chan struct{}, 1)},
+	}
+}
+
+// kick lets a function's keeper look at what is wanted.
+func (t *table) kick(f *Function) {
+	notify.Send(f.wake)
+	if !f.running && !t.stopped {
+		f.running = true
+		t.start(f)
+	}
+}
+
+// retryRefused lets functions try again whose memory may be free now.
+func (t *table) retryRefused() {
+	for _, f := range t.functions {
+		if f.state.Phase == isRefused || f.state.Phase == isWarming {
+			t.kick(f)
+		}
+	}
+}
+
+// say sets a function's state and tells the others.
+func (t *table) say(f *Function, state *pb.FunctionState) {
+	f.state = state
+	t.announce(f.layer)
+}
+
+// warmedUp says that a function computes what comes.
+func (t *table) warmedUp(f *Function) {
+	t.say(f, f.is(isWarm, ""))
+	f.start.warmed(t.Metrics.Hosts)
+	f.endWaits()
+}
+
+// announce tells the others of a layer's functions here, and notes when the host
+// has begun to serve what is wanted of it.
+func (t *table) announce(layer int) {
+	r := &pb.HostLayer{Host: t.Host, Layer: uint32(layer)}
+	for _, f := range t.functions {
+		if f.layer == layer {
+			r.Functions = append(r.Functions, f.shown())
+		}
+	}
+	slices.SortFunc(r.Functions, func(a, b *pb.FunctionState) int { return cmp.Compare(a.Id, b.Id) })
+	if said := t.said[layer]; !slices.EqualFunc(said, r.Functions, func(a, b *pb.FunctionState) bool { return proto.Equal(a, b) }) {
+		t.said[layer] = r.Functions
+		t.network.Announce(r)
+	}
+	if !t.serves && t.begun() {
+		t.serves = true
+		close(t.serving)
+	}
+}
+
+// begun says whether each layer has a plan, and each function that is wanted here
+// is as it is wanted, or refused.
+func (t *table) begun() bool {
+	if t.plans.layers() < t.Layers {
+		return false
+	}
+	for _, f := range t.functions {
+		if f.lacks() {
+			return false
+		}
+	}
+	return true
+}
+
+// plans are the newest of each layer.
+type plans struct {
+	newest  map[int]*plan.Layer
+	warm    map[int]int // functions of each that it wants warm here
+	adopted int64       // plans of layers so far
+}
+
+func newPlans() plans { return plans{newest: map[int]*plan.Layer{}, warm: map[int]int{}} }
+
+// adopt takes the newest plan of a layer. It returns how many functions all plans want warm
+// on a host.
+func (p *plans) adopt(l *plan.Layer, host string) (wantedWarm int) {
+	layer, n := int(l.Layer), 0
+	for _, f := range l.Functions {
+		if plan.WantOn(f, host) == warm {
+			n++
+		}
+	}
+	p.adopted++
+	p.newest[layer], p.warm[layer] = l, n
+	for _, of := range p.warm {
+		wantedWarm += of
+	}
+	return wantedWarm
+}
+
+func (p *plans) layers() int { return len(p.newest) }
+
+// function is that of an id in the plan of its layer; nil if it has none.
+func (p *plans) function(layer int, id string) *pb.Function { return p.newest[layer].Function(id) }
+
+// places says whether the layer's plan wants a function's rows taken on whatever host.
+func (p *plans) places(f *Function) bool {
+	in := p.function(f.layer, f.spec.Id)
+	return in != nil && slices.ContainsFunc(in.Placements, func(p *pb.Placement) bool { return p.Want != kept })
+}

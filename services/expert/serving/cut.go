@@ -1,0 +1,68 @@
+package serving
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/transport/wire"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// coldRows are the token rows of places, which ascend.
+func coldRows(shape *wire.Shape, places []uint32) (rows []uint32) {
+	for _, place := range places {
+		if row := uint32(shape.Row(place)); len(rows) == 0 || rows[len(rows)-1] != row {
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// onlyExperts is the part of a dispatch that some of its experts compute.
+func onlyExperts(shape *wire.Shape, d *pb.Dispatch, experts []uint32) *pb.Dispatch {
+	part := &pb.Dispatch{
+		Key: proto.CloneOf(d.Key), Function: d.Function, Awaits: d.Awaits, Gate: d.Gate, Kind: d.Kind, Way: d.Way, Fates: d.Fates, Prefill: d.Prefill,
+		Tensor: &pb.Tensor{Dtype: d.Tensor.Dtype, Cols: d.Tensor.Cols},
+	}
+	stride := len(d.Tensor.Data) / int(d.Tensor.Rows)
+	at, last := -1, -1 // the tensor's row of a place, and the last one that the part has
+	for i, place := range d.Place {
+		if i == 0 || shape.Row(place) != shape.Row(d.Place[i-1]) {
+			at++
+		}
+		if !slices.Contains(experts, d.Expert[i]) {
+			continue
+		}
+		part.Place, part.Expert, part.Weight = append(part.Place, place), append(part.Expert, d.Expert[i]), append(part.Weight, d.Weight[i])
+		if at != last {
+			last = at
+			part.Tensor.Rows++
+			part.Tensor.Data = append(part.Tensor.Data, d.Tensor.Data[at*stride:(at+1)*stride]...)
+		}
+	}
+	return part
+}
+
+// cut makes several partials of one that is over the payload limit; the first
+// carries the times.
+func cut(p *pb.Partial, maxRows int) []*pb.Partial {
+	n := len(p.Place)
+	if n <= maxRows {
+		return []*pb.Partial{p}
+	}
+	stride := len(p.Tensor.Data) / n
+	var out []*pb.Partial
+	for from := 0; from < n; from += maxRows {
+		to := min(from+maxRows, n)
+		out = append(out, &pb.Partial{
+			Key: p.Key, Place: p.Place[from:to], Awaits: p.Awaits, ByteSeconds: p.ByteSeconds[min(from, len(p.ByteSeconds)):min(to, len(p.ByteSeconds))],
+			Tensor: &pb.Tensor{
+				Dtype: p.Tensor.Dtype, Rows: uint32(to - from), Cols: p.Tensor.Cols,
+				Data: p.Tensor.Data[from*stride : to*stride],
+			},
+		})
+	}
+	out[0].Gate, out[0].Function, out[0].Fates = p.Gate, p.Function, p.Fates
+	return out
+}

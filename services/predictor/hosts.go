@@ -1,0 +1,176 @@
+package predictor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/control/planstore"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// hosts are those that hints go to. An expert's go to all hosts that the plan has serve it: a
+// gate chooses among them only when the rows are there.
+type hosts struct {
+	d    *deployment.Deployment
+	id   string
+	plan *planstore.View
+
+	by   map[int]*served // by layer
+	sent map[string]uint64
+}
+
+// served are the hosts of each expert of a layer, by a version of its plan.
+type served struct {
+	version uint64
+	by      [][]string
+}
+
+func newHosts(d *deployment.Deployment, id string) *hosts {
+	return &hosts{d: d, id: id, plan: planstore.NewView(), by: map[int]*served{}, sent: map[string]uint64{}}
+}
+
+// follow keeps the plan up until ctx ends.
+func (h *hosts) follow(ctx context.Context) {
+	_ = h.d.Plans.FollowInto(ctx, h.plan) // it fails without a bucket only, which the deployment has
+}
+
+// of are the hosts that serve the experts of a layer; nil without a plan.
+func (h *hosts) of(layer int) *served {
+	l := h.plan.State()[layer].Plan
+	if l == nil {
+		return nil
+	}
+	known := h.by[layer]
+	if known == nil || known.version != l.Version {
+		known = &served{l.Version, servedBy(l, h.d.Shape.Experts)}
+		h.by[layer] = known
+	}
+	return known
+}
+
+func servedBy(l *plan.Layer, experts int) [][]string {
+	by := make([][]string, experts)
+	for _, f := range l.Functions {
+		if f.Kind != plan.Routed {
+			continue
+		}
+		for _, p := range f.Placements {
+			if p.Want == pb.Want_WANT_KEPT {
+				continue
+			}
+			for _, e := range f.Experts {
+				by[e] = append(by[e], p.Host)
+			}
+		}
+	}
+	return by
+}
+
+// telling is what hosts are told of a step at a time.
+type telling struct {
+	*hosts
+	flow    flowID
+	step    uint64
+	reached int // layer; -1: none
+	layers  map[int]*layerTold
+}
+
+// layerTold is of each expert of a layer.
+type layerTold struct {
+	p      []float32 // the largest of all rows
+	wanted []bool
+}
+
+func (h *hosts) tell(flow flowID, step uint64, reached int) *telling {
+	return &telling{hosts: h, flow: flow, step: step, reached: reached, layers: map[int]*layerTold{}}
+}
+
+// want has an expert loaded ahead, know says how probable it is.
+func (t *telling) want(layer, expert int, p float32) {
+	t.know(layer, expert, p)
+	t.layers[layer].wanted[expert] = true
+}
+
+func (t *telling) know(layer, expert int, p float32) {
+	l := t.layers[layer]
+	if l == nil {
+		n := t.d.Shape.Experts
+		l = &layerTold{make([]float32, n), make([]bool, n)}
+		t.layers[layer] = l
+	}
+	l.p[expert] = max(l.p[expert], p)
+}
+
+// send tells the hosts. What fails is lost: a later hint says more.
+func (t *telling) send(ctx context.Context) error {
+	hints := map[string]*pb.Hint{}
+	var order []string
+	for layer := range t.d.Shape.MoE {
+		told, by := t.layers[layer], t.of(layer)
+		if told == nil || by == nil {
+			continue
+		}
+		for host, l := range told.byHost(layer, by) {
+			if hints[host] == nil {
+				hints[host] = t.hint()
+				order = append(order, host)
+			}
+			hints[host].Layers = append(hints[host].Layers, l)
+		}
+	}
+	slices.Sort(order)
+	var failed error
+	for _, host := range order {
+		t.sent[host]++
+		hints[host].Number = t.sent[host]
+		failed = errors.Join(failed, t.d.Conn.Send(ctx, t.d.Subjects.Hint(host), hints[host], nil))
+	}
+	t.d.Telemetry.Metrics.Maps.Sent(len(order))
+	return failed
+}
+
+func (t *telling) hint() *pb.Hint {
+	return &pb.Hint{
+		Version: schemas.Version, Model: t.d.Identity.Model, Predictor: t.id,
+		Owner: t.flow.owner, Epoch: t.flow.epoch, Microbatch: t.flow.microbatch, Step: t.step, Reached: uint32(t.reached + 1),
+	}
+}
+
+// byHost is what each host is told of a layer, if any of its experts is wanted: those first,
+// of each kind the most probable first.
+func (l *layerTold) byHost(layer int, by *served) map[string]*pb.LayerHint {
+	all := map[string]*pb.LayerHint{}
+	order := make([]int, len(l.p))
+	for e := range order {
+		order[e] = e
+	}
+	rank := func(e int) int {
+		if l.wanted[e] {
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(l.p[b], l.p[a])) })
+	for _, e := range order {
+		for _, host := range by.by[e] {
+			h := all[host]
+			if h == nil && !l.wanted[e] {
+				continue
+			}
+			if h == nil {
+				h = &pb.LayerHint{Layer: uint32(layer), PlanVersion: by.version, Kind: plan.Routed}
+				all[host] = h
+			}
+			if l.wanted[e] {
+				h.Wanted++
+			}
+			h.Unit, h.Probability = append(h.Unit, uint32(e)), append(h.Probability, l.p[e])
+		}
+	}
+	return all
+}

@@ -1,0 +1,237 @@
+package predictor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/policy/expertmap"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// mapper foretells by expert maps (fMoE, arXiv:2502.05370) which experts steps will ask hosts
+// for, and tells the hosts. It sees each step and its rows as attention sends them, computes
+// what gates make of the rows, looks for the map of an earlier row that was most alike, and
+// hints at the experts of that one. When a step is over its rows' maps are there to be found.
+//
+//	a step ─embeddings─▶ the map most alike ─▶ hints for layers 1 … d
+//	rows at gate l ─probabilities─▶ the map most alike so far ─▶ hints for layer l+d
+//
+// What it hears waits in a backlog, whose oldest go first: nothing waits for a mapper, and one
+// that is too slow says less.
+type mapper struct {
+	d       *deployment.Deployment
+	config  Config
+	backlog *backlog[heard]
+	refused unrepeated.Log
+	metrics telemetry.MapMetrics
+
+	// Of run alone.
+	router *forward.Router
+	embeds *forward.Embeddings
+	store  *expertmap.Store
+	layers []int       // that have experts
+	place  map[int]int // of each of them
+	steps  map[flowID]*step
+	last   map[string]lastToken // of sequences, where embeddings are pairs
+	to     *hosts
+	saving *saving // nil: there is no file
+
+	x, probs []float32
+	hints    []expertmap.Hint
+	now      uint64 // counts what was heard
+}
+
+// heard is one of the two.
+type heard struct {
+	step *pb.Step
+	rows *pb.Hidden
+}
+
+// flowID is one of an attention replica's microbatches: one step of it is under way at a time.
+type flowID struct {
+	owner      string
+	epoch      uint64
+	microbatch uint32
+}
+
+// mostFlows bounds the steps that are followed at a time.
+const mostFlows = 64
+
+func newMapper(d *deployment.Deployment, id string, c Config) (m *mapper, err error) {
+	m = &mapper{d: d, config: c, backlog: newBacklog[heard](), metrics: d.Telemetry.Metrics.Maps, place: map[int]int{}, steps: map[flowID]*step{}, last: map[string]lastToken{}}
+	m.layers = d.MoELayers()
+	for at, layer := range m.layers {
+		m.place[layer] = at
+	}
+	if m.store, err = expertmap.New(c.Maps.settings(d.Model, c.Distance)); err != nil {
+		return nil, err
+	}
+	if m.router, err = forward.LoadRouter(d.Model, d.Pool); err != nil {
+		return nil, err
+	}
+	if m.embeds, err = forward.LoadEmbeddings(d.Model, d.Pool); err != nil {
+		return nil, err
+	}
+	m.to = newHosts(d, id)
+	if c.Maps.File != "" {
+		m.saving = &saving{path: c.Maps.File, log: d.Logger}
+		err = m.saving.restore(m.store)
+	}
+	return m, err
+}
+
+// announced and passed are all that whoever reads the rows waits for.
+func (m *mapper) announced(s *pb.Step)   { m.put(heard{step: s}, 4*countTokens(s)) }
+func (m *mapper) passed(rows *pb.Hidden) { m.put(heard{rows: rows}, len(rows.Tensor.Data)) }
+
+func (m *mapper) put(h heard, bytes int) {
+	if dropped := m.backlog.put(h, bytes); dropped > 0 {
+		m.d.Telemetry.Metrics.PredictionsLost.Add(float64(dropped))
+	}
+}
+
+func countTokens(s *pb.Step) (n int) {
+	for _, r := range s.Runs {
+		n += len(r.Tokens)
+	}
+	return n
+}
+
+// run follows what is heard until ctx ends.
+func (m *mapper) run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	defer func() { m.saving.end(m.store) }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			m.saving.look(m.store, now)
+		case <-m.backlog.note:
+		}
+		for h, ok := m.backlog.take(); ok && ctx.Err() == nil; h, ok = m.backlog.take() {
+			m.hear(ctx, h)
+		}
+	}
+}
+
+func (m *mapper) hear(ctx context.Context, h heard) {
+	m.now++
+	err := m.d.Conn.Try("expert maps", func() error {
+		if h.step != nil {
+			return m.begin(ctx, h.step)
+		}
+		return m.pass(ctx, h.rows)
+	})
+	if err != nil {
+		m.d.Telemetry.Metrics.Refused.Inc()
+		m.refused.Error(m.d.Logger, "a step that no experts are foretold for", err)
+	}
+}
+
+// begin begins a step, and foretells its first layers by what its rows begin with.
+func (m *mapper) begin(ctx context.Context, s *pb.Step) error {
+	id := flowID{s.Owner, s.Epoch, s.Microbatch}
+	if old := m.steps[id]; old != nil && s.Step <= old.number {
+		return nil // a repeat
+	}
+	st, err := m.newStep(s)
+	if err != nil {
+		return err
+	}
+	m.limit()
+	m.steps[id] = st
+	began := time.Now()
+	t := m.to.tell(id, s.Step, -1)
+	for _, q := range st.queries {
+		match, ok := q.search.Embedding(q.embedding)
+		if !ok {
+			continue
+		}
+		m.metrics.Found("semantic", float64(match.Score))
+		for at := range m.config.Distance {
+			m.foretell(t, q, match, at)
+		}
+	}
+	m.metrics.Searched("semantic", time.Since(began).Seconds())
+	return t.send(ctx)
+}
+
+// pass is for rows on their way to a gate.
+func (m *mapper) pass(ctx context.Context, h *pb.Hidden) error {
+	id := flowID{h.Key.Owner, h.Key.Epoch, h.Key.Microbatch}
+	st := m.steps[id]
+	if st == nil || st.number != h.Key.Step || h.Key.Attempt > 0 {
+		return nil
+	}
+	first, rows := int(h.Key.Part), int(h.Key.Rows)
+	if first+rows > len(st.of) {
+		return fmt.Errorf("rows %d to %d of a step that was announced with %d", first, first+rows, len(st.of))
+	}
+	m.x = tensor.Resize(m.x, rows*m.d.Shape.Hidden)
+	if err := tensor.Decode(m.x, h.Tensor, m.d.Shape.Hidden); err != nil {
+		return err
+	}
+	m.probs = tensor.Resize(m.probs, rows*m.store.Experts)
+	if err := m.router.Probabilities(int(h.Key.Layer), m.x, m.probs); err != nil {
+		return err
+	}
+	st.seen = m.now
+	at := m.place[int(h.Key.Layer)]
+	return m.follow(ctx, id, st, at, st.take(at, first, rows, m.probs, m.store.Experts))
+}
+
+// follow foretells what the rows of some queries, which have passed the gate of that place,
+// will ask for. With the last gate the queries' maps are whole.
+func (m *mapper) follow(ctx context.Context, id flowID, st *step, at int, passed []*query) error {
+	began := time.Now()
+	t := m.to.tell(id, st.number, m.layers[at])
+	for _, q := range passed {
+		match, ok := q.search.Layer(at+1, q.layer(at, m.store.Experts))
+		if target := at + m.config.Distance; ok && target < m.store.Layers {
+			m.metrics.Found("trajectory", float64(match.Score))
+			m.foretell(t, q, match, target)
+		}
+	}
+	m.metrics.Searched("trajectory", time.Since(began).Seconds())
+	err := t.send(ctx)
+	if at == m.store.Layers-1 {
+		m.remember(passed)
+	}
+	return err
+}
+
+// foretell hints at the experts that a map has for a layer, whose place counts from 0.
+func (m *mapper) foretell(t *telling, q *query, match expertmap.Match, at int) {
+	row := m.store.Row(match.Index, at+1)
+	m.hints = expertmap.Select(row, match.Score, q.experts(m.store.TopK, row), m.hints[:0])
+	layer := m.layers[at]
+	for _, h := range m.hints {
+		t.want(layer, h.Expert, q.uses(m.store.TopK, h.Probability))
+	}
+	for e, p := range row {
+		t.know(layer, e, q.uses(m.store.TopK, p))
+	}
+}
+
+// limit makes place for one more step: the one of which nothing has come for the longest goes.
+func (m *mapper) limit() {
+	if len(m.steps) < mostFlows {
+		return
+	}
+	var oldest flowID
+	seen := m.now + 1
+	for id, st := range m.steps {
+		if st.seen < seen {
+			oldest, seen = id, st.seen
+		}
+	}
+	delete(m.steps, oldest)
+}

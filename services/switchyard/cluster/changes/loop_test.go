@@ -1,0 +1,91 @@
+package changes
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
+)
+
+const demo = "../../../../models/demo"
+
+// startLoop is a pipeline with a control loop that decides by a policy.
+func startLoop(t *testing.T, policy string, changes ...clustertest.Change) clustertest.Cluster {
+	t.Helper()
+	changes = append([]clustertest.Change{clustertest.Context(compared.Positions), clustertest.Loop(policy)}, changes...)
+	return clustertest.Start(t, clustertest.Open(t, demo), changes...)
+}
+
+// eager lets a scaler change plans for little: over so long a horizon every gain
+// pays for its loads, and the messages of a small model count for nothing. On a crowded
+// machine functions are dropped again before they are warm: tests with it run alone.
+func eager(s *cluster.Settings) {
+	c, free := &s.Services.Scaler, time.Duration(0)
+	c.CV, c.Horizon, c.MessageTime, c.Worth, c.Unjudged = 0.01, 10*time.Minute, &free, 0, true
+	c.KeepAlive, c.ZeroAfter, s.Services.Expert.KeepAlive = time.Second, time.Second, time.Second
+}
+
+// scaled is how many layers have a plan that was made by loads, and versions the
+// sum of all layers' versions.
+func scaled(t *testing.T, plans jetstream.KeyValue) (layers int, versions uint64) {
+	t.Helper()
+	keys, err := plans.Keys(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		entry, err := plans.Get(t.Context(), key)
+		l := &pb.LayerPlan{}
+		if err != nil || proto.Unmarshal(entry.Value(), l) != nil {
+			continue // settings
+		}
+		versions += l.Version
+		if strings.HasPrefix(l.Reason, "moeless") {
+			layers++
+		}
+	}
+	return layers, versions
+}
+
+// Seven services in one process answer as five do while a scaler changes plans.
+func TestLoopIsDirect(t *testing.T) {
+	y := startLoop(t, "moeless", clustertest.Hosts(3), eager)
+	want := compared.Direct(t, demo, tensor.BF16).Tokens
+	plans, err := y.Conn(t).JetStream().KeyValue(t.Context(), y.Settings.Node.Names().Bucket("plans"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, before := scaled(t, plans)
+	testkit.Eventually(t, "plans change", func() bool {
+		compared.Same(t, y, want, "while plans change")
+		layers, versions := scaled(t, plans)
+		return layers > 0 && versions > before
+	})
+	compared.Same(t, y, want, "by the changed plan")
+}
+
+// A connection of the control loop that the server closes for good ends nothing.
+func TestLoopEndsAlone(t *testing.T) {
+	t.Parallel()
+	y := startLoop(t, "static")
+	for _, conn := range y.Pipeline.Connections()[len(cluster.Names)+1:] { // a tokenizer has two
+		if err := conn.NATS().Publish(strings.Repeat("x", 5000), nil); err != nil {
+			t.Fatal(err)
+		}
+		<-conn.Closed()
+	}
+	compared.Same(t, y, compared.Direct(t, demo, tensor.BF16).Tokens, "without the control loop")
+	testkit.Eventually(t, "it is ready", func() bool { return y.Pipeline.Ready() == nil }) // unless a member is late
+	if err := y.Pipeline.Live(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,211 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/internal/testkit/testleaks"
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+)
+
+func TestMain(m *testing.M) { testleaks.Main(m) }
+
+// A prefill that takes longer than a sequence's claim lasts stays with its
+// owner while siblings have nothing to do: its progress renews the claim.
+func TestSlowPrefillStays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for seconds")
+	}
+	t.Parallel()
+	m, err := model.Synthetic("tiny", 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Spec.Vocab = 200_000 // scores are what takes long
+	y := clustertest.Start(t, m, func(s *cluster.Settings) { s.Count["attention"], s.Services.Attention.MaxRows = 3, 2048 })
+	claims := watchClaims(t, y)
+	none, scores := int32(0), 0
+	prompt := &pb.Prompt{RequestId: "slow", InputIds: make([]uint32, 500), MaxTokens: &none, Score: "logprobs"}
+	for c, err := range y.Ask(t, prompt) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Score != nil {
+			scores++
+		}
+	}
+	if n := claims("slow"); n != 1 || scores != 500 {
+		t.Errorf("%d claims and %d scores, want 1 and 500", n, scores)
+	}
+}
+
+// watchClaims returns how often a request was claimed.
+func watchClaims(t *testing.T, y clustertest.Cluster) func(request string) int {
+	t.Helper()
+	var mu sync.Mutex
+	claims := map[string]int{}
+	nc := y.Conn(t).NATS()
+	_, err := nc.Subscribe(schemas.NewSubjects(schemas.DefaultPrefix, y.Name()).AnyToken(), func(m *nats.Msg) {
+		if r := (&pb.Record{}); proto.Unmarshal(m.Data, r) == nil && r.GetClaim() != nil {
+			mu.Lock()
+			claims[schemas.LastToken(m.Subject)]++
+			mu.Unlock()
+		}
+	})
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(request string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return claims[request]
+	}
+}
+
+// filling is a prompt that needs so many pages.
+func filling(id string, n int) *pb.Prompt {
+	one := int32(1)
+	return &pb.Prompt{RequestId: id, InputIds: slices.Repeat([]uint32{5}, n*cpu.PagePositions-1), MaxTokens: &one, IgnoreEos: true}
+}
+
+// A request that needs all pages is served under a stream of small ones.
+func TestLargeRequestAmongSmall(t *testing.T) {
+	t.Parallel()
+	y := clustertest.Start(t, clustertest.Demo(t), clustertest.Pages(4))
+	const limit = 200
+	small, stop := make(chan error, limit), make(chan struct{})
+	var clients sync.WaitGroup
+	for i := range 8 {
+		clients.Go(func() {
+			for n := 0; n < limit/8; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+					small <- y.Answer(t, filling(fmt.Sprintf("small-%d-%d", i, n), 1))
+				}
+			}
+		})
+	}
+	if err := <-small; err != nil { // they are under way
+		t.Error(err)
+	}
+	if err := y.Answer(t, filling("large", 4)); err != nil {
+		t.Error(err)
+	}
+	served := len(small)
+	close(stop)
+	clients.Wait()
+	if served > limit/2 {
+		t.Errorf("%d of %d small ones were served before it", served, limit)
+	}
+}
+
+// What a replica cannot hold it leaves to one that can; what none can hold is
+// refused at acceptance; what none can hold any more ends after a while.
+func TestCapacity(t *testing.T) {
+	t.Parallel()
+	y := clustertest.Start(t, clustertest.Demo(t), clustertest.Pages(2))
+	wantRefused(t, y.Answer(t, filling("early", 3)), client.CodeBadRequest, "need 3 KV pages", "has 2")
+	leave := addAttention(t, y, 6)
+	awaitAnswer(t, y, true)
+	for i := range 4 { // each may come to either of them first
+		if err := y.Answer(t, filling(fmt.Sprint("held-", i), 3)); err != nil {
+			t.Error(err)
+		}
+	}
+	wantRefused(t, y.Answer(t, filling("too-large", 7)), client.CodeBadRequest, "need 7 KV pages", "has 6")
+	leave()
+	awaitAnswer(t, y, false)
+}
+
+// The same of replicas with another --max-model-len than the tokenizer's.
+func TestContexts(t *testing.T) {
+	t.Parallel()
+	y := clustertest.Start(t, clustertest.Demo(t), func(s *cluster.Settings) { s.Services.Attention.MaxModelLen = 2 * cpu.PagePositions })
+	wantRefused(t, y.Answer(t, filling("early", 3)), client.CodeBadRequest, "95 prompt and 1 new tokens do not fit the longest context", "replica, 64:")
+	leave := addAttention(t, y, 6)
+	awaitAnswer(t, y, true)
+	for i := range 8 { // each may come to either of them first
+		if err := y.Answer(t, filling(fmt.Sprint("long-", i), 3)); err != nil {
+			t.Error(err)
+		}
+	}
+	leave()
+	awaitAnswer(t, y, false)
+}
+
+func wantRefused(t *testing.T, err error, code string, says ...string) {
+	t.Helper()
+	var refused *client.Error
+	if !errors.As(err, &refused) || refused.Code != code {
+		t.Errorf("%v, want code %s", err, code)
+		return
+	}
+	for _, s := range says {
+		if !strings.Contains(refused.Message, s) {
+			t.Errorf("%q does not say %q", refused.Message, s)
+		}
+	}
+}
+
+// awaitAnswer asks for 3 pages until that is answered, or refused.
+func awaitAnswer(t *testing.T, y clustertest.Cluster, answered bool) {
+	t.Helper()
+	asked := 0
+	testkit.Eventually(t, fmt.Sprintf("answered: %v", answered), func() bool {
+		asked++
+		return (y.Answer(t, filling(fmt.Sprintf("await-%v-%d", answered, asked), 3)) == nil) == answered
+	})
+}
+
+// addAttention starts another replica with so many KV pages; leave stops it.
+func addAttention(t *testing.T, y clustertest.Cluster, n int) (leave func()) {
+	t.Helper()
+	r, err := y.Settings.Node.Connect(t.Context(), "attention")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Conn.Close)
+	d, err := y.Settings.Node.Deploy(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := attention.New(d, attention.Config{KVBytes: clustertest.PageBytes(d.Model, n), MaxSequences: 8, MaxRows: 64, Microbatches: 1})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	leave = sync.OnceFunc(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := s.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(leave)
+	return leave
+}
