@@ -69,7 +69,7 @@ func (f form) decide(w *world.World) (d world.Decision, err error) {
 		if err != nil {
 			return world.Decision{}, err
 		}
-		d.Layers = append(d.Layers, world.Placement{Layer: at, Replicas: replicas, Keep: keep})
+		d.Layers = append(d.Layers, world.Placement{Layer: at, Replicas: replicas, Keep: keep, Least: s.Gain})
 	}
 	return d, nil
 }

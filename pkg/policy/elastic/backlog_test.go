@@ -82,7 +82,7 @@ func TestBacklogCopies(t *testing.T) {
 		several bool
 	}{{0, false}, {5, true}} {
 		s := DefaultSettings()
-		s.Scaling, s.Takes, s.RowSeconds, s.Worth = "moeless+lean:gain=10", reads, 1e-3, 0
+		s.Scaling, s.Takes, s.RowSeconds, s.Worth = "moeless+lean:gain=40", reads, 1e-3, 0
 		if n, reason := shift(t, s, 2000, tc.waiting); n > 1 != tc.several {
 			t.Errorf("%d wait: %d replicas; %s", tc.waiting, n, reason)
 		}

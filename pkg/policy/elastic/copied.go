@@ -25,17 +25,18 @@ const (
 )
 
 // copied adds copies to a layout that a policy has answered with, one after the other, while
-// the next one saves what a replica is worth.
+// the next one saves what a replica is worth, and what the policy asks of each.
 func (r *round) copied(w *work, l layout, a ask) layout {
 	if r.division() == nil || len(w.last) == 0 || w.rate == 0 {
 		return l
 	}
+	least := max(r.copySaves(w), r.worth()/w.rate)
 	steps := w.last
 	if n := min(copySteps, max(replayLeast, replayWork/len(l))); len(steps) > n {
 		steps = steps[:n]
 	}
 	left := copyWork / (len(steps) * len(l))
-	slots := r.layerSlots(w.next, w.window)
+	slots := r.layerSlots(a.from, w.window)
 	for _, spots := range l {
 		for _, s := range spots {
 			slots[s.host]--
@@ -54,7 +55,7 @@ func (r *round) copied(w *work, l layout, a ask) layout {
 			}
 		}
 		saved := now.seconds - best.seconds
-		if expert < 0 || saved*w.rate < r.worth() || saved < copyLeast*now.seconds {
+		if expert < 0 || saved < max(least, copyLeast*now.seconds) {
 			break
 		}
 		l.put(expert, host, warm)
@@ -62,6 +63,16 @@ func (r *round) copied(w *work, l layout, a ask) layout {
 		now = best
 	}
 	return l
+}
+
+// copySaves are the seconds that the policy asks of a copy in each step. It reckons with a copy
+// that stays as long as it says; here none goes before the horizon, and has more steps to save
+// its load in.
+func (r *round) copySaves(w *work) float64 {
+	if w.copiesStay <= 0 || w.copiesStay >= r.c.s.Horizon {
+		return w.copySaves
+	}
+	return w.copySaves * w.copiesStay / r.c.s.Horizon
 }
 
 // tally is what the last steps take under a layout.
@@ -89,18 +100,24 @@ func (r *round) tally(w *work, l layout, steps []step) tally {
 		t.waited[last] += took
 		for _, x := range p.shares {
 			if x.Host == last {
-				t.blame(last, p.functions[x.Expert], x)
+				t.blame(last, p, s, x)
 			}
 		}
 	}
 	return t
 }
 
-func (t *tally) blame(host, expert int, x divide.Share) {
+// blame counts a share of a function's rows for its experts that have rows in the step. None
+// has more of them on the host than the share has.
+func (t *tally) blame(host int, p *replayer, s step, x divide.Share) {
 	if t.rows[host] == nil {
 		t.rows[host] = map[int]int{}
 	}
-	t.rows[host][expert] += x.Rows
+	for i, e := range s.expert {
+		if int(e) < len(p.set) && p.set[e] == p.functions[x.Expert] {
+			t.rows[host][int(e)] += min(x.Rows, int(s.count[i]))
+		}
+	}
 }
 
 // blamed are the experts with most rows on the host that steps wait for longest.

@@ -47,6 +47,8 @@ type layer struct {
 	// copiesStay is for how many seconds a replica stays that is not needed beside others of its
 	// expert, as the policy said last (world.Placement); 0: as the mode says.
 	copiesStay float64
+	// copySaves are the seconds that a copy has to save a step, by the policy.
+	copySaves float64
 	// relief are replicas that are there since all others are on hosts that throttle.
 	relief map[at]bool
 	row    mean // seconds

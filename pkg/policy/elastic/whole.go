@@ -163,7 +163,7 @@ func (r *round) ask(v *world.World, w *work, a ask, room []uint64) layout {
 	l := make(layout, len(a.from))
 	for _, p := range d.Layers {
 		if p.Layer == at {
-			w.copiesStay = p.Keep
+			w.copiesStay, w.copySaves = p.Keep, p.Least
 		}
 		for _, x := range p.Replicas {
 			if p.Layer == at {

@@ -27,6 +27,8 @@ type Placement struct {
 	// Keep are the seconds for which a replica without rows stays beside others of its unit;
 	// 0 is the policy's (registry.Policy.KeepAlive).
 	Keep float64
+	// Least are the seconds that one more copy has to save a step at this layer, by the policy.
+	Least float64
 }
 
 // Replica is a unit, by its place in the layer, on a host, by its place in World.Hosts.
