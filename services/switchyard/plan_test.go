@@ -138,7 +138,7 @@ func TestPlanSetRefused(t *testing.T) {
 	}
 	startProbed(t, "scaler", p.url, "--kafka", "127.0.0.1:1")
 	p.until("the scaler plans", func() bool { return p.get().Here.Scaler != nil })
-	refused("(--scaling moeless) plans for model demo", "--replicas", "2")
+	refused("(--scaling moeless+lean) plans for model demo", "--replicas", "2")
 	refused("start it with --scaling static", "--policy", "static", "--grouping", "expert")
 	if got := p.plan("set", "--grouping", "expert"); got.code != exitDone || !strings.Contains(got.err, "policy and replicas of the settings are of plans without it") {
 		t.Errorf("%+v", got)
@@ -149,7 +149,7 @@ func TestPlanSetRefused(t *testing.T) {
 	go func() {
 		watching <- runUntil(ctx, []string{"--nats", p.url, "plan", "watch"}, stdio{in: strings.NewReader(""), out: seen, err: io.Discard})
 	}()
-	p.until("the watch tells of the scaler", func() bool { return strings.Contains(seen.String(), "(--scaling moeless) plans; ") })
+	p.until("the watch tells of the scaler", func() bool { return strings.Contains(seen.String(), "(--scaling moeless+lean) plans; ") })
 	stop()
 	<-watching
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/switchyard/switchyard/internal/ports"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
@@ -35,7 +37,7 @@ type UpCmd struct {
 	StageFlags     `embed:"" group:"Attention:"`
 
 	Hosts   int      `default:"1" help:"Expert hosts in this process." placeholder:"N"`
-	Scaling string   `default:"static" help:"Who decides how many replicas experts have: ${live_policies}, with settings as in eplb:every=300s (docs/policies.md); none runs no scaler, no predictor and no Kafka." placeholder:"NAME"`
+	Scaling string   `default:"auto" help:"Who decides how many replicas experts have: ${live_policies}, with settings as in eplb:every=300s (docs/policies.md); none runs no scaler, no predictor and no Kafka; auto is ${default_policy} where several hosts have a device each (--device paced), and static where they share one, as a copy saves no time there." placeholder:"NAME"`
 	Data    string   `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
 	Sync    bool     `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
 	Auth    authFlag `placeholder:"DIR" help:"Let in users with their own rights only, over TLS: those of a folder that auth init has made, or that this makes; without DIR it is auth in the --data folder."`
@@ -47,8 +49,22 @@ type UpCmd struct {
 // maxHosts bounds the expert hosts of one process: each has connections and goroutines of its own.
 const maxHosts = 256
 
-// noScaling leaves the control loop out.
-const noScaling = "none"
+const (
+	// noScaling leaves the control loop out, and autoScaling goes by the hosts' devices.
+	noScaling   = "none"
+	autoScaling = "auto"
+)
+
+// chosenScaling is --scaling, or what auto comes to.
+func (c *UpCmd) chosenScaling() string {
+	switch {
+	case c.Scaling != autoScaling:
+		return c.Scaling
+	case c.Device == "paced" && c.Hosts > 1 && c.Replication == 0:
+		return registry.Default
+	}
+	return plan.Static
+}
 
 // Run serves until a signal.
 func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
@@ -175,14 +191,14 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 	s.Tokenizer, err = c.TokenizerFlags.Config(process)
 	wrong = append(wrong, wrongly(err))
 	s.Expert.Plans, err = c.PlanFlags.settings()
-	wrong = append(wrong, cmp.Or(err, c.PlanFlags.checkUp(c.Scaling)))
+	wrong = append(wrong, cmp.Or(err, c.PlanFlags.checkUp(c.chosenScaling())))
 	if c.Hosts < 1 || c.Hosts > maxHosts {
 		wrong = append(wrong, usage(fmt.Errorf("--hosts is %d; it must be 1 to %d", c.Hosts, maxHosts)))
 	}
 	s.Kafka, err = c.KafkaFlags.config(g.Insecure)
 	wrong = append(wrong, err)
 	if c.Scaling != noScaling {
-		s.Scaler, err = c.ScalingFlags.Config(c.Scaling, c.KeepAlive, s.Expert.Profile)
+		s.Scaler, err = c.ScalingFlags.Config(c.chosenScaling(), c.KeepAlive, s.Expert.Profile)
 		wrong = append(wrong, wrongly(err))
 	}
 	return s, errors.Join(wrong...)

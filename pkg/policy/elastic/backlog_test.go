@@ -42,7 +42,7 @@ func TestBacklog(t *testing.T) {
 		{"death of the last", []word{{"attention-a", 5}}, map[string]bool{}, 0, 0},
 		{"absurd", []word{{"attention-a", 5}, {"attention-a", 1e18}, {"attention-b", math.MaxUint64}}, nil, 0, 5},
 	} {
-		core, err := New(DefaultSettings(), testModel(1, 4))
+		core, err := New(printed(), testModel(1, 4))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +61,7 @@ func TestBacklog(t *testing.T) {
 
 // The word of one who is not here counts for nothing, and is refused by name.
 func TestBacklogOfStrangers(t *testing.T) {
-	core, err := New(DefaultSettings(), testModel(1, 4))
+	core, err := New(printed(), testModel(1, 4))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestBacklogCopies(t *testing.T) {
 		waiting uint64
 		several bool
 	}{{0, false}, {5, true}} {
-		s := DefaultSettings()
+		s := printed()
 		s.Scaling, s.Takes, s.RowSeconds, s.Worth = "moeless+lean:gain=40", reads, 1e-3, 0
 		if n, reason := shift(t, s, 2000, tc.waiting); n > 1 != tc.several {
 			t.Errorf("%d wait: %d replicas; %s", tc.waiting, n, reason)

@@ -57,7 +57,7 @@ type large struct {
 // newFleetOf has hosts with room for twice the model, and more.
 func newFleetOf(t testing.TB, scaling string, layers, experts, hosts int, by plan.Grouping) *large {
 	t.Helper()
-	s := DefaultSettings()
+	s := printed()
 	s.Scaling = scaling
 	m := testModel(layers, experts)
 	m.ExpertBytes = 44 << 20

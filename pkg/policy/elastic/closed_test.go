@@ -44,7 +44,7 @@ const (
 
 func newServed(t testing.TB, scaling string, seed uint64, profile cost.Timer) *served {
 	t.Helper()
-	s := DefaultSettings()
+	s := printed()
 	s.Scaling = scaling
 	s.Unjudged = true
 	s.Takes = &cost.Device{Timer: profile}

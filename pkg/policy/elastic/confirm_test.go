@@ -29,7 +29,7 @@ func (g *gate) tell(t *testing.T, c *Core, now float64, rows uint32) {
 // counted is a core that hosts have told of no rows, with two layers.
 func counted(t *testing.T) *Core {
 	t.Helper()
-	c, err := New(DefaultSettings(), testModel(2, 4))
+	c, err := New(printed(), testModel(2, 4))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestConfirmFlow(t *testing.T) {
 // As long as no host says what it computes there is nothing to go by, and a gate that is not
 // here is refused at once.
 func TestUnconfirmed(t *testing.T) {
-	c, err := New(DefaultSettings(), testModel(2, 4))
+	c, err := New(printed(), testModel(2, 4))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func dividing(t *testing.T, core *Core, k *plan.Known, began float64, length int
 // divisionOf is a scaler whose gates divide rows, and what it decides on.
 func divisionOf(t *testing.T, set func(*Settings)) (*Core, *plan.Known) {
 	t.Helper()
-	s, m := DefaultSettings(), testModel(1, 4)
+	s, m := printed(), testModel(1, 4)
 	s.Scaling, s.Takes = "moeless+", reads
 	set(&s)
 	core, err := New(s, m)

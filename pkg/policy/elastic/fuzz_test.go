@@ -33,7 +33,7 @@ func FuzzObserve(f *testing.F) {
 			return
 		}
 		m := testModel(2, 4)
-		core, err := New(DefaultSettings(), m)
+		core, err := New(printed(), m)
 		if err != nil {
 			t.Fatal(err)
 		}

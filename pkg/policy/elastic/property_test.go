@@ -30,7 +30,7 @@ var reads = &cost.Device{Timer: cost.Roofline{Bandwidth: 1e4, Rate: 2e6, Element
 
 // drawTrial draws one whose hosts have room for the model, with one of them gone.
 func drawTrial(t *rapid.T) *trial {
-	s := DefaultSettings()
+	s := printed()
 	s.Scaling = rapid.SampledFrom([]string{"moeless", "reactive", "eplb", "moeless+", "moeless+lean"}).Draw(t, "scaling")
 	if rapid.Bool().Draw(t, "profile") {
 		s.Takes = reads

@@ -77,7 +77,7 @@ func (y *yard) do(t testing.TB, e *transcript.Event) {
 
 // start begins with what another scaler may have left.
 func (y *yard) start(t testing.TB, e *transcript.Event) {
-	s := DefaultSettings()
+	s := printed()
 	s.Scaling = e.Text("scaling", s.Scaling)
 	s.CV = e.Float(t, "cv", s.CV)
 	s.KeepAlive = e.Duration(t, "keep-alive", 60*time.Second).Seconds()
@@ -260,4 +260,11 @@ func spell(lp *pb.LayerPlan) (text string) {
 		text += fmt.Sprintf(" %v %s", strings.Trim(fmt.Sprint(f.Experts), "[]"), strings.Join(on, "+")) + ","
 	}
 	return strings.TrimSuffix(text, ",")
+}
+
+// printed are the default settings with MoEless as printed, whose decisions the tests follow.
+func printed() Settings {
+	s := DefaultSettings()
+	s.Scaling = "moeless"
+	return s
 }

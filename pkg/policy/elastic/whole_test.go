@@ -63,7 +63,7 @@ func TestReadingCounts(t *testing.T) {
 		hot     uint32
 		several bool
 	}{{"moeless+", 60, false}, {"moeless+", 2000, true}, {"moeless+lean", 2000, true}, {"moeless+:gain=100", 2000, false}, {"moeless", 60, false}, {"moeless", 2000, true}} {
-		s := DefaultSettings()
+		s := printed()
 		s.Scaling, s.Takes, s.RowSeconds, s.Worth = tc.scaling, reads, 1e-3, 0
 		if n, reason := shift(t, s, tc.hot, 0); n > 1 != tc.several {
 			t.Errorf("%s with %d rows: %d replicas; %s", tc.scaling, tc.hot, n, reason)
@@ -73,7 +73,7 @@ func TestReadingCounts(t *testing.T) {
 
 // Without a profile rows take what hosts say, and reading nothing.
 func TestWithoutProfile(t *testing.T) {
-	s := DefaultSettings()
+	s := printed()
 	s.Scaling, s.RowSeconds, s.Worth = "moeless+", 1e-3, 0
 	if n, reason := shift(t, s, 2000, 0); n < 2 {
 		t.Errorf("%d replicas; %s", n, reason)
@@ -84,7 +84,7 @@ func TestWithoutProfile(t *testing.T) {
 // are registered so.
 func TestCorrects(t *testing.T) {
 	for scaling, corrects := range map[string]bool{"moeless+": true, "moeless": false} {
-		s := DefaultSettings()
+		s := printed()
 		s.Scaling = scaling
 		core, err := New(s, testModel(2, 2))
 		if err != nil {
@@ -125,7 +125,7 @@ func TestDivision(t *testing.T) {
 		{"by a setting", "moeless+", reads, nil, true}, {"by what hosts tell", "moeless+lean", nil, reads, true},
 		{"unknown", "moeless+", nil, nil, false}, {"evenly", "moeless", reads, nil, false}, {"static", "static", reads, nil, false},
 	} {
-		s, m := DefaultSettings(), testModel(1, 4)
+		s, m := printed(), testModel(1, 4)
 		s.Scaling, s.Takes = tc.scaling, tc.set
 		core, err := New(s, m)
 		if err != nil {

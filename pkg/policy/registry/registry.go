@@ -16,7 +16,7 @@ var (
 )
 
 // Default is the policy that a scaler decides by unless it is told otherwise.
-const Default = "moeless"
+const Default = "moeless+lean"
 
 // legal are names that can be flags' values, and parts of metrics and files.
 var legal = regexp.MustCompile(`^[a-z][a-z0-9]*([-+][a-z0-9]+)*\+?$`)
