@@ -31,7 +31,7 @@ func (r *round) copied(w *work, l layout, a ask) layout {
 		return l
 	}
 	least := max(r.copySaves(w), r.worth()/w.rate)
-	steps := w.last
+	steps := every2nd(w.last, 1)
 	if n := min(copySteps, max(replayLeast, replayWork/len(l))); len(steps) > n {
 		steps = steps[:n]
 	}

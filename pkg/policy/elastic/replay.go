@@ -90,6 +90,18 @@ func rowsOf(steps []step) (mean float64) {
 	return mean / float64(len(steps))
 }
 
+// every2nd are the steps at even places, or at odd ones, if there are enough. Copies are chosen on
+// some steps and weighed on others: on the same ones they would seem to save what chance had made of these.
+func every2nd(steps []step, from int) (some []step) {
+	if len(steps) < 4*replayLeast {
+		return steps
+	}
+	for i := from; i < len(steps); i += 2 {
+		some = append(some, steps[i])
+	}
+	return some
+}
+
 // replayer computes steps under a layout.
 type replayer struct {
 	timer   cost.Timer
@@ -213,6 +225,9 @@ func (r *round) replay(w *work, l layout, o *outlook) bool {
 		return false
 	}
 	steps := w.last
+	if r.division() != nil {
+		steps = every2nd(steps, 0)
+	}
 	if most := max(replayLeast, replayWork/len(l)); len(steps) > most {
 		steps = steps[:most]
 	}

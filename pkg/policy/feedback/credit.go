@@ -12,7 +12,7 @@ const (
 	// creditKeep is what a trial still weighs after another one.
 	creditKeep = 0.9
 	// creditLeast is the part of what is expected that has to come for it to be trusted.
-	creditLeast = 0.4
+	creditLeast = 0.25
 )
 
 func (c *credit) add(o *Outcome) {

@@ -81,7 +81,11 @@ const (
 	// doubt is the standard deviation of what comes of a change, as a part of what is expected
 	// where that can be trusted, and partOf the part of it that has to come. leastError and
 	// mostExpected bound a measured standard error, as a logarithm, and what is expected.
-	doubt, partOf            = 0.5, 0.25
+	doubt, partOf = 0.5, 0.25
+	// spill is the part of what is expected, where that can be trusted, by which the effect can be
+	// off beside its scatter: layers that did not change gain as well, since their rows wait for
+	// hosts that are done sooner.
+	spill                    = 0.5
 	leastError, mostExpected = 1e-3, 0.95
 	// soon is after how many seconds a trial can be told to go as is expected.
 	soon = 2
@@ -302,7 +306,11 @@ func (t *trial) effect() (log, deviation float64) {
 		log -= t.rest.mean
 		squared += t.rest.error()
 	}
-	return log, math.Sqrt(squared)
+	deviation = math.Sqrt(squared)
+	if t.trusted && t.expected > 0 {
+		deviation = math.Hypot(deviation, spill*math.Log1p(-min(t.expected, mostExpected)))
+	}
+	return log, deviation
 }
 
 // end learns from a trial. The curve begins anew: it was of the plan before.
