@@ -7,6 +7,10 @@ package schemas
 // Version is the version of the messages; a message of another is refused.
 const Version = 2
 
+// Sampling counts what an attention replica knows of a request's sampling: 1: presence and
+// frequency penalty, min_p, min_tokens, logit_bias.
+const Sampling = 1
+
 // EarlierVersion is the version of messages before this one whose sequences and token
 // logs are read, so that who upgrades loses no request. Nobody writes it any more.
 const EarlierVersion = 1

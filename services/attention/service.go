@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/engine"
 	"github.com/switchyard/switchyard/services/attention/layer"
@@ -51,6 +52,7 @@ const blocksInFlight = 64
 func New(d *deployment.Deployment, c Config) *Service {
 	id := d.ReplicaID("attention")
 	presence := d.NewPresence(id, "attention")
+	presence.Sampling = schemas.Sampling
 	return &Service{
 		d: d, config: c, id: id, presence: presence, layer: layer.New(layer.Settings{Deployment: d, Replica: id, Presence: presence}),
 		weights: weights{d: d, config: c}, log: tokenlog.Of(d, id),

@@ -1,6 +1,12 @@
 // Package sampling chooses the next token from logits. Every choice is a pure
-// function of the logits, the parameters and the token's index, so a resumed
-// request continues with the same tokens.
+// function of the logits, the parameters, the tokens so far and the token's index,
+// so a resumed request continues with the same tokens.
+//
+// What a request asks for is done in one order: biases, the bar on ends, repetition,
+// frequency and presence penalty (shape.go); log-probabilities are of what is left by
+// then. Greedy takes the best. Sampling divides by the temperature, keeps the top k, of
+// these the nucleus of top-p, and of that what min-p allows: the order of transformers,
+// which has no frequency and presence penalty. Those are vLLM's.
 package sampling
 
 import (
@@ -23,10 +29,26 @@ type Params struct {
 	// RepetitionPenalty divides positive and multiplies negative logits of
 	// tokens that occurred; 1 is none (Keskar et al. 2019, section 4.1).
 	RepetitionPenalty float32
+	// PresencePenalty is taken from the logit of each token that was generated,
+	// FrequencyPenalty as often as it was; 0 is none.
+	PresencePenalty, FrequencyPenalty float32
+	// MinP keeps the tokens with at least this share of the best one's probability; 0 keeps all.
+	MinP float32
+	// Bias is added to logits.
+	Bias []Bias
+	// Before so many tokens are generated, none of Ends is chosen.
+	MinTokens int
+	Ends      []uint32
 	// Seed keys the generator.
 	Seed uint32
 	// Logprobs is how many best candidates to report; negative: none, and not the chosen one either.
 	Logprobs int
+}
+
+// Bias is what is added to the logit of a token.
+type Bias struct {
+	ID    uint32
+	Value float32
 }
 
 // Candidate is a token and its natural-log probability before temperature.
@@ -51,14 +73,13 @@ type Sampler struct {
 	probs  []float32
 	scaled []float32 // logits, of top-p
 	order  []int32
+	counts []int32 // of each token; all 0 between calls
 }
 
 // Next chooses the token of this index. It changes logits (vocab); history is
-// the prompt and what was generated.
+// the prompt and what was generated, the last index ones.
 func (s *Sampler) Next(logits []float32, p Params, history []uint32, index int) Choice {
-	if p.RepetitionPenalty != 1 && p.RepetitionPenalty != 0 {
-		penalise(logits, history, p.RepetitionPenalty)
-	}
+	s.shape(logits, &p, history, index)
 	var c Choice
 	if p.Temperature < minTemperature {
 		c.ID = uint32(Argmax(logits))
@@ -85,27 +106,15 @@ func Argmax(x []float32) int {
 	return best
 }
 
-func penalise(logits []float32, history []uint32, penalty float32) {
-	seen := make(map[uint32]struct{}, len(history))
-	for _, id := range history {
-		if _, ok := seen[id]; ok || int(id) >= len(logits) {
-			continue
-		}
-		seen[id] = struct{}{}
-		if logits[id] > 0 {
-			logits[id] /= penalty
-		} else {
-			logits[id] *= penalty
-		}
-	}
-}
-
 func (s *Sampler) sample(logits []float32, p Params, index int) uint32 {
 	s.probs = append(s.probs[:0], logits...)
 	cpu.Scale(s.probs, 1/p.Temperature)
 	u := Uniform(p.Seed, index)
 	if p.TopK == 0 && p.TopP >= 1 {
 		cpu.Softmax(s.probs)
+		if p.MinP > 0 {
+			dropBelow(s.probs, p.MinP*slices.Max(s.probs))
+		}
 		return drawAll(s.probs, u)
 	}
 	s.rank(p)
@@ -236,7 +245,12 @@ func siftDown(h []float32) {
 
 func (s *Sampler) drawRanked(p Params, u float64) uint32 {
 	kept, mass := len(s.order), 0.0
+	least := p.MinP * s.probs[s.order[0]]
 	for i, id := range s.order {
+		if s.probs[id] < least {
+			kept = i
+			break
+		}
 		mass += float64(s.probs[id])
 		if p.TopP < 1 && mass >= float64(p.TopP) {
 			kept = i + 1
@@ -251,6 +265,15 @@ func (s *Sampler) drawRanked(p Params, u float64) uint32 {
 		}
 	}
 	return uint32(s.order[kept-1])
+}
+
+// dropBelow leaves out what is less likely than that.
+func dropBelow(probs []float32, least float32) {
+	for i, v := range probs {
+		if v < least {
+			probs[i] = 0
+		}
+	}
 }
 
 func drawAll(probs []float32, u float64) uint32 {
@@ -275,7 +298,9 @@ func (s *Sampler) logprobs(logits []float32, chosen uint32, n int) (float32, []C
 	lse := LogSumExp(logits)
 	top := make([]Candidate, 0, n)
 	for id, v := range logits {
-		top = insert(top, Candidate{uint32(id), v - lse}, n)
+		if v > barred {
+			top = insert(top, Candidate{uint32(id), v - lse}, n)
+		}
 	}
 	return logits[chosen] - lse, top
 }

@@ -109,6 +109,17 @@ func freePlaces(m *pb.Member) int {
 	return count(m.Stats[Places])
 }
 
+// Samples says whether all live attention replicas of a model know so much of sampling
+// (schemas.Sampling): one that does not would take another request's for it.
+func Samples(all []*pb.Member, model uint64, level uint32) bool {
+	for _, m := range OfService(all, "attention") {
+		if m.ModelHash == model && m.Sampling < level {
+			return false
+		}
+	}
+	return true
+}
+
 // PlacesElsewhere is how many sequences the siblings of an attention replica can begin
 // at once, and how many KV pages each of those that can has at least. A sibling whose
 // device throttles is not counted: work is not to be left to it.

@@ -239,6 +239,14 @@ func TestListWaitsForTheServer(t *testing.T) {
 	}
 }
 
+// All live attention replicas of the model must know what is asked.
+func TestSamples(t *testing.T) {
+	all := []*pb.Member{{Service: "attention", ModelHash: 7, Sampling: 1}, {Service: "attention", ModelHash: 8}, {Service: "gate", ModelHash: 7}}
+	if !Samples(all, 7, 1) || Samples(all, 8, 1) || !Samples(all, 8, 0) || !Samples(nil, 7, 1) {
+		t.Error("who knows how to sample is another")
+	}
+}
+
 func TestPlacesAndWaiting(t *testing.T) {
 	of := func(id string, places, waiting float64) *pb.Member {
 		return &pb.Member{Id: id, Service: "attention", Ready: true, Stats: map[string]float64{Places: places, Waiting: waiting}}

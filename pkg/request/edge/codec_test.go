@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -38,6 +39,7 @@ func TestDecodePrompt(t *testing.T) {
 		encoding pb.Encoding
 	}{
 		{"json", nil, `{"text": "Once", "request_id": "r1", "seed": 7, "stop": ["."]}`, true, want, pb.Encoding_ENCODING_JSON},
+		{"biases", nil, `{"text": "a", "logit_bias": {"5": -100, "7": 0.5}}`, true, &pb.Prompt{Text: "a", LogitBias: map[uint32]float64{5: -100, 7: 0.5}}, pb.Encoding_ENCODING_JSON},
 		{"protobuf", protobuf, string(marshal(t, want)), true, want, pb.Encoding_ENCODING_PROTOBUF},
 		{"text", nil, "Once", true, &pb.Prompt{Text: "Once"}, pb.Encoding_ENCODING_TEXT},
 		{"text after space", nil, " {", true, &pb.Prompt{Text: " {"}, pb.Encoding_ENCODING_TEXT},
@@ -309,9 +311,19 @@ func TestHalfOfACharacter(t *testing.T) {
 // any prompt that fits it, and no more messages and strings than twice its tokens.
 func TestLimits(t *testing.T) {
 	typed := nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}}
-	l := Limits{Bytes: 40_000, Tokens: 1500}
+	l := Limits{Bytes: 60_000, Tokens: 1500}
 	list := func(n int) []byte { return []byte(`{"messages":[` + strings.Repeat("{},", n-1) + `{}]}`) }
 	one := marshal(t, &pb.Prompt{Messages: []*pb.ChatMessage{{}}})
+	biases := func(n int) (body []byte) {
+		for i := range n {
+			body = fmt.Appendf(body, `,"%d":1`, i)
+		}
+		return fmt.Appendf(nil, `{"logit_bias":{%s}}`, body[1:])
+	}
+	biased := &pb.Prompt{LogitBias: map[uint32]float64{}}
+	for i := range uint32(3001) {
+		biased.LogitBias[i] = 1
+	}
 	ids := func(n int) []byte { return []byte(`{"input_ids":[` + strings.Repeat("1, ", n-1) + `-1.5]}`) }
 	for _, tc := range []struct {
 		name     string
@@ -321,13 +333,15 @@ func TestLimits(t *testing.T) {
 		code     Code
 		says     string
 	}{
-		{"long JSON", nil, append([]byte("{"), make([]byte, 40_000)...), pb.Encoding_ENCODING_JSON, PayloadTooLarge, "the body has 40001 bytes; what fits the context of 1500 tokens has 40000 at most"},
-		{"long protobuf", typed, make([]byte, 40_001), pb.Encoding_ENCODING_PROTOBUF, PayloadTooLarge, "40001 bytes"},
-		{"long text", nil, bytes.Repeat([]byte("a"), 40_001), pb.Encoding_ENCODING_TEXT, PayloadTooLarge, "40001 bytes"},
+		{"long JSON", nil, append([]byte("{"), make([]byte, 60_000)...), pb.Encoding_ENCODING_JSON, PayloadTooLarge, "the body has 60001 bytes; what fits the context of 1500 tokens has 60000 at most"},
+		{"long protobuf", typed, make([]byte, 60_001), pb.Encoding_ENCODING_PROTOBUF, PayloadTooLarge, "60001 bytes"},
+		{"long text", nil, bytes.Repeat([]byte("a"), 60_001), pb.Encoding_ENCODING_TEXT, PayloadTooLarge, "60001 bytes"},
 		{"many messages", nil, list(3000), pb.Encoding_ENCODING_JSON, BadRequest, "3001 messages"},
 		{"many in protobuf", typed, bytes.Repeat(one, 3001), pb.Encoding_ENCODING_PROTOBUF, BadRequest, "3001 messages"},
 		{"many ids", nil, ids(6001), pb.Encoding_ENCODING_JSON, BadRequest, "6001 numbers"},
 		{"many ids in protobuf", typed, marshal(t, &pb.Prompt{InputIds: make([]uint32, 6001)}), pb.Encoding_ENCODING_PROTOBUF, BadRequest, "6001 numbers"},
+		{"many biases", nil, biases(6001), pb.Encoding_ENCODING_JSON, BadRequest, "6001 numbers"},
+		{"many biases in protobuf", typed, marshal(t, biased), pb.Encoding_ENCODING_PROTOBUF, BadRequest, "3001 messages"},
 		{"unpacked", typed, bytes.Repeat([]byte{3 << 3, 1}, 6001), pb.Encoding_ENCODING_PROTOBUF, BadRequest, "6001 numbers"},
 		{"as many ids as may be", nil, bytes.Replace(ids(6000), []byte("-1.5"), []byte("1"), 1), pb.Encoding_ENCODING_JSON, "", ""},
 		{"ids in protobuf", typed, marshal(t, &pb.Prompt{InputIds: make([]uint32, 6000)}), pb.Encoding_ENCODING_PROTOBUF, "", ""},
@@ -347,7 +361,7 @@ func TestLimits(t *testing.T) {
 		}
 		check(t, err, tc.code, tc.says)
 	}
-	if _, encoding, err := l.DecodePrompt(nil, make([]byte, 40_001), false); encoding != pb.Encoding_ENCODING_JSON || err == nil {
+	if _, encoding, err := l.DecodePrompt(nil, make([]byte, 60_001), false); encoding != pb.Encoding_ENCODING_JSON || err == nil {
 		t.Errorf("a long text where none may be: %v, %v", encoding, err)
 	}
 }

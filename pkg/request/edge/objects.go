@@ -49,7 +49,7 @@ func (l Limits) numbers() int {
 // content is what a body has of what takes more to decode than its bytes tell.
 type content struct {
 	objects int // messages, objects in JSON, and strings in lists
-	numbers int // in lists
+	numbers int // in lists and maps
 }
 
 func (l Limits) check(c content) error {
@@ -78,6 +78,9 @@ func (l Limits) contentOf(body []byte) (found content) {
 			continue
 		case c == '"':
 			listed = before == '[' || before == ','
+			if next := body[min(i+1, len(body)-1)]; (before == '{' || before == ',') && next >= '0' && next <= '9' {
+				found.numbers++ // the key of a map such as logit_bias
+			}
 			i = endOfString(body, i)
 		case c == '{', listed && before == '"' && (c == ',' || c == ']'):
 			found.objects++

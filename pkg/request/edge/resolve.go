@@ -3,8 +3,6 @@ package edge
 import (
 	"crypto/sha256"
 	"errors"
-	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -22,12 +20,9 @@ const DefaultMaxTokens = 128
 
 // Bounds of what a request may ask for.
 const (
-	maxStops       = 16
-	maxStopBytes   = 1024
-	maxStopIDs     = 1024
-	maxLogprobs    = 20
-	maxTemperature = 100
-	maxPenalty     = 100
+	maxStops     = 16
+	maxStopBytes = 1024
+	maxStopIDs   = 1024
 )
 
 // Model is what checking a request needs to know.
@@ -85,13 +80,16 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	if m.Task != model.Fill {
 		seq.StopTokenIds = m.stopIDs(p)
 	}
+	if err := m.checkMinTokens(seq); err != nil {
+		return nil, err
+	}
 	return &Request{Stop: p.Stop, Deadline: deadline, Sequence: seq}, nil
 }
 
 // Check finds what is wrong with a prompt as far as its tokens need not be
 // known. It takes much less time than making them. The error is an *Error.
 func (m Model) Check(p *pb.Prompt) error {
-	for _, check := range []func(*pb.Prompt) error{checkOneInput, m.checkSize, checkSampling, m.checkStops, m.checkIDs} {
+	for _, check := range []func(*pb.Prompt) error{checkOneInput, m.checkSize, checkSampling, m.checkTaskSampling, m.checkStops, m.checkIDs, m.checkBias} {
 		if err := check(p); err != nil {
 			return err
 		}
@@ -136,53 +134,6 @@ func checkOneInput(p *pb.Prompt) error {
 		return Errorf(BadRequest, "tools and chat_template_kwargs are for the chat template: they need messages")
 	}
 	return nil
-}
-
-// number is a field that has to lie within bounds.
-type number struct {
-	name     string
-	set      bool
-	value    float64
-	min, max float64
-	above    bool // min itself is too small
-}
-
-// holds is false of NaN. What must be above a bound is that in the precision it is used in.
-func (n number) holds() bool {
-	return n.value >= n.min && n.value <= n.max && (!n.above || float32(n.value) > float32(n.min))
-}
-
-// vanishes is true of what is above a bound of 0 only in more bits than it is used in.
-func (n number) vanishes() bool { return n.above && n.value > n.min && float32(n.value) == 0 }
-
-func (n number) bounds() string {
-	if n.above {
-		return fmt.Sprintf("above %.10g and at most %.10g", n.min, n.max)
-	}
-	return fmt.Sprintf("from %.10g to %.10g", n.min, n.max)
-}
-
-func checkSampling(p *pb.Prompt) error {
-	for _, n := range []number{
-		{name: "temperature", set: p.Temperature != nil, value: p.GetTemperature(), max: maxTemperature},
-		{name: "top_p", set: p.TopP != nil, value: p.GetTopP(), max: 1, above: true},
-		{name: "top_k", set: p.TopK != nil, value: float64(p.GetTopK()), max: math.MaxInt32},
-		{name: "repetition_penalty", set: p.RepetitionPenalty != nil, value: p.GetRepetitionPenalty(), min: 1.0 / maxPenalty, max: maxPenalty},
-		{name: "logprobs", set: p.Logprobs != nil, value: float64(p.GetLogprobs()), max: maxLogprobs},
-		{name: "from_index", set: true, value: float64(p.FromIndex), max: math.MaxInt32},
-	} {
-		if n.set && n.vanishes() {
-			return Errorf(BadRequest, "%s is %v, which is 0 in the 32 bits that it is used in; it must be 1.4e-45 or more", n.name, n.value)
-		}
-		if n.set && !n.holds() {
-			return Errorf(BadRequest, "%s is %v; it must be a number %s", n.name, n.value, n.bounds())
-		}
-	}
-	switch p.Score {
-	case "", "logprobs", "logits":
-		return nil
-	}
-	return Errorf(BadRequest, `score is %.40q; it must be "logprobs" or "logits"`, p.Score)
 }
 
 func (m Model) checkStops(p *pb.Prompt) error {
@@ -257,8 +208,11 @@ func (m Model) maxTokens(p *pb.Prompt, s *pb.Sequence) (int, error) {
 	}
 	if p.MaxTokens == nil {
 		want := DefaultMaxTokens
-		if m.Generation.MaxNewTokens > 0 {
+		switch {
+		case m.Generation.MaxNewTokens > 0:
 			want = m.Generation.MaxNewTokens
+		case len(p.Messages) > 0:
+			want = room // as chats have it elsewhere: an answer ends by itself
 		}
 		return min(want, room), nil
 	}
@@ -287,34 +241,6 @@ func parseDeadline(text string, now time.Time) (time.Duration, error) {
 	}
 	// It travels in milliseconds, of which none would mean no limit.
 	return max(left, time.Millisecond), nil
-}
-
-// sampling resolves the request's settings over the model's over greedy.
-func (m Model) sampling(p *pb.Prompt, seed uint32) *pb.Sampling {
-	g := m.Generation
-	s := &pb.Sampling{TopP: float32(g.TopP), TopK: int32(g.TopK), RepetitionPenalty: float32(g.RepetitionPenalty), Logprobs: -1, Seed: seed}
-	if g.DoSample {
-		s.Temperature = float32(g.Temperature)
-	}
-	if p.Temperature != nil {
-		s.Temperature = float32(*p.Temperature)
-	}
-	if p.TopP != nil {
-		s.TopP = float32(*p.TopP)
-	}
-	if p.TopK != nil {
-		s.TopK = *p.TopK
-	}
-	if p.RepetitionPenalty != nil {
-		s.RepetitionPenalty = float32(*p.RepetitionPenalty)
-	}
-	if p.Logprobs != nil {
-		s.Logprobs = *p.Logprobs
-	}
-	if p.Seed != nil {
-		s.Seed = *p.Seed
-	}
-	return s
 }
 
 func (m Model) stopIDs(p *pb.Prompt) []uint32 {

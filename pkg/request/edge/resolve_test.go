@@ -54,6 +54,13 @@ func prompt(change func(*pb.Prompt)) *pb.Prompt {
 	return p
 }
 
+func allIDs(n uint32) (ids []uint32) {
+	for id := range n {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
 func double(v float64) *float64 { return &v }
 func integer(v int32) *int32    { return &v }
 
@@ -92,6 +99,22 @@ func TestRefused(t *testing.T) {
 		{"top_p NaN", func(p *pb.Prompt) { p.TopP = double(math.NaN()) }, BadRequest, "top_p"},
 		{"top_k negative", func(p *pb.Prompt) { p.TopK = integer(-1) }, BadRequest, "top_k"},
 		{"penalty 0", func(p *pb.Prompt) { p.RepetitionPenalty = double(0) }, BadRequest, "repetition_penalty"},
+		{"presence_penalty NaN", func(p *pb.Prompt) { p.PresencePenalty = double(math.NaN()) }, BadRequest, "presence_penalty is NaN; it must be a number from -2 to 2"},
+		{"frequency_penalty", func(p *pb.Prompt) { p.FrequencyPenalty = double(-2.5) }, BadRequest, "frequency_penalty"},
+		{"min_p", func(p *pb.Prompt) { p.MinP = double(1.5) }, BadRequest, "min_p is 1.5; it must be a number from 0 to 1"},
+		{"min_tokens negative", func(p *pb.Prompt) { p.MinTokens = integer(-1) }, BadRequest, "min_tokens is -1"},
+		{"min_tokens above max_tokens", func(p *pb.Prompt) { p.MinTokens, p.MaxTokens = integer(9), integer(8) }, BadRequest, "min_tokens is 9; max_tokens is 8"},
+		{"min_tokens above the room", func(p *pb.Prompt) { p.MinTokens = integer(60) }, BadRequest, "min_tokens is 60; max_tokens is 59"},
+		{"min_tokens of ends alone", func(p *pb.Prompt) { p.MinTokens, p.StopTokenIds = integer(1), allIDs(256) }, BadRequest, "every token of the vocabulary ends"},
+		{"logit_bias of an unknown token", func(p *pb.Prompt) { p.LogitBias = map[uint32]float64{3: 1, 256: 1} }, BadRequest, "logit_bias has token 256; the vocabulary has 256"},
+		{"logit_bias NaN", func(p *pb.Prompt) { p.LogitBias = map[uint32]float64{3: math.NaN()} }, BadRequest, "logit_bias[3] is NaN; it must be a number from -100 to 100"},
+		{"logit_bias infinite", func(p *pb.Prompt) { p.LogitBias = map[uint32]float64{3: math.Inf(-1)} }, BadRequest, "logit_bias[3] is -Inf"},
+		{"many biases", func(p *pb.Prompt) {
+			p.LogitBias = map[uint32]float64{}
+			for i := range uint32(1025) {
+				p.LogitBias[i] = 1
+			}
+		}, BadRequest, "logit_bias has 1025 tokens; at most 1024"},
 		{"logprobs", func(p *pb.Prompt) { p.Logprobs = integer(21) }, BadRequest, "logprobs"},
 		{"from_index", func(p *pb.Prompt) { p.FromIndex = -1 }, BadRequest, "from_index"},
 		{"score", func(p *pb.Prompt) { p.Score = "all" }, BadRequest, "score"},
@@ -152,6 +175,14 @@ func TestResolve(t *testing.T) {
 			&pb.Sequence{PromptIds: []uint32{255}, Sampling: greedy, MaxTokens: 63, StopTokenIds: []uint32{7}}},
 		{"chat", demo(), &pb.Prompt{Messages: []*pb.ChatMessage{{Role: "u", Content: proto.String("h")}}, MaxTokens: integer(1), StopTokenIds: []uint32{7}},
 			&pb.Sequence{PromptIds: []uint32{1, 'u', ':', 'h'}, Sampling: greedy, MaxTokens: 1, StopTokenIds: []uint32{7, 2}}},
+		{"a chat has the rest of the context", demo(), &pb.Prompt{Messages: []*pb.ChatMessage{{Role: "u", Content: proto.String("h")}}},
+			&pb.Sequence{PromptIds: []uint32{1, 'u', ':', 'h'}, Sampling: greedy, MaxTokens: 60, StopTokenIds: []uint32{2}}},
+		{"penalties", demo(), &pb.Prompt{
+			Text: "a", PresencePenalty: double(0.5), FrequencyPenalty: double(-0.5), MinP: double(0.25), MinTokens: integer(4), LogitBias: map[uint32]float64{9: -100, 3: 1.5},
+		}, &pb.Sequence{PromptIds: []uint32{'a'}, MaxTokens: 63, StopTokenIds: []uint32{2}, Sampling: &pb.Sampling{
+			TopP: 1, RepetitionPenalty: 1, Logprobs: -1, Seed: 9, PresencePenalty: 0.5, FrequencyPenalty: -0.5, MinP: 0.25, MinTokens: 4,
+			LogitBias: []*pb.TokenBias{{Id: 3, Bias: 1.5}, {Id: 9, Bias: -100}},
+		}}},
 		{"scores alone", demo(), &pb.Prompt{InputIds: make([]uint32, 64), Score: "logits", MaxTokens: integer(0)},
 			&pb.Sequence{PromptIds: make([]uint32, 64), Sampling: greedy, Score: "logits", StopTokenIds: []uint32{2}}},
 		{"the model's settings", sampled, &pb.Prompt{Text: "a"}, &pb.Sequence{PromptIds: []uint32{'a'}, MaxTokens: 10, StopTokenIds: []uint32{2},
@@ -218,6 +249,7 @@ func TestBodyHash(t *testing.T) {
 		"max_tokens": {func(p *pb.Prompt) { p.MaxTokens = integer(0) }, false},
 		"seed":       {func(p *pb.Prompt) { p.Seed = new(uint32) }, false},
 		"stop":       {func(p *pb.Prompt) { p.Stop = []string{"a"} }, false},
+		"logit_bias": {func(p *pb.Prompt) { p.LogitBias = map[uint32]float64{1: 0} }, false},
 	} {
 		p := prompt(tc.change)
 		before := proto.Clone(p)

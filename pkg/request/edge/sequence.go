@@ -2,7 +2,6 @@ package edge
 
 import (
 	"fmt"
-	"math"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -34,24 +33,5 @@ func (m Model) CheckSequence(s *pb.Sequence) error {
 	if err := m.checkSource(s); err != nil {
 		return err
 	}
-	return checkResolved(s.GetSampling())
-}
-
-// checkResolved bounds what requests and generation_config.json may say.
-func checkResolved(s *pb.Sampling) error {
-	for _, n := range []struct {
-		name            string
-		value, min, max float64
-	}{
-		{"temperature", float64(s.GetTemperature()), 0, math.MaxFloat32},
-		{"top_p", float64(s.GetTopP()), 0, 1},
-		{"top_k", float64(s.GetTopK()), 0, math.MaxInt32},
-		{"repetition_penalty", float64(s.GetRepetitionPenalty()), 0, math.MaxFloat32},
-		{"logprobs", float64(s.GetLogprobs()), -1, maxLogprobs},
-	} {
-		if !(n.value >= n.min && n.value <= n.max) { // so that NaN fails
-			return fmt.Errorf("%s is %v; it must be a number from %v to %v", n.name, n.value, n.min, n.max)
-		}
-	}
-	return nil
+	return m.checkResolved(s.GetSampling())
 }

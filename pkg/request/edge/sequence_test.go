@@ -34,6 +34,13 @@ func TestCheckSequence(t *testing.T) {
 		"top_k is -1":            func(s *pb.Sequence) { s.Sampling.TopK = -1 },
 		"top_p is NaN":           func(s *pb.Sequence) { s.Sampling.TopP = float32(math.NaN()) },
 		"temperature is +Inf":    func(s *pb.Sequence) { s.Sampling.Temperature = float32(math.Inf(1)) },
+		"presence_penalty is 3":  func(s *pb.Sequence) { s.Sampling.PresencePenalty = 3 },
+		"frequency_penalty is N": func(s *pb.Sequence) { s.Sampling.FrequencyPenalty = float32(math.NaN()) },
+		"min_p is -1":            func(s *pb.Sequence) { s.Sampling.MinP = -1 },
+		"min_tokens is 2.147":    func(s *pb.Sequence) { s.Sampling.MinTokens = math.MaxInt32 },
+		"logit_bias has 1025":    func(s *pb.Sequence) { s.Sampling.LogitBias = make([]*pb.TokenBias, 1025) },
+		"logit_bias of token 25": func(s *pb.Sequence) { s.Sampling.LogitBias = []*pb.TokenBias{{Id: 256}} },
+		"logit_bias of token 1":  func(s *pb.Sequence) { s.Sampling.LogitBias = []*pb.TokenBias{{Id: 1, Bias: float32(math.Inf(1))}} },
 		"repetition_penalty is ": func(s *pb.Sequence) { s.Sampling.RepetitionPenalty = -1 },
 	} {
 		s := proto.CloneOf(r.Sequence)

@@ -82,6 +82,8 @@ func TestTasksRefuse(t *testing.T) {
 		{"long text to fill", filler(), &pb.Prompt{Text: strings.Repeat("a", 65)}, BadPrompt, "65 tokens; the context holds 64"},
 		{"no start", mute, &pb.Prompt{InputIds: []uint32{5}}, BadRequest, "decoder_start_token_id"},
 		{"long beginning", answerer(), &pb.Prompt{InputIds: []uint32{5}, DecoderInputIds: long}, BadPrompt, "decoder_input_ids has 65"},
+		{"a penalty of what is filled at once", filler(), &pb.Prompt{InputIds: []uint32{7}, PresencePenalty: double(1)}, BadRequest, "presence_penalty is set; this model fills masks"},
+		{"a least number of masks", filler(), &pb.Prompt{InputIds: []uint32{7}, MinTokens: integer(1)}, BadRequest, "min_tokens is set"},
 		{"full beginning", answerer(), &pb.Prompt{InputIds: []uint32{5}, DecoderInputIds: long[:64]}, BadPrompt, "64 tokens"},
 		{"unknown id", answerer(), &pb.Prompt{InputIds: []uint32{5}, DecoderInputIds: []uint32{256}}, BadRequest, "decoder_input_ids[0]"},
 		{"segments of a decoder", demo(), &pb.Prompt{InputIds: []uint32{5}, TokenTypeIds: []uint32{0}}, BadRequest, "segments"},

@@ -38,6 +38,18 @@ func (m *StopMatcher) Push(text string) (emit string, stopped bool) {
 	return text[:cut], false
 }
 
+// Pass takes text in which no stop string counts that is complete there. One that only begins
+// in it may end what follows.
+func (m *StopMatcher) Pass(text string) (emit string) {
+	if m.stopped {
+		return ""
+	}
+	text = m.held + text
+	cut := len(text) - m.hold(text)
+	m.held = text[cut:]
+	return text[:cut]
+}
+
 // find returns where the text ends.
 func (m *StopMatcher) find(text string) (start int, found bool) {
 	end := len(text) + 1

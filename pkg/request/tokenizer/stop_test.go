@@ -59,6 +59,26 @@ func cutAt(text string, stops []string) (string, bool) {
 	return text, false
 }
 
+// What passes ends nothing, but what begins in it may.
+func TestPass(t *testing.T) {
+	m := NewStopMatcher([]string{"ab"})
+	if got := m.Pass("xab-a"); got != "xab-" {
+		t.Errorf("%q passed", got)
+	}
+	if got := m.Pass("c"); got != "ac" {
+		t.Errorf("%q passed", got)
+	}
+	if got := m.Pass("a"); got != "" {
+		t.Errorf("%q passed", got)
+	}
+	if got, stopped := m.Push("bc"); got != "" || !stopped {
+		t.Errorf("%q, %v", got, stopped)
+	}
+	if got := m.Pass("x"); got != "" {
+		t.Errorf("%q passed behind the end", got)
+	}
+}
+
 func TestStopMatcherWhateverTheChunks(t *testing.T) {
 	word := rapid.StringOfN(rapid.SampledFrom([]rune("abé")), 1, 4, -1)
 	rapid.Check(t, func(t *rapid.T) {

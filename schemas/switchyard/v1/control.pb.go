@@ -296,7 +296,10 @@ type Member struct {
 	// members that stays as it is. 0: it does not say.
 	MadeUnixMs int64 `protobuf:"varint,25,opt,name=made_unix_ms,json=madeUnixMs,proto3" json:"made_unix_ms,omitempty"`
 	// What an access of an expert takes on an expert host; none: it does not know.
-	Access        *AccessTime `protobuf:"bytes,26,opt,name=access,proto3" json:"access,omitempty"`
+	Access *AccessTime `protobuf:"bytes,26,opt,name=access,proto3" json:"access,omitempty"`
+	// An attention replica's: what of a request's sampling it knows, as schemas.Sampling
+	// counts; 0: temperature, top_p, top_k and repetition_penalty, as before replicas said so.
+	Sampling      uint32 `protobuf:"varint,27,opt,name=sampling,proto3" json:"sampling,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -497,6 +500,13 @@ func (x *Member) GetAccess() *AccessTime {
 		return x.Access
 	}
 	return nil
+}
+
+func (x *Member) GetSampling() uint32 {
+	if x != nil {
+		return x.Sampling
+	}
+	return 0
 }
 
 // AccessTime is what a device takes, in seconds, to compute a message's rows with experts:
@@ -1343,7 +1353,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\x93\x06\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xaf\x06\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -1371,7 +1381,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\atrouble\x18\x18 \x01(\tR\atrouble\x12 \n" +
 	"\fmade_unix_ms\x18\x19 \x01(\x03R\n" +
 	"madeUnixMs\x121\n" +
-	"\x06access\x18\x1a \x01(\v2\x19.switchyard.v1.AccessTimeR\x06access\x1a8\n" +
+	"\x06access\x18\x1a \x01(\v2\x19.switchyard.v1.AccessTimeR\x06access\x12\x1a\n" +
+	"\bsampling\x18\x1b \x01(\rR\bsampling\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +

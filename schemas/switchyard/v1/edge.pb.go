@@ -158,6 +158,17 @@ type Prompt struct {
 	ChatTemplateKwargs string `protobuf:"bytes,22,opt,name=chat_template_kwargs,json=chatTemplateKwargs,proto3" json:"chat_template_kwargs,omitempty"`
 	// Special tokens in text and in messages count. Without it they are text.
 	SpecialTokens bool `protobuf:"varint,23,opt,name=special_tokens,json=specialTokens,proto3" json:"special_tokens,omitempty"`
+	// Taken from the logits of tokens that the answer has already: once, and as often as
+	// they are there.
+	PresencePenalty  *float64 `protobuf:"fixed64,24,opt,name=presence_penalty,json=presencePenalty,proto3,oneof" json:"presence_penalty,omitempty"`
+	FrequencyPenalty *float64 `protobuf:"fixed64,25,opt,name=frequency_penalty,json=frequencyPenalty,proto3,oneof" json:"frequency_penalty,omitempty"`
+	// Tokens with less than this share of the best one's probability are not drawn.
+	MinP *float64 `protobuf:"fixed64,26,opt,name=min_p,json=minP,proto3,oneof" json:"min_p,omitempty"`
+	// Added to the logits of these token ids.
+	LogitBias map[uint32]float64 `protobuf:"bytes,27,rep,name=logit_bias,json=logitBias,proto3" json:"logit_bias,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
+	// No end-of-sequence token, stop token id or stop string ends the answer before it has
+	// so many tokens.
+	MinTokens     *int32 `protobuf:"varint,28,opt,name=min_tokens,json=minTokens,proto3,oneof" json:"min_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -351,6 +362,41 @@ func (x *Prompt) GetSpecialTokens() bool {
 		return x.SpecialTokens
 	}
 	return false
+}
+
+func (x *Prompt) GetPresencePenalty() float64 {
+	if x != nil && x.PresencePenalty != nil {
+		return *x.PresencePenalty
+	}
+	return 0
+}
+
+func (x *Prompt) GetFrequencyPenalty() float64 {
+	if x != nil && x.FrequencyPenalty != nil {
+		return *x.FrequencyPenalty
+	}
+	return 0
+}
+
+func (x *Prompt) GetMinP() float64 {
+	if x != nil && x.MinP != nil {
+		return *x.MinP
+	}
+	return 0
+}
+
+func (x *Prompt) GetLogitBias() map[uint32]float64 {
+	if x != nil {
+		return x.LogitBias
+	}
+	return nil
+}
+
+func (x *Prompt) GetMinTokens() int32 {
+	if x != nil && x.MinTokens != nil {
+		return *x.MinTokens
+	}
+	return 0
 }
 
 // Usage counts tokens, and what the request took of experts' memory.
@@ -941,7 +987,7 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"tool_calls\x18\x05 \x01(\tR\ttoolCalls\x12+\n" +
 	"\x11reasoning_content\x18\x06 \x01(\tR\x10reasoningContentB\n" +
 	"\n" +
-	"\b_content\"\xe3\x06\n" +
+	"\b_content\"\xca\t\n" +
 	"\x06Prompt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x126\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1a.switchyard.v1.ChatMessageR\bmessages\x12\x1b\n" +
@@ -970,14 +1016,29 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x11decoder_input_ids\x18\x14 \x03(\rR\x0fdecoderInputIds\x12\x14\n" +
 	"\x05tools\x18\x15 \x01(\tR\x05tools\x120\n" +
 	"\x14chat_template_kwargs\x18\x16 \x01(\tR\x12chatTemplateKwargs\x12%\n" +
-	"\x0especial_tokens\x18\x17 \x01(\bR\rspecialTokensB\r\n" +
+	"\x0especial_tokens\x18\x17 \x01(\bR\rspecialTokens\x12.\n" +
+	"\x10presence_penalty\x18\x18 \x01(\x01H\aR\x0fpresencePenalty\x88\x01\x01\x120\n" +
+	"\x11frequency_penalty\x18\x19 \x01(\x01H\bR\x10frequencyPenalty\x88\x01\x01\x12\x18\n" +
+	"\x05min_p\x18\x1a \x01(\x01H\tR\x04minP\x88\x01\x01\x12C\n" +
+	"\n" +
+	"logit_bias\x18\x1b \x03(\v2$.switchyard.v1.Prompt.LogitBiasEntryR\tlogitBias\x12\"\n" +
+	"\n" +
+	"min_tokens\x18\x1c \x01(\x05H\n" +
+	"R\tminTokens\x88\x01\x01\x1a<\n" +
+	"\x0eLogitBiasEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\r\n" +
 	"\v_max_tokensB\x0e\n" +
 	"\f_temperatureB\b\n" +
 	"\x06_top_pB\b\n" +
 	"\x06_top_kB\a\n" +
 	"\x05_seedB\x15\n" +
 	"\x13_repetition_penaltyB\v\n" +
-	"\t_logprobs\"\xc4\x01\n" +
+	"\t_logprobsB\x13\n" +
+	"\x11_presence_penaltyB\x14\n" +
+	"\x12_frequency_penaltyB\b\n" +
+	"\x06_min_pB\r\n" +
+	"\v_min_tokens\"\xc4\x01\n" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\x02 \x01(\x05R\x10completionTokens\x12#\n" +
@@ -1043,7 +1104,7 @@ func file_switchyard_v1_edge_proto_rawDescGZIP() []byte {
 	return file_switchyard_v1_edge_proto_rawDescData
 }
 
-var file_switchyard_v1_edge_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_switchyard_v1_edge_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_switchyard_v1_edge_proto_goTypes = []any{
 	(*ChatMessage)(nil),   // 0: switchyard.v1.ChatMessage
 	(*Prompt)(nil),        // 1: switchyard.v1.Prompt
@@ -1055,21 +1116,23 @@ var file_switchyard_v1_edge_proto_goTypes = []any{
 	(*Score)(nil),         // 7: switchyard.v1.Score
 	(*Chunk)(nil),         // 8: switchyard.v1.Chunk
 	(*Replay)(nil),        // 9: switchyard.v1.Replay
+	nil,                   // 10: switchyard.v1.Prompt.LogitBiasEntry
 }
 var file_switchyard_v1_edge_proto_depIdxs = []int32{
-	0, // 0: switchyard.v1.Prompt.messages:type_name -> switchyard.v1.ChatMessage
-	5, // 1: switchyard.v1.TokenLogprobs.chosen:type_name -> switchyard.v1.TokenLogprob
-	5, // 2: switchyard.v1.TokenLogprobs.top:type_name -> switchyard.v1.TokenLogprob
-	2, // 3: switchyard.v1.Chunk.usage:type_name -> switchyard.v1.Usage
-	3, // 4: switchyard.v1.Chunk.timings:type_name -> switchyard.v1.Timings
-	4, // 5: switchyard.v1.Chunk.error:type_name -> switchyard.v1.Error
-	6, // 6: switchyard.v1.Chunk.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	7, // 7: switchyard.v1.Chunk.score:type_name -> switchyard.v1.Score
-	8, // [8:8] is the sub-list for method output_type
-	8, // [8:8] is the sub-list for method input_type
-	8, // [8:8] is the sub-list for extension type_name
-	8, // [8:8] is the sub-list for extension extendee
-	0, // [0:8] is the sub-list for field type_name
+	0,  // 0: switchyard.v1.Prompt.messages:type_name -> switchyard.v1.ChatMessage
+	10, // 1: switchyard.v1.Prompt.logit_bias:type_name -> switchyard.v1.Prompt.LogitBiasEntry
+	5,  // 2: switchyard.v1.TokenLogprobs.chosen:type_name -> switchyard.v1.TokenLogprob
+	5,  // 3: switchyard.v1.TokenLogprobs.top:type_name -> switchyard.v1.TokenLogprob
+	2,  // 4: switchyard.v1.Chunk.usage:type_name -> switchyard.v1.Usage
+	3,  // 5: switchyard.v1.Chunk.timings:type_name -> switchyard.v1.Timings
+	4,  // 6: switchyard.v1.Chunk.error:type_name -> switchyard.v1.Error
+	6,  // 7: switchyard.v1.Chunk.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	7,  // 8: switchyard.v1.Chunk.score:type_name -> switchyard.v1.Score
+	9,  // [9:9] is the sub-list for method output_type
+	9,  // [9:9] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_edge_proto_init() }
@@ -1088,7 +1151,7 @@ func file_switchyard_v1_edge_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_edge_proto_rawDesc), len(file_switchyard_v1_edge_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

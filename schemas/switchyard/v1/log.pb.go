@@ -85,8 +85,14 @@ type Sampling struct {
 	RepetitionPenalty float32                `protobuf:"fixed32,4,opt,name=repetition_penalty,json=repetitionPenalty,proto3" json:"repetition_penalty,omitempty"`
 	Seed              uint32                 `protobuf:"varint,5,opt,name=seed,proto3" json:"seed,omitempty"`
 	Logprobs          int32                  `protobuf:"varint,6,opt,name=logprobs,proto3" json:"logprobs,omitempty"` // -1: none, n: the chosen one and n best
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// What follows is neutral where it is absent, as in sequences of before.
+	PresencePenalty  float32      `protobuf:"fixed32,7,opt,name=presence_penalty,json=presencePenalty,proto3" json:"presence_penalty,omitempty"`
+	FrequencyPenalty float32      `protobuf:"fixed32,8,opt,name=frequency_penalty,json=frequencyPenalty,proto3" json:"frequency_penalty,omitempty"`
+	MinP             float32      `protobuf:"fixed32,9,opt,name=min_p,json=minP,proto3" json:"min_p,omitempty"`
+	MinTokens        int32        `protobuf:"varint,10,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"`
+	LogitBias        []*TokenBias `protobuf:"bytes,11,rep,name=logit_bias,json=logitBias,proto3" json:"logit_bias,omitempty"` // ascending ids
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Sampling) Reset() {
@@ -161,6 +167,94 @@ func (x *Sampling) GetLogprobs() int32 {
 	return 0
 }
 
+func (x *Sampling) GetPresencePenalty() float32 {
+	if x != nil {
+		return x.PresencePenalty
+	}
+	return 0
+}
+
+func (x *Sampling) GetFrequencyPenalty() float32 {
+	if x != nil {
+		return x.FrequencyPenalty
+	}
+	return 0
+}
+
+func (x *Sampling) GetMinP() float32 {
+	if x != nil {
+		return x.MinP
+	}
+	return 0
+}
+
+func (x *Sampling) GetMinTokens() int32 {
+	if x != nil {
+		return x.MinTokens
+	}
+	return 0
+}
+
+func (x *Sampling) GetLogitBias() []*TokenBias {
+	if x != nil {
+		return x.LogitBias
+	}
+	return nil
+}
+
+// TokenBias is added to the logit of a token.
+type TokenBias struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Bias          float32                `protobuf:"fixed32,2,opt,name=bias,proto3" json:"bias,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TokenBias) Reset() {
+	*x = TokenBias{}
+	mi := &file_switchyard_v1_log_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TokenBias) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TokenBias) ProtoMessage() {}
+
+func (x *TokenBias) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_log_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TokenBias.ProtoReflect.Descriptor instead.
+func (*TokenBias) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TokenBias) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *TokenBias) GetBias() float32 {
+	if x != nil {
+		return x.Bias
+	}
+	return 0
+}
+
 // Identity says what a message was made for; another is refused.
 type Identity struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -172,7 +266,7 @@ type Identity struct {
 
 func (x *Identity) Reset() {
 	*x = Identity{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[1]
+	mi := &file_switchyard_v1_log_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -184,7 +278,7 @@ func (x *Identity) String() string {
 func (*Identity) ProtoMessage() {}
 
 func (x *Identity) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[1]
+	mi := &file_switchyard_v1_log_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -197,7 +291,7 @@ func (x *Identity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Identity.ProtoReflect.Descriptor instead.
 func (*Identity) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Identity) GetVersion() uint32 {
@@ -242,7 +336,7 @@ type Sequence struct {
 
 func (x *Sequence) Reset() {
 	*x = Sequence{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[2]
+	mi := &file_switchyard_v1_log_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -254,7 +348,7 @@ func (x *Sequence) String() string {
 func (*Sequence) ProtoMessage() {}
 
 func (x *Sequence) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[2]
+	mi := &file_switchyard_v1_log_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -267,7 +361,7 @@ func (x *Sequence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sequence.ProtoReflect.Descriptor instead.
 func (*Sequence) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Sequence) GetIdentity() *Identity {
@@ -391,14 +485,16 @@ type Accept struct {
 	// prompts are judged many at once, and wait in the order in which they came.
 	Arrived int64 `protobuf:"varint,22,opt,name=arrived,proto3" json:"arrived,omitempty"`
 	// Replicas of several numeric classes compute the answer together.
-	MixedClasses  bool `protobuf:"varint,23,opt,name=mixed_classes,json=mixedClasses,proto3" json:"mixed_classes,omitempty"`
+	MixedClasses bool `protobuf:"varint,23,opt,name=mixed_classes,json=mixedClasses,proto3" json:"mixed_classes,omitempty"`
+	// Stop strings that the first so many tokens complete end nothing.
+	MinTokens     int32 `protobuf:"varint,24,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Accept) Reset() {
 	*x = Accept{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[3]
+	mi := &file_switchyard_v1_log_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +506,7 @@ func (x *Accept) String() string {
 func (*Accept) ProtoMessage() {}
 
 func (x *Accept) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[3]
+	mi := &file_switchyard_v1_log_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +519,7 @@ func (x *Accept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accept.ProtoReflect.Descriptor instead.
 func (*Accept) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Accept) GetIdentity() *Identity {
@@ -587,6 +683,13 @@ func (x *Accept) GetMixedClasses() bool {
 	return false
 }
 
+func (x *Accept) GetMinTokens() int32 {
+	if x != nil {
+		return x.MinTokens
+	}
+	return 0
+}
+
 // Claim makes the record's writer, an attention replica, the sequence's owner
 // under the record's epoch.
 type Claim struct {
@@ -597,7 +700,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[4]
+	mi := &file_switchyard_v1_log_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +712,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[4]
+	mi := &file_switchyard_v1_log_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +725,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{5}
 }
 
 // Trial says that the epoch's owner is about to step the sequence with nothing else in
@@ -637,7 +740,7 @@ type Trial struct {
 
 func (x *Trial) Reset() {
 	*x = Trial{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[5]
+	mi := &file_switchyard_v1_log_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -649,7 +752,7 @@ func (x *Trial) String() string {
 func (*Trial) ProtoMessage() {}
 
 func (x *Trial) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[5]
+	mi := &file_switchyard_v1_log_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -662,7 +765,7 @@ func (x *Trial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trial.ProtoReflect.Descriptor instead.
 func (*Trial) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Trial) GetOver() bool {
@@ -683,7 +786,7 @@ type Cost struct {
 
 func (x *Cost) Reset() {
 	*x = Cost{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	mi := &file_switchyard_v1_log_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -695,7 +798,7 @@ func (x *Cost) String() string {
 func (*Cost) ProtoMessage() {}
 
 func (x *Cost) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	mi := &file_switchyard_v1_log_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -708,7 +811,7 @@ func (x *Cost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cost.ProtoReflect.Descriptor instead.
 func (*Cost) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Cost) GetExpertGbS() float64 {
@@ -744,7 +847,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	mi := &file_switchyard_v1_log_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -756,7 +859,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	mi := &file_switchyard_v1_log_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -769,7 +872,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Token) GetIndex() int32 {
@@ -828,7 +931,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[8]
+	mi := &file_switchyard_v1_log_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +943,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[8]
+	mi := &file_switchyard_v1_log_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +956,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Terminal) GetFinishReason() string {
@@ -906,7 +1009,7 @@ type Packed struct {
 
 func (x *Packed) Reset() {
 	*x = Packed{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[9]
+	mi := &file_switchyard_v1_log_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1021,7 @@ func (x *Packed) String() string {
 func (*Packed) ProtoMessage() {}
 
 func (x *Packed) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[9]
+	mi := &file_switchyard_v1_log_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1034,7 @@ func (x *Packed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packed.ProtoReflect.Descriptor instead.
 func (*Packed) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Packed) GetAccept() *Accept {
@@ -1018,7 +1121,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[10]
+	mi := &file_switchyard_v1_log_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1133,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[10]
+	mi := &file_switchyard_v1_log_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1146,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Record) GetFormat() uint32 {
@@ -1201,7 +1304,7 @@ type EarlierRecord struct {
 
 func (x *EarlierRecord) Reset() {
 	*x = EarlierRecord{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[11]
+	mi := &file_switchyard_v1_log_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1316,7 @@ func (x *EarlierRecord) String() string {
 func (*EarlierRecord) ProtoMessage() {}
 
 func (x *EarlierRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[11]
+	mi := &file_switchyard_v1_log_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1329,7 @@ func (x *EarlierRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierRecord.ProtoReflect.Descriptor instead.
 func (*EarlierRecord) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EarlierRecord) GetKind() isEarlierRecord_Kind {
@@ -1326,7 +1429,7 @@ type EarlierClaim struct {
 
 func (x *EarlierClaim) Reset() {
 	*x = EarlierClaim{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[12]
+	mi := &file_switchyard_v1_log_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1441,7 @@ func (x *EarlierClaim) String() string {
 func (*EarlierClaim) ProtoMessage() {}
 
 func (x *EarlierClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[12]
+	mi := &file_switchyard_v1_log_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1454,7 @@ func (x *EarlierClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierClaim.ProtoReflect.Descriptor instead.
 func (*EarlierClaim) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EarlierClaim) GetOwner() string {
@@ -1382,7 +1485,7 @@ type EarlierToken struct {
 
 func (x *EarlierToken) Reset() {
 	*x = EarlierToken{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[13]
+	mi := &file_switchyard_v1_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1497,7 @@ func (x *EarlierToken) String() string {
 func (*EarlierToken) ProtoMessage() {}
 
 func (x *EarlierToken) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[13]
+	mi := &file_switchyard_v1_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1510,7 @@ func (x *EarlierToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierToken.ProtoReflect.Descriptor instead.
 func (*EarlierToken) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EarlierToken) GetIndex() int32 {
@@ -1457,7 +1560,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[14]
+	mi := &file_switchyard_v1_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1572,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[14]
+	mi := &file_switchyard_v1_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1585,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{14}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cancel) GetRequestId() string {
@@ -1503,14 +1606,25 @@ var File_switchyard_v1_log_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\n" +
-	"\x17switchyard/v1/log.proto\x12\rswitchyard.v1\x1a\x18switchyard/v1/edge.proto\x1a\x19switchyard/v1/fates.proto\"\xb5\x01\n" +
+	"\x17switchyard/v1/log.proto\x12\rswitchyard.v1\x1a\x18switchyard/v1/edge.proto\x1a\x19switchyard/v1/fates.proto\"\xfa\x02\n" +
 	"\bSampling\x12 \n" +
 	"\vtemperature\x18\x01 \x01(\x02R\vtemperature\x12\x13\n" +
 	"\x05top_p\x18\x02 \x01(\x02R\x04topP\x12\x13\n" +
 	"\x05top_k\x18\x03 \x01(\x05R\x04topK\x12-\n" +
 	"\x12repetition_penalty\x18\x04 \x01(\x02R\x11repetitionPenalty\x12\x12\n" +
 	"\x04seed\x18\x05 \x01(\rR\x04seed\x12\x1a\n" +
-	"\blogprobs\x18\x06 \x01(\x05R\blogprobs\":\n" +
+	"\blogprobs\x18\x06 \x01(\x05R\blogprobs\x12)\n" +
+	"\x10presence_penalty\x18\a \x01(\x02R\x0fpresencePenalty\x12+\n" +
+	"\x11frequency_penalty\x18\b \x01(\x02R\x10frequencyPenalty\x12\x13\n" +
+	"\x05min_p\x18\t \x01(\x02R\x04minP\x12\x1d\n" +
+	"\n" +
+	"min_tokens\x18\n" +
+	" \x01(\x05R\tminTokens\x127\n" +
+	"\n" +
+	"logit_bias\x18\v \x03(\v2\x18.switchyard.v1.TokenBiasR\tlogitBias\"/\n" +
+	"\tTokenBias\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x12\n" +
+	"\x04bias\x18\x02 \x01(\x02R\x04bias\":\n" +
 	"\bIdentity\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x06R\x05model\"\x89\x03\n" +
@@ -1530,7 +1644,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\vtoken_types\x18\n" +
 	" \x03(\rR\n" +
 	"tokenTypes\x12\x12\n" +
-	"\x04fill\x18\v \x03(\rR\x04fill\"\xbe\x05\n" +
+	"\x04fill\x18\v \x03(\rR\x04fill\"\xdd\x05\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -1559,7 +1673,9 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x05class\x18\x14 \x01(\tR\x05class\x12\x16\n" +
 	"\x06weight\x18\x15 \x01(\rR\x06weight\x12\x18\n" +
 	"\aarrived\x18\x16 \x01(\x03R\aarrived\x12#\n" +
-	"\rmixed_classes\x18\x17 \x01(\bR\fmixedClasses\"\a\n" +
+	"\rmixed_classes\x18\x17 \x01(\bR\fmixedClasses\x12\x1d\n" +
+	"\n" +
+	"min_tokens\x18\x18 \x01(\x05R\tminTokens\"\a\n" +
 	"\x05Claim\"\x1b\n" +
 	"\x05Trial\x12\x12\n" +
 	"\x04over\x18\x01 \x01(\bR\x04over\"G\n" +
@@ -1639,67 +1755,69 @@ func file_switchyard_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_switchyard_v1_log_proto_goTypes = []any{
 	(Encoding)(0),         // 0: switchyard.v1.Encoding
 	(*Sampling)(nil),      // 1: switchyard.v1.Sampling
-	(*Identity)(nil),      // 2: switchyard.v1.Identity
-	(*Sequence)(nil),      // 3: switchyard.v1.Sequence
-	(*Accept)(nil),        // 4: switchyard.v1.Accept
-	(*Claim)(nil),         // 5: switchyard.v1.Claim
-	(*Trial)(nil),         // 6: switchyard.v1.Trial
-	(*Cost)(nil),          // 7: switchyard.v1.Cost
-	(*Token)(nil),         // 8: switchyard.v1.Token
-	(*Terminal)(nil),      // 9: switchyard.v1.Terminal
-	(*Packed)(nil),        // 10: switchyard.v1.Packed
-	(*Record)(nil),        // 11: switchyard.v1.Record
-	(*EarlierRecord)(nil), // 12: switchyard.v1.EarlierRecord
-	(*EarlierClaim)(nil),  // 13: switchyard.v1.EarlierClaim
-	(*EarlierToken)(nil),  // 14: switchyard.v1.EarlierToken
-	(*Cancel)(nil),        // 15: switchyard.v1.Cancel
-	(*TokenLogprobs)(nil), // 16: switchyard.v1.TokenLogprobs
-	(*Fates)(nil),         // 17: switchyard.v1.Fates
-	(*Error)(nil),         // 18: switchyard.v1.Error
-	(*Timings)(nil),       // 19: switchyard.v1.Timings
-	(*Score)(nil),         // 20: switchyard.v1.Score
-	(*TokenFates)(nil),    // 21: switchyard.v1.TokenFates
+	(*TokenBias)(nil),     // 2: switchyard.v1.TokenBias
+	(*Identity)(nil),      // 3: switchyard.v1.Identity
+	(*Sequence)(nil),      // 4: switchyard.v1.Sequence
+	(*Accept)(nil),        // 5: switchyard.v1.Accept
+	(*Claim)(nil),         // 6: switchyard.v1.Claim
+	(*Trial)(nil),         // 7: switchyard.v1.Trial
+	(*Cost)(nil),          // 8: switchyard.v1.Cost
+	(*Token)(nil),         // 9: switchyard.v1.Token
+	(*Terminal)(nil),      // 10: switchyard.v1.Terminal
+	(*Packed)(nil),        // 11: switchyard.v1.Packed
+	(*Record)(nil),        // 12: switchyard.v1.Record
+	(*EarlierRecord)(nil), // 13: switchyard.v1.EarlierRecord
+	(*EarlierClaim)(nil),  // 14: switchyard.v1.EarlierClaim
+	(*EarlierToken)(nil),  // 15: switchyard.v1.EarlierToken
+	(*Cancel)(nil),        // 16: switchyard.v1.Cancel
+	(*TokenLogprobs)(nil), // 17: switchyard.v1.TokenLogprobs
+	(*Fates)(nil),         // 18: switchyard.v1.Fates
+	(*Error)(nil),         // 19: switchyard.v1.Error
+	(*Timings)(nil),       // 20: switchyard.v1.Timings
+	(*Score)(nil),         // 21: switchyard.v1.Score
+	(*TokenFates)(nil),    // 22: switchyard.v1.TokenFates
 }
 var file_switchyard_v1_log_proto_depIdxs = []int32{
-	2,  // 0: switchyard.v1.Sequence.identity:type_name -> switchyard.v1.Identity
-	1,  // 1: switchyard.v1.Sequence.sampling:type_name -> switchyard.v1.Sampling
-	4,  // 2: switchyard.v1.Sequence.accept:type_name -> switchyard.v1.Accept
-	2,  // 3: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
-	0,  // 4: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
-	16, // 5: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	17, // 6: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
-	7,  // 7: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost
-	18, // 8: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
-	19, // 9: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
-	7,  // 10: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
-	4,  // 11: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
-	20, // 12: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
-	16, // 13: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	9,  // 14: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
-	21, // 15: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
-	7,  // 16: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
-	4,  // 17: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
-	5,  // 18: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
-	8,  // 19: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
-	20, // 20: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
-	9,  // 21: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
-	10, // 22: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
-	6,  // 23: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
-	4,  // 24: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
-	13, // 25: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
-	14, // 26: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
-	20, // 27: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
-	9,  // 28: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
-	16, // 29: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	30, // [30:30] is the sub-list for method output_type
-	30, // [30:30] is the sub-list for method input_type
-	30, // [30:30] is the sub-list for extension type_name
-	30, // [30:30] is the sub-list for extension extendee
-	0,  // [0:30] is the sub-list for field type_name
+	2,  // 0: switchyard.v1.Sampling.logit_bias:type_name -> switchyard.v1.TokenBias
+	3,  // 1: switchyard.v1.Sequence.identity:type_name -> switchyard.v1.Identity
+	1,  // 2: switchyard.v1.Sequence.sampling:type_name -> switchyard.v1.Sampling
+	5,  // 3: switchyard.v1.Sequence.accept:type_name -> switchyard.v1.Accept
+	3,  // 4: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
+	0,  // 5: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
+	17, // 6: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	18, // 7: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
+	8,  // 8: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost
+	19, // 9: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
+	20, // 10: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
+	8,  // 11: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
+	5,  // 12: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
+	21, // 13: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
+	17, // 14: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	10, // 15: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
+	22, // 16: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
+	8,  // 17: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
+	5,  // 18: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
+	6,  // 19: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
+	9,  // 20: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
+	21, // 21: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
+	10, // 22: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
+	11, // 23: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
+	7,  // 24: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
+	5,  // 25: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
+	14, // 26: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
+	15, // 27: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
+	21, // 28: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
+	10, // 29: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
+	17, // 30: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_log_proto_init() }
@@ -1709,7 +1827,7 @@ func file_switchyard_v1_log_proto_init() {
 	}
 	file_switchyard_v1_edge_proto_init()
 	file_switchyard_v1_fates_proto_init()
-	file_switchyard_v1_log_proto_msgTypes[10].OneofWrappers = []any{
+	file_switchyard_v1_log_proto_msgTypes[11].OneofWrappers = []any{
 		(*Record_Accept)(nil),
 		(*Record_Claim)(nil),
 		(*Record_Token)(nil),
@@ -1718,7 +1836,7 @@ func file_switchyard_v1_log_proto_init() {
 		(*Record_Packed)(nil),
 		(*Record_Trial)(nil),
 	}
-	file_switchyard_v1_log_proto_msgTypes[11].OneofWrappers = []any{
+	file_switchyard_v1_log_proto_msgTypes[12].OneofWrappers = []any{
 		(*EarlierRecord_Accept)(nil),
 		(*EarlierRecord_Claim)(nil),
 		(*EarlierRecord_Token)(nil),
@@ -1731,7 +1849,7 @@ func file_switchyard_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_log_proto_rawDesc), len(file_switchyard_v1_log_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   15,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

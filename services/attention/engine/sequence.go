@@ -74,14 +74,25 @@ type logWriter interface {
 }
 
 func newSequence(seq *pb.Sequence) *Sequence {
-	s := seq.Sampling
 	return &Sequence{
 		content: content{seq: seq, ids: append([]uint32(nil), seq.PromptIds...)}, flow: schemas.FlowOf(seq.Accept),
-		params: sampling.Params{
-			Temperature: s.GetTemperature(), TopP: s.GetTopP(), TopK: int(s.GetTopK()),
-			RepetitionPenalty: s.GetRepetitionPenalty(), Seed: s.GetSeed(), Logprobs: int(s.GetLogprobs()),
-		},
+		params: paramsOf(seq),
 	}
+}
+
+// paramsOf is how a sequence's tokens are chosen. Some of it counts tokens: their ids are all
+// that is needed, so a sequence that another replica began goes on with the same.
+func paramsOf(seq *pb.Sequence) sampling.Params {
+	s := seq.Sampling
+	p := sampling.Params{
+		Temperature: s.GetTemperature(), TopP: s.GetTopP(), TopK: int(s.GetTopK()), MinP: s.GetMinP(),
+		RepetitionPenalty: s.GetRepetitionPenalty(), PresencePenalty: s.GetPresencePenalty(), FrequencyPenalty: s.GetFrequencyPenalty(),
+		MinTokens: int(s.GetMinTokens()), Ends: seq.StopTokenIds, Seed: s.GetSeed(), Logprobs: int(s.GetLogprobs()),
+	}
+	for _, b := range s.GetLogitBias() {
+		p.Bias = append(p.Bias, sampling.Bias{ID: b.Id, Value: b.Bias})
+	}
+	return p
 }
 
 // Resume takes in what its log has, after it was claimed. It may take no longer than longest

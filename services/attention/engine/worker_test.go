@@ -78,7 +78,8 @@ func (b *bench) ask(id string, prompt, maxTokens int, score string) *Sequence {
 	}
 	copy(s.ids, s.seq.PromptIds)
 	s.seq.StopTokenIds, s.seq.Score = nil, score
-	s.params = sampling.Params{Temperature: 1, TopP: 0.95, RepetitionPenalty: 1.2, Seed: 11, Logprobs: 2}
+	s.params = sampling.Params{Temperature: 1, TopP: 0.95, RepetitionPenalty: 1.2, Seed: 11, Logprobs: 2,
+		PresencePenalty: 0.7, FrequencyPenalty: 0.3, MinP: 0.001, Bias: []sampling.Bias{{ID: 5, Value: 2}}, MinTokens: 2, Ends: []uint32{9}}
 	return s
 }
 

@@ -88,7 +88,7 @@ func (a *answer) token(t *pb.Token) *pb.Chunk {
 		c.Logprobs = []*pb.TokenLogprobs{t.Logprobs}
 	}
 	if !t.Stop {
-		c.Text, a.stopped = a.stops.Push(a.text(t))
+		c.Text, a.stopped = a.show(a.text(t))
 	}
 	// The last token's chunk is the last chunk: it waits for the terminal
 	// record, so that its index never carries two different contents.
@@ -97,6 +97,15 @@ func (a *answer) token(t *pb.Token) *pb.Chunk {
 		return nil
 	}
 	return c
+}
+
+// show is what of a text can be shown, and whether a stop string ends the answer. One that the
+// first min_tokens tokens complete is text.
+func (a *answer) show(text string) (shown string, stopped bool) {
+	if a.tokens <= a.accept.MinTokens {
+		return a.stops.Pass(text), false
+	}
+	return a.stops.Push(text)
 }
 
 // text is what a token adds: its own text, behind that of the prompt before the
@@ -142,7 +151,7 @@ func (a *answer) end(t *pb.Terminal) *pb.Chunk {
 	if a.stopped {
 		c.FinishReason, c.Error = "stop", nil
 	} else {
-		text, stopped := a.stops.Push(a.rest(t))
+		text, stopped := a.show(a.rest(t))
 		c.Text += text
 		if !stopped {
 			c.Text += a.stops.Flush()

@@ -44,6 +44,16 @@ func textOf(chunks []*pb.Chunk) string {
 	return b.String()
 }
 
+// A stop string that the first min_tokens tokens complete is text.
+func TestMinTokens(t *testing.T) {
+	for least, want := range map[int32]string{0: "", 1: "", 2: "abcdc", 3: "abcdc", 6: "abcdc", 7: "abcdcabd", 8: "abcdcabd"} {
+		chunks := collect(&pb.Accept{MaxTokens: 8, MinTokens: least, Stop: []string{"ab"}}, append(tokens("abcdcabd"), terminal("length")))
+		if got := textOf(chunks); got != want {
+			t.Errorf("min_tokens %d: %q, want %q", least, got, want)
+		}
+	}
+}
+
 // Every index appears once, ascending, and only the last chunk ends the stream.
 func TestAnswerIndexes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -116,9 +116,15 @@ func (s *Prompts) accepted(in *incoming, accept *pb.Accept) {
 	}
 }
 
+// upgradeTime is when a producer may ask again for what an earlier release does not know.
+const upgradeTime = 10 * time.Second
+
 // checkCapacity refuses what no live attention replica can hold.
 func (s *Prompts) checkCapacity(seq *pb.Sequence) error {
 	all := s.members.Snapshot()
+	if level := edge.SamplingOf(seq); !members.Samples(all, s.d.Identity.Model, level) {
+		return &edge.Error{Code: edge.ModelNotReady, RetryAfter: upgradeTime, Message: "the request asks for sampling that an attention replica of an earlier release here does not know: ask again when all are upgraded, or leave out min_p, min_tokens, logit_bias, presence_penalty, frequency_penalty"}
+	}
 	if longest := members.LongestContext(all, s.d.Identity.Model); longest > 0 && float64(edge.Positions(seq)) > longest {
 		return edge.Errorf(edge.BadRequest, "%d prompt and %d new tokens do not fit the longest context of an attention replica, %.0f: ask for fewer, or give all services the same --max-model-len",
 			len(seq.PromptIds), seq.MaxTokens, longest)
@@ -150,7 +156,7 @@ func (s *Prompts) acceptance(ctx context.Context, in *incoming, req *edge.Reques
 		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.ask != "", Ask: in.ask,
 		Tenant: in.flow.Tenant, Class: string(in.flow.Class), Weight: s.admission.Weight(in.flow.Tenant),
 		Arrived: in.arrived.UnixNano(), MixedClasses: s.d.Mixed(),
-		MaxTokens: req.Sequence.MaxTokens, Traceparent: first(header["traceparent"]),
+		MaxTokens: req.Sequence.MaxTokens, MinTokens: req.Sequence.Sampling.MinTokens, Traceparent: first(header["traceparent"]),
 		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.scored())),
 	}
 	if len(req.Sequence.Fill) > 0 {
