@@ -23,6 +23,8 @@ type microbatch struct {
 	prefill       bool
 	wanted        int // rows with logits
 	layers, heads time.Duration
+	// stalls is what of layers was waiting for experts' weights: fewer rows wait for as much.
+	stalls time.Duration
 }
 
 // part is one sequence's rows in a microbatch.

@@ -91,7 +91,7 @@ func (d *scheduler) next() (*microbatch, *worker) {
 func (d *scheduler) settle(mb *microbatch) {
 	d.crew.back(mb)
 	if mb.prefill && mb.err == nil {
-		d.chooser.pace.Observe(mb.rows, mb.layers.Seconds(), mb.wanted, mb.heads.Seconds())
+		d.chooser.pace.Observe(mb.rows, max(0, mb.layers-mb.stalls).Seconds(), mb.wanted, mb.heads.Seconds())
 	}
 	ofDevice := d.machine.judge(mb)
 	var fault *panicError

@@ -248,6 +248,7 @@ func (g *stage) through(i int, e *transcript.Event) {
 	mb := g.flying[i]
 	g.flying = append(g.flying[:i], g.flying[i+1:]...)
 	mb.layers, mb.heads = e.Duration(g.t, "layers", 0), e.Duration(g.t, "heads", 0)
+	mb.stalls = e.Duration(g.t, "stalls", 0)
 	usual := e.Text("token", "5")
 	for j := range mb.parts {
 		p := &mb.parts[j]

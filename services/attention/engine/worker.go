@@ -117,6 +117,9 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 	}
 	w.scoreRead()
 	mb.layers = time.Since(began)
+	for _, l := range w.remote.Layers() {
+		mb.stalls += l.By[ledger.ExpertStall]
+	}
 	err := w.step.Logits(ctx, func(rows []int, logits []float32) {
 		mb.wanted += len(rows)
 		w.settle(rows, logits)
