@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/notify"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 )
@@ -44,6 +45,11 @@ func (s *Store[E]) want(sl *slot[E], t *Ticket, priority int64) {
 	s.act()
 	if s.tier.Phase(u) != residency.Cold {
 		sl.failure = nil
+	}
+	if s.tier.Phase(u) != residency.Held {
+		for _, other := range s.runs {
+			notify.Send(other.urged)
+		}
 	}
 }
 
@@ -130,7 +136,8 @@ func (s *Store[E]) endAll(sl *slot[E], err error) {
 //nolint:contextcheck,nolintlint // a load outlives the call that asks for it; it has a context of its own
 func (s *Store[E]) begin(sl *slot[E]) {
 	ctx, cancel := context.WithCancel(context.Background())
-	sl.cancel, sl.began = cancel, time.Now()
+	sl.cancel, sl.began, sl.urged = cancel, time.Now(), make(chan struct{}, 1)
+	s.runs = append(s.runs, sl)
 	s.loads.Go(func() { s.load(ctx, sl) })
 }
 
@@ -141,6 +148,7 @@ func (s *Store[E]) load(ctx context.Context, sl *slot[E]) {
 	defer s.unlock()
 	cancelled, u := ctx.Err() != nil, sl.unit()
 	sl.cancel()
+	s.runs = slices.DeleteFunc(s.runs, func(one *slot[E]) bool { return one == sl })
 	switch {
 	case err == nil: // if it was cancelled too late, nobody holds it
 		sl.weights = weights
@@ -162,7 +170,7 @@ func (s *Store[E]) load(ctx context.Context, sl *slot[E]) {
 // fetch loads weights, in pieces if the loader can.
 func (s *Store[E]) fetch(ctx context.Context, sl *slot[E]) (E, error) {
 	if p, ok := s.loader.(Piecewise[E]); ok {
-		return p.LoadInPieces(ctx, sl.id, func() <-chan struct{} { return s.piece(sl) })
+		return p.LoadInPieces(ctx, sl.id, Pieces{Next: func() <-chan struct{} { return s.piece(sl) }, Urged: sl.urged})
 	}
 	return s.loader.Load(ctx, sl.id)
 }

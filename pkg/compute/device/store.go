@@ -28,10 +28,17 @@ type Loader[E any] interface {
 // stands still between them.
 type Piecewise[E any] interface {
 	Loader[E]
-	// LoadInPieces is Load. It calls next before each piece: nil says that the load goes
-	// on at once, else it stands still, and leaves what it shares with others to them,
-	// until the channel is closed or ctx ends.
-	LoadInPieces(ctx context.Context, id forward.ExpertID, next func() (resume <-chan struct{})) (E, error)
+	LoadInPieces(ctx context.Context, id forward.ExpertID, p Pieces) (E, error)
+}
+
+// Pieces are what the loads of a Piecewise loader are told.
+type Pieces struct {
+	// Next is called before a load begins and at the end of a piece: nil says that the load goes
+	// on at once, else it stands still, and leaves what it shares with others to them, until the
+	// channel is closed or ctx ends. It need not be called while nothing comes of Urged.
+	Next func() (resume <-chan struct{})
+	// Urged has a note when something more urgent may have come.
+	Urged <-chan struct{}
 }
 
 // Store is what all devices share: which experts are there, who uses them, and
@@ -46,7 +53,8 @@ type Store[E any] struct {
 
 	mu     sync.Mutex
 	tier   *residency.Machine
-	told   []Ended // what unlock has to tell
+	told   []Ended    // what unlock has to tell
+	runs   []*slot[E] // whose loads have begun, and have not ended
 	closed bool
 	loads  sync.WaitGroup
 }
@@ -68,6 +76,7 @@ type slot[E any] struct {
 	began   time.Time
 	cancel  context.CancelFunc // of the load that runs
 	resume  chan struct{}      // of the load that stands still
+	urged   chan struct{}      // Pieces.Urged of the load
 }
 
 // NewStore is an empty store for a model of so many layers, each with so many experts.

@@ -2,6 +2,8 @@ package paced
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -34,13 +36,13 @@ func (l *loader) Size(id forward.ExpertID) (int64, error) {
 
 // Load is LoadInPieces without a pause.
 func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert, error) {
-	return l.LoadInPieces(ctx, id, func() <-chan struct{} { return nil })
+	return l.LoadInPieces(ctx, id, device.Pieces{Next: func() <-chan struct{} { return nil }})
 }
 
 // LoadInPieces waits for the cold start and the link, and then for the transfer. A
 // transfer has the link until its end, or until it is to stand still.
-func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, next func() <-chan struct{}) (*forward.Expert, error) {
-	r := &run{loader: l, ctx: ctx, next: next}
+func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, p device.Pieces) (*forward.Expert, error) {
+	r := &run{loader: l, ctx: ctx, Pieces: p}
 	defer r.leave()
 	if err := r.spend(l.profile.Start(), time.Now()); err != nil {
 		return nil, err
@@ -65,32 +67,38 @@ func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, next fun
 // run is one load.
 type run struct {
 	*loader
+	device.Pieces
 	ctx       context.Context
-	next      func() <-chan struct{}
 	transfers bool // it needs the link
 	onLink    bool // it has the link
 }
 
-// pieceBytes is what moves before a load looks whether another one is to pass: half a
-// millisecond of a fast link.
-const pieceBytes = 16 << 20
+// pieceBytes is what moves before a load stands still for a more urgent one: 66 µs of a link of
+// 32 GB/s, as in the simulator (pkg/sim/offload).
+const pieceBytes = 2 << 20
 
 // piece is the time of a piece; that of a cold start's is as long.
 func (l *loader) piece() time.Duration {
 	return max(1, time.Duration(float64(l.profile.Transfer())*min(1, pieceBytes/float64(l.profile.Expert()))))
 }
 
-// spend waits for so long from a time on, in pieces, and longer when it stands still.
+// spend waits for so long from a time on, and longer when it stands still. It wakes at its end,
+// and at the end of a piece in which something more urgent has come.
 func (r *run) spend(left time.Duration, at time.Time) error {
 	for left > 0 {
-		piece := min(left, r.piece())
-		left -= piece
-		at = at.Add(piece)
-		if err := r.wait.until(r.ctx, at); err != nil {
+		urged, err := r.rest(at.Add(left))
+		if err != nil || !urged {
 			return err
 		}
-		if left == 0 {
-			break
+		piece := r.piece()
+		gone := max(1, (time.Since(at)+piece-1)/piece) * piece
+		if gone >= left {
+			return r.wait.until(r.ctx, at.Add(left))
+		}
+		left -= gone
+		at = at.Add(gone)
+		if err := r.wait.until(r.ctx, at); err != nil {
+			return err
 		}
 		stood, err := r.pass()
 		if err != nil {
@@ -101,6 +109,31 @@ func (r *run) spend(left time.Duration, at time.Time) error {
 	return r.ctx.Err()
 }
 
+// rest waits until a time, or until it is urged.
+func (r *run) rest(until time.Time) (urged bool, err error) {
+	ctx, stop := context.WithCancelCause(r.ctx)
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-r.Urged:
+			stop(errUrged)
+		case <-done:
+		}
+	})
+	err = r.wait.until(ctx, until)
+	close(done)
+	watching.Wait()
+	stop(nil)
+	if r.ctx.Err() == nil && errors.Is(context.Cause(ctx), errUrged) {
+		return true, nil
+	}
+	return false, err
+}
+
+// errUrged ends a rest early.
+var errUrged = errors.New("something more urgent has come")
+
 // pass lets others pass that are more urgent, and has the link then if it needs it. It
 // says for how long the load stood still.
 func (r *run) pass() (stood time.Duration, err error) {
@@ -108,7 +141,7 @@ func (r *run) pass() (stood time.Duration, err error) {
 		if err := r.enter(); err != nil {
 			return 0, err
 		}
-		resume := r.next()
+		resume := r.Next()
 		if resume == nil {
 			return stood, nil
 		}

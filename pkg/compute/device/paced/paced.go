@@ -9,7 +9,7 @@
 //   - A load waits for the cold start, and then for its transfer: there is one at a
 //     time. Without other settings the next load begins after it, so that
 //     transfers have the order of their priorities. A load that rows wait for passes
-//     others at the end of a piece of 16 MiB.
+//     others at the end of a piece of 2 MiB.
 //   - Memory is the profile's bytes for each expert, within the profile's memory or
 //     a smaller budget.
 //

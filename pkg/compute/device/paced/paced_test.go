@@ -51,12 +51,12 @@ func (f faulty) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert,
 	return f.Loader.Load(ctx, id)
 }
 
-func (f faulty) LoadInPieces(ctx context.Context, id forward.ExpertID, next func() <-chan struct{}) (*forward.Expert, error) {
+func (f faulty) LoadInPieces(ctx context.Context, id forward.ExpertID, p device.Pieces) (*forward.Expert, error) {
 	if err := f.begin(ctx, id); err != nil {
 		return nil, err
 	}
 	if in, ok := f.Loader.(device.Piecewise[*forward.Expert]); ok {
-		return in.LoadInPieces(ctx, id, next)
+		return in.LoadInPieces(ctx, id, p)
 	}
 	return f.Loader.Load(ctx, id)
 }
