@@ -14,7 +14,7 @@ import (
 
 // RecordFlags say what of which texts is recorded.
 type RecordFlags struct {
-	Texts        []string `help:"Files of texts, one a domain, as FILE or NAME=FILE: plain text with a line <|endoftext|> between documents, or .jsonl; either may be packed (.gz)." placeholder:"FILE"`
+	Texts        []string `help:"Files of texts, one a domain, as FILE or NAME=FILE: plain text with a line <|endoftext|> between documents, .jsonl, or a list in .json; each may be packed (.gz)." placeholder:"FILE"`
 	Tokens       int      `default:"6000" help:"About how many tokens of each domain, prompts and answers together." placeholder:"N"`
 	PromptTokens int      `default:"192" help:"Most tokens of a prompt." placeholder:"N"`
 	AnswerTokens int      `default:"64" help:"Most tokens that are generated after a prompt." placeholder:"N"`

@@ -52,6 +52,9 @@ func TestReadTexts(t *testing.T) {
 		{"packed lines", "a.jsonl.gz", `{"prompt":"one"}`, []string{"one"}, ""},
 		{"nothing", "a.txt", "\n<|endoftext|>\n", nil, "no text"},
 		{"no field", "a.jsonl", "{}\n{\"n\":1}", nil, "line 1"},
+		{"list", "a.json", "[{\"instruction\":\"1?\",\"input\":\"\",\"output\":\"yes\"},\n{\"premise\":\"so\",\"choice1\":\"a\",\"choice2\":\"b\"}]", []string{"1?\nyes", "so\na\nb"}, ""},
+		{"no list", "a.json", `{"text":"a"}`, nil, "reading a list"},
+		{"no field in a list", "a.json", `[{"text":"a"},{}]`, nil, "object 2"},
 		{"no JSON", "a.jsonl", "{\"text\":\"a\"}\nx", nil, "line 2"},
 	}
 	for _, tt := range tests {

@@ -23,8 +23,8 @@ const (
 // ErrTexts is of files that cannot be used.
 var ErrTexts = errors.New("reading texts")
 
-// fields are what is read of a line of JSON, in this order.
-var fields = []string{"text", "prompt", "question", "context", "content", "answer"}
+// fields are what is read of a JSON object, in this order.
+var fields = []string{"text", "prompt", "instruction", "input", "premise", "question", "choice1", "choice2", "context", "content", "output", "answer"}
 
 // splitName takes NAME=FILE apart; a FILE alone is named by what its name begins with.
 func splitName(text string) (domain, path string) {
@@ -36,17 +36,23 @@ func splitName(text string) (domain, path string) {
 }
 
 // readTexts reads a file's documents: plain text, with a line <|endoftext|> between
-// documents, or one JSON object a line (.jsonl); either may be packed (.gz).
+// documents, one JSON object a line (.jsonl), or a list of them (.json); each may be packed (.gz).
 func readTexts(path string) ([]string, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w %s: %w", ErrTexts, path, err)
 	}
-	documents := splitText(string(data))
-	if strings.HasSuffix(strings.TrimSuffix(path, ".gz"), ".jsonl") {
-		if documents, err = splitLines(data); err != nil {
-			return nil, fmt.Errorf("%w %s: %w", ErrTexts, path, err)
-		}
+	var documents []string
+	switch filepath.Ext(strings.TrimSuffix(path, ".gz")) {
+	case ".jsonl":
+		documents, err = splitLines(data)
+	case ".json":
+		documents, err = splitList(data)
+	default:
+		documents = splitText(string(data))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrTexts, path, err)
 	}
 	if len(documents) == 0 {
 		return nil, fmt.Errorf("%w %s: there is no text in it", ErrTexts, path)
@@ -102,6 +108,22 @@ func splitLines(data []byte) (documents []string, err error) {
 		text, err := textOf(line)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		documents = append(documents, text)
+	}
+	return documents, nil
+}
+
+// splitList reads a list of JSON objects.
+func splitList(data []byte) (documents []string, err error) {
+	var list []json.RawMessage
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("reading a list in JSON: %w", err)
+	}
+	for i, object := range list {
+		text, err := textOf(object)
+		if err != nil {
+			return nil, fmt.Errorf("object %d: %w", i+1, err)
 		}
 		documents = append(documents, text)
 	}
