@@ -2,6 +2,7 @@ package predictor
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/predictors"
@@ -17,6 +18,9 @@ type Config struct {
 	// MaxRate is how many messages with rows are predicted from in a second at most;
 	// 0 is all.
 	MaxRate int
+	// Late holds back what the maps' predictor hears for so long; it is for measuring what a slow one
+	// costs.
+	Late time.Duration
 	// Maps are of the experts that hosts are told they will need; without a capacity they are
 	// told nothing.
 	Maps Maps

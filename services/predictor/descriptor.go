@@ -26,6 +26,7 @@ type Flags struct {
 	MapsFile string `help:"Snapshot of expert maps (switchyard maps) that the predictor begins with, if it is there, and writes every minute and at its end; whose maps switchyard maps forget erases there, the predictor forgets too. It is prompt text. Each predictor needs one of its own." placeholder:"FILE"`
 	Prefill  string `name:"prefill-maps" default:"mean" enum:"mean,last,rows" help:"Expert maps of a prompt's rows in a step: their mean, the last row's, or one a row." placeholder:"KIND"`
 	Beside   string `name:"maps-embedding" default:"rows" enum:"rows,pair" help:"What stands beside an expert map: the row's embedding (rows), or that and a quarter of the one before it (pair), which tells repeated tokens apart." placeholder:"KIND"`
+	Chances  string `name:"maps-chances" default:"maps" enum:"maps,learned" help:"What hosts are told of generated rows: what the most similar expert map says (maps), or chances that are learned of maps, gates, tokens and the rows before (learned), for --offload fmoe+." placeholder:"KIND"`
 	Replace  string `name:"maps-replace" default:"redundant" enum:"redundant,fifo,k-centre,least-useful,skip-redundant" help:"Which expert map goes for a new one, as in switchyard maps build." placeholder:"RULE"`
 	Shared   bool   `name:"shared-maps" help:"Let tenants' rows find the expert maps of all tenants. What is in memory then tells how others' prompts are like one's own."`
 	MaxRate  int    `default:"200" help:"Messages with rows that the predictor takes in a second at most, as a share tells as much; 0 is all." placeholder:"N"`
@@ -34,7 +35,7 @@ type Flags struct {
 // Config is what they say.
 func (f *Flags) Config(service.Process) (c Config, err error) {
 	c = Config{Distance: f.Distance, Weights: f.Weights, MaxRate: f.MaxRate}
-	c.Maps = Maps{Prefill: f.Prefill, Embedding: f.Beside, Replace: expertmap.Replacement(f.Replace), Shared: f.Shared, File: f.MapsFile}
+	c.Maps = Maps{Prefill: f.Prefill, Embedding: f.Beside, Replace: expertmap.Replacement(f.Replace), Chances: f.Chances, Shared: f.Shared, File: f.MapsFile}
 	switch {
 	case f.Maps == "" && f.MapsFile != "":
 		return c, fmt.Errorf("--maps-file is %q, and no maps are kept: give --maps, such as %d", f.MapsFile, expertmap.DefaultCapacity)

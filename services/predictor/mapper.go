@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -32,17 +33,19 @@ type mapper struct {
 	metrics telemetry.MapMetrics
 
 	// Of run alone.
-	router *forward.Router
-	embeds *forward.Embeddings
-	store  *expertmap.Store
-	layers []int       // that have experts
-	place  map[int]int // of each of them
-	steps  map[flowID]*step
-	last   map[string]lastToken // of sequences, where embeddings are pairs
-	to     *hosts
-	saving *saving // nil: there is no file
+	router  *forward.Router
+	embeds  *forward.Embeddings
+	store   *expertmap.Store
+	layers  []int       // that have experts
+	place   map[int]int // of each of them
+	steps   map[flowID]*step
+	last    map[string]lastToken // of sequences, where embeddings are pairs
+	to      *hosts
+	saving  *saving             // nil: there is no file
+	chances map[string]*chances // by tenant
 
 	x, probs []float32
+	row      []float32 // (J)
 	hints    []expertmap.Hint
 	now      uint64 // counts what was heard
 }
@@ -51,6 +54,7 @@ type mapper struct {
 type heard struct {
 	step *pb.Step
 	rows *pb.Hidden
+	at   time.Time
 }
 
 // flowID is one of an attention replica's microbatches: one step of it is under way at a time.
@@ -64,7 +68,7 @@ type flowID struct {
 const mostFlows = 64
 
 func newMapper(d *deployment.Deployment, id string, c Config) (m *mapper, err error) {
-	m = &mapper{d: d, config: c, backlog: newBacklog[heard](), metrics: d.Telemetry.Metrics.Maps, place: map[int]int{}, steps: map[flowID]*step{}, last: map[string]lastToken{}}
+	m = &mapper{d: d, config: c, backlog: newBacklog[heard](), metrics: d.Telemetry.Metrics.Maps, place: map[int]int{}, steps: map[flowID]*step{}, last: map[string]lastToken{}, chances: map[string]*chances{}}
 	m.layers = d.MoELayers()
 	for at, layer := range m.layers {
 		m.place[layer] = at
@@ -78,6 +82,7 @@ func newMapper(d *deployment.Deployment, id string, c Config) (m *mapper, err er
 	if m.embeds, err = forward.LoadEmbeddings(d.Model, d.Pool); err != nil {
 		return nil, err
 	}
+	m.row = make([]float32, m.store.Experts)
 	m.to = newHosts(d, id)
 	if c.Maps.File != "" {
 		m.saving = &saving{path: c.Maps.File, log: d.Logger}
@@ -91,6 +96,7 @@ func (m *mapper) announced(s *pb.Step)   { m.put(heard{step: s}, 4*countTokens(s
 func (m *mapper) passed(rows *pb.Hidden) { m.put(heard{rows: rows}, len(rows.Tensor.Data)) }
 
 func (m *mapper) put(h heard, bytes int) {
+	h.at = time.Now()
 	if dropped := m.backlog.put(h, bytes); dropped > 0 {
 		m.d.Telemetry.Metrics.PredictionsLost.Add(float64(dropped))
 	}
@@ -113,10 +119,15 @@ func (m *mapper) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			m.saving.look(m.store, now)
+			for _, tenant := range m.saving.look(m.store, now) {
+				delete(m.chances, tenant)
+			}
 		case <-m.backlog.note:
 		}
 		for h, ok := m.backlog.take(); ok && ctx.Err() == nil; h, ok = m.backlog.take() {
+			if m.config.Late > 0 && pause.For(ctx, m.config.Late-time.Since(h.at)) != nil {
+				return
+			}
 			m.hear(ctx, h)
 		}
 	}
@@ -152,16 +163,39 @@ func (m *mapper) begin(ctx context.Context, s *pb.Step) error {
 	t := m.to.tell(id, s.Step, -1)
 	for _, q := range st.queries {
 		match, ok := q.search.Embedding(q.embedding)
-		if !ok {
-			continue
+		if ok {
+			m.metrics.Found("semantic", float64(match.Score))
 		}
-		m.metrics.Found("semantic", float64(match.Score))
-		for at := range m.config.Distance {
-			m.foretell(t, q, match, at)
+		if err := m.first(t, q, match, ok); err != nil {
+			return err
 		}
 	}
 	m.metrics.Searched("semantic", time.Since(began).Seconds())
 	return t.send(ctx)
+}
+
+// first foretells a row's first layers, by the map that was found for what it begins with.
+func (m *mapper) first(t *telling, q *query, match expertmap.Match, found bool) error {
+	if c := m.chancesOf(q); c != nil {
+		if found {
+			q.semantic = m.whole(match)
+		}
+		return m.look(t, c, q, -1, match, found, nil)
+	}
+	for at := 0; found && at < m.config.Distance; at++ {
+		m.foretell(t, q, match, at)
+	}
+	return nil
+}
+
+// whole is a copy of a map that was found, which the store may replace.
+func (m *mapper) whole(match expertmap.Match) []float32 {
+	n := m.store.Experts
+	all := make([]float32, m.store.Layers*n)
+	for l := range m.store.Layers {
+		m.store.RowInto(all[l*n:(l+1)*n], match.Index, l+1)
+	}
+	return all
 }
 
 // pass is for rows on their way to a gate.
@@ -195,9 +229,11 @@ func (m *mapper) follow(ctx context.Context, id flowID, st *step, at int, passed
 	t := m.to.tell(id, st.number, m.layers[at])
 	for _, q := range passed {
 		match, ok := q.search.Layer(at+1, q.layer(at, m.store.Experts))
-		if target := at + m.config.Distance; ok && target < m.store.Layers {
+		if ok && at+m.config.Distance < m.store.Layers {
 			m.metrics.Found("trajectory", float64(match.Score))
-			m.foretell(t, q, match, target)
+		}
+		if err := m.further(t, q, at, match, ok); err != nil {
+			return err
 		}
 	}
 	m.metrics.Searched("trajectory", time.Since(began).Seconds())
@@ -208,16 +244,32 @@ func (m *mapper) follow(ctx context.Context, id flowID, st *step, at int, passed
 	return err
 }
 
+// further foretells layers behind a gate that a row has passed, by the map that was found for what
+// its gates have said.
+func (m *mapper) further(t *telling, q *query, at int, match expertmap.Match, found bool) error {
+	if c := m.chancesOf(q); c != nil {
+		x := m.x[q.at*m.d.Shape.Hidden : (q.at+1)*m.d.Shape.Hidden]
+		if err := m.learn(c, q, at, x); err != nil {
+			return err
+		}
+		return m.look(t, c, q, at, match, found, x)
+	}
+	if target := at + m.config.Distance; found && target < m.store.Layers {
+		m.foretell(t, q, match, target)
+	}
+	return nil
+}
+
 // foretell hints at the experts that a map has for a layer, whose place counts from 0.
 func (m *mapper) foretell(t *telling, q *query, match expertmap.Match, at int) {
 	row := m.store.Row(match.Index, at+1)
-	m.hints = expertmap.Select(row, match.Score, q.experts(m.store.TopK, row), m.hints[:0])
+	m.hints = expertmap.Select(row, match.Score, expertmap.Least(row, q.rows, m.store.TopK), m.hints[:0])
 	layer := m.layers[at]
 	for _, h := range m.hints {
-		t.want(layer, h.Expert, q.uses(m.store.TopK, h.Probability))
+		t.want(layer, h.Expert, expertmap.Several(q.rows, m.store.TopK, h.Probability))
 	}
 	for e, p := range row {
-		t.know(layer, e, q.uses(m.store.TopK, p))
+		t.know(layer, e, expertmap.Several(q.rows, m.store.TopK, p))
 	}
 }
 

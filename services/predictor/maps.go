@@ -17,6 +17,8 @@ type Maps struct {
 	Embedding string
 	// Replace says which map goes for a new one; empty is fMoE's rule.
 	Replace expertmap.Replacement
+	// Chances is what hosts are told of generated rows: OfMaps, or Learned; empty is OfMaps.
+	Chances string
 	// Shared lets a tenant's rows find the maps of all tenants.
 	Shared bool
 	// File has the maps that there are at the start, if it is there, and those that there are
@@ -35,6 +37,12 @@ const (
 const (
 	OwnEmbedding = "rows" // the row's own embedding
 	Pair         = "pair" // the same, and a quarter of the one before it
+)
+
+// What hosts are told of generated rows.
+const (
+	OfMaps  = "maps"    // what the map says that is the most alike
+	Learned = "learned" // chances of all that is known, each tenant's learned while it is served
 )
 
 // settings are those of the maps of a model.

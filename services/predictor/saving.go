@@ -70,16 +70,17 @@ func (s *saving) read() (*expertmap.Store, error) {
 }
 
 // look forgets tenants whom others have erased from the file, and writes it if it is time.
-func (s *saving) look(store *expertmap.Store, now time.Time) {
+func (s *saving) look(store *expertmap.Store, now time.Time) (forgotten []string) {
 	if s == nil {
-		return
+		return nil
 	}
 	if s.changed() {
-		s.heed(store)
+		forgotten = s.heed(store)
 	}
 	if now.Sub(s.saved) >= saveEvery && store.Counts().Added != s.added {
 		s.save(store, now)
 	}
+	return forgotten
 }
 
 // changed says whether others have written the file, or removed it.
@@ -95,19 +96,21 @@ func (s *saving) changed() bool {
 }
 
 // heed forgets the tenants that were in the file and are there no more.
-func (s *saving) heed(store *expertmap.Store) {
+func (s *saving) heed(store *expertmap.Store) (forgotten []string) {
 	from, err := s.read()
 	if err != nil {
 		s.noise.Error(s.log, "expert maps' file was changed, and cannot be read", err)
-		return
+		return nil
 	}
 	left, _ := from.Owners()
 	for _, tenant := range s.tenants {
 		if !slices.Contains(left, tenant) {
 			s.log.Info("a tenant's expert maps are forgotten, as they were erased from the file", "tenant", tenant, "maps", store.Forget(tenant))
+			forgotten = append(forgotten, tenant)
 		}
 	}
 	s.tenants = left
+	return forgotten
 }
 
 // save encodes the maps, and has another goroutine write them.

@@ -2,11 +2,11 @@ package predictor
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
+	"github.com/switchyard/switchyard/pkg/policy/foretell"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -30,6 +30,14 @@ type query struct {
 	next      int       // the place of the gate that its rows come to next
 	got       int       // of its rows, those that have
 	whole     bool      // it has missed no gate
+
+	// Of a generated row, where chances are learned.
+	sequence string // else empty
+	token    uint32
+	at       int                 // its place in the rows that came last
+	semantic []float32           // (L, J): the map that was found by its embedding; nil: none
+	said     [][]*foretell.Guess // by layer
+	chosen   []uint16            // (L, k)
 }
 
 // newStep asks for each row of generated tokens, and for those of prompts as is configured.
@@ -62,7 +70,11 @@ func (m *mapper) ask(st *step, r *pb.Run, i int) {
 		}
 	}
 	if own {
-		st.queries = append(st.queries, m.newQuery(r.Tenant))
+		q := m.newQuery(r.Tenant)
+		if r.Phase == pb.Phase_PHASE_DECODE {
+			q.sequence, q.token = r.Sequence, r.Tokens[i]
+		}
+		st.queries = append(st.queries, q)
 	}
 	at := len(st.queries) - 1
 	st.of = append(st.of, at)
@@ -173,7 +185,7 @@ func (st *step) take(at, first, rows int, probs []float32, experts int) (passed 
 			into[e] += share * p
 		}
 		if q.got++; q.got == q.rows {
-			q.got, q.next = 0, at+1
+			q.got, q.next, q.at = 0, at+1, i
 			passed = append(passed, q)
 		}
 	}
@@ -181,27 +193,3 @@ func (st *step) take(at, first, rows int, probs []float32, experts int) (passed 
 }
 
 func (q *query) layer(at, experts int) []float32 { return q.probs[at*experts : (at+1)*experts] }
-
-// uses is the probability that any of the query's rows, each with k choices, uses an expert
-// of a mean probability.
-func (q *query) uses(k int, p float32) float32 {
-	if q.rows == 1 {
-		return min(1, max(0, p))
-	}
-	return float32(1 - math.Pow(1-min(1, float64(k)*float64(p)), float64(q.rows)))
-}
-
-// experts is how many experts of a row of a map are hinted at, at least: k, and of a prompt
-// those that are rather used than not.
-func (q *query) experts(k int, row []float32) int {
-	if q.rows == 1 {
-		return k
-	}
-	n := 0
-	for _, p := range row {
-		if q.uses(k, p) >= 0.5 {
-			n++
-		}
-	}
-	return max(k, n)
-}

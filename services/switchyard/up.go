@@ -210,6 +210,9 @@ func (c *UpCmd) predictor(process service.Process) (predictor.Config, error) {
 	if flags.Maps == "" && expert.Foresees(c.Offload) {
 		flags.Maps = strconv.Itoa(expertmap.DefaultCapacity)
 	}
+	if c.Offload == expert.FMoEPlus {
+		flags.Chances = predictor.Learned
+	}
 	return flags.Config(process)
 }
 

@@ -40,3 +40,27 @@ func Select[F ~float32 | ~float64](row []F, score F, topK int, into []Hint) []Hi
 	}
 	return into[:begin+n]
 }
+
+// Several is the probability that any of so many rows, each with topK choices, uses an expert
+// whose mean probability is p.
+func Several(rows, topK int, p float32) float32 {
+	if rows == 1 {
+		return min(1, max(0, p))
+	}
+	return float32(1 - math.Pow(1-min(1, max(0, float64(topK)*float64(p))), float64(rows)))
+}
+
+// Least is how many experts of a map's row are worth fetching at least, for so many rows of which
+// the map is the mean: topK, and of several rows those that are rather used than not.
+func Least(row []float32, rows, topK int) int {
+	if rows == 1 {
+		return topK
+	}
+	n := 0
+	for _, p := range row {
+		if Several(rows, topK, p) >= 0.5 {
+			n++
+		}
+	}
+	return max(topK, n)
+}

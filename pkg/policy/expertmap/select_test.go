@@ -74,3 +74,21 @@ func TestSelectMinimal(t *testing.T) {
 		}
 	})
 }
+
+// Several rows use an expert more probably than one, and as surely as chances can be.
+func TestSeveral(t *testing.T) {
+	for _, tc := range []struct {
+		rows, k int
+		p, want float32
+	}{{1, 2, 0.3, 0.3}, {1, 2, -1, 0}, {2, 1, 0.5, 0.75}, {2, 2, 0.25, 0.75}, {9, 2, 0.6, 1}, {3, 2, -1, 0}} {
+		if got := Several(tc.rows, tc.k, tc.p); got != tc.want {
+			t.Errorf("%d rows, k %d, p %v: %v, want %v", tc.rows, tc.k, tc.p, got, tc.want)
+		}
+	}
+	row := []float32{0.4, 0.3, 0.2, 0.1}
+	for rows, want := range map[int]int{1: 1, 2: 2, 3: 2, 9: 4} {
+		if got := Least(row, rows, 1); got != want {
+			t.Errorf("%d rows: %d experts, want %d", rows, got, want)
+		}
+	}
+}

@@ -13,7 +13,9 @@ type counts struct {
 	w        *Workload
 	step     int
 	distance int
+	grows    bool
 	known    [][]float32 // of each request that has ended (layers, experts), of length 1
+	uses     []float32   // (layers, experts): of all of these
 	popular  []float32   // (layers, experts): parts of a layer's uses
 	texts    map[int]*countsOf
 }
@@ -24,10 +26,13 @@ type countsOf struct {
 	dots []float32 // with each that is known
 }
 
-func newCounts(w *Workload, ended []*routing.Rows, distance int) *counts {
-	c := &counts{w: w, distance: distance, popular: make([]float32, w.Layers*w.Experts), texts: map[int]*countsOf{}}
+// newCounts knows requests that have ended before; if it grows, those of the workload too once they
+// have ended.
+func newCounts(w *Workload, ended []*routing.Rows, distance int, grows bool) *counts {
+	size := w.Layers * w.Experts
+	c := &counts{w: w, distance: distance, grows: grows, uses: make([]float32, size), popular: make([]float32, size), texts: map[int]*countsOf{}}
 	for _, t := range ended {
-		one := make([]float32, w.Layers*w.Experts)
+		one := make([]float32, size)
 		for r := range t.N {
 			for l := range w.Layers {
 				for _, e := range t.Chosen(r, l) {
@@ -35,21 +40,33 @@ func newCounts(w *Workload, ended []*routing.Rows, distance int) *counts {
 				}
 			}
 		}
-		norm := float32(0)
-		for i, v := range one {
-			c.popular[i] += v
-			norm += v * v
-		}
-		norm = float32(math.Sqrt(float64(norm)))
-		for i := range one {
-			one[i] /= norm
-		}
-		c.known = append(c.known, one)
+		c.end(one)
 	}
-	for l := range w.Layers {
-		share(c.popular[l*w.Experts : (l+1)*w.Experts])
-	}
+	c.rank()
 	return c
+}
+
+// end knows one more request, by how often it used each expert.
+func (c *counts) end(uses []float32) {
+	norm := float32(0)
+	for i, v := range uses {
+		c.uses[i] += v
+		norm += v * v
+	}
+	norm = float32(math.Sqrt(float64(norm)))
+	one := make([]float32, len(uses))
+	for i, v := range uses {
+		one[i] = v / norm
+	}
+	c.known = append(c.known, one)
+}
+
+// rank finds anew what is popular.
+func (c *counts) rank() {
+	copy(c.popular, c.uses)
+	for l := range c.w.Layers {
+		share(c.popular[l*c.w.Experts : (l+1)*c.w.Experts])
+	}
 }
 
 // share makes parts of a sum.
@@ -66,6 +83,10 @@ func share(x []float32) {
 func (c *counts) Begin(step int) {
 	c.step = step
 	for _, t := range c.w.Steps[step].Ended {
+		if of := c.texts[t]; of != nil && c.grows {
+			c.end(of.uses)
+			c.rank()
+		}
 		delete(c.texts, t)
 	}
 }

@@ -15,10 +15,16 @@ type Settings struct {
 	Testbed
 	// Budget are the bytes for experts of all hosts together, each of which has as many.
 	Budget float64
+	Beside
+	// Filled begins with as many experts on each host as it holds, the first layers' first.
+	Filled bool
 	// Delay are the seconds from a layer's gate to a prediction at the hosts; First that before
 	// the first layer.
 	Delay, First float64
 }
+
+// Beside are the seconds that a layer takes beside what is simulated: messages, for one.
+type Beside struct{ PrefillLayer, DecodeLayer float64 }
 
 // engine runs a workload.
 type engine struct {
@@ -86,6 +92,9 @@ func Run(s Settings, w *Workload, p Policy, f *Foresight) (*Result, error) {
 		e.hosts[h] = host{engine: e, number: h, running: none, stop: none}
 		e.hosts[h].m = residency.New(residency.Settings{Budget: int64(s.Budget / float64(s.Hosts)), Order: order})
 	}
+	if s.Filled && !p.Whole {
+		e.fill()
+	}
 	for step := range w.Steps {
 		if err := e.run(step); err != nil {
 			return nil, fmt.Errorf("step %d of policy %s: %w", step, p.Name, err)
@@ -93,6 +102,21 @@ func Run(s Settings, w *Workload, p Policy, f *Foresight) (*Result, error) {
 	}
 	e.end()
 	return e.r, nil
+}
+
+// fill has hosts hold what they have room for, as hosts do before the first step.
+func (e *engine) fill() {
+	for i := range e.units {
+		h, u := e.host(i), e.unit(i)
+		if h.m.Used()+int64(e.w.ExpertBytes) > int64(e.Budget/float64(e.Hosts)) {
+			continue
+		}
+		h.m.Want(residency.Want{Unit: u, Bytes: int64(e.w.ExpertBytes), Urgency: residency.Planned})
+		h.m.Loaded(u)
+		h.m.Release(u)
+		for ok := true; ok; _, ok = h.m.Next() { // all of it is done
+		}
+	}
 }
 
 // none is no unit.
@@ -143,7 +167,10 @@ func (e *engine) index(u unit.Unit) int { return u.Layer*e.w.Experts + u.Index }
 
 func (e *engine) unit(i int) unit.Unit { return unit.Expert(i/e.w.Experts, i%e.w.Experts) }
 
-func (e *engine) host(i int) *host { return &e.hosts[i%e.Hosts] }
+func (e *engine) host(i int) *host { return &e.hosts[e.at(i)] }
+
+// at is the number of a unit's host.
+func (e *engine) at(i int) int { return e.At(i/e.w.Experts, i%e.w.Experts, e.w.Experts) }
 
 // run takes a step through all layers.
 func (e *engine) run(step int) error {

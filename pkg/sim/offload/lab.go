@@ -19,9 +19,16 @@ type Lab struct {
 	Traffic
 	Testbed
 	Delays
+	Beside
 	// Distance is that of prediction, Capacity that of stores of maps, Batch how many sequences
 	// are served together.
 	Distance, Capacity, Batch int
+	// Empty begins with empty stores: of maps, of requests' counts, and of what is learned while rows
+	// are served. Networks that are trained before are trained on the texts before all the same.
+	// Grows has stores of maps and counts take in what is served.
+	Empty, Grows bool
+	// Filled begins with as many experts on each host as it holds, the first layers' first.
+	Filled bool
 	// Varied says that policies with a distance of their own have the lab's.
 	Varied bool
 
@@ -52,7 +59,7 @@ func (b *Lab) Serve(bed Testbed, texts, batch int) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	other.trained = b.trained
+	other.trained, other.Empty, other.Grows, other.Filled, other.Beside = b.trained, b.Empty, b.Grows, b.Filled, b.Beside
 	return other, nil
 }
 
@@ -76,10 +83,18 @@ func NewLab(t Traffic, bed Testbed, delays Delays, distance, capacity, batch int
 // Work are the steps.
 func (b *Lab) Work() *Workload { return b.work }
 
+// known are the texts that stores are built of.
+func (b *Lab) known() []*routing.Rows {
+	if b.Empty {
+		return nil
+	}
+	return b.Before
+}
+
 // Maps are those of the texts before, with what was found in them.
 func (b *Lab) Maps() (*Maps, error) {
 	if b.maps == nil {
-		m, err := NewMaps(b.work, b.Before, b.Capacity, b.Distance)
+		m, err := NewMaps(b.work, b.known(), b.Capacity, b.Distance, b.Grows)
 		if err != nil {
 			return nil, err
 		}
@@ -133,7 +148,7 @@ func (b *Lab) predictor(k Kind, distance int) (Predictor, error) {
 	case Learned:
 		return &speculation{w: b.work, distance: distance, learned: b.train(len(b.Before), distance)}, nil
 	case Counted:
-		return newCounts(b.work, b.Before, distance), nil
+		return newCounts(b.work, b.known(), distance, b.Grows), nil
 	case Streamed:
 		return streamed{b.work}, nil
 	case Previous:
@@ -162,8 +177,11 @@ func (b *Lab) calibrate(distance int, gates bool) (*calibrated, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newCalibrated(m, b.Before, distance, gates)
-	cut := int(kept * float64(len(b.Before)))
+	c := newCalibrated(m, b.known(), distance, gates)
+	for d := 1; d <= distance && gates; d++ {
+		c.trained = append(c.trained, b.train(len(b.Before), d))
+	}
+	cut := int(kept * float64(len(b.known())))
 	if cut < 1 || cut == len(b.Before) {
 		return c, nil
 	}
@@ -171,17 +189,16 @@ func (b *Lab) calibrate(distance int, gates bool) (*calibrated, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := NewMaps(w, b.Before[:cut], b.Capacity, b.Distance)
+	before, err := NewMaps(w, b.Before[:cut], b.Capacity, b.Distance, false)
 	if err != nil {
 		return nil, err
 	}
 	first := newCalibrated(before, b.Before[:cut], distance, gates)
 	for d := 1; d <= distance && gates; d++ {
 		first.trained = append(first.trained, b.train(cut, d))
-		c.trained = append(c.trained, b.train(len(b.Before), d))
 	}
 	Foresee(w, first)
-	c.heads, c.rate, c.rows = first.heads, first.rate, first.rows
+	c.Take(first.Learner)
 	return c, nil
 }
 
@@ -191,7 +208,7 @@ func (b *Lab) Run(p Policy, budget float64) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := Settings{Testbed: b.Testbed, Budget: budget}
+	s := Settings{Testbed: b.Testbed, Budget: budget, Beside: b.Beside, Filled: b.Filled}
 	s.Delay, s.First = b.delay(p.Predictor)
 	return Run(s, b.work, p, f)
 }
@@ -212,4 +229,10 @@ func (b *Lab) delay(k Kind) (gate, first float64) {
 	case Nothing, Streamed, Previous, Known:
 	}
 	return 0, 0
+}
+
+// Predicting is what a policy's predictions of one step take, one after the other.
+func (b *Lab) Predicting(p Policy) float64 {
+	gate, first := b.delay(p.Predictor)
+	return first + gate*float64(b.Layers)
 }

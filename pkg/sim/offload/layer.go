@@ -62,7 +62,11 @@ func (e *engine) settled() (n int) {
 
 // pass takes the step through a layer.
 func (e *engine) pass(layer, rows int) error {
-	if err := e.advance(e.now + e.reads(e.w.LayerBytes, rows)); err != nil {
+	beside := e.DecodeLayer
+	if e.phase == &e.r.Prefill {
+		beside = e.PrefillLayer
+	}
+	if err := e.advance(e.now + e.reads(e.w.LayerBytes, rows) + beside); err != nil {
 		return err
 	}
 	e.layer = layer
@@ -147,7 +151,7 @@ func (e *engine) ideal(layer int) (most float64) {
 		if n == 0 {
 			continue
 		}
-		h := (layer*e.w.Experts + x) % e.Hosts
+		h := e.At(layer, x, e.w.Experts)
 		if busy[h] == 0 {
 			busy[h] = e.Device.Call
 		}

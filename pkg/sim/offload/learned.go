@@ -3,69 +3,45 @@ package offload
 import (
 	"math"
 
+	"github.com/switchyard/switchyard/pkg/policy/foretell"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 )
 
-// calibrated predicts how probable it is that a row uses an expert, by a logistic regression
-// of all that is known: what the map that was found says, what the layer's gate makes of the
-// state that an earlier gate saw, what the sequence's row before did, and how often the expert
-// is used at all. Its weights are learned while rows are served, for each distance apart, so
-// that what says nothing counts for nothing: then all experts have about their rates.
+// calibrated predicts by chances that are learned while rows are served (pkg/policy/foretell), of
+// the map that was found, of the layer's gate on the state that an earlier gate saw, of a map that
+// is trained to it, of the sequence's row before, and of the token.
 type calibrated struct {
 	*Maps
+	*foretell.Learner
 	distance int
 	gates    bool // uses gates that are computed for later layers
 	step     int
-	heads    map[head]*weights
-	rate     []float64 // (layers, experts): of rows
-	rows     float64
 	pending  [][]guess   // by layer: what was said of it in this step
 	next     [][]float32 // by layer: the chances in the next step
-	tokens   *tokenMeans
+	tokens   *foretell.Tokens
 	trained  [][][]float32 // by distance, less 1
 }
 
-// The inputs of the regression; logarithms of chances, 0 where one is not known.
-const (
-	inBias = iota
-	inMap
-	inGate
-	inBefore
-	inUsed
-	inRate
-	inSemantic
-	inLearned
-	inToken
-	inputs
-)
+// guess is what was said of a row in a layer.
+type guess struct {
+	*foretell.Guess
+	row Row
+}
 
 func newCalibrated(m *Maps, before []*routing.Rows, distance int, gates bool) *calibrated {
-	c := &calibrated{Maps: m, distance: distance, gates: gates, heads: map[head]*weights{}, rate: make([]float64, m.w.Layers*m.w.Experts)}
-	c.tokens = newTokenMeans(m.w.Layers * m.w.Experts)
+	c := &calibrated{Maps: m, Learner: foretell.New(m.w.Layers, m.w.Experts, m.w.TopK), distance: distance, gates: gates}
+	c.tokens = foretell.NewTokens(m.w.Layers * m.w.Experts)
 	for _, t := range before {
 		for r := range t.N {
-			c.tokens.add(t.Tokens[r], t.Map(r))
+			c.tokens.Add(t.Tokens[r], t.Map(r))
 		}
 	}
 	c.pending, c.next = make([][]guess, m.w.Layers), make([][]float32, m.w.Layers)
-	even := float64(m.w.TopK) / float64(m.w.Experts)
-	for i := range c.rate {
-		c.rate[i] = even * firstRows
-	}
-	c.rows = firstRows
 	return c
 }
 
-const (
-	// firstRows are what knowing nothing of rates weighs.
-	firstRows = 16
-	// learning is the rate of the regression's steps (Adagrad's).
-	learning = 0.1
-	// leastChance is what logarithms are taken of at least.
-	leastChance = 1e-3
-	// every how many rows of a prompt one is looked at: they are alike, and many.
-	everyRow = 4
-)
+// every how many rows of a prompt one is looked at: they are alike, and many.
+const everyRow = 4
 
 func (c *calibrated) Begin(step int) {
 	c.step = step
@@ -129,58 +105,80 @@ func (w *Workload) last(step int) (rows []Row) {
 // fetch names what is worth fetching.
 func (c *calibrated) fetch(look *Look) {
 	for e, p := range look.Told {
-		if float64(p) >= c.least() {
+		if float64(p) >= c.Least() {
 			look.Fetch = append(look.Fetch, Hint{e, p})
 		}
 	}
 }
 
-// least is the chance from which on an expert is worth a prefetch: that of any expert, and
-// some less, but no small one. What goes for it has to be used later all the same
-// (residency.NextUse).
-func (c *calibrated) least() float64 {
-	return max(leastFetched, 0.75*float64(c.w.TopK)/float64(c.w.Experts))
-}
-
-// leastFetched is assumed: of ten experts that are fetched one is used.
-const leastFetched = 0.1
-
 // guess is what is said of a row, by what is known at a layer.
 func (c *calibrated) guess(r Row, layer, target int) guess {
-	n, prefill := c.w.Experts, c.w.Steps[c.step].Prefill && target > layer
-	h := head{prefill: prefill, ahead: target - layer, blind: layer < 0}
-	g := guess{row: r, of: c.head(h), in: make([]float64, n*inputs), said: make([]float64, n)}
-	in := func(e, i int) *float64 { return &g.in[e*inputs+i] }
-	for e := range n {
-		*in(e, inBias) = 1
-		*in(e, inRate) = math.Log(c.rate[target*n+e] / c.rows)
-	}
-	c.mapInputs(r.Text, layer, target, in)
+	prefill := c.w.Steps[c.step].Prefill && target > layer
+	g := guess{c.Guess(foretell.Head{Prefill: prefill, Ahead: target - layer, Blind: layer < 0}, target), r}
+	c.knowMaps(g, layer, target)
+	row := make([]float32, c.w.Experts)
 	if c.gates && layer >= 0 && target > layer {
-		row := make([]float32, n)
 		c.w.Gates.Logits(target, r.State(r.At, layer), row)
 		routing.Softmax(row)
-		logs(row, inGate, in)
+		g.Know(foretell.Gate, row)
 		if d := target - layer; d <= len(c.trained) {
 			guessBy(c.trained[d-1][layer], r.State(r.At, layer), row)
-			logs(row, inLearned, in)
+			g.Know(foretell.Learned, row)
 		}
 	}
 	if target > layer {
-		row := make([]float32, n)
-		c.tokens.fill(r.Tokens[r.At], target*n, row)
-		logs(row, inToken, in)
+		c.tokens.Fill(r.Tokens[r.At], target*c.w.Experts, row)
+		g.Know(foretell.Token, row)
 	}
 	if at := c.rowBefore(r, layer, target); at >= 0 {
-		logs(r.Of(at, target), inBefore, in)
-		for _, e := range r.Chosen(at, target) {
-			*in(int(e), inUsed) = 1
-		}
-	}
-	for e := range g.said {
-		g.said[e] = g.of.say(g.in[e*inputs : (e+1)*inputs])
+		g.Past(r.Of(at, target), r.Chosen(at, target))
 	}
 	return g
+}
+
+// knowMaps takes in what the maps say that were found for the row's query.
+func (c *calibrated) knowMaps(g guess, layer, target int) {
+	if target == layer {
+		return
+	}
+	for _, found := range c.steps[c.step] {
+		match := found.semantic
+		if layer >= 0 {
+			match = found.layers[layer]
+		}
+		if found.text != g.row.Text || match.probs == nil {
+			continue
+		}
+		g.Know(foretell.Map, match.of(target, c.w.Experts))
+		if layer >= 0 && found.semantic.probs != nil {
+			g.Know(foretell.Semantic, found.semantic.of(target, c.w.Experts))
+		}
+		return
+	}
+}
+
+// chances are those that any row uses an expert.
+func (c *calibrated) chances(rows []Row, each float64, layer, target int, keep func(guess)) []float32 {
+	none, told := make([]float64, c.w.Experts), make([]float32, c.w.Experts)
+	for e := range none {
+		none[e] = 1
+	}
+	for _, r := range rows {
+		g := c.guess(r, layer, target)
+		for e, p := range g.Said() {
+			none[e] *= 1 - p
+		}
+		if keep != nil {
+			keep(g)
+		}
+	}
+	for e, p := range none {
+		if each > 1 {
+			p = math.Pow(p, each)
+		}
+		told[e] = float32(1 - p)
+	}
+	return told
 }
 
 // rowBefore is the row of the sequence of which a layer is known: this one for the next step.
@@ -197,30 +195,27 @@ func (c *calibrated) rowBefore(r Row, layer, target int) int {
 // learn takes in what rows' gates have chosen in a layer.
 func (c *calibrated) learn(layer int) {
 	for _, g := range c.pending[layer] {
-		c.teach(g, g.row.Chosen(g.row.At, layer))
+		c.Teach(g.Guess, g.row.Chosen(g.row.At, layer))
 	}
-	if s := c.w.Steps[c.step]; !s.Prefill {
-		for _, r := range s.Rows { // what the row before said of this one
+	rows := c.w.Steps[c.step].Rows
+	if !c.w.Steps[c.step].Prefill {
+		for _, r := range rows { // what the row before said of this one
 			if r.At > r.Prompt {
-				g := c.before(r, layer)
-				c.teach(g, r.Chosen(r.At, layer))
+				before := r
+				before.At--
+				g := c.guess(before, layer, layer)
+				g.Said()
+				c.Teach(g.Guess, r.Chosen(r.At, layer))
 			}
 		}
 	}
-	rows := c.w.Steps[c.step].Rows
 	for e, n := range c.w.Loads(c.step, layer) {
-		c.rate[layer*c.w.Experts+e] += float64(n)
+		c.Count(layer, e, float64(n))
 	}
 	if layer == c.w.Layers-1 {
-		c.rows += float64(len(rows))
+		c.Rows(len(rows))
 		for _, r := range rows {
-			c.tokens.add(r.Tokens[r.At], r.Map(r.At))
+			c.tokens.Add(r.Tokens[r.At], r.Map(r.At))
 		}
 	}
-}
-
-// before is what the row before a row's would have said of it.
-func (c *calibrated) before(r Row, layer int) guess {
-	r.At--
-	return c.guess(r, layer, layer)
 }

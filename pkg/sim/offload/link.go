@@ -60,7 +60,7 @@ func (h *host) soonWaits() bool {
 func (h *host) rowsWait() bool {
 	from := h.layer * h.w.Experts
 	for x := range h.w.Experts {
-		if i := from + x; i >= 0 && i%h.Hosts == h.number && h.units[i].demanded && i != h.running && h.m.Phase(h.unit(i)) != residency.Held {
+		if i := from + x; i >= 0 && h.at(i) == h.number && h.units[i].demanded && i != h.running && h.m.Phase(h.unit(i)) != residency.Held {
 			return true
 		}
 	}

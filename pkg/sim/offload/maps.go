@@ -17,49 +17,71 @@ const tenant = "simulated"
 type Maps struct {
 	w     *Workload
 	store *expertmap.Store
-	steps [][]matched // of each step's queries
+	kept  map[int][]float32 // of the store's maps, those that were found, as they were then
+	steps [][]matched       // of each step's queries
 	// Semantic and Trajectory are the means of scores, of decode rows.
 	Semantic, Trajectory float64
 }
 
 // matched is what was found for one query: a row, or the mean of a prompt's rows.
 type matched struct {
-	text     int
-	semantic expertmap.Match
-	layers   []expertmap.Match
+	text, rows int
+	semantic   match
+	layers     []match
+}
+
+// match is a map (layers, experts) with its score; nil where there was none.
+type match struct {
+	score float32
+	probs []float32
+}
+
+// of are its probabilities in a layer.
+func (m match) of(layer, experts int) []float32 {
+	return m.probs[layer*experts : (layer+1)*experts]
 }
 
 // NewMaps fills a store with the maps of texts, a map for each generated row and one for each
 // prompt, the mean of its rows; and searches it for all rows of a workload. Distance counts
-// where a store that is full says which map goes.
-func NewMaps(w *Workload, texts []*routing.Rows, capacity, distance int) (*Maps, error) {
+// where a store that is full says which map goes. Of a store that grows, the maps of each step of
+// the workload enter it behind the step.
+func NewMaps(w *Workload, texts []*routing.Rows, capacity, distance int, grows bool) (*Maps, error) {
+	store, err := NewStore(Traffic{Model: w.Model, Gates: w.Gates, Before: texts}, "", tenant, capacity, distance)
+	if err != nil {
+		return nil, err
+	}
+	m := &Maps{w: w, store: store, steps: make([][]matched, len(w.Steps)), kept: map[int][]float32{}}
+	return m, m.search(grows)
+}
+
+// NewStore is a store of the maps of a traffic's texts before, all of one tenant, for the model
+// with a hash.
+func NewStore(t Traffic, model, tenant string, capacity, distance int) (*expertmap.Store, error) {
 	store, err := expertmap.New(expertmap.Settings{
-		Shape:    expertmap.Shape{Layers: w.Layers, Experts: w.Experts, TopK: w.TopK, Embedding: w.Gates.Width},
-		Capacity: capacity, Distance: distance,
+		Shape: expertmap.Shape{Layers: t.Layers, Experts: t.Experts, TopK: t.TopK, Embedding: t.Gates.Width},
+		Model: model, Capacity: capacity, Distance: distance,
 	})
 	if err != nil {
 		return nil, err
 	}
-	m := &Maps{w: w, store: store, steps: make([][]matched, len(w.Steps))}
-	for i, t := range texts {
-		if err := m.keep(t); err != nil {
+	for i, text := range t.Before {
+		if err := keep(store, tenant, text); err != nil {
 			return nil, fmt.Errorf("the maps of text %d: %w", i, err)
 		}
 	}
-	m.search()
-	return m, nil
+	return store, nil
 }
 
 // keep adds a text's maps.
-func (m *Maps) keep(t *routing.Rows) error {
+func keep(store *expertmap.Store, tenant string, t *routing.Rows) error {
 	if t.Prompt > 0 {
 		q := meanOf(t, 0, t.Prompt)
-		if err := m.store.Add(tenant, q.embedding, q.all); err != nil {
+		if err := store.Add(tenant, q.embedding, q.all); err != nil {
 			return err
 		}
 	}
 	for r := t.Prompt; r < t.N; r++ {
-		if err := m.store.Add(tenant, t.Embedding(r), t.Map(r)); err != nil {
+		if err := store.Add(tenant, t.Embedding(r), t.Map(r)); err != nil {
 			return err
 		}
 	}
@@ -68,13 +90,13 @@ func (m *Maps) keep(t *routing.Rows) error {
 
 // query is what is searched for.
 type query struct {
-	text           int
+	text, rows     int
 	embedding, all []float32 // all are probabilities (layers, experts)
 }
 
 // meanOf is the mean of some rows.
 func meanOf(t *routing.Rows, from, to int) query {
-	q := query{embedding: make([]float32, t.Width), all: make([]float32, t.Layers*t.Experts)}
+	q := query{rows: to - from, embedding: make([]float32, t.Width), all: make([]float32, t.Layers*t.Experts)}
 	part := 1 / float32(to-from)
 	for r := from; r < to; r++ {
 		for i, v := range t.Embedding(r) {
@@ -93,7 +115,7 @@ func (w *Workload) queries(step int) (all []query) {
 	for i, r := range s.Rows {
 		switch {
 		case !s.Prefill:
-			all = append(all, query{r.Text, r.Embedding(r.At), r.Map(r.At)})
+			all = append(all, query{r.Text, 1, r.Embedding(r.At), r.Map(r.At)})
 		case i == 0 || s.Rows[i-1].Text != r.Text:
 			q := meanOf(r.Rows, 0, r.Prompt)
 			q.text = r.Text
@@ -105,35 +127,59 @@ func (w *Workload) queries(step int) (all []query) {
 
 // search finds what is most similar to each query, by its embedding and, layer by layer, by
 // what its gates have said up to there.
-func (m *Maps) search() {
+func (m *Maps) search(grows bool) error {
 	search := m.store.Begin(tenant)
 	var semantic, trajectory []float64
 	for s, step := range m.w.Steps {
-		for _, q := range m.w.queries(s) {
+		all := m.w.queries(s)
+		for _, q := range all {
 			search.Reset()
-			one := matched{text: q.text, layers: make([]expertmap.Match, m.w.Layers)}
-			one.semantic = first(search.Embedding(q.embedding))
+			one := matched{text: q.text, rows: q.rows, layers: make([]match, m.w.Layers)}
+			one.semantic = m.found(search.Embedding(q.embedding))
 			for l := range one.layers {
-				one.layers[l] = first(search.Layer(l+1, q.all[l*m.w.Experts:(l+1)*m.w.Experts]))
+				one.layers[l] = m.found(search.Layer(l+1, q.all[l*m.w.Experts:(l+1)*m.w.Experts]))
 				if !step.Prefill {
-					trajectory = append(trajectory, float64(one.layers[l].Score))
+					trajectory = append(trajectory, float64(one.layers[l].score))
 				}
 			}
 			if !step.Prefill {
-				semantic = append(semantic, float64(one.semantic.Score))
+				semantic = append(semantic, float64(one.semantic.score))
 			}
 			m.steps[s] = append(m.steps[s], one)
 		}
+		if grows {
+			if err := m.remember(all); err != nil {
+				return fmt.Errorf("the maps of step %d: %w", s, err)
+			}
+		}
 	}
 	m.Semantic, m.Trajectory = mean(semantic), mean(trajectory)
+	return nil
 }
 
-// first is a match, or one that no map has.
-func first(m expertmap.Match, ok bool) expertmap.Match {
-	if !ok {
-		m.Index = -1
+// remember adds the maps of a step that is over.
+func (m *Maps) remember(all []query) error {
+	batch := make([]expertmap.Map, len(all))
+	for i, q := range all {
+		batch[i] = expertmap.Map{Embedding: q.embedding, Probabilities: q.all}
 	}
-	return m
+	return m.store.AddBatch(tenant, batch)
+}
+
+// found keeps a map that was found, which the store may replace later.
+func (m *Maps) found(of expertmap.Match, ok bool) match {
+	if !ok {
+		return match{}
+	}
+	probs, n := make([]float32, m.w.Layers*m.w.Experts), m.w.Experts
+	for l := range m.w.Layers {
+		m.store.RowInto(probs[l*n:(l+1)*n], of.Index, l+1)
+	}
+	if old := m.kept[of.Index]; slices.Equal(old, probs) {
+		probs = old
+	}
+	m.kept[of.Index] = probs
+	return match{of.Score, probs}
 }
 
 func mean(values []float64) (m float64) {
@@ -167,45 +213,66 @@ func (m *mapped) Look(layer int, give func(Look)) {
 			if layer >= 0 {
 				match = q.layers[layer]
 			}
-			m.add(u, match, target)
+			if match.probs != nil {
+				m.add(u, q.rows, match.score, match.of(target, m.w.Experts))
+			}
 		}
 		give(u.look(target))
 	})
 }
 
-// add takes in what a map says of a layer.
-func (m *mapped) add(u *union, match expertmap.Match, target int) {
-	row := make([]float32, m.w.Experts)
-	if match.Index < 0 || !m.store.RowInto(row, match.Index, target+1) {
-		return
-	}
+// add takes in what a map says of a layer, for so many rows.
+func (m *mapped) add(u *union, rows int, score float32, row []float32) {
 	if !m.byDelta {
-		match.Score = 1
+		score = 1
 	}
 	var fetch []Hint
-	for _, h := range expertmap.Select(row, match.Score, m.w.TopK, nil) {
-		fetch = append(fetch, Hint{h.Expert, h.Probability})
+	for _, h := range expertmap.Select(row, score, expertmap.Least(row, rows, m.w.TopK), nil) {
+		fetch = append(fetch, Hint{h.Expert, expertmap.Several(rows, m.w.TopK, h.Probability)})
 	}
-	u.add(row, fetch)
+	told := make([]float32, len(row))
+	for e, p := range row {
+		told[e] = expertmap.Several(rows, m.w.TopK, p)
+	}
+	u.add(told, fetch)
 }
 
 // Pearson is the correlation of a trajectory's score and of how many of the experts that a row
 // used, a distance ahead, are the most probable ones of the map that was found: over decode
 // rows and layers (figure 8).
 func (m *Maps) Pearson(distance int) float64 {
+	return m.correlate(func(found matched, give func(match match, target int)) {
+		for l := range max(0, m.w.Layers-distance) {
+			give(found.layers[l], l+distance)
+		}
+	})
+}
+
+// PearsonSemantic is the same of embeddings' scores, and of the first layers, up to the distance.
+func (m *Maps) PearsonSemantic(distance int) float64 {
+	return m.correlate(func(found matched, give func(match match, target int)) {
+		for l := range min(distance, m.w.Layers) {
+			give(found.semantic, l)
+		}
+	})
+}
+
+func (m *Maps) correlate(of func(found matched, give func(match match, target int))) float64 {
 	var scores, right []float64
-	row, ids := make([]float32, m.w.Experts), make([]uint16, m.w.TopK)
+	ids := make([]uint16, m.w.TopK)
 	for s, step := range m.w.Steps {
+		if step.Prefill {
+			continue
+		}
 		for i, r := range step.Rows {
-			for l := 0; l+distance < m.w.Layers && !step.Prefill; l++ {
-				match := m.steps[s][i].layers[l]
-				if match.Index < 0 || !m.store.RowInto(row, match.Index, l+distance+1) {
-					continue
+			of(m.steps[s][i], func(match match, target int) {
+				if match.probs == nil {
+					return
 				}
-				routing.TopK(row, ids)
-				right = append(right, float64(both(ids, r.Chosen(r.At, l+distance)))/float64(m.w.TopK))
-				scores = append(scores, float64(match.Score))
-			}
+				routing.TopK(match.of(target, m.w.Experts), ids)
+				right = append(right, float64(both(ids, r.Chosen(r.At, target)))/float64(m.w.TopK))
+				scores = append(scores, float64(match.score))
+			})
 		}
 	}
 	return predict.Pearson(scores, right)

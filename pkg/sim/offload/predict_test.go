@@ -137,7 +137,7 @@ func TestCounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newCounts(w, []*routing.Rows{fixed(0, 0, 0), fixed(2, 2, 0), fixed(0, 1, 0)}, 1)
+	c := newCounts(w, []*routing.Rows{fixed(0, 0, 0), fixed(2, 2, 0), fixed(0, 1, 0)}, 1, false)
 	c.Begin(0)
 	c.Look(-1, func(l Look) {
 		if len(l.Fetch) != 1 || l.Fetch[0].Expert != 0 { // the most popular one

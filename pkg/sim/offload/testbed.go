@@ -14,6 +14,7 @@ import (
 type Model struct {
 	Name string
 	routing.Shape
+	Hidden int // the width of a row
 	// ExpertBytes are those of a routed expert. LayerBytes are what else of a layer is read
 	// once a step: attention, and shared experts, which are never offloaded. HeadBytes are
 	// those of the matrix that makes tokens.
@@ -43,15 +44,15 @@ const half = 2
 // k and v of hidden by the key heads' width.
 var models = []Model{
 	{
-		Name: "mixtral-8x7b", Shape: routing.Shape{Layers: 32, Experts: 8, TopK: 2},
+		Name: "mixtral-8x7b", Shape: routing.Shape{Layers: 32, Experts: 8, TopK: 2}, Hidden: 4096,
 		ExpertBytes: 3 * 4096 * 14336 * half, LayerBytes: (2*4096*4096 + 2*4096*1024) * half, HeadBytes: 4096 * 32000 * half,
 	},
 	{ // the shared expert is as wide as four routed ones
-		Name: "qwen1.5-moe", Shape: routing.Shape{Layers: 24, Experts: 60, TopK: 4},
+		Name: "qwen1.5-moe", Shape: routing.Shape{Layers: 24, Experts: 60, TopK: 4}, Hidden: 2048,
 		ExpertBytes: 3 * 2048 * 1408 * half, LayerBytes: (4*2048*2048 + 3*2048*5632) * half, HeadBytes: 2048 * 151936 * half,
 	},
 	{
-		Name: "phi-3.5-moe", Shape: routing.Shape{Layers: 32, Experts: 16, TopK: 2},
+		Name: "phi-3.5-moe", Shape: routing.Shape{Layers: 32, Experts: 16, TopK: 2}, Hidden: 4096,
 		ExpertBytes: 3 * 4096 * 6400 * half, LayerBytes: (2*4096*4096 + 2*4096*1024) * half, HeadBytes: 4096 * 32064 * half,
 	},
 }
@@ -83,8 +84,10 @@ func Open(name string) (Model, error) {
 
 // Testbed is where a model is served.
 type Testbed struct {
-	// Hosts hold experts round robin: expert e of layer l is on host (l·J + e) mod Hosts.
+	// Hosts hold experts round robin: expert e of layer l is on host (l·J + e) mod Hosts, or, where
+	// each layer begins anew, on e mod Hosts, as plans without a scaler have it.
 	Hosts int
+	Anew  bool
 	// Device computes experts, on each host, and all else.
 	Device cost.Device
 	// Link is each host's.
@@ -103,6 +106,14 @@ const (
 	// latency is assumed: the launch of a copy.
 	latency = 10e-6
 )
+
+// At is the number of the host of an expert, of a layer with so many.
+func (t Testbed) At(layer, expert, experts int) int {
+	if t.Anew {
+		layer = 0
+	}
+	return (layer*experts + expert) % t.Hosts
+}
 
 // RTX3090 is the paper's testbed (section 6.1), by the profile of that name.
 func RTX3090() (Testbed, error) {

@@ -21,6 +21,7 @@ func (f *Follower) Arrived(d *pb.Dispatch) {
 	if fl == nil {
 		return
 	}
+	fl.decodes = !d.GetPrefill()
 	f.advance(fl, int(k.GetLayer()))
 	phase, used := phaseOf(d), []forward.ExpertID(nil)
 	for _, e := range d.Expert {

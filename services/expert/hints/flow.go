@@ -16,9 +16,10 @@ type flow struct {
 	number uint64
 	step   uint64
 	at     int // the layer that it has reached; -1: none
-	// rows says that some have come of the step; else a hint alone has told of it.
-	rows  bool
-	wants map[forward.ExpertID]*want
+	// rows says that some have come of the step; else a hint alone has told of it. Decodes says
+	// that those are of answers.
+	rows, decodes bool
+	wants         map[forward.ExpertID]*want
 	// asked are the experts that its dispatches have asked for.
 	asked map[forward.ExpertID]bool
 	seen  time.Time
@@ -75,7 +76,7 @@ func (f *Follower) flow(id flowID, step uint64, rows bool) *flow {
 	if step != fl.step {
 		f.endAll(fl)
 		clear(fl.asked)
-		fl.step, fl.at, fl.rows = step, -1, false
+		fl.step, fl.at, fl.rows, fl.decodes = step, -1, false, false
 		f.begin(fl)
 	}
 	fl.seen, fl.rows = time.Now(), fl.rows || rows
@@ -133,7 +134,11 @@ func (f *Follower) rank(w *want) {
 	if old != nil && old.Err() == nil && !f.loading(w.id) {
 		return // it is there
 	}
-	w.ticket = f.Device.Load(context.Background(), w.id, device.Hinted+w.priority())
+	priority := device.Hinted + w.priority()
+	if f.Soon > 0 && w.p >= f.Soon && w.flow.decodes && w.id.Layer == w.flow.at+1 {
+		priority = w.priority()
+	}
+	w.ticket = f.Device.Load(context.Background(), w.id, priority)
 	if old != nil {
 		old.Release()
 	}

@@ -38,6 +38,9 @@ type Settings struct {
 	Metrics         telemetry.HostMetrics
 	// Fetch has hints fetch; else they are not followed, and accesses alone are counted.
 	Fetch bool
+	// Soon is the chance from which on, in decode, what the next layer needs goes before all else that
+	// is loaded ahead; 0 is never.
+	Soon float32
 	// Outlook is told what is known, through Device.Reorder; nil: the device's order needs none.
 	Outlook Outlook
 }

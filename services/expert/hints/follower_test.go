@@ -267,3 +267,23 @@ func TestCountsAlone(t *testing.T) {
 	s.Stalled(&pb.Dispatch{}, 2e9)
 	s.counted(s.Metrics.Stalls, 2, "decode")
 }
+
+// With Soon, what an answer's next layer probably needs is loaded before what is worth more
+// further on, but not for a prompt.
+func TestSoon(t *testing.T) {
+	for _, prefill := range []bool{false, true} {
+		s := newSeat(t, 0, func(s *Settings) { s.Soon = 0.3 })
+		let := s.fake.Faults.Hold(id(5, 2))
+		s.hint(1, -1, 5, 1, 2) // is loading while the others come
+		testkit.Eventually(t, "the load", func() bool { return len(s.fake.Faults.Began()) == 1 })
+		s.Arrived(&pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 1, Layer: 1}, Expert: []uint32{3}, Prefill: prefill})
+		s.hint(1, 1, 3, 1, 0)
+		s.hint(1, 1, 2, 0.35, 1)
+		let()
+		s.await(3, 0, device.Warm)
+		s.await(2, 1, device.Warm)
+		if began := s.fake.Faults.Began(); (began[1] == id(2, 1)) == prefill {
+			t.Errorf("prefill %v: %v began", prefill, began)
+		}
+	}
+}

@@ -37,7 +37,7 @@ func TestOffloadIsDirect(t *testing.T) {
 		experts      int64 // that a host holds
 		grouping     plan.Grouping
 	}{
-		{goldens.Dir("olmoe"), "next-use", 9, plan.ByHost},
+		{goldens.Dir("olmoe"), "fmoe+", 9, plan.ByHost},
 		{goldens.Dir("qwen2_moe-mixed"), "lfu", 2, plan.ByHost},
 		{goldens.Dir("mixtral"), "lru", 1, plan.ByHost},
 		{goldens.Dir("gpt_oss-mxfp4"), "fmoe", 1, plan.ByExpert},
@@ -52,6 +52,9 @@ func TestOffloadIsDirect(t *testing.T) {
 				if expert.Foresees(tc.offload) {
 					s.Count["predictor"], s.Node.Shared.AllRows = 1, true
 					s.Services.Predictor = predictor.Config{Distance: 1, Maps: predictor.Maps{Capacity: 9}}
+					if tc.offload == expert.FMoEPlus {
+						s.Services.Predictor.Maps.Chances = predictor.Learned
+					}
 				}
 			})
 			misleading(t, y, m)

@@ -1,0 +1,119 @@
+package predictor
+
+import (
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/policy/expertmap"
+	"github.com/switchyard/switchyard/pkg/policy/foretell"
+)
+
+// chances are what a mapper learns of one tenant's generated rows: how probable experts of the
+// layers up to a distance ahead are (pkg/policy/foretell). Rows of prompts go by their maps alone.
+type chances struct {
+	*foretell.Learner
+	tokens *foretell.Tokens
+	last   map[string]*pastRow // by sequence: its newest row
+}
+
+// pastRow is a row that has passed all gates.
+type pastRow struct {
+	probs  []float32 // (L, J)
+	chosen []uint16  // (L, k)
+}
+
+// mostLearned bounds the tenants of which chances are learned; others' rows go by maps alone.
+const mostLearned = expertmap.DefaultTenants
+
+// chancesOf are a tenant's, for a row that they are learned for; nil: it goes by maps alone.
+func (m *mapper) chancesOf(q *query) *chances {
+	if m.config.Maps.Chances != Learned || q.sequence == "" {
+		return nil
+	}
+	c := m.chances[q.tenant]
+	if c == nil && len(m.chances) < mostLearned {
+		s := &m.store.Settings
+		c = &chances{foretell.New(s.Layers, s.Experts, s.TopK), foretell.NewTokens(s.Layers * s.Experts), map[string]*pastRow{}}
+		m.chances[q.tenant] = c
+	}
+	return c
+}
+
+// guess is what a row's experts of a layer are said to be, by what is known of it before it
+// passes the gate of a place, which is -1 before the first; x is what that gate sees.
+func (m *mapper) guess(c *chances, q *query, at, target int, match expertmap.Match, found bool, x []float32) (*foretell.Guess, error) {
+	g := c.Guess(foretell.Head{Ahead: target - at, Blind: at < 0}, target)
+	j := m.store.Experts
+	if found && m.store.RowInto(m.row, match.Index, target+1) {
+		g.Know(foretell.Map, m.row)
+	}
+	if at >= 0 {
+		if err := m.router.Probabilities(m.layers[target], x, m.row); err != nil {
+			return nil, err
+		}
+		g.Know(foretell.Gate, m.row)
+		if q.semantic != nil {
+			g.Know(foretell.Semantic, q.semantic[target*j:(target+1)*j])
+		}
+	}
+	c.tokens.Fill(q.token, target*j, m.row)
+	g.Know(foretell.Token, m.row)
+	if last := c.last[q.sequence]; last != nil {
+		k := m.store.TopK
+		g.Past(last.probs[target*j:(target+1)*j], last.chosen[target*k:(target+1)*k])
+	}
+	return g, nil
+}
+
+// look foretells the layers up to the distance ahead of the gate of a place.
+func (m *mapper) look(t *telling, c *chances, q *query, at int, match expertmap.Match, found bool, x []float32) error {
+	for target := at + 1; target <= min(at+m.config.Distance, m.store.Layers-1); target++ {
+		g, err := m.guess(c, q, at, target, match, found, x)
+		if err != nil {
+			return err
+		}
+		layer := m.layers[target]
+		for e, p := range g.Said() {
+			t.know(layer, e, float32(p))
+			if p >= c.Least() {
+				t.want(layer, e, float32(p))
+			}
+		}
+		if q.said == nil {
+			q.said = make([][]*foretell.Guess, m.store.Layers)
+		}
+		q.said[target] = append(q.said[target], g)
+	}
+	return nil
+}
+
+// learn takes in what the gate of a place has chosen for a row, of which x is what it sees.
+func (m *mapper) learn(c *chances, q *query, at int, x []float32) error {
+	var routes forward.Routes
+	if err := m.router.Route(m.layers[at], x, &routes); err != nil {
+		return err
+	}
+	k := m.store.TopK
+	if q.chosen == nil {
+		q.chosen = make([]uint16, m.store.Layers*k)
+	}
+	chosen := q.chosen[at*k : (at+1)*k]
+	for i, e := range routes.Expert[:min(k, len(routes.Expert))] {
+		chosen[i] = uint16(max(0, e))
+		c.Count(at, int(chosen[i]), 1)
+	}
+	if q.said != nil {
+		for _, g := range q.said[at] {
+			c.Teach(g, chosen)
+		}
+		q.said[at] = nil
+	}
+	if at < m.store.Layers-1 || !q.whole {
+		return nil
+	}
+	c.Rows(1)
+	c.tokens.Add(q.token, q.probs)
+	if len(c.last) >= mostSequences {
+		clear(c.last) // they are of sequences that have ended, most of them
+	}
+	c.last[q.sequence] = &pastRow{q.probs, q.chosen}
+	return nil
+}

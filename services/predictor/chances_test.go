@@ -1,0 +1,84 @@
+package predictor
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/switchyard/switchyard/pkg/policy/expertmap"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// sequenceOf is a row of a sequence's generated token.
+func sequenceOf(sequence, tenant string, token, position uint32) *pb.Run {
+	return &pb.Run{Sequence: sequence, Tenant: tenant, Tokens: []uint32{token}, FirstPosition: position, Phase: pb.Phase_PHASE_DECODE}
+}
+
+// serve takes a step of one row through all gates.
+func (d *desk) serve(number uint64, run *pb.Run, seed uint64) (chosen [][]int32) {
+	d.step(number, run)
+	for i, layer := range d.layers {
+		_, experts := d.pass(number, layer, 1, seed+uint64(i))
+		chosen = append(chosen, slices.Clone(experts))
+	}
+	return chosen
+}
+
+// What a token's rows have asked for again and again is foretold before the first layer, each
+// expert with the chance that it has by then.
+func TestLearns(t *testing.T) {
+	d := newDesk(t, Maps{Chances: Learned})
+	var chosen [][]int32
+	for i := range uint64(30) {
+		chosen = d.serve(i+1, sequenceOf("s", "a", 5, uint32(i)), 11)
+	}
+	d.hints()
+	d.step(31, sequenceOf("s", "a", 5, 30))
+	all := d.hints()
+	for _, e := range chosen[0] {
+		host := "odd"
+		if e%2 == 0 {
+			host = "even"
+		}
+		if got := wanted(all[host], d.layers[0]); !slices.Contains(got, e) {
+			t.Errorf("of layer %d host %s is told %v; rows use %v", d.layers[0], host, got, chosen[0])
+		}
+	}
+	d.pass(31, d.layers[0], 1, 11)
+	if all := d.hints(); len(all) == 0 {
+		t.Error("nothing is foretold of the next layer")
+	}
+}
+
+// What one tenant's rows teach, another one's hints do not tell; nor does anything that is left of
+// a tenant who is forgotten.
+func TestLearnsApart(t *testing.T) {
+	alone, beside := newDesk(t, Maps{Chances: Learned}), newDesk(t, Maps{Chances: Learned})
+	for i := range uint64(12) {
+		alone.serve(i+1, sequenceOf("s", "b", 5, uint32(i)), 11)
+		beside.serve(2*i+1, sequenceOf("r", "a", 5, uint32(i)), 77)
+		beside.serve(2*i+2, sequenceOf("s", "b", 5, uint32(i)), 11)
+	}
+	one, other := alone.chances["b"], beside.chances["b"]
+	for target := range alone.layers {
+		for _, c := range []*chances{one, other} {
+			if c == nil {
+				t.Fatal("nothing is learned")
+			}
+		}
+		q := &query{sequence: "s", token: 5}
+		a, err := alone.guess(one, q, -1, target, noMatch, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := beside.guess(other, q, -1, target, noMatch, false, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(a.Said(), b.Said()) {
+			t.Errorf("layer %d: beside another tenant %v is said, alone %v", target, b.Said(), a.Said())
+		}
+	}
+}
+
+// noMatch is no map.
+var noMatch expertmap.Match
