@@ -37,6 +37,9 @@ type LiveFlags struct {
 	MessageTime time.Duration `default:"25us" help:"Live: what the scaler takes a message to cost; 0s: nothing." placeholder:"TIME"`
 }
 
+// defaultProfile is that of --profile.
+const defaultProfile = "a6000-mixtral"
+
 // liveReport is what the live back end writes.
 type liveReport struct {
 	Model    string     `json:"model"`

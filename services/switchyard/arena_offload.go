@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/lab/arena"
 	"github.com/switchyard/switchyard/pkg/sim/offload"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
+	"github.com/switchyard/switchyard/pkg/sim/trace"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -21,6 +23,8 @@ type OffloadFlags struct {
 	Budget   []string `default:"6,12,24,48,96GB" help:"fMoE: memory for experts of all hosts together, in gigabytes." placeholder:"N,...GB"`
 	Prefetch int      `default:"3" help:"fMoE: how many layers ahead experts are predicted." placeholder:"N"`
 	Maps     int      `default:"1000" help:"fMoE: capacity of the store of expert maps." placeholder:"N"`
+	Online   []string `help:"fMoE: traces of requests (CSV as Azure publishes them), of each of which 64 are also served one after the other, with stores that are empty at the start (figure 10)." placeholder:"FILE"`
+	Served   int      `default:"12" help:"fMoE: how many texts are served; stores are built of 28 others." placeholder:"N"`
 }
 
 // moelessShapes is the default of --shapes, which the suite fmoe has its own in place of.
@@ -28,6 +32,9 @@ const moelessShapes = "mixtral-8x7b,phi-3.5-moe,llama-4-scout"
 
 // offload compares policies of experts in a memory budget.
 func (c *ArenaCmd) offload(ctx context.Context, e *env) error {
+	if c.BackEnd == "live" {
+		return c.offloadLive(ctx, e)
+	}
 	line := e.progress()
 	defer line.Clear()
 	s, err := c.offloadSettings()
@@ -44,24 +51,55 @@ func (c *ArenaCmd) offload(ctx context.Context, e *env) error {
 		return err
 	}
 	line.Clear()
+	if err := c.showOffload(e, r); err != nil {
+		return err
+	}
+	return r.Write(c.Out)
+}
+
+// showOffload prints a line for each shape, policy and budget as JSON, and for people what is
+// beside the paper.
+func (c *ArenaCmd) showOffload(e *env, r *arena.OffloadReport) error {
+	if c.JSON {
+		for _, l := range r.Summary() {
+			if err := show(e, true, l, ""); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	for _, claim := range r.Claims {
-		if err := show(e, c.JSON, claim, claim.String()); err != nil {
+		if err := show(e, false, nil, claim.String()); err != nil {
 			return err
 		}
 	}
-	return r.Write(c.Out)
+	for _, o := range r.Online {
+		if err := show(e, false, nil, o.String()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *ArenaCmd) offloadSettings() (s arena.Offload, err error) {
 	if err := c.checkOffload(); err != nil {
 		return s, err
 	}
+	texts := offload.DefaultTexts()
+	texts.Served = c.Served
 	s = arena.Offload{
-		Shapes: c.Shapes, Seed: c.Seed, Seeds: max(1, c.Seeds), Distance: c.Prefetch, Capacity: c.Maps, Texts: offload.DefaultTexts(),
+		Shapes: c.Shapes, Seed: c.Seed, Seeds: max(1, c.Seeds), Distance: c.Prefetch, Capacity: c.Maps, Texts: texts,
 		Routing: routing.DemoStates(), Fitted: "Routing is fitted to rows of the demo model", Variants: c.Variants, Threads: runtime.GOMAXPROCS(0),
 	}
 	if strings.Join(c.Shapes, ",") == moelessShapes {
 		s.Shapes = offload.Models()
+	}
+	for _, path := range c.Online {
+		rs, err := readFile(path, trace.Read)
+		if err != nil {
+			return s, fmt.Errorf("--online: %w", err)
+		}
+		s.Online = append(s.Online, arena.OnlineTrace{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), Requests: rs})
 	}
 	if s.Budgets, err = budgets(c.Budget); err != nil || c.Recording == "" {
 		return s, err
@@ -92,15 +130,21 @@ func (c *ArenaCmd) recordedOffload(s *arena.Offload) (err error) {
 
 // checkOffload refuses flags that the suite has no use for.
 func (c *ArenaCmd) checkOffload() error {
-	switch {
-	case c.BackEnd != "sim":
-		return errors.New("--suite fmoe is simulated; leave --back-end out, or have sim")
-	case c.Trace != "" || c.Lengths != "":
-		return errors.New("--suite fmoe makes its own requests; leave --trace and --lengths out")
-	case len(c.Policies) > 0:
-		return errors.New("--suite fmoe compares all of its policies; leave --policies out")
+	if len(c.Policies) > 0 {
+		return errors.New("--suite fmoe compares all of its policies where it is simulated; leave --policies out")
 	}
-	for _, other := range []struct{ flags, empty any }{{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}, {&c.LiveFlags, &LiveFlags{}}} {
+	if name, err := changed(&c.LiveFlags, &LiveFlags{}); err != nil || name != "" {
+		return errors.Join(err, fmt.Errorf("--%s is of --back-end live only; leave it out", name))
+	}
+	return c.checkOffloadFlags()
+}
+
+// checkOffloadFlags refuses flags that neither of its back ends has a use for.
+func (c *ArenaCmd) checkOffloadFlags() error {
+	if c.Trace != "" || c.Lengths != "" {
+		return errors.New("--suite fmoe makes its own requests; leave --trace and --lengths out")
+	}
+	for _, other := range []struct{ flags, empty any }{{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}} {
 		if name, err := changed(other.flags, other.empty); err != nil || name != "" {
 			return errors.Join(err, fmt.Errorf("--%s is of another suite; leave it out", name))
 		}

@@ -111,9 +111,26 @@ func TestArenaOffload(t *testing.T) {
 	}
 	got := invoke("", args("--shapes", "phi-3.5-moe", "--budget", "12GB", "--no-variants", "--json")...)
 	lines := strings.Split(strings.TrimSpace(got.out), "\n")
-	var first struct{ Shape, Policy, Against string }
-	if err := json.Unmarshal([]byte(lines[0]), &first); got.code != 0 || err != nil || first.Shape != "phi-3.5-moe" || first.Policy != "fmoe" {
-		t.Errorf("%+v, %v", got, err)
+	policies := map[string]bool{}
+	for _, line := range lines {
+		var l struct {
+			Shape, Policy string
+			Budget        float64 `json:"budget_gb"`
+			Hits          float64 `json:"hit_ratio"`
+			Loads         float64
+			TPOT          float64 `json:"tpot_ms_mean"`
+			TTFT          float64 `json:"ttft_ms_mean"`
+			Floor         float64 `json:"floor_tpot_ms"`
+		}
+		if err := json.Unmarshal([]byte(line), &l); err != nil || l.Shape != "phi-3.5-moe" || l.Budget != 12 || l.TPOT <= l.Floor && l.Policy != "no-offload" || l.TTFT <= 0 || l.Loads > 0 == (l.Policy == "no-offload") {
+			t.Errorf("%s: %v", line, err)
+		}
+		policies[l.Policy] = true
+	}
+	for _, name := range []string{"on-demand", "mixtral-offloading", "promoe", "moe-infinity", "fmoe", "fmoe+", "belady"} {
+		if !policies[name] {
+			t.Errorf("no line of %s", name)
+		}
 	}
 	for want, more := range map[string][]string{
 		"0.50 GB on 6 hosts holds no expert": {"--budget", "0.5"},
@@ -122,7 +139,10 @@ func TestArenaOffload(t *testing.T) {
 		"the prediction distance is 40":      {"--prefetch", "40"},
 		"0 maps":                             {"--maps", "0"},
 		"it must be 1 or more":               {"--maps", "0"},
-		"leave --back-end out":               {"--back-end", "live"},
+		"--repeats is of --back-end live":    {"--repeats", "3"},
+		"--recording is missing":             {"--back-end", "live"},
+		"no live policy \"static\"":          {"--back-end", "live", "--recording", "no.st", "--policies", "static"},
+		"--online: reading the trace":        {"--online", "no.csv"},
 		"leave --trace and --lengths out":    {"--trace", "x.csv"},
 		"leave --policies out":               {"--policies", "static"},
 		"--phase is of another suite":        {"--phase", "3s"},

@@ -28,6 +28,8 @@ type Offload struct {
 	Fitted  string
 	// Recorded are texts of the demo model, if there are any: one traffic for each seed.
 	Recorded []offload.Traffic
+	// Online are traces of which requests are served from empty stores.
+	Online []OnlineTrace
 	// Variants are whether the parts beside the budgets run.
 	Variants bool
 	Threads  int
@@ -131,7 +133,7 @@ func RunOffload(ctx context.Context, s Offload) (*OffloadReport, error) {
 		return nil, err
 	}
 	jobs := s.jobs()
-	lines := make([][]OffloadLine, len(jobs))
+	benches := make([]*offloadBench, len(jobs))
 	several := Settings{Threads: s.Threads, Progress: s.Progress}
 	err = several.inParallel(ctx, len(jobs), "fmoe", func(ctx context.Context, i int) error {
 		j := jobs[i]
@@ -140,10 +142,12 @@ func RunOffload(ctx context.Context, s Offload) (*OffloadReport, error) {
 			return err
 		}
 		b := &offloadBench{Offload: s, ctx: ctx, job: j, bed: bed, traffic: t}
+		b.entropy()
 		if err := j.run(b); err != nil {
 			return fmt.Errorf("%s, %s routing, seed %d: %w", j.shape, j.routing, j.seed, err)
 		}
-		lines[i] = b.lines
+		b.traffic, b.first = offload.Traffic{}, nil // they take much memory
+		benches[i] = b
 		return nil
 	})
 	if err != nil {
@@ -151,7 +155,10 @@ func RunOffload(ctx context.Context, s Offload) (*OffloadReport, error) {
 	}
 	r := &OffloadReport{
 		Budgets: s.Budgets, Seed: s.Seed, Seeds: s.Seeds, Distance: s.Distance, Capacity: s.Capacity, Texts: s.Texts, Middle: s.middle(),
-		Routing: s.Fitted, Params: s.Routing, Lines: slices.Concat(lines...),
+		Routing: s.Fitted, Params: s.Routing,
+	}
+	for _, b := range benches {
+		r.Lines, r.Entropies, r.Online = append(r.Lines, b.lines...), append(r.Entropies, b.entropies...), append(r.Online, b.served...)
 	}
 	r.conclude()
 	r.Seconds = time.Since(began).Seconds()
@@ -172,6 +179,7 @@ func (s Offload) jobs() (jobs []offloadJob) {
 			jobs = append(jobs, s.synthetic(name, routingUnpredictable, s.Routing.Unpredictable(), s.Seed+i, (*offloadBench).atBudgets))
 		}
 	}
+	jobs = append(s.online(), jobs...) // they take longest
 	for i, t := range s.Recorded {
 		jobs = append(jobs, offloadJob{
 			shape: t.Name, routing: routingRecorded, seed: s.Seed + uint64(i), run: (*offloadBench).all,

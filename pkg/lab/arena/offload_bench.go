@@ -10,12 +10,14 @@ import (
 // offloadBench runs what there is to run on one traffic.
 type offloadBench struct {
 	Offload
-	ctx     context.Context
-	job     offloadJob
-	bed     offload.Testbed
-	traffic offload.Traffic
-	lines   []OffloadLine
-	first   *offload.Lab // all others are of it
+	ctx       context.Context
+	job       offloadJob
+	bed       offload.Testbed
+	traffic   offload.Traffic
+	lines     []OffloadLine
+	served    []OnlineServed
+	entropies []OffloadEntropy
+	first     *offload.Lab // all others are of it
 }
 
 // lab serves the first texts, in batches.
@@ -95,6 +97,8 @@ func (b *offloadBench) each(lab *offload.Lab, part string, policies []offload.Po
 		l := offloadLine(r, f)
 		l.Part, l.Shape, l.Routing, l.Seed, l.Policy, l.Budget, l.Value = part, b.job.shape, b.job.routing, b.job.seed, p.Name, gb, value
 		l.Fits = budget >= lab.All()
+		l.Links = l.Loads * 1e6 / lab.Link.Bandwidth / float64(lab.Hosts) * 1e3
+		l.Predicting = lab.Predicting(p) * 1e3
 		if p.Order == "belady" && p.Predictor == offload.Nothing {
 			l.Floor = r.Floor(lab.Link.Bandwidth) * 1e3
 		}
@@ -186,7 +190,8 @@ func (b *offloadBench) capacities() error {
 			return err
 		}
 		for i := range few.lines {
-			few.lines[i].Semantic, few.lines[i].Trajectory, few.lines[i].Pearson = m.Semantic, m.Trajectory, m.Pearson(b.Distance)
+			few.lines[i].Semantic, few.lines[i].Trajectory = m.Semantic, m.Trajectory
+			few.lines[i].Pearson, few.lines[i].PearsonSemantic = m.Pearson(b.Distance), m.PearsonSemantic(b.Distance)
 		}
 		b.lines = append(b.lines, few.lines...)
 	}

@@ -42,7 +42,14 @@ type OffloadLine struct {
 	Semantic   float64 `json:"similarity_semantic,omitempty"`
 	Trajectory float64 `json:"similarity_trajectory,omitempty"`
 	// Pearson is the correlation of a map's score and of how right it is.
-	Pearson float64 `json:"pearson,omitempty"`
+	Pearson         float64 `json:"pearson,omitempty"`
+	PearsonSemantic float64 `json:"pearson_semantic,omitempty"`
+	// Links are the milliseconds of a decode step that a link moves, in the mean of all, Predicting
+	// those that predictions for all of its layers take, one after the other.
+	Links      float64 `json:"links_ms"`
+	Predicting float64 `json:"predicting_ms"`
+	// Loaded are the experts that links moved in the whole run.
+	Loaded int `json:"loads"`
 }
 
 func offloadLine(r *offload.Result, f *offload.Foresight) OffloadLine {
@@ -51,26 +58,29 @@ func offloadLine(r *offload.Result, f *offload.Foresight) OffloadLine {
 	steps := float64(max(1, d.Steps))
 	return OffloadLine{
 		TTFT: r.TTFT() * 1e3, TPOT: r.TPOT() * 1e3, Hits: d.HitRate(), Late: float64(d.Late) / demands, Prefill: r.Prefill.HitRate(), Recall: f.Recall,
-		Stall: d.Stall / steps * 1e3, Loads: d.Total() / steps / 1e6, Used: r.Used / gigabyte, Overdue: r.Overdue / gigabyte, Wasted: r.Wasted / gigabyte,
+		Loaded: d.Loads + d.Fetches + r.Prefill.Loads + r.Prefill.Fetches,
+		Stall:  d.Stall / steps * 1e3, Loads: d.Total() / steps / 1e6, Used: r.Used / gigabyte, Overdue: r.Overdue / gigabyte, Wasted: r.Wasted / gigabyte,
 	}
 }
 
 // OffloadReport is all that was compared.
 type OffloadReport struct {
-	Budgets  []float64           `json:"budgets_gb"`
-	Middle   float64             `json:"middle_gb"`
-	Seed     uint64              `json:"seed"`
-	Seeds    int                 `json:"seeds"`
-	Distance int                 `json:"distance"`
-	Capacity int                 `json:"capacity"`
-	Texts    offload.Texts       `json:"texts"`
-	Routing  string              `json:"routing"`
-	Params   routing.StateParams `json:"routing_params"`
-	Claims   []OffloadClaim      `json:"claims"`
-	Bounds   []OffloadBound      `json:"unpredictable"`
-	Gaps     []OffloadGap        `json:"gaps"`
-	Lines    []OffloadLine       `json:"lines"`
-	Seconds  float64             `json:"seconds"`
+	Budgets   []float64           `json:"budgets_gb"`
+	Middle    float64             `json:"middle_gb"`
+	Seed      uint64              `json:"seed"`
+	Seeds     int                 `json:"seeds"`
+	Distance  int                 `json:"distance"`
+	Capacity  int                 `json:"capacity"`
+	Texts     offload.Texts       `json:"texts"`
+	Routing   string              `json:"routing"`
+	Params    routing.StateParams `json:"routing_params"`
+	Claims    []OffloadClaim      `json:"claims"`
+	Bounds    []OffloadBound      `json:"unpredictable"`
+	Gaps      []OffloadGap        `json:"gaps"`
+	Lines     []OffloadLine       `json:"lines"`
+	Entropies []OffloadEntropy    `json:"entropies"`
+	Online    []OnlineServed      `json:"online,omitempty"`
+	Seconds   float64             `json:"seconds"`
 }
 
 // OffloadClaim is a policy beside a baseline of the paper.
@@ -183,4 +193,39 @@ func change(ours, theirs []*OffloadLine, of func(*OffloadLine) float64) (mean, h
 func (c OffloadClaim) String() string {
 	return fmt.Sprintf("%-14s %-13s %3.0f GB  %-7s %-5s against %-19s %+7.1f %% (95 %%: %+.1f to %+.1f; the paper %+.0f)\n",
 		c.Shape, c.Routing, c.Budget, c.Policy, c.What, c.Against, 100*c.Change, 100*c.Low, 100*c.High, 100*c.Paper)
+}
+
+// OffloadSummary is what a policy took with a budget, in the mean of seeds, as the commands of all
+// suites print it.
+type OffloadSummary struct {
+	Shape   string  `json:"shape"`
+	Routing string  `json:"routing"`
+	Policy  string  `json:"policy"`
+	Device  string  `json:"device"`
+	Budget  float64 `json:"budget_gb"`
+	Hits    float64 `json:"hit_ratio"`
+	Loads   float64 `json:"loads"`
+	TPOT    float64 `json:"tpot_ms_mean"`
+	TTFT    float64 `json:"ttft_ms_mean"`
+	Floor   float64 `json:"floor_tpot_ms"`
+	Seeds   int     `json:"seeds"`
+}
+
+// Summary is of the part with all policies and budgets.
+func (r *OffloadReport) Summary() (all []OffloadSummary) {
+	done := map[offloadKey]bool{}
+	for _, l := range r.Lines {
+		key := offloadKey{l.Part, l.Shape, l.Routing, l.Policy, l.Budget, l.Value}
+		if l.Part != partBudget || done[key] {
+			continue
+		}
+		done[key] = true
+		of := r.of(key)
+		all = append(all, OffloadSummary{
+			Shape: l.Shape, Routing: l.Routing, Policy: l.Policy, Device: "simulated", Budget: l.Budget, Seeds: len(of),
+			Hits: meanOf(of, hits.of), Loads: meanOf(of, func(l *OffloadLine) float64 { return float64(l.Loaded) }),
+			TPOT: meanOf(of, tpot.of), TTFT: meanOf(of, ttft.of), Floor: meanOf(of, func(l *OffloadLine) float64 { return l.Floor }),
+		})
+	}
+	return all
 }

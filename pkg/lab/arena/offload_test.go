@@ -5,12 +5,14 @@ import (
 	"encoding/csv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/sim/offload"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
+	"github.com/switchyard/switchyard/pkg/sim/trace"
 )
 
 func offloadSettings() Offload {
@@ -69,15 +71,28 @@ func TestOffloadVariants(t *testing.T) {
 	s := offloadSettings()
 	s.Seeds, s.Variants, s.Budgets = 1, true, []float64{12}
 	s.Texts = offload.Texts{Before: 3, Served: 1, Prompt: 4, Answer: 3, Domains: 2}
+	s.Online = []OnlineTrace{{Name: "few", Requests: []trace.Request{{Context: 3, Generated: 2}, {At: 1e9, Context: 1, Generated: 4}}}}
 	r, err := RunOffload(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if len(r.Online) != 7 || len(r.Online[0].Latency) != 2 || len(r.Entropies) == 0 {
+		t.Errorf("%+v, %d entropies", r.Online, len(r.Entropies))
+	}
+	figures, err := r.figures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"3b, 3c", "figure 4", "figure 8", "figure 9", "figure 10", "figure 11", "12a", "12b", "figure 13", "14a", "14b", "figure 15", "figure 16"} {
+		if !slices.ContainsFunc(figures, func(f figure) bool { return strings.Contains(f.Words, want) }) {
+			t.Errorf("%s is not drawn", want)
+		}
 	}
 	parts, kinds := map[string]bool{}, map[string]bool{}
 	for _, l := range r.Lines {
 		parts[l.Part], kinds[l.Routing] = true, true
 	}
-	for _, part := range []string{partBudget, partPatterns, partOrders, partDistance, partCapacity, partBatch, partShared, partConstants} {
+	for _, part := range []string{partBudget, partPatterns, partOrders, partDistance, partCapacity, partBatch, partShared, partConstants, partOnline} {
 		if !parts[part] {
 			t.Errorf("part %q is not there", part)
 		}

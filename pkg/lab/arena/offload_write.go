@@ -14,11 +14,12 @@ import (
 )
 
 // Write writes the report into a folder, which is made: report.json, lines.csv, claims.csv,
-// gaps.csv, unpredictable.csv and report.html.
+// gaps.csv, unpredictable.csv, entropies.csv, online.csv and report.html.
 func (r *OffloadReport) Write(folder string) error {
 	return writeFiles(folder, []file{
 		{"report.json", r.writeJSON}, {"lines.csv", table(r.lineRows()).write}, {"claims.csv", table(r.claimRows()).write},
-		{"gaps.csv", table(r.gapRows()).write}, {"unpredictable.csv", table(r.boundRows()).write}, {"report.html", r.writePage},
+		{"gaps.csv", table(r.gapRows()).write}, {"unpredictable.csv", table(r.boundRows()).write},
+		{"entropies.csv", table(r.entropyRows()).write}, {"online.csv", table(r.onlineRows()).write}, {"report.html", r.writePage},
 	})
 }
 
@@ -31,11 +32,11 @@ func (r *OffloadReport) writeJSON(w io.Writer) error {
 func (r *OffloadReport) lineRows() [][]string {
 	rows := [][]string{{
 		"part", "shape", "routing", "policy", "budget_gb", "value", "constant", "seed", "fits", "ttft_ms", "tpot_ms", "hits", "late", "hits_prefill", "recall", "stall_ms", "floor_ms",
-		"moved_mb", "prefetched_used_gb", "prefetched_late_gb", "prefetched_wasted_gb", "similarity_semantic", "similarity_trajectory", "pearson",
+		"moved_mb", "prefetched_used_gb", "prefetched_late_gb", "prefetched_wasted_gb", "similarity_semantic", "similarity_trajectory", "pearson", "pearson_semantic", "links_ms", "predicting_ms", "loads",
 	}}
 	for _, l := range r.Lines {
 		row := []string{l.Part, l.Shape, l.Routing, l.Policy, number(l.Budget), number(l.Value), l.Constant, strconv.FormatUint(l.Seed, 10), strconv.FormatBool(l.Fits)}
-		for _, v := range []float64{l.TTFT, l.TPOT, l.Hits, l.Late, l.Prefill, l.Recall, l.Stall, l.Floor, l.Loads, l.Used, l.Overdue, l.Wasted, l.Semantic, l.Trajectory, l.Pearson} {
+		for _, v := range []float64{l.TTFT, l.TPOT, l.Hits, l.Late, l.Prefill, l.Recall, l.Stall, l.Floor, l.Loads, l.Used, l.Overdue, l.Wasted, l.Semantic, l.Trajectory, l.Pearson, l.PearsonSemantic, l.Links, l.Predicting, float64(l.Loaded)} {
 			row = append(row, number(v))
 		}
 		rows = append(rows, row)
@@ -122,6 +123,13 @@ func (r *OffloadReport) figures() (all []figure, err error) {
 				all = append(all, f)
 			}
 		}
+	}
+	for _, more := range []func() ([]figure, error){r.across, r.cdfs} {
+		figures, err := more()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, figures...)
 	}
 	return all, nil
 }

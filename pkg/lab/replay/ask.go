@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -18,14 +19,16 @@ type Request struct {
 	IDs    []uint32
 	Tokens int // that are generated
 	Seed   uint32
+	// Temperature is that of sampling; 0 is one at which answers depend on every bit of the logits.
+	Temperature float64
 }
 
-// temperature makes answers depend on every bit of the logits.
+// temperature is the usual one.
 const temperature = 0.8
 
 // prompt is that of the request of a number, by which it has the same id in every run.
 func (q *Request) prompt(number int) *pb.Prompt {
-	n, temp, seed := int32(q.Tokens), temperature, q.Seed
+	n, temp, seed := int32(q.Tokens), cmp.Or(q.Temperature, temperature), q.Seed
 	return &pb.Prompt{RequestId: fmt.Sprintf("replay-%06d", number), InputIds: q.IDs, MaxTokens: &n, IgnoreEos: true, Temperature: &temp, Seed: &seed}
 }
 
@@ -51,12 +54,17 @@ func (s *Settings) ask(ctx context.Context, c *client.Client, began time.Time) (
 			return nil, context.Cause(ctx)
 		}
 		s.Progress("request %d of %d…", i+1, len(s.Requests))
-		open.Go(func() {
+		one := func() {
 			answers[i] = answer(ctx, c, q.prompt(i), began)
 			if a := &answers[i]; a.Err != nil && s.player != nil {
 				s.player.ended(q.prompt(i).RequestId, a.Err)
 			}
-		})
+		}
+		if s.InTurn {
+			one()
+		} else {
+			open.Go(one)
+		}
 	}
 	open.Wait()
 	return answers, context.Cause(ctx)

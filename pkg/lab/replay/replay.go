@@ -22,6 +22,8 @@ type Settings struct {
 	// Cluster is the pipeline; its services tell what they do to whoever asked for that.
 	Cluster  cluster.Settings
 	Requests []Request
+	// InTurn sends each request when the one before it is answered, if that is later than its time.
+	InTurn bool
 	// Script, if set, are the steps that are made, those of another run of the same requests;
 	// Paced says that none begins sooner than in that run. One that cannot be made ends the
 	// run with a *batching.ScriptError.
