@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 )
@@ -47,8 +46,16 @@ func (s *Store[E]) want(sl *slot[E], t *Ticket, priority int64) {
 		sl.failure = nil
 	}
 	if s.tier.Phase(u) != residency.Held {
-		for _, other := range s.runs {
-			notify.Send(other.urged)
+		s.urge()
+	}
+}
+
+// urge tells the loads that run that something more urgent may have come.
+func (s *Store[E]) urge() {
+	for _, sl := range s.runs {
+		select {
+		case sl.urged <- struct{}{}:
+		default: // it has a note already
 		}
 	}
 }

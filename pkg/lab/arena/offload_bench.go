@@ -82,30 +82,38 @@ func (b *offloadBench) budgets(lab *offload.Lab, policies []offload.Policy, budg
 func (b *offloadBench) each(lab *offload.Lab, part string, policies []offload.Policy, gb, value float64) error {
 	from := len(b.lines)
 	for _, p := range policies {
-		if err := b.ctx.Err(); err != nil {
+		if _, err := b.one(lab, part, p, gb, value); err != nil {
 			return err
 		}
-		budget := lab.Budget(gb * gigabyte)
-		r, err := lab.Run(p, budget)
-		if err != nil {
-			return err
-		}
-		f, err := lab.Foresee(p)
-		if err != nil {
-			return err
-		}
-		l := offloadLine(r, f)
-		l.Part, l.Shape, l.Routing, l.Seed, l.Policy, l.Budget, l.Value = part, b.job.shape, b.job.routing, b.job.seed, p.Name, gb, value
-		l.Fits = budget >= lab.All()
-		l.Links = l.Loads * 1e6 / lab.Link.Bandwidth / float64(lab.Hosts) * 1e3
-		l.Predicting = lab.Predicting(p) * 1e3
-		if p.Order == "belady" && p.Predictor == offload.Nothing {
-			l.Floor = r.Floor(lab.Link.Bandwidth) * 1e3
-		}
-		b.lines = append(b.lines, l)
 	}
 	b.floors(b.lines[from:])
 	return nil
+}
+
+// one runs a policy.
+func (b *offloadBench) one(lab *offload.Lab, part string, p offload.Policy, gb, value float64) (*offload.Result, error) {
+	if err := b.ctx.Err(); err != nil {
+		return nil, err
+	}
+	budget := lab.Budget(gb * gigabyte)
+	r, err := lab.Run(p, budget)
+	if err != nil {
+		return nil, err
+	}
+	f, err := lab.Foresee(p)
+	if err != nil {
+		return nil, err
+	}
+	l := offloadLine(r, f)
+	l.Part, l.Shape, l.Routing, l.Seed, l.Policy, l.Budget, l.Value = part, b.job.shape, b.job.routing, b.job.seed, p.Name, gb, value
+	l.Fits = budget >= lab.All()
+	l.Links = l.Loads * 1e6 / lab.Link.Bandwidth / float64(lab.Hosts) * 1e3
+	l.Predicting = lab.Predicting(p) * 1e3
+	if p.Order == "belady" && p.Predictor == offload.Nothing {
+		l.Floor = r.Floor(lab.Link.Bandwidth) * 1e3
+	}
+	b.lines = append(b.lines, l)
+	return r, nil
 }
 
 // floors gives all lines the floor that Belady's order has found beside them.

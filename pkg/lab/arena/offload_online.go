@@ -87,15 +87,11 @@ func (b *offloadBench) online(name string, rs []trace.Request) error {
 			return err
 		}
 		lab.Empty, lab.Grows = true, true
-		if err := b.each(lab, partOnline, []offload.Policy{p}, b.middle(), 0); err != nil {
-			return err
-		}
-		line := &b.lines[len(b.lines)-1]
-		line.Constant = name
-		r, err := lab.Run(p, lab.Budget(b.middle()*gigabyte))
+		r, err := b.one(lab, partOnline, p, b.middle(), 0)
 		if err != nil {
 			return err
 		}
+		b.lines[len(b.lines)-1].Constant = name
 		served := r.Batches(lab.Work())
 		b.served = append(b.served, OnlineServed{Trace: name, Shape: b.job.shape, Policy: p.Name, Served: served, Latency: queued(rs, served)})
 	}
