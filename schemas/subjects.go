@@ -61,6 +61,9 @@ func (s Subjects) AnyPrompt() []string { return Subjects{s.Prefix, "*"}.anyFlow(
 // Replay is the service subject that streams a request's chunks again.
 func (s Subjects) Replay() string { return s.join("replay", s.Model) }
 
+// Tokenize is the service subject that turns prompts into ids and ids into text.
+func (s Subjects) Tokenize() string { return s.join("tokenize", s.Model) }
+
 // Rejected gets errors that have no usable reply subject.
 func (s Subjects) Rejected() string { return s.join("rejected", s.Model) }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/gate"
+	"github.com/switchyard/switchyard/services/gateway"
 	"github.com/switchyard/switchyard/services/predictor"
 	"github.com/switchyard/switchyard/services/scaler"
 	"github.com/switchyard/switchyard/services/tokenizer"
@@ -23,5 +24,6 @@ func init() {
 		aggregator.Descriptor(),
 		predictor.Descriptor(),
 		scaler.Descriptor(),
+		gateway.Descriptor(),
 	)
 }

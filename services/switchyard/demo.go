@@ -10,15 +10,20 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// DemoCmd shows the main job on embedded defaults. It opens no port.
+// DemoCmd shows the main job on embedded defaults. It opens no port, but with --kill one on the
+// loopback, for the processes that it kills.
 type DemoCmd struct {
 	MaxTokens *int32 `help:"Most tokens to generate." placeholder:"N"`
+	Kill      bool   `help:"Run attention in processes of its own, kill the one that makes the answer in the middle of it, and compare with an answer that nothing disturbs."`
 	Text      string `arg:"" optional:"" default:"Once upon a time" help:"The prompt."`
 }
 
 // Run starts everything in this process, streams one answer, and stops.
 func (c *DemoCmd) Run(ctx context.Context, e *env) (err error) {
 	e.quiet()
+	if c.Kill {
+		return c.kill(ctx, e)
+	}
 	began := time.Now()
 	settings, err := inProcess(ctx, e, func(*UpCmd) {})
 	if err != nil {

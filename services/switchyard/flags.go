@@ -19,6 +19,7 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/gateway"
 	"github.com/switchyard/switchyard/services/predictor"
 	"github.com/switchyard/switchyard/services/scaler"
 	"github.com/switchyard/switchyard/services/tokenizer"
@@ -31,6 +32,7 @@ type (
 	TokenizerFlags = tokenizer.Flags
 	PredictorFlags = predictor.Flags
 	ScalingFlags   = scaler.Flags
+	GatewayFlags   = gateway.Flags
 )
 
 // ModelFlags name the model and what its pipeline agrees on; all services of

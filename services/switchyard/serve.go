@@ -55,13 +55,21 @@ func serviceCommands() kong.Plugins {
 	all := service.All()
 	fields := make([]reflect.StructField, len(all))
 	for i, of := range all {
+		kind := reflect.TypeFor[ServiceCmd]()
+		if of.Bare != nil {
+			kind = reflect.TypeFor[BareCmd]()
+		}
 		fields[i] = reflect.StructField{
-			Name: fmt.Sprintf("Service%d", i), Type: reflect.TypeFor[ServiceCmd](),
+			Name: fmt.Sprintf("Service%d", i), Type: kind,
 			Tag: reflect.StructTag(fmt.Sprintf(`cmd:"" name:%q group:"Serve:" help:%q`, of.Name, of.Help)),
 		}
 	}
 	commands := reflect.New(reflect.StructOf(fields))
 	for i, of := range all {
+		if of.Bare != nil {
+			commands.Elem().Field(i).Set(reflect.ValueOf(newBareCmd(of)))
+			continue
+		}
 		commands.Elem().Field(i).Set(reflect.ValueOf(newServiceCmd(of)))
 	}
 	return kong.Plugins{commands.Interface()}
@@ -109,7 +117,7 @@ func (c *ServiceCmd) unheard(e *env) error {
 
 // processOf is what services' own flags are read with.
 func processOf(g Globals, m ModelFlags) service.Process {
-	return service.Process{Prefix: g.Prefix, Version: semver(version), MaxModelLen: m.MaxModelLen, GPU: openGPU}
+	return service.Process{Prefix: g.Prefix, Version: semver(version), MaxModelLen: m.MaxModelLen, Insecure: g.Insecure, GPU: openGPU}
 }
 
 // EdgeFlags say how a tokenizer reaches producers where they are in an account of their own.

@@ -33,6 +33,7 @@ type UpCmd struct {
 	KafkaFlags     `embed:"" group:"Kafka:"`
 	PredictorFlags `embed:"" group:"Predictor:"`
 	ScalingFlags   `embed:"" group:"Scaler:"`
+	GatewayFlags   `embed:"" group:"HTTP:"`
 	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 	StageFlags     `embed:"" group:"Attention:"`
 
@@ -42,6 +43,8 @@ type UpCmd struct {
 	Sync    bool     `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
 	Auth    authFlag `placeholder:"DIR" help:"Let in users with their own rights only, over TLS: those of a folder that auth init has made, or that this makes; without DIR it is auth in the --data folder."`
 	Listen  string   `default:"127.0.0.1:4222" help:"host:port where clients reach the embedded NATS server." placeholder:"ADDR"`
+
+	HTTP string `name:"http" default:"auto" help:"host:port where clients of OpenAI's HTTP API reach a gateway; auto is 127.0.0.1:8080, and nowhere if another process is there; off is nowhere." placeholder:"ADDR"`
 
 	KafkaListen string `help:"host:port of the loopback where other processes reach the embedded Kafka broker; without it none does. With --auth they log in." placeholder:"ADDR"`
 }
@@ -85,11 +88,15 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	settings.Node.Shared.TellStages = true
+	front, err := c.openHTTP(ctx, e, &settings)
+	if err != nil {
+		return errors.Join(err, settings.Node.Close())
+	}
 	c.warnUp(e, c.Hosts)
 	c.warnServer(e)
 	y, err := openCluster(ctx, settings)
 	if err != nil {
-		return stopped(ctx, err)
+		return stopped(ctx, errors.Join(err, front.close()))
 	}
 	defer func() { err = errors.Join(err, stopped(ctx, y.Close())) }()
 	if y.Users() != nil {
@@ -98,7 +105,7 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	if err := y.Ready(ctx); err != nil {
 		return stopped(ctx, err)
 	}
-	c.greet(e, y)
+	c.greet(e, y, front)
 	return stopped(ctx, y.Wait())
 }
 
@@ -170,7 +177,7 @@ func inProcess(ctx context.Context, e *env, set func(*UpCmd)) (s cluster.Setting
 	if err != nil {
 		return s, err
 	}
-	up.Listen, up.Scaling = "", noScaling
+	up.Listen, up.HTTP, up.Scaling = "", noHTTP, noScaling
 	set(&up)
 	return up.settings(ctx, e)
 }
@@ -240,10 +247,11 @@ func shared(experts, attention *gpus.GPU) error {
 }
 
 // greet says how to talk to what runs.
-func (c *UpCmd) greet(e *env, y *cluster.Cluster) {
+func (c *UpCmd) greet(e *env, y *cluster.Cluster, front httpDoor) {
+	how := suggest(y.Settings.Node.Shared.Model)
 	n, tenants := y.Settings.Node, ownTenants(y.Settings.Services.Tokenizer.Tenants)
-	text := greeting(y.URL(), e.Prefix, n.ModelName(), suggest(n.Shared.Model), y.Users(), tenants) + kafkaGreeting(y.KafkaAddr(), y.Users())
-	e.say(text, "ready", "model", n.ModelName(), "url", y.URL(), "kafka", y.KafkaAddr())
+	text := greeting(y.URL(), e.Prefix, n.ModelName(), how, y.Users(), tenants) + front.greeting(n.ModelName(), how) + kafkaGreeting(y.KafkaAddr(), y.Users())
+	e.say(text, "ready", "model", n.ModelName(), "url", y.URL(), "kafka", y.KafkaAddr(), "http", front.url())
 }
 
 // kafkaGreeting is how other services reach the broker; empty where they do not.

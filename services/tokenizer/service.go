@@ -70,6 +70,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	})
 	s.Intake = intake.New(intake.Settings{
 		Deployment: d, Replica: id, Presence: s.presence, Tracer: tracer, Log: log, Model: &s.Model, Version: c.Version,
+		Text:  func() *tokenizer.Tokenizer { return s.text },
 		Probe: s.Probe, Admission: s.Admission, Delivery: s.Delivery, Tasks: &s.tasks, Keep: s.subs.keep,
 	})
 	return s

@@ -9,6 +9,7 @@ import (
 	attention "github.com/switchyard/switchyard/services/attention/about"
 	expert "github.com/switchyard/switchyard/services/expert/about"
 	gate "github.com/switchyard/switchyard/services/gate/about"
+	gateway "github.com/switchyard/switchyard/services/gateway/about"
 	predictor "github.com/switchyard/switchyard/services/predictor/about"
 	scaler "github.com/switchyard/switchyard/services/scaler/about"
 	tokenizer "github.com/switchyard/switchyard/services/tokenizer/about"
@@ -17,6 +18,6 @@ import (
 func init() {
 	catalog.Register(
 		tokenizer.Service(), attention.Service(), gate.Service(), expert.Service(), aggregator.Service(),
-		predictor.Service(), scaler.Service(),
+		predictor.Service(), scaler.Service(), gateway.Service(),
 	)
 }

@@ -295,6 +295,11 @@ func drawAll(probs []float32, u float64) uint32 {
 }
 
 func (s *Sampler) logprobs(logits []float32, chosen uint32, n int) (float32, []Candidate) {
+	return logits[chosen] - LogSumExp(logits), Best(logits, n)
+}
+
+// Best are the n likeliest tokens, best first, by the logits (vocab) as they are.
+func Best(logits []float32, n int) []Candidate {
 	lse := LogSumExp(logits)
 	top := make([]Candidate, 0, n)
 	for id, v := range logits {
@@ -302,7 +307,7 @@ func (s *Sampler) logprobs(logits []float32, chosen uint32, n int) (float32, []C
 			top = insert(top, Candidate{uint32(id), v - lse}, n)
 		}
 	}
-	return logits[chosen] - lse, top
+	return top
 }
 
 // insert keeps the n best candidates, best first, ties to the lower id.

@@ -11,6 +11,13 @@ const (
 	Context = "context"
 )
 
+// Active and KVPagesUsed are the names under which it announces how many sequences it has, and
+// how many of its pages they use.
+const (
+	Active      = "requests_active"
+	KVPagesUsed = "kv_pages_used"
+)
+
 // What an expert host announces of its work since its start: dispatches that it has
 // computed, their routed rows, and the seconds in which it computed any.
 const (

@@ -17,7 +17,7 @@ func Register(services ...Descriptor) (undo func()) {
 	var others []func()
 	for _, d := range services {
 		others = append(others, catalog.Register(d.Service))
-		if _, known := catalog.Find(d.Name); known && d.New != nil {
+		if _, known := catalog.Find(d.Name); known && (d.New != nil || d.Bare != nil) {
 			all = append(slices.Clip(all), d)
 		}
 	}

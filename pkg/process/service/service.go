@@ -6,11 +6,14 @@ package service
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 )
@@ -24,10 +27,23 @@ type Descriptor struct {
 	Loads Loads
 	// New makes one replica that is not started.
 	New func(*deployment.Deployment, Settings) (lifecycle.Service, error)
+	// Bare makes one replica of a service that has no model, in New's place.
+	Bare func(Bare, Settings) (lifecycle.Service, error)
 	// Check refuses settings with which a model cannot be served; nil: there are none.
 	Check func(Settings, *model.Model) error
 	// Prepare writes what the deployment is to have before a replica starts; nil: nothing.
 	Prepare func(context.Context, *deployment.Deployment, Settings) error
+}
+
+// Bare is what a replica without a model is made of.
+type Bare struct {
+	// ID is the replica's.
+	ID   string
+	Conn *bus.Conn
+	// Prefix is the first token of every subject, and Version the binary's.
+	Prefix, Version string
+	Telemetry       *telemetry.Telemetry
+	Logger          *slog.Logger
 }
 
 // Settings are what a replica is made with.
@@ -85,6 +101,8 @@ type Process struct {
 	Prefix, Version string
 	// MaxModelLen bounds a sequence in tokens; 0 is the model's limit.
 	MaxModelLen int
+	// Insecure allows what is not encrypted off the loopback.
+	Insecure bool
 	// GPU looks whether the GPU of a number can be used.
 	GPU func(index int) (*gpus.GPU, error)
 }

@@ -48,6 +48,7 @@ type Telemetry struct {
 
 	mu      sync.Mutex
 	tracers map[[2]string]*Tracer // by service and replica
+	gateway *GatewayMetrics       // nil: no gateway has asked for them
 	health  Health
 	stopped bool
 }

@@ -115,6 +115,29 @@ func (c *Client) Prompt(ctx context.Context, p *pb.Prompt) (*Stream, error) {
 	return s, nil
 }
 
+// Ask publishes p for a caller that waits, and returns at once: what becomes of it, the
+// stream says. The request lives as long as the stream is open, in this process: it ends when
+// that or ctx does.
+func (c *Client) Ask(ctx context.Context, p *pb.Prompt) (*Stream, error) {
+	p = proto.CloneOf(p)
+	if p.RequestId == "" {
+		p.RequestId = rand.Text() // as Prompt
+	}
+	s, err := c.open(ctx, p.RequestId, p.FromIndex, p.Score != "")
+	if err != nil {
+		return nil, err
+	}
+	if s.prompt, err = c.message(ctx, p, c.subjects.AskOf); err == nil {
+		s.prompt.Reply = s.inbox.Subject
+		err = s.again()
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
 // Resume streams a request that was accepted before, from a token index on.
 // The end of ctx cancels the request.
 func (c *Client) Resume(ctx context.Context, request string, fromIndex int32) (*Stream, error) {
@@ -148,6 +171,19 @@ func (c *Client) Cancel(request string) error {
 // publish sends the prompt until it is acknowledged, and returns its message.
 // Sending it twice is harmless: the same request_id is the same request.
 func (c *Client) publish(ctx context.Context, p *pb.Prompt) (*nats.Msg, error) {
+	msg, err := c.message(ctx, p, c.subjects.PromptOf)
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(c.nc)
+	if err != nil {
+		return nil, &Error{Code: CodeInternal, Message: "JetStream cannot be used on this connection", Cause: err}
+	}
+	return msg, c.untilAccepted(ctx, js, msg, p.RequestId)
+}
+
+// message is a prompt on its way to a subject of the client's tenant and class.
+func (c *Client) message(ctx context.Context, p *pb.Prompt, to func(schemas.Flow) string) (*nats.Msg, error) {
 	flow := schemas.Flow{Tenant: c.settings.Tenant, Class: c.settings.Class}.OrDefault()
 	if err := flow.Check(); err != nil {
 		return nil, &Error{Code: CodeBadRequest, Message: err.Error()}
@@ -156,18 +192,14 @@ func (c *Client) publish(ctx context.Context, p *pb.Prompt) (*nats.Msg, error) {
 	if err != nil {
 		return nil, &Error{Code: CodeBadRequest, Message: "the prompt cannot be encoded", Cause: err}
 	}
-	msg := protobufMsg(c.subjects.PromptOf(flow), body)
+	msg := protobufMsg(to(flow), body)
 	if c.settings.Inject != nil {
 		c.settings.Inject(ctx, msg.Header)
 	}
 	if size, limit := int64(msg.Size()-len(msg.Subject)), c.nc.MaxPayload(); size > limit {
 		return nil, tooLarge(size, limit)
 	}
-	js, err := jetstream.New(c.nc)
-	if err != nil {
-		return nil, &Error{Code: CodeInternal, Message: "JetStream cannot be used on this connection", Cause: err}
-	}
-	return msg, c.untilAccepted(ctx, js, msg, p.RequestId)
+	return msg, nil
 }
 
 func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg *nats.Msg, request string) error {

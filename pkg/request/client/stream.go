@@ -35,6 +35,7 @@ type Stream struct {
 	msgs    chan *nats.Msg
 	status  chan nats.Status
 	order   *order
+	reading <-chan struct{} // closed when nobody reads any more; nil: somebody does
 
 	prompt   *nats.Msg     // nil when resumed
 	refusals int           // of replays, while nothing has come
@@ -69,6 +70,12 @@ func (s *Stream) Close() {
 	_ = s.inbox.Unsubscribe() // only a closed connection has none to end
 }
 
+// Until is Chunks up to the end of a context, which is not the request's: that goes on.
+func (s *Stream) Until(reading context.Context) iter.Seq2[*pb.Chunk, error] {
+	s.reading = reading.Done()
+	return s.Chunks()
+}
+
 // Chunks yields the chunks in order, each once, and ends after the terminal
 // one, which has a finish_reason; Failure tells whether the answer is whole.
 // Without a terminal chunk it ends with an *Error. Leaving the loop early does
@@ -98,6 +105,8 @@ func (s *Stream) await(timer *time.Timer) ([]*pb.Chunk, error) {
 	select {
 	case <-s.ctx.Done():
 		return nil, s.client.cancelled(s.ctx, s.request)
+	case <-s.reading:
+		return nil, s.interrupted("its reader has left", nil)
 	case msg := <-s.msgs:
 		return s.receive(msg, timer)
 	case status := <-s.status:
@@ -187,7 +196,7 @@ func (s *Stream) replayRefused(c *pb.Chunk) (handled bool, err error) {
 // again publishes the prompt once more, which starts nothing new. Nobody waits
 // for its acknowledgement: the timer asks for a replay when nothing comes.
 func (s *Stream) again() error {
-	err := s.client.nc.PublishMsg(&nats.Msg{Subject: s.prompt.Subject, Header: s.prompt.Header, Data: s.prompt.Data})
+	err := s.client.nc.PublishMsg(&nats.Msg{Subject: s.prompt.Subject, Reply: s.prompt.Reply, Header: s.prompt.Header, Data: s.prompt.Data})
 	if errors.Is(err, nats.ErrConnectionClosed) {
 		return s.interrupted("the connection was closed", err)
 	}

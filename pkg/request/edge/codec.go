@@ -168,16 +168,29 @@ func EncodeChunk(enc pb.Encoding, subject string, c *pb.Chunk) ([]*nats.Msg, err
 	return []*nats.Msg{msg}, err
 }
 
+// EncodeTokens makes ids and their text a message.
+func EncodeTokens(enc pb.Encoding, subject string, t *pb.Tokens) (*nats.Msg, error) {
+	msg := &nats.Msg{Subject: subject, Header: nats.Header{schemas.HeaderContentType: {schemas.ContentJSON}}}
+	var err error
+	if enc == pb.Encoding_ENCODING_PROTOBUF {
+		msg.Header.Set(schemas.HeaderContentType, schemas.ContentProtobuf)
+		msg.Data, err = proto.Marshal(t)
+	} else {
+		msg.Data, err = marshalJSON(t)
+	}
+	return msg, err
+}
+
 // marshalJSON leaves out the spaces that protojson puts in or not by the program's build:
 // an index has the same bytes whichever of two versions' replicas sends it.
-func marshalJSON(c *pb.Chunk) ([]byte, error) {
+func marshalJSON(c proto.Message) ([]byte, error) {
 	data, err := jsonOut.Marshal(c)
 	if err != nil {
 		return nil, err
 	}
 	line := bytes.NewBuffer(make([]byte, 0, len(data)))
 	if err := json.Compact(line, data); err != nil {
-		return nil, fmt.Errorf("compacting a chunk: %w", err)
+		return nil, fmt.Errorf("compacting JSON: %w", err)
 	}
 	return line.Bytes(), nil
 }

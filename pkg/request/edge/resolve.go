@@ -14,7 +14,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// DefaultMaxTokens is how many tokens are generated when neither the request
+// DefaultMaxTokens is how many tokens are generated behind a text when neither the request
 // nor the model says; less when the context ends before.
 const DefaultMaxTokens = 128
 

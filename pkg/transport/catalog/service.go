@@ -33,6 +33,10 @@ type Service struct {
 	// its own.
 	Fronts bool
 
+	// Outside says that it has the rights of all tenants' producers, in an account of its own,
+	// and is no member of any model: it needs neither weights nor streams.
+	Outside bool
+
 	// Queue is the kind of messages that it takes of a durable queue; empty: none.
 	Queue string
 	// Tensors are the kinds of messages with rows that come to it.

@@ -303,7 +303,7 @@ func TestUpdateMoves(t *testing.T) {
 		must(t, err, srv.Believe(trust))
 		return c
 	}
-	if c := update(false); !slices.Equal(c.Moved, []string{"producer", "producer-acme"}) || !slices.Equal(c.Made, []string{rights.Edge}) || len(c.Removed) > 0 {
+	if c := update(false); !slices.Equal(c.Moved, []string{"gateway", "producer", "producer-acme"}) || !slices.Equal(c.Made, []string{rights.Edge}) || len(c.Removed) > 0 {
 		t.Errorf("%+v", c)
 	}
 	if c := update(false); len(c.Moved)+len(c.Made)+len(c.Removed) > 0 {
@@ -333,7 +333,7 @@ func TestUpdateMoves(t *testing.T) {
 	if !may(t, mustAs(t, f, srv, "tokenizer"), "_INBOX.producer.x") {
 		t.Error("a tokenizer of before may not answer them any more")
 	}
-	if c := update(true); !slices.Equal(c.Revoked, []string{"producer", "producer-acme"}) || len(c.Removed) > 0 {
+	if c := update(true); !slices.Equal(c.Revoked, []string{"gateway", "producer", "producer-acme"}) || len(c.Removed) > 0 {
 		t.Errorf("revoking: %+v", c)
 	}
 	if may(t, mustAs(t, f, srv, "tokenizer"), "_INBOX.producer.x") {

@@ -111,7 +111,7 @@ func (f Folder) accountNames() ([]string, error) {
 		return nil, err
 	}
 	for _, entry := range entries {
-		if name := entry.Name(); name == edgeName || rights.IsProducers(name) {
+		if name := entry.Name(); name == edgeName || name == rights.GatewayAccount || rights.IsProducers(name) {
 			names = append(names, name)
 		}
 	}

@@ -128,7 +128,7 @@ func TestEnsure(t *testing.T) {
 // Keys that were rotated twice, or by someone who failed on the way, are revoked all the same.
 func TestRotateAgain(t *testing.T) {
 	f := folder(t)
-	if users, err := f.Rotate(credentials.Renewal{Certificate: true}); err != nil || len(users) != 16 {
+	if users, err := f.Rotate(credentials.Renewal{Certificate: true}); err != nil || len(users) != 17 {
 		t.Fatalf("%v, %v", users, err)
 	}
 	if _, err := f.Rotate(credentials.Renewal{Users: []string{"nobody"}}); err == nil || !strings.Contains(err.Error(), `no user "nobody"`) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/grant"
 )
 
@@ -14,6 +15,7 @@ const (
 	ServicesAccount  = "switchyard"
 	EdgeAccount      = "edge"      // of the tokenizers, where they hear and answer producers
 	ProducersAccount = "producers" // of the default tenant
+	GatewayAccount   = "gateway"   // of those who ask in the name of every tenant
 )
 
 // AccountOf is the account that a user is in.
@@ -21,6 +23,8 @@ func AccountOf(user string) string {
 	switch {
 	case user == Edge:
 		return EdgeAccount
+	case isOutside(user):
+		return GatewayAccount
 	case isProducer(user):
 		return ProducersAccount + strings.TrimPrefix(user, Producer)
 	}
@@ -29,6 +33,12 @@ func AccountOf(user string) string {
 
 func isProducer(user string) bool {
 	return user == Producer || strings.HasPrefix(user, Producer+"-")
+}
+
+// isOutside says whether a user is a service that asks in the name of every tenant.
+func isOutside(user string) bool {
+	s, known := catalog.Find(user)
+	return known && s.Outside
 }
 
 // IsProducers says whether an account is a tenant's.
@@ -59,7 +69,7 @@ type Crossing struct {
 func (s Scope) Crossings() (all []Crossing) {
 	prompts := grant.Under(s.Prefix + ".prompt")
 	for _, u := range Users(s) {
-		if !isProducer(u.Name) {
+		if !isProducer(u.Name) && !isOutside(u.Name) {
 			continue
 		}
 		for _, subject := range u.Publish() {

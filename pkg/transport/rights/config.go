@@ -2,6 +2,7 @@ package rights
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -46,13 +47,13 @@ func Config(s Scope) string {
 // writeCrossings writes what an account exports and imports.
 func writeCrossings(b *strings.Builder, account string, all []Crossing) {
 	var exports, imports []string
-	for _, c := range all {
+	for i, c := range all {
 		kind := "stream"
 		if c.Service {
 			kind = "service"
 		}
-		if c.From == account {
-			exports = append(exports, fmt.Sprintf("{ %s: %q, accounts: [ %s ] }", kind, c.Subject, c.To))
+		if c.From == account && !slices.ContainsFunc(all[:i], sameExport(c)) {
+			exports = append(exports, fmt.Sprintf("{ %s: %q, accounts: [ %s ] }", kind, c.Subject, strings.Join(importers(all, c), ", ")))
 		}
 		if c.To == account {
 			imports = append(imports, fmt.Sprintf("{ %s: { account: %s, subject: %q } }", kind, c.From, c.Subject))
@@ -64,6 +65,21 @@ func writeCrossings(b *strings.Builder, account string, all []Crossing) {
 	}{{"exports", exports}, {"imports", imports}} {
 		fmt.Fprintf(b, "    %s = [\n      %s\n    ]\n", list.name, strings.Join(list.items, "\n      "))
 	}
+}
+
+// sameExport says whether a crossing is of the same subject out of the same account.
+func sameExport(c Crossing) func(Crossing) bool {
+	return func(o Crossing) bool { return o.From == c.From && o.Subject == c.Subject }
+}
+
+// importers are the accounts that import what a crossing does.
+func importers(all []Crossing, c Crossing) (accounts []string) {
+	for _, o := range all {
+		if sameExport(c)(o) {
+			accounts = append(accounts, o.To)
+		}
+	}
+	return accounts
 }
 
 // writeUsers writes those of an account, and its end.

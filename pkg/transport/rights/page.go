@@ -23,8 +23,8 @@ to them (` + "`core`" + `). ` + "`<layer>`" + ` stands for each MoE layer.
 const accountsText = `## Accounts
 
 Services, operator and ` + "`top`" + ` are in the account ` + "`%[1]s`" + `, which has JetStream. ` + "`%[3]s`" + `, by which tokenizers hear
-and answer producers, is in ` + "`%[2]s`" + `. Each tenant's producers are in one of their own. A message stays in its account, but for
-these subjects. A producer's message has at most %[4]d bytes, each connection %[5]d
+and answer producers, is in ` + "`%[2]s`" + `. Each tenant's producers are in one of their own, and gateways, which ask in the name of every
+tenant, in ` + "`%[7]s`" + `. A message stays in its account, but for these subjects. A producer's message has at most %[4]d bytes, each connection %[5]d
 subscriptions, and a tenant %[6]d connections, unless ` + "`--producer-payload`, `--producer-subs` and `--producer-conns`" + ` say otherwise.
 
 | subject | crosses | so that |
@@ -34,7 +34,7 @@ subscriptions, and a tenant %[6]d connections, unless ` + "`--producer-payload`,
 // writeAccounts writes what passes between accounts.
 func writeAccounts(b *strings.Builder, s Scope) {
 	bounds := s.Bounds.OrDefaults()
-	fmt.Fprintf(b, accountsText, ServicesAccount, EdgeAccount, Edge, bounds.Payload, bounds.Subs, bounds.Conns)
+	fmt.Fprintf(b, accountsText, ServicesAccount, EdgeAccount, Edge, bounds.Payload, bounds.Subs, bounds.Conns, GatewayAccount)
 	for _, c := range s.Crossings() {
 		from, to, why := c.From, c.To, "tokenizers hear it"
 		switch {
@@ -72,9 +72,19 @@ func equals(g Grant) func(Grant) bool {
 	return func(o Grant) bool { return reflect.DeepEqual(g, o) }
 }
 
+// inside are the services of the services' account.
+func inside() (names []string) {
+	for _, s := range catalog.All() {
+		if !s.Outside {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
 // sharedGrants are those that all services have.
 func sharedGrants(users []User) []Grant {
-	first, services := users[0].Grants, catalog.Names()
+	first, services := users[0].Grants, inside()
 	return slices.DeleteFunc(slices.Clone(first), func(g Grant) bool {
 		return slices.ContainsFunc(users, func(u User) bool {
 			return slices.Contains(services, u.Name) && !slices.ContainsFunc(u.Grants, equals(g))
@@ -124,7 +134,7 @@ func allowed(users []User, subject string, verb func(User) []string) string {
 			names = append(names, "*"+u.Name+"*")
 		}
 	}
-	return strings.Replace(strings.Join(names, ", "), strings.Join(catalog.Names(), ", "), "all services", 1)
+	return strings.Replace(strings.Join(names, ", "), strings.Join(inside(), ", "), "all services", 1)
 }
 
 const abuseHead = `## What each can do all the same

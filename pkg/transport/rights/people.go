@@ -61,6 +61,7 @@ func producing(tenant string) func(grant.Names) []Grant {
 			{Reason: "to ask, and to publish prompts", Publish: prompts},
 			{Reason: "to fetch answers again", Publish: []string{n.Replay()}},
 			{Reason: "to cancel", Publish: []string{n.AnyCancel()}},
+			{Reason: "to have prompts tokenized", Publish: []string{n.Tokenize()}},
 		}
 	}
 }

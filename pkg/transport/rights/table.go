@@ -73,6 +73,9 @@ func ProducerOf(tenant string) string {
 // InboxOf is what begins a user's inboxes. Those of producers are the ones that
 // services answer to.
 func InboxOf(user string) string {
+	if isOutside(user) {
+		return schemas.DefaultInboxPrefix + user
+	}
 	if slices.Contains(catalog.Names(), user) || slices.Contains([]string{Top, Operator, Setup, Edge}, user) {
 		return "_INBOX_" + user
 	}
@@ -81,7 +84,7 @@ func InboxOf(user string) string {
 
 // Users are all users, services first.
 func Users(s Scope) []User {
-	all := slices.Concat(services(), []role{edge()}, producers(s.Tenants), others())
+	all := slices.Concat(services(s.Tenants), []role{edge()}, producers(s.Tenants), others())
 	users := make([]User, 0, len(all))
 	for _, r := range all {
 		users = append(users, s.user(r))
@@ -96,9 +99,19 @@ type role struct {
 }
 
 // services are the users that services are. An operator can ask each to drain.
-func services() (roles []role) {
+func services(tenants []string) (roles []role) {
 	for _, s := range catalog.All() {
 		of := s.Role
+		if s.Outside { // who asks to drain is in the services' account
+			of.Grants = func(n grant.Names) (all []Grant) {
+				for _, t := range append([]string{schemas.DefaultTenant}, tenants...) {
+					all = append(all, producing(t)(n)...)
+				}
+				return append(all, s.Grants(n)...)
+			}
+			roles = append(roles, role{s.Name, of})
+			continue
+		}
 		of.Grants = func(n grant.Names) []Grant { return append(s.Grants(n), grant.Draining(n, s.Name)) }
 		roles = append(roles, role{s.Name, of})
 	}

@@ -596,9 +596,11 @@ func (x *Error) GetRetryAfter() float64 {
 
 // TokenLogprob is one candidate and its natural-log probability.
 type TokenLogprob struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Id            uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	Logprob       float32                `protobuf:"fixed32,2,opt,name=logprob,proto3" json:"logprob,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Id      uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Logprob float32                `protobuf:"fixed32,2,opt,name=logprob,proto3" json:"logprob,omitempty"`
+	// The bytes that the token stands for, which need be no character's.
+	Token         []byte `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -645,6 +647,13 @@ func (x *TokenLogprob) GetLogprob() float32 {
 		return x.Logprob
 	}
 	return 0
+}
+
+func (x *TokenLogprob) GetToken() []byte {
+	if x != nil {
+		return x.Token
+	}
+	return nil
 }
 
 // TokenLogprobs belongs to one generated token: the chosen one and the best.
@@ -718,7 +727,10 @@ type Score struct {
 	// (vocab) logits, with score "logits".
 	Logits []float32 `protobuf:"fixed32,3,rep,packed,name=logits,proto3" json:"logits,omitempty"`
 	// (d) the encoder's output, with score "logits", where an encoder-decoder read the position.
-	Hidden        []float32 `protobuf:"fixed32,4,rep,packed,name=hidden,proto3" json:"hidden,omitempty"`
+	Hidden []float32 `protobuf:"fixed32,4,rep,packed,name=hidden,proto3" json:"hidden,omitempty"`
+	// The likeliest next tokens at this position, as many as the prompt's logprobs says; with
+	// score "logprobs".
+	Top           []*TokenLogprob `protobuf:"bytes,5,rep,name=top,proto3" json:"top,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -777,6 +789,13 @@ func (x *Score) GetLogits() []float32 {
 func (x *Score) GetHidden() []float32 {
 	if x != nil {
 		return x.Hidden
+	}
+	return nil
+}
+
+func (x *Score) GetTop() []*TokenLogprob {
+	if x != nil {
+		return x.Top
 	}
 	return nil
 }
@@ -972,6 +991,77 @@ func (x *Replay) GetFromIndex() int32 {
 	return 0
 }
 
+// Tokens answers a Prompt on tokenize.<model>: its ids, or the text of its input_ids.
+type Tokens struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Ids   []uint32               `protobuf:"varint,1,rep,packed,name=ids,proto3" json:"ids,omitempty"`
+	// What the ids stand for, special tokens too.
+	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	// The bytes of each id, in their order.
+	Pieces        [][]byte `protobuf:"bytes,3,rep,name=pieces,proto3" json:"pieces,omitempty"`
+	Error         *Error   `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Tokens) Reset() {
+	*x = Tokens{}
+	mi := &file_switchyard_v1_edge_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Tokens) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Tokens) ProtoMessage() {}
+
+func (x *Tokens) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_edge_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Tokens.ProtoReflect.Descriptor instead.
+func (*Tokens) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Tokens) GetIds() []uint32 {
+	if x != nil {
+		return x.Ids
+	}
+	return nil
+}
+
+func (x *Tokens) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Tokens) GetPieces() [][]byte {
+	if x != nil {
+		return x.Pieces
+	}
+	return nil
+}
+
+func (x *Tokens) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
 var File_switchyard_v1_edge_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_edge_proto_rawDesc = "" +
@@ -1055,19 +1145,21 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12\x1f\n" +
 	"\vretry_after\x18\x03 \x01(\x01R\n" +
-	"retryAfter\"8\n" +
+	"retryAfter\"N\n" +
 	"\fTokenLogprob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\rR\x02id\x12\x18\n" +
-	"\alogprob\x18\x02 \x01(\x02R\alogprob\"\x89\x01\n" +
+	"\alogprob\x18\x02 \x01(\x02R\alogprob\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\fR\x05token\"\x89\x01\n" +
 	"\rTokenLogprobs\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x123\n" +
 	"\x06chosen\x18\x02 \x01(\v2\x1b.switchyard.v1.TokenLogprobR\x06chosen\x12-\n" +
-	"\x03top\x18\x03 \x03(\v2\x1b.switchyard.v1.TokenLogprobR\x03top\"~\n" +
+	"\x03top\x18\x03 \x03(\v2\x1b.switchyard.v1.TokenLogprobR\x03top\"\xad\x01\n" +
 	"\x05Score\x12\x1a\n" +
 	"\bposition\x18\x01 \x01(\x05R\bposition\x12\x1d\n" +
 	"\alogprob\x18\x02 \x01(\x02H\x00R\alogprob\x88\x01\x01\x12\x16\n" +
 	"\x06logits\x18\x03 \x03(\x02R\x06logits\x12\x16\n" +
-	"\x06hidden\x18\x04 \x03(\x02R\x06hiddenB\n" +
+	"\x06hidden\x18\x04 \x03(\x02R\x06hidden\x12-\n" +
+	"\x03top\x18\x05 \x03(\v2\x1b.switchyard.v1.TokenLogprobR\x03topB\n" +
 	"\n" +
 	"\b_logprob\"\xd2\x03\n" +
 	"\x05Chunk\x12\x1d\n" +
@@ -1090,7 +1182,12 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1d\n" +
 	"\n" +
-	"from_index\x18\x02 \x01(\x05R\tfromIndexBEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
+	"from_index\x18\x02 \x01(\x05R\tfromIndex\"r\n" +
+	"\x06Tokens\x12\x10\n" +
+	"\x03ids\x18\x01 \x03(\rR\x03ids\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n" +
+	"\x06pieces\x18\x03 \x03(\fR\x06pieces\x12*\n" +
+	"\x05error\x18\x04 \x01(\v2\x14.switchyard.v1.ErrorR\x05errorBEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
 
 var (
 	file_switchyard_v1_edge_proto_rawDescOnce sync.Once
@@ -1104,7 +1201,7 @@ func file_switchyard_v1_edge_proto_rawDescGZIP() []byte {
 	return file_switchyard_v1_edge_proto_rawDescData
 }
 
-var file_switchyard_v1_edge_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_switchyard_v1_edge_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_switchyard_v1_edge_proto_goTypes = []any{
 	(*ChatMessage)(nil),   // 0: switchyard.v1.ChatMessage
 	(*Prompt)(nil),        // 1: switchyard.v1.Prompt
@@ -1116,23 +1213,26 @@ var file_switchyard_v1_edge_proto_goTypes = []any{
 	(*Score)(nil),         // 7: switchyard.v1.Score
 	(*Chunk)(nil),         // 8: switchyard.v1.Chunk
 	(*Replay)(nil),        // 9: switchyard.v1.Replay
-	nil,                   // 10: switchyard.v1.Prompt.LogitBiasEntry
+	(*Tokens)(nil),        // 10: switchyard.v1.Tokens
+	nil,                   // 11: switchyard.v1.Prompt.LogitBiasEntry
 }
 var file_switchyard_v1_edge_proto_depIdxs = []int32{
 	0,  // 0: switchyard.v1.Prompt.messages:type_name -> switchyard.v1.ChatMessage
-	10, // 1: switchyard.v1.Prompt.logit_bias:type_name -> switchyard.v1.Prompt.LogitBiasEntry
+	11, // 1: switchyard.v1.Prompt.logit_bias:type_name -> switchyard.v1.Prompt.LogitBiasEntry
 	5,  // 2: switchyard.v1.TokenLogprobs.chosen:type_name -> switchyard.v1.TokenLogprob
 	5,  // 3: switchyard.v1.TokenLogprobs.top:type_name -> switchyard.v1.TokenLogprob
-	2,  // 4: switchyard.v1.Chunk.usage:type_name -> switchyard.v1.Usage
-	3,  // 5: switchyard.v1.Chunk.timings:type_name -> switchyard.v1.Timings
-	4,  // 6: switchyard.v1.Chunk.error:type_name -> switchyard.v1.Error
-	6,  // 7: switchyard.v1.Chunk.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	7,  // 8: switchyard.v1.Chunk.score:type_name -> switchyard.v1.Score
-	9,  // [9:9] is the sub-list for method output_type
-	9,  // [9:9] is the sub-list for method input_type
-	9,  // [9:9] is the sub-list for extension type_name
-	9,  // [9:9] is the sub-list for extension extendee
-	0,  // [0:9] is the sub-list for field type_name
+	5,  // 4: switchyard.v1.Score.top:type_name -> switchyard.v1.TokenLogprob
+	2,  // 5: switchyard.v1.Chunk.usage:type_name -> switchyard.v1.Usage
+	3,  // 6: switchyard.v1.Chunk.timings:type_name -> switchyard.v1.Timings
+	4,  // 7: switchyard.v1.Chunk.error:type_name -> switchyard.v1.Error
+	6,  // 8: switchyard.v1.Chunk.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	7,  // 9: switchyard.v1.Chunk.score:type_name -> switchyard.v1.Score
+	4,  // 10: switchyard.v1.Tokens.error:type_name -> switchyard.v1.Error
+	11, // [11:11] is the sub-list for method output_type
+	11, // [11:11] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_edge_proto_init() }
@@ -1151,7 +1251,7 @@ func file_switchyard_v1_edge_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_edge_proto_rawDesc), len(file_switchyard_v1_edge_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -51,9 +51,9 @@ func (s *stats) mirror() (stop func()) {
 
 func (s *stats) active(n int) {
 	s.sequences.Store(int64(n))
-	s.presence.Set("requests_active", float64(n))
+	s.presence.Set(members.Active, float64(n))
 	used := s.kv.Used()
-	s.presence.Set("kv_pages_used", float64(used))
+	s.presence.Set(members.KVPagesUsed, float64(used))
 	s.presence.Set(members.KVPages, float64(s.kv.Capacity()))
 }
 

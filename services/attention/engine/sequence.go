@@ -186,8 +186,13 @@ func logprobsOf(c sampling.Choice, p sampling.Params, index int) *pb.TokenLogpro
 		return nil
 	}
 	out := &pb.TokenLogprobs{Index: int32(index), Chosen: &pb.TokenLogprob{Id: c.ID, Logprob: c.Logprob}}
-	for _, t := range c.Top {
-		out.Top = append(out.Top, &pb.TokenLogprob{Id: t.ID, Logprob: t.Logprob})
+	out.Top = candidates(c.Top)
+	return out
+}
+
+func candidates(all []sampling.Candidate) (out []*pb.TokenLogprob) {
+	for _, t := range all {
+		out = append(out, &pb.TokenLogprob{Id: t.ID, Logprob: t.Logprob})
 	}
 	return out
 }

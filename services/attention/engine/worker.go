@@ -217,6 +217,9 @@ func score(s *Sequence, at int, logits []float32) *pb.Score {
 		lp := logits[s.seq.PromptIds[next]] - sampling.LogSumExp(logits)
 		out.Logprob = &lp
 	}
+	if n := s.params.Logprobs; n > 0 && s.seq.Score == "logprobs" {
+		out.Top = candidates(sampling.Best(logits, n))
+	}
 	if s.seq.Score == "logits" {
 		out.Logits = slices.Clone(logits)
 	}

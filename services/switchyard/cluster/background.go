@@ -36,5 +36,5 @@ func (b *background) Run(ctx context.Context) error {
 }
 
 func (b *background) tell(err error) {
-	b.log.Error("a service of the control loop has failed; tokens flow without it, and a restart of this process starts it again", "error", err)
+	b.log.Error("a service that no token passes has failed; tokens flow without it, and a restart of this process starts it again", "error", err)
 }

@@ -144,11 +144,11 @@ func (n *Node) wanted() bus.Model {
 
 // Close closes the cores, the telemetry and the model.
 func (n *Node) Close() error {
-	if !n.KeepPool {
+	if !n.KeepPool && n.Shared.Pool != nil {
 		n.Shared.Pool.Close()
 	}
 	err := n.Shared.Telemetry.Close()
-	if n.KeepModel {
+	if n.KeepModel || n.Shared.Model == nil {
 		return err
 	}
 	if e := n.Shared.Model.Close(); e != nil {

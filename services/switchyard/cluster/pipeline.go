@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -147,6 +148,9 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if of.Bare != nil {
+		return p.connectBare(of, r)
+	}
 	d, err := p.node.Deploy(ctx, r)
 	if err != nil {
 		return err
@@ -172,12 +176,7 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if p.background(name) {
-		s = &background{Service: s, log: d.Logger}
-	}
-	p.mu.Lock()
-	p.made = append(p.made, s)
-	p.mu.Unlock()
+	s = p.add(name, s, d.Logger)
 	one.service = s
 	//nolint:contextcheck,nolintlint // a replica drains, however long it takes to connect
 	if err := p.hearDrains(one); err != nil {
@@ -187,6 +186,29 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 		return nil
 	}
 	return of.Prepare(ctx, d, p.services.settings(name))
+}
+
+// connectBare makes a service that has no model on its connection.
+func (p *Pipeline) connectBare(of service.Descriptor, r Replica) error {
+	shared := &p.node.Shared
+	s, err := of.Bare(service.Bare{
+		ID: r.ID, Conn: r.Conn, Prefix: shared.Prefix, Version: shared.Version, Telemetry: shared.Telemetry, Logger: r.log,
+	}, p.services.settings(of.Name))
+	if err == nil {
+		p.add(of.Name, s, r.log)
+	}
+	return err
+}
+
+// add adds a service to those that are started and stopped.
+func (p *Pipeline) add(name string, s lifecycle.Service, log *slog.Logger) lifecycle.Service {
+	if p.background(name) {
+		s = &background{Service: s, log: log}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made = append(p.made, s)
+	return s
 }
 
 // open opens a connection for a service, which Stop closes.

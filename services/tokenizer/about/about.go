@@ -10,7 +10,7 @@ import (
 func Service() catalog.Service {
 	return catalog.Service{
 		Name: "tokenizer", Help: "Run a tokenizer: prompts in, sequences and chunks out.",
-		Place: catalog.Way, Fronts: true, Queue: "prompt", Kinds: []string{"token"},
+		Place: catalog.Way, Fronts: true, Queue: "prompt", Kinds: []string{"token", "tokenize"},
 		Role: catalog.Role{
 			What: "takes prompts, answers producers", Grants: grants,
 			Can:    "read all prompts and answers; forge records with a plausible writer and epoch; end any request",

@@ -32,6 +32,8 @@ type answer struct {
 type Detokenizer interface {
 	Push(id uint32) string
 	Flush() string
+	// Piece is the bytes of one id, whatever is before it; nil: it has none.
+	Piece(id uint32) []byte
 }
 
 // NoText is the Detokenizer of a model without a tokenizer.
@@ -42,6 +44,9 @@ func (NoText) Push(uint32) string { return "" }
 
 // Flush has none left.
 func (NoText) Flush() string { return "" }
+
+// Piece is of no id.
+func (NoText) Piece(uint32) []byte { return nil }
 
 func newAnswer(request string, accept *pb.Accept, d Detokenizer) *answer {
 	return &answer{request: request, accept: accept, detok: d, stops: tokenizer.NewStopMatcher(accept.Stop)}
@@ -73,7 +78,19 @@ func (a *answer) chunk(index int32) *pb.Chunk {
 func (a *answer) score(s *pb.Score) *pb.Chunk {
 	c := a.chunk(s.Position - a.accept.PromptTokens)
 	c.Score = s
+	if len(s.Top) > 0 {
+		c.Score = &pb.Score{Position: s.Position, Logprob: s.Logprob, Logits: s.Logits, Hidden: s.Hidden, Top: a.named(s.Top...)}
+	}
 	return c
+}
+
+// named are candidates with the bytes that they stand for. The log's own stay as they are.
+func (a *answer) named(all ...*pb.TokenLogprob) []*pb.TokenLogprob {
+	out := make([]*pb.TokenLogprob, len(all))
+	for i, t := range all {
+		out[i] = &pb.TokenLogprob{Id: t.GetId(), Logprob: t.GetLogprob(), Token: a.detok.Piece(t.GetId())}
+	}
+	return out
 }
 
 func (a *answer) token(t *pb.Token) *pb.Chunk {
@@ -85,7 +102,7 @@ func (a *answer) token(t *pb.Token) *pb.Chunk {
 	c := a.chunk(t.Index)
 	c.TokenIds = []uint32{t.Id}
 	if t.Logprobs != nil {
-		c.Logprobs = []*pb.TokenLogprobs{t.Logprobs}
+		c.Logprobs = []*pb.TokenLogprobs{{Index: t.Logprobs.Index, Chosen: a.named(t.Logprobs.Chosen)[0], Top: a.named(t.Logprobs.Top...)}}
 	}
 	if !t.Stop {
 		c.Text, a.stopped = a.show(a.text(t))

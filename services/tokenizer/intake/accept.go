@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sort"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -26,6 +27,7 @@ func (s *Prompts) admit(ctx context.Context, in *incoming) error {
 	defer span.End()
 	req, why := s.resolve(ctx, in)
 	if why == nil {
+		s.fitDefault(in.prompt, req.Sequence)
 		why = s.checkCapacity(req.Sequence)
 	} else if !isLate(why) {
 		return why
@@ -118,6 +120,21 @@ func (s *Prompts) accepted(in *incoming, accept *pb.Accept) {
 
 // upgradeTime is when a producer may ask again for what an earlier release does not know.
 const upgradeTime = 10 * time.Second
+
+// fitDefault lets a request that does not say how long its answer may be have what the largest
+// attention replica can hold.
+func (s *Prompts) fitDefault(p *pb.Prompt, seq *pb.Sequence) {
+	largest := members.LargestKV(s.members.Snapshot(), s.d.Identity.Model)
+	if p.MaxTokens != nil || largest == 0 || len(seq.Fill) > 0 {
+		return
+	}
+	shape, most := kvcache.ShapeOf(&s.d.Model.Spec), int(seq.MaxTokens)
+	shape.Rows = 1 // as in checkCapacity
+	tooMany := sort.Search(most, func(n int) bool {
+		return float64(shape.Need(edge.Positions(&pb.Sequence{PromptIds: seq.PromptIds, Source: seq.Source, MaxTokens: int32(n + 1)}))) > largest
+	})
+	seq.MaxTokens = int32(max(1, tooMany))
+}
 
 // checkCapacity refuses what no live attention replica can hold.
 func (s *Prompts) checkCapacity(seq *pb.Sequence) error {

@@ -3,12 +3,16 @@ package intake
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/tokenizer/delivery"
 )
 
@@ -75,11 +79,43 @@ func (e *service) describe(m *nats.Msg, what any) {
 func (e *service) ping() any { return micro.Ping{ServiceIdentity: e.id, Type: micro.PingResponseType} }
 
 func (e *service) info() any {
-	info := micro.Info{ServiceIdentity: e.id, Type: micro.InfoResponseType, Description: e.about}
+	id := e.id
+	id.Metadata = e.metadata()
+	info := micro.Info{ServiceIdentity: id, Type: micro.InfoResponseType, Description: e.about}
 	for _, p := range e.endpoints {
 		info.Endpoints = append(info.Endpoints, micro.EndpointInfo{Name: p.name, Subject: p.subject, QueueGroup: p.group})
 	}
 	return info
+}
+
+// taskNames are what becomes of a prompt, for outsiders.
+var taskNames = map[model.Task]string{model.Continue: "continue", model.Fill: "fill", model.Answer: "answer"}
+
+// metadata is what the model is, as gateways tell it to their clients.
+func (e *service) metadata() map[string]string {
+	m, spec := e.model, e.d.Model.Spec
+	flag := strconv.FormatBool
+	running, waiting, used := e.loads()
+	return map[string]string{
+		schemas.AboutRunning: strconv.FormatFloat(running, 'f', 0, 64), schemas.AboutWaiting: strconv.FormatFloat(waiting, 'f', 0, 64), schemas.AboutKVUsed: strconv.FormatFloat(used, 'f', 4, 64),
+		schemas.AboutModel: e.d.Subjects.Model, schemas.AboutContext: strconv.Itoa(m.MaxLen), schemas.AboutVocab: strconv.Itoa(m.Vocab),
+		schemas.AboutFamily: spec.Family, schemas.AboutHash: e.d.Model.Hash, schemas.AboutClass: e.d.Kind().NumericClass, schemas.AboutWire: e.d.Kind().Wire,
+		schemas.AboutText: flag(m.EncodeText != nil), schemas.AboutChat: flag(m.EncodeChat != nil), schemas.AboutTask: taskNames[m.Task],
+		schemas.AboutReady: flag(e.presence.Ready() && e.probe.Canaries.Ready() == nil && e.notReady() == nil), schemas.AboutCreated: strconv.FormatInt(e.started.Unix(), 10),
+	}
+}
+
+// loads are the requests under way and waiting, and the share of KV pages that are used, as
+// attention replicas say.
+func (e *service) loads() (running, waiting, used float64) {
+	var pages float64
+	for _, m := range members.OfService(e.members.Snapshot(), "attention") {
+		running += m.Stats[members.Active] - m.Stats[members.InLine]
+		waiting += m.Stats[members.InLine] + m.Stats[members.Waiting]
+		used += m.Stats[members.KVPagesUsed]
+		pages += m.Stats[members.KVPages]
+	}
+	return max(0, running), waiting + float64(e.probe.Sequences.Queued()), used / max(1, pages)
 }
 
 func (e *service) stats() any {

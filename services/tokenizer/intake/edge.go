@@ -25,13 +25,14 @@ import (
 type Edge struct {
 	*common
 	asks    *Asks
+	tokens  *Tokenizing
 	version string
 	keep    func(*nats.Subscription, error) error
 	guard   *guard
 }
 
-func newEdge(c *common, asks *Asks, s Settings) *Edge {
-	return &Edge{common: c, asks: asks, version: s.Version, keep: s.Keep, guard: &guard{common: c}}
+func newEdge(c *common, asks *Asks, tokens *Tokenizing, s Settings) *Edge {
+	return &Edge{common: c, asks: asks, tokens: tokens, version: s.Version, keep: s.Keep, guard: &guard{common: c}}
 }
 
 // Listen opens what producers reach without JetStream.
@@ -41,6 +42,9 @@ func (s *Edge) Listen() error {
 		return err
 	}
 	if err := s.offer("replay", s.delivery.Kinds.Group(), []string{s.d.Subjects.Replay()}, "the chunks of a request again, from an index on", s.delivery.Replays.OnReplay); err != nil {
+		return err
+	}
+	if err := s.offer("tokenize", s.delivery.Kinds.Group(), []string{s.d.Subjects.Tokenize()}, "text or messages in, token ids out, and back", s.tokens.OnTokenize); err != nil {
 		return err
 	}
 	if err := s.subscribe(s.d.Subjects.AnyCancel(), s.delivery.Kinds.Group(), s.onCancel); err != nil {

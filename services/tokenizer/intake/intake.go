@@ -18,7 +18,7 @@ type Intake struct {
 func New(s Settings) *Intake {
 	c := newCommon(s)
 	asks := newAsks(c)
-	return &Intake{common: c, Asks: asks, Prompts: newPrompts(c), Edge: newEdge(c, asks, s)}
+	return &Intake{common: c, Asks: asks, Prompts: newPrompts(c), Edge: newEdge(c, asks, newTokenizing(c, asks, s), s)}
 }
 
 // Begin opens the queue of prompts, and has what is under way end with own, or, of asks, a

@@ -9,6 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/tokenizer/admission"
@@ -25,6 +26,9 @@ type Settings struct {
 	Log        *tokenlog.Log
 	// Model says what can be asked of it. It is read when requests come.
 	Model *edge.Model
+	// Text makes ids of text and text of ids, once the replica is started; nil: the model has
+	// no tokenizer.
+	Text func() *tokenizer.Tokenizer
 	// Version of the build: NATS services say it.
 	Version string
 

@@ -13,7 +13,8 @@ const (
 	logitBytes      = 4
 	jsonLogitBytes  = 16 // such as -1.17549435e-38 and a comma
 	candidateBytes  = 16
-	jsonCandidate   = 64   // such as {"id":4294967295,"logprob":-1.17549435e-38},
+	jsonCandidate   = 64   // such as {"id":4294967295,"logprob":-1.17549435e-38,"token":""},
+	pieceBytes      = 512  // the token of a candidate, in a chunk
 	candidatesExtra = 1    // the chosen one
 	recordRoom      = 52   // the rest of a token's or score's record
 	logRoom         = 2048 // the records of a log that are neither
@@ -26,7 +27,7 @@ func largestChunk(seq *pb.Sequence, encoding pb.Encoding, vocab int) int64 {
 	if encoding == pb.Encoding_ENCODING_JSON {
 		logit, candidate = jsonLogitBytes, jsonCandidate
 	}
-	size := int64(chunkRoom) + candidate*int64(seq.GetSampling().GetLogprobs()+candidatesExtra)
+	size := int64(chunkRoom) + (candidate+pieceBytes)*int64(seq.GetSampling().GetLogprobs()+candidatesExtra)
 	if seq.Score == "logits" {
 		size += logit * int64(vocab)
 	}
@@ -64,8 +65,11 @@ func candidates(seq *pb.Sequence) int64 {
 
 // logits bounds the numbers of one score.
 func logits(seq *pb.Sequence, vocab int) int64 {
-	if seq.Score == "logits" {
+	switch seq.Score {
+	case "logits":
 		return logitBytes * int64(vocab)
+	case "logprobs":
+		return candidates(seq)
 	}
 	return 0
 }

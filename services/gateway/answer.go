@@ -1,0 +1,142 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/openai"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/upstream"
+)
+
+// chat answers a conversation.
+func (d *Door) chat(c *call) error { return d.answer(c, openai.ReadChat) }
+
+// complete answers prompts as they are.
+func (d *Door) complete(c *call) error { return d.answer(c, openai.ReadCompletion) }
+
+// answer reads what is asked, asks for it, and tells what comes.
+func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
+	ask, err := readBody(d, c, read)
+	if err != nil {
+		return err
+	}
+	leave, err := d.enter(ask.Answers())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithCancel(c.r.Context())
+	defer cancel()
+	m, err := d.Upstream.Find(ctx, ask.Model)
+	if err != nil {
+		return err
+	}
+	if ask.Chat && !m.Chat {
+		return reply.Bad("messages", "the model %.100s has no chat template: use /v1/completions", ask.Model)
+	}
+	operation := "text_completion"
+	if ask.Chat {
+		operation = "chat"
+	}
+	t := d.watch(ctx, c, m, operation, ask.Model)
+	return d.ended(ctx, t, m, d.tell(t.ctx, c, m, ask, t))
+}
+
+// readBody reads a call's body as read does, and lets go of it.
+func readBody[A any](d *Door, c *call, read func([]byte) (A, error)) (a A, err error) {
+	body, done, err := d.body(c)
+	if err != nil {
+		return a, err
+	}
+	defer done()
+	return read(body)
+}
+
+// tell asks for all answers, and writes them. An error is the answer; what ends a stream that
+// has begun is told in it.
+func (d *Door) tell(ctx context.Context, c *call, m upstream.Model, ask *openai.Ask, t *tale) error {
+	r := openai.NewWriter(ask, openai.Head{ID: c.id, Model: ask.Model, Fingerprint: m.Fingerprint(), Created: time.Now().Unix()})
+	asked, err := d.asked(ctx, c, m, ask)
+	if err != nil {
+		return err
+	}
+	to := upstream.To{Model: m.Name, Flow: c.flow}
+	if !ask.Stream {
+		for got, err := range d.gather(ctx, to, asked) {
+			if err != nil {
+				return err
+			}
+			got.push(r.Choices[got.answer], t)
+		}
+		reply.JSON(c.w, http.StatusOK, r.Whole())
+		return nil
+	}
+	return d.stream(ctx, c, m, to, asked, r, t)
+}
+
+// stream writes what comes as events. That the client is gone ends it, and is no error.
+func (d *Door) stream(ctx context.Context, c *call, m upstream.Model, to upstream.To, asked []*asking, r *openai.Reply, t *tale) error {
+	events := reply.NewEvents(c.w, d.Stall)
+	for got, err := range d.gather(ctx, to, asked) {
+		switch {
+		case err != nil && !events.Begun():
+			return err
+		case err != nil:
+			e := d.refusal(ctx, err, m.Context)
+			t.failed = e
+			_ = events.Send(e.Body()) // the client may be gone
+			_ = events.Done()
+			return nil
+		}
+		choice := r.Choices[got.answer]
+		for _, p := range got.push(choice, t) {
+			for _, event := range r.Parts(choice, p) {
+				if events.Send(event) != nil {
+					t.left = true
+					return nil
+				}
+			}
+		}
+	}
+	if event, wanted := r.Counted(); wanted {
+		_ = events.Send(event) // as above
+	}
+	_ = events.Done()
+	return nil
+}
+
+// asking is one answer that is asked for.
+type asking struct {
+	prompt *pb.Prompt
+	echo   *echo // nil: its prompt is not told
+}
+
+// asked are the prompts of all answers, with ids and seeds of their own.
+func (d *Door) asked(ctx context.Context, c *call, m upstream.Model, ask *openai.Ask) (all []*asking, err error) {
+	for _, p := range ask.Prompts {
+		var e *echo
+		if ask.Echo {
+			if p, e, err = d.echoed(ctx, m, p); err != nil {
+				return nil, err
+			}
+		}
+		for n := range ask.N {
+			one := &asking{prompt: proto.CloneOf(p), echo: e.fresh()}
+			one.prompt.RequestId = c.id
+			if i := len(all); i > 0 {
+				one.prompt.RequestId = fmt.Sprintf("%.120s-%d", c.id, i)
+			}
+			if p.Seed != nil {
+				one.prompt.Seed = new(openai.SeedOf(*p.Seed, n))
+			}
+			all = append(all, one)
+		}
+	}
+	return all, nil
+}

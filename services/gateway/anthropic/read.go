@@ -1,0 +1,147 @@
+// Package anthropic reads bodies of Anthropic's Messages, and writes their answers: messages,
+// events and errors in that API's own forms.
+package anthropic
+
+import (
+	"encoding/json"
+	"strings"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/openai"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+)
+
+// Ask is what a body asks for.
+type Ask struct {
+	Model  string
+	Prompt *pb.Prompt
+	Stream bool
+}
+
+// Read reads the body of a message.
+func Read(body []byte) (*Ask, error) { return read(body, true) }
+
+// ReadCount reads that of a count, which makes no tokens.
+func ReadCount(body []byte) (*Ask, error) { return read(body, false) }
+
+func read(body []byte, answers bool) (*Ask, error) {
+	o, err := openai.Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	a := &Ask{Model: openai.Or(o, "model", ""), Stream: openai.Or(o, "stream", false), Prompt: &pb.Prompt{}}
+	if a.Model == "" {
+		o.Fail(reply.Bad("model", "model: Field required"))
+	}
+	p := a.Prompt
+	p.MaxTokens = openai.Take[int32](o, "max_tokens")
+	if answers && (p.MaxTokens == nil || *p.MaxTokens < 1) {
+		o.Fail(reply.Bad("max_tokens", "max_tokens: Field required; it must be 1 or more"))
+	}
+	p.Temperature, p.TopP, p.TopK = openai.Take[float64](o, "temperature"), openai.Take[float64](o, "top_p"), openai.Take[int32](o, "top_k")
+	p.Stop = openai.Or[[]string](o, "stop_sequences", nil)
+	if system := openai.Content(o.As("system", "content")); system != nil && *system != "" {
+		p.Messages = append(p.Messages, &pb.ChatMessage{Role: "system", Content: system})
+	}
+	all := o.List("messages")
+	if len(all) == 0 {
+		o.Fail(reply.Bad("messages", "messages: at least one message is required"))
+	}
+	for _, in := range all {
+		p.Messages = append(p.Messages, messages(in)...)
+		o.EndOf(in)
+	}
+	tools(o, p)
+	thinking(o)
+	o.Refuse("it is not served here", "mcp_servers", "container", "context_management", "output_format", "output_config")
+	o.Ignore("metadata", "service_tier", "cache_control", "inference_geo", "speed")
+	return a, o.End()
+}
+
+// thinking can only be left to the model.
+func thinking(o *openai.Object) {
+	in := o.Inner("thinking")
+	if in == nil {
+		return
+	}
+	if kind := openai.Or(in, "type", "disabled"); kind != "disabled" {
+		o.Fail(reply.Unsupported("thinking", "the model thinks as its chat template has it"))
+	}
+}
+
+func tools(o *openai.Object, p *pb.Prompt) {
+	var list []any
+	for _, in := range o.List("tools") {
+		if kind := openai.Or(in, "type", "custom"); kind != "custom" {
+			o.Fail(reply.Unsupported(in.At("type"), "only tools of the client can be called"))
+		}
+		list = append(list, map[string]any{"type": "function", "function": map[string]any{
+			"name": openai.Or(in, "name", ""), "description": openai.Or(in, "description", ""), "parameters": in.Raw("input_schema"),
+		}})
+		in.Ignore("cache_control", "strict", "input_examples", "eager_input_streaming", "defer_loading", "allowed_callers")
+		o.EndOf(in)
+	}
+	if choice := o.Inner("tool_choice"); choice != nil {
+		switch kind := openai.Or(choice, "type", "auto"); kind {
+		case "auto":
+		case "none":
+			list = nil
+		default:
+			o.Fail(reply.Unsupported("tool_choice", `it can be "auto" or "none"`))
+		}
+	}
+	if len(list) > 0 {
+		text, _ := json.Marshal(list) // of what was JSON
+		p.Tools = string(text)
+	}
+}
+
+// messages are those that one of Anthropic's becomes: results of tools are messages of their own.
+func messages(in *openai.Object) (out []*pb.ChatMessage) {
+	role := openai.Or(in, "role", "")
+	if role != "user" && role != "assistant" && role != "system" {
+		in.Fail(reply.Bad(in.At("role"), "%s must be user or assistant", in.At("role")))
+	}
+	raw := in.Raw("content")
+	var text string
+	if raw == nil || json.Unmarshal(raw, &text) == nil {
+		return []*pb.ChatMessage{{Role: role, Content: &text}}
+	}
+	in.Put("content", raw)
+	said := &pb.ChatMessage{Role: role}
+	var texts []string
+	var calls []any
+	for _, block := range in.List("content") {
+		switch kind := openai.Or(block, "type", ""); kind {
+		case "text":
+			texts = append(texts, openai.Or(block, "text", ""))
+		case "thinking":
+			said.ReasoningContent += openai.Or(block, "thinking", "")
+		case "redacted_thinking":
+		case "tool_use":
+			calls = append(calls, map[string]any{"id": openai.Or(block, "id", ""), "type": "function", "function": map[string]any{
+				"name": openai.Or(block, "name", ""), "arguments": block.Raw("input"),
+			}})
+		case "tool_result":
+			result := openai.Content(block)
+			if result == nil {
+				result = new("")
+			}
+			out = append(out, &pb.ChatMessage{Role: "tool", ToolCallId: openai.Or(block, "tool_use_id", ""), Content: result})
+		default:
+			in.Fail(reply.Unsupported(block.At("type"), "a block of type "+kind+" is no text"))
+		}
+		if err := block.Err(); err != nil {
+			in.Fail(reply.Of(err, 0))
+		}
+	}
+	if len(calls) > 0 {
+		list, _ := json.Marshal(calls) // of what was JSON
+		said.ToolCalls = string(list)
+	}
+	if len(texts) > 0 || len(calls) > 0 || len(out) == 0 {
+		said.Content = new(strings.Join(texts, ""))
+		out = append(out, said)
+	}
+	return out
+}

@@ -1,0 +1,17 @@
+package gateway
+
+import (
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/process/service"
+	"github.com/switchyard/switchyard/services/gateway/about"
+)
+
+// Descriptor is the service as a process runs it.
+func Descriptor() service.Descriptor {
+	return service.Descriptor{
+		Service: about.Service(), Flags: service.FlagsOf((*Command).Config),
+		Bare: func(b service.Bare, s service.Settings) (lifecycle.Service, error) {
+			return New(b, service.Own[Config](s)), nil
+		},
+	}
+}

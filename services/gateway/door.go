@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/upstream"
+)
+
+// DoorSettings are what requests are answered with.
+type DoorSettings struct {
+	Config
+	Upstream  upstream.Interface
+	Telemetry *telemetry.Telemetry
+	Replica   string
+	Logger    *slog.Logger
+}
+
+// Door answers HTTP requests.
+type Door struct {
+	DoorSettings
+	keys     *keys
+	streams  *semaphore.Weighted
+	bodies   *semaphore.Weighted
+	tracer   *telemetry.Tracer
+	metrics  *telemetry.GatewayMetrics
+	unfollow []func()
+	handler  http.Handler
+	draining atomic.Bool
+
+	// cutting ends what is under way, with errDraining.
+	cutting context.Context
+	end     context.CancelCauseFunc
+}
+
+var errDraining = errors.New("the gateway stops")
+
+// NewDoor returns what answers requests.
+func NewDoor(s DoorSettings) *Door {
+	d := &Door{DoorSettings: s, keys: &keys{file: s.Keys, log: s.Logger}, streams: semaphore.NewWeighted(int64(s.MaxStreams)), bodies: semaphore.NewWeighted(bodyBytes), tracer: s.Telemetry.Tracer("gateway", s.Replica)}
+	d.metrics = s.Telemetry.Gateway()
+	d.followLoads()
+	d.cutting, d.end = context.WithCancelCause(context.Background())
+	// Pages of other sites may not ask in the name of who reads them.
+	d.handler = http.NewCrossOriginProtection().Handler(d.routes())
+	return d
+}
+
+const (
+	// headerWithin and mostHeader bound a request's headers, idleFor a connection without one.
+	headerWithin, mostHeader, idleFor = 5 * time.Second, 32 << 10, 2 * time.Minute
+)
+
+// server serves the door at an address.
+func (d *Door) server(net.Addr) (*http.Server, error) {
+	return &http.Server{
+		Handler: d.handler, ReadHeaderTimeout: headerWithin, MaxHeaderBytes: mostHeader, IdleTimeout: idleFor,
+		BaseContext: func(net.Listener) context.Context { return d.cutting },
+		ErrorLog:    slog.NewLogLogger(d.Logger.Handler(), slog.LevelDebug), // what clients do wrong
+	}, nil
+}
+
+// ServeHTTP answers a request.
+func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.handler.ServeHTTP(w, r) }
+
+// Ready says why no model could be asked.
+func (d *Door) Ready() error {
+	if d.draining.Load() {
+		return errDraining
+	}
+	return d.Upstream.Ready()
+}
+
+func (d *Door) drain() { d.draining.Store(true) }
+
+// followLoads shows what tokenizers say of their models.
+func (d *Door) followLoads() {
+	for of, value := range map[*telemetry.Table]func(upstream.Model) float64{
+		d.metrics.Running: func(m upstream.Model) float64 { return m.Running },
+		d.metrics.Waiting: func(m upstream.Model) float64 { return m.Waiting },
+		d.metrics.KVUsed:  func(m upstream.Model) float64 { return m.KVUsed },
+	} {
+		d.unfollow = append(d.unfollow, of.Follow(func() (all []telemetry.Reading) {
+			for _, m := range d.Upstream.Models() {
+				all = append(all, telemetry.Reading{Labels: []string{m.Name}, Value: value(m)})
+			}
+			return all
+		}))
+	}
+}
+
+// cut ends what is under way.
+func (d *Door) cut() { d.end(errDraining) }
+
+// enter takes places for answers; leave gives them back.
+func (d *Door) enter(answers int) (leave func(), err error) {
+	switch n := int64(answers); {
+	case d.draining.Load():
+		return nil, &client.Error{Code: client.CodeModelNotReady, Message: "this gateway stops; ask again, another one answers"}
+	case !d.streams.TryAcquire(n):
+		return nil, &client.Error{Code: client.CodeOverloaded, RetryAfter: time.Second, Message: fmt.Sprintf("%d answers may be under way at this gateway at a time (--http-max-streams)", d.MaxStreams)}
+	default:
+		d.metrics.Open(answers)
+		return func() { d.metrics.Open(-answers); d.streams.Release(n) }, nil
+	}
+}
+
+// refusal is an error as the client gets it.
+func (d *Door) refusal(ctx context.Context, err error, tokens int) *reply.Error {
+	var of *client.Error
+	if errors.As(err, &of) && of.Code == client.CodeCancelled && errors.Is(context.Cause(ctx), errDraining) {
+		return &reply.Error{Status: http.StatusServiceUnavailable, Type: reply.ServerError, Code: client.CodeModelNotReady, Message: "this gateway stopped before the answer was whole; ask again", RetryAfter: time.Second}
+	}
+	return reply.Of(err, tokens)
+}

@@ -1,0 +1,427 @@
+package gateway
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/internal/fake"
+)
+
+// newDoor is a door before services that the test plays.
+func newDoor(t testing.TB, u *fake.Upstream, changes ...func(*Config)) *Door {
+	t.Helper()
+	tm, err := telemetry.Setup(t.Context(), telemetry.Config{ServiceName: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tm.Close() })
+	c := Config{MaxBody: 1 << 20, MaxStreams: 8, MaxConns: 64, Stall: testkit.Patience}
+	for _, change := range changes {
+		change(&c)
+	}
+	d := NewDoor(DoorSettings{Config: c, Upstream: u, Telemetry: tm, Replica: "gateway-1", Logger: slog.New(slog.DiscardHandler)})
+	if err := d.keys.load(); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// ask sends a body, and returns what comes.
+func ask(d http.Handler, method, path, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	return w
+}
+
+// events are those of a stream, without what frames them.
+func events(t *testing.T, body string) (out []string) {
+	t.Helper()
+	lines := bufio.NewScanner(strings.NewReader(body))
+	for lines.Scan() {
+		text := lines.Text()
+		if text == "" {
+			continue
+		}
+		data, is := strings.CutPrefix(text, "data: ")
+		if !is {
+			t.Errorf("a stream has the line %q", text)
+		}
+		out = append(out, data)
+	}
+	return out
+}
+
+const hi = `{"model":"demo","messages":[{"role":"user","content":"hi"}]`
+
+func TestChat(t *testing.T) {
+	u := &fake.Upstream{}
+	w := ask(newDoor(t, u), "POST", "/v1/chat/completions", hi+`,"seed":-1,"top_k":-1,"user":"x","max_tokens":5,"max_completion_tokens":7}`)
+	var got struct {
+		ID, Object, Model string
+		Created           int64
+		Choices           []struct {
+			Index        int
+			Message      struct{ Role, Content string }
+			FinishReason string `json:"finish_reason"`
+		}
+		Usage       struct{ Prompt_tokens, Completion_tokens, Total_tokens int } //nolint:revive,staticcheck // as JSON has them
+		Fingerprint string                                                       `json:"system_fingerprint"`
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	c := got.Choices[0]
+	if got.Object != "chat.completion" || c.Message.Content != "Hello world" || c.Message.Role != "assistant" || c.FinishReason != "stop" || got.Usage.Total_tokens != 6 ||
+		got.ID != "chatcmpl-"+w.Header().Get("X-Request-Id") || !strings.HasPrefix(got.Fingerprint, "fp_") || got.Model != "demo" {
+		t.Errorf("%s", w.Body)
+	}
+	prompts, _ := u.Asked()
+	p := prompts[0]
+	if p.GetMaxTokens() != 7 || p.Seed == nil || *p.Seed != 0 || p.GetTopK() != 0 || p.Messages[0].GetContent() != "hi" || p.RequestId != w.Header().Get("X-Request-Id") {
+		t.Errorf("asked %v", p)
+	}
+}
+
+// The role comes with the first token, the end by itself, then what was counted, then the mark.
+func TestStream(t *testing.T) {
+	w := ask(newDoor(t, &fake.Upstream{}), "POST", "/v1/chat/completions", hi+`,"stream":true,"stream_options":{"include_usage":true}}`)
+	got := events(t, w.Body.String())
+	if len(got) != 6 || got[5] != "[DONE]" || !strings.Contains(got[0], `"delta":{"role":"assistant","content":"Hello"}`) || !strings.Contains(got[1], `"delta":{"content":" wor"}`) ||
+		!strings.Contains(got[3], `"delta":{},"logprobs":null,"finish_reason":"stop"`) || !strings.Contains(got[4], `"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":3,"total_tokens":6`) {
+		t.Errorf("%s", strings.Join(got, "\n"))
+	}
+	if h := w.Header(); !strings.HasPrefix(h.Get("Content-Type"), "text/event-stream") || h.Get("X-Accel-Buffering") != "no" {
+		t.Errorf("headers %v", h)
+	}
+}
+
+// A failure in the middle is an event, and never a mere end; before the first token it is a status.
+func TestFailures(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fails  error
+		answer func(*pb.Prompt) []*pb.Chunk
+		stream bool
+		status int
+		want   string
+	}{
+		"in the middle": {&client.Error{Code: client.CodeInternal, Message: "lost"}, nil, true, 200, `{"error":{"message":"lost","type":"server_error","param":null,"code":"internal"}}`},
+		"whole":         {&client.Error{Code: client.CodeInternal, Message: "lost"}, nil, false, 500, `"code":"internal"`},
+		"overloaded": {nil, func(p *pb.Prompt) []*pb.Chunk {
+			return []*pb.Chunk{{Index: -1, FinishReason: "error", Error: &pb.Error{Code: "overloaded", Message: "full", RetryAfter: 900}}}
+		}, true, 429, `"code":"overloaded"`},
+		"late":      {&client.Error{Code: client.CodeDeadlineExceeded}, nil, false, 504, "deadline_exceeded"},
+		"not ready": {&client.Error{Code: client.CodeModelNotReady}, nil, false, 503, "model_not_ready"},
+		"too long":  {&client.Error{Code: client.CodeBadPrompt, Message: "the prompt has 600 tokens; the context holds 512 with at least 1 to generate"}, nil, false, 400, `This model's maximum context length is 512 tokens. However`},
+		"repeated":  {&client.Error{Code: client.CodeBadRequest, Message: `request_id "x" was used within the last 2h for another prompt; choose a new one`}, nil, false, 422, "idempotency_conflict"},
+		"a field":   {&client.Error{Code: client.CodeBadRequest, Message: `temperature is 101; it must be a number from 0 to 100`}, nil, false, 400, `"param":"temperature"`},
+		"no end":    {nil, func(p *pb.Prompt) []*pb.Chunk { return fake.Words(p, "stop", "a", "b")[:1] }, true, 200, "the answer has no end"},
+	} {
+		u := &fake.Upstream{Fails: tc.fails, Answer: tc.answer}
+		body := hi + "}"
+		if tc.stream {
+			body = hi + `,"stream":true}`
+		}
+		w := ask(newDoor(t, u), "POST", "/v1/chat/completions", body)
+		if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.want) {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+		if tc.stream && w.Code == 200 && !strings.HasSuffix(w.Body.String(), "data: [DONE]\n\n") {
+			t.Errorf("%s: the stream ends with %q", name, w.Body)
+		}
+		if retry := w.Header().Get("Retry-After"); (tc.status == 429 || tc.status == 503) != (retry != "") || tc.status == 429 && retry != "60" {
+			t.Errorf("%s: Retry-After %q", name, retry)
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for body, want := range map[string]string{
+		``:                                    "no JSON object",
+		`[]`:                                  "no JSON object",
+		`null`:                                "the body is null",
+		`{"model":"demo"`:                     "no JSON object",
+		`{"model":"demo"}`:                    `"param":"messages"`,
+		"{\"model\":\"\xff\"}":                "not UTF-8",
+		`{"model":"\ud800"}`:                  "surrogate",
+		`{"messages":[]}`:                     `"param":"model"`,
+		hi + `,"temperature":NaN}`:            "no JSON object",
+		hi + `,"temperature":"1"}`:            `temperature: a string stands where a number is wanted`,
+		hi + `,"max_tokens":1.5}`:             `"param":"max_tokens"`,
+		hi + `,"max_token":5}`:                `Unrecognized request argument supplied: max_token`,
+		hi + `,"n":0}`:                        `"param":"n"`,
+		hi + `,"n":1000000}`:                  `"param":"n"`,
+		hi + `,"seed":1.5}`:                   `"param":"seed"`,
+		hi + `,"stop":5}`:                     `"param":"stop"`,
+		hi + `,"web_search_options":{"a":1}}`: `"param":"web_search_options"`,
+		hi + `,"stream_options":{}}`:          `only allowed when stream`,
+		hi + `,"top_logprobs":2}`:             `"param":"top_logprobs"`,
+		hi + `,"tool_choice":"required"}`:     `"param":"tool_choice"`,
+		`{"model":"other","messages":[{"role":"user","content":"hi"}]}`:                                `"code":"model_not_found"`,
+		`{"model":"demo","messages":[{"content":"hi"}]}`:                                               `"param":"messages[0].role"`,
+		`{"model":"demo","messages":[{"role":"user"}]}`:                                                `"param":"messages[0].content"`,
+		`{"model":"demo","messages":[{"role":"user","content":[{"type":"image_url","image_url":1}]}]}`: `"param":"messages[0].content[0]"`,
+		`{"model":"demo","messages":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`:    "nested more than",
+	} {
+		w := ask(newDoor(t, &fake.Upstream{}), "POST", "/v1/chat/completions", body)
+		if w.Code/100 != 4 || !strings.Contains(strings.ToLower(w.Body.String()), strings.ToLower(want)) {
+			t.Errorf("%.80s: %d %s", body, w.Code, w.Body)
+		}
+	}
+}
+
+func TestBodyBound(t *testing.T) {
+	d := newDoor(t, &fake.Upstream{}, func(c *Config) { c.MaxBody = 100 << 10 })
+	w := ask(d, "POST", "/v1/chat/completions", hi+`,"user":"`+strings.Repeat("x", 200<<10)+`"}`)
+	if w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), "--http-max-body") {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := ask(d, "POST", "/v1/chat/completions", hi+`,"user":"`+strings.Repeat("x", 90<<10)+`"}`); w.Code != 200 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if !d.bodies.TryAcquire(bodyBytes) {
+		t.Error("a body has left its room taken")
+	}
+}
+
+// Several answers come of one request: all have seeds and ids of their own, and the first one
+// those of a request for one.
+func TestSeveral(t *testing.T) {
+	u := &fake.Upstream{}
+	w := ask(newDoor(t, u), "POST", "/v1/completions", `{"model":"demo","prompt":["a","b"],"n":2,"seed":5,"stream":true}`, "Idempotency-Key", "key")
+	if w.Code != 200 {
+		t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	texts := map[int]string{}
+	for _, e := range events(t, w.Body.String()) {
+		var got struct {
+			Choices []struct {
+				Index int
+				Text  string
+			}
+		}
+		if json.Unmarshal([]byte(e), &got) == nil && len(got.Choices) > 0 {
+			texts[got.Choices[0].Index] += got.Choices[0].Text
+		}
+	}
+	for i := range 4 {
+		if texts[i] != "Hello world" {
+			t.Errorf("answer %d is %q", i, texts[i])
+		}
+	}
+	prompts, _ := u.Asked()
+	ids, seeds := map[string]bool{}, map[uint32]int{}
+	for _, p := range prompts {
+		ids[p.RequestId] = true
+		seeds[p.GetSeed()]++
+		if p.GetMaxTokens() != 16 {
+			t.Errorf("max_tokens %v", p.MaxTokens)
+		}
+	}
+	if len(ids) != 4 || !ids["key"] || !ids["key-3"] || len(seeds) != 2 || seeds[5] != 2 {
+		t.Errorf("ids %v, seeds %v", ids, seeds)
+	}
+}
+
+func TestCompletionLogprobs(t *testing.T) {
+	u := &fake.Upstream{Answer: func(p *pb.Prompt) []*pb.Chunk {
+		lp := float32(-1)
+		scores := []*pb.Chunk{{Index: -2, Score: &pb.Score{Position: 0, Logprob: &lp, Top: []*pb.TokenLogprob{{Id: 3, Logprob: -0.25, Token: []byte("on")}}}}, {Index: -1, Score: &pb.Score{Position: 1}}}
+		return append(scores, fake.Words(p, "length", "!")...)
+	}}
+	w := ask(newDoor(t, u), "POST", "/v1/completions", `{"model":"demo","prompt":"Once upon","echo":true,"logprobs":1,"max_tokens":1}`)
+	want := `"text":"Once upon!","logprobs":{"tokens":["Once ","upon","!"],"token_logprobs":[null,-1,-0.5],"top_logprobs":[null,{"on":-0.25,"upon":-1},{"!":-0.5}],"text_offset":[0,5,9]}`
+	if !strings.Contains(w.Body.String(), want) {
+		t.Errorf("%s", w.Body)
+	}
+	prompts, _ := u.Asked()
+	if p := prompts[0]; p.Score != "logprobs" || len(p.InputIds) != 2 || p.Text != "" {
+		t.Errorf("asked %v", p)
+	}
+}
+
+func TestChatLogprobs(t *testing.T) {
+	w := ask(newDoor(t, &fake.Upstream{}), "POST", "/v1/chat/completions", hi+`,"logprobs":true,"top_logprobs":2}`)
+	want := `{"token":"Hello","logprob":-0.5,"bytes":[72,101,108,108,111],"top_logprobs":[{"token":"Hello","logprob":-0.5,"bytes":[72,101,108,108,111]},{"token":"�","logprob":-2,"bytes":[226,130]}]}`
+	if !strings.Contains(w.Body.String(), want) {
+		t.Errorf("%s", w.Body)
+	}
+}
+
+func TestOthers(t *testing.T) {
+	d := newDoor(t, &fake.Upstream{})
+	for _, tc := range []struct{ method, path, body, want string }{
+		{"GET", "/v1/models", "", `{"object":"list","data":[{"id":"demo","object":"model","created":1,"owned_by":"switchyard","max_model_len":512`},
+		{"GET", "/v1/models/org/demo", "", `"id":"org/demo"`},
+		{"GET", "/v1/models/none", "", `"code":"model_not_found"`},
+		{"POST", "/tokenize", `{"model":"demo","prompt":"a b","return_token_strs":true}`, `{"count":2,"max_model_len":512,"tokens":[1,2],"token_strs":["a ","b"]}`},
+		{"POST", "/tokenize", hi + `}`, `"count":1`},
+		{"POST", "/detokenize", `{"model":"demo","tokens":[1,2]}`, `{"prompt":"w w "}`},
+		{"POST", "/detokenize", `{"model":"demo","tokens":[]}`, `{"prompt":""}`},
+		{"GET", "/tokenizer_info", "", `"vocab_size":8192`},
+		{"GET", "/health", "", "ready"},
+		{"GET", "/healthz", "", "live"},
+		{"GET", "/metrics", "", "go_goroutines"},
+		{"GET", "/nowhere", "", `"code":"unknown_url"`},
+		{"GET", "/v1/chat/completions", "", `"code":"unknown_url"`},
+	} {
+		if w := ask(d, tc.method, tc.path, tc.body); !strings.Contains(w.Body.String(), tc.want) {
+			t.Errorf("%s %s: %d %s", tc.method, tc.path, w.Code, w.Body)
+		}
+	}
+}
+
+// A key says whose a request is; a file that has changed is read again.
+func TestKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "keys")
+	write := func(key string) {
+		sum := sha256.Sum256([]byte(key))
+		if err := os.WriteFile(file, []byte("# keys\n"+hex.EncodeToString(sum[:])+" acme low # of "+key+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("secret")
+	u := &fake.Upstream{}
+	d := newDoor(t, u, func(c *Config) { c.Keys = file })
+	for key, status := range map[string]int{"Bearer secret": 200, "Bearer other": 401, "": 401, "secret": 401} {
+		if w := ask(d, "POST", "/v1/chat/completions", hi+"}", "Authorization", key, "Idempotency-Key", "mine"); w.Code != status {
+			t.Errorf("%q: %d %s", key, w.Code, w.Body)
+		}
+	}
+	prompts, tos := u.Asked()
+	if len(tos) != 1 || tos[0].Flow.Tenant != "acme" || tos[0].Flow.Class != "low" || prompts[0].RequestId == "mine" {
+		t.Errorf("asked %v as %v", prompts, tos)
+	}
+	if w := ask(d, "GET", "/metrics", ""); w.Code != 401 {
+		t.Errorf("metrics without a key: %d", w.Code)
+	}
+	write("longer-secret")
+	d.keys.looked = time.Time{}
+	if w := ask(d, "GET", "/v1/models", "", "X-Api-Key", "longer-secret"); w.Code != 200 {
+		t.Errorf("the new key: %d", w.Code)
+	}
+	for text, want := range map[string]string{"x": "line 1 is not", strings.Repeat("0", 64) + " a b c": "line 1 is not", "\n" + strings.Repeat("0", 64) + " acme urgent": "line 2: class"} {
+		if _, err := readKeys([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// A client that leaves ends its answers.
+func TestLeaves(t *testing.T) {
+	u := &fake.Upstream{Holds: make(chan struct{})}
+	s := httptest.NewServer(newDoor(t, u))
+	defer s.Close()
+	r, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(hi+`,"stream":true,"n":3}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadAtLeast(r.Body, make([]byte, 10), 10); err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	testkit.Eventually(t, "all answers have ended", func() bool { return u.Left() == 3 })
+}
+
+// Beyond the bound answers are refused, and a gateway that stops takes none.
+func TestBoundAndDrain(t *testing.T) {
+	u := &fake.Upstream{Holds: make(chan struct{})}
+	d := newDoor(t, u, func(c *Config) { c.MaxStreams = 2 })
+	s := httptest.NewServer(d)
+	defer s.Close()
+	told := make(chan string)
+	go func() {
+		r, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(hi+`,"stream":true,"n":2}`))
+		if err != nil {
+			told <- err.Error()
+			return
+		}
+		defer func() { _ = r.Body.Close() }()
+		body, _ := io.ReadAll(r.Body)
+		told <- string(body)
+	}()
+	testkit.Eventually(t, "both are asked", func() bool { p, _ := u.Asked(); return len(p) == 2 })
+	if w := ask(d, "POST", "/v1/chat/completions", hi+"}"); w.Code != 429 || w.Header().Get("Retry-After") != "2" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	d.drain()
+	if w := ask(d, "POST", "/v1/chat/completions", hi+"}"); w.Code != 503 {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if w := ask(d, "GET", "/readyz", ""); w.Code != 503 {
+		t.Errorf("ready while it drains: %s", w.Body)
+	}
+	close(u.Holds)
+	if got := <-told; !strings.HasSuffix(got, "data: [DONE]\n\n") || strings.Contains(got, "error") {
+		t.Errorf("what was under way got %s", got)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// What is cut at the end of a gateway is told so.
+func TestCut(t *testing.T) {
+	u := &fake.Upstream{Holds: make(chan struct{})}
+	d := newDoor(t, u)
+	server, err := d.server(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(nil)
+	s.Config = server
+	s.Start()
+	defer s.Close()
+	r, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(hi+`,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.cut()
+	body, err := io.ReadAll(r.Body)
+	if err != nil || !strings.Contains(string(body), "this gateway stopped before the answer was whole") || !strings.HasSuffix(string(body), "data: [DONE]\n\n") {
+		t.Errorf("%v %s", err, body)
+	}
+	_ = r.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// Pages of other sites may not ask.
+func TestCrossOrigin(t *testing.T) {
+	w := ask(newDoor(t, &fake.Upstream{}), "POST", "/v1/chat/completions", hi+"}", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")
+	if w.Code != http.StatusForbidden {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// Whatever the body, the answer is no fault of the gateway, and JSON.
+func FuzzBodies(f *testing.F) {
+	for _, body := range []string{hi + "}", hi + `,"stream":true,"n":2,"logprobs":true}`, `{"model":"demo","prompt":[[1,2],[3]],"echo":true,"logprobs":1}`, `{"model":"demo","prompt":"x","stop":["a"]}`,
+		`{"model":"demo","messages":[{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{\"a\":1}"}}]},{"role":"tool","content":[{"type":"text","text":"x"}]}]}`} {
+		f.Add(body)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		d := newDoor(t, &fake.Upstream{})
+		for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"} {
+			if w := ask(d, "POST", path, body); w.Code >= 500 || w.Code >= 400 && !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			}
+		}
+	})
+}

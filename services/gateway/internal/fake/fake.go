@@ -1,0 +1,192 @@
+// Package fake is services that a test of the gateway plays itself: it says what chunks come of
+// a prompt, and where they stop. It keeps what was accepted, so that it can be replayed.
+package fake
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/request/client"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/upstream"
+)
+
+// Upstream is services of one model, named demo.
+type Upstream struct {
+	// Answer makes the chunks of a prompt; nil: Words of it.
+	Answer func(p *pb.Prompt) []*pb.Chunk
+	// Fails, if it is not nil, ends an answer behind its chunks but the last one.
+	Fails error
+	// Holds, if it is not nil, keeps the last chunk back until it is closed.
+	Holds chan struct{}
+	// Unready is why no model can be asked.
+	Unready error
+
+	mu        sync.Mutex
+	prompts   []*pb.Prompt
+	tos       []upstream.To
+	cancelled []string
+	accepted  map[string]*pb.Prompt
+	left      int
+}
+
+// Model is the model that there is.
+func Model() upstream.Model {
+	return upstream.Model{Name: "demo", Context: 512, Vocab: 8192, Created: 1, Family: "f", Hash: "h", Class: "c", Wire: "bf16", Text: true, Chat: true, Ready: true}
+}
+
+// Words are the chunks of an answer with these tokens, the last of which ends it.
+func Words(p *pb.Prompt, reason string, words ...string) (out []*pb.Chunk) {
+	for i, w := range words {
+		c := &pb.Chunk{RequestId: p.RequestId, Index: int32(i), Text: w, TokenIds: []uint32{uint32(i + 10)}, Seed: p.GetSeed()}
+		if p.Logprobs != nil {
+			top := []*pb.TokenLogprob{{Id: uint32(i + 10), Logprob: -0.5, Token: []byte(w)}, {Id: 7, Logprob: -2, Token: []byte{0xe2, 0x82}}}
+			c.Logprobs = []*pb.TokenLogprobs{{Index: int32(i), Chosen: top[0], Top: top[:min(2, *p.Logprobs)]}}
+		}
+		out = append(out, c)
+	}
+	last := out[len(out)-1]
+	last.FinishReason, last.Usage = reason, &pb.Usage{PromptTokens: 3, CompletionTokens: int32(len(words))}
+	return out
+}
+
+// Models is the one.
+func (u *Upstream) Models() []upstream.Model { return []upstream.Model{Model()} }
+
+// Find knows demo.
+func (u *Upstream) Find(_ context.Context, name string) (upstream.Model, error) {
+	if name != "demo" && name != "org/demo" {
+		return upstream.Model{}, &client.Error{Code: client.CodeModelNotFound, Message: "The model does not exist"}
+	}
+	return Model(), nil
+}
+
+// Ask answers.
+func (u *Upstream) Ask(ctx context.Context, to upstream.To, p *pb.Prompt) upstream.Chunks {
+	u.mu.Lock()
+	u.prompts, u.tos = append(u.prompts, proto.CloneOf(p)), append(u.tos, to)
+	u.mu.Unlock()
+	return u.tell(ctx, p, 0)
+}
+
+func (u *Upstream) tell(ctx context.Context, p *pb.Prompt, from int32) upstream.Chunks {
+	return func(yield func(*pb.Chunk, error) bool) {
+		answer := u.Answer
+		if answer == nil {
+			answer = func(p *pb.Prompt) []*pb.Chunk { return Words(p, "stop", "Hello", " wor", "ld") }
+		}
+		chunks := answer(p)
+		for i, c := range chunks {
+			if from > 0 && c.Index < from {
+				continue
+			}
+			if last := i == len(chunks)-1; last && !u.wait(ctx) {
+				yield(nil, &client.Error{Code: client.CodeCancelled, Message: "cancelled", Cause: context.Cause(ctx)})
+				return
+			} else if last && u.Fails != nil {
+				yield(nil, u.Fails)
+				return
+			}
+			if !yield(c, nil) {
+				u.note(&u.left)
+				return
+			}
+		}
+	}
+}
+
+// wait says whether the last chunk may go.
+func (u *Upstream) wait(ctx context.Context) bool {
+	if u.Holds == nil {
+		return ctx.Err() == nil
+	}
+	select {
+	case <-u.Holds:
+		return true
+	case <-ctx.Done():
+		u.note(&u.left)
+		return false
+	}
+}
+
+func (u *Upstream) note(n *int) {
+	u.mu.Lock()
+	*n++
+	u.mu.Unlock()
+}
+
+// Accept keeps a prompt.
+func (u *Upstream) Accept(_ context.Context, to upstream.To, p *pb.Prompt) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.accepted == nil {
+		u.accepted = map[string]*pb.Prompt{}
+	}
+	u.accepted[p.RequestId], u.tos = p, append(u.tos, to)
+	return nil
+}
+
+// Replay answers what was accepted.
+func (u *Upstream) Replay(ctx context.Context, _, request string, from int32) upstream.Chunks {
+	u.mu.Lock()
+	p := u.accepted[request]
+	u.mu.Unlock()
+	if p == nil {
+		return func(yield func(*pb.Chunk, error) bool) {
+			yield(nil, &client.Error{Code: client.CodeBadRequest, Message: "request_id is unknown; requests are kept for 2h"})
+		}
+	}
+	return u.tell(ctx, p, from)
+}
+
+// Cancel notes a cancellation.
+func (u *Upstream) Cancel(_, request string) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.cancelled = append(u.cancelled, request)
+	return nil
+}
+
+// Tokens makes an id of each word, and a word of each id.
+func (u *Upstream) Tokens(_ context.Context, _ string, p *pb.Prompt) (*pb.Tokens, error) {
+	out := &pb.Tokens{Ids: p.InputIds}
+	for i, w := range strings.SplitAfter(p.Text, " ") {
+		if w != "" {
+			out.Ids, out.Pieces, out.Text = append(out.Ids, uint32(i+1)), append(out.Pieces, []byte(w)), out.Text+w
+		}
+	}
+	for range p.InputIds {
+		out.Pieces, out.Text = append(out.Pieces, []byte("w ")), out.Text+"w "
+	}
+	for i := range p.Messages {
+		out.Ids = append(out.Ids, uint32(i+1))
+	}
+	return out, nil
+}
+
+// Ready says whether it is.
+func (u *Upstream) Ready() error { return u.Unready }
+
+// Asked are the prompts that came, and to whom.
+func (u *Upstream) Asked() ([]*pb.Prompt, []upstream.To) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]*pb.Prompt(nil), u.prompts...), append([]upstream.To(nil), u.tos...)
+}
+
+// Cancelled are the requests that were.
+func (u *Upstream) Cancelled() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]string(nil), u.cancelled...)
+}
+
+// Left is how many readers left before the end.
+func (u *Upstream) Left() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.left
+}

@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/request/client"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/anthropic"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/upstream"
+)
+
+// message answers a conversation in the form of Anthropic's Messages.
+func (d *Door) message(c *call) error {
+	ask, err := readBody(d, c, anthropic.Read)
+	if err != nil {
+		return err
+	}
+	leave, err := d.enter(1)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	ctx, cancel := context.WithCancel(c.r.Context())
+	defer cancel()
+	m, tokens, err := d.counted(ctx, ask)
+	if err != nil {
+		return err
+	}
+	// max_tokens is only a bound here, as this API says.
+	p := proto.CloneOf(ask.Prompt)
+	p.RequestId, p.MaxTokens = c.id, new(max(1, min(*p.MaxTokens, int32(m.Context)-tokens))) //nolint:gosec // a context is less
+	t := d.watch(ctx, c, m, "chat", ask.Model)
+	err = d.tellMessage(t.ctx, c, m, ask.Stream, p, anthropic.New(c.id, ask.Model, tokens), t)
+	return d.ended(ctx, t, m, err)
+}
+
+func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, stream bool, p *pb.Prompt, a *anthropic.Answer, t *tale) error {
+	events := reply.NewEvents(c.w, d.Stall)
+	for chunk, err := range d.Upstream.Ask(ctx, upstream.To{Model: m.Name, Flow: c.flow}, p) {
+		if err == nil {
+			err = client.Failure(chunk)
+		}
+		if err != nil && events.Begun() {
+			t.failed = d.refusal(ctx, err, m.Context)
+			_ = events.Named("error", anthropic.ErrorBody(t.failed)) // the client may be gone
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		t.chunk(chunk)
+		if !stream {
+			a.Push(chunk)
+			continue
+		}
+		if !sendMessage(events, a, chunk) {
+			t.left = true
+			return nil
+		}
+	}
+	if !stream {
+		reply.JSON(c.w, http.StatusOK, a.Whole())
+	}
+	return nil
+}
+
+// sendMessage writes what a chunk adds; false: the client is gone.
+func sendMessage(events *reply.Events, a *anthropic.Answer, chunk *pb.Chunk) bool {
+	var all []anthropic.Event
+	if !events.Begun() {
+		all = a.Begin()
+	}
+	for _, e := range all { // before what they say changes
+		if events.Named(e.Name, e) != nil {
+			return false
+		}
+	}
+	a.Push(chunk)
+	all = nil
+	if e, has := a.Token(chunk); has {
+		all = append(all, e)
+	}
+	if chunk.FinishReason != "" {
+		all = append(all, a.End()...)
+	}
+	for _, e := range all {
+		if events.Named(e.Name, e) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// countTokens counts the tokens of a conversation.
+func (d *Door) countTokens(c *call) error {
+	ask, err := readBody(d, c, anthropic.ReadCount)
+	if err != nil {
+		return err
+	}
+	_, tokens, err := d.counted(c.r.Context(), ask)
+	if err != nil {
+		return err
+	}
+	reply.JSON(c.w, http.StatusOK, struct {
+		Tokens int32 `json:"input_tokens"`
+	}{tokens})
+	return nil
+}
+
+// counted finds the model, and counts the prompt's tokens.
+func (d *Door) counted(ctx context.Context, ask *anthropic.Ask) (upstream.Model, int32, error) {
+	m, err := d.Upstream.Find(ctx, ask.Model)
+	if err != nil {
+		return m, 0, err
+	}
+	p := ask.Prompt
+	got, err := d.Upstream.Tokens(ctx, m.Name, &pb.Prompt{Messages: p.Messages, Tools: p.Tools})
+	if err != nil {
+		return m, 0, d.refusal(ctx, err, m.Context)
+	}
+	return m, int32(len(got.Ids)), nil //nolint:gosec // a context holds them
+}

@@ -1,0 +1,121 @@
+package openai
+
+import (
+	"strings"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Head is what every part of a reply says.
+type Head struct {
+	ID, Object, Model, Fingerprint string
+	Created                        int64
+}
+
+// Token is one token of an answer or of its prompt, with what was told of it.
+type Token struct {
+	Bytes   []byte
+	Logprob float32
+	Top     []*pb.TokenLogprob
+	// First says that nothing is before it that it could follow from.
+	First bool
+}
+
+// Choice gathers one answer.
+type Choice struct {
+	Index int
+	// Prompt is the tokens of its prompt, before an answer that echoes it.
+	text   strings.Builder
+	tokens []Token
+	finish string
+	usage  *pb.Usage
+	begun  bool
+	offset int // of the text that was told, in characters
+}
+
+// Piece is what a chunk adds to an answer.
+type Piece struct {
+	Text   string
+	Tokens []Token
+	// First says that nothing of the answer was told before.
+	First bool
+	// Finish is why it has ended; empty: it goes on.
+	Finish string
+}
+
+// Nothing says that there is nothing to tell.
+func (p Piece) Nothing() bool { return p.Text == "" && len(p.Tokens) == 0 && p.Finish == "" }
+
+// Push takes a chunk of the answer in.
+func (c *Choice) Push(chunk *pb.Chunk) Piece {
+	p := Piece{Text: chunk.Text, Finish: chunk.FinishReason}
+	for _, l := range chunk.Logprobs {
+		p.Tokens = append(p.Tokens, Token{Bytes: l.GetChosen().GetToken(), Logprob: l.GetChosen().GetLogprob(), Top: l.Top})
+	}
+	if chunk.Usage != nil {
+		c.usage = chunk.Usage
+	}
+	return c.tell(p)
+}
+
+// Echo puts a prompt before the answer.
+func (c *Choice) Echo(text string, tokens []Token) Piece {
+	return c.tell(Piece{Text: text, Tokens: tokens})
+}
+
+func (c *Choice) tell(p Piece) Piece {
+	if p.Nothing() {
+		return p
+	}
+	p.First, c.begun = !c.begun, true
+	c.text.WriteString(p.Text)
+	c.tokens = append(c.tokens, p.Tokens...)
+	c.finish = p.Finish
+	return p
+}
+
+// Usage counts the tokens of a reply.
+type Usage struct {
+	PromptTokens     int32          `json:"prompt_tokens"`
+	CompletionTokens int32          `json:"completion_tokens"`
+	TotalTokens      int32          `json:"total_tokens"`
+	Prompt           *promptDetails `json:"prompt_tokens_details,omitempty"`
+	Completion       *answerDetails `json:"completion_tokens_details,omitempty"`
+	ExpertGBs        *float64       `json:"expert_gb_s,omitempty"`
+	ColdStarts       *uint32        `json:"cold_starts,omitempty"`
+}
+
+type promptDetails struct {
+	CachedTokens int32 `json:"cached_tokens"`
+}
+
+type answerDetails struct {
+	ReasoningTokens int32 `json:"reasoning_tokens"`
+}
+
+// UsageOf adds up what the answers took; n of them share each prompt.
+func UsageOf(choices []*Choice, n int) *Usage {
+	u := &Usage{Prompt: &promptDetails{}, Completion: &answerDetails{}}
+	for i, c := range choices {
+		if c.usage == nil {
+			continue
+		}
+		if i%n == 0 {
+			u.PromptTokens += c.usage.PromptTokens
+		}
+		u.CompletionTokens += c.usage.CompletionTokens
+		if c.usage.ExpertGbS != nil {
+			u.ExpertGBs = new(c.usage.GetExpertGbS() + deref(u.ExpertGBs))
+			u.ColdStarts = new(c.usage.GetColdStarts() + deref(u.ColdStarts))
+		}
+	}
+	u.TotalTokens = u.PromptTokens + u.CompletionTokens
+	return u
+}
+
+func deref[N float64 | uint32](n *N) (v N) {
+	if n != nil {
+		v = *n
+	}
+	return v
+}

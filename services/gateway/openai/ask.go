@@ -1,0 +1,138 @@
+package openai
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"github.com/switchyard/switchyard/internal/splitmix"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+)
+
+// Ask is what a body asks for.
+type Ask struct {
+	// Model as the client names it.
+	Model string
+	// Prompts are those that are asked, N answers of each.
+	Prompts []*pb.Prompt
+	N       int
+	Chat    bool
+	// Stream says that chunks come as they are made, Usage that the last one counts tokens.
+	Stream, Usage bool
+	// Echo says that an answer begins with its prompt.
+	Echo bool
+	// Logprobs is how many candidates are told of each token; nil: none are told of.
+	Logprobs *int32
+}
+
+// mostAnswers bounds the answers of one request.
+const mostAnswers = 128
+
+// Answers is how many there will be.
+func (a *Ask) Answers() int { return a.N * len(a.Prompts) }
+
+// common takes the fields that chats and completions share into a, and returns the prompt that
+// all of its prompts begin as.
+func common(o *Object, a *Ask) *pb.Prompt {
+	a.Model = Or(o, "model", "")
+	if a.Model == "" {
+		o.Fail(reply.Bad("model", "you must provide a model parameter"))
+	}
+	a.Stream = Or(o, "stream", false)
+	if options := o.Inner("stream_options"); options != nil {
+		a.Usage = Or(options, "include_usage", false)
+		options.Ignore("include_obfuscation", "continuous_usage_stats")
+		if !a.Stream {
+			o.Fail(reply.Bad("stream_options", "stream_options is only allowed when stream is true"))
+		}
+		o.EndOf(options)
+	}
+	a.N = int(Or(o, "n", int32(1)))
+	if a.N < 1 || a.N > mostAnswers {
+		o.Fail(reply.Bad("n", "n is %d; it must be 1 to %d", a.N, mostAnswers))
+	}
+	p := &pb.Prompt{}
+	sampling(o, p)
+	o.Ignore("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prediction", "priority",
+		"request_id", "skip_special_tokens", "spaces_between_special_tokens", "return_tokens_as_token_ids", "return_token_ids", "length_penalty")
+	o.Refuse("it is not served here", "include_stop_str_in_output", "use_beam_search", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
+		"structured_outputs", "prompt_logprobs", "truncate_prompt_tokens", "bad_words", "logits_processors", "allowed_token_ids", "kv_transfer_params", "mm_processor_kwargs", "cache_salt")
+	return p
+}
+
+// sampling takes what decides about tokens.
+func sampling(o *Object, p *pb.Prompt) {
+	p.Temperature, p.TopP = Take[float64](o, "temperature"), Take[float64](o, "top_p")
+	if k := Take[int32](o, "top_k"); k != nil {
+		p.TopK = new(max(*k, 0)) // -1 is all, as elsewhere
+	}
+	p.RepetitionPenalty = Take[float64](o, "repetition_penalty")
+	p.Seed = seed(o)
+	p.Stop = stops(o)
+	p.StopTokenIds = Or[[]uint32](o, "stop_token_ids", nil)
+	p.IgnoreEos = Or(o, "ignore_eos", false)
+	further(o, p)
+}
+
+// seed folds a whole number of any sign and 64 bits into the services' 32.
+func seed(o *Object) *uint32 {
+	text := Take[json.Number](o, "seed")
+	if text == nil {
+		return nil
+	}
+	n, err := strconv.ParseInt(text.String(), 10, 64)
+	bits := uint64(n)
+	if err != nil {
+		bits, err = strconv.ParseUint(text.String(), 10, 64)
+	}
+	if err != nil {
+		o.Fail(reply.Bad("seed", "seed is %.40s; it must be a whole number of 64 bits", text.String()))
+		return nil
+	}
+	return new(uint32(bits ^ bits>>32)) //nolint:gosec // that is the folding
+}
+
+// stops are a string or several.
+func stops(o *Object) []string {
+	raw := o.Raw("stop")
+	if raw == nil {
+		return nil
+	}
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		if one == "" {
+			return nil
+		}
+		return []string{one}
+	}
+	var all []string
+	if json.Unmarshal(raw, &all) != nil {
+		o.Fail(reply.Bad("stop", "stop must be a string, or a list of strings"))
+	}
+	return all
+}
+
+// maxTokens is the first of fields that is given.
+func maxTokens(o *Object, names ...string) (n *int32) {
+	for _, name := range names {
+		v := Take[float64](o, name)
+		switch {
+		case v == nil || n != nil:
+		case *v != math.Trunc(*v) || *v < 0 || *v > math.MaxInt32:
+			o.Fail(reply.Bad(name, "%s is %v; it must be a whole number from 1", name, *v))
+		default:
+			n = new(int32(*v))
+		}
+	}
+	return n
+}
+
+// SeedOf is the seed of one of several answers of a prompt, of which the first has the one that
+// was asked for.
+func SeedOf(seed uint32, answer int) uint32 {
+	if answer == 0 {
+		return seed
+	}
+	return uint32(splitmix.Mix(uint64(seed)<<32 | uint64(answer))) //nolint:gosec // any bits do
+}

@@ -1,0 +1,121 @@
+package openai
+
+import (
+	"strings"
+)
+
+// Chat is the reply to a chat, whole or a part of it.
+type Chat struct {
+	ID          string       `json:"id"`
+	Object      string       `json:"object"`
+	Created     int64        `json:"created"`
+	Model       string       `json:"model"`
+	Choices     []ChatChoice `json:"choices"`
+	Usage       *Usage       `json:"usage,omitempty"`
+	Fingerprint string       `json:"system_fingerprint"`
+}
+
+// ChatChoice is one answer of a chat, or a part of it.
+type ChatChoice struct {
+	Index        int           `json:"index"`
+	Message      *Message      `json:"message,omitempty"`
+	Delta        *Delta        `json:"delta,omitempty"`
+	Logprobs     *ChatLogprobs `json:"logprobs"`
+	FinishReason *string       `json:"finish_reason"`
+}
+
+// Message is a whole answer.
+type Message struct {
+	Role    string  `json:"role"`
+	Content *string `json:"content"`
+	Refusal *string `json:"refusal"`
+}
+
+// Delta is a part of an answer.
+type Delta struct {
+	Role    string  `json:"role,omitempty"`
+	Content *string `json:"content,omitempty"`
+}
+
+// ChatLogprobs are those of a chat's tokens.
+type ChatLogprobs struct {
+	Content []ChatLogprob `json:"content"`
+	Refusal *string       `json:"refusal"`
+}
+
+// ChatLogprob is that of one token, and of those that could have been in its place.
+type ChatLogprob struct {
+	candidate
+	Top []candidate `json:"top_logprobs"`
+}
+
+type candidate struct {
+	Token   string  `json:"token"`
+	Logprob float32 `json:"logprob"`
+	Bytes   []int   `json:"bytes"`
+}
+
+func candidateOf(token []byte, logprob float32) candidate {
+	numbers := make([]int, len(token))
+	for i, b := range token {
+		numbers[i] = int(b)
+	}
+	return candidate{strings.ToValidUTF8(string(token), "\uFFFD"), logprob, numbers}
+}
+
+func chatLogprobsOf(tokens []Token, wanted bool) *ChatLogprobs {
+	if !wanted {
+		return nil
+	}
+	out := &ChatLogprobs{Content: []ChatLogprob{}}
+	for _, t := range tokens {
+		one := ChatLogprob{candidate: candidateOf(t.Bytes, t.Logprob), Top: []candidate{}}
+		for _, top := range t.Top {
+			one.Top = append(one.Top, candidateOf(top.Token, top.Logprob))
+		}
+		out.Content = append(out.Content, one)
+	}
+	return out
+}
+
+func (h Head) chat(choices []ChatChoice, u *Usage) Chat {
+	return Chat{h.ID, h.Object, h.Created, h.Model, choices, u, h.Fingerprint}
+}
+
+// chatWriter writes replies to a chat.
+type chatWriter struct {
+	head     Head
+	logprobs bool
+}
+
+func (w chatWriter) whole(choices []*Choice, u *Usage) any {
+	all := make([]ChatChoice, len(choices))
+	for i, c := range choices {
+		all[i] = ChatChoice{
+			Index: c.Index, Message: &Message{Role: "assistant", Content: new(c.text.String())}, Logprobs: chatLogprobsOf(c.tokens, w.logprobs), FinishReason: &c.finish,
+		}
+	}
+	return w.head.chat(all, u)
+}
+
+// part writes the role with the first token, and the end by itself.
+func (w chatWriter) part(c *Choice, p Piece) (out []any) {
+	delta := &Delta{}
+	if p.First {
+		delta.Role, delta.Content = "assistant", new("")
+	}
+	if p.Text != "" || len(p.Tokens) > 0 {
+		delta.Content = &p.Text
+	}
+	if delta.Content != nil {
+		out = append(out, w.one(ChatChoice{Index: c.Index, Delta: delta, Logprobs: chatLogprobsOf(p.Tokens, w.logprobs && len(p.Tokens) > 0)}))
+	}
+	if p.Finish != "" {
+		out = append(out, w.one(ChatChoice{Index: c.Index, Delta: &Delta{}, FinishReason: &p.Finish}))
+	}
+	return out
+}
+
+func (w chatWriter) one(c ChatChoice) Chat { return w.head.chat([]ChatChoice{c}, nil) }
+
+func (w chatWriter) usage(u *Usage) any { return w.head.chat([]ChatChoice{}, u) }

@@ -1,0 +1,77 @@
+package openai
+
+import (
+	"encoding/json"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+)
+
+// completionTokens is how long a completion is that does not say, as OpenAI has it.
+const completionTokens = 16
+
+// ReadCompletion reads the body of a completion.
+func ReadCompletion(body []byte) (*Ask, error) {
+	o, err := Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	a := &Ask{}
+	p := common(o, a)
+	p.MaxTokens = maxTokens(o, "max_tokens", "max_completion_tokens")
+	if p.MaxTokens == nil {
+		p.MaxTokens = new(int32(completionTokens))
+	}
+	a.Echo, a.Logprobs = Or(o, "echo", false), Take[int32](o, "logprobs")
+	p.Logprobs = a.Logprobs
+	if *p.MaxTokens == 0 && !a.Echo {
+		o.Fail(reply.Bad("max_tokens", "max_tokens is 0, which needs echo; it must be 1 or more"))
+	}
+	if best := Take[int32](o, "best_of"); best != nil && int(*best) != a.N {
+		o.Fail(reply.Unsupported("best_of", "it can only be n"))
+	}
+	format(o, p)
+	o.Refuse("text is only added behind a prompt", "suffix")
+	p.SpecialTokens = Or(o, "special_tokens", false)
+	o.Ignore("add_special_tokens")
+	a.Prompts = prompts(o, p)
+	if n := a.Answers(); n > mostAnswers {
+		o.Fail(reply.Bad("prompt", "%d answers are asked for; one request may have %d", n, mostAnswers))
+	}
+	return a, o.End()
+}
+
+// prompts are one text, several, ids, or lists of ids; each has the rest of p.
+func prompts(o *Object, p *pb.Prompt) (out []*pb.Prompt) {
+	with := func(text string, ids []uint32) {
+		one := proto.CloneOf(p)
+		one.Text, one.InputIds = text, ids
+		out = append(out, one)
+	}
+	raw := o.Raw("prompt")
+	var text string
+	var texts []string
+	var ids []uint32
+	var lists [][]uint32
+	switch {
+	case raw == nil:
+		o.Fail(reply.Bad("prompt", "you must provide a prompt parameter"))
+	case json.Unmarshal(raw, &text) == nil:
+		with(text, nil)
+	case json.Unmarshal(raw, &texts) == nil && len(texts) > 0:
+		for _, one := range texts {
+			with(one, nil)
+		}
+	case json.Unmarshal(raw, &ids) == nil && len(ids) > 0:
+		with("", ids)
+	case json.Unmarshal(raw, &lists) == nil && len(lists) > 0:
+		for _, one := range lists {
+			with("", one)
+		}
+	default:
+		o.Fail(reply.Bad("prompt", "prompt must be a string, strings, a list of token ids, or lists of them, and not empty"))
+	}
+	return out
+}

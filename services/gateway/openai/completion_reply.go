@@ -1,0 +1,104 @@
+package openai
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// Completion is the reply to a completion, whole or a part of it.
+type Completion struct {
+	ID          string             `json:"id"`
+	Object      string             `json:"object"`
+	Created     int64              `json:"created"`
+	Model       string             `json:"model"`
+	Choices     []CompletionChoice `json:"choices"`
+	Usage       *Usage             `json:"usage,omitempty"`
+	Fingerprint string             `json:"system_fingerprint"`
+}
+
+// CompletionChoice is one answer of a completion, or a part of it.
+type CompletionChoice struct {
+	Index        int                 `json:"index"`
+	Text         string              `json:"text"`
+	Logprobs     *CompletionLogprobs `json:"logprobs"`
+	FinishReason *string             `json:"finish_reason"`
+}
+
+// CompletionLogprobs are lists with an item for each token. The first token of a text has no
+// log-probability.
+type CompletionLogprobs struct {
+	Tokens   []string             `json:"tokens"`
+	Logprobs []*float32           `json:"token_logprobs"`
+	Top      []map[string]float32 `json:"top_logprobs"`
+	Offsets  []int                `json:"text_offset"`
+}
+
+// TokenText is a token as text; bytes that are no text are written as such, so that tokens
+// with different bytes have different texts.
+func TokenText(token []byte) string {
+	if utf8.Valid(token) {
+		return string(token)
+	}
+	text := "bytes:"
+	for _, b := range token {
+		text += fmt.Sprintf(`\x%02x`, b)
+	}
+	return text
+}
+
+// logprobsOf are those of tokens whose first one stands at an offset, in characters.
+func logprobsOf(tokens []Token, offset int) *CompletionLogprobs {
+	out := &CompletionLogprobs{Tokens: []string{}, Logprobs: []*float32{}, Top: []map[string]float32{}, Offsets: []int{}}
+	for _, t := range tokens {
+		text := TokenText(t.Bytes)
+		out.Tokens, out.Offsets = append(out.Tokens, text), append(out.Offsets, offset)
+		offset += utf8.RuneCount(t.Bytes)
+		if t.First {
+			out.Logprobs, out.Top = append(out.Logprobs, nil), append(out.Top, nil)
+			continue
+		}
+		top := map[string]float32{text: t.Logprob}
+		for _, one := range t.Top {
+			top[TokenText(one.Token)] = one.Logprob
+		}
+		out.Logprobs, out.Top = append(out.Logprobs, new(t.Logprob)), append(out.Top, top)
+	}
+	return out
+}
+
+func (h Head) completion(choices []CompletionChoice, u *Usage) Completion {
+	return Completion{h.ID, h.Object, h.Created, h.Model, choices, u, h.Fingerprint}
+}
+
+// completionWriter writes replies to a completion.
+type completionWriter struct {
+	head     Head
+	logprobs bool
+}
+
+func (w completionWriter) whole(choices []*Choice, u *Usage) any {
+	all := make([]CompletionChoice, len(choices))
+	for i, c := range choices {
+		all[i] = CompletionChoice{Index: c.Index, Text: c.text.String(), FinishReason: &c.finish}
+		if w.logprobs {
+			all[i].Logprobs = logprobsOf(c.tokens, 0)
+		}
+	}
+	return w.head.completion(all, u)
+}
+
+func (w completionWriter) part(c *Choice, p Piece) []any {
+	one := CompletionChoice{Index: c.Index, Text: p.Text}
+	if w.logprobs && len(p.Tokens) > 0 {
+		one.Logprobs = logprobsOf(p.Tokens, c.offset)
+		for _, t := range p.Tokens {
+			c.offset += utf8.RuneCount(t.Bytes)
+		}
+	}
+	if p.Finish != "" {
+		one.FinishReason = &p.Finish
+	}
+	return []any{w.head.completion([]CompletionChoice{one}, nil)}
+}
+
+func (w completionWriter) usage(u *Usage) any { return w.head.completion([]CompletionChoice{}, u) }

@@ -1,0 +1,220 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/switchyard/switchyard/pkg/request/jsontext"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+)
+
+// Object is a JSON object whose fields are taken out one by one: what is left at the end is
+// unknown. The first field that is wrong is kept as its error.
+type Object struct {
+	fields map[string]json.RawMessage
+	path   string // of its fields; empty: it is the body
+	err    *reply.Error
+}
+
+// mostDepth bounds how deep values are nested: no schema or tool needs more.
+const mostDepth = 200
+
+// Parse reads a body.
+func Parse(body []byte) (*Object, error) {
+	if !utf8.Valid(body) {
+		return nil, reply.Bad("", "The body is not UTF-8")
+	}
+	if err := jsontext.CheckSurrogates(body); err != nil {
+		return nil, reply.Bad("", "The body is not text: %v", err)
+	}
+	if depth(body) > mostDepth {
+		return nil, reply.Bad("", "The body's values are nested more than %d deep", mostDepth)
+	}
+	o := &Object{}
+	if err := json.Unmarshal(body, &o.fields); err != nil {
+		return nil, reply.Bad("", "The body is no JSON object: %v", err)
+	}
+	if o.fields == nil {
+		return nil, reply.Bad("", "The body is null; a JSON object is wanted")
+	}
+	return o, nil
+}
+
+// depth is how deep brackets are nested outside of strings.
+func depth(body []byte) (most int) {
+	now, text := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			now++
+			most = max(most, now)
+		case c == '}' || c == ']':
+			now--
+		}
+	}
+	return most
+}
+
+// Err is what is wrong with the fields so far.
+func (o *Object) Err() error {
+	if o.err == nil {
+		return nil
+	}
+	return o.err
+}
+
+// Fail notes what is wrong, unless something else is already.
+func (o *Object) Fail(e *reply.Error) {
+	if o.err == nil {
+		o.err = e
+	}
+}
+
+// At is a field's path, as errors name it; of no field it is the object's own.
+func (o *Object) At(name string) string {
+	switch {
+	case o.path == "":
+		return name
+	case name == "":
+		return o.path
+	}
+	return o.path + "." + name
+}
+
+// Raw takes a field as it is; nil: it is absent or null.
+func (o *Object) Raw(name string) json.RawMessage {
+	raw := o.fields[name]
+	delete(o.fields, name)
+	if bytes.Equal(bytes.TrimSpace(raw), []byte("null")) {
+		return nil
+	}
+	return raw
+}
+
+// Take takes a field of a type; nil: it is absent, null or wrong.
+func Take[T any](o *Object, name string) *T {
+	raw := o.Raw(name)
+	if raw == nil {
+		return nil
+	}
+	v := new(T)
+	if err := json.Unmarshal(raw, v); err != nil {
+		o.Fail(reply.Bad(o.At(name), "%s: %s", o.At(name), mismatch(err)))
+		return nil
+	}
+	return v
+}
+
+// Or is Take with a value in the place of what is absent.
+func Or[T any](o *Object, name string, absent T) T {
+	if v := Take[T](o, name); v != nil {
+		return *v
+	}
+	return absent
+}
+
+// mismatch says in JSON's words what stands where something else is wanted.
+func mismatch(err error) string {
+	var kind *json.UnmarshalTypeError
+	if !errors.As(err, &kind) {
+		return err.Error()
+	}
+	want := map[string]string{"bool": "true or false", "string": "a string", "int32": "a whole number of 32 bits", "float64": "a number"}
+	name := kind.Type.String()
+	if wanted, ok := want[name]; ok {
+		name = wanted
+	} else if strings.HasPrefix(name, "[]") {
+		name = "a list"
+	} else {
+		name = "another value"
+	}
+	return fmt.Sprintf("a %s stands where %s is wanted", kind.Value, name)
+}
+
+// Put puts a field back.
+func (o *Object) Put(name string, raw json.RawMessage) {
+	if raw != nil {
+		o.fields[name] = raw
+	}
+}
+
+// As is the object with a field under another name.
+func (o *Object) As(from, to string) *Object {
+	o.Put(to, o.Raw(from))
+	return o
+}
+
+// EndOf ends an inner object: what is wrong with it is wrong with this one.
+func (o *Object) EndOf(in *Object) {
+	if in.End() != nil {
+		o.Fail(in.err)
+	}
+}
+
+// Ignore drops fields that change nothing of an answer.
+func (o *Object) Ignore(names ...string) {
+	for _, name := range names {
+		delete(o.fields, name)
+	}
+}
+
+// Refuse refuses fields that would change an answer; null, and what as says is nothing, is
+// no such field.
+func (o *Object) Refuse(why string, names ...string) {
+	for _, name := range names {
+		if raw := o.Raw(name); raw != nil && !nothing(raw) {
+			o.Fail(reply.Unsupported(o.At(name), why))
+		}
+	}
+}
+
+// nothing is true of values that ask for nothing.
+func nothing(raw json.RawMessage) bool {
+	switch strings.TrimSpace(string(raw)) {
+	case "false", "0", "0.0", `""`, "[]", "{}", `"medium"`:
+		return true
+	}
+	return false
+}
+
+// End refuses what is left: a typing mistake in a name must not give another answer.
+func (o *Object) End() error {
+	names := make([]string, 0, len(o.fields))
+	for name := range o.fields {
+		names = append(names, name)
+	}
+	if len(names) > 0 {
+		slices.Sort(names)
+		e := reply.Bad(o.At(names[0]), "Unrecognized request argument supplied: %.100s", o.At(names[0]))
+		e.Code = "unknown_parameter"
+		o.Fail(e)
+	}
+	return o.Err()
+}
+
+// Inner takes a field that is an object; nil: it is absent or null.
+func (o *Object) Inner(name string) *Object {
+	in := Take[map[string]json.RawMessage](o, name)
+	if in == nil {
+		return nil
+	}
+	return &Object{fields: *in, path: o.At(name)}
+}
+
+// List takes a field that is a list of objects.
+func (o *Object) List(name string) (out []*Object) {
+	for i, fields := range Or[[]map[string]json.RawMessage](o, name, nil) {
+		out = append(out, &Object{fields: fields, path: fmt.Sprintf("%s[%d]", o.At(name), i)})
+	}
+	return out
+}

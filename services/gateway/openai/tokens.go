@@ -1,0 +1,46 @@
+package openai
+
+import (
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+)
+
+// Tokens is what is asked of a tokenizer.
+type Tokens struct {
+	Model  string
+	Prompt *pb.Prompt
+	// Texts says that each token's text is wanted, too.
+	Texts bool
+}
+
+// ReadTokenize reads what is to become ids: prompt, or messages.
+func ReadTokenize(body []byte) (*Tokens, error) {
+	o, err := Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tokens{Model: Or(o, "model", ""), Prompt: &pb.Prompt{}, Texts: Or(o, "return_token_strs", false)}
+	text := Take[string](o, "prompt")
+	switch {
+	case text == nil:
+		t.Prompt.Messages = messages(o)
+		tools(o, t.Prompt)
+		template(o, t.Prompt)
+	case *text == "":
+		o.Fail(reply.Bad("prompt", "prompt is empty"))
+	default:
+		t.Prompt.Text = *text
+	}
+	o.Ignore("add_special_tokens", "add_generation_prompt")
+	return t, o.End()
+}
+
+// ReadDetokenize reads ids that are to become text.
+func ReadDetokenize(body []byte) (*Tokens, error) {
+	o, err := Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tokens{Model: Or(o, "model", ""), Prompt: &pb.Prompt{InputIds: Or[[]uint32](o, "tokens", nil)}}
+	return t, o.End()
+}

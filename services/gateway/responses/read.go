@@ -1,0 +1,168 @@
+// Package responses reads bodies of OpenAI's Responses, and writes what they answer: objects,
+// and events whose numbers follow from the answer's tokens alone. So a client that lost its
+// stream goes on behind the last number it has seen, at whichever gateway.
+package responses
+
+import (
+	"encoding/json"
+	"strings"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/openai"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+)
+
+// Ask is what a body asks for.
+type Ask struct {
+	Model              string
+	Prompt             *pb.Prompt
+	Stream, Background bool
+	// Shown are the fields that the object repeats.
+	Shown Shown
+}
+
+// Shown are fields of a request that its object repeats. A gateway that did not see the
+// request shows what they are by default.
+type Shown struct {
+	Instructions    *string           `json:"instructions"`
+	MaxOutputTokens *int32            `json:"max_output_tokens"`
+	Metadata        map[string]string `json:"metadata"`
+	Temperature     *float64          `json:"temperature"`
+	TopP            *float64          `json:"top_p"`
+	User            *string           `json:"user"`
+	Store           bool              `json:"store"`
+	Background      bool              `json:"background"`
+	Tools           []json.RawMessage `json:"tools"`
+	ToolChoice      json.RawMessage   `json:"tool_choice"`
+}
+
+// DefaultShown is what is shown of a request that is not known.
+func DefaultShown() Shown {
+	return Shown{Metadata: map[string]string{}, Store: true, Tools: []json.RawMessage{}, ToolChoice: json.RawMessage(`"auto"`)}
+}
+
+// Read reads a body.
+func Read(body []byte) (*Ask, error) {
+	o, err := openai.Parse(body)
+	if err != nil {
+		return nil, err
+	}
+	a := &Ask{Model: openai.Or(o, "model", ""), Stream: openai.Or(o, "stream", false), Shown: DefaultShown()}
+	if a.Model == "" {
+		o.Fail(reply.Bad("model", "you must provide a model parameter"))
+	}
+	s := &a.Shown
+	a.Background = openai.Or(o, "background", false)
+	s.Background, s.Store = a.Background, openai.Or(o, "store", true)
+	s.Instructions = openai.Take[string](o, "instructions")
+	s.Metadata = openai.Or(o, "metadata", s.Metadata)
+	s.Temperature, s.TopP = openai.Take[float64](o, "temperature"), openai.Take[float64](o, "top_p")
+	s.User = openai.Take[string](o, "user")
+	s.MaxOutputTokens = openai.Take[int32](o, "max_output_tokens")
+	a.Prompt = &pb.Prompt{Temperature: s.Temperature, TopP: s.TopP, MaxTokens: s.MaxOutputTokens}
+	if s.Instructions != nil && *s.Instructions != "" {
+		a.Prompt.Messages = append(a.Prompt.Messages, &pb.ChatMessage{Role: "system", Content: s.Instructions})
+	}
+	a.Prompt.Messages = append(a.Prompt.Messages, input(o)...)
+	tools(o, a)
+	form(o)
+	rest(o)
+	return a, o.End()
+}
+
+// form refuses other forms of answers than text.
+func form(o *openai.Object) {
+	in := o.Inner("text")
+	if in == nil {
+		return
+	}
+	if of := in.Inner("format"); of != nil {
+		if kind := openai.Or(of, "type", "text"); kind != "text" {
+			o.Fail(reply.Unsupported("text.format", "answers are text"))
+		}
+	}
+	in.Refuse("it is not served here", "verbosity")
+	o.EndOf(in)
+}
+
+func rest(o *openai.Object) {
+	if kind := openai.Or(o, "truncation", "disabled"); kind != "disabled" {
+		o.Fail(reply.Unsupported("truncation", "a prompt is not shortened"))
+	}
+	o.Refuse("responses are not kept as conversations: send the whole of it as input", "previous_response_id", "conversation", "prompt")
+	o.Refuse("it is not served here", "top_logprobs", "max_tool_calls")
+	o.Ignore("include", "service_tier", "parallel_tool_calls", "reasoning", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options")
+}
+
+// tools takes functions, in the form that chat templates know.
+func tools(o *openai.Object, a *Ask) {
+	a.Shown.Tools = openai.Or(o, "tools", a.Shown.Tools)
+	var list []json.RawMessage
+	for _, raw := range a.Shown.Tools {
+		var of map[string]json.RawMessage
+		if json.Unmarshal(raw, &of) != nil || string(of["type"]) != `"function"` {
+			o.Fail(reply.Unsupported("tools", "only functions can be called"))
+			return
+		}
+		delete(of, "type")
+		delete(of, "strict")
+		function, _ := json.Marshal(of) // of what was JSON
+		list = append(list, json.RawMessage(`{"type":"function","function":`+string(function)+`}`))
+	}
+	choice := strings.TrimSpace(string(o.Raw("tool_choice")))
+	switch choice {
+	case "", `"auto"`:
+	case `"none"`:
+		list, a.Shown.ToolChoice = nil, json.RawMessage(choice)
+	default:
+		o.Fail(reply.Unsupported("tool_choice", `it can be "auto" or "none"`))
+	}
+	if len(list) > 0 {
+		text, _ := json.Marshal(list) // as above
+		a.Prompt.Tools = string(text)
+	}
+}
+
+// input is a user's text, or items of a conversation.
+func input(o *openai.Object) (out []*pb.ChatMessage) {
+	raw := o.Raw("input")
+	var text string
+	if raw != nil && json.Unmarshal(raw, &text) == nil {
+		return []*pb.ChatMessage{{Role: "user", Content: &text}}
+	}
+	o.Put("input", raw)
+	for _, item := range o.List("input") {
+		if m := message(item); m != nil {
+			out = append(out, m)
+		}
+		if err := item.Err(); err != nil {
+			o.Fail(reply.Of(err, 0))
+			return nil
+		}
+	}
+	if len(out) == 0 {
+		o.Fail(reply.Bad("input", "input is missing or empty; it must be a text, or a list of items"))
+	}
+	return out
+}
+
+// message is an item as a message; nil: it is none.
+func message(item *openai.Object) *pb.ChatMessage {
+	switch kind := openai.Or(item, "type", "message"); kind {
+	case "message":
+		role := openai.Or(item, "role", "user")
+		return &pb.ChatMessage{Role: role, Content: openai.Content(item)}
+	case "function_call":
+		call, _ := json.Marshal([]any{map[string]any{"id": openai.Or(item, "call_id", ""), "type": "function", "function": map[string]any{
+			"name": openai.Or(item, "name", ""), "arguments": openai.Arguments(openai.Or(item, "arguments", "{}")),
+		}}}) // of strings
+		return &pb.ChatMessage{Role: "assistant", Content: new(""), ToolCalls: string(call)}
+	case "function_call_output":
+		return &pb.ChatMessage{Role: "tool", ToolCallId: openai.Or(item, "call_id", ""), Content: openai.Content(item.As("output", "content"))}
+	case "reasoning":
+		return nil
+	default:
+		item.Fail(reply.Unsupported(item.At("type"), "an item of type "+kind+" is none of a conversation"))
+		return nil
+	}
+}

@@ -1,0 +1,167 @@
+package responses
+
+import (
+	"strings"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+)
+
+// Statuses of a response.
+const (
+	Queued     = "queued"
+	InProgress = "in_progress"
+	Completed  = "completed"
+	Incomplete = "incomplete"
+	Cancelled  = "cancelled"
+	Failed     = "failed"
+)
+
+// Object is a response as clients read it.
+type Object struct {
+	ID                string       `json:"id"`
+	Object            string       `json:"object"`
+	CreatedAt         int64        `json:"created_at"`
+	Status            string       `json:"status"`
+	Error             *problem     `json:"error"`
+	IncompleteDetails *why         `json:"incomplete_details"`
+	Model             string       `json:"model"`
+	Output            []outputItem `json:"output"`
+	Usage             *usage       `json:"usage"`
+	Shown
+	ParallelToolCalls  bool      `json:"parallel_tool_calls"`
+	PreviousResponseID *string   `json:"previous_response_id"`
+	Reasoning          reasoning `json:"reasoning"`
+	Text               textForm  `json:"text"`
+	Truncation         string    `json:"truncation"`
+	ServiceTier        string    `json:"service_tier"`
+	Fingerprint        string    `json:"system_fingerprint,omitempty"`
+}
+
+type problem struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+type why struct {
+	Reason string `json:"reason"`
+}
+
+type reasoning struct {
+	Effort  *string `json:"effort"`
+	Summary *string `json:"summary"`
+}
+
+type textForm struct {
+	Format struct {
+		Type string `json:"type"`
+	} `json:"format"`
+}
+
+type outputItem struct {
+	Type    string `json:"type"`
+	ID      string `json:"id"`
+	Status  string `json:"status"`
+	Role    string `json:"role"`
+	Content []part `json:"content"`
+}
+
+type part struct {
+	Type        string `json:"type"`
+	Text        string `json:"text"`
+	Annotations []any  `json:"annotations"`
+	Logprobs    []any  `json:"logprobs"`
+}
+
+type usage struct {
+	InputTokens   int32          `json:"input_tokens"`
+	InputDetails  map[string]int `json:"input_tokens_details"`
+	OutputTokens  int32          `json:"output_tokens"`
+	OutputDetails map[string]int `json:"output_tokens_details"`
+	TotalTokens   int32          `json:"total_tokens"`
+}
+
+// Response gathers an answer.
+type Response struct {
+	id, model, fingerprint string
+	created                int64
+	shown                  Shown
+
+	status string
+	text   strings.Builder
+	tokens int32
+	failed *reply.Error
+	usage  *pb.Usage
+}
+
+// New is a response to which nothing has come yet.
+func New(id, model, fingerprint string, created int64, shown Shown) *Response {
+	return &Response{id: id, model: model, fingerprint: fingerprint, created: created, shown: shown, status: Queued}
+}
+
+// Ended says whether nothing more comes.
+func (r *Response) Ended() bool { return r.status != Queued && r.status != InProgress }
+
+// Push takes a chunk in.
+func (r *Response) Push(c *pb.Chunk) {
+	r.status = InProgress
+	r.text.WriteString(c.Text)
+	if len(c.TokenIds) > 0 {
+		r.tokens = c.Index + 1
+	}
+	if c.Usage != nil {
+		r.usage = c.Usage
+	}
+	switch c.FinishReason {
+	case "stop":
+		r.status = Completed
+	case "length":
+		r.status = Incomplete
+	}
+}
+
+// Fail ends it with an error.
+func (r *Response) Fail(e *reply.Error) {
+	r.status, r.failed = Failed, e
+	if e.Code == "cancelled" {
+		r.status, r.failed = Cancelled, nil
+	}
+}
+
+// Object is the response as it is now.
+func (r *Response) Object() *Object {
+	o := &Object{
+		ID: r.id, Object: "response", CreatedAt: r.created, Status: r.status, Model: r.model, Output: []outputItem{}, Shown: r.shown,
+		ParallelToolCalls: true, Truncation: "disabled", ServiceTier: "default", Fingerprint: r.fingerprint,
+	}
+	o.Text.Format.Type = "text"
+	if r.tokens > 0 || r.status == Completed || r.status == Incomplete {
+		o.Output = append(o.Output, r.item([]part{textPart(r.text.String())}))
+	}
+	if r.status == Incomplete {
+		o.IncompleteDetails = &why{"max_output_tokens"}
+	}
+	if r.failed != nil {
+		o.Error = &problem{"server_error", r.failed.Code + ": " + r.failed.Message}
+	}
+	if u := r.usage; u != nil {
+		o.Usage = &usage{
+			u.PromptTokens, map[string]int{"cached_tokens": 0}, u.CompletionTokens, map[string]int{"reasoning_tokens": 0}, u.PromptTokens + u.CompletionTokens,
+		}
+	}
+	return o
+}
+
+// item is the message that is the answer.
+func (r *Response) item(content []part) outputItem {
+	status := InProgress
+	switch r.status {
+	case Completed:
+		status = Completed
+	case Incomplete, Failed, Cancelled:
+		status = Incomplete
+	}
+	return outputItem{"message", "msg_" + strings.TrimPrefix(r.id, "resp_"), status, "assistant", content}
+}
+
+func textPart(text string) part { return part{"output_text", text, []any{}, []any{}} }

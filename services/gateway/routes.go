@@ -1,0 +1,164 @@
+package gateway
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/gateway/anthropic"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+)
+
+// call is a request whose client is known.
+type call struct {
+	w    http.ResponseWriter
+	r    *http.Request
+	flow schemas.Flow
+	// id is the services' request id, and the client's.
+	id string
+	// form makes an error the body that this route's clients read; nil: OpenAI's.
+	form func(*reply.Error) any
+}
+
+// action answers a call. An error of it is the answer, unless some of that is sent.
+type action func(*call) error
+
+// routes are what clients can ask.
+func (d *Door) routes() http.Handler {
+	mux := http.NewServeMux()
+	api := func(pattern string, do action) { mux.Handle(pattern, d.guarded(do, nil)) }
+	api("GET /v1/models", d.listModels)
+	api("GET /v1/models/{name...}", d.showModel)
+	api("POST /v1/chat/completions", d.chat)
+	api("POST /v1/completions", d.complete)
+	api("POST /v1/responses", d.respond)
+	api("GET /v1/responses/{id}", d.showResponse)
+	api("POST /v1/responses/{id}/cancel", d.cancelResponse)
+	mux.Handle("POST /v1/messages", d.guarded(d.message, anthropic.ErrorBody))
+	mux.Handle("POST /v1/messages/count_tokens", d.guarded(d.countTokens, anthropic.ErrorBody))
+	api("POST /tokenize", d.tokenize)
+	api("POST /detokenize", d.detokenize)
+	api("GET /tokenizer_info", d.tokenizerInfo)
+	api("GET /metrics", d.showMetrics())
+	mux.HandleFunc("GET /health", d.ready)
+	mux.HandleFunc("GET /readyz", d.ready)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "live\n") })
+	mux.Handle("/", d.guarded(func(c *call) error {
+		return &reply.Error{Status: http.StatusNotFound, Type: reply.InvalidRequest, Code: "unknown_url", Message: fmt.Sprintf("Unknown request URL: %s %.200s", c.r.Method, c.r.URL.Path)}
+	}, nil))
+	return mux
+}
+
+// guarded answers calls of clients that are known. A panic ends the call alone.
+func (d *Door) guarded(do action, form func(*reply.Error) any) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		counting := &counting{ResponseWriter: w, status: http.StatusOK}
+		w = counting
+		defer func() { d.metrics.Request(r.Pattern, strconv.Itoa(counting.status)) }()
+		c := &call{w: w, r: r, form: form}
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler { //nolint:errorlint,err113 // as net/http compares it
+				panic(p)
+			}
+			d.Telemetry.Metrics.Panics.Inc()
+			d.Logger.Error("a request made the gateway panic", "path", r.URL.Path, "panic", p)
+			reply.Refuse(w, &reply.Error{Status: http.StatusInternalServerError, Type: reply.ServerError, Code: client.CodeInternal, Message: "the gateway has met an error that it does not know"}, form)
+		}()
+		if err := d.identify(c); err != nil {
+			reply.Refuse(w, err, form)
+			return
+		}
+		r = r.WithContext(telemetry.Propagator{}.Extract(r.Context(), nats.Header{"traceparent": r.Header["Traceparent"]}))
+		c.r = r
+		if err := do(c); err != nil {
+			reply.Refuse(w, d.refusal(r.Context(), err, 0), form)
+		}
+	})
+}
+
+// counting notes the status of an answer.
+type counting struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader notes the status.
+func (c *counting) WriteHeader(status int) {
+	c.status = status
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for http.ResponseController.
+func (c *counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+// headerIdempotency names a request, so that asking again does not compute again.
+const headerIdempotency = "Idempotency-Key"
+
+// identify says whose a call is, and gives it its id.
+func (d *Door) identify(c *call) (wrong *reply.Error) {
+	if c.flow, wrong = d.keys.of(c.r); wrong != nil {
+		c.id = rand.Text()
+		c.w.Header().Set("X-Request-Id", c.id)
+		return wrong
+	}
+	c.id = newID()
+	if key := c.r.Header.Get(headerIdempotency); key != "" {
+		if err := schemas.CheckRequestID(key); err != nil {
+			return reply.Bad(headerIdempotency, "%s: %v", headerIdempotency, err)
+		}
+		c.id = idOf(c.flow.Tenant, key)
+	}
+	c.w.Header().Set("X-Request-Id", c.id)
+	return nil
+}
+
+// newID is a request's id that none can guess: who knows it can read the answer.
+func newID() string { return rand.Text() }
+
+// idOf is the id of a client's own key. Those of tenants beside the default one are told apart,
+// and cannot be guessed from the key alone.
+func idOf(tenant, key string) string {
+	if tenant == schemas.DefaultTenant {
+		return key
+	}
+	sum := sha256.Sum256([]byte(tenant + "\n" + key))
+	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20])
+}
+
+// ready says whether a model can be asked.
+func (d *Door) ready(w http.ResponseWriter, _ *http.Request) {
+	if err := d.Ready(); err != nil {
+		plain(w, http.StatusServiceUnavailable, "not ready:\n"+err.Error()+"\n")
+		return
+	}
+	plain(w, http.StatusOK, "ready\n")
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, text) // the client may be gone
+}
+
+// metrics are the process's.
+func (d *Door) showMetrics() action {
+	handler := promhttp.HandlerFor(d.Telemetry.Registry, promhttp.HandlerOpts{})
+	return func(c *call) error {
+		handler.ServeHTTP(c.w, c.r)
+		return nil
+	}
+}

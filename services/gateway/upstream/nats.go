@@ -1,0 +1,165 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+const (
+	// silence is how long no chunk may come before it is looked for, and patience how long no
+	// tokenizer may be there before a request fails.
+	silence, patience = 2 * time.Second, 10 * time.Second
+	// tokensWithin bounds the wait for ids.
+	tokensWithin = 10 * time.Second
+)
+
+// NATS is Interface over a connection.
+type NATS struct {
+	conn   *bus.Conn
+	prefix string
+	models *models
+	inject func(context.Context, nats.Header)
+
+	info *nats.Subscription
+}
+
+// New returns what asks over a connection, which stays the caller's. inject writes the trace of
+// a context to a message's headers; nil: there is none.
+func New(conn *bus.Conn, prefix string, inject func(context.Context, nats.Header)) *NATS {
+	return &NATS{conn: conn, prefix: prefix, models: newModels(), inject: inject}
+}
+
+// Open begins to listen for models.
+func (n *NATS) Open() (err error) {
+	nc := n.conn.NATS()
+	if n.info, err = nc.Subscribe(nc.NewInbox(), n.models.onInfo); err != nil {
+		return fmt.Errorf("listening for models: %w", err)
+	}
+	n.look()
+	return nil
+}
+
+// look asks all tokenizers what they serve. A broken connection is asked again later.
+func (n *NATS) look() {
+	_ = n.conn.NATS().PublishMsg(&nats.Msg{Subject: "$SRV.INFO." + n.prefix + "-tokenize", Reply: n.info.Subject})
+}
+
+// Run looks for models until ctx ends.
+func (n *NATS) Run(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			n.look()
+		}
+	}
+}
+
+// Close ends listening.
+func (n *NATS) Close() {
+	if n.info != nil {
+		_ = n.info.Unsubscribe() // fails on a closed connection, which has none
+	}
+}
+
+// Ready says why no model could be asked.
+func (n *NATS) Ready() error { return errors.Join(n.conn.Ready(), n.models.ready()) }
+
+// Models are those that are served.
+func (n *NATS) Models() []Model { return n.models.list() }
+
+// Find is the model of a name.
+func (n *NATS) Find(ctx context.Context, name string) (Model, error) {
+	return n.models.find(ctx, name, n.look)
+}
+
+func (n *NATS) client(to To) *client.Client {
+	return client.New(n.conn.NATS(), client.Settings{
+		Prefix: n.prefix, Model: to.Model, Tenant: to.Flow.Tenant, Class: to.Flow.Class, Silence: silence, Patience: patience, Inject: n.inject,
+	})
+}
+
+// Ask streams the answer of a request that waits.
+func (n *NATS) Ask(ctx context.Context, to To, p *pb.Prompt) Chunks {
+	return func(yield func(*pb.Chunk, error) bool) {
+		stream, err := n.client(to).Ask(ctx, p)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		stream.Chunks()(yield)
+	}
+}
+
+// Accept has a request accepted.
+func (n *NATS) Accept(ctx context.Context, to To, p *pb.Prompt) error {
+	stream, err := n.client(to).Prompt(ctx, p)
+	if err == nil {
+		stream.Close()
+	}
+	return err
+}
+
+// Replay streams an accepted request's answer. Its own context is not ctx, whose end would
+// cancel the request.
+func (n *NATS) Replay(ctx context.Context, model, request string, from int32) Chunks {
+	return func(yield func(*pb.Chunk, error) bool) {
+		stream, err := n.client(To{Model: model}).Resume(context.WithoutCancel(ctx), request, from)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		stream.Until(ctx)(yield)
+	}
+}
+
+// Cancel ends a request.
+func (n *NATS) Cancel(model, request string) error {
+	return n.client(To{Model: model}).Cancel(request)
+}
+
+// Tokens asks a tokenizer for ids, or for text.
+func (n *NATS) Tokens(ctx context.Context, model string, p *pb.Prompt) (*pb.Tokens, error) {
+	body, err := proto.Marshal(p)
+	if err != nil {
+		return nil, &client.Error{Code: client.CodeBadRequest, Message: "the prompt cannot be encoded", Cause: err}
+	}
+	ctx, cancel := context.WithTimeout(ctx, tokensWithin)
+	defer cancel()
+	got, err := n.conn.NATS().RequestMsgWithContext(ctx, &nats.Msg{
+		Subject: schemas.NewSubjects(n.prefix, model).Tokenize(), Data: body, Header: nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}},
+	})
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
+		return nil, &client.Error{Code: client.CodeModelNotReady, Message: "no tokenizer of the model answers", Cause: err}
+	case errors.Is(err, nats.ErrMaxPayload):
+		return nil, &client.Error{Code: client.CodePayloadTooLarge, Message: "the prompt does not fit a NATS message", Cause: err}
+	case err != nil:
+		return nil, &client.Error{Code: client.CodeInterrupted, Message: "asking a tokenizer", Cause: err}
+	}
+	return readTokens(got.Data)
+}
+
+func readTokens(body []byte) (*pb.Tokens, error) {
+	t := &pb.Tokens{}
+	if err := proto.Unmarshal(body, t); err != nil {
+		return nil, &client.Error{Code: client.CodeInternal, Message: "reading a tokenizer's answer", Cause: err}
+	}
+	if t.Error != nil {
+		return nil, client.Failure(&pb.Chunk{Error: t.Error})
+	}
+	return t, nil
+}

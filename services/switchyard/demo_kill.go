@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/internal/pause"
+	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+const (
+	// standby is how many attention processes there are: one makes the answer, one goes on.
+	standby = 2
+	// killAt is the part of the answer behind which the first one is killed.
+	killAt = 3
+	// joinWithin bounds the wait for the processes.
+	joinWithin = time.Minute
+)
+
+// kill shows that an answer survives the process that makes it.
+func (c *DemoCmd) kill(ctx context.Context, e *env) (err error) {
+	settings, err := inProcess(ctx, e, func(up *UpCmd) { up.Listen = "127.0.0.1:0" })
+	if err != nil {
+		return err
+	}
+	settings.Count["attention"] = 0
+	y, err := openCluster(ctx, settings)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, y.Close()) }()
+	crew := &crew{processes: map[int]*exec.Cmd{}}
+	defer crew.stop()
+	for range standby {
+		if err := crew.start(ctx, e, y.URL()); err != nil {
+			return err
+		}
+	}
+	conn, err := y.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := crew.join(ctx, conn, y); err != nil {
+		return err
+	}
+	e.say(fmt.Sprintf("ready: NATS and all services but attention in one process, attention in %d more\n\n", standby), "ready")
+	return c.compare(ctx, e, conn, y, crew)
+}
+
+// compare asks twice for the same answer, and kills a process in the second one.
+func (c *DemoCmd) compare(ctx context.Context, e *env, conn *bus.Conn, y *cluster.Cluster, crew *crew) error {
+	producer := client.New(conn.NATS(), client.Settings{Prefix: e.Prefix, Model: y.Settings.Node.ModelName()})
+	var whole []uint32
+	if _, err := c.each(ctx, producer, func(chunk *pb.Chunk) error {
+		whole = append(whole, chunk.TokenIds...)
+		return nil
+	}); err != nil {
+		return fmt.Errorf("the answer that nothing disturbs: %w", err)
+	}
+	stop, err := crew.watch(conn, y)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	out := &chunkPrinter{w: e.out}
+	out.write([]byte(c.Text))
+	var made []uint32
+	var killed, stalled time.Duration
+	began := time.Now()
+	last, err := c.each(ctx, producer, func(chunk *pb.Chunk) error {
+		if killed > 0 && stalled == 0 {
+			stalled = time.Since(began) - killed
+		}
+		made = append(made, chunk.TokenIds...)
+		if out.print(chunk); killed == 0 && len(made) >= len(whole)/killAt {
+			who, err := crew.kill(chunk.RequestId)
+			if err != nil {
+				return err
+			}
+			killed = time.Since(began)
+			out.write([]byte("\n  ── kill -9 " + who + " ──\n"))
+		}
+		return out.broken
+	})
+	if err != nil {
+		return err
+	}
+	out.write([]byte("\n\n"))
+	e.say(fmt.Sprintf("the next token came %v later, from the other process\n", stalled.Round(time.Millisecond)), "survived", "stalled_seconds", stalled.Seconds())
+	for i := range max(len(whole), len(made)) {
+		if i >= len(whole) || i >= len(made) || whole[i] != made[i] {
+			return fmt.Errorf("token %d is another one than without the kill", i)
+		}
+	}
+	e.say(fmt.Sprintf("all %d tokens are those of an answer that nothing disturbs\n%s\n", len(made), pace(last)), "identical", "tokens", len(made))
+	return out.broken
+}
+
+// each asks, hands over every chunk, and returns the last one.
+func (c *DemoCmd) each(ctx context.Context, producer *client.Client, take func(*pb.Chunk) error) (last *pb.Chunk, err error) {
+	stream, err := producer.Prompt(ctx, &pb.Prompt{Text: c.Text, MaxTokens: c.MaxTokens})
+	if err != nil {
+		return nil, err
+	}
+	for chunk, err := range stream.Chunks() {
+		if err == nil {
+			err = client.Failure(chunk)
+		}
+		if err == nil {
+			err = take(chunk)
+		}
+		if err != nil {
+			return nil, err
+		}
+		last = chunk
+	}
+	return last, nil
+}
+
+// crew is processes with one service each.
+type crew struct {
+	processes map[int]*exec.Cmd // by their ids
+	replicas  map[string]int    // whose process has which id
+
+	mu     sync.Mutex
+	owners map[string]string // of requests
+}
+
+// start starts one more.
+func (r *crew) start(ctx context.Context, e *env, url string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	//nolint:gosec // it is this program
+	cmd := exec.CommandContext(ctx, self, "attention", "--nats", url, "--prefix", e.Prefix, "--log-level", "error")
+	cmd.Env = append(os.Environ(), "SWITCHYARD_CONFIG=", "SWITCHYARD_MODEL=")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = cluster.DrainTime
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting attention: %w", err)
+	}
+	r.processes[cmd.Process.Pid] = cmd
+	return nil
+}
+
+// join waits until all are members and tokens flow.
+func (r *crew) join(ctx context.Context, conn *bus.Conn, y *cluster.Cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, joinWithin)
+	defer cancel()
+	if err := y.Ready(ctx); err != nil {
+		return err
+	}
+	members := y.Settings.Node.Names().Bucket("members")
+	for {
+		kv, err := conn.JetStream().KeyValue(ctx, members)
+		if err != nil {
+			return fmt.Errorf("looking for the processes: %w", err)
+		}
+		keys, err := kv.Keys(ctx)
+		if err != nil {
+			return fmt.Errorf("looking for the processes: %w", err)
+		}
+		r.replicas = map[string]int{}
+		for _, key := range keys {
+			m := &pb.Member{}
+			if entry, err := kv.Get(ctx, key); err == nil && proto.Unmarshal(entry.Value(), m) == nil && m.Ready && r.processes[int(m.Pid)] != nil {
+				r.replicas[m.Id] = int(m.Pid)
+			}
+		}
+		if len(r.replicas) == len(r.processes) {
+			return nil
+		}
+		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
+			return fmt.Errorf("%d of %d processes have come: %w", len(r.replicas), len(r.processes), err)
+		}
+	}
+}
+
+// watch notes which replica makes the tokens of each request, as it announces its steps.
+func (r *crew) watch(conn *bus.Conn, y *cluster.Cluster) (stop func(), err error) {
+	r.owners = map[string]string{}
+	sub, err := conn.NATS().Subscribe(y.Settings.Node.Names().Subjects.Step(), func(m *nats.Msg) {
+		step := &pb.Step{}
+		if proto.Unmarshal(m.Data, step) != nil {
+			return
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		for _, run := range step.Runs {
+			r.owners[run.Sequence] = step.Owner
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listening to steps: %w", err)
+	}
+	return func() { _ = sub.Unsubscribe() }, nil
+}
+
+// kill kills the process that makes a request's tokens, and says which that was.
+func (r *crew) kill(request string) (who string, err error) {
+	r.mu.Lock()
+	owner := r.owners[request]
+	r.mu.Unlock()
+	cmd := r.processes[r.replicas[owner]]
+	if cmd == nil {
+		return "", errors.New("it is not known which process makes the answer: no step of it was announced")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		return "", fmt.Errorf("killing %s: %w", owner, err)
+	}
+	return fmt.Sprintf("%s (process %d)", owner, cmd.Process.Pid), nil
+}
+
+// stop ends those that are left.
+func (r *crew) stop() {
+	for _, cmd := range r.processes {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // one that is gone needs none
+	}
+	for _, cmd := range r.processes {
+		_ = cmd.Wait() // it was killed, or told to end
+	}
+}

@@ -1,0 +1,105 @@
+package intake
+
+import (
+	"errors"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/request/tokenizer"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
+	"github.com/switchyard/switchyard/services/tokenizer/delivery"
+)
+
+// tokenizingAtOnce bounds the prompts that a replica turns into ids, for those who ask for
+// these alone, and the ids that it turns into text.
+const tokenizingAtOnce = 64
+
+// Tokenizing answers who wants the ids of a prompt, or the text of ids, and no tokens.
+type Tokenizing struct {
+	*common
+	text func() *tokenizer.Tokenizer // nil: the model has none
+	held *admission.Shares
+	asks *Asks // knows when the replica ends
+}
+
+func newTokenizing(c *common, asks *Asks, s Settings) *Tokenizing {
+	return &Tokenizing{common: c, text: s.Text, held: admission.NewShares(2 * tokenizingAtOnce), asks: asks}
+}
+
+// OnTokenize answers a Prompt with Tokens.
+func (s *Tokenizing) OnTokenize(m *nats.Msg) {
+	to := delivery.Destination{Subject: m.Reply, Origin: delivery.Inbox, Encoding: edge.EncodingOf(m.Header, m.Data)}
+	if !s.delivery.Sender.Answerable(to) {
+		return
+	}
+	if err := s.limits.CheckSize(len(m.Data)); err != nil {
+		s.answer(to, nil, err)
+		return
+	}
+	if !s.held.Take(schemas.DefaultTenant, 1) {
+		s.answer(to, nil, edge.Errorf(edge.Overloaded, "%d prompts are being tokenized already, and no more may", tokenizingAtOnce))
+		return
+	}
+	s.tasks.Go(func() {
+		defer s.d.Conn.Recover(m.Subject)
+		defer s.held.Give(schemas.DefaultTenant, 1)
+		tokens, err := s.tokenize(m)
+		s.answer(to, tokens, err)
+	})
+}
+
+// tokenize reads a prompt and makes its ids, or the text of the ids that it has.
+func (s *Tokenizing) tokenize(m *nats.Msg) (*pb.Tokens, error) {
+	leave, err := s.decoding.enter(s.asks.asking, decodedBytes(len(m.Data)))
+	if err != nil {
+		return nil, edge.Errorf(edge.Overloaded, "the tokenizer that had the request stops; ask again")
+	}
+	defer leave()
+	p, _, err := s.limits.DecodePrompt(m.Header, m.Data, true)
+	if err != nil {
+		return nil, err
+	}
+	text := s.text()
+	if text == nil {
+		return nil, edge.Errorf(edge.BadRequest, "the model has no tokenizer")
+	}
+	ids, err := s.model.Encode(p, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.Tokens{Ids: ids, Text: text.Decode(ids, false)}
+	for _, id := range ids {
+		out.Pieces = append(out.Pieces, text.Bytes(id))
+	}
+	return out, nil
+}
+
+// answer sends what was asked for, or why there is none.
+func (s *Tokenizing) answer(to delivery.Destination, tokens *pb.Tokens, err error) {
+	if err != nil {
+		tokens = &pb.Tokens{Error: errorOf(err)}
+	}
+	msg, err := edge.EncodeTokens(to.Encoding, to.Subject, tokens)
+	if err == nil && int64(msg.Size()) > s.d.Edge.MaxPayload() {
+		msg, err = edge.EncodeTokens(to.Encoding, to.Subject, &pb.Tokens{Error: errorOf(edge.Errorf(edge.PayloadTooLarge,
+			"the answer has %d bytes, and the NATS server takes %d: ask in protobuf, or for a part", msg.Size(), s.d.Edge.MaxPayload()))})
+	}
+	if err == nil {
+		err = s.delivery.Sender.Publish(to, msg)
+	}
+	if err != nil {
+		s.d.Logger.Debug("answering with tokens", "error", err)
+	}
+}
+
+func errorOf(err error) *pb.Error {
+	var typed *edge.Error
+	if !errors.As(admission.RetryLater(err), &typed) {
+		typed = edge.Errorf(edge.Internal, "%v", err)
+	}
+	return edge.Refusal("", typed).Error
+}
