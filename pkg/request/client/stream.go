@@ -142,7 +142,7 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 	if err := proto.Unmarshal(msg.Data, c); err != nil {
 		return nil, &Error{Code: CodeInternal, Message: "reading a chunk of the answer", Cause: err}
 	}
-	if c.RequestId != s.request {
+	if c.RequestId != s.request && !s.refusedUnread(c) {
 		return nil, nil
 	}
 	if msg.Header.Get(schemas.HeaderRefused) != "" {
@@ -163,6 +163,12 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 		timer.Reset(s.pause)
 	}
 	return chunks, nil
+}
+
+// refusedUnread says whether an ask was refused without being read, so that the refusal has no
+// request's id: too large, or too many at once. The inbox is of this ask alone.
+func (s *Stream) refusedUnread(c *pb.Chunk) bool {
+	return s.prompt != nil && s.prompt.Reply != "" && c.RequestId == "" && c.GetError() != nil && s.order.untouched()
 }
 
 // sendAgain is after how many refusals of replays a prompt is sent again that waits
