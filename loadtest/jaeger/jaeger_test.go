@@ -259,7 +259,7 @@ func TestRequestIsOneTrace(t *testing.T) {
 		t.Skipf("this binary has no `up`: %s", out)
 	}
 	nats := testkit.FreeAddr(t)
-	awaitLine(t, start(t, syscall.SIGTERM, binary, "up", "--listen", nats, "--otlp-endpoint", "grpc://"+otlp, "--trace-sample", "1"), "ready")
+	awaitLine(t, start(t, syscall.SIGTERM, binary, "up", "--listen", nats, "--http", "off", "--otlp-endpoint", "grpc://"+otlp, "--trace-sample", "1"), "ready")
 	prompt := exec.Command(binary, "prompt", "--nats", "nats://"+nats, "--max-tokens", "3", "--json", "Once upon a time")
 	if out, err := prompt.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", prompt, err, out)

@@ -56,7 +56,7 @@ const (
 )
 
 var flags = []string{
-	"up", "--scaling", "none", "--max-sequences", strconv.Itoa(places), "--max-queued", "128", "--log-age", logAge.String(),
+	"up", "--http", "off", "--scaling", "none", "--max-sequences", strconv.Itoa(places), "--max-queued", "128", "--log-age", logAge.String(),
 }
 
 func TestOverload(t *testing.T) {

@@ -78,7 +78,7 @@ type pipeline struct {
 func startPipeline(t *testing.T, flags ...string) *pipeline {
 	t.Helper()
 	listen, metrics := testkit.FreeAddr(t), testkit.FreeAddr(t)
-	args := append([]string{"up", "--listen", listen, "--metrics-addr", metrics, "--log-level", "warn"}, flags...)
+	args := append([]string{"up", "--listen", listen, "--http", "off", "--metrics-addr", metrics, "--log-level", "warn"}, flags...)
 	up := fleet.Launch(t, "up", filepath.Join(fleet.Build(t), "switchyard"), args...)
 	t.Cleanup(func() {
 		up.Drain(t)

@@ -66,7 +66,7 @@ func (d *Door) tell(ctx context.Context, c *call, m upstream.Model, ask *openai.
 	if err != nil {
 		return err
 	}
-	to := upstream.To{Model: m.Name, Flow: c.flow}
+	to := c.to(m)
 	if !ask.Stream {
 		for got, err := range d.gather(ctx, to, asked) {
 			if err != nil {

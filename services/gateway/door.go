@@ -53,7 +53,7 @@ func NewDoor(s DoorSettings) *Door {
 	d.followLoads()
 	d.cutting, d.end = context.WithCancelCause(context.Background())
 	// Pages of other sites may not ask in the name of who reads them.
-	d.handler = http.NewCrossOriginProtection().Handler(d.routes())
+	d.handler = d.timed(http.NewCrossOriginProtection().Handler(d.routes()))
 	return d
 }
 

@@ -34,13 +34,13 @@ func (d *Door) message(c *call) error {
 	p := proto.CloneOf(ask.Prompt)
 	p.RequestId, p.MaxTokens = c.id, new(max(1, min(*p.MaxTokens, int32(m.Context)-tokens))) //nolint:gosec // a context is less
 	t := d.watch(ctx, c, m, "chat", ask.Model)
-	err = d.tellMessage(t.ctx, c, m, ask.Stream, p, anthropic.New(c.id, ask.Model, tokens), t)
+	err = d.tellMessage(t.ctx, c, m, ask.Stream, p, anthropic.New(c.id, ask.Model, tokens, p.Tools != ""), t)
 	return d.ended(ctx, t, m, err)
 }
 
 func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, stream bool, p *pb.Prompt, a *anthropic.Answer, t *tale) error {
 	events := reply.NewEvents(c.w, d.Stall)
-	for chunk, err := range d.Upstream.Ask(ctx, upstream.To{Model: m.Name, Flow: c.flow}, p) {
+	for chunk, err := range d.Upstream.Ask(ctx, c.to(m), p) {
 		if err == nil {
 			err = client.Failure(chunk)
 		}
@@ -72,22 +72,9 @@ func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, strea
 func sendMessage(events *reply.Events, a *anthropic.Answer, chunk *pb.Chunk) bool {
 	var all []anthropic.Event
 	if !events.Begun() {
-		all = a.Begin()
+		all = append(all, a.Begin())
 	}
-	for _, e := range all { // before what they say changes
-		if events.Named(e.Name, e) != nil {
-			return false
-		}
-	}
-	a.Push(chunk)
-	all = nil
-	if e, has := a.Token(chunk); has {
-		all = append(all, e)
-	}
-	if chunk.FinishReason != "" {
-		all = append(all, a.End()...)
-	}
-	for _, e := range all {
+	for _, e := range append(all, a.Push(chunk)...) {
 		if events.Named(e.Name, e) != nil {
 			return false
 		}

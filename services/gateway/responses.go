@@ -42,7 +42,7 @@ func (d *Door) respond(c *call) error {
 		c.w.Header().Set("X-Request-Id", p.RequestId)
 	}
 	r := responses.New(responseID(p.RequestId, m.Name), ask.Model, m.Fingerprint(), now, ask.Shown)
-	to := upstream.To{Model: m.Name, Flow: c.flow}
+	to := c.to(m)
 	t := d.watch(ctx, c, m, "chat", ask.Model)
 	err = d.tellResponse(t.ctx, c, m, to, ask, p, r, t)
 	return d.ended(ctx, t, m, err)

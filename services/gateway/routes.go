@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -17,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/gateway/anthropic"
 	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
 // call is a request whose client is known.
@@ -28,6 +28,11 @@ type call struct {
 	id string
 	// form makes an error the body that this route's clients read; nil: OpenAI's.
 	form func(*reply.Error) any
+}
+
+// to is whom a call's request goes to. A client's own key may be another's, too.
+func (c *call) to(m upstream.Model) upstream.To {
+	return upstream.To{Model: m.Name, Flow: c.flow, Shared: c.r.Header.Get(headerIdempotency) != ""}
 }
 
 // action answers a call. An error of it is the answer, unless some of that is sent.
@@ -62,9 +67,6 @@ func (d *Door) routes() http.Handler {
 // guarded answers calls of clients that are known. A panic ends the call alone.
 func (d *Door) guarded(do action, form func(*reply.Error) any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		counting := &counting{ResponseWriter: w, status: http.StatusOK}
-		w = counting
-		defer func() { d.metrics.Request(r.Pattern, strconv.Itoa(counting.status)) }()
 		c := &call{w: w, r: r, form: form}
 		defer func() {
 			p := recover()
@@ -76,6 +78,9 @@ func (d *Door) guarded(do action, form func(*reply.Error) any) http.Handler {
 			}
 			d.Telemetry.Metrics.Panics.Inc()
 			d.Logger.Error("a request made the gateway panic", "path", r.URL.Path, "panic", p)
+			if begun(w) {
+				panic(http.ErrAbortHandler) // its client sees that it is not whole
+			}
 			reply.Refuse(w, &reply.Error{Status: http.StatusInternalServerError, Type: reply.ServerError, Code: client.CodeInternal, Message: "the gateway has met an error that it does not know"}, form)
 		}()
 		if err := d.identify(c); err != nil {
@@ -89,21 +94,6 @@ func (d *Door) guarded(do action, form func(*reply.Error) any) http.Handler {
 		}
 	})
 }
-
-// counting notes the status of an answer.
-type counting struct {
-	http.ResponseWriter
-	status int
-}
-
-// WriteHeader notes the status.
-func (c *counting) WriteHeader(status int) {
-	c.status = status
-	c.ResponseWriter.WriteHeader(status)
-}
-
-// Unwrap is for http.ResponseController.
-func (c *counting) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // headerIdempotency names a request, so that asking again does not compute again.
 const headerIdempotency = "Idempotency-Key"

@@ -40,7 +40,7 @@ func TestKafkaListenRefused(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		var errOut sharedText
-		args := append([]string{"up", "--listen", testkit.FreeAddr(t)}, tt.args...)
+		args := append([]string{"up", "--listen", testkit.FreeAddr(t), "--http", "off"}, tt.args...)
 		code := runUntil(stopped, args, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
 		if code != exitUsage || !strings.Contains(errOut.String(), tt.want) {
 			t.Errorf("%v: code %d, %s", tt.args, code, errOut.String())

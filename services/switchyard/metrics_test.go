@@ -66,7 +66,7 @@ func matches(line, selector string) bool {
 func startMeasured(t *testing.T, more ...string) *probed {
 	t.Helper()
 	listen := testkit.FreeAddr(t)
-	args := append([]string{"--listen", listen, "--scaling", "moeless", "--tenant", "acme:waiting=9,tokens=9000,log=1MiB", "--canary-every", "100ms"}, more...)
+	args := append([]string{"--listen", listen, "--http", "off", "--scaling", "moeless", "--tenant", "acme:waiting=9,tokens=9000,log=1MiB", "--canary-every", "100ms"}, more...)
 	p := startProbed(t, "up", "nats://"+listen, args...)
 	p.await(t, 200, "ready")
 	if got := invoke("", "--nats", "nats://"+listen, "prompt", "--max-tokens", "3", "Once"); got.code != exitDone {

@@ -108,7 +108,7 @@ func TestProcessInJSON(t *testing.T) {
 		args  string
 		after string // a message, behind which the process is asked to end
 	}{
-		"up":     {"up --listen 127.0.0.1:0 --scaling moeless --device paced --profile a6000-phi-3.5-moe --metrics-addr 127.0.0.1:0" + shared, "ready"},
+		"up":     {"up --listen 127.0.0.1:0 --http off --scaling moeless --device paced --profile a6000-phi-3.5-moe --metrics-addr 127.0.0.1:0" + shared, "ready"},
 		"expert": {"expert --nats " + srv.URL() + shared, "ready"},
 		"gate":   {"gate --nats nats://127.0.0.1:1" + shared, "no NATS server answers yet"},
 	} {

@@ -106,6 +106,9 @@ func (s *Stream) await(timer *time.Timer) ([]*pb.Chunk, error) {
 	case <-s.ctx.Done():
 		return nil, s.client.cancelled(s.ctx, s.request)
 	case <-s.reading:
+		if s.ctx.Err() != nil { // both have ended
+			return nil, s.client.cancelled(s.ctx, s.request)
+		}
 		return nil, s.interrupted("its reader has left", nil)
 	case msg := <-s.msgs:
 		return s.receive(msg, timer)

@@ -1,10 +1,11 @@
 package anthropic
 
 import (
+	"encoding/json"
 	"net/http"
-	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
@@ -46,9 +47,16 @@ type Message struct {
 	Usage        usage   `json:"usage"`
 }
 
+// block is one of an answer's content, or what a part adds to it.
 type block struct {
-	Type string `json:"type"`
-	Text string `json:"text"`
+	Type     string          `json:"type"`
+	Text     *string         `json:"text,omitempty"`
+	Thinking *string         `json:"thinking,omitempty"`
+	Sign     *string         `json:"signature,omitempty"`
+	ID       string          `json:"id,omitempty"`
+	Name     string          `json:"name,omitempty"`
+	Input    json.RawMessage `json:"input,omitempty"`
+	Partial  *string         `json:"partial_json,omitempty"`
 }
 
 type usage struct {
@@ -60,34 +68,116 @@ type usage struct {
 
 // Answer gathers a message.
 type Answer struct {
-	m    Message
-	text strings.Builder
+	m     Message
+	says  *openai.Sayer
+	parts []openai.Said // one for each block, whole
 }
 
 // New is a message of a prompt with so many tokens, to which nothing has come yet.
-func New(id, model string, promptTokens int32) *Answer {
-	return &Answer{m: Message{ID: "msg_" + id, Type: "message", Role: "assistant", Model: model, Content: []block{}, Usage: usage{InputTokens: promptTokens}}}
+func New(id, model string, promptTokens int32, tools bool) *Answer {
+	return &Answer{
+		m:    Message{ID: "msg_" + id, Type: "message", Role: "assistant", Model: model, Content: []block{}, Usage: usage{InputTokens: promptTokens}},
+		says: openai.NewSayer(id, tools),
+	}
 }
 
 // stopReasons are what this API calls the ends of answers.
 var stopReasons = map[string]string{"stop": "end_turn", "length": "max_tokens"}
 
-// Push takes a chunk in.
-func (a *Answer) Push(c *pb.Chunk) {
-	a.text.WriteString(c.Text)
+// Push takes a chunk in, and returns the events of what it adds.
+func (a *Answer) Push(c *pb.Chunk) (events []Event) {
+	said := a.says.Push(c.Text)
 	if len(c.TokenIds) > 0 {
 		a.m.Usage.OutputTokens = c.Index + 1
 	}
-	if c.FinishReason != "" {
-		a.m.StopReason = new(stopReasons[c.FinishReason])
-		a.m.Usage.OutputTokens = c.GetUsage().GetCompletionTokens()
+	if c.FinishReason == "" {
+		return a.add(said)
 	}
+	events = a.add(append(said, a.says.End()...))
+	if len(a.parts) == 0 {
+		events = append(events, a.add([]openai.Said{{}})...)
+	}
+	a.m.StopReason = new(stopReasons[c.FinishReason])
+	if a.parts[len(a.parts)-1].Call != nil {
+		a.m.StopReason = new("tool_use")
+	}
+	a.m.Usage.OutputTokens = c.GetUsage().GetCompletionTokens()
+	return append(events, a.end()...)
+}
+
+// add adds what was said to the last block, or to new ones.
+func (a *Answer) add(all []openai.Said) (events []Event) {
+	for _, said := range all {
+		if n := len(a.parts); n == 0 || kindOf(a.parts[n-1]) != kindOf(said) || said.Call != nil {
+			if n > 0 {
+				events = append(events, Event{Name: "content_block_stop", Index: new(n - 1)})
+			}
+			a.parts = append(a.parts, openai.Said{Call: said.Call})
+			events = append(events, Event{Name: "content_block_start", Index: new(n), Block: begun(said)})
+		}
+		at := len(a.parts) - 1
+		a.parts[at].Content += said.Content
+		a.parts[at].Reasoning += said.Reasoning
+		if d := delta(said); d != nil {
+			events = append(events, Event{Name: "content_block_delta", Index: &at, Delta: d})
+		}
+	}
+	return events
+}
+
+// kindOf is the type of the block that has what was said.
+func kindOf(s openai.Said) string {
+	switch {
+	case s.Call != nil:
+		return "tool_use"
+	case s.Reasoning != "":
+		return "thinking"
+	}
+	return "text"
+}
+
+// begun is a block to which nothing was added.
+func begun(s openai.Said) *block {
+	b := &block{Type: kindOf(s)}
+	switch b.Type {
+	case "tool_use":
+		b.ID, b.Name, b.Input = s.Call.ID, s.Call.Name, json.RawMessage("{}")
+	case "thinking":
+		b.Thinking, b.Sign = new(""), new("")
+	default:
+		b.Text = new("")
+	}
+	return b
+}
+
+// delta is what is added to a block; nil: nothing.
+func delta(s openai.Said) *block {
+	switch {
+	case s.Call != nil:
+		return &block{Type: "input_json_delta", Partial: &s.Call.Arguments}
+	case s.Reasoning != "":
+		return &block{Type: "thinking_delta", Thinking: &s.Reasoning}
+	case s.Content != "":
+		return &block{Type: "text_delta", Text: &s.Content}
+	}
+	return nil
 }
 
 // Whole is the message.
 func (a *Answer) Whole() any {
 	m := a.m
-	m.Content = []block{{"text", a.text.String()}}
+	for _, p := range a.parts {
+		b := begun(p)
+		switch b.Type {
+		case "tool_use":
+			b.Input = openai.Arguments(p.Call.Arguments)
+		case "thinking":
+			b.Thinking = &p.Reasoning
+		default:
+			b.Text = &p.Content
+		}
+		m.Content = append(m.Content, *b)
+	}
 	return m
 }
 
@@ -102,23 +192,16 @@ type Event struct {
 	Usage   *usage   `json:"usage,omitempty"`
 }
 
-// Begin are the events before the first token.
-func (a *Answer) Begin() []Event {
-	return []Event{
-		{Name: "message_start", Message: &a.m},
-		{Name: "content_block_start", Index: new(0), Block: &block{Type: "text"}},
-	}
+// Begin is the event before all others.
+func (a *Answer) Begin() Event {
+	m := a.m
+	return Event{Name: "message_start", Message: &m}
 }
 
-// Token is the event of a chunk that was pushed; false: it has none.
-func (a *Answer) Token(c *pb.Chunk) (Event, bool) {
-	return Event{Name: "content_block_delta", Index: new(0), Delta: block{"text_delta", c.Text}}, c.Text != ""
-}
-
-// End are the events behind the last token.
-func (a *Answer) End() []Event {
+// end are the events behind the last block.
+func (a *Answer) end() []Event {
 	return []Event{
-		{Name: "content_block_stop", Index: new(0)},
+		{Name: "content_block_stop", Index: new(len(a.parts) - 1)},
 		{Name: "message_delta", Delta: struct {
 			StopReason   *string `json:"stop_reason"`
 			StopSequence *string `json:"stop_sequence"`

@@ -24,19 +24,25 @@ type Token struct {
 // Choice gathers one answer.
 type Choice struct {
 	Index int
-	// Prompt is the tokens of its prompt, before an answer that echoes it.
-	text   strings.Builder
-	tokens []Token
-	finish string
-	usage  *pb.Usage
-	begun  bool
-	offset int // of the text that was told, in characters
+	text  strings.Builder
+	// says tells thoughts and calls apart; nil: all is text.
+	says      *Sayer
+	reasoning strings.Builder
+	calls     []Call
+	tokens    []Token
+	finish    string
+	usage     *pb.Usage
+	begun     bool
+	offset    int // of the text that was told, in characters
 }
 
 // Piece is what a chunk adds to an answer.
 type Piece struct {
 	Text   string
 	Tokens []Token
+	// Reasoning and Calls are what was told from the text.
+	Reasoning string
+	Calls     []Call
 	// First says that nothing of the answer was told before.
 	First bool
 	// Finish is why it has ended; empty: it goes on.
@@ -44,7 +50,9 @@ type Piece struct {
 }
 
 // Nothing says that there is nothing to tell.
-func (p Piece) Nothing() bool { return p.Text == "" && len(p.Tokens) == 0 && p.Finish == "" }
+func (p Piece) Nothing() bool {
+	return p.Text == "" && p.Reasoning == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == ""
+}
 
 // Push takes a chunk of the answer in.
 func (c *Choice) Push(chunk *pb.Chunk) Piece {
@@ -55,7 +63,29 @@ func (c *Choice) Push(chunk *pb.Chunk) Piece {
 	if chunk.Usage != nil {
 		c.usage = chunk.Usage
 	}
+	if c.says != nil {
+		c.understand(&p)
+	}
 	return c.tell(p)
+}
+
+// understand tells thoughts and calls from a piece's text.
+func (c *Choice) understand(p *Piece) {
+	all := c.says.Push(p.Text)
+	if p.Finish != "" {
+		all = append(all, c.says.End()...)
+	}
+	p.Text = ""
+	for _, said := range all {
+		p.Text += said.Content
+		p.Reasoning += said.Reasoning
+		if said.Call != nil {
+			p.Calls = append(p.Calls, *said.Call)
+		}
+	}
+	if p.Finish == "stop" && len(c.calls)+len(p.Calls) > 0 {
+		p.Finish = "tool_calls"
+	}
 }
 
 // Echo puts a prompt before the answer.
@@ -69,6 +99,8 @@ func (c *Choice) tell(p Piece) Piece {
 	}
 	p.First, c.begun = !c.begun, true
 	c.text.WriteString(p.Text)
+	c.reasoning.WriteString(p.Reasoning)
+	c.calls = append(c.calls, p.Calls...)
 	c.tokens = append(c.tokens, p.Tokens...)
 	c.finish = p.Finish
 	return p

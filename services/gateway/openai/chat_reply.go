@@ -26,15 +26,46 @@ type ChatChoice struct {
 
 // Message is a whole answer.
 type Message struct {
-	Role    string  `json:"role"`
-	Content *string `json:"content"`
-	Refusal *string `json:"refusal"`
+	Role      string     `json:"role"`
+	Content   *string    `json:"content"`
+	Refusal   *string    `json:"refusal"`
+	Reasoning *string    `json:"reasoning_content,omitempty"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
+}
+
+// ToolCall is a call of a tool, or a part of it.
+type ToolCall struct {
+	Index    *int     `json:"index,omitempty"`
+	ID       string   `json:"id,omitempty"`
+	Type     string   `json:"type,omitempty"`
+	Function function `json:"function"`
+}
+
+type function struct {
+	Name      string `json:"name,omitempty"`
+	Arguments string `json:"arguments"`
+}
+
+func messageOf(c *Choice) *Message {
+	m := &Message{Role: "assistant", Content: new(c.text.String())}
+	if c.reasoning.Len() > 0 {
+		m.Reasoning = new(c.reasoning.String())
+	}
+	for _, call := range c.calls {
+		m.ToolCalls = append(m.ToolCalls, ToolCall{ID: call.ID, Type: "function", Function: function{call.Name, call.Arguments}})
+	}
+	if len(m.ToolCalls) > 0 && strings.TrimSpace(*m.Content) == "" {
+		m.Content = nil
+	}
+	return m
 }
 
 // Delta is a part of an answer.
 type Delta struct {
-	Role    string  `json:"role,omitempty"`
-	Content *string `json:"content,omitempty"`
+	Role      string     `json:"role,omitempty"`
+	Content   *string    `json:"content,omitempty"`
+	Reasoning *string    `json:"reasoning_content,omitempty"`
+	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 }
 
 // ChatLogprobs are those of a chat's tokens.
@@ -92,7 +123,7 @@ func (w chatWriter) whole(choices []*Choice, u *Usage) any {
 	all := make([]ChatChoice, len(choices))
 	for i, c := range choices {
 		all[i] = ChatChoice{
-			Index: c.Index, Message: &Message{Role: "assistant", Content: new(c.text.String())}, Logprobs: chatLogprobsOf(c.tokens, w.logprobs), FinishReason: &c.finish,
+			Index: c.Index, Message: messageOf(c), Logprobs: chatLogprobsOf(c.tokens, w.logprobs), FinishReason: &c.finish,
 		}
 	}
 	return w.head.chat(all, u)
@@ -107,8 +138,18 @@ func (w chatWriter) part(c *Choice, p Piece) (out []any) {
 	if p.Text != "" || len(p.Tokens) > 0 {
 		delta.Content = &p.Text
 	}
-	if delta.Content != nil {
+	if p.Reasoning != "" {
+		delta.Reasoning = &p.Reasoning
+	}
+	if delta.Content != nil || delta.Reasoning != nil {
 		out = append(out, w.one(ChatChoice{Index: c.Index, Delta: delta, Logprobs: chatLogprobsOf(p.Tokens, w.logprobs && len(p.Tokens) > 0)}))
+	}
+	for _, call := range p.Calls { // its name, then its arguments
+		named := ToolCall{Index: &call.Index, ID: call.ID, Type: "function", Function: function{Name: call.Name}}
+		rest := ToolCall{Index: &call.Index, Function: function{Arguments: call.Arguments}}
+		for _, t := range []ToolCall{named, rest} {
+			out = append(out, w.one(ChatChoice{Index: c.Index, Delta: &Delta{ToolCalls: []ToolCall{t}}}))
+		}
 	}
 	if p.Finish != "" {
 		out = append(out, w.one(ChatChoice{Index: c.Index, Delta: &Delta{}, FinishReason: &p.Finish}))

@@ -1,5 +1,7 @@
 package openai
 
+import "fmt"
+
 // Writer writes replies of one kind: values that are encoded as JSON.
 type Writer interface {
 	// whole is a reply that comes at once.
@@ -19,6 +21,7 @@ const (
 // NewWriter writes replies to an Ask.
 func NewWriter(a *Ask, h Head) *Reply {
 	var w Writer
+	request := h.ID
 	switch {
 	case !a.Chat:
 		h.Object = completionObject
@@ -33,7 +36,11 @@ func NewWriter(a *Ask, h Head) *Reply {
 	}
 	r := &Reply{ask: a, writer: w}
 	for i := range a.Answers() {
-		r.Choices = append(r.Choices, &Choice{Index: i})
+		c := &Choice{Index: i}
+		if a.Chat {
+			c.says = NewSayer(fmt.Sprint(request, " ", i), a.Prompts[0].Tools != "")
+		}
+		r.Choices = append(r.Choices, c)
 	}
 	return r
 }

@@ -95,12 +95,16 @@ func (n *NATS) client(to To) *client.Client {
 // Ask streams the answer of a request that waits.
 func (n *NATS) Ask(ctx context.Context, to To, p *pb.Prompt) Chunks {
 	return func(yield func(*pb.Chunk, error) bool) {
-		stream, err := n.client(to).Ask(ctx, p)
+		asking := ctx
+		if to.Shared { // the services see that an inbox is gone, and whether it was the last one
+			asking = context.WithoutCancel(ctx)
+		}
+		stream, err := n.client(to).Ask(asking, p)
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		stream.Chunks()(yield)
+		stream.Until(ctx)(yield)
 	}
 }
 

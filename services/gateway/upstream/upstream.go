@@ -42,6 +42,9 @@ type Interface interface {
 type To struct {
 	Model string // in subjects
 	Flow  schemas.Flow
+	// Shared says that others may wait for the same request: that this one leaves does not
+	// cancel it for them.
+	Shared bool
 }
 
 // Model is what is known of a model.

@@ -1,0 +1,66 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
+
+	"github.com/switchyard/switchyard/schemas"
+)
+
+func info(change map[string]string) *nats.Msg {
+	meta := map[string]string{schemas.AboutModel: "m", schemas.AboutContext: "512", schemas.AboutVocab: "9", schemas.AboutCreated: "7", schemas.AboutReady: "true", schemas.AboutHash: "h"}
+	for k, v := range change {
+		meta[k] = v
+	}
+	body, _ := json.Marshal(micro.Info{ServiceIdentity: micro.ServiceIdentity{Metadata: meta}})
+	return &nats.Msg{Data: body}
+}
+
+func TestModels(t *testing.T) {
+	m, now := newModels(), time.Unix(100, 0)
+	m.now = func() time.Time { return now }
+	for _, bad := range []*nats.Msg{{Data: []byte("x")}, {Data: make([]byte, mostInfo+1)}, info(map[string]string{schemas.AboutModel: "a.b"}), info(map[string]string{schemas.AboutModel: ""}), info(map[string]string{schemas.AboutContext: "-1"}), info(map[string]string{schemas.AboutVocab: "x"})} {
+		m.onInfo(bad)
+	}
+	if all := m.list(); len(all) != 0 || m.ready() == nil {
+		t.Errorf("believed %v", all)
+	}
+	m.onInfo(info(nil))
+	m.onInfo(info(map[string]string{schemas.AboutReady: "false", schemas.AboutCreated: "5", schemas.AboutKVUsed: "NaN"}))
+	if got, ok := m.named("org/m"); !ok || !got.Ready || m.ready() != nil || got.KVUsed != 0 {
+		t.Errorf("%v: one that is ready does for all", got)
+	}
+	now = now.Add(staleAfter + 1)
+	if got, ok := m.named("m"); !ok || got.Ready || m.ready() == nil {
+		t.Errorf("%v: nothing was heard of it", got)
+	}
+	now = now.Add(goneAfter)
+	if all := m.list(); len(all) != 0 {
+		t.Errorf("%v are gone", all)
+	}
+}
+
+// A model that is not known is looked for, and waited for a moment.
+func TestFind(t *testing.T) {
+	m := newModels()
+	if got, err := m.find(t.Context(), "m", func() { go m.onInfo(info(nil)) }); err != nil || got.Name != "m" {
+		t.Errorf("%v, %v", got, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := m.find(ctx, "other", func() {}); err == nil {
+		t.Error("another one was found")
+	}
+}
+
+func TestFingerprint(t *testing.T) {
+	a, b := Model{Hash: "h", Class: "c", Wire: "w", Running: 1}, Model{Hash: "h", Class: "c", Wire: "w"}
+	if a.Fingerprint() != b.Fingerprint() || a.Fingerprint() == (Model{Hash: "h", Class: "c", Wire: "x"}).Fingerprint() {
+		t.Error("fingerprints follow from more than what bits do")
+	}
+}
