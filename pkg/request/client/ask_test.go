@@ -86,6 +86,7 @@ func TestUntil(t *testing.T) {
 		t.Fatal(err)
 	}
 	reading, leave := context.WithCancel(t.Context())
+	defer leave()
 	for c, err := range stream.Until(reading) {
 		if c != nil {
 			leave()
