@@ -21,11 +21,11 @@ func TestScalersTakeOver(t *testing.T) {
 	y.alone()
 	written := y.followPlans()
 	first := y.scaler()
-	first.Await(t, "scaling=moeless")
+	first.Await(t, "scaling=moeless+lean")
 	second := y.scaler()
 	y.addHost(written)
 	y.batch("scaler-hangs", func() { first.Hang(t) })
-	second.Await(t, "scaling=moeless")
+	second.Await(t, "scaling=moeless+lean")
 	suspended := written.epoch()
 	y.addHost(written)
 	if now := written.epoch(); now <= suspended {

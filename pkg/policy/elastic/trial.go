@@ -247,11 +247,11 @@ func (r *round) worthwhile(w *work, l layout, saved float64) bool {
 	return saved >= r.worth()*float64(max(0, added))
 }
 
-// moves lets replicas be loaded for speed that were not before: half of all experts at once,
-// and as many in a minute.
+// moves lets replicas be loaded for speed that were not before: as many as there are experts at
+// once, and as many in half a minute. What a load takes is charged to each change beside this.
 func (r *round) moves() {
-	most := math.Max(8, float64(len(r.layers)*r.c.model.Experts)/2)
-	r.c.budget.fill(r.now, most, most/60)
+	most := math.Max(8, float64(len(r.layers)*r.c.model.Experts))
+	r.c.budget.fill(r.now, most, most/30)
 }
 
 // bucket has tokens, which come back with time.

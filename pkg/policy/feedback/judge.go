@@ -89,6 +89,9 @@ const (
 	leastError, mostExpected = 1e-3, 0.95
 	// soon is after how many seconds a trial can be told to go as is expected.
 	soon = 2
+	// quick is after how many seconds a change that can be trusted stays unless it is measured to
+	// bring too little: a burst does not wait for a horizon.
+	quick = 4
 	// undecided is after how many horizons a trial ends of which nothing can be told.
 	undecided = 3
 )
@@ -143,14 +146,14 @@ func (t *trial) observe(now float64, number int, own bool, l *layer, octaves, lo
 	t.baseline += (squared - t.baseline) / t.comparable
 }
 
-// May says whether a change of a layer may begin now. Half of all layers may be tried at once
-// if what is expected can be trusted: the others are what they are compared with. No layer then
+// May says whether a change of a layer may begin now. All layers may be tried at once if what is
+// expected can be trusted: a layer is then compared with what it took before. No layer then
 // waits because of a trial that told nothing.
 func (j *Judge) May(now float64, number int, trusted bool) bool {
 	l := j.layer(number)
 	width, until := j.width, max(j.until, l.until)
 	if trusted && j.credit.enough() {
-		width = max(width, (j.s.Layers+1)/2)
+		width = max(width, j.s.Layers)
 		if l.unsure {
 			until = 0
 		}
@@ -264,7 +267,7 @@ func (t *trial) outcome(now, horizon float64) (o Outcome, over bool) {
 		o.Verdict = Hurt
 	case enough && now-t.used >= horizon && effect+likely*deviation < 0:
 		o.Verdict = Helped
-	case enough && now-t.used >= horizon && t.believed(effect, deviation):
+	case enough && now-t.used >= min(quick, horizon) && t.believed(effect, deviation):
 		o.Verdict = Likely
 	case enough && now-t.used >= horizon:
 		o.Verdict = NoHelp
