@@ -14,6 +14,7 @@ type PolicyCmd struct {
 	Place PolicyPlaceCmd `cmd:"" help:"Decide which hosts run the replicas of a layer; JSON in on stdin, JSON out."`
 
 	Prefetch PolicyPrefetchCmd `cmd:"" help:"Decide which experts of a layer are fetched by an expert map; JSON in on stdin, JSON out."`
+	Split    PolicySplitCmd    `cmd:"" help:"Decide which experts of a layer keep their rows in a brownout; JSON in on stdin, JSON out."`
 }
 
 // PolicyScaleCmd is a dry run of a scaling policy. Its name is no variable:
@@ -30,6 +31,16 @@ type PolicyPlaceCmd struct {
 // PolicyPrefetchCmd is a dry run of the selection by an expert map.
 type PolicyPrefetchCmd struct {
 	Name string `env:"-" required:"" enum:"fmoe" help:"Policy: fmoe." placeholder:"NAME"`
+}
+
+// PolicySplitCmd is a dry run of a brownout.
+type PolicySplitCmd struct {
+	Name string `env:"-" required:"" enum:"brownout" help:"Policy: brownout." placeholder:"NAME"`
+}
+
+// Run reads a layer's rows and prints who computes them.
+func (c *PolicySplitCmd) Run(ctx context.Context, e *env) error {
+	return decide(ctx, e, func() (any, error) { return policy.Split(c.Name, e.in) })
 }
 
 // Run reads a map's layer and prints the experts.

@@ -1,0 +1,163 @@
+package brownout
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/internal/transcript"
+)
+
+// TestSplits replays splits of a layer.
+//
+//	split COUNT,… way= threshold= strategy= anyway=EXPERT,… without=GROUP,… loss=LOSS,…
+func TestSplits(t *testing.T) {
+	transcript.Run(t, "testdata/split.txt", func(testing.TB) transcript.Machine {
+		var p Splitter
+		return func(t testing.TB, v *transcript.Event) []string {
+			if v.Name != "split" {
+				v.Fatalf(t, "there is no such event")
+			}
+			r := Rows{}
+			for _, n := range list(t, v, v.Arg(t, 0)) {
+				r.Count = append(r.Count, int32(n))
+			}
+			s := Settings{Strategy: Partial, Way: v.Int(t, "way", 2), Without: flags(t, v, "without", (len(r.Count)+1)/v.Int(t, "way", 2))}
+			var err error
+			if s.Threshold, err = Millionths(v.Float(t, "threshold", 1)); err != nil {
+				return []string{err.Error()}
+			}
+			if s.Strategy, err = ParseStrategy(v.Text("strategy", "partial")); err != nil {
+				return []string{err.Error()}
+			}
+			if v.Has("without") {
+				s.Without = flags(t, v, "without", Groups(len(r.Count), s.Way))
+			}
+			r.Anyway, r.Loss = flags(t, v, "anyway", len(r.Count)), list(t, v, v.Text("loss", ""))
+			d, err := p.Split(s, r)
+			if err != nil {
+				return []string{err.Error()}
+			}
+			return []string{told(d)}
+		}
+	})
+}
+
+func list(t testing.TB, v *transcript.Event, text string) (ns []float64) {
+	if text == "" {
+		return nil
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		n, err := strconv.ParseFloat(one, 64)
+		if err != nil {
+			v.Fatalf(t, "%v", err)
+		}
+		ns = append(ns, n)
+	}
+	return ns
+}
+
+func flags(t testing.TB, v *transcript.Event, name string, n int) []bool {
+	if !v.Has(name) {
+		return nil
+	}
+	all := make([]bool, n)
+	for _, i := range list(t, v, v.Text(name, "")) {
+		all[int(i)] = true
+	}
+	return all
+}
+
+// told says what a decision is: experts by fate, united ones by group.
+func told(d *Decision) string {
+	names := map[Fate]string{Own: "own", Visited: "visited", Lone: "lone", Dropped: "dropped"}
+	var parts []string
+	for _, f := range []Fate{Own, Visited, Lone, Dropped} {
+		var ids []string
+		for e, g := range d.Fate {
+			if g == f {
+				ids = append(ids, strconv.Itoa(e))
+			}
+		}
+		if len(ids) > 0 {
+			parts = append(parts, names[f]+" "+strings.Join(ids, ","))
+		}
+	}
+	for g := range Groups(len(d.Fate), d.Way) {
+		var ids []string
+		for e := g * d.Way; e < min((g+1)*d.Way, len(d.Fate)); e++ {
+			if d.Fate[e] == United {
+				ids = append(ids, strconv.Itoa(e))
+			}
+		}
+		if len(ids) > 0 {
+			parts = append(parts, fmt.Sprintf("UE%d of %s", g, strings.Join(ids, ",")))
+		}
+	}
+	return fmt.Sprintf("%s: %d accesses of %d, %d rows of %d kept", strings.Join(parts, "; "), d.After, d.Before, d.Kept, d.Total)
+}
+
+// TestControls replays what controllers see. Times are in milliseconds.
+//
+//	controller slo= share= floor=
+//	predictive slo= fixed= row= access= hold=
+//	latency AT MS times=
+//	step ROWS ACCESSES MS times=
+//	advance AT busy=
+//	ahead AT rows= accesses=AT_0,…,AT_1 waited= steps=
+func TestControls(t *testing.T) {
+	transcript.Run(t, "testdata/control.txt", func(testing.TB) transcript.Machine {
+		m := &machine{}
+		return m.do
+	})
+}
+
+type machine struct {
+	c *Controller
+	p *Predictive
+}
+
+func (m *machine) do(t testing.TB, v *transcript.Event) []string {
+	at := func(i int) float64 { return list(t, v, v.Arg(t, i))[0] }
+	var err error
+	switch v.Name {
+	case "controller":
+		r := Paper(v.Float(t, "slo", 150) / 1e3)
+		r.Share, r.Floor = v.Float(t, "share", r.Share), v.Int(t, "floor", 0)
+		r.Warning, r.Shrink = v.Float(t, "warning", r.Warning), v.Float(t, "shrink", r.Shrink)
+		m.c, err = NewController(r, 0)
+	case "predictive":
+		a := AheadOf(v.Float(t, "slo", 150) / 1e3)
+		m.p, err = NewPredictive(a, Costs{v.Float(t, "fixed", 0) / 1e3, v.Float(t, "row", 0) / 1e3, v.Float(t, "access", 0) / 1e3})
+	case "latency":
+		for range v.Int(t, "times", 1) {
+			m.c.Observe(at(0)/1e3, at(1)/1e3)
+		}
+	case "step":
+		for range v.Int(t, "times", 1) {
+			m.p.Observe(int(at(0)), at(1), at(2)/1e3)
+		}
+	case "advance":
+		return m.said(m.c.Advance(at(0)/1e3, v.Text("busy", "yes") == "yes"))
+	case "ahead":
+		var all []Demand
+		if v.Has("accesses") {
+			all = append(all, Demand{v.Float(t, "waited", 0) / 1e3, v.Float(t, "steps", 1), v.Int(t, "rows", 1), list(t, v, v.Text("accesses", ""))})
+		}
+		return m.said(m.p.Advance(at(0)/1e3, all...))
+	default:
+		v.Fatalf(t, "there is no such event")
+	}
+	if err != nil {
+		return []string{err.Error()}
+	}
+	return nil
+}
+
+func (m *machine) said(ch Change) []string {
+	if ch.Moved {
+		return []string{ch.Reason}
+	}
+	return []string{fmt.Sprintf("stays at %.3f", share(ch.Threshold))}
+}
