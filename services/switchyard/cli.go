@@ -58,6 +58,8 @@ type CLI struct {
 	Policy         PolicyCmd         `cmd:"" group:"Measure:" help:"Make one scaling or placement decision from a state in JSON, without a server."`
 	Record         RecordCmd         `cmd:"" group:"Measure:" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
 	Maps           MapsCmd           `cmd:"" group:"Measure:" help:"Build expert maps from recordings, and look after files of them."`
+	Distill        DistillCmd        `cmd:"" group:"Measure:" help:"Make united experts, which stand in for several of a model's experts in a brownout."`
+	Eval           EvalCmd           `cmd:"" group:"Measure:" help:"Measure what brownouts cost answers, on held-out texts."`
 	TrainPredictor TrainPredictorCmd `cmd:"" group:"Measure:" help:"Train predictors of expert loads, and show how right they are."`
 }
 

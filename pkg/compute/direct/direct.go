@@ -42,6 +42,8 @@ type Settings struct {
 	On Parts
 	// Routed hears of what gates see and choose; see forward.Local. It may be nil.
 	Routed func(layer int, x []float32, routes *forward.Routes) error
+	// Redirect may change what gates chose; see forward.Local. It may be nil.
+	Redirect func(layer int, x []float32, routes *forward.Routes) error
 	// Clock takes the time of the last step's parts; it may be nil.
 	Clock *forward.Clock
 }
@@ -63,7 +65,7 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	local := &forward.Local{Gates: on.Gates, Experts: on.Experts, Wire: s.Wire, Hidden: m.Spec.Hidden, Pool: p, Routed: s.Routed}
+	local := &forward.Local{Gates: on.Gates, Experts: on.Experts, Wire: s.Wire, Hidden: m.Spec.Hidden, Pool: p, Routed: s.Routed, Redirect: s.Redirect}
 	step := forward.Step{Backbone: on.Backbone, MoE: local, Clock: s.Clock}
 	return &Runner{step: step, local: local, backbone: on.Backbone, task: m.Spec.Task(), kv: kv, most: s.Rows, choose: sampling.Batch{Pool: p}}, nil
 }
@@ -185,6 +187,19 @@ func (r *Runner) Step(ctx context.Context, seqs []*Sequence) error {
 func (r *Runner) Logits(ctx context.Context, s *Sequence) (out []float32, err error) {
 	err = r.forward(ctx, []*Sequence{s}, true, func(_ []int, logits []float32) { out = append(out, logits...) })
 	return out, err
+}
+
+// Rows computes the positions of sequences that are not computed yet, together, and calls use for
+// each, in the sequences' order, with its logits (V), which are valid until it returns.
+func (r *Runner) Rows(ctx context.Context, seqs []*Sequence, use func(row int, logits []float32)) error {
+	next := 0
+	return r.forward(ctx, seqs, true, func(rows []int, logits []float32) {
+		vocab := len(logits) / len(rows)
+		for i := range rows {
+			use(next+i, logits[i*vocab:(i+1)*vocab])
+		}
+		next += len(rows)
+	})
 }
 
 // Encode computes the rows that an encoder before a decoder reads, and returns

@@ -24,12 +24,17 @@ type Local struct {
 	// Routed, if not nil, hears of each layer's rows x (R, D) as the gate gets them,
 	// and of the experts that it chose. Both are valid until it returns.
 	Routed func(layer int, x []float32, routes *Routes) error
+	// Redirect, if not nil, may change what the gate chose, behind Routed: to other experts that
+	// Experts has, or to none (NoExpert).
+	Redirect func(layer int, x []float32, routes *Routes) error
 
 	routes  Routes
 	scratch ExpertScratch
 	x       []float32
 	sums    []float32
 	routed  Routed
+	some    []int     // rows with experts, where others have none
+	part, y []float32 // of them: what goes in, and what comes out
 }
 
 // Start computes the layer at once; the result is kept for Wait.
@@ -44,22 +49,60 @@ func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error
 			return nil, err
 		}
 	}
+	if m.Redirect != nil {
+		if err := m.Redirect(layer, m.x, &m.routes); err != nil {
+			return nil, err
+		}
+	}
 	m.fill(layer)
 	m.sums = tensor.Resize(m.sums, len(x))
-	if err := SumExperts(m.Experts, m.routed, m.sums, &m.scratch, m.Wire, m.Pool); err != nil {
+	if err := m.sum(); err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
+// fill makes entries of the slots that have experts. Rows without any are left out.
 func (m *Local) fill(layer int) {
 	r := &m.routed
-	r.Layer, r.X, r.Weight = layer, m.x, m.routes.Weight
-	r.Source, r.Expert = r.Source[:0], r.Expert[:0]
-	for i, e := range m.routes.Expert {
-		r.Source = append(r.Source, uint32(i/m.routes.K))
-		r.Expert = append(r.Expert, uint32(e))
+	r.Layer, r.X = layer, m.x
+	r.Source, r.Expert, r.Weight = r.Source[:0], r.Expert[:0], r.Weight[:0]
+	m.some = m.some[:0]
+	for row := range m.routes.Rows() {
+		before := len(r.Expert)
+		for i := row * m.routes.K; i < (row+1)*m.routes.K; i++ {
+			if m.routes.Expert[i] != NoExpert {
+				r.Source, r.Expert, r.Weight = append(r.Source, uint32(len(m.some))), append(r.Expert, uint32(m.routes.Expert[i])), append(r.Weight, m.routes.Weight[i])
+			}
+		}
+		if len(r.Expert) > before {
+			m.some = append(m.some, row)
+		}
 	}
+}
+
+// sum computes the entries. A row without any gives zeros.
+func (m *Local) sum() error {
+	if len(m.some) == m.routes.Rows() {
+		return SumExperts(m.Experts, m.routed, m.sums, &m.scratch, m.Wire, m.Pool)
+	}
+	clear(m.sums)
+	if len(m.some) == 0 {
+		return nil
+	}
+	d := m.Hidden
+	m.part, m.y = m.part[:0], tensor.Resize(m.y, len(m.some)*d)
+	for _, row := range m.some {
+		m.part = append(m.part, m.x[row*d:(row+1)*d]...)
+	}
+	m.routed.X = m.part
+	if err := SumExperts(m.Experts, m.routed, m.y, &m.scratch, m.Wire, m.Pool); err != nil {
+		return err
+	}
+	for i, row := range m.some {
+		copy(m.sums[row*d:(row+1)*d], m.y[i*d:(i+1)*d])
+	}
+	return nil
 }
 
 // Wait returns the sums, rounded as a block.

@@ -109,3 +109,15 @@ func (t *Tape) Known(rs []trace.Request) []float64 {
 	}
 	return sum
 }
+
+// Reader is where a request reads on a tape.
+type Reader struct {
+	tape *Tape
+	at   place
+}
+
+// Reader is that of the request of this number in a trace.
+func (t *Tape) Reader(id int, q trace.Request) Reader { return Reader{t, t.of(id, q)} }
+
+// Add counts rows of the request, from one on, at each of their experts in each layer.
+func (r Reader) Add(loads []uint32, from, rows int) { r.tape.add(loads, r.at, from, rows) }

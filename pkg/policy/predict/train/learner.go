@@ -11,7 +11,7 @@ import (
 // whose scores are added.
 type learner struct {
 	d, e    int
-	gate    *adam    // (E, D), or nil
+	gate    *Adam    // (E, D), or nil
 	network *network // or nil
 	adapts  bool     // the network takes wide inputs
 	scores  []float32
@@ -30,7 +30,7 @@ func (l *learner) score(x, wide []float32, rows int) {
 	l.scores, l.more = grown(l.scores, rows*l.e), grown(l.more, rows*l.e)
 	clear(l.scores)
 	if l.gate != nil {
-		multiply(l.scores, x, rows, cpu.PackF32(l.gate.w, l.e, l.d))
+		multiply(l.scores, x, rows, cpu.PackF32(l.gate.W, l.e, l.d))
 	}
 	if l.network != nil {
 		l.network.forward(l.more, l.inputs(x, wide), rows)
@@ -52,8 +52,8 @@ func (l *learner) learn(b *batch, rate float32) {
 	lossGradient(l.scores, b.target, b.rows, l.e)
 	l.turned = transposed(l.turned, l.scores, b.rows, l.e)
 	if l.gate != nil {
-		multiply(l.gate.grad, l.turned, l.e, cpu.PackColumns(b.x, l.d, b.rows))
-		l.gate.step(rate)
+		multiply(l.gate.Grad, l.turned, l.e, cpu.PackColumns(b.x, l.d, b.rows))
+		l.gate.Step(rate)
 	}
 	if l.network != nil {
 		l.network.backward(l.scores, l.turned, l.inputs(b.x, b.wide), b.rows)
@@ -64,11 +64,11 @@ func (l *learner) learn(b *batch, rate float32) {
 // weights are a copy of what it has learnt.
 func (l *learner) weights() (r result) {
 	if l.gate != nil {
-		r.gate = slices.Clone(l.gate.w)
+		r.gate = slices.Clone(l.gate.W)
 	}
 	if n := l.network; n != nil {
 		r.network = &predict.Network{
-			Width: n.h, W1: slices.Clone(n.w1.w), B1: slices.Clone(n.b1.w), W2: slices.Clone(n.w2.w), B2: slices.Clone(n.b2.w),
+			Width: n.h, W1: slices.Clone(n.w1.W), B1: slices.Clone(n.b1.W), W2: slices.Clone(n.w2.W), B2: slices.Clone(n.b2.W),
 		}
 	}
 	return r

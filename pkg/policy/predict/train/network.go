@@ -10,7 +10,7 @@ import (
 // network is predict.Network while it learns.
 type network struct {
 	d, e, h        int       // D is of its own inputs
-	w1, b1, w2, b2 *adam     // (H, D), (H), (E, H), (E)
+	w1, b1, w2, b2 *Adam     // (H, D), (H), (E, H), (E)
 	inner, back    []float32 // (rows, H): after relu; the gradient of it
 	turned         []float32
 }
@@ -26,10 +26,10 @@ func newNetwork(d, e, h int, seed uint64, adapter bool) *network {
 		}
 		return w
 	}
-	n := &network{d: d, e: e, h: h, w1: newAdam(random(h*d, d)), w2: newAdam(random(e*h, h))}
-	n.b1, n.b2 = newAdam(make([]float32, h)), newAdam(make([]float32, e))
+	n := &network{d: d, e: e, h: h, w1: NewAdam(random(h*d, d)), w2: NewAdam(random(e*h, h))}
+	n.b1, n.b2 = NewAdam(make([]float32, h)), NewAdam(make([]float32, e))
 	if adapter {
-		clear(n.w2.w)
+		clear(n.w2.W)
 	}
 	return n
 }
@@ -37,40 +37,40 @@ func newNetwork(d, e, h int, seed uint64, adapter bool) *network {
 // forward is out (rows, E) of x (rows, D).
 func (n *network) forward(out, x []float32, rows int) {
 	n.inner = grown(n.inner, rows*n.h)
-	multiply(n.inner, x, rows, cpu.PackF32(n.w1.w, n.h, n.d))
+	multiply(n.inner, x, rows, cpu.PackF32(n.w1.W, n.h, n.d))
 	for r := range rows {
 		row := n.inner[r*n.h : (r+1)*n.h]
-		cpu.Add(row, n.b1.w)
+		cpu.Add(row, n.b1.W)
 		for i, v := range row {
 			row[i] = max(v, 0)
 		}
 	}
-	multiply(out, n.inner, rows, cpu.PackF32(n.w2.w, n.e, n.h))
+	multiply(out, n.inner, rows, cpu.PackF32(n.w2.W, n.e, n.h))
 	for r := range rows {
-		cpu.Add(out[r*n.e:(r+1)*n.e], n.b2.w)
+		cpu.Add(out[r*n.e:(r+1)*n.e], n.b2.W)
 	}
 }
 
 // backward makes the gradients from that of the scores (rows, E), also as (E,
 // rows), and the inputs x (rows, D).
 func (n *network) backward(scores, turned, x []float32, rows int) {
-	multiply(n.w2.grad, turned, n.e, cpu.PackColumns(n.inner, n.h, rows))
+	multiply(n.w2.Grad, turned, n.e, cpu.PackColumns(n.inner, n.h, rows))
 	n.back = grown(n.back, rows*n.h)
-	multiply(n.back, scores, rows, cpu.PackColumns(n.w2.w, n.h, n.e))
+	multiply(n.back, scores, rows, cpu.PackColumns(n.w2.W, n.h, n.e))
 	for i, v := range n.inner {
 		if v <= 0 {
 			n.back[i] = 0
 		}
 	}
 	n.turned = transposed(n.turned, n.back, rows, n.h)
-	multiply(n.w1.grad, n.turned, n.h, cpu.PackColumns(x, n.d, rows))
-	sumRows(n.b1.grad, n.back)
-	sumRows(n.b2.grad, scores)
+	multiply(n.w1.Grad, n.turned, n.h, cpu.PackColumns(x, n.d, rows))
+	sumRows(n.b1.Grad, n.back)
+	sumRows(n.b2.Grad, scores)
 }
 
 func (n *network) step(rate float32) {
-	for _, a := range []*adam{n.w1, n.b1, n.w2, n.b2} {
-		a.step(rate)
+	for _, a := range []*Adam{n.w1, n.b1, n.w2, n.b2} {
+		a.Step(rate)
 	}
 }
 

@@ -40,14 +40,14 @@ func (s *Settings) Check() error {
 
 // Gate fine-tunes the copy of a gate (E, D).
 func Gate(learn, validation *Examples, gate []float32, s Settings) (predict.Tuned, error) {
-	r, err := s.run(learn, validation, &learner{d: learn.Hidden, e: learn.Experts, gate: newAdam(slices.Clone(gate))})
+	r, err := s.run(learn, validation, &learner{d: learn.Hidden, e: learn.Experts, gate: NewAdam(slices.Clone(gate))})
 	return predict.Tuned{Gate: r.gate}, err
 }
 
 // Adapt fine-tunes the copy of a gate together with an adapter of a width.
 func Adapt(learn, validation *Examples, gate []float32, width int, s Settings) (predict.Tuned, error) {
 	d, e := learn.Hidden, learn.Experts
-	l := &learner{d: d, e: e, gate: newAdam(slices.Clone(gate)), network: newNetwork(d+e, e, width, s.Seed, true), adapts: true}
+	l := &learner{d: d, e: e, gate: NewAdam(slices.Clone(gate)), network: newNetwork(d+e, e, width, s.Seed, true), adapts: true}
 	r, err := s.run(learn, validation, l)
 	return predict.Tuned{Gate: r.gate, Adapter: r.network}, err
 }
@@ -113,7 +113,7 @@ func (l *learner) accuracy(e *Examples) float64 {
 
 // Accuracy is that of a gate or a tuned copy on examples.
 func Accuracy(e *Examples, t predict.Tuned) float64 {
-	l := &learner{d: e.Hidden, e: e.Experts, gate: newAdam(t.Gate)}
+	l := &learner{d: e.Hidden, e: e.Experts, gate: NewAdam(t.Gate)}
 	if n := t.Adapter; n != nil {
 		l.adapts = true
 		l.network = learning(n, e.Hidden+e.Experts)
@@ -123,5 +123,5 @@ func Accuracy(e *Examples, t predict.Tuned) float64 {
 
 // learning is a network of so many inputs that could go on learning.
 func learning(n *predict.Network, inputs int) *network {
-	return &network{d: inputs, e: len(n.B2), h: n.Width, w1: newAdam(n.W1), b1: newAdam(n.B1), w2: newAdam(n.W2), b2: newAdam(n.B2)}
+	return &network{d: inputs, e: len(n.B2), h: n.Width, w1: NewAdam(n.W1), b1: NewAdam(n.B1), w2: NewAdam(n.W2), b2: NewAdam(n.B2)}
 }

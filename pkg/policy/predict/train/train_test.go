@@ -131,21 +131,21 @@ func TestSameSeedSameWeights(t *testing.T) {
 func TestGradients(t *testing.T) {
 	g := gate()
 	e := examplesOf(1, 8, g, bent)
-	l := &learner{d: hidden, e: experts, gate: newAdam(g), network: newNetwork(hidden+experts, experts, 5, 1, false), adapts: true}
+	l := &learner{d: hidden, e: experts, gate: NewAdam(g), network: newNetwork(hidden+experts, experts, 5, 1, false), adapts: true}
 	var b batch
 	b.take(e, []int{0, 1, 2, 3, 4, 5, 6, 7}, 0.5)
 	l.learn(&b, 0) // a rate of 0 leaves the weights
-	for name, a := range map[string]*adam{"gate": l.gate, "w1": l.network.w1, "b1": l.network.b1, "w2": l.network.w2, "b2": l.network.b2} {
-		for _, i := range []int{0, len(a.w) / 2, len(a.w) - 1} {
+	for name, a := range map[string]*Adam{"gate": l.gate, "w1": l.network.w1, "b1": l.network.b1, "w2": l.network.w2, "b2": l.network.b2} {
+		for _, i := range []int{0, len(a.W) / 2, len(a.W) - 1} {
 			const small = 1e-2
-			was := a.w[i]
-			a.w[i] = was + small
+			was := a.W[i]
+			a.W[i] = was + small
 			above := l.loss(&b)
-			a.w[i] = was - small
+			a.W[i] = was - small
 			below := l.loss(&b)
-			a.w[i] = was
-			if want := (above - below) / (2 * small); math.Abs(want-float64(a.grad[i])) > 2e-3 {
-				t.Errorf("%s[%d]: gradient %v, changes show %v", name, i, a.grad[i], want)
+			a.W[i] = was
+			if want := (above - below) / (2 * small); math.Abs(want-float64(a.Grad[i])) > 2e-3 {
+				t.Errorf("%s[%d]: gradient %v, changes show %v", name, i, a.Grad[i], want)
 			}
 		}
 	}

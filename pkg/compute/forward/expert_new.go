@@ -1,0 +1,30 @@
+package forward
+
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// NewExpert packs an expert that is not in the checkpoint, of the shape of a layer's: gate and up
+// (F, D) and down (D, F), all bf16.
+func NewExpert(spec *model.Spec, layer int, gate, up, down []byte) (*Expert, error) {
+	if layer < 0 || layer >= len(spec.Layer) || !spec.Layer[layer].MoE {
+		return nil, fmt.Errorf("layer %d has no experts in this model", layer)
+	}
+	of := &spec.Layer[layer].Expert
+	if !of.Activation.Gated() || of.Bias {
+		return nil, fmt.Errorf("layer %d has experts without a gate, or with biases; none can be made for it", layer)
+	}
+	activate, err := activationOf(of)
+	if err != nil {
+		return nil, err
+	}
+	d, f := spec.Hidden, of.Width
+	if len(gate) != 2*f*d || len(up) != 2*f*d || len(down) != 2*f*d {
+		return nil, fmt.Errorf("an expert of layer %d has matrices of %d bytes; these have %d, %d and %d", layer, 2*f*d, len(gate), len(up), len(down))
+	}
+	both := append(append(make([]byte, 0, 4*f*d), gate...), up...)
+	return &Expert{ffn{in: cpu.PackBF16(both, 2*f, d), down: cpu.PackBF16(down, d, f), activate: activate}, spec.Layer[layer].Router.OnInput}, nil
+}

@@ -1,0 +1,91 @@
+package quality
+
+import (
+	"errors"
+	"math/rand/v2"
+
+	"github.com/switchyard/switchyard/pkg/compute/recording"
+)
+
+// text is a sequence that was held out.
+type text struct {
+	domain int
+	ids    []uint32
+}
+
+// heldOut are the sequences of each domain that a distillation of the same seed measures by:
+// the last three tenths, in its order.
+func heldOut(r *recording.Recording, seed uint64, length int) [][]text {
+	domains := make([][]text, len(r.Domains))
+	first := r.Sequences()
+	for i := range len(first) - 1 {
+		d := r.Row(first[i]).Domain
+		t := text{domain: d}
+		for row := first[i]; row < min(first[i+1], first[i]+length); row++ {
+			t.ids = append(t.ids, r.Row(row).Token)
+		}
+		domains[d] = append(domains[d], t)
+	}
+	order := rand.New(rand.NewPCG(seed, 3))
+	for d, list := range domains {
+		order.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		domains[d] = list[len(list)*7/10:]
+	}
+	return domains
+}
+
+// texts are some of each domain, in turn, so that batches mix domains.
+func texts(domains [][]text, each int) (list []text, err error) {
+	for i := range each {
+		for _, d := range domains {
+			if i < len(d) && len(d[i].ids) > 1 {
+				list = append(list, d[i])
+			}
+		}
+	}
+	if len(list) == 0 {
+		return nil, errors.New("no sequence of the recording was held out; record more of each domain")
+	}
+	return list, nil
+}
+
+// options is how many continuations a choice has.
+const options = 4
+
+// choice is a beginning with continuations, the first of which is the true one.
+type choice struct{ whole [options][]uint32 }
+
+// choices are made of texts that are whole: three quarters of a text, and the rest of it and of
+// three others of its domain.
+func choices(domains [][]text, length, most int) (list []choice) {
+	const part = 4
+	tail := length / part
+	for i := 0; ; i++ {
+		any := false
+		for _, d := range domains {
+			if i+options > len(d) {
+				continue
+			}
+			any = true
+			if c, ok := choiceOf(d[i:i+options], length, tail); ok {
+				if list = append(list, c); len(list) == most {
+					return list
+				}
+			}
+		}
+		if !any {
+			return list
+		}
+	}
+}
+
+func choiceOf(of []text, length, tail int) (c choice, ok bool) {
+	begin := of[0].ids
+	for k, t := range of {
+		if len(t.ids) < length {
+			return c, false
+		}
+		c.whole[k] = append(append([]uint32{}, begin[:length-tail]...), t.ids[length-tail:length]...)
+	}
+	return c, true
+}

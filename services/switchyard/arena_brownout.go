@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+
+	"github.com/switchyard/switchyard/pkg/lab/arena"
+	"github.com/switchyard/switchyard/pkg/sim/trace"
+)
+
+// BrownoutFlags are of the suite brownout.
+type BrownoutFlags struct {
+	Minutes float64 `default:"10" help:"Brownout: for how long requests come at each rate." placeholder:"MINUTES"`
+}
+
+// brownout compares what can be done when requests come faster than they can be served.
+func (c *ArenaCmd) brownout(ctx context.Context, e *env) error {
+	line := e.progress()
+	defer line.Clear()
+	s, err := c.brownoutSettings()
+	if err == nil {
+		err = s.Check()
+	}
+	if err := c.beforeWork(err); err != nil {
+		return err
+	}
+	s.Progress = line.Set
+	r, err := arena.RunBrownout(ctx, s)
+	if err != nil {
+		return err
+	}
+	line.Clear()
+	for _, l := range r.Lines {
+		if err := show(e, c.JSON, l, l.String()); err != nil {
+			return err
+		}
+	}
+	return r.Write(c.Out)
+}
+
+func (c *ArenaCmd) brownoutSettings() (s arena.Brownout, err error) {
+	switch {
+	case c.BackEnd != "sim":
+		return s, errors.New("--suite brownout is simulated; leave --back-end out, or have sim")
+	case c.Trace == "":
+		return s, errors.New("--trace is missing; name a CSV file of requests, whose tokens they have")
+	case len(c.Policies) > 0:
+		return s, errors.New("--suite brownout compares all of its policies; leave --policies out")
+	}
+	others := []struct{ flags, empty any }{{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}, {&c.LiveFlags, &LiveFlags{}}, {&c.OffloadFlags, &OffloadFlags{}}}
+	for _, other := range others {
+		if name, err := changed(other.flags, other.empty); err != nil || name != "" {
+			return s, errors.Join(err, fmt.Errorf("--%s is of another suite; leave it out", name))
+		}
+	}
+	s = arena.Brownout{Source: filepath.Base(c.Trace), Seed: c.Seed, Seeds: max(1, c.Seeds), Minutes: c.Minutes, Threads: runtime.GOMAXPROCS(0)}
+	s.Trace, err = readFile(c.Trace, trace.Read)
+	return s, err
+}
