@@ -17,6 +17,7 @@ type division struct {
 	shares []divide.Share
 	to     []ways
 	hosts  []string // memory of to, and rows
+	way    int      // of united experts among the routes
 	rows   []int
 }
 
@@ -97,7 +98,7 @@ func (d *division) count(h *hosted, to *plan.Routes, routes *forward.Routes) {
 		if expert == forward.NoExpert {
 			continue
 		}
-		if f, row := to.Of(expert), int32(at/routes.K); d.last[f] != row {
+		if f, row := to.Target(expert, d.way), int32(at/routes.K); d.last[f] != row {
 			d.last[f] = row
 			d.all[f].Rows++
 		}

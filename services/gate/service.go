@@ -47,6 +47,7 @@ type Service struct {
 	late   wire.Lateness
 	mu     sync.Mutex
 	routes forward.Routes
+	obeys  directives
 	split  *splitter
 	divide *division
 	to     addresses
@@ -185,11 +186,16 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 		return fmt.Errorf("layer %d has no plan yet", h.Key.Layer)
 	}
 	s.to.choose(h.Key)
-	all := s.split.split(h, &s.routes, to, s.divide.ways(&s.to, to, &s.routes))
+	routes, way, fates, err := s.obeys.obey(h, &s.routes, to, s.d.Model.Spec.Experts)
+	if err != nil { // what replays needs united experts that may be on their way
+		return fmt.Errorf("%s: layer %d: %w", s.id, h.Key.Layer, err)
+	}
+	s.split.way, s.divide.way = way, way
+	all := s.split.split(h, routes, to, s.divide.ways(&s.to, to, routes))
 	markPrefill(h.Phases, s.routes.K, all)
 	s.traces.describe(span, int(h.Key.Layer), to, len(all))
 	took.ComputeNs += watch.Lap()
-	err := s.dispatch(ctx, h, all, took)
+	err = s.dispatch(ctx, h, all, took, fates)
 	s.loads.count(h, &s.routes, to.Version) // when its rows are on their way
 	s.presence.Add(members.RoutedRows, float64(len(s.routes.Expert)/max(1, s.routes.K)))
 	return err
@@ -197,8 +203,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 
 // dispatch sends the rows that route has routed. If nobody is to compute any, it
 // answers itself: a gate may send blocks anyway, and the rows need no aggregator.
-func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, all []outgoing, took *pb.GateTime) error {
-	var fates *pb.Fates
+func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, all []outgoing, took *pb.GateTime, fates *pb.Fates) error {
 	if s.config.Fates != nil {
 		fates = s.config.Fates(h)
 	}

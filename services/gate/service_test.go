@@ -64,7 +64,7 @@ func TestDispatchesNothing(t *testing.T) {
 	s.routes = forward.Routes{K: 2, Expert: []int32{-1, -1, -1, -1, -1, -1}}
 	took := &pb.GateTime{QueueNs: 1, ComputeNs: 2}
 	h := hidden(3)
-	if err := s.dispatch(t.Context(), h, s.split.split(h, &s.routes, &plan.Routes{}, nil), took); err != nil {
+	if err := s.dispatch(t.Context(), h, s.split.split(h, &s.routes, &plan.Routes{}, nil), took, nil); err != nil {
 		t.Fatal(err)
 	}
 	select {

@@ -22,6 +22,7 @@ type splitter struct {
 	shares []*share
 	order  []*share
 	routed int // rows and slots in all shares
+	way    int // of united experts among the routes
 }
 
 // ways is how a function's rows go to its hosts.
@@ -66,13 +67,18 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, 
 			if routes.Expert[at] == forward.NoExpert {
 				continue
 			}
-			f := to.Of(routes.Expert[at])
+			f := to.Target(routes.Expert[at], s.way)
 			sp := &s.spreads[f]
 			if sp.parts == 0 {
 				s.open(sp, of(f))
 			}
 			sh := s.share(sp, sp.part(row), h.Key, to.Targets[f].Id)
-			sh.add(int32(row), at, routes.Expert[at], routes.Weight[at])
+			expert := routes.Expert[at]
+			if to.Targets[f].Kind == plan.United {
+				sh.Kind, sh.Way = plan.United, to.Targets[f].Way
+				expert -= int32(to.Experts())
+			}
+			sh.add(int32(row), at, expert, routes.Weight[at])
 			s.routed++
 		}
 	}

@@ -49,6 +49,19 @@ type Routes struct {
 // Of is the index of the target of an expert.
 func (r *Routes) Of(expert int32) int { return int(r.of[expert]) }
 
+// Target is Of for units of both kinds: united expert g of a way has the number of routed
+// experts plus g. It must have a target.
+func (r *Routes) Target(number int32, way int) int {
+	if int(number) < len(r.of) {
+		return r.Of(number)
+	}
+	i, _ := r.United(way, int(number)-len(r.of))
+	return i
+}
+
+// Experts are the routed ones of the layer.
+func (r *Routes) Experts() int { return len(r.of) }
+
 // Missing returns a target that nobody serves, though it is not cold on purpose;
 // nil if there is none.
 func (r *Routes) Missing() *Target {
