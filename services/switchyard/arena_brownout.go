@@ -56,7 +56,7 @@ func (c *ArenaCmd) brownoutSettings() (s arena.Brownout, err error) {
 			return s, errors.Join(err, fmt.Errorf("--%s is of another suite; leave it out", name))
 		}
 	}
-	s = arena.Brownout{Source: filepath.Base(c.Trace), Seed: c.Seed, Seeds: max(1, c.Seeds), Minutes: c.Minutes, Threads: runtime.GOMAXPROCS(0)}
+	s = arena.Brownout{Source: filepath.Base(c.Trace), Seed: c.Seed, Seeds: c.Seeds, Minutes: c.Minutes, Threads: runtime.GOMAXPROCS(0)}
 	s.Trace, err = readFile(c.Trace, trace.Read)
 	return s, err
 }

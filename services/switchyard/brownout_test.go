@@ -89,7 +89,7 @@ func TestArenaBrownout(t *testing.T) {
 		t.Fatal(err)
 	}
 	args := func(more ...string) []string {
-		return append([]string{"arena", "--suite", "brownout", "--trace", trace, "--out", out, "--seeds", "1", "--minutes", "0.05", "--json"}, more...)
+		return append([]string{"arena", "--suite", "brownout", "--trace", trace, "--out", out, "--seeds", "0", "--minutes", "0.05", "--json"}, more...)
 	}
 	got := invoke("", args()...)
 	seen := map[string]int{}
@@ -100,7 +100,7 @@ func TestArenaBrownout(t *testing.T) {
 		}
 		seen[l.Experiment]++
 	}
-	if got.code != exitDone || seen["throughput"] != 128 || seen["burst"] != 56 {
+	if got.code != exitDone || seen["throughput"] != 112 || len(seen) != 1 {
 		t.Errorf("exit %d, lines %v: %s", got.code, seen, got.err)
 	}
 	for _, name := range []string{"report.json", "lines.csv", "traces.csv"} {

@@ -24,7 +24,7 @@ type Brownout struct {
 	Trace    []trace.Request // whose tokens requests have
 	Source   string          // its name
 	Seed     uint64
-	Seeds    int     // of bursts
+	Seeds    int     // of bursts; 0 is none of them
 	Minutes  float64 // of each rate's run
 	Threads  int
 	Progress func(format string, args ...any)
@@ -54,8 +54,8 @@ type traffic struct {
 
 // traffics are ShareGPT's and Alpaca's, by figure 7: the former 4.3 and 13.7 times as long.
 var traffics = []traffic{
-	{"sharegpt", 1, 1, []float64{0.25, 0.5, 1, 1.5, 2, 3, 4}},
-	{"alpaca", 4.3, 13.7, []float64{1, 2, 4, 8, 12, 16, 24}},
+	{"sharegpt", 1, 1, []float64{0.5, 1, 2, 4, 8, 12}},
+	{"alpaca", 4.3, 13.7, []float64{1, 4, 16, 32, 64, 128}},
 }
 
 // Check says what is wrong with the settings.
@@ -63,8 +63,8 @@ func (s *Brownout) Check() error {
 	switch {
 	case len(s.Trace) == 0:
 		return errors.New("the trace has no requests; name another one")
-	case s.Seeds < 1:
-		return fmt.Errorf("bursts are run with %d seeds; there must be at least 1", s.Seeds)
+	case s.Seeds < 0:
+		return fmt.Errorf("bursts are run with %d seeds; it must be 0, for no bursts, or more", s.Seeds)
 	case !(s.Minutes > 0 && s.Minutes <= 60):
 		return fmt.Errorf("each rate is run for %v minutes; it must be above 0, and 60 at most", s.Minutes)
 	}

@@ -46,8 +46,8 @@ type BrownoutLine struct {
 	Deviation          float64 `json:"decode_p90_deviation_ms"`
 	ThresholdPrefill   float64 `json:"threshold_prefill_mean"`
 	ThresholdDecode    float64 `json:"threshold_decode_mean"`
-	// Settled is when decode keeps its SLO for good behind the burst's beginning, Reversals how
-	// often a minute its threshold turns behind that, Back how long after the last request it takes to 1.
+	// Settled is when the first ten seconds begin, behind the burst's beginning, in which decode keeps
+	// its SLO, Reversals how often a minute its threshold turns from 30 s behind it on.
 	Settled   float64 `json:"settled_seconds"`
 	Reversals float64 `json:"reversals_per_minute"`
 	TTFT50    float64 `json:"ttft_ms_p50"`

@@ -136,16 +136,32 @@ func (r *Result) Reversals(phase int, from, to float64) (n int) {
 	return n
 }
 
-// Settled is how many seconds behind a time the P90 of a phase is above the SLO for the last time
-// in (at, to); 0 if it never is.
+// still is for how many seconds the SLO must be kept to count as settled.
+const still = 10
+
+// Settled is how many seconds behind a time the first ten begin in which no P90 of a phase is above
+// the SLO; until the end if there are none.
 func (r *Result) Settled(phase int, at, to, slo float64) float64 {
-	last := at
+	since := at
 	for i := int(at); i < min(int(to), len(r.Trace)); i++ {
 		if r.Trace[i].P90[phase] > slo {
-			last = float64(i + 1)
+			since = float64(i + 1)
+		}
+		if float64(i+1)-since >= still {
+			return since - at
 		}
 	}
-	return last - at
+	return to - at
+}
+
+// Back is how many seconds behind a time a phase's threshold is at 1 for good.
+func (r *Result) Back(phase int, at float64) (after float64) {
+	for _, c := range r.Changes {
+		if c.Phase == phase && c.At >= at && c.To == 1 {
+			after = c.At - at
+		}
+	}
+	return after
 }
 
 // Quantile is the nearest-rank quantile of numbers, which it sorts.

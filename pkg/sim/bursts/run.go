@@ -32,10 +32,20 @@ type engine struct {
 	ahead      [2]*brownout.Predictive
 	thresholds [2]int
 	advanced   float64
-	missed     float64 // when a step first missed the SLO; 0 is never
-	late       bool    // the last step missed that of decode
+	missing    [2]int    // steps of a phase in a row that missed the SLO
+	missed     float64   // when that were many first; 0 is never
+	prompted   []float64 // rows of the last steps with prompts
+	late       bool      // the last step missed that of decode
 	result     Result
 }
+
+const (
+	// sustained are the steps in a row above the SLO by which an operator, or a scaler, sees that
+	// there is too much to do.
+	sustained = 10
+	// remembered are the prompts that tell how large the next one may be.
+	remembered = 16
+)
 
 // advance is how often controllers decide, in seconds.
 const advance = 0.5
@@ -172,11 +182,16 @@ func (e *engine) demand(phase int) []brownout.Demand {
 		}
 		return []brownout.Demand{{Steps: 1 / e.copies(), Rows: len(e.seated), Curve: e.splits.curve(e.latest[Decode])}}
 	}
-	if len(e.waiting) == 0 {
+	if len(e.prompted) == 0 || len(e.seated)+len(e.waiting) == 0 {
 		return nil
 	}
-	rows := min(e.waiting[0].Prompt, e.Length)
-	return []brownout.Demand{{Steps: 1 / e.copies(), Rows: rows, Curve: e.splits.curve(e.latest[Prefill])}}
+	ns := append([]float64(nil), e.prompted...)
+	rows := int(brownout.NearestRank(ns, 0.9)) // the next one is not there yet
+	both := append([]uint32(nil), e.latest[Prefill]...)
+	for i, n := range e.latest[Decode] {
+		both[i] += n
+	}
+	return []brownout.Demand{{Steps: 1 / e.copies(), Rows: rows, Curve: e.splits.curve(both)}}
 }
 
 // observe tells controllers what a step takes.
@@ -184,6 +199,8 @@ func (e *engine) observe(s spent) {
 	phase, rows := Decode, len(e.seated)
 	if e.prompts > 0 {
 		phase, rows = Prefill, e.prompts
+		e.prompted = append(e.prompted, float64(rows))
+		e.prompted = e.prompted[max(0, len(e.prompted)-remembered):]
 	}
 	for i := range e.loads {
 		if i == phase {
@@ -195,7 +212,10 @@ func (e *engine) observe(s spent) {
 		e.two[phase].Observe(e.now+s.seconds, s.seconds)
 	}
 	e.late = phase == Decode && s.seconds > e.SLO[Decode] || phase == Prefill && e.late
-	if e.missed == 0 && s.seconds > e.SLO[phase] {
+	if e.missing[phase]++; s.seconds <= e.SLO[phase] {
+		e.missing[phase] = 0
+	}
+	if e.missed == 0 && e.missing[phase] == sustained {
 		e.missed = cmp.Or(e.now, 1e-9)
 	}
 }
