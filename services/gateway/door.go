@@ -62,13 +62,13 @@ const (
 	headerWithin, mostHeader, idleFor = 5 * time.Second, 32 << 10, 2 * time.Minute
 )
 
-// server serves the door at an address.
-func (d *Door) server(net.Addr) (*http.Server, error) {
+// server serves the door.
+func (d *Door) server() *http.Server {
 	return &http.Server{
 		Handler: d.handler, ReadHeaderTimeout: headerWithin, MaxHeaderBytes: mostHeader, IdleTimeout: idleFor,
 		BaseContext: func(net.Listener) context.Context { return d.cutting },
 		ErrorLog:    slog.NewLogLogger(d.Logger.Handler(), slog.LevelDebug), // what clients do wrong
-	}, nil
+	}
 }
 
 // ServeHTTP answers a request.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -43,13 +44,22 @@ func newDoor(t testing.TB, u *fake.Upstream, changes ...func(*Config)) *Door {
 
 // ask sends a body, and returns what comes.
 func ask(d http.Handler, method, path, body string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, r)
 	return w
+}
+
+// post sends a body to a server, as a client that may leave.
+func post(ctx context.Context, url, body string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	return http.DefaultClient.Do(r)
 }
 
 // events are those of a stream, without what frames them.
@@ -83,14 +93,16 @@ func TestChat(t *testing.T) {
 			Message      struct{ Role, Content string }
 			FinishReason string `json:"finish_reason"`
 		}
-		Usage       struct{ Prompt_tokens, Completion_tokens, Total_tokens int } //nolint:revive,staticcheck // as JSON has them
-		Fingerprint string                                                       `json:"system_fingerprint"`
+		Usage struct {
+			Total int `json:"total_tokens"`
+		}
+		Fingerprint string `json:"system_fingerprint"`
 	}
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != 200 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
 	c := got.Choices[0]
-	if got.Object != "chat.completion" || c.Message.Content != "Hello world" || c.Message.Role != "assistant" || c.FinishReason != "stop" || got.Usage.Total_tokens != 6 ||
+	if got.Object != "chat.completion" || c.Message.Content != "Hello world" || c.Message.Role != "assistant" || c.FinishReason != "stop" || got.Usage.Total != 6 ||
 		got.ID != "chatcmpl-"+w.Header().Get("X-Request-Id") || !strings.HasPrefix(got.Fingerprint, "fp_") || got.Model != "demo" {
 		t.Errorf("%s", w.Body)
 	}
@@ -330,7 +342,7 @@ func TestLeaves(t *testing.T) {
 	u := &fake.Upstream{Holds: make(chan struct{})}
 	s := httptest.NewServer(newDoor(t, u))
 	defer s.Close()
-	r, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(hi+`,"stream":true,"n":3}`))
+	r, err := post(t.Context(), s.URL, hi+`,"stream":true,"n":3}`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +362,7 @@ func TestBoundAndDrain(t *testing.T) {
 	defer s.Close()
 	told := make(chan string)
 	go func() {
-		r, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(hi+`,"stream":true,"n":2}`))
+		r, err := post(t.Context(), s.URL, hi+`,"stream":true,"n":2}`)
 		if err != nil {
 			told <- err.Error()
 			return
@@ -381,15 +393,11 @@ func TestBoundAndDrain(t *testing.T) {
 func TestCut(t *testing.T) {
 	u := &fake.Upstream{Holds: make(chan struct{})}
 	d := newDoor(t, u)
-	server, err := d.server(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := httptest.NewUnstartedServer(nil)
-	s.Config = server
+	s.Config = d.server()
 	s.Start()
 	defer s.Close()
-	r, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(hi+`,"stream":true}`))
+	r, err := post(t.Context(), s.URL, hi+`,"stream":true}`)
 	if err != nil {
 		t.Fatal(err)
 	}

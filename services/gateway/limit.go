@@ -21,7 +21,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the server looks at it
+			return nil, err // the server looks at it
 		}
 		select {
 		case l.free <- struct{}{}:
@@ -41,5 +41,5 @@ type counted struct {
 // Close closes the connection.
 func (c *counted) Close() error {
 	defer c.end()
-	return c.Conn.Close() //nolint:wrapcheck // as Accept
+	return c.Conn.Close() // as Accept
 }

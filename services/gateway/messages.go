@@ -32,7 +32,7 @@ func (d *Door) message(c *call) error {
 	}
 	// max_tokens is only a bound here, as this API says.
 	p := proto.CloneOf(ask.Prompt)
-	p.RequestId, p.MaxTokens = c.id, new(max(1, min(*p.MaxTokens, int32(m.Context)-tokens))) //nolint:gosec // a context is less
+	p.RequestId, p.MaxTokens = c.id, new(max(1, min(*p.MaxTokens, int32(m.Context)-tokens))) // a context is less
 	t := d.watch(ctx, c, m, "chat", ask.Model)
 	err = d.tellMessage(t.ctx, c, m, ask.Stream, p, anthropic.New(c.id, ask.Model, tokens, p.Tools != ""), t)
 	return d.ended(ctx, t, m, err)
@@ -109,5 +109,5 @@ func (d *Door) counted(ctx context.Context, ask *anthropic.Ask) (upstream.Model,
 	if err != nil {
 		return m, 0, d.refusal(ctx, err, m.Context)
 	}
-	return m, int32(len(got.Ids)), nil //nolint:gosec // a context holds them
+	return m, int32(len(got.Ids)), nil // a context holds them
 }

@@ -173,16 +173,16 @@ func (d *Door) showResponse(c *call) error {
 		return reply.Bad("starting_after", "starting_after must be the sequence_number of an event")
 	}
 	err = d.streamResponse(c.r.Context(), c, m, d.Upstream.Replay(c.r.Context(), m.Name, request, 0), r, int32(after), nil)
-	return d.unknownIs(err, id)
-}
-
-// unknownIs makes the services' refusal of an id that they do not know the client's.
-func (d *Door) unknownIs(err error, id string) error {
-	var of *client.Error
-	if errors.As(err, &of) && of.Code == client.CodeBadRequest && strings.Contains(of.Message, "is unknown") {
+	if isUnknown(err) {
 		return notFound(id)
 	}
 	return err
+}
+
+// isUnknown says whether the services refused an id that they do not know.
+func isUnknown(err error) bool {
+	var of *client.Error
+	return errors.As(err, &of) && of.Code == client.CodeBadRequest && strings.Contains(of.Message, "is unknown")
 }
 
 // quietFor is how long nothing more comes of an answer that is told as it is now.
@@ -202,8 +202,8 @@ func (d *Door) showNow(c *call, m upstream.Model, request string, r *responses.R
 			break
 		}
 		if err != nil {
-			if known := d.unknownIs(err, r.Object().ID); known != err { //nolint:errorlint // whether it is another one
-				return known
+			if isUnknown(err) {
+				return notFound(r.Object().ID)
 			}
 			if c.r.Context().Err() != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -73,7 +74,7 @@ func (d *Door) guarded(do action, form func(*reply.Error) any) http.Handler {
 			if p == nil {
 				return
 			}
-			if p == http.ErrAbortHandler { //nolint:errorlint,err113 // as net/http compares it
+			if err, is := p.(error); is && errors.Is(err, http.ErrAbortHandler) {
 				panic(p)
 			}
 			d.Telemetry.Metrics.Panics.Inc()

@@ -53,8 +53,8 @@ func (s *Service) Start(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.server, err = s.door.server(s.listener.Addr())
-	return err
+	s.server = s.door.server()
+	return nil
 }
 
 // Listen opens an address for a gateway.

@@ -37,7 +37,7 @@ func (a *answering) Write(data []byte) (int, error) {
 	if a.status == 0 {
 		a.WriteHeader(http.StatusOK)
 	}
-	return a.ResponseWriter.Write(data) //nolint:wrapcheck // it is who writes that looks at it
+	return a.ResponseWriter.Write(data) // it is who writes that looks at it
 }
 
 // Unwrap is for http.ResponseController.

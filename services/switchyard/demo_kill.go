@@ -145,7 +145,7 @@ func (r *crew) start(ctx context.Context, e *env, url string) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	//nolint:gosec // it is this program
+	// It is this program.
 	cmd := exec.CommandContext(ctx, self, "attention", "--nats", url, "--prefix", e.Prefix, "--log-level", "error")
 	cmd.Env = append(os.Environ(), "SWITCHYARD_CONFIG=", "SWITCHYARD_MODEL=")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -61,7 +61,7 @@ func (d httpDoor) close() error {
 	if d.listener == nil {
 		return nil
 	}
-	return d.listener.Close() //nolint:wrapcheck // of what nobody has used
+	return d.listener.Close() // of what nobody has used
 }
 
 // url is where clients reach it; empty: nowhere.

@@ -90,7 +90,7 @@ func seed(o *Object) *uint32 {
 		o.Fail(reply.Bad("seed", "seed is %.40s; it must be a whole number of 64 bits", text.String()))
 		return nil
 	}
-	return new(uint32(bits ^ bits>>32)) //nolint:gosec // that is the folding
+	return new(uint32(bits ^ bits>>32)) // that is the folding
 }
 
 // stops are a string or several.
@@ -134,5 +134,5 @@ func SeedOf(seed uint32, answer int) uint32 {
 	if answer == 0 {
 		return seed
 	}
-	return uint32(splitmix.Mix(uint64(seed)<<32 | uint64(answer))) //nolint:gosec // any bits do
+	return uint32(splitmix.Mix(uint64(seed)<<32 | uint64(answer))) // any bits do
 }

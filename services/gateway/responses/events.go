@@ -56,7 +56,7 @@ func (r *Response) End() []Event {
 		events = []Event{last}
 	}
 	for i := range events {
-		events[i].Number = n + int32(i) //nolint:gosec // there are a few
+		events[i].Number = n + int32(i) // there are a few
 	}
 	return events
 }

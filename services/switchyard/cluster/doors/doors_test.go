@@ -46,12 +46,8 @@ func open(t testing.TB) *door {
 	d := &door{y, "http://" + l.Addr().String(), &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	t.Cleanup(d.http.CloseIdleConnections)
 	testkit.Eventually(t, "the gateway is ready", func() bool {
-		r, err := d.http.Get(d.url + "/readyz")
-		if err != nil {
-			return false
-		}
-		_ = r.Body.Close()
-		return r.StatusCode == http.StatusOK
+		status, _ := d.get(t, "/readyz")
+		return status == http.StatusOK
 	})
 	return d
 }
@@ -59,10 +55,25 @@ func open(t testing.TB) *door {
 // post asks, and reads the whole answer.
 func (d *door) post(t testing.TB, path, body string) (status int, answer string) {
 	t.Helper()
-	r, err := d.http.Post(d.url+path, "application/json", strings.NewReader(body))
+	return d.read(t, d.do(t, http.MethodPost, path, body))
+}
+
+// do sends a request.
+func (d *door) do(t testing.TB, method, path, body string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, d.url+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
+	got, err := d.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func (d *door) read(t testing.TB, r *http.Response) (status int, answer string) {
+	t.Helper()
 	defer func() { _ = r.Body.Close() }()
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -73,13 +84,7 @@ func (d *door) post(t testing.TB, path, body string) (status int, answer string)
 
 func (d *door) get(t testing.TB, path string) (status int, answer string) {
 	t.Helper()
-	r, err := d.http.Get(d.url + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = r.Body.Close() }()
-	data, _ := io.ReadAll(r.Body)
-	return r.StatusCode, string(data)
+	return d.read(t, d.do(t, http.MethodGet, path, ""))
 }
 
 // text is what a NATS client gets.
@@ -240,8 +245,8 @@ func TestBackground(t *testing.T) {
 func BenchmarkDoors(b *testing.B) {
 	d := open(b)
 	const tokens = 64
-	doors := map[string]func(i int) (first time.Duration, n int){
-		"nats": func(int) (first time.Duration, n int) {
+	doors := map[string]func() (first time.Duration, n int){
+		"nats": func() (first time.Duration, n int) {
 			began := time.Now()
 			for c, err := range d.Ask(b, &pb.Prompt{Text: "Once upon a time", MaxTokens: new(int32(tokens)), IgnoreEos: true}) {
 				if err != nil {
@@ -254,13 +259,10 @@ func BenchmarkDoors(b *testing.B) {
 			}
 			return first, n
 		},
-		"http": func(int) (first time.Duration, n int) {
+		"http": func() (first time.Duration, n int) {
 			began := time.Now()
 			body := fmt.Sprintf(`{"model":"demo","prompt":"Once upon a time","max_tokens":%d,"ignore_eos":true,"stream":true}`, tokens)
-			r, err := d.http.Post(d.url+"/v1/completions", "application/json", strings.NewReader(body))
-			if err != nil {
-				b.Fatal(err)
-			}
+			r := d.do(b, http.MethodPost, "/v1/completions", body)
 			defer func() { _ = r.Body.Close() }()
 			for lines := bufio.NewScanner(r.Body); lines.Scan(); {
 				if !bytes.HasPrefix(lines.Bytes(), []byte("data: {")) {
@@ -280,9 +282,9 @@ func BenchmarkDoors(b *testing.B) {
 				var firsts time.Duration
 				for b.Loop() {
 					var all sync.WaitGroup
-					for i := range batch {
+					for range batch {
 						all.Go(func() {
-							first, _ := doors[name](i)
+							first, _ := doors[name]()
 							mu.Lock()
 							firsts += first
 							mu.Unlock()
