@@ -154,16 +154,6 @@ func (r *Result) Settled(phase int, at, to, slo float64) float64 {
 	return to - at
 }
 
-// Back is how many seconds behind a time a phase's threshold is at 1 for good.
-func (r *Result) Back(phase int, at float64) (after float64) {
-	for _, c := range r.Changes {
-		if c.Phase == phase && c.At >= at && c.To == 1 {
-			after = c.At - at
-		}
-	}
-	return after
-}
-
 // Quantile is the nearest-rank quantile of numbers, which it sorts.
 func Quantile(ns []float64, q float64) float64 { return brownout.NearestRank(ns, q) }
 
