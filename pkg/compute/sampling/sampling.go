@@ -2,7 +2,7 @@
 // function of the logits, the parameters, the tokens so far and the token's index,
 // so a resumed request continues with the same tokens.
 //
-// What a request asks for is done in one order: biases, the bar on ends, repetition,
+// What a request asks for is done in one order: biases, the bars on ends and of a grammar, repetition,
 // frequency and presence penalty (shape.go); log-probabilities are of what is left by
 // then. Greedy takes the best. Sampling divides by the temperature, keeps the top k, of
 // these the nucleus of top-p, and of that what min-p allows: the order of transformers,
@@ -39,6 +39,10 @@ type Params struct {
 	// Before so many tokens are generated, none of Ends is chosen.
 	MinTokens int
 	Ends      []uint32
+	// Allowed has a bit for each token that may be chosen, but for Ends: those may if MayEnd
+	// is set; nil: all may.
+	Allowed []uint64
+	MayEnd  bool
 	// Seed keys the generator.
 	Seed uint32
 	// Logprobs is how many best candidates to report; negative: none, and not the chosen one either.

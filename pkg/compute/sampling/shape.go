@@ -19,11 +19,49 @@ func (s *Sampler) shape(logits []float32, p *Params, history []uint32, index int
 			}
 		}
 	}
+	if p.Allowed != nil {
+		s.restrict(logits, p)
+	}
 	if p.RepetitionPenalty != 1 && p.RepetitionPenalty != 0 {
 		s.penaliseRepetition(logits, p.RepetitionPenalty, history)
 	}
 	if p.PresencePenalty != 0 || p.FrequencyPenalty != 0 {
 		s.penaliseUse(logits, p, history[max(0, len(history)-index):])
+	}
+}
+
+// restrict bars what is not allowed.
+func (s *Sampler) restrict(logits []float32, p *Params) {
+	s.scaled = s.scaled[:0]
+	for _, id := range p.Ends {
+		if int(id) < len(logits) {
+			s.scaled = append(s.scaled, logits[id])
+		}
+	}
+	for i := 0; i < len(logits); i += 64 {
+		word := uint64(0)
+		if i/64 < len(p.Allowed) {
+			word = p.Allowed[i/64]
+		}
+		if word == ^uint64(0) {
+			continue
+		}
+		row := logits[i:min(i+64, len(logits))]
+		for j := range row {
+			if word>>j&1 == 0 {
+				row[j] = barred
+			}
+		}
+	}
+	kept := s.scaled
+	for _, id := range p.Ends {
+		if int(id) >= len(logits) {
+			continue
+		}
+		if logits[id] = barred; p.MayEnd {
+			logits[id] = kept[0]
+		}
+		kept = kept[1:]
 	}
 }
 

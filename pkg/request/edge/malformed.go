@@ -45,7 +45,7 @@ func malformedJSON(body []byte, d protoreflect.MessageDescriptor, err error) err
 	if field := wrongValue.FindStringSubmatch(what); field != nil {
 		name := documentedName(d, field[2])
 		what = field[1] + name + ": " + field[3]
-		if slices.Contains(slices.Concat(rawFields, rawMessageFields), name) && (field[3] == "[" || field[3] == "{") {
+		if slices.Contains(slices.Concat(rawFields, rawMessageFields, rawGrammarFields), name) && (field[3] == "[" || field[3] == "{") {
 			what = name + ": " + syntaxError(body)
 		}
 	}

@@ -12,14 +12,18 @@ import (
 var (
 	rawFields        = []string{"tools", "chat_template_kwargs"}
 	rawMessageFields = []string{"tool_calls"}
+	rawGrammarFields = []string{"json_schema"}
 )
 
 // quoteRaw makes strings of those fields. What is malformed stays as it is, for the
 // decoder to tell.
 func quoteRaw(body []byte) []byte {
-	for _, name := range slices.Concat(rawFields, rawMessageFields) {
+	for _, name := range slices.Concat(rawFields, rawMessageFields, rawGrammarFields) {
 		if bytes.Contains(body, []byte(`"`+name+`"`)) {
 			return rewriteFields(body, func(name string, value []byte) []byte {
+				if name == "grammar" {
+					return rewriteFields(value, func(name string, value []byte) []byte { return quoteIf(rawGrammarFields, name, value) })
+				}
 				if name == "messages" {
 					return rewriteItems(value, func(message []byte) []byte {
 						return rewriteFields(message, func(name string, value []byte) []byte { return quoteIf(rawMessageFields, name, value) })

@@ -64,6 +64,9 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	if err != nil {
 		return nil, err // before its tokens are made: nobody waits for them
 	}
+	if err := m.checkGrammar(p); err != nil {
+		return nil, err
+	}
 	ids, err := m.encode(p, now)
 	if err != nil {
 		return nil, err
@@ -76,6 +79,7 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	if err != nil {
 		return nil, err
 	}
+	seq.Grammar = p.Grammar
 	seq.RequestId, seq.Sampling, seq.MaxTokens, seq.Score = p.RequestId, m.sampling(p, seed), int32(maxTokens), p.Score
 	if m.Task != model.Fill {
 		seq.StopTokenIds = m.stopIDs(p)

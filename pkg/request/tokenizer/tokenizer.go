@@ -185,3 +185,12 @@ func (t *Tokenizer) ID(token string) (uint32, bool) {
 
 // Bytes returns a copy of the bytes of one token, nil for unknown ids.
 func (t *Tokenizer) Bytes(id uint32) []byte { return slices.Clone(t.pieces.of(id, true)) }
+
+// AnswerBytes are the bytes that a token adds to an answer, as its first token or a later one;
+// none if it is special. They are not to be changed.
+func (t *Tokenizer) AnswerBytes(id uint32, first bool) []byte {
+	if t.special[id] {
+		return nil
+	}
+	return t.pieces.of(id, !first)
+}

@@ -168,7 +168,9 @@ type Prompt struct {
 	LogitBias map[uint32]float64 `protobuf:"bytes,27,rep,name=logit_bias,json=logitBias,proto3" json:"logit_bias,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	// No end-of-sequence token, stop token id or stop string ends the answer before it has
 	// so many tokens.
-	MinTokens     *int32 `protobuf:"varint,28,opt,name=min_tokens,json=minTokens,proto3,oneof" json:"min_tokens,omitempty"`
+	MinTokens *int32 `protobuf:"varint,28,opt,name=min_tokens,json=minTokens,proto3,oneof" json:"min_tokens,omitempty"`
+	// What the answer keeps to; absent: nothing.
+	Grammar       *Grammar `protobuf:"bytes,29,opt,name=grammar,proto3" json:"grammar,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -399,6 +401,104 @@ func (x *Prompt) GetMinTokens() int32 {
 	return 0
 }
 
+func (x *Prompt) GetGrammar() *Grammar {
+	if x != nil {
+		return x.Grammar
+	}
+	return nil
+}
+
+// Grammar is what an answer keeps to. Exactly one of the first five is set.
+type Grammar struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A JSON schema. In the JSON form it may stand as it is.
+	JsonSchema string `protobuf:"bytes,1,opt,name=json_schema,json=jsonSchema,proto3" json:"json_schema,omitempty"`
+	// Any JSON object.
+	JsonObject bool `protobuf:"varint,2,opt,name=json_object,json=jsonObject,proto3" json:"json_object,omitempty"`
+	// A regular expression that matches all of the answer.
+	Regex string `protobuf:"bytes,3,opt,name=regex,proto3" json:"regex,omitempty"`
+	// One of these texts.
+	Choice []string `protobuf:"bytes,4,rep,name=choice,proto3" json:"choice,omitempty"`
+	// Rules in GBNF's notation; root is the answer.
+	Ebnf string `protobuf:"bytes,5,opt,name=ebnf,proto3" json:"ebnf,omitempty"`
+	// No white space between the tokens of JSON.
+	Compact       bool `protobuf:"varint,6,opt,name=compact,proto3" json:"compact,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Grammar) Reset() {
+	*x = Grammar{}
+	mi := &file_switchyard_v1_edge_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Grammar) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Grammar) ProtoMessage() {}
+
+func (x *Grammar) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_edge_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Grammar.ProtoReflect.Descriptor instead.
+func (*Grammar) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Grammar) GetJsonSchema() string {
+	if x != nil {
+		return x.JsonSchema
+	}
+	return ""
+}
+
+func (x *Grammar) GetJsonObject() bool {
+	if x != nil {
+		return x.JsonObject
+	}
+	return false
+}
+
+func (x *Grammar) GetRegex() string {
+	if x != nil {
+		return x.Regex
+	}
+	return ""
+}
+
+func (x *Grammar) GetChoice() []string {
+	if x != nil {
+		return x.Choice
+	}
+	return nil
+}
+
+func (x *Grammar) GetEbnf() string {
+	if x != nil {
+		return x.Ebnf
+	}
+	return ""
+}
+
+func (x *Grammar) GetCompact() bool {
+	if x != nil {
+		return x.Compact
+	}
+	return false
+}
+
 // Usage counts tokens, and what the request took of experts' memory.
 type Usage struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -415,7 +515,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_switchyard_v1_edge_proto_msgTypes[2]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -427,7 +527,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_edge_proto_msgTypes[2]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -440,7 +540,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Usage) GetPromptTokens() int32 {
@@ -483,7 +583,7 @@ type Timings struct {
 
 func (x *Timings) Reset() {
 	*x = Timings{}
-	mi := &file_switchyard_v1_edge_proto_msgTypes[3]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -495,7 +595,7 @@ func (x *Timings) String() string {
 func (*Timings) ProtoMessage() {}
 
 func (x *Timings) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_edge_proto_msgTypes[3]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -508,7 +608,7 @@ func (x *Timings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Timings.ProtoReflect.Descriptor instead.
 func (*Timings) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Timings) GetQueue() float64 {
@@ -545,7 +645,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_switchyard_v1_edge_proto_msgTypes[4]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -557,7 +657,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_edge_proto_msgTypes[4]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -570,7 +670,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Error) GetCode() string {
@@ -607,7 +707,7 @@ type TokenLogprob struct {
 
 func (x *TokenLogprob) Reset() {
 	*x = TokenLogprob{}
-	mi := &file_switchyard_v1_edge_proto_msgTypes[5]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +719,7 @@ func (x *TokenLogprob) String() string {
 func (*TokenLogprob) ProtoMessage() {}
 
 func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_edge_proto_msgTypes[5]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +732,7 @@ func (x *TokenLogprob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenLogprob.ProtoReflect.Descriptor instead.
 func (*TokenLogprob) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TokenLogprob) GetId() uint32 {
@@ -668,7 +768,7 @@ type TokenLogprobs struct {
 
 func (x *TokenLogprobs) Reset() {
 	*x = TokenLogprobs{}
-	mi := &file_switchyard_v1_edge_proto_msgTypes[6]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +780,7 @@ func (x *TokenLogprobs) String() string {
 func (*TokenLogprobs) ProtoMessage() {}
 
 func (x *TokenLogprobs) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_edge_proto_msgTypes[6]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +793,7 @@ func (x *TokenLogprobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenLogprobs.ProtoReflect.Descriptor instead.
 func (*TokenLogprobs) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TokenLogprobs) GetIndex() int32 {
@@ -737,7 +837,7 @@ type Score struct {
 
 func (x *Score) Reset() {
 	*x = Score{}
-	mi := &file_switchyard_v1_edge_proto_msgTypes[7]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -749,7 +849,7 @@ func (x *Score) String() string {
 func (*Score) ProtoMessage() {}
 
 func (x *Score) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_edge_proto_msgTypes[7]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -762,7 +862,7 @@ func (x *Score) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Score.ProtoReflect.Descriptor instead.
 func (*Score) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Score) GetPosition() int32 {
@@ -826,7 +926,7 @@ type Chunk struct {
 
 func (x *Chunk) Reset() {
 	*x = Chunk{}
-	mi := &file_switchyard_v1_edge_proto_msgTypes[8]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +938,7 @@ func (x *Chunk) String() string {
 func (*Chunk) ProtoMessage() {}
 
 func (x *Chunk) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_edge_proto_msgTypes[8]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +951,7 @@ func (x *Chunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Chunk.ProtoReflect.Descriptor instead.
 func (*Chunk) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Chunk) GetRequestId() string {
@@ -949,7 +1049,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_switchyard_v1_edge_proto_msgTypes[9]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -961,7 +1061,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_edge_proto_msgTypes[9]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -974,7 +1074,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Replay) GetRequestId() string {
@@ -1006,7 +1106,7 @@ type Tokens struct {
 
 func (x *Tokens) Reset() {
 	*x = Tokens{}
-	mi := &file_switchyard_v1_edge_proto_msgTypes[10]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1118,7 @@ func (x *Tokens) String() string {
 func (*Tokens) ProtoMessage() {}
 
 func (x *Tokens) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_edge_proto_msgTypes[10]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1131,7 @@ func (x *Tokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tokens.ProtoReflect.Descriptor instead.
 func (*Tokens) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Tokens) GetIds() []uint32 {
@@ -1077,7 +1177,7 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"tool_calls\x18\x05 \x01(\tR\ttoolCalls\x12+\n" +
 	"\x11reasoning_content\x18\x06 \x01(\tR\x10reasoningContentB\n" +
 	"\n" +
-	"\b_content\"\xca\t\n" +
+	"\b_content\"\xfc\t\n" +
 	"\x06Prompt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x126\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1a.switchyard.v1.ChatMessageR\bmessages\x12\x1b\n" +
@@ -1114,7 +1214,8 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"logit_bias\x18\x1b \x03(\v2$.switchyard.v1.Prompt.LogitBiasEntryR\tlogitBias\x12\"\n" +
 	"\n" +
 	"min_tokens\x18\x1c \x01(\x05H\n" +
-	"R\tminTokens\x88\x01\x01\x1a<\n" +
+	"R\tminTokens\x88\x01\x01\x120\n" +
+	"\agrammar\x18\x1d \x01(\v2\x16.switchyard.v1.GrammarR\agrammar\x1a<\n" +
 	"\x0eLogitBiasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\r\n" +
@@ -1128,7 +1229,16 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x11_presence_penaltyB\x14\n" +
 	"\x12_frequency_penaltyB\b\n" +
 	"\x06_min_pB\r\n" +
-	"\v_min_tokens\"\xc4\x01\n" +
+	"\v_min_tokens\"\xa7\x01\n" +
+	"\aGrammar\x12\x1f\n" +
+	"\vjson_schema\x18\x01 \x01(\tR\n" +
+	"jsonSchema\x12\x1f\n" +
+	"\vjson_object\x18\x02 \x01(\bR\n" +
+	"jsonObject\x12\x14\n" +
+	"\x05regex\x18\x03 \x01(\tR\x05regex\x12\x16\n" +
+	"\x06choice\x18\x04 \x03(\tR\x06choice\x12\x12\n" +
+	"\x04ebnf\x18\x05 \x01(\tR\x04ebnf\x12\x18\n" +
+	"\acompact\x18\x06 \x01(\bR\acompact\"\xc4\x01\n" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\x02 \x01(\x05R\x10completionTokens\x12#\n" +
@@ -1201,38 +1311,40 @@ func file_switchyard_v1_edge_proto_rawDescGZIP() []byte {
 	return file_switchyard_v1_edge_proto_rawDescData
 }
 
-var file_switchyard_v1_edge_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_switchyard_v1_edge_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_switchyard_v1_edge_proto_goTypes = []any{
 	(*ChatMessage)(nil),   // 0: switchyard.v1.ChatMessage
 	(*Prompt)(nil),        // 1: switchyard.v1.Prompt
-	(*Usage)(nil),         // 2: switchyard.v1.Usage
-	(*Timings)(nil),       // 3: switchyard.v1.Timings
-	(*Error)(nil),         // 4: switchyard.v1.Error
-	(*TokenLogprob)(nil),  // 5: switchyard.v1.TokenLogprob
-	(*TokenLogprobs)(nil), // 6: switchyard.v1.TokenLogprobs
-	(*Score)(nil),         // 7: switchyard.v1.Score
-	(*Chunk)(nil),         // 8: switchyard.v1.Chunk
-	(*Replay)(nil),        // 9: switchyard.v1.Replay
-	(*Tokens)(nil),        // 10: switchyard.v1.Tokens
-	nil,                   // 11: switchyard.v1.Prompt.LogitBiasEntry
+	(*Grammar)(nil),       // 2: switchyard.v1.Grammar
+	(*Usage)(nil),         // 3: switchyard.v1.Usage
+	(*Timings)(nil),       // 4: switchyard.v1.Timings
+	(*Error)(nil),         // 5: switchyard.v1.Error
+	(*TokenLogprob)(nil),  // 6: switchyard.v1.TokenLogprob
+	(*TokenLogprobs)(nil), // 7: switchyard.v1.TokenLogprobs
+	(*Score)(nil),         // 8: switchyard.v1.Score
+	(*Chunk)(nil),         // 9: switchyard.v1.Chunk
+	(*Replay)(nil),        // 10: switchyard.v1.Replay
+	(*Tokens)(nil),        // 11: switchyard.v1.Tokens
+	nil,                   // 12: switchyard.v1.Prompt.LogitBiasEntry
 }
 var file_switchyard_v1_edge_proto_depIdxs = []int32{
 	0,  // 0: switchyard.v1.Prompt.messages:type_name -> switchyard.v1.ChatMessage
-	11, // 1: switchyard.v1.Prompt.logit_bias:type_name -> switchyard.v1.Prompt.LogitBiasEntry
-	5,  // 2: switchyard.v1.TokenLogprobs.chosen:type_name -> switchyard.v1.TokenLogprob
-	5,  // 3: switchyard.v1.TokenLogprobs.top:type_name -> switchyard.v1.TokenLogprob
-	5,  // 4: switchyard.v1.Score.top:type_name -> switchyard.v1.TokenLogprob
-	2,  // 5: switchyard.v1.Chunk.usage:type_name -> switchyard.v1.Usage
-	3,  // 6: switchyard.v1.Chunk.timings:type_name -> switchyard.v1.Timings
-	4,  // 7: switchyard.v1.Chunk.error:type_name -> switchyard.v1.Error
-	6,  // 8: switchyard.v1.Chunk.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	7,  // 9: switchyard.v1.Chunk.score:type_name -> switchyard.v1.Score
-	4,  // 10: switchyard.v1.Tokens.error:type_name -> switchyard.v1.Error
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	12, // 1: switchyard.v1.Prompt.logit_bias:type_name -> switchyard.v1.Prompt.LogitBiasEntry
+	2,  // 2: switchyard.v1.Prompt.grammar:type_name -> switchyard.v1.Grammar
+	6,  // 3: switchyard.v1.TokenLogprobs.chosen:type_name -> switchyard.v1.TokenLogprob
+	6,  // 4: switchyard.v1.TokenLogprobs.top:type_name -> switchyard.v1.TokenLogprob
+	6,  // 5: switchyard.v1.Score.top:type_name -> switchyard.v1.TokenLogprob
+	3,  // 6: switchyard.v1.Chunk.usage:type_name -> switchyard.v1.Usage
+	4,  // 7: switchyard.v1.Chunk.timings:type_name -> switchyard.v1.Timings
+	5,  // 8: switchyard.v1.Chunk.error:type_name -> switchyard.v1.Error
+	7,  // 9: switchyard.v1.Chunk.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	8,  // 10: switchyard.v1.Chunk.score:type_name -> switchyard.v1.Score
+	5,  // 11: switchyard.v1.Tokens.error:type_name -> switchyard.v1.Error
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_edge_proto_init() }
@@ -1242,16 +1354,16 @@ func file_switchyard_v1_edge_proto_init() {
 	}
 	file_switchyard_v1_edge_proto_msgTypes[0].OneofWrappers = []any{}
 	file_switchyard_v1_edge_proto_msgTypes[1].OneofWrappers = []any{}
-	file_switchyard_v1_edge_proto_msgTypes[2].OneofWrappers = []any{}
-	file_switchyard_v1_edge_proto_msgTypes[7].OneofWrappers = []any{}
+	file_switchyard_v1_edge_proto_msgTypes[3].OneofWrappers = []any{}
 	file_switchyard_v1_edge_proto_msgTypes[8].OneofWrappers = []any{}
+	file_switchyard_v1_edge_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_edge_proto_rawDesc), len(file_switchyard_v1_edge_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

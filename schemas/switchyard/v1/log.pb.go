@@ -329,7 +329,9 @@ type Sequence struct {
 	// The segment of each of those ids; empty: all 0.
 	TokenTypes []uint32 `protobuf:"varint,10,rep,packed,name=token_types,json=tokenTypes,proto3" json:"token_types,omitempty"`
 	// Positions of the prompt, ascending, that the answer's tokens fill.
-	Fill          []uint32 `protobuf:"varint,11,rep,packed,name=fill,proto3" json:"fill,omitempty"`
+	Fill []uint32 `protobuf:"varint,11,rep,packed,name=fill,proto3" json:"fill,omitempty"`
+	// What the answer keeps to, as the prompt had it; absent: nothing.
+	Grammar       *Grammar `protobuf:"bytes,12,opt,name=grammar,proto3" json:"grammar,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -437,6 +439,13 @@ func (x *Sequence) GetTokenTypes() []uint32 {
 func (x *Sequence) GetFill() []uint32 {
 	if x != nil {
 		return x.Fill
+	}
+	return nil
+}
+
+func (x *Sequence) GetGrammar() *Grammar {
+	if x != nil {
+		return x.Grammar
 	}
 	return nil
 }
@@ -1627,7 +1636,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x04bias\x18\x02 \x01(\x02R\x04bias\":\n" +
 	"\bIdentity\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\x06R\x05model\"\x89\x03\n" +
+	"\x05model\x18\x02 \x01(\x06R\x05model\"\xbb\x03\n" +
 	"\bSequence\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1d\n" +
 	"\n" +
@@ -1644,7 +1653,8 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\vtoken_types\x18\n" +
 	" \x03(\rR\n" +
 	"tokenTypes\x12\x12\n" +
-	"\x04fill\x18\v \x03(\rR\x04fill\"\xdd\x05\n" +
+	"\x04fill\x18\v \x03(\rR\x04fill\x120\n" +
+	"\agrammar\x18\f \x01(\v2\x16.switchyard.v1.GrammarR\agrammar\"\xdd\x05\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -1774,50 +1784,52 @@ var file_switchyard_v1_log_proto_goTypes = []any{
 	(*EarlierClaim)(nil),  // 14: switchyard.v1.EarlierClaim
 	(*EarlierToken)(nil),  // 15: switchyard.v1.EarlierToken
 	(*Cancel)(nil),        // 16: switchyard.v1.Cancel
-	(*TokenLogprobs)(nil), // 17: switchyard.v1.TokenLogprobs
-	(*Fates)(nil),         // 18: switchyard.v1.Fates
-	(*Error)(nil),         // 19: switchyard.v1.Error
-	(*Timings)(nil),       // 20: switchyard.v1.Timings
-	(*Score)(nil),         // 21: switchyard.v1.Score
-	(*TokenFates)(nil),    // 22: switchyard.v1.TokenFates
+	(*Grammar)(nil),       // 17: switchyard.v1.Grammar
+	(*TokenLogprobs)(nil), // 18: switchyard.v1.TokenLogprobs
+	(*Fates)(nil),         // 19: switchyard.v1.Fates
+	(*Error)(nil),         // 20: switchyard.v1.Error
+	(*Timings)(nil),       // 21: switchyard.v1.Timings
+	(*Score)(nil),         // 22: switchyard.v1.Score
+	(*TokenFates)(nil),    // 23: switchyard.v1.TokenFates
 }
 var file_switchyard_v1_log_proto_depIdxs = []int32{
 	2,  // 0: switchyard.v1.Sampling.logit_bias:type_name -> switchyard.v1.TokenBias
 	3,  // 1: switchyard.v1.Sequence.identity:type_name -> switchyard.v1.Identity
 	1,  // 2: switchyard.v1.Sequence.sampling:type_name -> switchyard.v1.Sampling
 	5,  // 3: switchyard.v1.Sequence.accept:type_name -> switchyard.v1.Accept
-	3,  // 4: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
-	0,  // 5: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
-	17, // 6: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	18, // 7: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
-	8,  // 8: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost
-	19, // 9: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
-	20, // 10: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
-	8,  // 11: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
-	5,  // 12: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
-	21, // 13: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
-	17, // 14: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	10, // 15: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
-	22, // 16: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
-	8,  // 17: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
-	5,  // 18: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
-	6,  // 19: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
-	9,  // 20: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
-	21, // 21: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
-	10, // 22: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
-	11, // 23: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
-	7,  // 24: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
-	5,  // 25: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
-	14, // 26: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
-	15, // 27: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
-	21, // 28: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
-	10, // 29: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
-	17, // 30: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	17, // 4: switchyard.v1.Sequence.grammar:type_name -> switchyard.v1.Grammar
+	3,  // 5: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
+	0,  // 6: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
+	18, // 7: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	19, // 8: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
+	8,  // 9: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost
+	20, // 10: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
+	21, // 11: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
+	8,  // 12: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
+	5,  // 13: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
+	22, // 14: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
+	18, // 15: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	10, // 16: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
+	23, // 17: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
+	8,  // 18: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
+	5,  // 19: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
+	6,  // 20: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
+	9,  // 21: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
+	22, // 22: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
+	10, // 23: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
+	11, // 24: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
+	7,  // 25: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
+	5,  // 26: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
+	14, // 27: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
+	15, // 28: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
+	22, // 29: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
+	10, // 30: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
+	18, // 31: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_log_proto_init() }

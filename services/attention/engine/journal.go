@@ -62,6 +62,9 @@ func (j *journal) advance(p *part) {
 		token.Fates, token.Cost = s.fates.give(), s.cost.Record()
 		j.append(s, &pb.Record{Kind: &pb.Record_Token{Token: token}})
 	}
+	if p.stuck && s.end == nil {
+		s.end = stuck()
+	}
 	if s.end == nil && s.pending() == 0 {
 		s.end = &pb.Terminal{FinishReason: "length"} // nothing but scores was asked for
 	}

@@ -35,6 +35,7 @@ type part struct {
 	// those that fill places; and the scores of prompt positions.
 	choices []sampling.Choice
 	scores  []*pb.Score
+	stuck   bool       // a grammar allows no next token
 	fates   *pb.Fates  // of its rows; nil: all slots had their own experts
 	cost    layer.Cost // of its rows
 }

@@ -26,7 +26,8 @@ type Sequence struct {
 	isLong func(length int) bool
 
 	params sampling.Params
-	flow   schemas.Flow
+	kept
+	flow schemas.Flow
 
 	flight *microbatch // that it travels in; nil: none
 	// suspect was in a microbatch that panicked.
@@ -138,6 +139,7 @@ func (s *Sequence) restore(history []tokenlog.Entry, now time.Time) {
 				s.first = local(e.Time)
 			}
 			s.ids = append(s.ids, k.Token.Id)
+			s.read(k.Token)
 			s.cost = layer.CostOf(k.Token.Cost)
 			s.finishIfLast(k.Token)
 		}
@@ -165,6 +167,7 @@ func (s *Sequence) take(c sampling.Choice) *pb.Token {
 		t.Stop = t.Stop || id == c.ID
 	}
 	s.ids = append(s.ids, c.ID)
+	s.read(t)
 	s.measure()
 	s.finishIfLast(t)
 	return t

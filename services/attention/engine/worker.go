@@ -173,6 +173,7 @@ type outcome struct {
 	score  *pb.Score // or nil
 	chosen bool
 	choice sampling.Choice
+	stuck  bool // no token may be chosen
 }
 
 // settle uses the logits (n, vocab) of rows, side by side, and hands the outcome to their parts in order.
@@ -188,7 +189,8 @@ func (w *worker) settle(rows []int, logits []float32) {
 		if got.score != nil {
 			p.scores = append(p.scores, got.score)
 		}
-		if got.chosen {
+		p.stuck = p.stuck || got.stuck
+		if got.chosen && !got.stuck {
 			p.choices = append(p.choices, got.choice)
 		}
 	}
@@ -201,7 +203,10 @@ func (s *Sequence) settle(sampler *sampling.Sampler, at int, logits []float32) (
 	}
 	index := max(s.generated(), s.place(at))
 	if got.chosen = s.chooses(at) && index < int(s.seq.MaxTokens); got.chosen {
-		got.choice = sampler.Next(logits, s.params, s.said(), index)
+		params, ok := s.restrict(s.params)
+		if got.stuck = !ok; ok {
+			got.choice = sampler.Next(logits, params, s.said(), index)
+		}
 	}
 	return got
 }

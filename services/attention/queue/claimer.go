@@ -20,6 +20,7 @@ type claimer struct {
 	slots   *slots
 	waiting *waiting
 	longest time.Duration // how long a request may take
+	kept    *grammars
 }
 
 // own makes a request a sequence of this replica.
@@ -36,6 +37,9 @@ func (c *claimer) own(ctx context.Context, a *arrival) (*engine.Sequence, error)
 		c.slots.release()
 		c.waiting.refund(a, float64(ids))
 	})
+	if err := c.kept.keep(a.msg, seq); err != nil {
+		return seq, &refusedError{a.msg, internal, err}
+	}
 	return seq, c.claim(ctx, a.msg, seq)
 }
 

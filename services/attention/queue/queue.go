@@ -48,6 +48,7 @@ func New(s Settings) *Queue {
 			places: p, conn: d.Conn, subject: d.Subjects.Sequence(), settler: settler, engine: s.Engine, pages: s.Pages, tasks: s.Tasks,
 			claimer: &claimer{
 				log: s.Log, logger: d.Logger, engine: s.Engine, slots: p.slots, waiting: p.waiting, longest: longest(d.Streams.Tokens().MaxAge),
+				kept: newGrammars(d.Model),
 			},
 		},
 	}

@@ -1,0 +1,328 @@
+package bytewise
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Dead is the state from which nothing is accepted.
+const Dead int32 = -1
+
+// ErrEmpty says that an automaton accepts nothing at all.
+var ErrEmpty = errors.New("nothing matches it")
+
+// Budget is what may still be made; what is made is taken from it.
+type Budget struct {
+	States int // of automata
+	Work   int // moves that are looked at on the way
+}
+
+// TooLargeError says that a budget is used up.
+type TooLargeError struct{ What string }
+
+// Error names what is too large.
+func (e *TooLargeError) Error() string { return "it needs more than the " + e.What + " that are left" }
+
+func (b *Budget) takeState() error {
+	if b.States--; b.States < 0 {
+		return &TooLargeError{"states of automata"}
+	}
+	return nil
+}
+
+func (b *Budget) takeWork(n int) error {
+	if b.Work -= n; b.Work < 0 {
+		return &TooLargeError{"moves between states"}
+	}
+	return nil
+}
+
+// DFA is a deterministic automaton over bytes. It is not changed once it is made.
+type DFA struct {
+	Start   int32
+	class   [256]uint8
+	classes int
+	next    []int32 // (states, classes); Dead: none
+	accept  []bool
+	least   []int32 // bytes to the next accepting state
+}
+
+// States is how many there are; the first is 0.
+func (d *DFA) States() int { return len(d.accept) }
+
+// Next is the state after a byte.
+func (d *DFA) Next(s int32, b byte) int32 { return d.next[int(s)*d.classes+int(d.class[b])] }
+
+// Accepts says whether what was read until a state is whole.
+func (d *DFA) Accepts(s int32) bool { return d.accept[s] }
+
+// Least is how many more bytes there are at least until an accepting state.
+func (d *DFA) Least(s int32) int { return int(d.least[s]) }
+
+// Match says whether all of a text is accepted.
+func (d *DFA) Match(text string) bool {
+	s := d.Start
+	for i := range len(text) {
+		if s = d.Next(s, text[i]); s == Dead {
+			return false
+		}
+	}
+	return d.accept[s]
+}
+
+// finish drops the states from which nothing is accepted.
+func (d *DFA) finish() (*DFA, error) {
+	d.measure()
+	if d.least[d.Start] == math.MaxInt32 {
+		return nil, ErrEmpty
+	}
+	number, kept := make([]int32, len(d.accept)), int32(0)
+	for s, least := range d.least {
+		if number[s] = Dead; least < math.MaxInt32 {
+			number[s] = kept
+			kept++
+		}
+	}
+	out := &DFA{Start: number[d.Start], class: d.class, classes: d.classes, next: make([]int32, 0, int(kept)*d.classes)}
+	for s, n := range number {
+		if n == Dead {
+			continue
+		}
+		for _, to := range d.next[s*d.classes : (s+1)*d.classes] {
+			if to != Dead {
+				to = number[to]
+			}
+			out.next = append(out.next, to)
+		}
+		out.accept, out.least = append(out.accept, d.accept[s]), append(out.least, d.least[s])
+	}
+	return out, nil
+}
+
+// measure finds the least distances to acceptance.
+func (d *DFA) measure() {
+	from, begins := d.reversed()
+	d.least = make([]int32, len(d.accept))
+	var queue []int32
+	for s, accepts := range d.accept {
+		if d.least[s] = math.MaxInt32; accepts {
+			d.least[s] = 0
+			queue = append(queue, int32(s))
+		}
+	}
+	for at := 0; at < len(queue); at++ {
+		s := queue[at]
+		for _, before := range from[begins[s]:begins[s+1]] {
+			if d.least[before] == math.MaxInt32 {
+				d.least[before] = d.least[s] + 1
+				queue = append(queue, before)
+			}
+		}
+	}
+}
+
+// reversed lists the states before each: those of s are from[begins[s]:begins[s+1]].
+func (d *DFA) reversed() (from, begins []int32) {
+	begins = make([]int32, len(d.accept)+1)
+	for _, to := range d.next {
+		if to != Dead {
+			begins[to+1]++
+		}
+	}
+	for s := range d.accept {
+		begins[s+1] += begins[s]
+	}
+	from, at := make([]int32, begins[len(d.accept)]), append([]int32(nil), begins...)
+	for i, to := range d.next {
+		if to != Dead {
+			from[at[to]] = int32(i / d.classes)
+			at[to]++
+		}
+	}
+	return from, begins
+}
+
+// Explore makes the automaton of whatever states a step leads to; an alphabet has the bytes
+// that lead anywhere.
+func Explore[S comparable](b *Budget, start S, alphabet string, step func(S, byte) (S, bool), accepts func(S) bool) (*DFA, error) {
+	d := &DFA{classes: len(alphabet) + 1}
+	if d.classes > 256 {
+		return nil, fmt.Errorf("an alphabet of %d bytes", len(alphabet))
+	}
+	for i := range d.class {
+		d.class[i] = uint8(len(alphabet))
+	}
+	for i := range len(alphabet) {
+		d.class[alphabet[i]] = uint8(i)
+	}
+	number, states := map[S]int32{start: 0}, []S{start}
+	for at := 0; at < len(states); at++ {
+		if err := errors.Join(b.takeState(), b.takeWork(d.classes)); err != nil {
+			return nil, err
+		}
+		s := states[at]
+		d.accept = append(d.accept, accepts(s))
+		for i := range len(alphabet) {
+			to, ok := step(s, alphabet[i])
+			if !ok {
+				d.next = append(d.next, Dead)
+				continue
+			}
+			n, known := number[to]
+			if !known {
+				n = int32(len(states))
+				number[to], states = n, append(states, to)
+			}
+			d.next = append(d.next, n)
+		}
+		d.next = append(d.next, Dead)
+	}
+	return d.finish()
+}
+
+// Literals accepts some texts, as they are.
+func Literals(b *Budget, texts ...string) (*DFA, error) {
+	d := &DFA{classes: 1}
+	for _, text := range texts { // the classes: the bytes that are there, and 0 for the others
+		for i := range len(text) {
+			if d.class[text[i]] == 0 {
+				if d.classes == 256 {
+					return nil, errors.New("texts with all bytes") // no UTF-8 has
+				}
+				d.class[text[i]] = uint8(d.classes)
+				d.classes++
+			}
+		}
+	}
+	add := func() (int32, error) {
+		for range d.classes {
+			d.next = append(d.next, Dead)
+		}
+		d.accept = append(d.accept, false)
+		return int32(len(d.accept) - 1), b.takeState()
+	}
+	if _, err := add(); err != nil {
+		return nil, err
+	}
+	for _, text := range texts {
+		s := int32(0)
+		for i := range len(text) {
+			at := int(s)*d.classes + int(d.class[text[i]])
+			if d.next[at] == Dead {
+				to, err := add()
+				if err != nil {
+					return nil, err
+				}
+				d.next[at] = to
+			}
+			s = d.next[at]
+		}
+		d.accept[s] = true
+	}
+	return d.finish()
+}
+
+// pair is a state of two automata at once; the second may be Dead.
+type pair struct{ a, b int32 }
+
+// And accepts what both accept.
+func And(budget *Budget, a, b *DFA) (*DFA, error) {
+	return product(budget, a, b, func(p pair) bool { return p.b != Dead && a.accept[p.a] && b.accept[p.b] }, false)
+}
+
+// Without accepts what a accepts, and b does not.
+func Without(budget *Budget, a, b *DFA) (*DFA, error) {
+	return product(budget, a, b, func(p pair) bool { return a.accept[p.a] && (p.b == Dead || !b.accept[p.b]) }, true)
+}
+
+func product(budget *Budget, a, b *DFA, accepts func(pair) bool, withDead bool) (*DFA, error) {
+	var alphabet []byte // one byte for each pair of classes
+	representative, seen := [256]byte{}, map[[2]uint8]byte{}
+	for i := range 256 {
+		c := [2]uint8{a.class[i], b.class[i]}
+		first, ok := seen[c]
+		if !ok {
+			first = byte(i)
+			seen[c], alphabet = first, append(alphabet, first)
+		}
+		representative[i] = first
+	}
+	if len(alphabet) == 256 {
+		alphabet = alphabet[:255] // 0xff is in no UTF-8
+	}
+	d, err := Explore(budget, pair{a.Start, b.Start}, string(alphabet), func(p pair, c byte) (pair, bool) {
+		to := pair{a.Next(p.a, c), Dead}
+		if p.b != Dead {
+			to.b = b.Next(p.b, c)
+		}
+		return to, to.a != Dead && (withDead || to.b != Dead)
+	}, accepts)
+	if err != nil {
+		return nil, err
+	}
+	classes := d.class
+	for i := range d.class {
+		d.class[i] = classes[representative[i]]
+	}
+	return d, nil
+}
+
+// Quote has the texts of an automaton within quotation marks.
+func Quote(b *Budget, body *DFA) (*DFA, error) {
+	type state struct {
+		s        int32
+		in, over bool
+	}
+	d, err := Explore(b, state{}, string(body.alphabet('"')), func(s state, c byte) (state, bool) {
+		switch {
+		case s.over:
+			return s, false
+		case !s.in:
+			return state{s: body.Start, in: true}, c == '"'
+		case c == '"':
+			return state{over: true}, body.accept[s.s]
+		}
+		to := body.Next(s.s, c)
+		return state{s: to, in: true}, to != Dead
+	}, func(s state) bool { return s.over })
+	if err != nil {
+		return nil, err
+	}
+	classes := d.class
+	for i := range d.class { // the bytes that share a class of the body's
+		if i != '"' {
+			d.class[i] = classes[body.first(byte(i))]
+		}
+	}
+	return d, nil
+}
+
+// alphabet has one byte of each class that leads anywhere, and another one.
+func (d *DFA) alphabet(and byte) (out []byte) {
+	for i := range 256 {
+		if b := byte(i); b == and || d.first(b) == b && d.leads(b) {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// first is the first byte of a byte's class, but for quotation marks.
+func (d *DFA) first(b byte) byte {
+	for i := range 256 {
+		if i != '"' && d.class[i] == d.class[b] {
+			return byte(i)
+		}
+	}
+	return b
+}
+
+func (d *DFA) leads(b byte) bool {
+	for s := range d.accept {
+		if d.Next(int32(s), b) != Dead {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,139 @@
+package grammar
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/switchyard/switchyard/pkg/compute/grammar/bytewise"
+	"github.com/switchyard/switchyard/pkg/compute/grammar/ebnf"
+	"github.com/switchyard/switchyard/pkg/compute/grammar/jsonschema"
+	"github.com/switchyard/switchyard/pkg/compute/grammar/pushdown"
+)
+
+// Spec is what an answer has to keep: one of the first five.
+type Spec struct {
+	JSONSchema string
+	JSONObject bool
+	Regex      string
+	Choice     []string
+	EBNF       string
+	// Compact has no white space between the tokens of JSON.
+	Compact bool
+}
+
+// Bounds of what is compiled. The largest takes some hundred milliseconds and some ten MiB.
+const (
+	MaxBytes  = 64 << 10
+	maxStates = 1 << 16
+	maxPlaces = 1 << 16
+	maxMoves  = 1 << 20
+	maxWork   = 1 << 23
+	maxRules  = 1 << 12
+)
+
+// Compile makes a grammar of what is asked.
+func Compile(s Spec) (*pushdown.Grammar, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	budget := &bytewise.Budget{States: maxStates, Work: maxWork}
+	rules := pushdown.New(maxPlaces, maxMoves)
+	begin, err := s.rules(budget, rules)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	g, err := rules.Finish(begin)
+	if err != nil {
+		return nil, s.explain(err)
+	}
+	return g, nil
+}
+
+// kinds are what is asked for, of which one may be.
+func (s *Spec) kinds() (names []string) {
+	for _, k := range []struct {
+		name string
+		set  bool
+	}{
+		{"json_schema", s.JSONSchema != ""}, {"json_object", s.JSONObject}, {"regex", s.Regex != ""},
+		{"choice", len(s.Choice) > 0}, {"ebnf", s.EBNF != ""},
+	} {
+		if k.set {
+			names = append(names, k.name)
+		}
+	}
+	return names
+}
+
+func (s *Spec) check() error {
+	names := s.kinds()
+	switch {
+	case len(names) == 0:
+		return errors.New("it is empty: set json_schema, json_object, regex, choice or ebnf")
+	case len(names) > 1:
+		return fmt.Errorf("%s and %s exclude each other", names[0], names[1])
+	}
+	size := len(s.JSONSchema) + len(s.Regex) + len(s.EBNF)
+	for _, c := range s.Choice {
+		size += len(c)
+		if c == "" {
+			return errors.New("choice has an empty text")
+		}
+	}
+	if size > MaxBytes {
+		return fmt.Errorf("%s has %d bytes; at most %d are allowed", names[0], size, MaxBytes)
+	}
+	for _, text := range append([]string{s.JSONSchema, s.Regex, s.EBNF}, s.Choice...) {
+		if !utf8.ValidString(text) {
+			return fmt.Errorf("%s is not UTF-8", names[0])
+		}
+	}
+	return nil
+}
+
+// rules makes the rules, and returns the one to begin with.
+func (s *Spec) rules(budget *bytewise.Budget, rules *pushdown.Rules) (pushdown.Rule, error) {
+	settings := jsonschema.Settings{Compact: s.Compact, Object: s.JSONObject, Budget: budget, Rules: rules, MostRules: maxRules}
+	switch {
+	case s.JSONObject:
+		return jsonschema.Compile("{}", settings)
+	case s.JSONSchema != "":
+		return jsonschema.Compile(s.JSONSchema, settings)
+	case s.EBNF != "":
+		return ebnf.Compile(s.EBNF, budget, rules)
+	}
+	d, err := s.automaton(budget)
+	if err != nil {
+		return 0, err
+	}
+	id, from, to := rules.Add(s.kinds()[0])
+	rules.Term(from, to, d)
+	return id, nil
+}
+
+func (s *Spec) automaton(budget *bytewise.Budget) (*bytewise.DFA, error) {
+	if s.Regex != "" {
+		return bytewise.Regexp(budget, s.Regex, bytewise.Options{})
+	}
+	return bytewise.Literals(budget, s.Choice...)
+}
+
+// explain says what of a request an error is about, and what to do.
+func (s *Spec) explain(err error) error {
+	name := s.kinds()[0]
+	var refused *jsonschema.Refusal
+	var large *bytewise.TooLargeError
+	var empty *pushdown.EmptyError
+	switch {
+	case errors.As(err, &refused):
+		return fmt.Errorf("%s: %w", name, err)
+	case errors.As(err, &large):
+		return fmt.Errorf("%s is too large: %w; ask for less, such as fewer repetitions or a simpler pattern", name, err)
+	case errors.Is(err, bytewise.ErrEmpty):
+		return fmt.Errorf("%s allows nothing", name)
+	case errors.As(err, &empty):
+		return fmt.Errorf("%s allows nothing that ends: %w", name, err)
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}

@@ -1,0 +1,348 @@
+package grammar
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/switchyard/switchyard/pkg/compute/grammar/grammartest"
+)
+
+// pieces are a vocabulary: all bytes, and some texts that go over the ends of JSON's tokens.
+var pieces = func() (out []string) {
+	for b := range 256 {
+		out = append(out, string([]byte{byte(b)}))
+	}
+	return append(out, `{"`, `":`, `": "`, `","`, `", "`, `"}`, `"}]`, `},{"`, `[[`, `]]`, `,"`, `:"`, "name", "na", "true", "false", "null", "nul", `"a`, `a"`,
+		"  ", "\n  ", " \n", "12", "3.5", "-1", "0.", ".5", "e1", "1,", "é", "😀", `\"`, `\u`, `\n`, "abc", "bc", `ab"]`, `{}`, `[]`, `""`, `["`, `[{"`, "2024-01-", "x=")
+}()
+
+func vocabulary() *Set {
+	return NewSet(len(pieces), func(id uint32, _ bool) []byte { return []byte(pieces[id]) })
+}
+
+// walker goes through a grammar at random.
+type walker struct {
+	t *testing.T
+	f *follower
+	r *rand.Rand
+}
+
+func walk(t *testing.T, set *Set, spec Spec, seed uint64) (*walker, error) {
+	f, err := set.find(spec)()
+	return &walker{t, f, rand.New(rand.NewPCG(seed, 28))}, err
+}
+
+func allowed(mask []uint64) (ids []uint32) {
+	for id := range uint32(64 * len(mask)) {
+		if mask[id>>6]>>(id&63)&1 == 1 {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// document takes so many tokens at random, and then the shortest way to an end.
+func (w *walker) document(tokens int) string {
+	w.t.Helper()
+	var out strings.Builder
+	s := w.f.Begin()
+	for range tokens {
+		ids := allowed(w.f.Mask(s))
+		if len(ids) == 0 || s.Over() && w.r.IntN(4) == 0 {
+			break
+		}
+		text := pieces[ids[w.r.IntN(len(ids))]]
+		out.WriteString(text)
+		if s = w.f.Read(s, []byte(text)); s == nil {
+			w.t.Fatalf("%q is allowed behind %q, and cannot be read", text, out.String())
+		}
+	}
+	for !s.Over() {
+		next, least := byte(0), w.f.Least(s)
+		for b := range 256 {
+			if to := w.f.Read(s, []byte{byte(b)}); to != nil && w.f.Least(to) < least {
+				next, least = byte(b), w.f.Least(to)
+			}
+		}
+		out.WriteByte(next)
+		before := w.f.Least(s)
+		if s = w.f.Read(s, []byte{next}); s == nil || w.f.Least(s) >= before {
+			w.t.Fatalf("stuck behind %q", out.String())
+		}
+	}
+	return out.String()
+}
+
+func validate(t *testing.T, schema, document string) error {
+	t.Helper()
+	s, err := jsonschema.UnmarshalJSON(strings.NewReader(schema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource("schema.json", s); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile("schema.json")
+	if err != nil {
+		t.Fatalf("%s: %v", schema, err)
+	}
+	v, err := jsonschema.UnmarshalJSON(strings.NewReader(document))
+	if err != nil {
+		return err
+	}
+	return compiled.Validate(v)
+}
+
+// Whatever is taken of what is allowed, the document is valid, and comes to an end.
+func TestDocumentsAreValid(t *testing.T) {
+	set := vocabulary()
+	for _, schema := range grammartest.Schemas {
+		for _, compact := range []bool{false, true} {
+			checkSchema(t, set, schema, compact)
+		}
+	}
+}
+
+func checkSchema(t *testing.T, set *Set, schema string, compact bool) {
+	t.Helper()
+	for seed := range uint64(30) {
+		w, err := walk(t, set, Spec{JSONSchema: schema, Compact: compact}, seed)
+		if err != nil {
+			t.Errorf("%s: %v", schema, err)
+			return
+		}
+		document := w.document(int(seed))
+		if err := validate(t, schema, document); err != nil {
+			t.Errorf("%s: %q is not valid: %v", schema, document, err)
+			return
+		}
+	}
+}
+
+// The same of schemas that nobody wrote.
+func TestGeneratedSchemas(t *testing.T) {
+	set := vocabulary()
+	for seed := range uint64(200) {
+		checkSchema(t, set, grammartest.Schema(seed), seed%2 == 0)
+	}
+}
+
+// A mask has just the tokens whose bytes can be read.
+func TestMaskIsWhatCanBeRead(t *testing.T) {
+	set := vocabulary()
+	specs := []Spec{
+		{JSONObject: true}, {Regex: `(a|bc)*x=\d{2,4}`}, {Choice: []string{"name", "nano", "true"}},
+		{EBNF: "root ::= \"[\" (item (\",\" item)*)? \"]\" # a list\nitem ::= root | [0-9]+ | \"ab\"?\n"},
+	}
+	for _, schema := range grammartest.Schemas {
+		specs = append(specs, Spec{JSONSchema: schema})
+	}
+	for i, spec := range specs {
+		w, err := walk(t, set, spec, uint64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			w.compare(25)
+		}
+	}
+}
+
+// compare reads each token of the vocabulary at each place of a walk.
+func (w *walker) compare(tokens int) {
+	w.t.Helper()
+	var text strings.Builder
+	for s := w.f.Begin(); s != nil && tokens > 0; tokens-- {
+		mask := w.f.Mask(s)
+		for id, piece := range pieces {
+			if can := w.f.Read(s, []byte(piece)) != nil; can != (mask[id>>6]>>(id&63)&1 == 1) {
+				w.t.Fatalf("behind %q %q can be read: %v", text.String(), piece, can)
+			}
+		}
+		ids := allowed(mask)
+		if len(ids) == 0 {
+			if !s.Over() {
+				w.t.Fatalf("stuck behind %q", text.String())
+			}
+			return
+		}
+		piece := pieces[ids[w.r.IntN(len(ids))]]
+		text.WriteString(piece)
+		s = w.f.Read(s, []byte(piece))
+	}
+}
+
+// Where an answer stands follows from its tokens alone, whatever was forgotten meanwhile.
+func TestCursorIsAFunctionOfTokens(t *testing.T) {
+	spec := Spec{JSONSchema: grammartest.Schemas[6]}
+	one, other := vocabulary(), vocabulary()
+	a, err := one.Begin(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	var read []string
+	for range 40 {
+		ids := allowed(a.Mask())
+		b, err := other.Begin(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range read {
+			b.Read([]byte(text))
+		}
+		if fmt.Sprint(ids) != fmt.Sprint(allowed(b.Mask())) || a.Over() != b.Over() {
+			t.Fatalf("behind %q: %v and %v", read, ids, allowed(b.Mask()))
+		}
+		if len(ids) == 0 {
+			break
+		}
+		text := pieces[ids[r.IntN(len(ids))]]
+		read = append(read, text)
+		a.Read([]byte(text))
+	}
+}
+
+// What was read and is not of the grammar leaves nothing, and no way back.
+func TestOutside(t *testing.T) {
+	c, err := vocabulary().Begin(Spec{Choice: []string{"ab"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Read([]byte("x"))
+	c.Read([]byte("ab"))
+	if c.Over() || c.Mask() != nil {
+		t.Error("it goes on behind what it does not allow")
+	}
+}
+
+// The first token of an answer may have other bytes than it has later.
+func TestFirstToken(t *testing.T) {
+	set := NewSet(3, func(id uint32, first bool) []byte {
+		text := []string{" a", "a", " "}[id]
+		if first {
+			text = strings.TrimPrefix(text, " ")
+		}
+		return []byte(text)
+	})
+	c, err := set.Begin(Spec{Regex: "a( a)*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(allowed(c.Mask())); got != "[0 1]" {
+		t.Errorf("%s at first", got)
+	}
+	c.Read([]byte("a"))
+	if got := fmt.Sprint(allowed(c.Mask())); got != "[0 2]" {
+		t.Errorf("%s behind", got)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	deep := strings.Repeat(`{"items":`, 70) + "{}" + strings.Repeat("}", 70)
+	for says, spec := range map[string]Spec{
+		"set json_schema":                       {},
+		"json_object and regex exclude":         {JSONObject: true, Regex: "a"},
+		"at most 65536":                         {Regex: strings.Repeat("a", 65537)},
+		"choice has an empty text":              {Choice: []string{"a", ""}},
+		"regex is not UTF-8":                    {Regex: "\xff"},
+		"lookaheads":                            {Regex: "a(?!b)"},
+		"regex is too large":                    {Regex: "(a|b)*a(a|b){40}"},
+		"regex allows nothing":                  {Regex: `[^\x00-\x{10FFFF}]`},
+		"it ends too early":                     {JSONSchema: `{"type":`},
+		"something stands behind":               {JSONSchema: `{} {}`},
+		"nested more than 64 deep":              {JSONSchema: deep},
+		`key "a" is there twice`:                {JSONSchema: `{"a":1,"a":2}`},
+		"/properties/a: not: it cannot be kept": {JSONSchema: `{"properties":{"a":{"not":{}}}}`},
+		"patternProperties: it cannot be kept: name the properties": {JSONSchema: `{"patternProperties":{}}`},
+		"uniqueItems: it cannot be kept":                            {JSONSchema: `{"uniqueItems":true}`},
+		"format: \"phone\" is not known":                            {JSONSchema: `{"format":"phone"}`},
+		"there is no #/$defs/x":                                     {JSONSchema: `{"$ref":"#/$defs/x"}`},
+		"only references within":                                    {JSONSchema: `{"$ref":"https://example.com"}`},
+		"schemas 0 and 1: use anyOf":                                {JSONSchema: `{"oneOf":[{"type":"string"},{"minLength":2}]}`},
+		"json_schema allows nothing that ends":                      {JSONSchema: `{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`},
+		"allows nothing":                                            {JSONSchema: `{"type":"string","minLength":3,"maxLength":2}`},
+		"maxLength: the grammar is too large":                       {JSONSchema: `{"type":"string","maxLength":1000000}`},
+		"minItems":                                                  {JSONSchema: `{"type":"array","minItems":1000000000}`},
+		"is none of null, boolean":                                  {JSONSchema: `{"type":"text"}`},
+		"minProperties: 3 cannot be kept":                           {JSONSchema: `{"type":"object","minProperties":3}`},
+		"maxProperties: 3 cannot be kept":                           {JSONSchema: `{"type":"object","maxProperties":3}`},
+		"pattern: missing closing":                                  {JSONSchema: `{"pattern":"["}`},
+		"multipleOf: it must be above 0":                            {JSONSchema: `{"type":"number","multipleOf":0}`},
+		"too many digits":                                           {JSONSchema: `{"minimum":1` + strings.Repeat("0", 50) + `}`},
+		"rule root begins with itself":                              {EBNF: `root ::= root "a" | "b"`},
+		"line 2: no rule is named \"b\"":                            {EBNF: "root ::= a\na ::= b"},
+		"line 1: a closing parenthesis is wanted":                   {EBNF: `root ::= ("a"`},
+		"a rule's name is wanted":                                   {EBNF: `"a"`},
+		"rule \"root\" is there twice":                              {EBNF: "root ::= \"a\"\nroot ::= \"b\""},
+		"is not closed on its line":                                 {EBNF: `root ::= "a`},
+		"is no number of times":                                     {EBNF: `root ::= "a"{3,1}`},
+		"parentheses are nested":                                    {EBNF: "root ::= " + strings.Repeat("(", 100)},
+	} {
+		if g, err := Compile(spec); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, %v; want %q", g != nil, err, says)
+		} else if len(err.Error()) > 1000 {
+			t.Errorf("%q: an error of %d bytes", says, len(err.Error()))
+		}
+	}
+}
+
+// A refusal of what would take long comes soon, and what is large and may be is made.
+func TestLarge(t *testing.T) {
+	many := func(n int, f string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, f+",", i)
+		}
+		return strings.TrimSuffix(b.String(), ",")
+	}
+	for name, spec := range map[string]Spec{
+		"enum":       {JSONSchema: `{"enum":[` + many(8000, `"v%d"`) + `]}`},
+		"properties": {JSONSchema: `{"properties":{` + many(900, `"p%d":{"type":"string"}`) + `},"additionalProperties":false}`},
+		"optional":   {JSONSchema: `{"properties":{` + many(5000, `"%d":{}`) + `}}`},
+		"references": {JSONSchema: `{"$ref":"#/$defs/0","$defs":{` + many(2000, `"%d":{"$ref":"#/$defs/0"}`) + `}}`},
+		"anyOf":      {JSONSchema: `{"anyOf":[` + many(2000, `{"const":%d}`) + `]}`},
+		"allOf":      {JSONSchema: `{"allOf":[` + many(1500, `{"properties":{"a%d":{}}}`) + `]}`},
+		"oneOf":      {JSONSchema: `{"oneOf":[` + many(1500, `{"const":%d}`) + `]}`},
+		"nested":     {JSONSchema: `{"type":"array","items":{"type":"array","items":{"type":"string","maxLength":500},"maxItems":500},"maxItems":500}`},
+		"chain": {JSONSchema: `{"$ref":"#/$defs/a0","$defs":{` + func() string {
+			var b strings.Builder
+			for i := range 1000 {
+				fmt.Fprintf(&b, `"a%d":{"anyOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, i+1, i+1)
+			}
+			return b.String() + `"a1000":{}`
+		}() + `}}`},
+	} {
+		began := time.Now()
+		g, err := Compile(spec)
+		t.Logf("%s: %v, %v, in %v", name, g != nil, err, time.Since(began))
+	}
+}
+
+// Whatever is asked, it is refused or followed without getting stuck.
+func FuzzCompile(f *testing.F) {
+	for _, s := range grammartest.Schemas {
+		f.Add(s, uint8(0), uint64(1))
+	}
+	f.Add(`(a|b)*a(a|b){9}`, uint8(1), uint64(2))
+	f.Add("root ::= \"[\" item* \"]\"\nitem ::= root | [a-z]{2,3}", uint8(2), uint64(3))
+	set := vocabulary()
+	f.Fuzz(func(t *testing.T, text string, kind uint8, seed uint64) {
+		spec := [3]Spec{{JSONSchema: text}, {Regex: text}, {EBNF: text}}[kind%3]
+		if _, err := Compile(spec); err != nil {
+			return
+		}
+		w, err := walk(t, set, spec, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.document(12)
+	})
+}

@@ -1,0 +1,97 @@
+package jsonschema
+
+import (
+	"encoding/binary"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// flatten lists the schemas that hold of one value together: v and what it refers to, whose
+// own $ref and allOf are among them. never is true where nothing can be.
+func (c *compiler) flatten(v *value) (parts []*value, never bool, err error) {
+	seen := map[*value]bool{}
+	var visit func(*value) error
+	visit = func(v *value) error {
+		switch {
+		case v.kind == 'b':
+			never = never || !v.yes
+			return nil
+		case v.kind != 'o':
+			return refuse(v, "", "a schema is an object, true or false")
+		case seen[v]:
+			return nil // it holds already
+		}
+		seen[v] = true
+		for _, m := range v.members {
+			switch m.key {
+			case "$ref":
+				to, err := c.resolve(v, m.of)
+				if err != nil {
+					return err
+				}
+				if err := visit(to); err != nil {
+					return err
+				}
+			case "allOf":
+				if m.of.kind != 'a' || len(m.of.items) == 0 {
+					return refuse(v, "allOf", "it is a list of schemas")
+				}
+				for _, of := range m.of.items {
+					if err := visit(of); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		parts = append(parts, v)
+		return nil
+	}
+	err = visit(v)
+	return parts, never, err
+}
+
+// resolve finds what a $ref refers to.
+func (c *compiler) resolve(v, ref *value) (*value, error) {
+	path, ok := strings.CutPrefix(ref.text, "#")
+	if ref.kind != 's' || !ok || path != "" && path[0] != '/' {
+		return nil, refuse(v, "$ref", "only references within the schema are followed, such as #/$defs/name")
+	}
+	path, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, refuse(v, "$ref", "%v", err)
+	}
+	at := c.root
+	for _, step := range strings.Split(path, "/")[1:] {
+		step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
+		next := at.get(step)
+		if i, err := strconv.Atoi(step); at.kind == 'a' && err == nil && i >= 0 && i < len(at.items) {
+			next = at.items[i]
+		}
+		if next == nil {
+			return nil, refuse(v, "$ref", "there is no %.100s", ref.text)
+		}
+		at = next
+	}
+	return at, nil
+}
+
+// keyOf tells lists of schemas that hold together apart.
+func (c *compiler) keyOf(parts []*value) string {
+	var numbers []uint32
+	for _, p := range parts {
+		n, ok := c.numbers[p]
+		if !ok {
+			n = uint32(len(c.numbers))
+			c.numbers[p] = n
+		}
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	var key []byte
+	for _, n := range slices.Compact(numbers) {
+		key = binary.LittleEndian.AppendUint32(key, n)
+	}
+	return string(key)
+}

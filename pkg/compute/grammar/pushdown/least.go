@@ -1,0 +1,29 @@
+package pushdown
+
+// Least is how many more bytes there are at least until the text may end.
+func (f *Follower) Least(s *State) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if s.over {
+		return 0
+	}
+	least := int32(never)
+	for _, it := range s.items {
+		term, base := f.g.terminal(it.at)
+		least = min(least, int32(term.Least(it.at-base))+f.leastOf(it.calls))
+	}
+	return int(least)
+}
+
+func (f *Follower) leastOf(calls *stack) int32 {
+	if calls.bottom {
+		return 0
+	}
+	if calls.least == 0 {
+		calls.least = never
+		for _, to := range calls.frames {
+			calls.least = min(calls.least, f.g.least[to.to]+f.leastOf(to.next))
+		}
+	}
+	return calls.least
+}
