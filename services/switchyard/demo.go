@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/request/client"
@@ -15,7 +16,11 @@ import (
 type DemoCmd struct {
 	MaxTokens *int32 `help:"Most tokens to generate." placeholder:"N"`
 	Kill      bool   `help:"Run attention in processes of its own, kill the one that makes the answer in the middle of it, and compare with an answer that nothing disturbs."`
-	Text      string `arg:"" optional:"" default:"Once upon a time" help:"The prompt."`
+	// process starts this program with arguments, in tests another one; nil: it is where the
+	// system says.
+	process func(context.Context, ...string) *exec.Cmd
+
+	Text string `arg:"" optional:"" default:"Once upon a time" help:"The prompt."`
 }
 
 // Run starts everything in this process, streams one answer, and stops.

@@ -41,7 +41,7 @@ func (c *DemoCmd) kill(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, y.Close()) }()
-	crew := &crew{processes: map[int]*exec.Cmd{}}
+	crew := &crew{processes: map[int]*exec.Cmd{}, program: c.process}
 	defer crew.stop()
 	for range standby {
 		if err := crew.start(ctx, e, y.URL()); err != nil {
@@ -90,13 +90,18 @@ func (c *DemoCmd) compare(ctx context.Context, e *env, conn *bus.Conn, y *cluste
 			if err != nil {
 				return err
 			}
-			killed = time.Since(began)
-			out.write([]byte("\n  ── kill -9 " + who + " ──\n"))
+			if who != "" {
+				killed = time.Since(began)
+				out.write([]byte("\n  ── kill -9 " + who + " ──\n"))
+			}
 		}
 		return out.broken
 	})
 	if err != nil {
 		return err
+	}
+	if killed == 0 {
+		return errors.New("no process was killed: none has announced a step of the answer")
 	}
 	out.write([]byte("\n\n"))
 	e.say(fmt.Sprintf("the next token came %v later, from the other process\n", stalled.Round(time.Millisecond)), "survived", "stalled_seconds", stalled.Seconds())
@@ -132,6 +137,7 @@ func (c *DemoCmd) each(ctx context.Context, producer *client.Client, take func(*
 
 // crew is processes with one service each.
 type crew struct {
+	program   func(context.Context, ...string) *exec.Cmd
 	processes map[int]*exec.Cmd // by their ids
 	replicas  map[string]int    // whose process has which id
 
@@ -141,13 +147,16 @@ type crew struct {
 
 // start starts one more.
 func (r *crew) start(ctx context.Context, e *env, url string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
+	program := r.program
+	if program == nil {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("finding this program: %w", err)
+		}
+		program = func(ctx context.Context, args ...string) *exec.Cmd { return exec.CommandContext(ctx, self, args...) }
 	}
-	// It is this program.
-	cmd := exec.CommandContext(ctx, self, "attention", "--nats", url, "--prefix", e.Prefix, "--log-level", "error")
-	cmd.Env = append(os.Environ(), "SWITCHYARD_CONFIG=", "SWITCHYARD_MODEL=")
+	cmd := program(ctx, "attention", "--nats", url, "--prefix", e.Prefix, "--log-level", "error")
+	cmd.Env = append(cmd.Environ(), "SWITCHYARD_CONFIG=", "SWITCHYARD_MODEL=")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = cluster.DrainTime
 	if err := cmd.Start(); err != nil {
@@ -210,14 +219,15 @@ func (r *crew) watch(conn *bus.Conn, y *cluster.Cluster) (stop func(), err error
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// kill kills the process that makes a request's tokens, and says which that was.
+// kill kills the process that makes a request's tokens, and says which that was; empty: that is
+// not known yet.
 func (r *crew) kill(request string) (who string, err error) {
 	r.mu.Lock()
 	owner := r.owners[request]
 	r.mu.Unlock()
 	cmd := r.processes[r.replicas[owner]]
 	if cmd == nil {
-		return "", errors.New("it is not known which process makes the answer: no step of it was announced")
+		return "", nil
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		return "", fmt.Errorf("killing %s: %w", owner, err)

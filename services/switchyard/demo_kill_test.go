@@ -1,0 +1,32 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// An answer survives the process that makes it, token by token.
+func TestDemoKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	var out bytes.Buffer
+	e := quietEnv()
+	e.out = &out
+	n := int32(60)
+	c := &DemoCmd{Kill: true, Text: "Once upon a time", MaxTokens: &n, process: func(ctx context.Context, args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestProcessInJSON$")
+		cmd.Env = append(os.Environ(), processArgs+"="+strings.Join(args, " "))
+		return cmd
+	}}
+	if err := c.Run(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	if got := out.String(); !strings.Contains(got, "── kill -9 attention-") || !strings.HasPrefix(got, "Once upon a time, there was") {
+		t.Errorf("%s", got)
+	}
+}
