@@ -77,6 +77,7 @@ func (s *Set) find(spec Spec) func() (*follower, error) {
 			return nil, err
 		}
 		f := &follower{Follower: g.Follow(s.vocab)}
+		f.Warm()
 		if s.first != nil {
 			f.first = g.Follow(s.first)
 		}

@@ -1,6 +1,11 @@
 package pushdown
 
-import "github.com/switchyard/switchyard/pkg/compute/grammar/bytewise"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/compute/grammar/bytewise"
+)
 
 // local is what follows from a place in a terminal alone.
 type local struct {
@@ -11,7 +16,9 @@ type local struct {
 // scratch is reused from mask to mask.
 type scratch struct {
 	path []int32 // states of a terminal, by depth in the trie
-	met  map[meeting]struct{}
+	// looked is how many nodes of the trie locals took.
+	looked int
+	met    map[meeting]struct{}
 }
 
 // meeting is a node of the trie at which calls returned.
@@ -55,7 +62,7 @@ func (f *Follower) localOf(at int32) *local {
 	l, ok := f.local[at]
 	if !ok {
 		l = &local{mask: f.newMask()}
-		f.below(l.mask, 0, at, func(node int32) { l.ends = append(l.ends, node) })
+		f.looked += f.below(l.mask, 0, at, func(node int32) { l.ends = append(l.ends, node) })
 		f.kept += 4 * len(l.ends)
 		f.local[at] = l
 	}
@@ -64,7 +71,7 @@ func (f *Follower) localOf(at int32) *local {
 
 // below marks the tokens below a node that end within a terminal, and tells of the nodes that
 // end it and have more below.
-func (f *Follower) below(mask []uint64, node, at int32, ends func(node int32)) {
+func (f *Follower) below(mask []uint64, node, at int32, ends func(node int32)) (looked int) {
 	term, base := f.g.terminal(at)
 	v := f.vocab
 	if len(f.path) <= v.deep {
@@ -74,6 +81,7 @@ func (f *Follower) below(mask []uint64, node, at int32, ends func(node int32)) {
 	states[v.nodes[node].depth] = at - base
 	for i, end := node+1, v.nodes[node].end; i < end; {
 		n := &v.nodes[i]
+		looked++
 		to := term.Next(states[n.depth-1], n.b)
 		if to == bytewise.Dead {
 			i = n.end
@@ -86,6 +94,31 @@ func (f *Follower) below(mask []uint64, node, at int32, ends func(node int32)) {
 		i++
 		if n.end > i && term.Accepts(to) {
 			ends(i - 1)
+		}
+	}
+	return looked
+}
+
+// warmNodes is how many nodes of the trie Warm looks at, some tens of milliseconds' work.
+const warmNodes = 4 << 20
+
+// Warm computes what follows from places in terminals, of the small ones first, so that the
+// first steps need not.
+func (f *Follower) Warm() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	order := make([]int, len(f.g.terms))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(f.g.terms[a].States(), f.g.terms[b].States()) })
+	f.looked = 0
+	for _, i := range order {
+		for s := range int32(f.g.terms[i].States()) {
+			if f.looked > warmNodes || f.kept > maxMasks/2 {
+				return
+			}
+			f.localOf(f.g.bases[i] + s)
 		}
 	}
 }
