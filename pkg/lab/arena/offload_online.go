@@ -1,6 +1,7 @@
 package arena
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"slices"
@@ -45,7 +46,7 @@ func (t OnlineTrace) drawn(seed uint64) (all []trace.Request) {
 		all = append(all, left[i])
 		left = slices.Delete(left, i, i+1)
 	}
-	slices.SortStableFunc(all, func(a, b trace.Request) int { return int(a.At - b.At) })
+	slices.SortStableFunc(all, func(a, b trace.Request) int { return cmp.Compare(a.At, b.At) })
 	return all
 }
 
