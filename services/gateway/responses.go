@@ -107,8 +107,7 @@ func (d *Door) streamResponse(ctx context.Context, c *call, m upstream.Model, ch
 			return nil
 		}
 		t.chunk(chunk)
-		r.Push(chunk)
-		if e, has := r.Token(chunk); has && !send(e) {
+		if !send(r.Told(chunk)...) {
 			return nil
 		}
 	}

@@ -34,11 +34,15 @@ func (r *Response) Begin() []Event {
 	}
 }
 
-// Token is the event of a chunk that was pushed; false: it has none.
-func (r *Response) Token(c *pb.Chunk) (e Event, has bool) {
-	return Event{
+// Told takes a chunk in, and returns its event, if it has one.
+func (r *Response) Told(c *pb.Chunk) []Event {
+	r.Push(c)
+	if c.Text == "" || len(c.TokenIds) == 0 {
+		return nil
+	}
+	return []Event{{
 		Type: "response.output_text.delta", Number: before + c.Index, ItemID: r.item(nil).ID, Output: new(0), Content: new(0), Delta: &c.Text, Logprobs: &[]any{},
-	}, c.Text != "" && len(c.TokenIds) > 0
+	}}
 }
 
 // End are the events behind the last token.

@@ -90,7 +90,7 @@ func readAbout(meta map[string]string) (m Model, err error) {
 		}
 		return n
 	}
-	real := func(key string) float64 { // what an older tokenizer does not say is 0
+	figure := func(key string) float64 { // what an older tokenizer does not say is 0
 		v, wrong := strconv.ParseFloat(meta[key], 64)
 		if wrong != nil || !(v >= 0 && v < 1e12) {
 			return 0
@@ -98,7 +98,7 @@ func readAbout(meta map[string]string) (m Model, err error) {
 		return v
 	}
 	m = Model{
-		Running: real(schemas.AboutRunning), Waiting: real(schemas.AboutWaiting), KVUsed: real(schemas.AboutKVUsed),
+		Running: figure(schemas.AboutRunning), Waiting: figure(schemas.AboutWaiting), KVUsed: figure(schemas.AboutKVUsed),
 		Name: meta[schemas.AboutModel], Context: number(schemas.AboutContext), Vocab: number(schemas.AboutVocab), Created: int64(number(schemas.AboutCreated)),
 		Family: meta[schemas.AboutFamily], Hash: meta[schemas.AboutHash], Class: meta[schemas.AboutClass], Wire: meta[schemas.AboutWire],
 		Text: meta[schemas.AboutText] == "true", Chat: meta[schemas.AboutChat] == "true", Ready: meta[schemas.AboutReady] == "true",

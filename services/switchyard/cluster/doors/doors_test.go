@@ -55,7 +55,7 @@ func open(t testing.TB) *door {
 // post asks, and reads the whole answer.
 func (d *door) post(t testing.TB, path, body string) (status int, answer string) {
 	t.Helper()
-	return d.read(t, d.do(t, http.MethodPost, path, body))
+	return d.read(t, http.MethodPost, path, body)
 }
 
 // do sends a request.
@@ -72,8 +72,10 @@ func (d *door) do(t testing.TB, method, path, body string) *http.Response {
 	return got
 }
 
-func (d *door) read(t testing.TB, r *http.Response) (status int, answer string) {
+// read sends a request, and reads the whole answer.
+func (d *door) read(t testing.TB, method, path, body string) (status int, answer string) {
 	t.Helper()
+	r := d.do(t, method, path, body)
 	defer func() { _ = r.Body.Close() }()
 	data, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -84,7 +86,7 @@ func (d *door) read(t testing.TB, r *http.Response) (status int, answer string) 
 
 func (d *door) get(t testing.TB, path string) (status int, answer string) {
 	t.Helper()
-	return d.read(t, d.do(t, http.MethodGet, path, ""))
+	return d.read(t, http.MethodGet, path, "")
 }
 
 // text is what a NATS client gets.
