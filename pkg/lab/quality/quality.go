@@ -53,6 +53,7 @@ type measurer struct {
 	runner  *direct.Runner
 	texts   []text
 	choices []choice
+	chosen  map[string][]bool // whether each was found, by way and threshold
 }
 
 // Run measures all settings, and tells each when it is there. Threshold 1 comes first.
@@ -60,7 +61,7 @@ func Run(ctx context.Context, s Settings, tell func(Line) error) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	m := &measurer{Settings: s}
+	m := &measurer{Settings: s, chosen: map[string][]bool{}}
 	if err := m.open(ctx); err != nil {
 		return err
 	}
@@ -82,23 +83,12 @@ func Run(ctx context.Context, s Settings, tell func(Line) error) error {
 
 // sweep measures all ways and thresholds at a batch, beside threshold 1.
 func (m *measurer) sweep(ctx context.Context, batch int, one *outcome, base []bool, tell func(Line) error) error {
-	chosen := map[string][]bool{}
 	for _, way := range m.Ways {
 		for _, threshold := range m.Thresholds {
 			m.Progress("batch %d, way %s, threshold %.2f…", batch, way, float64(threshold)/brownout.One)
-			got, right := one, base
-			var err error
-			if threshold < brownout.One {
-				if got, err = m.decode(ctx, way, threshold, batch); err != nil {
-					return err
-				}
-				key := fmt.Sprint(way, threshold)
-				if right = chosen[key]; right == nil {
-					if right, err = m.choose(ctx, way, threshold, nil); err != nil {
-						return err
-					}
-					chosen[key] = right
-				}
+			got, right, err := m.setting(ctx, way, threshold, batch, one, base)
+			if err != nil {
+				return err
 			}
 			l := m.line(one, got, base, right)
 			l.Way, l.Threshold, l.Batch = way, float64(threshold)/brownout.One, batch
@@ -108,6 +98,24 @@ func (m *measurer) sweep(ctx context.Context, batch int, one *outcome, base []bo
 		}
 	}
 	return nil
+}
+
+// setting measures one way and threshold. Choices do not depend on the batch.
+func (m *measurer) setting(ctx context.Context, way string, threshold, batch int, one *outcome, base []bool) (got *outcome, right []bool, err error) {
+	if threshold == brownout.One {
+		return one, base, nil
+	}
+	if got, err = m.decode(ctx, way, threshold, batch); err != nil {
+		return nil, nil, err
+	}
+	key := fmt.Sprint(way, threshold)
+	if right = m.chosen[key]; right == nil {
+		if right, err = m.choose(ctx, way, threshold, nil); err != nil {
+			return nil, nil, err
+		}
+		m.chosen[key] = right
+	}
+	return got, right, nil
 }
 
 func (m *measurer) open(ctx context.Context) error {

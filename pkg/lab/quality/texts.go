@@ -60,23 +60,24 @@ type choice struct{ whole [options][]uint32 }
 func choices(domains [][]text, length, most int) (list []choice) {
 	const part = 4
 	tail := length / part
-	for i := 0; ; i++ {
-		any := false
+	for i := 0; most > 0; i++ {
+		some := false
 		for _, d := range domains {
 			if i+options > len(d) {
 				continue
 			}
-			any = true
+			some = true
 			if c, ok := choiceOf(d[i:i+options], length, tail); ok {
 				if list = append(list, c); len(list) == most {
 					return list
 				}
 			}
 		}
-		if !any {
-			return list
+		if !some {
+			break
 		}
 	}
+	return list
 }
 
 func choiceOf(of []text, length, tail int) (c choice, ok bool) {
