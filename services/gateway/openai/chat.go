@@ -26,7 +26,6 @@ func ReadChat(body []byte) (*Ask, error) {
 		o.Fail(err)
 	}
 	p.Logprobs = a.Logprobs
-	format(o, p)
 	if modes := Or[[]string](o, "modalities", nil); len(modes) > 1 || len(modes) == 1 && modes[0] != "text" {
 		o.Fail(reply.Unsupported("modalities", "answers are text"))
 	}
@@ -47,17 +46,6 @@ func chatLogprobs(o *Object, a *Ask) *reply.Error {
 		a.Logprobs = top
 	}
 	return nil
-}
-
-// format takes the form that answers are to have.
-func format(o *Object, _ *pb.Prompt) {
-	in := o.Inner("response_format")
-	if in == nil {
-		return
-	}
-	if kind := Or(in, "type", ""); kind != "text" {
-		o.Fail(reply.Unsupported("response_format", "answers are text"))
-	}
 }
 
 // template takes variables for the chat template.

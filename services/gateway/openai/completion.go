@@ -32,7 +32,6 @@ func ReadCompletion(body []byte) (*Ask, error) {
 	if best := Take[int32](o, "best_of"); best != nil && int(*best) != a.N {
 		o.Fail(reply.Unsupported("best_of", "it can only be n"))
 	}
-	format(o, p)
 	o.Refuse("text is only added behind a prompt", "suffix")
 	p.SpecialTokens = Or(o, "special_tokens", false)
 	o.Ignore("add_special_tokens")

@@ -65,21 +65,23 @@ func Read(body []byte) (*Ask, error) {
 	}
 	a.Prompt.Messages = append(a.Prompt.Messages, input(o)...)
 	tools(o, a)
-	form(o)
+	form(o, a.Prompt)
 	rest(o)
 	return a, o.End()
 }
 
-// form refuses other forms of answers than text.
-func form(o *openai.Object) {
+// form takes the form that an answer is to have.
+func form(o *openai.Object, p *pb.Prompt) {
 	in := o.Inner("text")
 	if in == nil {
 		return
 	}
-	if of := in.Inner("format"); of != nil {
-		if kind := openai.Or(of, "type", "text"); kind != "text" {
-			o.Fail(reply.Unsupported("text.format", "answers are text"))
-		}
+	of, g := in.Inner("format"), &pb.Grammar{Compact: true}
+	if openai.Format(of, g) {
+		p.Grammar = g
+	}
+	if of != nil && of.Err() != nil {
+		o.Fail(reply.Of(of.Err(), 0))
 	}
 	in.Refuse("it is not served here", "verbosity")
 	o.EndOf(in)

@@ -1,0 +1,105 @@
+package openai
+
+import (
+	"bytes"
+	"encoding/json"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/reply"
+)
+
+// grammars are the fields that say what an answer keeps to, beside response_format: as vLLM
+// names them now, inside structured_outputs, and as it named them before.
+var grammars = []struct {
+	field, before string
+	set           func(*pb.Grammar, json.RawMessage) bool
+}{
+	{"json", "guided_json", setSchema},
+	{"regex", "guided_regex", func(g *pb.Grammar, raw json.RawMessage) bool {
+		return json.Unmarshal(raw, &g.Regex) == nil && g.Regex != ""
+	}},
+	{"choice", "guided_choice", func(g *pb.Grammar, raw json.RawMessage) bool {
+		return json.Unmarshal(raw, &g.Choice) == nil && len(g.Choice) > 0
+	}},
+	{"grammar", "guided_grammar", func(g *pb.Grammar, raw json.RawMessage) bool {
+		return json.Unmarshal(raw, &g.Ebnf) == nil && g.Ebnf != ""
+	}},
+	{"json_object", "guided_json_object", func(g *pb.Grammar, raw json.RawMessage) bool { return json.Unmarshal(raw, &g.JsonObject) == nil }},
+}
+
+// setSchema takes a schema, as it is or as a string.
+func setSchema(g *pb.Grammar, raw json.RawMessage) bool {
+	var text string
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(bytes.TrimSpace(raw))
+	}
+	g.JsonSchema = text
+	return text != ""
+}
+
+// grammar takes what an answer keeps to. Documents have no white space between their tokens
+// unless that is asked for, as with OpenAI.
+func grammar(o *Object, p *pb.Prompt) {
+	g := &pb.Grammar{Compact: true}
+	var given []string
+	format := o.Inner("response_format")
+	if Format(format, g) {
+		given = append(given, "response_format")
+	}
+	if format != nil && format.err != nil {
+		o.Fail(format.err)
+	}
+	in := o.Inner("structured_outputs")
+	for _, one := range grammars {
+		if raw := o.Raw(one.before); raw != nil {
+			given = append(given, takeGrammar(o, one.before, raw, g, one.set))
+		}
+		if in == nil {
+			continue
+		}
+		if raw := in.Raw(one.field); raw != nil {
+			given = append(given, takeGrammar(o, in.At(one.field), raw, g, one.set))
+		}
+	}
+	if in != nil {
+		g.Compact = Or(in, "disable_any_whitespace", true)
+		in.Ignore("disable_fallback", "disable_additional_properties")
+		o.EndOf(in)
+	}
+	switch {
+	case len(given) > 1:
+		o.Fail(reply.Bad(given[1], "%s and %s both say what the answer is to be: give one of them", given[0], given[1]))
+	case len(given) == 1:
+		p.Grammar = g
+	}
+}
+
+func takeGrammar(o *Object, field string, raw json.RawMessage, g *pb.Grammar, set func(*pb.Grammar, json.RawMessage) bool) string {
+	if !set(g, raw) {
+		o.Fail(reply.Bad(field, "%s is empty or of another type than it has to be", field))
+	}
+	return field
+}
+
+// Format takes a form of answers as OpenAI's APIs have it into g; false: it is text.
+func Format(in *Object, g *pb.Grammar) bool {
+	if in == nil {
+		return false
+	}
+	switch kind := Or(in, "type", ""); kind {
+	case "text":
+		return false
+	case "json_object":
+		g.JsonObject = true
+	case "json_schema":
+		if inner := in.Inner("json_schema"); inner != nil { // chats have it one level deeper than responses
+			in.fields["schema"] = inner.Raw("schema")
+		}
+		if raw := in.Raw("schema"); raw == nil || !setSchema(g, raw) {
+			in.Fail(reply.Bad(in.At("json_schema"), "%s is of type json_schema and has no schema", in.At("")))
+		}
+	default:
+		in.Fail(reply.Bad(in.At("type"), "%s is %.40q; it can be text, json_object or json_schema", in.At("type"), kind))
+	}
+	return true
+}
