@@ -50,10 +50,10 @@ func TestRegister(t *testing.T) {
 
 func TestStartOrder(t *testing.T) {
 	defer catalog.Register(described(func(*catalog.Service) {}))()
-	if got := strings.Join(catalog.StartOrder(), " "); got != "aggregator expert gate attention tokenizer predictor scaler echo" {
+	if got := strings.Join(catalog.StartOrder(), " "); got != "aggregator expert gate attention tokenizer predictor scaler gateway echo" {
 		t.Errorf("they start as %s", got)
 	}
-	if got := strings.Join(catalog.Names(catalog.Loop, catalog.Aside), " "); got != "predictor scaler echo" {
+	if got := strings.Join(catalog.Names(catalog.Loop, catalog.Aside), " "); got != "predictor scaler gateway echo" {
 		t.Errorf("beside a token's way are %s", got)
 	}
 }

@@ -217,8 +217,10 @@ func (f Folder) ReadScope() (s rights.Scope, err error) {
 // ErrNoRights says that the users of a folder lack rights that they need.
 var ErrNoRights = errors.New("its users lack rights")
 
-// Check says why services of a scope cannot work with the folder's users.
+// Check says why services of a scope cannot work with the folder's users: a user that is not there
+// before rights that another one lacks.
 func (f Folder) Check(s rights.Scope) error {
+	var without error
 	for _, u := range rights.Users(s) {
 		_, account, err := f.account(u.Account)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -231,12 +233,12 @@ func (f Folder) Check(s rights.Scope) error {
 		if !ok {
 			return fmt.Errorf("%s: %w: there is no user %s; switchyard auth update %s makes it", f.path, ErrNoRights, u.Name, f.withTenants(s.Tenants))
 		}
-		if lacks := lacking(have.Template.Permissions, u); lacks != "" {
-			return fmt.Errorf("%s: %w: %s may not %s; switchyard auth update gives rights for a model (--models) and of this version",
+		if lacks := lacking(have.Template.Permissions, u); lacks != "" && without == nil {
+			without = fmt.Errorf("%s: %w: %s may not %s; switchyard auth update gives rights for a model (--models) and of this version",
 				f.path, ErrNoRights, u.Name, lacks)
 		}
 	}
-	return nil
+	return without
 }
 
 // withTenants is what to say to auth update so that there are these tenants as well.

@@ -125,7 +125,7 @@ const upgradeTime = 10 * time.Second
 // attention replica can hold.
 func (s *Prompts) fitDefault(p *pb.Prompt, seq *pb.Sequence) {
 	largest := members.LargestKV(s.members.Snapshot(), s.d.Identity.Model)
-	if p.MaxTokens != nil || largest == 0 || len(seq.Fill) > 0 {
+	if p.MaxTokens != nil || largest == 0 || len(seq.Fill) > 0 || seq.MaxTokens == 0 {
 		return
 	}
 	shape, most := kvcache.ShapeOf(&s.d.Model.Spec), int(seq.MaxTokens)

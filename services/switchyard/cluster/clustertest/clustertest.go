@@ -43,7 +43,7 @@ func Settings(ctx context.Context, m *model.Model, wire tensor.Wire, hops schema
 			Attention: attention.Config{KVBytes: 64 << 20, MaxSequences: 256, MaxRows: 256, Microbatches: 2},
 			Expert:    expert.Config{KeepAlive: time.Minute, Offload: expert.NoOffload},
 			Tokenizer: tokenizer.Config{MaxQueued: tokenizer.DefaultMaxQueued, InboxPrefixes: []string{schemas.DefaultInboxPrefix}},
-			Predictor: predictor.Config{Distance: 1, MaxRate: 200, Maps: predictor.Maps{Prefill: predictor.Mean, Embedding: predictor.OwnEmbedding, Replace: expertmap.Redundant}},
+			Predictor: predictor.Config{Distance: 1, MaxRate: 200, Maps: predictor.Maps{Prefill: predictor.Mean, Embedding: predictor.OwnEmbedding, Replace: expertmap.Redundant, Chances: predictor.OfMaps}},
 		},
 		Count: cluster.OneEach(),
 	}, nil
