@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/lab/replay"
 	"github.com/switchyard/switchyard/pkg/sim"
 )
@@ -37,6 +38,9 @@ func TestChanges(t *testing.T) {
 // The live arena prints a line for each repeat and policy, and how far the simulator is from each figure.
 // Not in parallel: a consumer group for each of 128 experts, on two hosts, leaves little for other pipelines beside it under the race detector.
 func TestLiveArena(t *testing.T) {
+	if testkit.Race {
+		t.Skip("TestElasticity has all of its goroutines")
+	}
 	dir := t.TempDir()
 	text, trace, out := filepath.Join(dir, "a.txt"), filepath.Join(dir, "trace.csv"), filepath.Join(dir, "out")
 	rows := "TIMESTAMP,ContextTokens,GeneratedTokens\n"

@@ -105,6 +105,9 @@ func TestArena(t *testing.T) {
 // The suite fmoe simulates its own requests, and refuses what it has no use for.
 func TestArenaOffload(t *testing.T) {
 	t.Parallel()
+	if testkit.Race {
+		t.Skip("pkg/sim/offload has tests of its goroutines")
+	}
 	out := filepath.Join(t.TempDir(), "out")
 	args := func(more ...string) []string {
 		return append([]string{"arena", "--suite", "fmoe", "--out", out, "--seeds", "2"}, more...)

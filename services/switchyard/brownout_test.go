@@ -8,12 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 )
 
 // Texts are recorded, united experts distilled from that, and brownouts with them measured.
 func TestDistillAndEval(t *testing.T) {
 	t.Parallel()
+	if testkit.Race {
+		t.Skip("the packages that distil and compute have tests of their goroutines")
+	}
 	dir := t.TempDir()
 	model := filepath.Join("..", "..", "models", "demo")
 	text := filepath.Join(dir, "a.txt")

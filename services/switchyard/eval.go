@@ -78,7 +78,7 @@ func (c *EvalCmd) Run(ctx context.Context, e *env) (err error) {
 
 func (c *EvalCmd) measure(ctx context.Context, e *env, s quality.Settings, clearLine func()) error {
 	if !c.JSON {
-		fmt.Fprintln(e.out, "batch way     threshold  perplexity rise           top-1  lost points      loss    choice  lost points      accesses  degraded")
+		_, _ = fmt.Fprintln(e.out, "batch way     threshold  perplexity rise           top-1  lost points      loss    choice  lost points      accesses  degraded")
 	}
 	return quality.Run(ctx, s, func(l quality.Line) error {
 		clearLine()

@@ -163,7 +163,7 @@ func engineName(fused bool) string {
 }
 
 // throughputs are figures 8 and 9.
-func (l *lab) throughputs() (jobs []func() ([]BrownoutLine, error)) {
+func (l *lab) throughputs() (jobs []func() ([]BrownoutLine, error)) { //nolint:gocognit // loops over what is swept
 	for _, of := range traffics {
 		for _, fused := range []bool{false, true} {
 			for _, even := range []bool{false, true} {

@@ -13,26 +13,26 @@ import (
 // What a grammar asks and cannot be is refused at intake, by name.
 func TestGrammarRefused(t *testing.T) {
 	ask := func(g *pb.Grammar) func(*pb.Prompt) { return func(p *pb.Prompt) { p.Grammar = g } }
-	any := &pb.Grammar{JsonObject: true}
+	object := &pb.Grammar{JsonObject: true}
 	for says, change := range map[string]func(*pb.Prompt){
 		"grammar: it is empty":          ask(&pb.Grammar{}),
 		"exclude each other":            ask(&pb.Grammar{JsonObject: true, Regex: "a"}),
 		"/properties/a: not: it cannot": ask(&pb.Grammar{JsonSchema: `{"properties":{"a":{"not":{}}}}`}),
 		"regex is too large":            ask(&pb.Grammar{Regex: "(a|b)*a(a|b){40}"}),
-		"leave out ignore_eos":          func(p *pb.Prompt) { p.Grammar, p.IgnoreEos = any, true },
-		"ignore_eos and min_tokens":     func(p *pb.Prompt) { p.Grammar, p.MinTokens = any, proto.Int32(1) },
+		"leave out ignore_eos":          func(p *pb.Prompt) { p.Grammar, p.IgnoreEos = object, true },
+		"ignore_eos and min_tokens":     func(p *pb.Prompt) { p.Grammar, p.MinTokens = object, proto.Int32(1) },
 	} {
 		_, err := demo().Resolve(prompt(change), now, 1)
 		check(t, err, BadRequest, says)
 	}
 	m := demo()
 	m.EOS = nil
-	_, err := m.Resolve(prompt(ask(any)), now, 1)
+	_, err := m.Resolve(prompt(ask(object)), now, 1)
 	check(t, err, BadRequest, "names no end-of-sequence token")
-	_, err = filler().Resolve(&pb.Prompt{InputIds: []uint32{7}, Grammar: any}, now, 1)
+	_, err = filler().Resolve(&pb.Prompt{InputIds: []uint32{7}, Grammar: object}, now, 1)
 	check(t, err, BadRequest, "this model fills masks")
 	m.EncodeText = nil
-	_, err = m.Resolve(&pb.Prompt{InputIds: []uint32{7}, Grammar: any}, now, 1)
+	_, err = m.Resolve(&pb.Prompt{InputIds: []uint32{7}, Grammar: object}, now, 1)
 	check(t, err, BadRequest, "no tokenizer")
 }
 

@@ -47,7 +47,7 @@ func newOracle(t *testing.T) *oracle {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		in.Close()
+		_ = in.Close() // it ends then
 		_ = c.Wait()
 	})
 	o := &oracle{json.NewEncoder(in), bufio.NewScanner(out)}

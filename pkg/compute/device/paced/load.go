@@ -44,7 +44,7 @@ func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert
 func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, p device.Pieces) (*forward.Expert, error) {
 	r := &run{loader: l, ctx: ctx, Pieces: p}
 	defer r.leave()
-	if err := r.spend(l.profile.Start(), time.Now()); err != nil {
+	if err := r.spend(l.profile.Start(), time.Now()); err != nil { //nolint:contextcheck // the run has it
 		return nil, err
 	}
 	r.transfers = true
@@ -57,7 +57,7 @@ func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, p device
 		return nil, err
 	}
 	l.counts.loaded(time.Since(began) - l.profile.Transfer())
-	if err := r.spend(l.profile.Transfer(), began); err != nil {
+	if err := r.spend(l.profile.Transfer(), began); err != nil { //nolint:contextcheck // the run has it
 		l.Free(e)
 		return nil, err
 	}

@@ -102,7 +102,7 @@ func (n *nfa) quotedRange(from, to int32, low, high rune) {
 		return slash
 	}
 	for i, r := range escapes {
-		if r >= low && r <= high && !(n.Plain && r == '/') {
+		if r >= low && r <= high && (!n.Plain || r != '/') {
 			n.move(escape(), letters[i], letters[i], to)
 		}
 	}

@@ -273,7 +273,7 @@ func (all *combined) takeNumber(p *value, m member) error {
 
 // combineProperties finds what holds of each property: where a schema does not name it, that
 // schema's additionalProperties.
-func (c *compiler) combineProperties(all *combined) error {
+func (c *compiler) combineProperties(all *combined) error { //nolint:gocognit // a case for each kind of what a schema says
 	at := map[string]int{}
 	add := func(key string) {
 		if _, ok := at[key]; !ok {

@@ -242,12 +242,12 @@ func (c *compiler) without(v *value, keyword string) *value {
 }
 
 // dfa finds an automaton, or makes it.
-func (c *compiler) dfa(key string, make func() (*bytewise.DFA, error)) (*bytewise.DFA, error) {
+func (c *compiler) dfa(key string, build func() (*bytewise.DFA, error)) (*bytewise.DFA, error) {
 	d, ok := c.dfas[key]
 	if ok {
 		return d, nil
 	}
-	d, err := make()
+	d, err := build()
 	if err == nil {
 		c.dfas[key] = d
 	}
@@ -255,8 +255,8 @@ func (c *compiler) dfa(key string, make func() (*bytewise.DFA, error)) (*bytewis
 }
 
 // term adds a text that an automaton accepts.
-func (c *compiler) term(from, to pushdown.Place, key string, make func() (*bytewise.DFA, error)) error {
-	d, err := c.dfa(key, make)
+func (c *compiler) term(from, to pushdown.Place, key string, build func() (*bytewise.DFA, error)) error {
+	d, err := c.dfa(key, build)
 	if err == nil {
 		c.Rules.Term(from, to, d)
 	}

@@ -22,7 +22,7 @@ func typeOf(v *value) types {
 
 // disjoint says whether no value can be of both, as far as types, literals and the properties
 // that both require tell.
-func (c *compiler) disjoint(a, b []*value, depth int) (bool, error) {
+func (c *compiler) disjoint(a, b []*value, depth int) (bool, error) { //nolint:gocognit // a case for each kind of what a schema says
 	if depth > 4 {
 		return false, nil
 	}

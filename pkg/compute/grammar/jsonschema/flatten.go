@@ -10,7 +10,7 @@ import (
 
 // flatten lists the schemas that hold of one value together: v and what it refers to, whose
 // own $ref and allOf are among them. never is true where nothing can be.
-func (c *compiler) flatten(v *value) (parts []*value, never bool, err error) {
+func (c *compiler) flatten(v *value) (parts []*value, never bool, err error) { //nolint:gocognit // a case for each kind of what a schema says
 	seen := map[*value]bool{}
 	var visit func(*value) error
 	visit = func(v *value) error {

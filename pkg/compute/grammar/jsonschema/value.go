@@ -2,6 +2,7 @@ package jsonschema
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -65,7 +66,7 @@ func read(d *json.Decoder, pointer string, depth int) (*value, error) {
 }
 
 func notJSON(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return &Refusal{Why: "it is not JSON: it ends too early"}
 	}
 	return &Refusal{Why: "it is not JSON: " + err.Error()}
@@ -142,9 +143,6 @@ func quote(s string) string {
 	b.WriteByte('"')
 	return b.String()
 }
-
-// same says whether two values are equal JSON, as far as their texts tell.
-func same(a, b *value) bool { return canonical(a) == canonical(b) }
 
 // canonical is a value's text in one form.
 func canonical(v *value) string {

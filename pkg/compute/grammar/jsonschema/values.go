@@ -52,7 +52,7 @@ func (c *compiler) text(b body, all *combined) error {
 }
 
 // textDFA accepts the strings that are allowed, within their quotation marks or as they are.
-func (c *compiler) textDFA(all *combined, quoted bool) (*bytewise.DFA, error) {
+func (c *compiler) textDFA(all *combined, quoted bool) (*bytewise.DFA, error) { //nolint:gocognit // a case for each kind of what a schema says
 	o := bytewise.Options{Quoted: quoted, Search: true}
 	key := fmt.Sprintf("text %v %d %d", quoted, all.shortest, all.longest)
 	for _, p := range all.patterns {
