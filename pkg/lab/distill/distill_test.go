@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
@@ -144,6 +145,9 @@ func TestOtherParts(t *testing.T) {
 // By eq4 the error over all members and rows is the smaller one. On as few random rows as these,
 // which it learns from that chose a member decides little.
 func TestLosses(t *testing.T) {
+	if testkit.Race {
+		t.Skip("TestRun has all of its goroutines")
+	}
 	s := small(t)
 	s.Ways, s.Passes = []int{4}, 6
 	routed, err := Run(t.Context(), s)
