@@ -52,7 +52,7 @@ func NewDoor(s DoorSettings) *Door {
 	d.metrics = s.Telemetry.Gateway()
 	d.followLoads()
 	d.cutting, d.end = context.WithCancelCause(context.Background())
-	// Pages of other sites may not ask in the name of who reads them.
+	// Pages of other sites may not ask with their reader's rights.
 	d.handler = d.timed(http.NewCrossOriginProtection().Handler(d.routes()))
 	return d
 }
@@ -108,6 +108,8 @@ func (d *Door) enter(answers int) (leave func(), err error) {
 	switch n := int64(answers); {
 	case d.draining.Load():
 		return nil, &client.Error{Code: client.CodeModelNotReady, Message: "this gateway stops; ask again, another one answers"}
+	case answers > d.MaxStreams:
+		return nil, reply.Bad("n", "%d answers are asked for; this gateway has at most %d under way at a time (--http-max-streams)", answers, d.MaxStreams)
 	case !d.streams.TryAcquire(n):
 		return nil, &client.Error{Code: client.CodeOverloaded, RetryAfter: time.Second, Message: fmt.Sprintf("%d answers may be under way at this gateway at a time (--http-max-streams)", d.MaxStreams)}
 	default:

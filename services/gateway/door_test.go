@@ -375,6 +375,9 @@ func TestBoundAndDrain(t *testing.T) {
 	if w := ask(d, "POST", "/v1/chat/completions", hi+"}"); w.Code != 429 || w.Header().Get("Retry-After") != "2" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
+	if w := ask(d, "POST", "/v1/chat/completions", hi+`,"n":3}`); w.Code != 400 || !strings.Contains(w.Body.String(), "--http-max-streams") {
+		t.Errorf("more than ever may be under way: %d %s", w.Code, w.Body)
+	}
 	d.drain()
 	if w := ask(d, "POST", "/v1/chat/completions", hi+"}"); w.Code != 503 {
 		t.Errorf("%d %s", w.Code, w.Body)

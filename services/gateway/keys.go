@@ -85,7 +85,7 @@ func readKeys(data []byte) (map[[sha256.Size]byte]schemas.Flow, error) {
 	return flows, lines.Err()
 }
 
-// of is whose a request is. OpenAI's clients send a key as a bearer, Anthropic's by itself.
+// of is the tenant and class of a request's key. OpenAI's clients send a key as a bearer, Anthropic's by itself.
 func (k *keys) of(r *http.Request) (schemas.Flow, *reply.Error) {
 	if k.file == "" {
 		return schemas.DefaultFlow(), nil

@@ -31,7 +31,7 @@ type call struct {
 	form func(*reply.Error) any
 }
 
-// to is whom a call's request goes to. A client's own key may be another's, too.
+// to is the model and the tenant of a call's request. Several clients may send one Idempotency-Key.
 func (c *call) to(m upstream.Model) upstream.To {
 	return upstream.To{Model: m.Name, Flow: c.flow, Shared: c.r.Header.Get(headerIdempotency) != ""}
 }
@@ -99,7 +99,7 @@ func (d *Door) guarded(do action, form func(*reply.Error) any) http.Handler {
 // headerIdempotency names a request, so that asking again does not compute again.
 const headerIdempotency = "Idempotency-Key"
 
-// identify says whose a call is, and gives it its id.
+// identify finds a call's tenant and class by its key, and gives the call its id.
 func (d *Door) identify(c *call) (wrong *reply.Error) {
 	if c.flow, wrong = d.keys.of(c.r); wrong != nil {
 		c.id = rand.Text()
@@ -117,7 +117,7 @@ func (d *Door) identify(c *call) (wrong *reply.Error) {
 	return nil
 }
 
-// newID is a request's id that none can guess: who knows it can read the answer.
+// newID is a request's id that cannot be guessed: a client that knows it can read the answer.
 func newID() string { return rand.Text() }
 
 // idOf is the id of a client's own key. Those of tenants beside the default one are told apart,

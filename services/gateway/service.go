@@ -104,7 +104,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	defer s.up.Close()
 	if s.server == nil {
 		if s.listener != nil {
-			_ = s.listener.Close() // nobody was served
+			_ = s.listener.Close() // no client was served
 		}
 		return nil
 	}

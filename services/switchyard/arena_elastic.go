@@ -11,7 +11,6 @@ import (
 	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/pkg/lab/replay"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
-	"github.com/switchyard/switchyard/pkg/policy/registry"
 )
 
 // ElasticFlags are of the suite elasticity.
@@ -72,7 +71,7 @@ func (c *ArenaCmd) elastic(ctx context.Context, e *env) error {
 	}
 	c.Device = device
 	if len(c.Policies) == 0 {
-		c.Policies = []string{registry.Default}
+		c.Policies = []string{filmedPolicy}
 	}
 	if err := c.checkPolicies(); err != nil {
 		return usage(err)
@@ -121,6 +120,9 @@ func (c *ArenaCmd) shifting() ([]replay.Request, error) {
 	}
 	return mix.Phases(order, c.Phase, c.Pause, c.Interval, c.Prompt, c.Answer)
 }
+
+// filmedPolicy is filmed by default: experts without rows go to zero in each pause.
+const filmedPolicy = "moeless"
 
 // filmedCanaries is how long no token flows before one is asked for: less than a pause takes, so
 // that a canary comes where experts go to zero.

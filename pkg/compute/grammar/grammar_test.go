@@ -126,7 +126,7 @@ func checkSchema(t *testing.T, set *Set, schema string, compact bool) {
 	}
 }
 
-// The same of schemas that nobody wrote.
+// The same of schemas that are generated.
 func TestGeneratedSchemas(t *testing.T) {
 	set := vocabulary()
 	for seed := range uint64(200) {

@@ -94,7 +94,7 @@ func (s *Sampler) penaliseUse(logits []float32, p *Params, generated []uint32) {
 	}
 }
 
-// count counts tokens, and returns them. Who goes over them sets their counts to 0 again.
+// count counts tokens, and returns them. The caller sets their counts to 0 again.
 func (s *Sampler) count(vocab int, tokens []uint32) []uint32 {
 	if len(s.counts) < vocab {
 		s.counts = make([]int32, vocab)

@@ -162,31 +162,33 @@ func engineName(fused bool) string {
 	return "separate"
 }
 
-// throughputs are figures 8 and 9.
-func (l *lab) throughputs() (jobs []func() ([]BrownoutLine, error)) { //nolint:gocognit // loops over what is swept
+// throughputs are figures 8 and 9. The shape of arrivals is varied past saturation alone.
+func (l *lab) throughputs() (jobs []func() ([]BrownoutLine, error)) {
 	for _, of := range traffics {
 		for _, fused := range []bool{false, true} {
-			for _, even := range []bool{false, true} {
-				for _, rate := range of.rates {
-					if even && rate != of.rates[len(of.rates)-1] {
-						continue // the shape of arrivals is varied past saturation
-					}
-					for _, c := range configurations {
-						jobs = append(jobs, func() ([]BrownoutLine, error) {
-							until := 60 * l.Minutes
-							r, err := bursts.Run(l.arrivals(of, rate, 0, until, even, l.Seed), c.settings(fused), until, 0)
-							if err != nil {
-								return nil, err
-							}
-							line := burstLine(r, [2]float64{0.25, 0.15}, 0, until)
-							line.Experiment, line.Policy, line.Way, line.Threshold = "throughput", c.name, c.way, c.threshold
-							line.Load, line.Engine, line.Rate, line.Seed, line.Arrivals = of.name, engineName(fused), rate, l.Seed, arrivalsName(even)
-							return []BrownoutLine{line}, nil
-						})
-					}
-				}
+			for _, rate := range of.rates {
+				jobs = append(jobs, l.throughput(of, rate, fused, false)...)
 			}
+			jobs = append(jobs, l.throughput(of, of.rates[len(of.rates)-1], fused, true)...)
 		}
+	}
+	return jobs
+}
+
+// throughput is a point of theirs, for each configuration.
+func (l *lab) throughput(of traffic, rate float64, fused, even bool) (jobs []func() ([]BrownoutLine, error)) {
+	for _, c := range configurations {
+		jobs = append(jobs, func() ([]BrownoutLine, error) {
+			until := 60 * l.Minutes
+			r, err := bursts.Run(l.arrivals(of, rate, 0, until, even, l.Seed), c.settings(fused), until, 0)
+			if err != nil {
+				return nil, err
+			}
+			line := burstLine(r, [2]float64{0.25, 0.15}, 0, until)
+			line.Experiment, line.Policy, line.Way, line.Threshold = "throughput", c.name, c.way, c.threshold
+			line.Load, line.Engine, line.Rate, line.Seed, line.Arrivals = of.name, engineName(fused), rate, l.Seed, arrivalsName(even)
+			return []BrownoutLine{line}, nil
+		})
 	}
 	return jobs
 }

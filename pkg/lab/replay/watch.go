@@ -99,18 +99,24 @@ func (w *watcher) close() {
 	w.conn.Close()
 }
 
-// poll is how often what is waited for is looked at.
-const poll = 5 * time.Millisecond
+const (
+	// poll is how often what is waited for is looked at.
+	poll = 5 * time.Millisecond
+	// hostsWithin bounds the wait for a plan with all hosts, which takes seconds on a crowded machine.
+	hostsWithin = time.Minute
+)
 
 // awaitHosts returns when every gate uses a plan with so many hosts, or fails
 // with ctx.
 func (w *watcher) awaitHosts(ctx context.Context, hosts int) error {
+	ctx, stop := context.WithTimeoutCause(ctx, hostsWithin, fmt.Errorf("there is none after %v; with a --keep-alive shorter than hosts take to start, experts go to zero on those that are first", hostsWithin))
+	defer stop()
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
 	for !w.planned(hosts) {
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for a plan with %d hosts: %w", hosts, ctx.Err())
+			return fmt.Errorf("waiting for a plan with %d hosts: %w", hosts, context.Cause(ctx))
 		case <-tick.C:
 		}
 	}

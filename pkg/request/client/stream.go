@@ -35,7 +35,7 @@ type Stream struct {
 	msgs    chan *nats.Msg
 	status  chan nats.Status
 	order   *order
-	reading <-chan struct{} // closed when nobody reads any more; nil: somebody does
+	reading <-chan struct{} // closed when the stream is no longer read; nil: it is read to its end
 
 	prompt   *nats.Msg     // nil when resumed
 	refusals int           // of replays, while nothing has come

@@ -129,7 +129,7 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// A second replica halves what experts take, once it is there; who sheds refuses.
+// A second replica halves what experts take, once it is there; shedding refuses requests.
 func TestOtherWays(t *testing.T) {
 	of := tape(t)
 	all := arrivals(t, of, 300, 0.05, 2, 24)

@@ -16,7 +16,7 @@ const (
 	Decode  = 1
 )
 
-// Control says who sets the thresholds.
+// Control is what sets the thresholds.
 type Control uint8
 
 // The controls.

@@ -15,7 +15,7 @@ const (
 	ServicesAccount  = "switchyard"
 	EdgeAccount      = "edge"      // of the tokenizers, where they hear and answer producers
 	ProducersAccount = "producers" // of the default tenant
-	GatewayAccount   = "gateway"   // of those who ask in the name of every tenant
+	GatewayAccount   = "gateway"   // of gateways, which ask in the name of every tenant
 )
 
 // AccountOf is the account that a user is in.

@@ -102,7 +102,7 @@ type role struct {
 func services(tenants []string) (roles []role) {
 	for _, s := range catalog.All() {
 		of := s.Role
-		if s.Outside { // who asks to drain is in the services' account
+		if s.Outside { // operators, who ask to drain, are in the services' account
 			of.Grants = func(n grant.Names) (all []Grant) {
 				for _, t := range append([]string{schemas.DefaultTenant}, tenants...) {
 					all = append(all, producing(t)(n)...)

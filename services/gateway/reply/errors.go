@@ -1,6 +1,6 @@
 // Package reply is how a gateway answers: typed errors in OpenAI's form with their HTTP status,
 // JSON bodies, and server-sent events of which each is written and flushed at once, within a
-// bound that readers who do not read meet.
+// bound that ends streams of clients that do not read.
 package reply
 
 import (

@@ -39,7 +39,7 @@ func (e *Events) send(before string, v any) error {
 	return e.write(line)
 }
 
-// Done ends the stream, for clients who wait for OpenAI's mark.
+// Done ends the stream, for clients that wait for OpenAI's mark.
 func (e *Events) Done() error { return e.write([]byte("data: [DONE]\n\n")) }
 
 // write sends bytes at once. A client that does not read within stall is gone.

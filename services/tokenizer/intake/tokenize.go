@@ -14,11 +14,11 @@ import (
 	"github.com/switchyard/switchyard/services/tokenizer/delivery"
 )
 
-// tokenizingAtOnce bounds the prompts that a replica turns into ids, for those who ask for
+// tokenizingAtOnce bounds the prompts that a replica turns into ids, for clients that ask for
 // these alone, and the ids that it turns into text.
 const tokenizingAtOnce = 64
 
-// Tokenizing answers who wants the ids of a prompt, or the text of ids, and no tokens.
+// Tokenizing answers clients that want the ids of a prompt, or the text of ids, and no answer.
 type Tokenizing struct {
 	*common
 	text func() *tokenizer.Tokenizer // nil: the model has none
@@ -92,7 +92,7 @@ func (s *Tokenizing) answer(to delivery.Destination, tokens *pb.Tokens, err erro
 		err = s.delivery.Sender.Publish(to, msg)
 	}
 	if err != nil {
-		s.d.Logger.Debug("answering with tokens", "error", err)
+		s.d.Logger.Warn("a client that asked for token ids gets no answer", "error", err)
 	}
 }
 

@@ -182,45 +182,65 @@ func Explore[S comparable](b *Budget, start S, alphabet string, step func(S, byt
 }
 
 // Literals accepts some texts, as they are.
-func Literals(b *Budget, texts ...string) (*DFA, error) { //nolint:gocognit // a case for each kind of what a schema says
+func Literals(b *Budget, texts ...string) (*DFA, error) {
 	d := &DFA{classes: 1}
-	for _, text := range texts { // the classes: the bytes that are there, and 0 for the others
-		for i := range len(text) {
-			if d.class[text[i]] == 0 {
-				if d.classes == 256 {
-					return nil, errors.New("texts with all bytes") // no UTF-8 has
-				}
-				d.class[text[i]] = uint8(d.classes)
-				d.classes++
-			}
+	for _, text := range texts {
+		if !d.tellBytes(text) {
+			return nil, errors.New("texts with all bytes") // no UTF-8 has
 		}
 	}
-	add := func() (int32, error) {
-		for range d.classes {
-			d.next = append(d.next, Dead)
-		}
-		d.accept = append(d.accept, false)
-		return int32(len(d.accept) - 1), b.takeState()
-	}
-	if _, err := add(); err != nil {
+	if _, err := d.addState(b); err != nil {
 		return nil, err
 	}
 	for _, text := range texts {
-		s := int32(0)
-		for i := range len(text) {
-			at := int(s)*d.classes + int(d.class[text[i]])
-			if d.next[at] == Dead {
-				to, err := add()
-				if err != nil {
-					return nil, err
-				}
-				d.next[at] = to
-			}
-			s = d.next[at]
+		if err := d.addText(b, text); err != nil {
+			return nil, err
 		}
-		d.accept[s] = true
 	}
 	return d.finish()
+}
+
+// tellBytes gives each byte of a text a class of its own; 0 is that of bytes that are in no
+// text. It is false if there are no more.
+func (d *DFA) tellBytes(text string) bool {
+	for i := range len(text) {
+		if d.class[text[i]] != 0 {
+			continue
+		}
+		if d.classes == 256 {
+			return false
+		}
+		d.class[text[i]] = uint8(d.classes)
+		d.classes++
+	}
+	return true
+}
+
+// addState adds a state that leads nowhere.
+func (d *DFA) addState(b *Budget) (int32, error) {
+	for range d.classes {
+		d.next = append(d.next, Dead)
+	}
+	d.accept = append(d.accept, false)
+	return int32(len(d.accept) - 1), b.takeState()
+}
+
+// addText adds the states of a text that no earlier one has, from state 0 on.
+func (d *DFA) addText(b *Budget, text string) error {
+	s := int32(0)
+	for i := range len(text) {
+		at := int(s)*d.classes + int(d.class[text[i]])
+		if d.next[at] == Dead {
+			to, err := d.addState(b)
+			if err != nil {
+				return err
+			}
+			d.next[at] = to
+		}
+		s = d.next[at]
+	}
+	d.accept[s] = true
+	return nil
 }
 
 // pair is a state of two automata at once; the second may be Dead.

@@ -38,7 +38,7 @@ func (n *nfa) add() int32 {
 		n.err = n.budget.takeWork(perNode)
 	}
 	if n.err != nil && len(n.nodes) > 0 {
-		return 0 // whoever adds more sees the error
+		return 0 // the next addition returns the error
 	}
 	n.nodes = append(n.nodes, node{})
 	return int32(len(n.nodes) - 1)

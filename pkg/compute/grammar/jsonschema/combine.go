@@ -273,11 +273,23 @@ func (all *combined) takeNumber(p *value, m member) error {
 
 // combineProperties finds what holds of each property: where a schema does not name it, that
 // schema's additionalProperties.
-func (c *compiler) combineProperties(all *combined) error { //nolint:gocognit // a case for each kind of what a schema says
-	at := map[string]int{}
+func (c *compiler) combineProperties(all *combined) error {
+	all.nameProperties()
+	if c.steps -= len(all.parts) * (len(all.properties) + 1); c.steps < 0 {
+		return refuse(all.parts[0], "allOf", "there are too many properties in too many schemas together: ask for less")
+	}
+	for _, p := range all.parts {
+		all.fillProperties(p)
+	}
+	return nil
+}
+
+// nameProperties lists the properties that schemas name, and then those that they only require.
+func (all *combined) nameProperties() {
+	known := map[string]bool{}
 	add := func(key string) {
-		if _, ok := at[key]; !ok {
-			at[key] = len(all.properties)
+		if !known[key] {
+			known[key] = true
 			all.properties = append(all.properties, property{key: key})
 		}
 	}
@@ -295,26 +307,24 @@ func (c *compiler) combineProperties(all *combined) error { //nolint:gocognit //
 			}
 		}
 	}
-	if c.steps -= len(all.parts) * (len(all.properties) + 1); c.steps < 0 {
-		return refuse(all.parts[0], "allOf", "there are too many properties in too many schemas together: ask for less")
-	}
-	for _, p := range all.parts {
-		named, further := map[string]*value{}, p.get("additionalProperties")
-		if of := p.get("properties"); of != nil {
-			for _, m := range of.members {
-				named[m.key] = m.of
-			}
-		}
-		for i := range all.properties {
-			property := &all.properties[i]
-			if of := named[property.key]; of != nil {
-				property.of = append(property.of, of)
-			} else if further != nil {
-				property.of = append(property.of, further)
-			}
+}
+
+// fillProperties adds what a schema says of each property.
+func (all *combined) fillProperties(p *value) {
+	named, further := map[string]*value{}, p.get("additionalProperties")
+	if of := p.get("properties"); of != nil {
+		for _, m := range of.members {
+			named[m.key] = m.of
 		}
 	}
-	return nil
+	for i := range all.properties {
+		property := &all.properties[i]
+		if of := named[property.key]; of != nil {
+			property.of = append(property.of, of)
+		} else if further != nil {
+			property.of = append(property.of, further)
+		}
+	}
 }
 
 // item is what holds of an item of a list.

@@ -22,7 +22,7 @@ func typeOf(v *value) types {
 
 // disjoint says whether no value can be of both, as far as types, literals and the properties
 // that both require tell.
-func (c *compiler) disjoint(a, b []*value, depth int) (bool, error) { //nolint:gocognit // a case for each kind of what a schema says
+func (c *compiler) disjoint(a, b []*value, depth int) (bool, error) {
 	if depth > 4 {
 		return false, nil
 	}
@@ -45,20 +45,25 @@ func (c *compiler) disjoint(a, b []*value, depth int) (bool, error) { //nolint:g
 			if p.key != q.key || !one.required[p.key] || !other.required[p.key] {
 				continue
 			}
-			x, none, err := c.flattenAll(p.of)
-			if err != nil || none {
-				return none, err
-			}
-			y, none, err := c.flattenAll(q.of)
-			if err != nil || none {
-				return none, err
-			}
-			if apart, err := c.disjoint(x, y, depth+1); apart || err != nil {
+			if apart, err := c.disjointProperties(p, q, depth); apart || err != nil {
 				return apart, err
 			}
 		}
 	}
 	return false, nil
+}
+
+// disjointProperties is disjoint for what two schemas say of one property.
+func (c *compiler) disjointProperties(p, q property, depth int) (bool, error) {
+	x, none, err := c.flattenAll(p.of)
+	if err != nil || none {
+		return none, err
+	}
+	y, none, err := c.flattenAll(q.of)
+	if err != nil || none {
+		return none, err
+	}
+	return c.disjoint(x, y, depth+1)
 }
 
 // possible are the types that a value may have.

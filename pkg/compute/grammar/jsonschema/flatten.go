@@ -10,46 +10,61 @@ import (
 
 // flatten lists the schemas that hold of one value together: v and what it refers to, whose
 // own $ref and allOf are among them. never is true where nothing can be.
-func (c *compiler) flatten(v *value) (parts []*value, never bool, err error) { //nolint:gocognit // a case for each kind of what a schema says
-	seen := map[*value]bool{}
-	var visit func(*value) error
-	visit = func(v *value) error {
-		switch {
-		case v.kind == 'b':
-			never = never || !v.yes
-			return nil
-		case v.kind != 'o':
-			return refuse(v, "", "a schema is an object, true or false")
-		case seen[v]:
-			return nil // it holds already
+func (c *compiler) flatten(v *value) (parts []*value, never bool, err error) {
+	f := flattening{compiler: c, seen: map[*value]bool{}}
+	err = f.add(v)
+	return f.parts, f.never, err
+}
+
+// flattening is what flatten has found so far.
+type flattening struct {
+	*compiler
+	seen  map[*value]bool
+	parts []*value
+	never bool
+}
+
+// add adds a schema behind those that hold with it.
+func (f *flattening) add(v *value) error {
+	switch {
+	case v.kind == 'b':
+		f.never = f.never || !v.yes
+		return nil
+	case v.kind != 'o':
+		return refuse(v, "", "a schema is an object, true or false")
+	case f.seen[v]:
+		return nil // it holds already
+	}
+	f.seen[v] = true
+	for _, m := range v.members {
+		if err := f.follow(v, m); err != nil {
+			return err
 		}
-		seen[v] = true
-		for _, m := range v.members {
-			switch m.key {
-			case "$ref":
-				to, err := c.resolve(v, m.of)
-				if err != nil {
-					return err
-				}
-				if err := visit(to); err != nil {
-					return err
-				}
-			case "allOf":
-				if m.of.kind != 'a' || len(m.of.items) == 0 {
-					return refuse(v, "allOf", "it is a list of schemas")
-				}
-				for _, of := range m.of.items {
-					if err := visit(of); err != nil {
-						return err
-					}
-				}
+	}
+	f.parts = append(f.parts, v)
+	return nil
+}
+
+// follow adds what a member of a schema says that holds as well.
+func (f *flattening) follow(v *value, m member) error {
+	switch m.key {
+	case "$ref":
+		to, err := f.resolve(v, m.of)
+		if err != nil {
+			return err
+		}
+		return f.add(to)
+	case "allOf":
+		if m.of.kind != 'a' || len(m.of.items) == 0 {
+			return refuse(v, "allOf", "it is a list of schemas")
+		}
+		for _, of := range m.of.items {
+			if err := f.add(of); err != nil {
+				return err
 			}
 		}
-		parts = append(parts, v)
-		return nil
 	}
-	err = visit(v)
-	return parts, never, err
+	return nil
 }
 
 // resolve finds what a $ref refers to.

@@ -75,19 +75,31 @@ func ignoreEmpty(err error) error {
 }
 
 // write adds a value as it is, but for white space.
-func (c *compiler) write(from, to pushdown.Place, v *value) error { //nolint:gocognit // a case for each kind of what a schema says
-	if v.kind != 'o' && v.kind != 'a' {
-		return c.literal(from, to, scalarText(v))
+func (c *compiler) write(from, to pushdown.Place, v *value) error {
+	switch v.kind {
+	case 'a':
+		return c.writeEach(from, to, "[]", len(v.items), func(at, next pushdown.Place, i int) error {
+			return c.write(at, next, v.items[i])
+		})
+	case 'o':
+		return c.writeEach(from, to, "{}", len(v.members), func(at, next pushdown.Place, i int) error {
+			behind := c.Rules.Place()
+			if err := c.key(at, behind, v.members[i].key); err != nil {
+				return err
+			}
+			return c.write(behind, next, v.members[i].of)
+		})
 	}
-	open, shut := "[", "]"
-	if v.kind == 'o' {
-		open, shut = "{", "}"
-	}
+	return c.literal(from, to, scalarText(v))
+}
+
+// writeEach adds n items with commas between them, within two marks.
+func (c *compiler) writeEach(from, to pushdown.Place, marks string, n int, write func(at, next pushdown.Place, i int) error) error {
 	at := c.Rules.Place()
-	if err := c.token(from, at, open, false, true); err != nil {
+	if err := c.token(from, at, marks[:1], false, true); err != nil {
 		return err
 	}
-	for i := range max(len(v.items), len(v.members)) {
+	for i := range n {
 		if i > 0 {
 			next := c.Rules.Place()
 			if err := c.token(at, next, ",", true, true); err != nil {
@@ -95,28 +107,15 @@ func (c *compiler) write(from, to pushdown.Place, v *value) error { //nolint:goc
 			}
 			at = next
 		}
-		of := v.items
-		if v.kind == 'o' {
-			next := c.Rules.Place()
-			if err := c.key(at, next, v.members[i].key); err != nil {
-				return err
-			}
-			at, of = next, nil
-		}
-		item, next := (*value)(nil), c.Rules.Place()
-		if of != nil {
-			item = of[i]
-		} else {
-			item = v.members[i].of
-		}
-		if err := c.write(at, next, item); err != nil {
+		next := c.Rules.Place()
+		if err := write(at, next, i); err != nil {
 			return err
 		}
 		if at = next; c.Rules.Err() != nil {
 			return c.Rules.Err()
 		}
 	}
-	return c.token(at, to, shut, true, false)
+	return c.token(at, to, marks[1:], true, false)
 }
 
 func sortedMembers(v *value) []member {

@@ -52,42 +52,46 @@ func (c *compiler) text(b body, all *combined) error {
 }
 
 // textDFA accepts the strings that are allowed, within their quotation marks or as they are.
-func (c *compiler) textDFA(all *combined, quoted bool) (*bytewise.DFA, error) { //nolint:gocognit // a case for each kind of what a schema says
-	o := bytewise.Options{Quoted: quoted, Search: true}
+func (c *compiler) textDFA(all *combined, quoted bool) (*bytewise.DFA, error) {
 	key := fmt.Sprintf("text %v %d %d", quoted, all.shortest, all.longest)
 	for _, p := range all.patterns {
 		key += "\x00" + p.keyword + "\x00" + p.text
 	}
-	return c.dfa(key, func() (out *bytewise.DFA, err error) {
-		if all.longest >= 0 && all.shortest > all.longest {
-			return nil, bytewise.ErrEmpty
-		}
-		if all.shortest > 0 || all.longest >= 0 || len(all.patterns) == 0 {
-			out, err = bytewise.Text(c.Budget, all.shortest, all.longest, o)
-			keyword := "maxLength"
-			if all.longest < 0 {
-				keyword = "minLength"
-			}
-			if err != nil {
-				return nil, because(all.parts[0], keyword, err)
-			}
-		}
-		for _, p := range all.patterns {
-			d, err := c.patternDFA(p, o)
-			if err == nil && out != nil {
-				d, err = bytewise.And(c.Budget, out, d)
-			}
-			if err != nil {
-				return nil, because(p.at, p.keyword, err)
-			}
-			out = d
-		}
-		if !quoted {
-			return out, nil
+	return c.dfa(key, func() (*bytewise.DFA, error) {
+		out, err := c.buildText(all, bytewise.Options{Quoted: quoted, Search: true})
+		if err != nil || !quoted {
+			return out, err
 		}
 		out, err = bytewise.Quote(c.Budget, out)
 		return out, because(all.parts[0], "", err)
 	})
+}
+
+// buildText accepts what lengths and all patterns allow.
+func (c *compiler) buildText(all *combined, o bytewise.Options) (out *bytewise.DFA, err error) {
+	if all.longest >= 0 && all.shortest > all.longest {
+		return nil, bytewise.ErrEmpty
+	}
+	if all.shortest > 0 || all.longest >= 0 || len(all.patterns) == 0 {
+		keyword := "maxLength"
+		if all.longest < 0 {
+			keyword = "minLength"
+		}
+		if out, err = bytewise.Text(c.Budget, all.shortest, all.longest, o); err != nil {
+			return nil, because(all.parts[0], keyword, err)
+		}
+	}
+	for _, p := range all.patterns {
+		d, err := c.patternDFA(p, o)
+		if err == nil && out != nil {
+			d, err = bytewise.And(c.Budget, out, d)
+		}
+		if err != nil {
+			return nil, because(p.at, p.keyword, err)
+		}
+		out = d
+	}
+	return out, nil
 }
 
 func (c *compiler) patternDFA(p pattern, o bytewise.Options) (*bytewise.DFA, error) {

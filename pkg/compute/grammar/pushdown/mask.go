@@ -146,7 +146,7 @@ func (f *Follower) beyond(mask []uint64, node int32, calls *stack) {
 	}
 }
 
-// terminal is whose a state is, and the number of its first one.
+// terminal is the automaton that a state belongs to, and the number of that automaton's first state.
 func (g *Grammar) terminal(at int32) (term *bytewise.DFA, base int32) {
 	i := g.of[at]
 	return g.terms[i], g.bases[i]

@@ -186,7 +186,7 @@ const never = 1 << 28
 // measure finds the least bytes to the ends of rules.
 func (r *Rules) measure(g *Grammar) {
 	g.least = make([]int32, len(g.flat))
-	needed := make([][]Place, len(g.flat)) // by whom a place's distance is needed
+	needed := make([][]Place, len(g.flat)) // the places that need each place's distance
 	queue, queued := make([]Place, 0, len(g.flat)), make([]bool, len(g.flat))
 	for p := len(g.flat) - 1; p >= 0; p-- {
 		g.least[p] = never

@@ -69,7 +69,7 @@ func (g *Grammar) Follow(v *Vocabulary) *Follower {
 	return f
 }
 
-// forget begins anew: states that somebody holds stay as they are.
+// forget begins anew: states that cursors hold stay as they are.
 func (f *Follower) forget() {
 	f.begin, f.stacks, f.states, f.local, f.kept = nil, map[string]*stack{}, map[string]*State{}, map[int32]*local{}, 0
 }
