@@ -3,7 +3,6 @@ package changes
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
@@ -25,17 +24,8 @@ func startLoop(t *testing.T, policy string, changes ...clustertest.Change) clust
 	return clustertest.Start(t, clustertest.Open(t, demo), changes...)
 }
 
-// eager lets a scaler change plans for little: over so long a horizon every gain
-// pays for its loads, and the messages of a small model count for nothing. On a crowded
-// machine functions are dropped again before they are warm: tests with it run alone.
-func eager(s *cluster.Settings) {
-	c, free := &s.Services.Scaler, time.Duration(0)
-	c.CV, c.Horizon, c.MessageTime, c.Worth, c.Unjudged = 0.01, 10*time.Minute, &free, 0, true
-	c.KeepAlive, c.ZeroAfter, s.Services.Expert.KeepAlive = time.Second, time.Second, time.Second
-}
-
-// scaled is how many layers have a plan that was made by loads.
-func scaled(t *testing.T, plans jetstream.KeyValue) (layers int) {
+// changed is how many layers have a plan that EPLB made by loads.
+func changed(t *testing.T, plans jetstream.KeyValue) (layers int) {
 	t.Helper()
 	keys, err := plans.Keys(t.Context())
 	if err != nil {
@@ -47,24 +37,25 @@ func scaled(t *testing.T, plans jetstream.KeyValue) (layers int) {
 		if err != nil || proto.Unmarshal(entry.Value(), l) != nil {
 			continue // settings
 		}
-		if strings.HasPrefix(l.Reason, "moeless") {
+		if strings.HasPrefix(l.Reason, "eplb") {
 			layers++
 		}
 	}
 	return layers
 }
 
-// Seven services in one process answer as five do while a scaler changes plans.
+// Seven services in one process answer as five do while a scaler changes plans. EPLB changes
+// them every second by loads alone: other policies leave a plan that suits the demo's few rows.
 func TestLoopIsDirect(t *testing.T) {
-	y := startLoop(t, "moeless", clustertest.Hosts(3), eager)
+	y := startLoop(t, "eplb:every=1s", clustertest.Hosts(3))
 	want := compared.Direct(t, demo, tensor.BF16).Tokens
 	plans, err := y.Conn(t).JetStream().KeyValue(t.Context(), y.Settings.Node.Names().Bucket("plans"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "plans change", func() bool {
+	testkit.Eventually(t, "all layers' plans change", func() bool {
 		compared.Same(t, y, want, "while plans change")
-		return scaled(t, plans) > 0
+		return changed(t, plans) == y.Settings.Node.Shared.Model.Spec.MoELayers()
 	})
 	compared.Same(t, y, want, "by the changed plan")
 }
