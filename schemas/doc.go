@@ -8,8 +8,8 @@ package schemas
 const Version = 2
 
 // Sampling counts what an attention replica knows of a request's sampling: 1: presence and
-// frequency penalty, min_p, min_tokens, logit_bias; 2: grammars.
-const Sampling = 2
+// frequency penalty, min_p, min_tokens, logit_bias; 2: grammars; 3: calls of tools.
+const Sampling = 3
 
 // EarlierVersion is the version of messages before this one whose sequences and token
 // logs are read, so that who upgrades loses no request. Nobody writes it any more.

@@ -24,6 +24,8 @@ ONLY = sys.argv[3:]
 HI = [{"role": "user", "content": "Tell me a story about a dog."}]
 TOOLS = [{"type": "function", "function": {"name": "weather", "description": "Weather of a town.", "parameters": {
     "type": "object", "properties": {"town": {"type": "string"}}, "required": ["town"]}}}]
+SMALL = [{"type": "function", "function": {"name": "weather", "description": "Weather of a town.", "parameters": {
+    "type": "object", "properties": {"town": {"type": "string", "maxLength": 12}}, "required": ["town"]}}}]
 
 
 def want(condition, what):
@@ -94,6 +96,20 @@ def uses_openai():
     def tools():
         want(chat(tools=TOOLS, tool_choice="auto").choices[0].message is not None, "no message")
 
+    def tool_required():
+        r = chat(tools=SMALL, tool_choice="required", max_tokens=80).choices[0]
+        want(r.finish_reason == "tool_calls" and json.loads(r.message.tool_calls[0].function.arguments)["town"] is not None, r)
+
+    def tool_named():
+        r = chat(tools=SMALL, tool_choice={"type": "function", "function": {"name": "weather"}}, max_tokens=80).choices[0].message.tool_calls[0]
+        want(r.function.name == "weather" and r.id and r.type == "function", r)
+
+    def tool_streamed():
+        with c.chat.completions.stream(model=MODEL, messages=HI, tools=SMALL, tool_choice="required", max_tokens=80) as s:
+            for _ in s:
+                pass
+            want("town" in json.loads(s.get_final_completion().choices[0].message.tool_calls[0].function.arguments), "no town")
+
     def parts():
         want(chat(messages=[{"role": "user", "content": [{"type": "text", "text": "Hi"}]}]).choices, "no choice")
 
@@ -161,6 +177,14 @@ def uses_openai():
         rest = list(c.responses.retrieve(r.id, stream=True, starting_after=all_events[5].sequence_number))
         want([e.sequence_number for e in rest] == [e.sequence_number for e in all_events[6:]], "another rest")
 
+    def response_tools():
+        tool = {"type": "function", "name": "weather", "parameters": SMALL[0]["function"]["parameters"], "strict": True}
+        r = c.responses.create(model=MODEL, input="Hello", tools=[tool], tool_choice="required", max_output_tokens=80)
+        want(r.output[0].type == "function_call" and "town" in json.loads(r.output[0].arguments), r)
+        with c.responses.stream(model=MODEL, input="Hello", tools=[tool], tool_choice="required", max_output_tokens=80) as s:
+            kinds = {e.type for e in s}
+            want("response.function_call_arguments.delta" in kinds and s.get_final_response().output[0].arguments, kinds)
+
     def response_cancel():
         r = c.responses.create(model=MODEL, input="Hello", background=True, extra_body={"temperature": 1})
         want(c.responses.cancel(r.id).status in ("cancelled", "completed", "incomplete"), "not cancelled")
@@ -189,6 +213,14 @@ def uses_anthropic():
 
     def tools():
         want(ask(tools=[{"name": "weather", "input_schema": {"type": "object"}}]).content is not None, "no content")
+
+    def tool_any():
+        r = ask(tools=[{"name": "weather", "input_schema": SMALL[0]["function"]["parameters"]}], tool_choice={"type": "any"}, max_tokens=80)
+        want(r.stop_reason == "tool_use" and "town" in r.content[0].input, r)
+
+    def tool_streamed():
+        with c.messages.stream(model=MODEL, max_tokens=80, messages=HI, tools=[{"name": "weather", "input_schema": SMALL[0]["function"]["parameters"]}], tool_choice={"type": "tool", "name": "weather"}) as s:
+            want("town" in s.get_final_message().content[0].input, "no town")
 
     def results():
         want(ask(messages=HI + [
@@ -246,6 +278,7 @@ def uses_langchain_openai():
 
     def tools():
         want(c.bind_tools(TOOLS).invoke("Hello") is not None, "nothing")
+        want(c.bind_tools(SMALL, tool_choice="any").invoke("Hello", max_tokens=80).tool_calls[0]["args"]["town"] is not None, "no town")
 
     def llm():
         want(OpenAI(model=MODEL, base_url=URL + "/v1", api_key="none", max_tokens=8).invoke("Once"), "no text")
@@ -272,8 +305,141 @@ def uses_agents():
 
     return locals()
 
+def uses_instructor():
+    """Answers of a form, by instructor's modes: a class of ours comes back, whatever the model knows."""
+    from enum import Enum
+    from typing import Annotated, Literal, Optional, Union
 
-CLIENTS = {"openai": uses_openai, "anthropic": uses_anthropic, "litellm": uses_litellm, "langchain_openai": uses_langchain_openai, "agents": uses_agents}
+    import instructor
+    import openai
+    from pydantic import BaseModel, Field, StringConstraints, field_validator
+
+    Name = Annotated[str, StringConstraints(max_length=16)]
+    Digit = Annotated[int, Field(ge=0, le=9)]
+
+    class Colour(Enum):
+        red, blue = "red", "blue"
+
+    class Dog(BaseModel):
+        """A dog."""
+        name: Name
+        age: Digit
+        colour: Colour
+
+    class Kennel(BaseModel):
+        dogs: Annotated[list[Dog], Field(min_length=1, max_length=2)]
+        owner: Optional[Name]
+
+    class Cat(BaseModel):
+        kind: Literal["cat"]
+        lives: Digit
+
+    class Bird(BaseModel):
+        kind: Literal["bird"]
+        flies: bool
+
+    class Pet(BaseModel):
+        pet: Union[Cat, Bird]
+
+    class Score(BaseModel):
+        score: Annotated[float, Field(ge=0, le=1, multiple_of=0.25)]
+
+    raw = openai.OpenAI(base_url=URL + "/v1", api_key="none", max_retries=0)
+    by = {mode: instructor.from_openai(raw, mode=mode) for mode in (instructor.Mode.TOOLS, instructor.Mode.TOOLS_STRICT, instructor.Mode.JSON_SCHEMA)}
+    tools = by[instructor.Mode.TOOLS]
+    ask = lambda of, client=tools, **k: client.chat.completions.create(**{"model": MODEL, "messages": HI, "max_tokens": 160, "temperature": 0, "max_retries": 1, "response_model": of, **k})
+
+    def dog():
+        want(isinstance(ask(Dog), Dog), "no dog")
+
+    def strict():
+        want(isinstance(ask(Dog, by[instructor.Mode.TOOLS_STRICT]), Dog), "no dog")
+
+    def schema():
+        want(isinstance(ask(Dog, by[instructor.Mode.JSON_SCHEMA]), Dog), "no dog")
+
+    def nested():
+        want(ask(Kennel).dogs, "no dogs")
+
+    def nested_schema():
+        want(ask(Kennel, by[instructor.Mode.JSON_SCHEMA]).dogs, "no dogs")
+
+    def union():
+        want(ask(Pet).pet.kind in ("cat", "bird"), "no pet")
+
+    def enum():
+        want(ask(Dog).colour in Colour, "no colour")
+
+    def number():
+        want(ask(Score).score * 4 % 1 == 0, "no quarter")
+
+    def literal():
+        want(ask(Literal["yes", "no"]) in ("yes", "no"), "neither")
+
+    def boolean():
+        want(ask(bool) in (True, False), "neither")
+
+    def seeds():
+        a, b = (ask(Dog, temperature=1, seed=s) for s in (1, 1))
+        want(a == b, "equal seeds, other dogs")
+
+    def warm():
+        for s in range(5):
+            want(isinstance(ask(Kennel, temperature=1.5, seed=s), Kennel), "no kennel")
+
+    def completion():
+        dog, r = tools.chat.completions.create_with_completion(model=MODEL, messages=HI, max_tokens=160, response_model=Dog)
+        want(r.choices[0].message.tool_calls[0].function.name == "Dog" and isinstance(dog, Dog), r)
+
+    def partial():
+        *_, last = tools.chat.completions.create_partial(model=MODEL, messages=HI, max_tokens=160, response_model=Dog)
+        want(last.name is not None and last.age is not None, last)
+
+    def partial_schema():
+        *_, last = by[instructor.Mode.JSON_SCHEMA].chat.completions.create_partial(model=MODEL, messages=HI, max_tokens=160, response_model=Dog)
+        want(last.name is not None, last)
+
+    def iterable():
+        class Colours(BaseModel):
+            colour: Colour
+        got = list(tools.chat.completions.create_iterable(model=MODEL, messages=HI, max_tokens=60, response_model=Colours))
+        want(all(isinstance(x, Colours) for x in got), got)
+
+    def validator():
+        class Small(Dog):
+            @field_validator("age")
+            @classmethod
+            def young(cls, v):
+                if v > 9:
+                    raise ValueError("too old")
+                return v
+        want(ask(Small).age <= 9, "old")
+
+    def retries():
+        from instructor.core import InstructorRetryException
+
+        class Never(Dog):
+            @field_validator("age")
+            @classmethod
+            def never(cls, v):
+                raise ValueError("never")
+        refused(lambda: ask(Never, max_retries=2), InstructorRetryException)
+
+    def asynchronous():
+        a = instructor.from_openai(openai.AsyncOpenAI(base_url=URL + "/v1", api_key="none"), mode=instructor.Mode.TOOLS)
+
+        async def run():
+            return await asyncio.gather(*(a.chat.completions.create(model=MODEL, messages=HI, max_tokens=160, response_model=Dog, seed=s) for s in range(4)))
+        want(all(isinstance(d, Dog) for d in asyncio.run(run())), "no dog")
+
+    def provider():
+        c = instructor.from_provider("openai/" + MODEL, base_url=URL + "/v1", api_key="none")
+        want(isinstance(c.chat.completions.create(messages=HI, max_tokens=160, response_model=Dog), Dog), "no dog")
+
+    return locals()
+
+
+CLIENTS = {"openai": uses_openai, "anthropic": uses_anthropic, "litellm": uses_litellm, "langchain_openai": uses_langchain_openai, "agents": uses_agents, "instructor": uses_instructor}
 REPEAT = int(os.environ.get("REPEAT", "1"))
 
 for name, uses in CLIENTS.items():

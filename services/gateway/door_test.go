@@ -186,7 +186,6 @@ func TestRefused(t *testing.T) {
 		hi + `,"web_search_options":{"a":1}}`: `"param":"web_search_options"`,
 		hi + `,"stream_options":{}}`:          `only allowed when stream`,
 		hi + `,"top_logprobs":2}`:             `"param":"top_logprobs"`,
-		hi + `,"tool_choice":"required"}`:     `"param":"tool_choice"`,
 		`{"model":"other","messages":[{"role":"user","content":"hi"}]}`:                                `"code":"model_not_found"`,
 		`{"model":"demo","messages":[{"content":"hi"}]}`:                                               `"param":"messages[0].role"`,
 		`{"model":"demo","messages":[{"role":"user"}]}`:                                                `"param":"messages[0].content"`,
@@ -423,13 +422,18 @@ func TestCrossOrigin(t *testing.T) {
 
 // Whatever the body, the answer is no fault of the gateway, and JSON.
 func FuzzBodies(f *testing.F) {
-	for _, body := range []string{hi + "}", hi + `,"stream":true,"n":2,"logprobs":true}`, `{"model":"demo","prompt":[[1,2],[3]],"echo":true,"logprobs":1}`, `{"model":"demo","prompt":"x","stop":["a"]}`,
+	for _, way := range doorways {
+		f.Add(way.body + "}")
+	}
+	for _, body := range []string{hi + `,` + toolsChat + `,"tool_choice":"required"}`, `{"model":"demo","input":"x",` + toolsResponses + `,"stream":true}`, `{"model":"demo","max_tokens":9,"messages":[{"role":"user","content":"x"}],` + toolsMessages + `}`,
+		hi + `,"stream":true,"n":2,"logprobs":true}`, `{"model":"demo","prompt":[[1,2],[3]],"echo":true,"logprobs":1}`, `{"model":"demo","prompt":"x","stop":["a"]}`,
 		`{"model":"demo","messages":[{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{\"a\":1}"}}]},{"role":"tool","content":[{"type":"text","text":"x"}]}]}`} {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
 		d := newDoor(t, &fake.Upstream{})
-		for _, path := range []string{"/v1/chat/completions", "/v1/completions", "/tokenize", "/detokenize"} {
+		for _, way := range doorways {
+			path := way.path
 			if w := ask(d, "POST", path, body); w.Code >= 500 || w.Code >= 400 && !json.Valid(w.Body.Bytes()) {
 				t.Errorf("%s: %d %s", path, w.Code, w.Body)
 			}

@@ -13,7 +13,7 @@ import (
 // Calls of tools and thoughts are told apart from the text, whole and in events.
 func TestCalls(t *testing.T) {
 	says := func(p *pb.Prompt) []*pb.Chunk {
-		return fake.Words(p, "stop", "<think>", "hm", "</think>", "\n\n<tool", `_call>{"name":"f","arguments":{"a":1}}</tool_call>`)
+		return fake.Said(p, "stop", "<think>", "hm", "</think>", "\n\n<tool", `_call>{"name":"f","arguments":{"a":1}}</tool_call>`)
 	}
 	const body = hi + `,"tools":[{"type":"function","function":{"name":"f"}}]`
 	w := ask(newDoor(t, &fake.Upstream{Answer: says}), "POST", "/v1/chat/completions", body+"}")
@@ -83,7 +83,7 @@ func TestResponseFails(t *testing.T) {
 // Anthropic's clients get calls and thoughts as blocks of their own.
 func TestMessageBlocks(t *testing.T) {
 	d := newDoor(t, &fake.Upstream{Answer: func(p *pb.Prompt) []*pb.Chunk {
-		return fake.Words(p, "stop", "<think>hm</think>", "so", `<tool_call>{"name":"f","arguments":{"a":1}}</tool_call>`)
+		return fake.Said(p, "stop", "<think>hm</think>", "so", `<tool_call>{"name":"f","arguments":{"a":1}}</tool_call>`)
 	}})
 	const body = `{"model":"demo","max_tokens":9,"tools":[{"name":"f","input_schema":{}}],"messages":[{"role":"user","content":"hi"}]`
 	if got := ask(d, "POST", "/v1/messages", body+"}").Body.String(); !strings.Contains(got, `"content":[{"type":"thinking","thinking":"hm","signature":""},{"type":"text","text":"so"},{"type":"tool_use","id":"call_`) ||

@@ -34,7 +34,7 @@ func (d *Door) message(c *call) error {
 	p := proto.CloneOf(ask.Prompt)
 	p.RequestId, p.MaxTokens = c.id, new(max(1, min(*p.MaxTokens, int32(m.Context)-tokens))) // a context is less
 	t := d.watch(ctx, c, m, "chat", ask.Model)
-	err = d.tellMessage(t.ctx, c, m, ask.Stream, p, anthropic.New(c.id, ask.Model, tokens, p.Tools != ""), t)
+	err = d.tellMessage(t.ctx, c, m, ask.Stream, p, anthropic.New(c.id, ask.Model, tokens), t)
 	return d.ended(ctx, t, m, err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/request/calls"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
@@ -66,7 +67,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	log, tracer := tokenlog.Of(d, id), d.Telemetry.Tracer("tokenizer", id)
 	s.Delivery = delivery.New(delivery.Settings{
 		Deployment: d, Replica: id, Presence: s.presence, Tracer: tracer, Log: log, InboxPrefixes: c.InboxPrefixes,
-		Now: s.Probe.Streams.Clock.Now, Detokenizer: s.newDetokenizer, Ledger: s.Admission, Reserved: &s.reserved, Canaries: s.Probe.Canaries, Tasks: &s.tasks,
+		Now: s.Probe.Streams.Clock.Now, Detokenizer: s.newDetokenizer, Calls: func() *calls.Syntax { return s.Model.Calls }, Ledger: s.Admission, Reserved: &s.reserved, Canaries: s.Probe.Canaries, Tasks: &s.tasks,
 	})
 	s.Intake = intake.New(intake.Settings{
 		Deployment: d, Replica: id, Presence: s.presence, Tracer: tracer, Log: log, Model: &s.Model, Version: c.Version,

@@ -11,16 +11,22 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/grammar/pushdown"
 )
 
-// Spec is what an answer has to keep: one of the first five.
+// Spec is what an answer has to keep: one of what it has, but for Compact.
 type Spec struct {
 	JSONSchema string
 	JSONObject bool
 	Regex      string
 	Choice     []string
 	EBNF       string
+	// Calls are texts around documents of schemas: an answer is one of them.
+	Calls []Call
 	// Compact has no white space between the tokens of JSON.
 	Compact bool
 }
+
+// Call is a text, a JSON object of a schema, and a text. Where an object of it names properties
+// and says nothing of others, it has no others.
+type Call struct{ Before, Schema, After string }
 
 // Bounds of what is compiled. The largest takes some hundred milliseconds and some ten MiB.
 const (
@@ -57,7 +63,7 @@ func (s *Spec) kinds() (names []string) {
 		set  bool
 	}{
 		{"json_schema", s.JSONSchema != ""}, {"json_object", s.JSONObject}, {"regex", s.Regex != ""},
-		{"choice", len(s.Choice) > 0}, {"ebnf", s.EBNF != ""},
+		{"choice", len(s.Choice) > 0}, {"ebnf", s.EBNF != ""}, {"tools", len(s.Calls) > 0},
 	} {
 		if k.set {
 			names = append(names, k.name)
@@ -75,6 +81,11 @@ func (s *Spec) check() error {
 		return fmt.Errorf("%s and %s exclude each other", names[0], names[1])
 	}
 	size := len(s.JSONSchema) + len(s.Regex) + len(s.EBNF)
+	texts := append([]string{s.JSONSchema, s.Regex, s.EBNF}, s.Choice...)
+	for _, c := range s.Calls {
+		size += len(c.Before) + len(c.Schema) + len(c.After)
+		texts = append(texts, c.Schema)
+	}
 	for _, c := range s.Choice {
 		size += len(c)
 		if c == "" {
@@ -84,7 +95,7 @@ func (s *Spec) check() error {
 	if size > MaxBytes {
 		return fmt.Errorf("%s has %d bytes; at most %d are allowed", names[0], size, MaxBytes)
 	}
-	for _, text := range append([]string{s.JSONSchema, s.Regex, s.EBNF}, s.Choice...) {
+	for _, text := range texts {
 		if !utf8.ValidString(text) {
 			return fmt.Errorf("%s is not UTF-8", names[0])
 		}
@@ -100,6 +111,8 @@ func (s *Spec) rules(budget *bytewise.Budget, rules *pushdown.Rules) (pushdown.R
 		return jsonschema.Compile("{}", settings)
 	case s.JSONSchema != "":
 		return jsonschema.Compile(s.JSONSchema, settings)
+	case len(s.Calls) > 0:
+		return s.calls(settings)
 	case s.EBNF != "":
 		return ebnf.Compile(s.EBNF, budget, rules)
 	}
@@ -110,6 +123,40 @@ func (s *Spec) rules(budget *bytewise.Budget, rules *pushdown.Rules) (pushdown.R
 	id, from, to := rules.Add(s.kinds()[0])
 	rules.Term(from, to, d)
 	return id, nil
+}
+
+// calls makes a rule with a way for each call.
+func (s *Spec) calls(settings jsonschema.Settings) (pushdown.Rule, error) {
+	settings.Object, settings.Closed = true, true
+	rules := settings.Rules
+	id, from, to := rules.Add("a call")
+	for _, c := range s.Calls {
+		document, err := jsonschema.Compile(c.Schema, settings)
+		if err != nil {
+			return 0, err
+		}
+		begin, end := rules.Place(), rules.Place()
+		if err := s.literal(settings, from, begin, c.Before); err != nil {
+			return 0, err
+		}
+		rules.Call(begin, end, document)
+		if err := s.literal(settings, end, to, c.After); err != nil {
+			return 0, err
+		}
+	}
+	return id, rules.Err()
+}
+
+func (s *Spec) literal(settings jsonschema.Settings, from, to pushdown.Place, text string) error {
+	if text == "" {
+		settings.Rules.Free(from, to)
+		return nil
+	}
+	d, err := bytewise.Literals(settings.Budget, text)
+	if err == nil {
+		settings.Rules.Term(from, to, d)
+	}
+	return err
 }
 
 func (s *Spec) automaton(budget *bytewise.Budget) (*bytewise.DFA, error) {

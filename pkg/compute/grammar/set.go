@@ -63,7 +63,11 @@ func (s *Set) Begin(spec Spec) (*Cursor, error) {
 
 // find is what makes a follower once, however many ask for it at a time.
 func (s *Set) find(spec Spec) func() (*follower, error) {
-	key := strings.Join(append([]string{spec.kinds()[0], spec.JSONSchema, spec.Regex, spec.EBNF, map[bool]string{true: "compact"}[spec.Compact]}, spec.Choice...), "\x00")
+	parts := append([]string{spec.kinds()[0], spec.JSONSchema, spec.Regex, spec.EBNF, map[bool]string{true: "compact"}[spec.Compact]}, spec.Choice...)
+	for _, c := range spec.Calls {
+		parts = append(parts, c.Before, c.Schema, c.After)
+	}
+	key := strings.Join(parts, "\x00")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.IndexFunc(s.known, func(k *kept) bool { return k.key == key }); i >= 0 {

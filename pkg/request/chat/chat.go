@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/request/calls"
 	"github.com/switchyard/switchyard/pkg/request/jinja"
 )
 
@@ -193,4 +194,13 @@ func (t *Template) Writes(token string) bool {
 		}
 	}
 	return false
+}
+
+// Syntax is how the model writes calls of tools, by its template and the ids of its vocabulary's
+// tokens. A nil Template is a model's that has none.
+func (t *Template) Syntax(id func(token string) (uint32, bool)) *calls.Syntax {
+	if t == nil {
+		return calls.Find(nil, id)
+	}
+	return calls.Find(t, id)
 }

@@ -10,7 +10,7 @@ import (
 // what they are: they go to the chat template as they were written, and protobuf's
 // own types for JSON keep no order of keys.
 var (
-	rawFields        = []string{"tools", "chat_template_kwargs"}
+	rawFields        = []string{"tools", "tool_choice", "chat_template_kwargs"}
 	rawMessageFields = []string{"tool_calls"}
 	rawGrammarFields = []string{"json_schema"}
 )

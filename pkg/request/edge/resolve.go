@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/request/calls"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -44,12 +45,17 @@ type Model struct {
 	// With special, special tokens in what the producer wrote count; else they are text.
 	EncodeText func(text string, special bool) ([]uint32, error)
 	EncodeChat func(p *pb.Prompt, now time.Time, special bool) ([]uint32, error)
+	// DecodeIDs is the text of ids, and Calls how the model writes calls; nil if it has no tokenizer.
+	DecodeIDs func(ids []uint32) string
+	Calls     *calls.Syntax
 }
 
 // Request is a checked and completed prompt.
 type Request struct {
 	Sequence *pb.Sequence
 	Stop     []string
+	// Parse is how the answer is parsed; nil: all of it is text.
+	Parse *pb.Parse
 	// Deadline is what remains of the time that the request may take; 0: no limit.
 	Deadline time.Duration
 }
@@ -65,6 +71,10 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 		return nil, err // before its tokens are made: nobody waits for them
 	}
 	if err := m.checkGrammar(p); err != nil {
+		return nil, err
+	}
+	asked, err := m.checkCalls(p)
+	if err != nil {
 		return nil, err
 	}
 	ids, err := m.encode(p, now)
@@ -87,7 +97,11 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	if err := m.checkMinTokens(seq); err != nil {
 		return nil, err
 	}
-	return &Request{Stop: p.Stop, Deadline: deadline, Sequence: seq}, nil
+	parse, err := m.call(p, asked, seq)
+	if err != nil {
+		return nil, err
+	}
+	return &Request{Stop: p.Stop, Deadline: deadline, Sequence: seq, Parse: parse}, nil
 }
 
 // Check finds what is wrong with a prompt as far as its tokens need not be

@@ -185,7 +185,10 @@ func (m Model) checkResolved(s *pb.Sampling) error {
 // SamplingOf is what must be known to sample a sequence as it asks (schemas.Sampling).
 func SamplingOf(seq *pb.Sequence) uint32 {
 	s := seq.GetSampling()
-	if seq.Grammar != nil {
+	switch {
+	case len(seq.Calls) > 0:
+		return 3
+	case seq.Grammar != nil:
 		return 2
 	}
 	if s.GetPresencePenalty() != 0 || s.GetFrequencyPenalty() != 0 || s.GetMinP() != 0 || s.GetMinTokens() != 0 || len(s.GetLogitBias()) > 0 {

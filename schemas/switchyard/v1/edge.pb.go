@@ -170,7 +170,15 @@ type Prompt struct {
 	// so many tokens.
 	MinTokens *int32 `protobuf:"varint,28,opt,name=min_tokens,json=minTokens,proto3,oneof" json:"min_tokens,omitempty"`
 	// What the answer keeps to; absent: nothing.
-	Grammar       *Grammar `protobuf:"bytes,29,opt,name=grammar,proto3" json:"grammar,omitempty"`
+	Grammar *Grammar `protobuf:"bytes,29,opt,name=grammar,proto3" json:"grammar,omitempty"`
+	// Whether the model may or has to call one of its tools: "", "auto", "required", or a JSON
+	// object that names one, {"type":"function","function":{"name":…}}, which may stand as it
+	// is in the JSON form. A call that has to be keeps to the schema of its tool's parameters.
+	ToolChoice string `protobuf:"bytes,30,opt,name=tool_choice,json=toolChoice,proto3" json:"tool_choice,omitempty"`
+	// False: at most one call is made, and the answer ends with it.
+	ParallelToolCalls *bool `protobuf:"varint,31,opt,name=parallel_tool_calls,json=parallelToolCalls,proto3,oneof" json:"parallel_tool_calls,omitempty"`
+	// Thoughts and calls are told apart from the text, as parsed in chunks; without it all is text.
+	Parse         bool `protobuf:"varint,32,opt,name=parse,proto3" json:"parse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -408,6 +416,27 @@ func (x *Prompt) GetGrammar() *Grammar {
 	return nil
 }
 
+func (x *Prompt) GetToolChoice() string {
+	if x != nil {
+		return x.ToolChoice
+	}
+	return ""
+}
+
+func (x *Prompt) GetParallelToolCalls() bool {
+	if x != nil && x.ParallelToolCalls != nil {
+		return *x.ParallelToolCalls
+	}
+	return false
+}
+
+func (x *Prompt) GetParse() bool {
+	if x != nil {
+		return x.Parse
+	}
+	return false
+}
+
 // Grammar is what an answer keeps to. Exactly one of the first five is set.
 type Grammar struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -508,9 +537,11 @@ type Usage struct {
 	// they were there; absent: not metered.
 	ExpertGbS *float64 `protobuf:"fixed64,3,opt,name=expert_gb_s,json=expertGbS,proto3,oneof" json:"expert_gb_s,omitempty"`
 	// How many functions its rows found cold and waited for.
-	ColdStarts    *uint32 `protobuf:"varint,4,opt,name=cold_starts,json=coldStarts,proto3,oneof" json:"cold_starts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ColdStarts *uint32 `protobuf:"varint,4,opt,name=cold_starts,json=coldStarts,proto3,oneof" json:"cold_starts,omitempty"`
+	// How many of completion_tokens were thoughts; only of answers that are parsed.
+	ReasoningTokens *int32 `protobuf:"varint,5,opt,name=reasoning_tokens,json=reasoningTokens,proto3,oneof" json:"reasoning_tokens,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Usage) Reset() {
@@ -567,6 +598,13 @@ func (x *Usage) GetExpertGbS() float64 {
 func (x *Usage) GetColdStarts() uint32 {
 	if x != nil && x.ColdStarts != nil {
 		return *x.ColdStarts
+	}
+	return 0
+}
+
+func (x *Usage) GetReasoningTokens() int32 {
+	if x != nil && x.ReasoningTokens != nil {
+		return *x.ReasoningTokens
 	}
 	return 0
 }
@@ -919,7 +957,9 @@ type Chunk struct {
 	Score    *Score           `protobuf:"bytes,11,opt,name=score,proto3" json:"score,omitempty"`
 	// Only in last chunks, and only if true: replicas of several numeric classes have
 	// computed the answer together, so that another time it may differ.
-	MixedClasses  *bool `protobuf:"varint,12,opt,name=mixed_classes,json=mixedClasses,proto3,oneof" json:"mixed_classes,omitempty"`
+	MixedClasses *bool `protobuf:"varint,12,opt,name=mixed_classes,json=mixedClasses,proto3,oneof" json:"mixed_classes,omitempty"`
+	// What the chunk adds that is no text of the answer; only of answers that are parsed.
+	Parsed        *Parsed `protobuf:"bytes,13,opt,name=parsed,proto3,oneof" json:"parsed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1038,6 +1078,138 @@ func (x *Chunk) GetMixedClasses() bool {
 	return false
 }
 
+func (x *Chunk) GetParsed() *Parsed {
+	if x != nil {
+		return x.Parsed
+	}
+	return nil
+}
+
+// Parsed is what a model thought, and which tools it calls.
+type Parsed struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	ReasoningContent string                 `protobuf:"bytes,1,opt,name=reasoning_content,json=reasoningContent,proto3" json:"reasoning_content,omitempty"`
+	ToolCalls        []*ToolCall            `protobuf:"bytes,2,rep,name=tool_calls,json=toolCalls,proto3" json:"tool_calls,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Parsed) Reset() {
+	*x = Parsed{}
+	mi := &file_switchyard_v1_edge_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Parsed) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Parsed) ProtoMessage() {}
+
+func (x *Parsed) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_edge_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Parsed.ProtoReflect.Descriptor instead.
+func (*Parsed) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Parsed) GetReasoningContent() string {
+	if x != nil {
+		return x.ReasoningContent
+	}
+	return ""
+}
+
+func (x *Parsed) GetToolCalls() []*ToolCall {
+	if x != nil {
+		return x.ToolCalls
+	}
+	return nil
+}
+
+// ToolCall is a part of a call: its first part has id and name, and arguments are those of
+// all its parts joined.
+type ToolCall struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts the answer's calls, from 0.
+	Index int32  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Id    string `protobuf:"bytes,2,opt,name=id,proto3" json:"id,omitempty"`
+	Name  string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	// JSON, as the model wrote it.
+	Arguments     string `protobuf:"bytes,4,opt,name=arguments,proto3" json:"arguments,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ToolCall) Reset() {
+	*x = ToolCall{}
+	mi := &file_switchyard_v1_edge_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ToolCall) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ToolCall) ProtoMessage() {}
+
+func (x *ToolCall) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_edge_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
+func (*ToolCall) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ToolCall) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *ToolCall) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ToolCall) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *ToolCall) GetArguments() string {
+	if x != nil {
+		return x.Arguments
+	}
+	return ""
+}
+
 // Replay asks for the chunks of a request again.
 type Replay struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1049,7 +1221,7 @@ type Replay struct {
 
 func (x *Replay) Reset() {
 	*x = Replay{}
-	mi := &file_switchyard_v1_edge_proto_msgTypes[10]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1233,7 @@ func (x *Replay) String() string {
 func (*Replay) ProtoMessage() {}
 
 func (x *Replay) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_edge_proto_msgTypes[10]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1246,7 @@ func (x *Replay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Replay.ProtoReflect.Descriptor instead.
 func (*Replay) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Replay) GetRequestId() string {
@@ -1106,7 +1278,7 @@ type Tokens struct {
 
 func (x *Tokens) Reset() {
 	*x = Tokens{}
-	mi := &file_switchyard_v1_edge_proto_msgTypes[11]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1118,7 +1290,7 @@ func (x *Tokens) String() string {
 func (*Tokens) ProtoMessage() {}
 
 func (x *Tokens) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_edge_proto_msgTypes[11]
+	mi := &file_switchyard_v1_edge_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1131,7 +1303,7 @@ func (x *Tokens) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tokens.ProtoReflect.Descriptor instead.
 func (*Tokens) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_v1_edge_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Tokens) GetIds() []uint32 {
@@ -1177,7 +1349,7 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"tool_calls\x18\x05 \x01(\tR\ttoolCalls\x12+\n" +
 	"\x11reasoning_content\x18\x06 \x01(\tR\x10reasoningContentB\n" +
 	"\n" +
-	"\b_content\"\xfc\t\n" +
+	"\b_content\"\x80\v\n" +
 	"\x06Prompt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x126\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1a.switchyard.v1.ChatMessageR\bmessages\x12\x1b\n" +
@@ -1215,7 +1387,11 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\n" +
 	"min_tokens\x18\x1c \x01(\x05H\n" +
 	"R\tminTokens\x88\x01\x01\x120\n" +
-	"\agrammar\x18\x1d \x01(\v2\x16.switchyard.v1.GrammarR\agrammar\x1a<\n" +
+	"\agrammar\x18\x1d \x01(\v2\x16.switchyard.v1.GrammarR\agrammar\x12\x1f\n" +
+	"\vtool_choice\x18\x1e \x01(\tR\n" +
+	"toolChoice\x123\n" +
+	"\x13parallel_tool_calls\x18\x1f \x01(\bH\vR\x11parallelToolCalls\x88\x01\x01\x12\x14\n" +
+	"\x05parse\x18  \x01(\bR\x05parse\x1a<\n" +
 	"\x0eLogitBiasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\r\n" +
@@ -1229,7 +1405,8 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x11_presence_penaltyB\x14\n" +
 	"\x12_frequency_penaltyB\b\n" +
 	"\x06_min_pB\r\n" +
-	"\v_min_tokens\"\xa7\x01\n" +
+	"\v_min_tokensB\x16\n" +
+	"\x14_parallel_tool_calls\"\xa7\x01\n" +
 	"\aGrammar\x12\x1f\n" +
 	"\vjson_schema\x18\x01 \x01(\tR\n" +
 	"jsonSchema\x12\x1f\n" +
@@ -1238,15 +1415,17 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x05regex\x18\x03 \x01(\tR\x05regex\x12\x16\n" +
 	"\x06choice\x18\x04 \x03(\tR\x06choice\x12\x12\n" +
 	"\x04ebnf\x18\x05 \x01(\tR\x04ebnf\x12\x18\n" +
-	"\acompact\x18\x06 \x01(\bR\acompact\"\xc4\x01\n" +
+	"\acompact\x18\x06 \x01(\bR\acompact\"\x89\x02\n" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\x02 \x01(\x05R\x10completionTokens\x12#\n" +
 	"\vexpert_gb_s\x18\x03 \x01(\x01H\x00R\texpertGbS\x88\x01\x01\x12$\n" +
 	"\vcold_starts\x18\x04 \x01(\rH\x01R\n" +
-	"coldStarts\x88\x01\x01B\x0e\n" +
+	"coldStarts\x88\x01\x01\x12.\n" +
+	"\x10reasoning_tokens\x18\x05 \x01(\x05H\x02R\x0freasoningTokens\x88\x01\x01B\x0e\n" +
 	"\f_expert_gb_sB\x0e\n" +
-	"\f_cold_starts\"I\n" +
+	"\f_cold_startsB\x13\n" +
+	"\x11_reasoning_tokens\"I\n" +
 	"\aTimings\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x01R\x05queue\x12\x12\n" +
 	"\x04ttft\x18\x02 \x01(\x01R\x04ttft\x12\x14\n" +
@@ -1271,7 +1450,7 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x06hidden\x18\x04 \x03(\x02R\x06hidden\x12-\n" +
 	"\x03top\x18\x05 \x03(\v2\x1b.switchyard.v1.TokenLogprobR\x03topB\n" +
 	"\n" +
-	"\b_logprob\"\xd2\x03\n" +
+	"\b_logprob\"\x91\x04\n" +
 	"\x05Chunk\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x14\n" +
@@ -1286,8 +1465,19 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\blogprobs\x18\n" +
 	" \x03(\v2\x1c.switchyard.v1.TokenLogprobsR\blogprobs\x12*\n" +
 	"\x05score\x18\v \x01(\v2\x14.switchyard.v1.ScoreR\x05score\x12(\n" +
-	"\rmixed_classes\x18\f \x01(\bH\x00R\fmixedClasses\x88\x01\x01B\x10\n" +
-	"\x0e_mixed_classes\"F\n" +
+	"\rmixed_classes\x18\f \x01(\bH\x00R\fmixedClasses\x88\x01\x01\x122\n" +
+	"\x06parsed\x18\r \x01(\v2\x15.switchyard.v1.ParsedH\x01R\x06parsed\x88\x01\x01B\x10\n" +
+	"\x0e_mixed_classesB\t\n" +
+	"\a_parsed\"m\n" +
+	"\x06Parsed\x12+\n" +
+	"\x11reasoning_content\x18\x01 \x01(\tR\x10reasoningContent\x126\n" +
+	"\n" +
+	"tool_calls\x18\x02 \x03(\v2\x17.switchyard.v1.ToolCallR\ttoolCalls\"b\n" +
+	"\bToolCall\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1c\n" +
+	"\targuments\x18\x04 \x01(\tR\targuments\"F\n" +
 	"\x06Replay\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1d\n" +
@@ -1311,7 +1501,7 @@ func file_switchyard_v1_edge_proto_rawDescGZIP() []byte {
 	return file_switchyard_v1_edge_proto_rawDescData
 }
 
-var file_switchyard_v1_edge_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_switchyard_v1_edge_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_switchyard_v1_edge_proto_goTypes = []any{
 	(*ChatMessage)(nil),   // 0: switchyard.v1.ChatMessage
 	(*Prompt)(nil),        // 1: switchyard.v1.Prompt
@@ -1323,13 +1513,15 @@ var file_switchyard_v1_edge_proto_goTypes = []any{
 	(*TokenLogprobs)(nil), // 7: switchyard.v1.TokenLogprobs
 	(*Score)(nil),         // 8: switchyard.v1.Score
 	(*Chunk)(nil),         // 9: switchyard.v1.Chunk
-	(*Replay)(nil),        // 10: switchyard.v1.Replay
-	(*Tokens)(nil),        // 11: switchyard.v1.Tokens
-	nil,                   // 12: switchyard.v1.Prompt.LogitBiasEntry
+	(*Parsed)(nil),        // 10: switchyard.v1.Parsed
+	(*ToolCall)(nil),      // 11: switchyard.v1.ToolCall
+	(*Replay)(nil),        // 12: switchyard.v1.Replay
+	(*Tokens)(nil),        // 13: switchyard.v1.Tokens
+	nil,                   // 14: switchyard.v1.Prompt.LogitBiasEntry
 }
 var file_switchyard_v1_edge_proto_depIdxs = []int32{
 	0,  // 0: switchyard.v1.Prompt.messages:type_name -> switchyard.v1.ChatMessage
-	12, // 1: switchyard.v1.Prompt.logit_bias:type_name -> switchyard.v1.Prompt.LogitBiasEntry
+	14, // 1: switchyard.v1.Prompt.logit_bias:type_name -> switchyard.v1.Prompt.LogitBiasEntry
 	2,  // 2: switchyard.v1.Prompt.grammar:type_name -> switchyard.v1.Grammar
 	6,  // 3: switchyard.v1.TokenLogprobs.chosen:type_name -> switchyard.v1.TokenLogprob
 	6,  // 4: switchyard.v1.TokenLogprobs.top:type_name -> switchyard.v1.TokenLogprob
@@ -1339,12 +1531,14 @@ var file_switchyard_v1_edge_proto_depIdxs = []int32{
 	5,  // 8: switchyard.v1.Chunk.error:type_name -> switchyard.v1.Error
 	7,  // 9: switchyard.v1.Chunk.logprobs:type_name -> switchyard.v1.TokenLogprobs
 	8,  // 10: switchyard.v1.Chunk.score:type_name -> switchyard.v1.Score
-	5,  // 11: switchyard.v1.Tokens.error:type_name -> switchyard.v1.Error
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	10, // 11: switchyard.v1.Chunk.parsed:type_name -> switchyard.v1.Parsed
+	11, // 12: switchyard.v1.Parsed.tool_calls:type_name -> switchyard.v1.ToolCall
+	5,  // 13: switchyard.v1.Tokens.error:type_name -> switchyard.v1.Error
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_edge_proto_init() }
@@ -1363,7 +1557,7 @@ func file_switchyard_v1_edge_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_edge_proto_rawDesc), len(file_switchyard_v1_edge_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -331,7 +331,9 @@ type Sequence struct {
 	// Positions of the prompt, ascending, that the answer's tokens fill.
 	Fill []uint32 `protobuf:"varint,11,rep,packed,name=fill,proto3" json:"fill,omitempty"`
 	// What the answer keeps to, as the prompt had it; absent: nothing.
-	Grammar       *Grammar `protobuf:"bytes,12,opt,name=grammar,proto3" json:"grammar,omitempty"`
+	Grammar *Grammar `protobuf:"bytes,12,opt,name=grammar,proto3" json:"grammar,omitempty"`
+	// The calls of which the answer is to be one; empty: it need not be any.
+	Calls         []*CallForm `protobuf:"bytes,13,rep,name=calls,proto3" json:"calls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -450,6 +452,75 @@ func (x *Sequence) GetGrammar() *Grammar {
 	return nil
 }
 
+func (x *Sequence) GetCalls() []*CallForm {
+	if x != nil {
+		return x.Calls
+	}
+	return nil
+}
+
+// CallForm is how an answer calls a tool: a text, arguments of a schema, a text. Bytes that no
+// UTF-8 has mark special tokens (pkg/request/calls).
+type CallForm struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Before        []byte                 `protobuf:"bytes,1,opt,name=before,proto3" json:"before,omitempty"`
+	JsonSchema    string                 `protobuf:"bytes,2,opt,name=json_schema,json=jsonSchema,proto3" json:"json_schema,omitempty"`
+	After         []byte                 `protobuf:"bytes,3,opt,name=after,proto3" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CallForm) Reset() {
+	*x = CallForm{}
+	mi := &file_switchyard_v1_log_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CallForm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CallForm) ProtoMessage() {}
+
+func (x *CallForm) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_log_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CallForm.ProtoReflect.Descriptor instead.
+func (*CallForm) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *CallForm) GetBefore() []byte {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *CallForm) GetJsonSchema() string {
+	if x != nil {
+		return x.JsonSchema
+	}
+	return ""
+}
+
+func (x *CallForm) GetAfter() []byte {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
 // Accept opens a request's token log. Chunks are a function of it and what follows.
 type Accept struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -496,14 +567,16 @@ type Accept struct {
 	// Replicas of several numeric classes compute the answer together.
 	MixedClasses bool `protobuf:"varint,23,opt,name=mixed_classes,json=mixedClasses,proto3" json:"mixed_classes,omitempty"`
 	// Stop strings that the first so many tokens complete end nothing.
-	MinTokens     int32 `protobuf:"varint,24,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"`
+	MinTokens int32 `protobuf:"varint,24,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"`
+	// How thoughts and calls are told apart from the text; absent: all is text.
+	Parse         *Parse `protobuf:"bytes,25,opt,name=parse,proto3" json:"parse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Accept) Reset() {
 	*x = Accept{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[4]
+	mi := &file_switchyard_v1_log_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -515,7 +588,7 @@ func (x *Accept) String() string {
 func (*Accept) ProtoMessage() {}
 
 func (x *Accept) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[4]
+	mi := &file_switchyard_v1_log_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -528,7 +601,7 @@ func (x *Accept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Accept.ProtoReflect.Descriptor instead.
 func (*Accept) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Accept) GetIdentity() *Identity {
@@ -699,6 +772,77 @@ func (x *Accept) GetMinTokens() int32 {
 	return 0
 }
 
+func (x *Accept) GetParse() *Parse {
+	if x != nil {
+		return x.Parse
+	}
+	return nil
+}
+
+// Parse is how an answer is parsed.
+type Parse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The prompt has tools, so that calls are looked for.
+	Tools bool `protobuf:"varint,1,opt,name=tools,proto3" json:"tools,omitempty"`
+	// The answer ends with its first call.
+	Single bool `protobuf:"varint,2,opt,name=single,proto3" json:"single,omitempty"`
+	// What the prompt ends with that begins the answer, such as <think>.
+	Begun         string `protobuf:"bytes,3,opt,name=begun,proto3" json:"begun,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Parse) Reset() {
+	*x = Parse{}
+	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Parse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Parse) ProtoMessage() {}
+
+func (x *Parse) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Parse.ProtoReflect.Descriptor instead.
+func (*Parse) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Parse) GetTools() bool {
+	if x != nil {
+		return x.Tools
+	}
+	return false
+}
+
+func (x *Parse) GetSingle() bool {
+	if x != nil {
+		return x.Single
+	}
+	return false
+}
+
+func (x *Parse) GetBegun() string {
+	if x != nil {
+		return x.Begun
+	}
+	return ""
+}
+
 // Claim makes the record's writer, an attention replica, the sequence's owner
 // under the record's epoch.
 type Claim struct {
@@ -709,7 +853,7 @@ type Claim struct {
 
 func (x *Claim) Reset() {
 	*x = Claim{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[5]
+	mi := &file_switchyard_v1_log_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +865,7 @@ func (x *Claim) String() string {
 func (*Claim) ProtoMessage() {}
 
 func (x *Claim) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[5]
+	mi := &file_switchyard_v1_log_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +878,7 @@ func (x *Claim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Claim.ProtoReflect.Descriptor instead.
 func (*Claim) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{7}
 }
 
 // Trial says that the epoch's owner is about to step the sequence with nothing else in
@@ -749,7 +893,7 @@ type Trial struct {
 
 func (x *Trial) Reset() {
 	*x = Trial{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	mi := &file_switchyard_v1_log_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +905,7 @@ func (x *Trial) String() string {
 func (*Trial) ProtoMessage() {}
 
 func (x *Trial) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[6]
+	mi := &file_switchyard_v1_log_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +918,7 @@ func (x *Trial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Trial.ProtoReflect.Descriptor instead.
 func (*Trial) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Trial) GetOver() bool {
@@ -795,7 +939,7 @@ type Cost struct {
 
 func (x *Cost) Reset() {
 	*x = Cost{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	mi := &file_switchyard_v1_log_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -807,7 +951,7 @@ func (x *Cost) String() string {
 func (*Cost) ProtoMessage() {}
 
 func (x *Cost) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[7]
+	mi := &file_switchyard_v1_log_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -820,7 +964,7 @@ func (x *Cost) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cost.ProtoReflect.Descriptor instead.
 func (*Cost) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Cost) GetExpertGbS() float64 {
@@ -856,7 +1000,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[8]
+	mi := &file_switchyard_v1_log_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -868,7 +1012,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[8]
+	mi := &file_switchyard_v1_log_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -881,7 +1025,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Token) GetIndex() int32 {
@@ -940,7 +1084,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[9]
+	mi := &file_switchyard_v1_log_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -952,7 +1096,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[9]
+	mi := &file_switchyard_v1_log_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -965,7 +1109,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Terminal) GetFinishReason() string {
@@ -1018,7 +1162,7 @@ type Packed struct {
 
 func (x *Packed) Reset() {
 	*x = Packed{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[10]
+	mi := &file_switchyard_v1_log_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1174,7 @@ func (x *Packed) String() string {
 func (*Packed) ProtoMessage() {}
 
 func (x *Packed) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[10]
+	mi := &file_switchyard_v1_log_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1187,7 @@ func (x *Packed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packed.ProtoReflect.Descriptor instead.
 func (*Packed) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Packed) GetAccept() *Accept {
@@ -1130,7 +1274,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[11]
+	mi := &file_switchyard_v1_log_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1286,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[11]
+	mi := &file_switchyard_v1_log_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +1299,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Record) GetFormat() uint32 {
@@ -1313,7 +1457,7 @@ type EarlierRecord struct {
 
 func (x *EarlierRecord) Reset() {
 	*x = EarlierRecord{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[12]
+	mi := &file_switchyard_v1_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1469,7 @@ func (x *EarlierRecord) String() string {
 func (*EarlierRecord) ProtoMessage() {}
 
 func (x *EarlierRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[12]
+	mi := &file_switchyard_v1_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1482,7 @@ func (x *EarlierRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierRecord.ProtoReflect.Descriptor instead.
 func (*EarlierRecord) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *EarlierRecord) GetKind() isEarlierRecord_Kind {
@@ -1438,7 +1582,7 @@ type EarlierClaim struct {
 
 func (x *EarlierClaim) Reset() {
 	*x = EarlierClaim{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[13]
+	mi := &file_switchyard_v1_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1594,7 @@ func (x *EarlierClaim) String() string {
 func (*EarlierClaim) ProtoMessage() {}
 
 func (x *EarlierClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[13]
+	mi := &file_switchyard_v1_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1607,7 @@ func (x *EarlierClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierClaim.ProtoReflect.Descriptor instead.
 func (*EarlierClaim) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EarlierClaim) GetOwner() string {
@@ -1494,7 +1638,7 @@ type EarlierToken struct {
 
 func (x *EarlierToken) Reset() {
 	*x = EarlierToken{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[14]
+	mi := &file_switchyard_v1_log_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1506,7 +1650,7 @@ func (x *EarlierToken) String() string {
 func (*EarlierToken) ProtoMessage() {}
 
 func (x *EarlierToken) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[14]
+	mi := &file_switchyard_v1_log_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1519,7 +1663,7 @@ func (x *EarlierToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierToken.ProtoReflect.Descriptor instead.
 func (*EarlierToken) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{14}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EarlierToken) GetIndex() int32 {
@@ -1569,7 +1713,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[15]
+	mi := &file_switchyard_v1_log_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1581,7 +1725,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[15]
+	mi := &file_switchyard_v1_log_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1594,7 +1738,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{15}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Cancel) GetRequestId() string {
@@ -1636,7 +1780,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x04bias\x18\x02 \x01(\x02R\x04bias\":\n" +
 	"\bIdentity\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\x06R\x05model\"\xbb\x03\n" +
+	"\x05model\x18\x02 \x01(\x06R\x05model\"\xea\x03\n" +
 	"\bSequence\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1d\n" +
 	"\n" +
@@ -1654,7 +1798,13 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	" \x03(\rR\n" +
 	"tokenTypes\x12\x12\n" +
 	"\x04fill\x18\v \x03(\rR\x04fill\x120\n" +
-	"\agrammar\x18\f \x01(\v2\x16.switchyard.v1.GrammarR\agrammar\"\xdd\x05\n" +
+	"\agrammar\x18\f \x01(\v2\x16.switchyard.v1.GrammarR\agrammar\x12-\n" +
+	"\x05calls\x18\r \x03(\v2\x17.switchyard.v1.CallFormR\x05calls\"Y\n" +
+	"\bCallForm\x12\x16\n" +
+	"\x06before\x18\x01 \x01(\fR\x06before\x12\x1f\n" +
+	"\vjson_schema\x18\x02 \x01(\tR\n" +
+	"jsonSchema\x12\x14\n" +
+	"\x05after\x18\x03 \x01(\fR\x05after\"\x89\x06\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -1685,7 +1835,12 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\aarrived\x18\x16 \x01(\x03R\aarrived\x12#\n" +
 	"\rmixed_classes\x18\x17 \x01(\bR\fmixedClasses\x12\x1d\n" +
 	"\n" +
-	"min_tokens\x18\x18 \x01(\x05R\tminTokens\"\a\n" +
+	"min_tokens\x18\x18 \x01(\x05R\tminTokens\x12*\n" +
+	"\x05parse\x18\x19 \x01(\v2\x14.switchyard.v1.ParseR\x05parse\"K\n" +
+	"\x05Parse\x12\x14\n" +
+	"\x05tools\x18\x01 \x01(\bR\x05tools\x12\x16\n" +
+	"\x06single\x18\x02 \x01(\bR\x06single\x12\x14\n" +
+	"\x05begun\x18\x03 \x01(\tR\x05begun\"\a\n" +
 	"\x05Claim\"\x1b\n" +
 	"\x05Trial\x12\x12\n" +
 	"\x04over\x18\x01 \x01(\bR\x04over\"G\n" +
@@ -1765,71 +1920,75 @@ func file_switchyard_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_switchyard_v1_log_proto_goTypes = []any{
 	(Encoding)(0),         // 0: switchyard.v1.Encoding
 	(*Sampling)(nil),      // 1: switchyard.v1.Sampling
 	(*TokenBias)(nil),     // 2: switchyard.v1.TokenBias
 	(*Identity)(nil),      // 3: switchyard.v1.Identity
 	(*Sequence)(nil),      // 4: switchyard.v1.Sequence
-	(*Accept)(nil),        // 5: switchyard.v1.Accept
-	(*Claim)(nil),         // 6: switchyard.v1.Claim
-	(*Trial)(nil),         // 7: switchyard.v1.Trial
-	(*Cost)(nil),          // 8: switchyard.v1.Cost
-	(*Token)(nil),         // 9: switchyard.v1.Token
-	(*Terminal)(nil),      // 10: switchyard.v1.Terminal
-	(*Packed)(nil),        // 11: switchyard.v1.Packed
-	(*Record)(nil),        // 12: switchyard.v1.Record
-	(*EarlierRecord)(nil), // 13: switchyard.v1.EarlierRecord
-	(*EarlierClaim)(nil),  // 14: switchyard.v1.EarlierClaim
-	(*EarlierToken)(nil),  // 15: switchyard.v1.EarlierToken
-	(*Cancel)(nil),        // 16: switchyard.v1.Cancel
-	(*Grammar)(nil),       // 17: switchyard.v1.Grammar
-	(*TokenLogprobs)(nil), // 18: switchyard.v1.TokenLogprobs
-	(*Fates)(nil),         // 19: switchyard.v1.Fates
-	(*Error)(nil),         // 20: switchyard.v1.Error
-	(*Timings)(nil),       // 21: switchyard.v1.Timings
-	(*Score)(nil),         // 22: switchyard.v1.Score
-	(*TokenFates)(nil),    // 23: switchyard.v1.TokenFates
+	(*CallForm)(nil),      // 5: switchyard.v1.CallForm
+	(*Accept)(nil),        // 6: switchyard.v1.Accept
+	(*Parse)(nil),         // 7: switchyard.v1.Parse
+	(*Claim)(nil),         // 8: switchyard.v1.Claim
+	(*Trial)(nil),         // 9: switchyard.v1.Trial
+	(*Cost)(nil),          // 10: switchyard.v1.Cost
+	(*Token)(nil),         // 11: switchyard.v1.Token
+	(*Terminal)(nil),      // 12: switchyard.v1.Terminal
+	(*Packed)(nil),        // 13: switchyard.v1.Packed
+	(*Record)(nil),        // 14: switchyard.v1.Record
+	(*EarlierRecord)(nil), // 15: switchyard.v1.EarlierRecord
+	(*EarlierClaim)(nil),  // 16: switchyard.v1.EarlierClaim
+	(*EarlierToken)(nil),  // 17: switchyard.v1.EarlierToken
+	(*Cancel)(nil),        // 18: switchyard.v1.Cancel
+	(*Grammar)(nil),       // 19: switchyard.v1.Grammar
+	(*TokenLogprobs)(nil), // 20: switchyard.v1.TokenLogprobs
+	(*Fates)(nil),         // 21: switchyard.v1.Fates
+	(*Error)(nil),         // 22: switchyard.v1.Error
+	(*Timings)(nil),       // 23: switchyard.v1.Timings
+	(*Score)(nil),         // 24: switchyard.v1.Score
+	(*TokenFates)(nil),    // 25: switchyard.v1.TokenFates
 }
 var file_switchyard_v1_log_proto_depIdxs = []int32{
 	2,  // 0: switchyard.v1.Sampling.logit_bias:type_name -> switchyard.v1.TokenBias
 	3,  // 1: switchyard.v1.Sequence.identity:type_name -> switchyard.v1.Identity
 	1,  // 2: switchyard.v1.Sequence.sampling:type_name -> switchyard.v1.Sampling
-	5,  // 3: switchyard.v1.Sequence.accept:type_name -> switchyard.v1.Accept
-	17, // 4: switchyard.v1.Sequence.grammar:type_name -> switchyard.v1.Grammar
-	3,  // 5: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
-	0,  // 6: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
-	18, // 7: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	19, // 8: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
-	8,  // 9: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost
-	20, // 10: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
-	21, // 11: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
-	8,  // 12: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
-	5,  // 13: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
-	22, // 14: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
-	18, // 15: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	10, // 16: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
-	23, // 17: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
-	8,  // 18: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
-	5,  // 19: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
-	6,  // 20: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
-	9,  // 21: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
-	22, // 22: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
-	10, // 23: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
-	11, // 24: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
-	7,  // 25: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
-	5,  // 26: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
-	14, // 27: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
-	15, // 28: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
-	22, // 29: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
-	10, // 30: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
-	18, // 31: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	6,  // 3: switchyard.v1.Sequence.accept:type_name -> switchyard.v1.Accept
+	19, // 4: switchyard.v1.Sequence.grammar:type_name -> switchyard.v1.Grammar
+	5,  // 5: switchyard.v1.Sequence.calls:type_name -> switchyard.v1.CallForm
+	3,  // 6: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
+	0,  // 7: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
+	7,  // 8: switchyard.v1.Accept.parse:type_name -> switchyard.v1.Parse
+	20, // 9: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	21, // 10: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
+	10, // 11: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost
+	22, // 12: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
+	23, // 13: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
+	10, // 14: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
+	6,  // 15: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
+	24, // 16: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
+	20, // 17: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	12, // 18: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
+	25, // 19: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
+	10, // 20: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
+	6,  // 21: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
+	8,  // 22: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
+	11, // 23: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
+	24, // 24: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
+	12, // 25: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
+	13, // 26: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
+	9,  // 27: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
+	6,  // 28: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
+	16, // 29: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
+	17, // 30: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
+	24, // 31: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
+	12, // 32: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
+	20, // 33: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_log_proto_init() }
@@ -1839,7 +1998,7 @@ func file_switchyard_v1_log_proto_init() {
 	}
 	file_switchyard_v1_edge_proto_init()
 	file_switchyard_v1_fates_proto_init()
-	file_switchyard_v1_log_proto_msgTypes[11].OneofWrappers = []any{
+	file_switchyard_v1_log_proto_msgTypes[13].OneofWrappers = []any{
 		(*Record_Accept)(nil),
 		(*Record_Claim)(nil),
 		(*Record_Token)(nil),
@@ -1848,7 +2007,7 @@ func file_switchyard_v1_log_proto_init() {
 		(*Record_Packed)(nil),
 		(*Record_Trial)(nil),
 	}
-	file_switchyard_v1_log_proto_msgTypes[12].OneofWrappers = []any{
+	file_switchyard_v1_log_proto_msgTypes[14].OneofWrappers = []any{
 		(*EarlierRecord_Accept)(nil),
 		(*EarlierRecord_Claim)(nil),
 		(*EarlierRecord_Token)(nil),
@@ -1861,7 +2020,7 @@ func file_switchyard_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_log_proto_rawDesc), len(file_switchyard_v1_log_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

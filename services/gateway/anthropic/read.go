@@ -29,7 +29,7 @@ func read(body []byte, answers bool) (*Ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Ask{Model: openai.Or(o, "model", ""), Stream: openai.Or(o, "stream", false), Prompt: &pb.Prompt{}}
+	a := &Ask{Model: openai.Or(o, "model", ""), Stream: openai.Or(o, "stream", false), Prompt: &pb.Prompt{Parse: true}}
 	if a.Model == "" {
 		o.Fail(reply.Bad("model", "model: Field required"))
 	}
@@ -70,30 +70,55 @@ func thinking(o *openai.Object) {
 }
 
 func tools(o *openai.Object, p *pb.Prompt) {
-	var list []any
+	var list []json.RawMessage
+	var names []string
 	for _, in := range o.List("tools") {
 		if kind := openai.Or(in, "type", "custom"); kind != "custom" {
 			o.Fail(reply.Unsupported(in.At("type"), "only tools of the client can be called"))
 		}
-		list = append(list, map[string]any{"type": "function", "function": map[string]any{
-			"name": openai.Or(in, "name", ""), "description": openai.Or(in, "description", ""), "parameters": in.Raw("input_schema"),
-		}})
+		name, schema := openai.Or(in, "name", ""), in.Raw("input_schema")
+		if name == "" {
+			in.Fail(reply.Bad(in.At("name"), "%s: Field required", in.At("name")))
+		}
+		if schema != nil && schema[0] != '{' {
+			in.Fail(reply.Bad(in.At("input_schema"), "%s: Input should be an object", in.At("input_schema")))
+		}
+		tool, _ := json.Marshal(map[string]any{"type": "function", "function": map[string]any{
+			"name": name, "description": openai.Or(in, "description", ""), "parameters": schema,
+		}}) // of what was JSON
+		list, names = append(list, tool), append(names, name)
 		in.Ignore("cache_control", "strict", "input_examples", "eager_input_streaming", "defer_loading", "allowed_callers")
 		o.EndOf(in)
 	}
-	if choice := o.Inner("tool_choice"); choice != nil {
-		switch kind := openai.Or(choice, "type", "auto"); kind {
-		case "auto":
-		case "none":
-			list = nil
-		default:
-			o.Fail(reply.Unsupported("tool_choice", `it can be "auto" or "none"`))
+	choice := toolChoice(o, p)
+	if o.Err() == nil {
+		if err := choice.Ask(p, names, list); err != nil {
+			o.Fail(err)
 		}
 	}
-	if len(list) > 0 {
-		text, _ := json.Marshal(list) // of what was JSON
-		p.Tools = string(text)
+}
+
+// modes are what this API calls the choices of calls.
+var modes = map[string]string{"auto": "auto", "none": "none", "any": "required", "tool": "required"}
+
+func toolChoice(o *openai.Object, p *pb.Prompt) openai.ToolChoice {
+	c := openai.ToolChoice{Mode: "auto"}
+	in := o.Inner("tool_choice")
+	if in == nil {
+		return c
 	}
+	kind := openai.Or(in, "type", "")
+	if c.Mode = modes[kind]; c.Mode == "" {
+		in.Fail(reply.Bad(in.At("type"), "%s is %.40q; it can be auto, any, tool or none", in.At("type"), kind))
+	}
+	if kind == "tool" {
+		c.Only = []string{openai.Or(in, "name", "")}
+	}
+	if openai.Or(in, "disable_parallel_tool_use", false) {
+		p.ParallelToolCalls = new(false)
+	}
+	o.EndOf(in)
+	return c
 }
 
 // messages are those that one of Anthropic's becomes: results of tools are messages of their own.

@@ -3,6 +3,7 @@ package anthropic
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
@@ -69,16 +70,32 @@ type usage struct {
 // Answer gathers a message.
 type Answer struct {
 	m     Message
-	says  *openai.Sayer
-	parts []openai.Said // one for each block, whole
+	parts []part // one for each block, whole
+}
+
+// part is what a block has, or what is added to it: a text, thoughts, or a call.
+type part struct {
+	text, thoughts string
+	call           *openai.Call
+}
+
+// partsOf are those of a chunk.
+func partsOf(c *pb.Chunk) (out []part) {
+	if thoughts := c.GetParsed().GetReasoningContent(); thoughts != "" {
+		out = append(out, part{thoughts: thoughts})
+	}
+	if c.Text != "" {
+		out = append(out, part{text: c.Text})
+	}
+	for _, call := range openai.CallsOf(c) {
+		out = append(out, part{call: &call})
+	}
+	return out
 }
 
 // New is a message of a prompt with so many tokens, to which nothing has come yet.
-func New(id, model string, promptTokens int32, tools bool) *Answer {
-	return &Answer{
-		m:    Message{ID: "msg_" + id, Type: "message", Role: "assistant", Model: model, Content: []block{}, Usage: usage{InputTokens: promptTokens}},
-		says: openai.NewSayer(id, tools),
-	}
+func New(id, model string, promptTokens int32) *Answer {
+	return &Answer{m: Message{ID: "msg_" + id, Type: "message", Role: "assistant", Model: model, Content: []block{}, Usage: usage{InputTokens: promptTokens}}}
 }
 
 // stopReasons are what this API calls the ends of answers.
@@ -86,62 +103,86 @@ var stopReasons = map[string]string{"stop": "end_turn", "length": "max_tokens"}
 
 // Push takes a chunk in, and returns the events of what it adds.
 func (a *Answer) Push(c *pb.Chunk) (events []Event) {
-	said := a.says.Push(c.Text)
 	if len(c.TokenIds) > 0 {
 		a.m.Usage.OutputTokens = c.Index + 1
 	}
-	if c.FinishReason == "" {
-		return a.add(said)
+	if events = a.add(partsOf(c)); c.FinishReason == "" {
+		return events
 	}
-	events = a.add(append(said, a.says.End()...))
 	if len(a.parts) == 0 {
-		events = append(events, a.add([]openai.Said{{}})...)
+		events = append(events, a.add([]part{{}})...)
 	}
 	a.m.StopReason = new(stopReasons[c.FinishReason])
-	if a.parts[len(a.parts)-1].Call != nil {
+	if c.FinishReason == "stop" && a.calls() {
 		a.m.StopReason = new("tool_use")
 	}
 	a.m.Usage.OutputTokens = c.GetUsage().GetCompletionTokens()
 	return append(events, a.end()...)
 }
 
-// add adds what was said to the last block, or to new ones.
-func (a *Answer) add(all []openai.Said) (events []Event) {
-	for _, said := range all {
-		if n := len(a.parts); n == 0 || kindOf(a.parts[n-1]) != kindOf(said) || said.Call != nil {
+// calls says whether there are any.
+func (a *Answer) calls() bool {
+	return slices.ContainsFunc(a.parts, func(p part) bool { return p.call != nil })
+}
+
+// add adds parts to the last block, or to new ones.
+func (a *Answer) add(all []part) (events []Event) {
+	for _, p := range all {
+		if n := len(a.parts); n == 0 || a.parts[n-1].ended(p) {
 			if n > 0 {
 				events = append(events, Event{Name: "content_block_stop", Index: new(n - 1)})
 			}
-			a.parts = append(a.parts, openai.Said{Call: said.Call})
-			events = append(events, Event{Name: "content_block_start", Index: new(n), Block: begun(said)})
+			events = append(events, Event{Name: "content_block_start", Index: new(n), Block: begun(p)})
+			a.parts = append(a.parts, part{call: fresh(p.call)})
 		}
 		at := len(a.parts) - 1
-		a.parts[at].Content += said.Content
-		a.parts[at].Reasoning += said.Reasoning
-		if d := delta(said); d != nil {
+		a.parts[at].join(p)
+		if d := delta(p); d != nil {
 			events = append(events, Event{Name: "content_block_delta", Index: &at, Delta: d})
 		}
 	}
 	return events
 }
 
-// kindOf is the type of the block that has what was said.
-func kindOf(s openai.Said) string {
+// ended says whether what comes next is of another block.
+func (p part) ended(next part) bool {
+	return p.kind() != next.kind() || next.call != nil && next.call.Index != p.call.Index
+}
+
+// fresh is a call without arguments.
+func fresh(c *openai.Call) *openai.Call {
+	if c == nil {
+		return nil
+	}
+	return &openai.Call{Index: c.Index, ID: c.ID, Name: c.Name}
+}
+
+// join adds to a block's part.
+func (p *part) join(more part) {
+	p.text += more.text
+	p.thoughts += more.thoughts
+	if p.call != nil {
+		p.call.Arguments += more.call.Arguments
+	}
+}
+
+// kind is the type of the block that has it.
+func (p part) kind() string {
 	switch {
-	case s.Call != nil:
+	case p.call != nil:
 		return "tool_use"
-	case s.Reasoning != "":
+	case p.thoughts != "":
 		return "thinking"
 	}
 	return "text"
 }
 
 // begun is a block to which nothing was added.
-func begun(s openai.Said) *block {
-	b := &block{Type: kindOf(s)}
+func begun(p part) *block {
+	b := &block{Type: p.kind()}
 	switch b.Type {
 	case "tool_use":
-		b.ID, b.Name, b.Input = s.Call.ID, s.Call.Name, json.RawMessage("{}")
+		b.ID, b.Name, b.Input = p.call.ID, p.call.Name, json.RawMessage("{}")
 	case "thinking":
 		b.Thinking, b.Sign = new(""), new("")
 	default:
@@ -151,14 +192,14 @@ func begun(s openai.Said) *block {
 }
 
 // delta is what is added to a block; nil: nothing.
-func delta(s openai.Said) *block {
+func delta(p part) *block {
 	switch {
-	case s.Call != nil:
-		return &block{Type: "input_json_delta", Partial: &s.Call.Arguments}
-	case s.Reasoning != "":
-		return &block{Type: "thinking_delta", Thinking: &s.Reasoning}
-	case s.Content != "":
-		return &block{Type: "text_delta", Text: &s.Content}
+	case p.call != nil && p.call.Arguments != "":
+		return &block{Type: "input_json_delta", Partial: &p.call.Arguments}
+	case p.thoughts != "":
+		return &block{Type: "thinking_delta", Thinking: &p.thoughts}
+	case p.text != "":
+		return &block{Type: "text_delta", Text: &p.text}
 	}
 	return nil
 }
@@ -170,11 +211,11 @@ func (a *Answer) Whole() any {
 		b := begun(p)
 		switch b.Type {
 		case "tool_use":
-			b.Input = openai.Arguments(p.Call.Arguments)
+			b.Input = openai.Arguments(p.call.Arguments)
 		case "thinking":
-			b.Thinking = &p.Reasoning
+			b.Thinking = &p.thoughts
 		default:
-			b.Text = &p.Content
+			b.Text = &p.text
 		}
 		m.Content = append(m.Content, *b)
 	}

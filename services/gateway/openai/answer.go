@@ -23,10 +23,8 @@ type Token struct {
 
 // Choice gathers one answer.
 type Choice struct {
-	Index int
-	text  strings.Builder
-	// says tells thoughts and calls apart; nil: all is text.
-	says      *Sayer
+	Index     int
+	text      strings.Builder
 	reasoning strings.Builder
 	calls     []Call
 	tokens    []Token
@@ -40,7 +38,7 @@ type Choice struct {
 type Piece struct {
 	Text   string
 	Tokens []Token
-	// Reasoning and Calls are what was told from the text.
+	// Reasoning and Calls are what was told apart from the text.
 	Reasoning string
 	Calls     []Call
 	// First says that nothing of the answer was told before.
@@ -56,36 +54,17 @@ func (p Piece) Nothing() bool {
 
 // Push takes a chunk of the answer in.
 func (c *Choice) Push(chunk *pb.Chunk) Piece {
-	p := Piece{Text: chunk.Text, Finish: chunk.FinishReason}
+	p := Piece{Text: chunk.Text, Finish: chunk.FinishReason, Reasoning: chunk.GetParsed().GetReasoningContent(), Calls: CallsOf(chunk)}
 	for _, l := range chunk.Logprobs {
 		p.Tokens = append(p.Tokens, Token{Bytes: l.GetChosen().GetToken(), Logprob: l.GetChosen().GetLogprob(), Top: l.Top})
 	}
 	if chunk.Usage != nil {
 		c.usage = chunk.Usage
 	}
-	if c.says != nil {
-		c.understand(&p)
-	}
-	return c.tell(p)
-}
-
-// understand tells thoughts and calls from a piece's text.
-func (c *Choice) understand(p *Piece) {
-	all := c.says.Push(p.Text)
-	if p.Finish != "" {
-		all = append(all, c.says.End()...)
-	}
-	p.Text = ""
-	for _, said := range all {
-		p.Text += said.Content
-		p.Reasoning += said.Reasoning
-		if said.Call != nil {
-			p.Calls = append(p.Calls, *said.Call)
-		}
-	}
 	if p.Finish == "stop" && len(c.calls)+len(p.Calls) > 0 {
 		p.Finish = "tool_calls"
 	}
+	return c.tell(p)
 }
 
 // Echo puts a prompt before the answer.
@@ -100,7 +79,9 @@ func (c *Choice) tell(p Piece) Piece {
 	p.First, c.begun = !c.begun, true
 	c.text.WriteString(p.Text)
 	c.reasoning.WriteString(p.Reasoning)
-	c.calls = append(c.calls, p.Calls...)
+	for _, part := range p.Calls {
+		c.calls = Joined(c.calls, part)
+	}
 	c.tokens = append(c.tokens, p.Tokens...)
 	c.finish = p.Finish
 	return p
@@ -136,6 +117,7 @@ func UsageOf(choices []*Choice, n int) *Usage {
 			u.PromptTokens += c.usage.PromptTokens
 		}
 		u.CompletionTokens += c.usage.CompletionTokens
+		u.Completion.ReasoningTokens += c.usage.GetReasoningTokens()
 		if c.usage.ExpertGbS != nil {
 			u.ExpertGBs = new(c.usage.GetExpertGbS() + deref(u.ExpertGBs))
 			u.ColdStarts = new(c.usage.GetColdStarts() + deref(u.ColdStarts))

@@ -1,186 +1,203 @@
 package openai
 
 import (
-	"crypto/sha256"
-	"encoding/base32"
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"slices"
+
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
-// Marks that models of many families put around what they think, and around calls of tools.
-const (
-	thinkOpen, thinkClose = "<think>", "</think>"
-	callOpen, callClose   = "<tool_call>", "</tool_call>"
-)
-
-// marked is a part of an answer between two marks.
-type marked struct{ open, end string }
-
-var thinking, calling = marked{thinkOpen, thinkClose}, marked{callOpen, callClose}
-
-// Call is a part of an answer that asks for a tool: its name first, then its arguments.
+// Call is a part of an answer that asks for a tool, or all of it.
 type Call struct {
 	Index     int
 	ID, Name  string // empty in the parts behind the first
 	Arguments string
 }
 
-// Said is a part of an answer: text, thoughts, or a call.
-type Said struct {
-	Content, Reasoning string
-	Call               *Call
+// CallsOf are the parts of calls in a chunk.
+func CallsOf(c *pb.Chunk) (out []Call) {
+	for _, t := range c.GetParsed().GetToolCalls() {
+		out = append(out, Call{Index: int(t.Index), ID: t.Id, Name: t.Name, Arguments: t.Arguments})
+	}
+	return out
 }
 
-// Sayer tells thoughts and calls from the rest of a text that comes in pieces. What may become
-// a mark is held back.
-type Sayer struct {
-	request string
-	tools   bool // there are any, so that calls are looked for
-
-	held  string
-	inner string // the mark that would end what is under way; empty: the text
-	began bool   // something other than white space has come
-	trim  bool   // the lines behind thoughts are empty so far
-	calls int
+// Joined are calls with a part more.
+func Joined(calls []Call, part Call) []Call {
+	if n := len(calls); n > 0 && calls[n-1].Index == part.Index {
+		calls[n-1].Arguments += part.Arguments
+		return calls
+	}
+	return append(calls, part)
 }
 
-// NewSayer is for a request's answer, in which there may be calls if there are tools.
-func NewSayer(request string, tools bool) *Sayer { return &Sayer{request: request, tools: tools} }
+// Choice of calls, as clients of all APIs make it.
+const (
+	choiceAuto, choiceNone, choiceRequired = "auto", "none", "required"
+)
 
-// Push takes a piece of text in.
-func (s *Sayer) Push(text string) (out []Said) {
-	s.held += text
-	for {
-		said, more := s.next()
-		if said != nil {
-			out = append(out, *said)
-		}
-		if !more {
-			return out
-		}
-	}
+// ToolChoice is whether tools are called.
+type ToolChoice struct {
+	Mode string // auto, none or required
+	// Only names the tools that may be called; nil: all.
+	Only []string
 }
 
-// next takes what is decided off what is held; more: there may be further.
-func (s *Sayer) next() (said *Said, more bool) {
-	if s.inner != "" {
-		before, after, closed := strings.Cut(s.held, s.inner)
-		if s.inner == callClose {
-			if !closed {
-				return nil, false
-			}
-			s.held, s.inner = after, ""
-			return s.call(before), true
-		}
-		if closed {
-			s.held, s.inner, s.trim = after, "", true
-			return reasoned(before), true
-		}
-		keep := overlap(s.held, thinkClose)
-		said, s.held = reasoned(s.held[:len(s.held)-keep]), s.held[len(s.held)-keep:]
-		return said, false
+// Ask has a prompt ask for what may be called, and for what has to be.
+func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *reply.Error {
+	if len(tools) == 0 && c.Mode != choiceNone && (c.Mode != choiceAuto || c.Only != nil) {
+		return reply.Bad("tool_choice", "tool_choice needs tools")
 	}
-	for _, m := range s.marks() {
-		before, after, opened := strings.Cut(s.held, m.open)
-		if opened && (m == calling || strings.TrimSpace(before) == "") {
-			s.held, s.inner, s.began = after, m.end, true
-			if m == thinking {
-				return nil, true
-			}
-			return s.text(before), true
+	for _, name := range c.Only {
+		if !slices.Contains(names, name) {
+			return reply.Bad("tool_choice", "tool_choice names %.140q, which is none of tools", name)
 		}
 	}
-	keep := 0
-	for _, m := range s.marks() {
-		keep = max(keep, overlap(s.held, m.open))
-	}
-	said, s.held = s.text(s.held[:len(s.held)-keep]), s.held[len(s.held)-keep:]
-	return said, false
-}
-
-// marks are those that may come, with those that end them: thoughts only before all else.
-func (s *Sayer) marks() (all []marked) {
-	if !s.began {
-		all = append(all, thinking)
-	}
-	if s.tools {
-		all = append(all, calling)
-	}
-	return all
-}
-
-func (s *Sayer) text(text string) *Said {
-	if s.trim {
-		text = strings.TrimLeft(text, "\n")
-		s.trim = text == ""
-	}
-	if text == "" {
+	if c.Mode == choiceNone || len(tools) == 0 {
 		return nil
 	}
-	s.began = s.began || strings.TrimSpace(text) != ""
-	return &Said{Content: text}
-}
-
-func reasoned(text string) *Said {
-	if text == "" {
-		return nil
-	}
-	return &Said{Reasoning: text}
-}
-
-// call reads what stood between the marks of a call. What is none stays text.
-func (s *Sayer) call(text string) *Said {
-	var c struct {
-		Name       string          `json:"name"`
-		Arguments  json.RawMessage `json:"arguments"`
-		Parameters json.RawMessage `json:"parameters"`
-	}
-	if json.Unmarshal([]byte(text), &c) != nil || c.Name == "" {
-		return &Said{Content: callOpen + text + callClose}
-	}
-	arguments := string(c.Arguments)
-	if arguments == "" {
-		arguments = string(c.Parameters)
-	}
-	if arguments == "" || arguments == "null" {
-		arguments = "{}"
-	}
-	s.calls++
-	return &Said{Call: &Call{Index: s.calls - 1, ID: callID(s.request, s.calls), Name: c.Name, Arguments: arguments}}
-}
-
-// callID is the same whenever the same answer is told.
-func callID(request string, number int) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", request, number))
-	return "call_" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:15]))
-}
-
-// End takes what is still held at the end of the answer. A call that was cut is one if it is whole.
-func (s *Sayer) End() (out []Said) {
-	text, inner := s.held, s.inner
-	s.held, s.inner = "", ""
-	switch {
-	case inner == callClose:
-		if said := s.call(text); said.Call != nil {
-			return []Said{*said}
+	kept := tools
+	if c.Only != nil {
+		kept = nil
+		for i, tool := range tools {
+			if slices.Contains(c.Only, names[i]) {
+				kept = append(kept, tool)
+			}
 		}
-		return []Said{{Content: callOpen + text}}
-	case inner == thinkClose && text != "":
-		return []Said{{Reasoning: text}}
 	}
-	if said := s.text(text); said != nil {
-		return []Said{*said}
+	if c.Mode == choiceRequired {
+		p.ToolChoice, p.Grammar = choiceRequired, nil // a call has no other form
 	}
+	if c.Mode == choiceRequired && len(c.Only) == 1 {
+		kept = tools                       // the model sees all of them
+		name, _ := json.Marshal(c.Only[0]) // of a string it cannot fail
+		p.ToolChoice = `{"type":"function","function":{"name":` + string(name) + `}}`
+	}
+	list, _ := json.Marshal(kept) // of what was JSON
+	p.Tools = string(list)
 	return nil
 }
 
-// overlap is how many bytes at the end of a text may begin a mark.
-func overlap(text, mark string) int {
-	for n := min(len(mark)-1, len(text)); n > 0; n-- {
-		if strings.HasSuffix(text, mark[:n]) {
-			return n
+// functionNames checks tools, and returns their names.
+func functionNames(o *Object, tools []json.RawMessage) (names []string) {
+	for i, raw := range tools {
+		in, err := ParseAt(raw, fmt.Sprintf("tools[%d]", i))
+		if err != nil {
+			o.Fail(err)
+			return nil
+		}
+		if kind := Or(in, "type", ""); kind != "function" {
+			in.Fail(reply.Unsupported(in.At("type"), `it can only be "function"`))
+		}
+		f := in.Inner("function")
+		if f == nil {
+			in.Fail(reply.Bad(in.At("function"), "%s is missing", in.At("function")))
+			f = &Object{path: in.At("function")}
+		}
+		names = append(names, CheckFunction(f))
+		if f.err != nil {
+			in.Fail(f.err)
+		}
+		if in.err != nil {
+			o.Fail(in.err)
+			return nil
 		}
 	}
-	return 0
+	return names
+}
+
+// CheckFunction checks the types of a function's fields, and returns its name.
+func CheckFunction(f *Object) string {
+	name := Or(f, "name", "")
+	if name == "" {
+		f.Fail(reply.Bad(f.At("name"), "%s is missing", f.At("name")))
+	}
+	Take[string](f, "description")
+	Take[bool](f, "strict")
+	Take[map[string]json.RawMessage](f, "parameters")
+	return name
+}
+
+// readToolChoice reads OpenAI's forms: a word, or an object. Those of Responses have a name at
+// its top.
+func readToolChoice(o *Object) (c ToolChoice) {
+	raw := bytes.TrimSpace(o.Raw("tool_choice"))
+	c.Mode = choiceAuto
+	if len(raw) == 0 {
+		return c
+	}
+	if raw[0] == '"' {
+		_ = json.Unmarshal(raw, &c.Mode) // of what was JSON
+		if !slices.Contains([]string{choiceAuto, choiceNone, choiceRequired}, c.Mode) {
+			o.Fail(reply.Bad("tool_choice", `tool_choice is %.40q; it can be "auto", "none", "required", or an object that names a function`, c.Mode))
+		}
+		return c
+	}
+	o.Put("tool_choice", raw)
+	in := o.Inner("tool_choice")
+	if in == nil {
+		return c
+	}
+	switch kind := Or(in, "type", ""); kind {
+	case "function":
+		c.Mode, c.Only = choiceRequired, []string{nameIn(in)}
+	case "allowed_tools":
+		c = allowed(in)
+	default:
+		o.Fail(reply.Bad("tool_choice", "tool_choice is of type %.40q; it can be function or allowed_tools", kind))
+	}
+	o.EndOf(in)
+	return c
+}
+
+// nameIn is the name of a function, in the form of chats or of Responses.
+func nameIn(in *Object) (name string) {
+	if f := in.Inner("function"); f != nil {
+		name = Or(f, "name", "")
+		in.EndOf(f)
+	} else {
+		name = Or(in, "name", "")
+	}
+	if name == "" && in.err == nil {
+		in.Fail(reply.Bad(in.At("name"), "%s names no function", in.At("")))
+	}
+	return name
+}
+
+func allowed(in *Object) (c ToolChoice) {
+	of := in.Inner("allowed_tools") // chats have it one level deeper than responses
+	if of == nil {
+		of = in
+	}
+	c.Mode, c.Only = Or(of, "mode", choiceAuto), []string{}
+	if c.Mode != choiceAuto && c.Mode != choiceRequired {
+		of.Fail(reply.Bad(of.At("mode"), `%s is %.40q; it can be "auto" or "required"`, of.At("mode"), c.Mode))
+	}
+	for _, tool := range of.List("tools") {
+		tool.Ignore("type")
+		c.Only = append(c.Only, nameIn(tool))
+		of.EndOf(tool)
+	}
+	if of != in {
+		in.EndOf(of)
+	}
+	return c
+}
+
+// ReadTools takes what an answer may or has to call. names checks the tools, and makes them what
+// chat templates know; they are returned as they were given.
+func ReadTools(o *Object, p *pb.Prompt, names func(*Object, []json.RawMessage) (names []string, tools []json.RawMessage)) (given []json.RawMessage) {
+	given = Or[[]json.RawMessage](o, "tools", nil)
+	named, tools := names(o, given)
+	choice := readToolChoice(o)
+	p.ParallelToolCalls = Take[bool](o, "parallel_tool_calls")
+	if o.err == nil {
+		if err := choice.Ask(p, named, tools); err != nil {
+			o.Fail(err)
+		}
+	}
+	return given
 }

@@ -18,6 +18,7 @@ func ReadChat(body []byte) (*Ask, error) {
 	}
 	a := &Ask{Chat: true}
 	p := common(o, a)
+	p.Parse = true
 	p.MaxTokens = maxTokens(o, "max_completion_tokens", "max_tokens")
 	p.Messages = messages(o)
 	tools(o, p)
@@ -30,7 +31,7 @@ func ReadChat(body []byte) (*Ask, error) {
 		o.Fail(reply.Unsupported("modalities", "answers are text"))
 	}
 	o.Refuse("answers are text of the model alone", "audio", "web_search_options", "functions", "function_call", "verbosity")
-	o.Ignore("parallel_tool_calls", "add_generation_prompt", "add_special_tokens", "documents", "separate_reasoning", "include_reasoning")
+	o.Ignore("add_generation_prompt", "add_special_tokens", "documents", "separate_reasoning", "include_reasoning")
 	a.Prompts = []*pb.Prompt{p}
 	return a, o.End()
 }
@@ -64,21 +65,11 @@ func template(o *Object, p *pb.Prompt) {
 	o.Refuse("the model's own template is used", "chat_template", "continue_final_message")
 }
 
-// tools takes what the model may call. A choice that its words do not show needs a grammar.
+// tools takes what the model may call.
 func tools(o *Object, p *pb.Prompt) {
-	all := Or[[]json.RawMessage](o, "tools", nil)
-	choice := o.Raw("tool_choice")
-	switch text := string(bytes.TrimSpace(choice)); text {
-	case "", `"auto"`:
-	case `"none"`:
-		all = nil
-	default:
-		o.Fail(reply.Unsupported("tool_choice", `it can be "auto" or "none"`))
-	}
-	if len(all) > 0 {
-		list, _ := json.Marshal(all) // of what was JSON
-		p.Tools = string(list)
-	}
+	ReadTools(o, p, func(o *Object, all []json.RawMessage) ([]string, []json.RawMessage) {
+		return functionNames(o, all), all
+	})
 }
 
 // messages takes the conversation.

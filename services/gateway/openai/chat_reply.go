@@ -144,15 +144,26 @@ func (w chatWriter) part(c *Choice, p Piece) (out []any) {
 	if delta.Content != nil || delta.Reasoning != nil {
 		out = append(out, w.one(ChatChoice{Index: c.Index, Delta: delta, Logprobs: chatLogprobsOf(p.Tokens, w.logprobs && len(p.Tokens) > 0)}))
 	}
-	for _, call := range p.Calls { // its name, then its arguments
-		named := ToolCall{Index: &call.Index, ID: call.ID, Type: "function", Function: function{Name: call.Name}}
-		rest := ToolCall{Index: &call.Index, Function: function{Arguments: call.Arguments}}
-		for _, t := range []ToolCall{named, rest} {
-			out = append(out, w.one(ChatChoice{Index: c.Index, Delta: &Delta{ToolCalls: []ToolCall{t}}}))
-		}
+	for _, call := range p.Calls {
+		out = append(out, w.call(c, call)...)
 	}
 	if p.Finish != "" {
 		out = append(out, w.one(ChatChoice{Index: c.Index, Delta: &Delta{}, FinishReason: &p.Finish}))
+	}
+	return out
+}
+
+// call writes a call's name, then its arguments.
+func (w chatWriter) call(c *Choice, call Call) (out []any) {
+	told := func(t ToolCall) {
+		t.Index = &call.Index
+		out = append(out, w.one(ChatChoice{Index: c.Index, Delta: &Delta{ToolCalls: []ToolCall{t}}}))
+	}
+	if call.ID != "" {
+		told(ToolCall{ID: call.ID, Type: "function", Function: function{Name: call.Name}})
+	}
+	if call.Arguments != "" {
+		told(ToolCall{Function: function{Arguments: call.Arguments}})
 	}
 	return out
 }

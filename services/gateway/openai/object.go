@@ -218,3 +218,25 @@ func (o *Object) List(name string) (out []*Object) {
 	}
 	return out
 }
+
+// ParseAt is an object within a body, at a path.
+func ParseAt(raw json.RawMessage, path string) (*Object, *reply.Error) {
+	o := &Object{path: path}
+	if json.Unmarshal(raw, &o.fields) != nil || o.fields == nil {
+		return nil, reply.Bad(path, "%s must be an object", path)
+	}
+	return o, nil
+}
+
+// Peek is a field as it is, which stays; nil: it is absent or null.
+func (o *Object) Peek(name string) json.RawMessage {
+	raw := o.Raw(name)
+	o.Put(name, raw)
+	return raw
+}
+
+// Rest is what was not taken, as JSON.
+func (o *Object) Rest() json.RawMessage {
+	rest, _ := json.Marshal(o.fields) // of what was JSON
+	return rest
+}

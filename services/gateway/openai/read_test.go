@@ -25,7 +25,7 @@ func TestReadTools(t *testing.T) {
 	if m := p.Messages[1]; m.GetContent() != "ab" || m.ToolCallId != "1" {
 		t.Errorf("%v", m)
 	}
-	if a, err := ReadChat([]byte(`{"model":"m","tool_choice":"none","tools":[{}],"messages":[{"role":"user","content":"x"}]}`)); err != nil || a.Prompts[0].Tools != "" {
+	if a, err := ReadChat([]byte(`{"model":"m","tool_choice":"none","tools":[{"type":"function","function":{"name":"f"}}],"messages":[{"role":"user","content":"x"}]}`)); err != nil || a.Prompts[0].Tools != "" {
 		t.Errorf("%v %v", a, err)
 	}
 }

@@ -1,7 +1,5 @@
 package openai
 
-import "fmt"
-
 // Writer writes replies of one kind: values that are encoded as JSON.
 type Writer interface {
 	// whole is a reply that comes at once.
@@ -21,7 +19,6 @@ const (
 // NewWriter writes replies to an Ask.
 func NewWriter(a *Ask, h Head) *Reply {
 	var w Writer
-	request := h.ID
 	switch {
 	case !a.Chat:
 		h.Object = completionObject
@@ -36,11 +33,7 @@ func NewWriter(a *Ask, h Head) *Reply {
 	}
 	r := &Reply{ask: a, writer: w}
 	for i := range a.Answers() {
-		c := &Choice{Index: i}
-		if a.Chat {
-			c.says = NewSayer(fmt.Sprint(request, " ", i), a.Prompts[0].Tools != "")
-		}
-		r.Choices = append(r.Choices, c)
+		r.Choices = append(r.Choices, &Choice{Index: i})
 	}
 	return r
 }

@@ -118,11 +118,12 @@ var params = map[string]string{
 	"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "repetition_penalty": "repetition_penalty", "logprobs": "logprobs", "max_tokens": "max_tokens",
 	"stop": "stop", "stop_token_ids": "stop_token_ids", "input_ids": "prompt", "tools": "tools", "presence_penalty": "presence_penalty",
 	"frequency_penalty": "frequency_penalty", "min_p": "min_p", "min_tokens": "min_tokens", "logit_bias": "logit_bias", "messages": "messages", "seed": "seed",
+	"tool_choice": "tool_choice", "grammar": "response_format",
 }
 
 func paramOf(message string) string {
 	word := message
-	if end := strings.IndexAny(message, " [."); end > 0 {
+	if end := strings.IndexAny(message, " [.:"); end > 0 {
 		word = message[:end]
 	}
 	return params[word]

@@ -7,60 +7,112 @@ type Event struct {
 	Type   string `json:"type"`
 	Number int32  `json:"sequence_number"`
 
-	Response *Object     `json:"response,omitempty"`
-	Item     *outputItem `json:"item,omitempty"`
-	ItemID   string      `json:"item_id,omitempty"`
-	Output   *int        `json:"output_index,omitempty"`
-	Content  *int        `json:"content_index,omitempty"`
-	Part     *part       `json:"part,omitempty"`
-	Delta    *string     `json:"delta,omitempty"`
-	Text     *string     `json:"text,omitempty"`
-	Logprobs *[]any      `json:"logprobs,omitempty"`
+	Response  *Object     `json:"response,omitempty"`
+	Item      *outputItem `json:"item,omitempty"`
+	ItemID    string      `json:"item_id,omitempty"`
+	Output    *int        `json:"output_index,omitempty"`
+	Content   *int        `json:"content_index,omitempty"`
+	Part      *part       `json:"part,omitempty"`
+	Delta     *string     `json:"delta,omitempty"`
+	Text      *string     `json:"text,omitempty"`
+	Name      string      `json:"name,omitempty"`
+	Arguments *string     `json:"arguments,omitempty"`
+	Logprobs  *[]any      `json:"logprobs,omitempty"`
 }
 
-// before is how many events there are before that of token 0, which has the number before; an
-// event of token i has before + i, so that numbers are the same in every telling.
-const before = 4
+// tell counts events. A number follows from the chunks before it, so that it is the same in
+// every telling.
+func (r *Response) tell(events ...Event) []Event {
+	for i := range events {
+		events[i].Number = r.next
+		r.next++
+	}
+	return events
+}
 
 // Begin are the events before the first token.
 func (r *Response) Begin() []Event {
 	r.status = InProgress
-	item := r.item([]part{})
-	return []Event{
-		{Type: "response.created", Number: 0, Response: r.Object()},
-		{Type: "response.in_progress", Number: 1, Response: r.Object()},
-		{Type: "response.output_item.added", Number: 2, Output: new(0), Item: &item},
-		{Type: "response.content_part.added", Number: 3, ItemID: item.ID, Output: new(0), Content: new(0), Part: new(textPart(""))},
-	}
+	return r.tell(Event{Type: "response.created", Response: r.Object()}, Event{Type: "response.in_progress", Response: r.Object()})
 }
 
-// Told takes a chunk in, and returns its event, if it has one.
-func (r *Response) Told(c *pb.Chunk) []Event {
-	r.Push(c)
-	if c.Text == "" || len(c.TokenIds) == 0 {
+// Told takes a chunk in, and returns the events of what it adds.
+func (r *Response) Told(c *pb.Chunk) (out []Event) {
+	for _, p := range partsOf(c) {
+		if n := len(r.items); n == 0 || r.items[n-1].ended(p) {
+			out = append(out, r.endItem()...)
+			out = append(out, r.begin(p)...)
+		}
+		out = append(out, r.add(p)...)
+	}
+	r.count(c)
+	return out
+}
+
+// begin begins an item.
+func (r *Response) begin(p piece) []Event {
+	r.items = append(r.items, &item{kind: p.kind, id: r.itemID(p.kind), call: p.call, name: p.name, status: InProgress})
+	at, it := new(len(r.items)-1), r.items[len(r.items)-1]
+	shown := it.shown()
+	events := []Event{{Type: "response.output_item.added", Output: at, Item: &shown}}
+	if p.kind == kindMessage {
+		events = append(events, Event{Type: "response.content_part.added", ItemID: it.id, Output: at, Content: new(0), Part: new(textPart("output_text", ""))})
+	}
+	return r.tell(events...)
+}
+
+// add adds to the last item.
+func (r *Response) add(p piece) []Event {
+	it := r.items[len(r.items)-1]
+	it.text.WriteString(p.text)
+	if p.text == "" {
 		return nil
 	}
-	return []Event{{
-		Type: "response.output_text.delta", Number: before + c.Index, ItemID: r.item(nil).ID, Output: new(0), Content: new(0), Delta: &c.Text, Logprobs: &[]any{},
-	}}
+	e := Event{Type: deltas[it.kind], ItemID: it.id, Output: new(len(r.items) - 1), Delta: &p.text}
+	if it.kind != kindCall {
+		e.Content = new(0)
+	}
+	if it.kind == kindMessage {
+		e.Logprobs = &[]any{}
+	}
+	return r.tell(e)
+}
+
+var deltas = map[string]string{kindMessage: "response.output_text.delta", kindThoughts: "response.reasoning_text.delta", kindCall: "response.function_call_arguments.delta"}
+
+// endItem ends the last item, if there is one.
+func (r *Response) endItem() []Event {
+	if len(r.items) == 0 {
+		return nil
+	}
+	it, at := r.items[len(r.items)-1], new(len(r.items)-1)
+	it.status = Completed
+	if r.status == Incomplete || r.status == Failed || r.status == Cancelled {
+		it.status = Incomplete
+	}
+	text, shown := it.text.String(), it.shown()
+	var events []Event
+	switch it.kind {
+	case kindMessage:
+		events = []Event{
+			{Type: "response.output_text.done", ItemID: it.id, Output: at, Content: new(0), Text: &text, Logprobs: &[]any{}},
+			{Type: "response.content_part.done", ItemID: it.id, Output: at, Content: new(0), Part: &(*shown.Content)[0]},
+		}
+	case kindThoughts:
+		events = []Event{{Type: "response.reasoning_text.done", ItemID: it.id, Output: at, Content: new(0), Text: &text}}
+	case kindCall:
+		events = []Event{{Type: "response.function_call_arguments.done", ItemID: it.id, Output: at, Name: it.name, Arguments: &text}}
+	}
+	return r.tell(append(events, Event{Type: "response.output_item.done", Output: at, Item: &shown})...)
 }
 
 // End are the events behind the last token.
-func (r *Response) End() []Event {
-	n, text := before+r.tokens, r.text.String()
-	item := r.item([]part{textPart(text)})
-	last := Event{Type: "response." + r.status, Response: r.Object()}
-	events := []Event{
-		{Type: "response.output_text.done", ItemID: item.ID, Output: new(0), Content: new(0), Text: &text, Logprobs: &[]any{}},
-		{Type: "response.content_part.done", ItemID: item.ID, Output: new(0), Content: new(0), Part: &item.Content[0]},
-		{Type: "response.output_item.done", Output: new(0), Item: &item},
-		last,
+func (r *Response) End() (out []Event) {
+	if r.status == Completed || r.status == Incomplete {
+		if len(r.items) == 0 {
+			out = r.begin(piece{kind: kindMessage})
+		}
+		out = append(out, r.endItem()...)
 	}
-	if r.status == Failed || r.status == Cancelled {
-		events = []Event{last}
-	}
-	for i := range events {
-		events[i].Number = n + int32(i) // there are a few
-	}
-	return events
+	return append(out, r.tell(Event{Type: "response." + r.status, Response: r.Object()})...)
 }

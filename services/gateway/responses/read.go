@@ -5,7 +5,7 @@ package responses
 
 import (
 	"encoding/json"
-	"strings"
+	"fmt"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
@@ -34,11 +34,13 @@ type Shown struct {
 	Background      bool              `json:"background"`
 	Tools           []json.RawMessage `json:"tools"`
 	ToolChoice      json.RawMessage   `json:"tool_choice"`
+
+	ParallelToolCalls bool `json:"parallel_tool_calls"`
 }
 
 // DefaultShown is what is shown of a request that is not known.
 func DefaultShown() Shown {
-	return Shown{Metadata: map[string]string{}, Store: true, Tools: []json.RawMessage{}, ToolChoice: json.RawMessage(`"auto"`)}
+	return Shown{Metadata: map[string]string{}, Store: true, Tools: []json.RawMessage{}, ToolChoice: json.RawMessage(`"auto"`), ParallelToolCalls: true}
 }
 
 // Read reads a body.
@@ -59,13 +61,13 @@ func Read(body []byte) (*Ask, error) {
 	s.Temperature, s.TopP = openai.Take[float64](o, "temperature"), openai.Take[float64](o, "top_p")
 	s.User = openai.Take[string](o, "user")
 	s.MaxOutputTokens = openai.Take[int32](o, "max_output_tokens")
-	a.Prompt = &pb.Prompt{Temperature: s.Temperature, TopP: s.TopP, MaxTokens: s.MaxOutputTokens}
+	a.Prompt = &pb.Prompt{Temperature: s.Temperature, TopP: s.TopP, MaxTokens: s.MaxOutputTokens, Parse: true}
 	if s.Instructions != nil && *s.Instructions != "" {
 		a.Prompt.Messages = append(a.Prompt.Messages, &pb.ChatMessage{Role: "system", Content: s.Instructions})
 	}
 	a.Prompt.Messages = append(a.Prompt.Messages, input(o)...)
-	tools(o, a)
 	form(o, a.Prompt)
+	tools(o, a)
 	rest(o)
 	return a, o.End()
 }
@@ -93,36 +95,46 @@ func rest(o *openai.Object) {
 	}
 	o.Refuse("responses are not kept as conversations: send the whole of it as input", "previous_response_id", "conversation", "prompt")
 	o.Refuse("it is not served here", "top_logprobs", "max_tool_calls")
-	o.Ignore("include", "service_tier", "parallel_tool_calls", "reasoning", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options")
+	o.Ignore("include", "service_tier", "reasoning", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options")
 }
 
 // tools takes functions, in the form that chat templates know.
 func tools(o *openai.Object, a *Ask) {
-	a.Shown.Tools = openai.Or(o, "tools", a.Shown.Tools)
-	var list []json.RawMessage
-	for _, raw := range a.Shown.Tools {
-		var of map[string]json.RawMessage
-		if json.Unmarshal(raw, &of) != nil || string(of["type"]) != `"function"` {
-			o.Fail(reply.Unsupported("tools", "only functions can be called"))
-			return
+	shown := o.Peek("tool_choice")
+	given := openai.ReadTools(o, a.Prompt, functions)
+	if given != nil {
+		a.Shown.Tools = given
+	}
+	if shown != nil {
+		a.Shown.ToolChoice = shown
+	}
+	if a.Prompt.ParallelToolCalls != nil {
+		a.Shown.ParallelToolCalls = *a.Prompt.ParallelToolCalls
+	}
+}
+
+// functions are tools as chat templates know them, and their names.
+func functions(o *openai.Object, given []json.RawMessage) (names []string, list []json.RawMessage) {
+	for i, raw := range given {
+		in, err := openai.ParseAt(raw, fmt.Sprintf("tools[%d]", i))
+		if err != nil {
+			o.Fail(err)
+			return nil, nil
 		}
-		delete(of, "type")
-		delete(of, "strict")
-		function, _ := json.Marshal(of) // of what was JSON
+		if kind := openai.Or(in, "type", ""); kind != "function" {
+			o.Fail(reply.Unsupported(in.At("type"), "only functions can be called"))
+			return nil, nil
+		}
+		in.Ignore("strict")
+		function := in.Rest() // of what was JSON
+		names = append(names, openai.CheckFunction(in))
+		if err := in.Err(); err != nil {
+			o.Fail(reply.Of(err, 0))
+			return nil, nil
+		}
 		list = append(list, json.RawMessage(`{"type":"function","function":`+string(function)+`}`))
 	}
-	choice := strings.TrimSpace(string(o.Raw("tool_choice")))
-	switch choice {
-	case "", `"auto"`:
-	case `"none"`:
-		list, a.Shown.ToolChoice = nil, json.RawMessage(choice)
-	default:
-		o.Fail(reply.Unsupported("tool_choice", `it can be "auto" or "none"`))
-	}
-	if len(list) > 0 {
-		text, _ := json.Marshal(list) // as above
-		a.Prompt.Tools = string(text)
-	}
+	return names, list
 }
 
 // input is a user's text, or items of a conversation.

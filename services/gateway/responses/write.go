@@ -1,8 +1,6 @@
 package responses
 
 import (
-	"strings"
-
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/reply"
 )
@@ -29,7 +27,6 @@ type Object struct {
 	Output            []outputItem `json:"output"`
 	Usage             *usage       `json:"usage"`
 	Shown
-	ParallelToolCalls  bool      `json:"parallel_tool_calls"`
 	PreviousResponseID *string   `json:"previous_response_id"`
 	Reasoning          reasoning `json:"reasoning"`
 	Text               textForm  `json:"text"`
@@ -58,21 +55,6 @@ type textForm struct {
 	} `json:"format"`
 }
 
-type outputItem struct {
-	Type    string `json:"type"`
-	ID      string `json:"id"`
-	Status  string `json:"status"`
-	Role    string `json:"role"`
-	Content []part `json:"content"`
-}
-
-type part struct {
-	Type        string `json:"type"`
-	Text        string `json:"text"`
-	Annotations []any  `json:"annotations"`
-	Logprobs    []any  `json:"logprobs"`
-}
-
 type usage struct {
 	InputTokens   int32          `json:"input_tokens"`
 	InputDetails  map[string]int `json:"input_tokens_details"`
@@ -88,8 +70,8 @@ type Response struct {
 	shown                  Shown
 
 	status string
-	text   strings.Builder
-	tokens int32
+	items  []*item
+	next   int32 // the number of the next event
 	failed *reply.Error
 	usage  *pb.Usage
 }
@@ -104,11 +86,15 @@ func (r *Response) Ended() bool { return r.status != Queued && r.status != InPro
 
 // Push takes a chunk in.
 func (r *Response) Push(c *pb.Chunk) {
-	r.status = InProgress
-	r.text.WriteString(c.Text)
-	if len(c.TokenIds) > 0 {
-		r.tokens = c.Index + 1
+	r.Told(c)
+	if r.Ended() {
+		r.End()
 	}
+}
+
+// count takes what a chunk says of the whole.
+func (r *Response) count(c *pb.Chunk) {
+	r.status = InProgress
 	if c.Usage != nil {
 		r.usage = c.Usage
 	}
@@ -123,6 +109,9 @@ func (r *Response) Push(c *pb.Chunk) {
 // Fail ends it with an error.
 func (r *Response) Fail(e *reply.Error) {
 	r.status, r.failed = Failed, e
+	if n := len(r.items); n > 0 && r.items[n-1].status == InProgress {
+		r.items[n-1].status = Incomplete
+	}
 	if e.Code == "cancelled" {
 		r.status, r.failed = Cancelled, nil
 	}
@@ -132,11 +121,11 @@ func (r *Response) Fail(e *reply.Error) {
 func (r *Response) Object() *Object {
 	o := &Object{
 		ID: r.id, Object: "response", CreatedAt: r.created, Status: r.status, Model: r.model, Output: []outputItem{}, Shown: r.shown,
-		ParallelToolCalls: true, Truncation: "disabled", ServiceTier: "default", Fingerprint: r.fingerprint,
+		Truncation: "disabled", ServiceTier: "default", Fingerprint: r.fingerprint,
 	}
 	o.Text.Format.Type = "text"
-	if r.tokens > 0 || r.status == Completed || r.status == Incomplete {
-		o.Output = append(o.Output, r.item([]part{textPart(r.text.String())}))
+	for _, it := range r.items {
+		o.Output = append(o.Output, it.shown())
 	}
 	if r.status == Incomplete {
 		o.IncompleteDetails = &why{"max_output_tokens"}
@@ -146,22 +135,8 @@ func (r *Response) Object() *Object {
 	}
 	if u := r.usage; u != nil {
 		o.Usage = &usage{
-			u.PromptTokens, map[string]int{"cached_tokens": 0}, u.CompletionTokens, map[string]int{"reasoning_tokens": 0}, u.PromptTokens + u.CompletionTokens,
+			u.PromptTokens, map[string]int{"cached_tokens": 0}, u.CompletionTokens, map[string]int{"reasoning_tokens": int(u.GetReasoningTokens())}, u.PromptTokens + u.CompletionTokens,
 		}
 	}
 	return o
 }
-
-// item is the message that is the answer.
-func (r *Response) item(content []part) outputItem {
-	status := InProgress
-	switch r.status {
-	case Completed:
-		status = Completed
-	case Incomplete, Failed, Cancelled:
-		status = Incomplete
-	}
-	return outputItem{"message", "msg_" + strings.TrimPrefix(r.id, "resp_"), status, "assistant", content}
-}
-
-func textPart(text string) part { return part{"output_text", text, []any{}, []any{}} }

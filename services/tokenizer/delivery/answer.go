@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/request/calls"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -17,8 +18,10 @@ type answer struct {
 	accept  *pb.Accept
 	detok   Detokenizer
 	stops   *tokenizer.StopMatcher
+	parser  *calls.Reader // nil: all is text
 
 	tokens   int32    // taken in
+	reasoned int32    // of these, thoughts
 	cost     *pb.Cost // of the newest token that has come; nil: none has said any
 	filled   int      // of the prompt whose places tokens fill: what has been shown
 	last     *pb.Chunk
@@ -105,7 +108,7 @@ func (a *answer) token(t *pb.Token) *pb.Chunk {
 		c.Logprobs = []*pb.TokenLogprobs{{Index: t.Logprobs.Index, Chosen: a.named(t.Logprobs.Chosen)[0], Top: a.named(t.Logprobs.Top...)}}
 	}
 	if !t.Stop {
-		c.Text, a.stopped = a.show(a.text(t))
+		a.say(c, t)
 	}
 	// The last token's chunk is the last chunk: it waits for the terminal
 	// record, so that its index never carries two different contents.
@@ -167,12 +170,13 @@ func (a *answer) end(t *pb.Terminal) *pb.Chunk {
 	c.FinishReason, c.Error, c.Timings = t.FinishReason, t.Error, t.Timings
 	if a.stopped {
 		c.FinishReason, c.Error = "stop", nil
+		a.finish(c, "")
 	} else {
 		text, stopped := a.show(a.rest(t))
-		c.Text += text
 		if !stopped {
-			c.Text += a.stops.Flush()
+			text += a.stops.Flush()
 		}
+		a.finish(c, text)
 	}
 	if a.accept.MixedClasses {
 		c.MixedClasses = proto.Bool(true)
@@ -190,6 +194,9 @@ func (a *answer) usage(t *pb.Terminal) *pb.Usage {
 	u := &pb.Usage{PromptTokens: a.accept.PromptTokens, CompletionTokens: a.tokens}
 	if c := cmp.Or(t.Cost, a.cost); c != nil {
 		u.ExpertGbS, u.ColdStarts = &c.ExpertGbS, &c.ColdStarts
+	}
+	if a.parser != nil {
+		u.ReasoningTokens = new(a.reasoned)
 	}
 	return u
 }

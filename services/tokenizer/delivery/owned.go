@@ -267,7 +267,7 @@ func (sh *ownedShard) rebuild(ctx context.Context, r *served, before uint64) boo
 func (sh *ownedShard) push(r *served, record *pb.Record) *pb.Chunk {
 	r.packer.Add(record)
 	if a := record.GetAccept(); a != nil {
-		r.answer = newAnswer(r.request, a, sh.s.detok())
+		r.answer = sh.s.answer(r.request, a)
 		return nil
 	}
 	if r.answer == nil {

@@ -197,7 +197,7 @@ func (s *Replays) stream(ctx context.Context, st *replay) error {
 			if notHis = s.readable(st, schemas.FlowOf(k.Accept).Tenant); notHis != nil {
 				return false
 			}
-			a = newAnswer(st.request, k.Accept, s.detok())
+			a = s.answer(st.request, k.Accept)
 			// The owner of its shard sends the producer what comes from now on.
 			live = k.Accept.ReplyTo != st.to.Subject
 		} else if a != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/calls"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -24,9 +25,11 @@ type Settings struct {
 	Now func() time.Time
 	// Detokenizer makes text of a request's tokens.
 	Detokenizer func() Detokenizer
-	Ledger      Ledger
-	Reserved    Reserved
-	Canaries    Canaries
+	// Calls is how the model writes calls of tools; nil: it has no tokenizer.
+	Calls    func() *calls.Syntax
+	Ledger   Ledger
+	Reserved Reserved
+	Canaries Canaries
 	// Tasks are what goes on until it is done, or the replica stops.
 	Tasks *sync.WaitGroup
 }
@@ -71,11 +74,21 @@ type common struct {
 	metrics *telemetry.Metrics
 	log     *tokenlog.Log
 	detok   func() Detokenizer
+	calls   func() *calls.Syntax
 	tasks   *sync.WaitGroup
 	ctx     context.Context // ends when the replica stops
 }
 
 func newCommon(s Settings) *common {
 	d := s.Deployment
-	return &common{d: d, replica: s.Replica, metrics: d.Telemetry.Metrics, log: s.Log, detok: s.Detokenizer, tasks: s.Tasks}
+	return &common{d: d, replica: s.Replica, metrics: d.Telemetry.Metrics, log: s.Log, detok: s.Detokenizer, calls: s.Calls, tasks: s.Tasks}
+}
+
+// answer begins the answer of a request.
+func (c *common) answer(request string, accept *pb.Accept) *answer {
+	a := newAnswer(request, accept, c.detok())
+	if c.calls != nil {
+		a.parseAs(c.calls())
+	}
+	return a
 }

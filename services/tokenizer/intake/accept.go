@@ -173,7 +173,7 @@ func (s *Prompts) acceptance(ctx context.Context, in *incoming, req *edge.Reques
 		DeadlineMs: uint32(req.Deadline.Milliseconds()), Interactive: in.ask != "", Ask: in.ask,
 		Tenant: in.flow.Tenant, Class: string(in.flow.Class), Weight: s.admission.Weight(in.flow.Tenant),
 		Arrived: in.arrived.UnixNano(), MixedClasses: s.d.Mixed(),
-		MaxTokens: req.Sequence.MaxTokens, MinTokens: req.Sequence.Sampling.MinTokens, Traceparent: first(header["traceparent"]),
+		MaxTokens: req.Sequence.MaxTokens, MinTokens: req.Sequence.Sampling.MinTokens, Parse: req.Parse, Traceparent: first(header["traceparent"]),
 		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.scored())),
 	}
 	if len(req.Sequence.Fill) > 0 {

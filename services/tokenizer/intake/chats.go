@@ -28,6 +28,7 @@ func Read(m *model.Model, maxLen int) (edge.Model, *tokenizer.Tokenizer, error) 
 		return out, nil, fmt.Errorf("loading the tokenizer: %w", err)
 	}
 	out.EncodeText, out.MaxTokenBytes = t.EncodePrompt, t.MaxTokenBytes()
+	out.DecodeIDs = func(ids []uint32) string { return t.Decode(ids, false) }
 	if id, ok := t.Mask(); ok && out.Mask < 0 {
 		out.Mask = int(id)
 	}
@@ -35,6 +36,7 @@ func Read(m *model.Model, maxLen int) (edge.Model, *tokenizer.Tokenizer, error) 
 	if err != nil {
 		return out, nil, fmt.Errorf("loading the chat template: %w", err)
 	}
+	out.Calls = template.Syntax(t.ID)
 	if template != nil {
 		out.EncodeChat = (&chats{template, t, out.CheckText}).encode
 	}

@@ -15,6 +15,8 @@ type Settings struct {
 	Compact bool
 	// Object has the document be one.
 	Object bool
+	// Closed has objects that name properties have no others, unless additionalProperties says so.
+	Closed bool
 	Budget *bytewise.Budget
 	Rules  *pushdown.Rules
 	// MostRules is how many different subschemas there may be.

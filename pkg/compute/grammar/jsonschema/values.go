@@ -170,6 +170,7 @@ func (c *compiler) object(b body, all *combined) error {
 	if err != nil {
 		return err
 	}
+	closed = closed || c.Closed && len(all.additional) == 0 && all.named()
 	if err := c.checkKeys(b.parts[0], all, closed); err != nil {
 		return err
 	}
@@ -188,6 +189,11 @@ func (c *compiler) object(b body, all *combined) error {
 		return nil
 	}
 	return c.members(b, all, first, end, closed)
+}
+
+// named says whether a schema names properties, if only none.
+func (all *combined) named() bool {
+	return slices.ContainsFunc(all.parts, func(p *value) bool { return p.get("properties") != nil })
 }
 
 // checkKeys refuses to count keys, unless what else is said does.

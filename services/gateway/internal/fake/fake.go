@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/request/calls"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
@@ -44,7 +45,7 @@ func Words(p *pb.Prompt, reason string, words ...string) (out []*pb.Chunk) {
 		c := &pb.Chunk{RequestId: p.RequestId, Index: int32(i), Text: w, TokenIds: []uint32{uint32(i + 10)}, Seed: p.GetSeed()}
 		if p.Logprobs != nil {
 			top := []*pb.TokenLogprob{{Id: uint32(i + 10), Logprob: -0.5, Token: []byte(w)}, {Id: 7, Logprob: -2, Token: []byte{0xe2, 0x82}}}
-			c.Logprobs = []*pb.TokenLogprobs{{Index: int32(i), Chosen: top[0], Top: top[:min(2, *p.Logprobs)]}}
+			c.Logprobs = []*pb.TokenLogprobs{{Index: int32(i), Chosen: top[0], Top: top[:max(0, min(2, *p.Logprobs))]}}
 		}
 		out = append(out, c)
 	}
@@ -189,4 +190,30 @@ func (u *Upstream) Left() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.left
+}
+
+// Said are the chunks of an answer with these tokens, thoughts and calls told apart as a
+// tokenizer does of a prompt that asks for it.
+func Said(p *pb.Prompt, reason string, words ...string) []*pb.Chunk {
+	chunks := Words(p, reason, words...)
+	if !p.Parse {
+		return chunks
+	}
+	syntax := calls.Find(nil, func(string) (uint32, bool) { return 0, false })
+	r := syntax.Read(calls.Options{Request: p.RequestId, Tools: p.Tools != ""})
+	for i, c := range chunks {
+		r.Text(c.Text)
+		if i == len(chunks)-1 {
+			r.End()
+		}
+		said := r.Take()
+		c.Text = said.Content
+		if said.Reasoning != "" || len(said.Calls) > 0 {
+			c.Parsed = &pb.Parsed{ReasoningContent: said.Reasoning}
+		}
+		for _, call := range said.Calls {
+			c.Parsed.ToolCalls = append(c.Parsed.ToolCalls, &pb.ToolCall{Index: int32(call.Index), Id: call.ID, Name: call.Name, Arguments: call.Arguments})
+		}
+	}
+	return chunks
 }

@@ -1,0 +1,332 @@
+package calls
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// templates are parts of chat templates that tell families apart.
+var templates = map[string]string{
+	"hermes": callOpen, "mistral": listOpen, "harmony": channelMark + "analysis", "deepseek": deepseekMarks.open, "kimi": kimiMarks.open, "llama": "<|python_start|>",
+}
+
+type written string
+
+func (w written) Writes(text string) bool { return strings.Contains(string(w), text) }
+
+// of is a family's syntax; with tokens, its marks are tokens of the vocabulary.
+func of(t testing.TB, name string, tokens bool) *Syntax {
+	t.Helper()
+	n := uint32(0)
+	s := Find(written(templates[name]), func(string) (uint32, bool) { n++; return n, tokens })
+	if s.Name() != name {
+		t.Fatalf("the syntax of %s is %s", name, s.Name())
+	}
+	return s
+}
+
+// told is what was read, written so that it can be compared.
+type told struct {
+	content, reasoning strings.Builder
+	calls              []Call
+}
+
+func (o *told) add(s Said) {
+	o.content.WriteString(s.Content)
+	o.reasoning.WriteString(s.Reasoning)
+	for _, c := range s.Calls {
+		if n := len(o.calls); n > 0 && o.calls[n-1].Index == c.Index {
+			o.calls[n-1].Arguments += c.Arguments
+			continue
+		}
+		o.calls = append(o.calls, c)
+	}
+}
+
+func (o *told) String() string {
+	out := fmt.Sprintf("%q %q", &o.content, &o.reasoning)
+	for _, c := range o.calls {
+		out += fmt.Sprintf(" %d:%s(%s)", c.Index, c.Name, c.Arguments)
+	}
+	return out
+}
+
+// read reads pieces of an answer.
+func read(s *Syntax, o Options, pieces ...string) string {
+	r, out := s.Read(o), &told{}
+	for _, p := range pieces {
+		feed(r, s, p)
+		out.add(r.Take())
+	}
+	r.End()
+	out.add(r.Take())
+	return out.String()
+}
+
+// feed gives marks that are tokens as such.
+func feed(r *Reader, s *Syntax, text string) {
+	if len(s.ids) == 0 {
+		r.Text(text)
+		return
+	}
+	for text != "" {
+		before, mark, after := cut(text, s.every())
+		r.Text(before)
+		if mark != "" {
+			r.Mark(mark)
+		}
+		text = after
+	}
+}
+
+var both = Options{Request: "r", Tools: true}
+
+var answers = []struct {
+	family, text, want string
+}{
+	{"hermes", "Hello", `"Hello" ""`},
+	{"hermes", " \n", `" \n" ""`},
+	{"hermes", " Hello ", `" Hello " ""`},
+	{"hermes", "a < b <tool", `"a < b <tool" ""`},
+	{"hermes", "\n<think>\nhm\n\nhm\n</think>\n\nHello", `"Hello" "hm\n\nhm"`},
+	{"hermes", "<think>cut ", `"" "cut"`},
+	{"hermes", "no <think>x</think>", `"no <think>x</think>" ""`},
+	{"hermes", "<think><tool_call>x</think>y", `"y" "<tool_call>x"`},
+	{"hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": \"}\\\"<\"}}\n</tool_call>", `"" "" 0:f({"a": "}\"<"})`},
+	{"hermes", "x\n<tool_call>{\"name\":\"f\"}</tool_call>\n<tool_call>{\"name\":\"g\",\"parameters\":[1]}</tool_call>\n", `"x\n" "" 0:f({}) 1:g([1])`},
+	{"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>\n y", `"\n y" "" 0:f({})`},
+	{"hermes", "<tool_call>{\"arguments\":{\"a\":1},\"name\":\"f\"}</tool_call>", `"" "" 0:f({"a":1})`},
+	{"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":\"{\\\"a\\\":1}\"}</tool_call>", `"" "" 0:f({"a":1})`},
+	{"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":null}</tool_call>", `"" "" 0:f({})`},
+	{"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{\"a\":", `"" "" 0:f({"a":)`},
+	{"hermes", "<tool_call>{\"name\":\"f\",\"arguments\":{}} so </tool_call>", `"so " "" 0:f({})`},
+	{"hermes", "<tool_call>{\"name\":", `"<tool_call>{\"name\":" ""`},
+	{"hermes", "<tool_call>no</tool_call>", `"<tool_call>no</tool_call>" ""`},
+	{"hermes", "<tool_call>{\"name\":5,\"arguments\":{}}</tool_call>.", `"<tool_call>{\"name\":5,\"arguments\":{}}</tool_call>." ""`},
+	{"mistral", "[TOOL_CALLS] [{\"name\": \"f\", \"arguments\": {\"a\": [1]}}, {\"name\": \"g\", \"arguments\": {}}] so", `" so" "" 0:f({"a": [1]}) 1:g({})`},
+	{"mistral", "[TOOL_CALLS]f[ARGS]{\"a\":1}[TOOL_CALLS]g{}", `"" "" 0:f({"a":1}) 1:g({})`},
+	{"mistral", "[TOOL_CALLS]f[CALL_ID]123456789[ARGS]{}", `"" "" 0:f({})`},
+	{"mistral", "[TOOL_CALLS]{\"name\":\"f\",\"arguments\":{}}x", `"x" "" 0:f({})`},
+	{"mistral", "[TOOL_CALLS] [5, 6]", `"[TOOL_CALLS] [5, 6]" ""`},
+	{"mistral", "[TOOL_CALLS] [{\"name\":\"f\",\"arguments\":{}}, {\"x\":1}]", `"{\"x\":1}]" "" 0:f({})`},
+	{"mistral", "[TOOL_CALLS] [{\"name\":\"f\",\"arguments\":{\"a", `"" "" 0:f({"a)`},
+	{"mistral", "[TOOL_CALLS]what is it", `"[TOOL_CALLS]what is it" ""`},
+	{"mistral", "[TOOL_CALLS]what is{}", `"[TOOL_CALLS]what is{}" ""`},
+	{"mistral", "[TOOL", `"[TOOL" ""`},
+	{"deepseek", "So:<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\":1}<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>", `"So:" "" 0:f({"a":1}) 1:g({})`},
+	{"deepseek", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"a\":1}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>", `"" "" 0:f({"a":1})`},
+	{"deepseek", "<think>hm</think>ok", `"ok" "hm"`},
+	{"deepseek", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f g<｜tool▁sep｜>{}<｜tool▁call▁end｜><｜tool▁calls▁end｜>x", `"<｜tool▁call▁begin｜>f g<｜tool▁sep｜>{}<｜tool▁call▁end｜>x" ""`},
+	{"deepseek", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁call▁end｜>", `"<｜tool▁call▁begin｜>f<｜tool▁call▁end｜>" ""`},
+	{"deepseek", "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"a\":", `"" "" 0:f({"a":)`},
+	{"kimi", "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"a\":1}<|tool_call_end|><|tool_calls_section_end|>", `"" "" 0:f({"a":1})`},
+	{"harmony", "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>final<|message|>Hello<|return|>", `"Hello" "hm"`},
+	{"harmony", "<|channel|>analysis<|message|>hm<|end|><|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"a\":1}<|call|>", `"" "hm" 0:f({"a":1})`},
+	{"harmony", " to=functions.f<|channel|>commentary json<|message|>{}<|call|>", `"" "" 0:f({})`},
+	{"harmony", "<|channel|>commentary to=functions.f<|message|><|call|>", `"" "" 0:f({})`},
+	{"harmony", "<|channel|>commentary<|message|>First.<|end|><|start|>assistant<|channel|>final<|message|>cut", `"First.cut" ""`},
+	{"harmony", "Hello", `"Hello" ""`},
+	{"harmony", " to", `" to" ""`},
+	{"llama", "{\"name\": \"f\", \"parameters\": {\"a\": 1}}", `"" "" 0:f({"a": 1})`},
+	{"llama", "<|python_start|><|python_end|>{\"name\": \"f\", \"parameters\": {}}; {\"name\": \"g\", \"parameters\": {}}", `"" "" 0:f({}) 1:g({})`},
+	{"llama", "{\"answer\": 5} so", `"{\"answer\": 5} so" ""`},
+	{"llama", " {\"na", `" {\"na" ""`},
+	{"llama", "Hello {\"name\": \"f\", \"parameters\": {}}", `"Hello {\"name\": \"f\", \"parameters\": {}}" ""`},
+}
+
+// Answers are told apart in the same way wherever they are cut, with marks of text and of tokens.
+func TestRead(t *testing.T) {
+	for _, tt := range answers {
+		s := of(t, tt.family, false)
+		if got := read(s, both, tt.text); got != tt.want {
+			t.Errorf("%s, %q:\ngot  %s\nwant %s", tt.family, tt.text, got, tt.want)
+		}
+		if got := read(s, both, strings.Split(tt.text, "")...); got != tt.want {
+			t.Errorf("%s, %q in characters:\ngot  %s\nwant %s", tt.family, tt.text, got, tt.want)
+		}
+		for i := range tt.text {
+			if got := read(s, both, tt.text[:i], tt.text[i:]); got != tt.want {
+				t.Errorf("%s, %q cut at %d:\ngot  %s\nwant %s", tt.family, tt.text, i, got, tt.want)
+			}
+		}
+		if got := read(of(t, tt.family, true), both, tt.text); got != tt.want {
+			t.Errorf("%s, %q in tokens:\ngot  %s\nwant %s", tt.family, tt.text, got, tt.want)
+		}
+	}
+}
+
+// What the prompt has begun is a part of the answer, text that looks like a token is none, and
+// without tools there are no calls.
+func TestOptions(t *testing.T) {
+	s := of(t, "hermes", false)
+	if got := read(s, Options{Begun: thinkOpen}, "\nhm</think>\nHello"); got != `"Hello" "hm"` {
+		t.Error(got)
+	}
+	if got := read(s, Options{}, "<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>"); got != `"<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>" ""` {
+		t.Error(got)
+	}
+	tokens := of(t, "hermes", true)
+	r := tokens.Read(both)
+	r.Text("<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>")
+	if r.End(); len(r.Take().Calls) != 0 {
+		t.Error("text counts where there is a token")
+	}
+	r = s.Read(Options{Tools: true, Single: true})
+	if r.Text("<tool_call>{\"name\":\"f\",\"arguments\":{}}"); r.Over() {
+		t.Error("a call is over before its end")
+	}
+	if r.Text("</tool_call>"); !r.Over() {
+		t.Error("one call is all that was asked for")
+	}
+	if s.Begun("a<think>\n") != thinkOpen || s.Begun("<think>\n\n</think>\n\n") != "" || of(t, "harmony", true).Begun("<think>") != "" {
+		t.Error("what a prompt begins")
+	}
+}
+
+// Ids are the same in each telling, differ between calls, and fit Mistral's templates.
+func TestIDs(t *testing.T) {
+	ids := map[string]bool{}
+	for _, tt := range []struct{ family, text string }{
+		{"hermes", `<tool_call>{"name":"f"}</tool_call><tool_call>{"name":"f"}</tool_call>`}, {"mistral", `[TOOL_CALLS][{"name":"f"},{"name":"f"}]`},
+	} {
+		r := of(t, tt.family, false).Read(both)
+		r.Text(tt.text)
+		for _, c := range r.Take().Calls {
+			if ids[c.ID] || tt.family == "mistral" && len(c.ID) != 9 || tt.family == "hermes" && !strings.HasPrefix(c.ID, "call_") {
+				t.Errorf("%s: %q", tt.family, c.ID)
+			}
+			ids[c.ID] = true
+		}
+	}
+	if len(ids) != 4 {
+		t.Errorf("%v", ids)
+	}
+	r := of(t, "kimi", false).Read(both)
+	r.Text("<|tool_call_begin|>functions.f:3<|tool_call_argument_begin|>{}")
+	if c := r.Take().Calls; len(c) != 1 || c[0].ID != "functions.f:3" {
+		t.Errorf("%v", c)
+	}
+}
+
+// pieces draws a text of marks, JSON and what may be mistaken for them.
+func pieces(t *rapid.T, s *Syntax) (out []string) {
+	parts := append([]string{`{"name": "f", "arguments": {"a": "b"}}`, `{"name":"g"}`, "{}", "[", "]", ", ", "\n", " ", "f", "Hello", `"`, "{", "}", "to=functions.f", "analysis", "```", "<", "[TOOL", "<|"}, s.every()...)
+	for range rapid.IntRange(0, 12).Draw(t, "parts") {
+		out = append(out, rapid.SampledFrom(parts).Draw(t, "part"))
+	}
+	return out
+}
+
+func TestCutsChangeNothing(t *testing.T) {
+	for name := range templates {
+		s := of(t, name, false)
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			parts := pieces(t, s)
+			text := strings.Join(parts, "")
+			o := Options{Tools: rapid.Bool().Draw(t, "tools")}
+			want := read(s, o, text)
+			if got := read(s, o, parts...); got != want {
+				t.Fatalf("%q:\nin parts %s\nwhole    %s", parts, got, want)
+			}
+			at := rapid.IntRange(0, len(text)).Draw(t, "at")
+			if got := read(s, o, text[:at], text[at:]); got != want {
+				t.Fatalf("%q cut at %d:\nin parts %s\nwhole    %s", text, at, got, want)
+			}
+		}))
+	}
+}
+
+// FuzzRead reads any text, at once and in bytes: no family's reader fails, tells more than there
+// was, or depends on where the text is cut.
+func FuzzRead(f *testing.F) {
+	for _, tt := range answers {
+		f.Add(tt.text, true)
+	}
+	f.Fuzz(func(t *testing.T, text string, tools bool) {
+		for name := range templates {
+			s, o := of(t, name, false), Options{Tools: tools}
+			want := read(s, o, text)
+			all := make([]string, 0, len(text))
+			for i := range len(text) {
+				all = append(all, text[i:i+1])
+			}
+			if got := read(s, o, all...); got != want {
+				t.Fatalf("%s, %q:\nin bytes %s\nwhole    %s", name, text, got, want)
+			}
+		}
+	})
+}
+
+func TestTools(t *testing.T) {
+	tools, err := Tools(`[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}},{"name":"g"}]`)
+	if err != nil || len(tools) != 2 || tools[0].Name != "f" || string(tools[0].Parameters) != `{"type":"object"}` || tools[1].Name != "g" {
+		t.Errorf("%v, %v", tools, err)
+	}
+	if _, err := Tools(`{}`); err == nil {
+		t.Error("an object is no list")
+	}
+	for text, want := range map[string]Choice{
+		"": {}, "auto": {}, "required": {Forced: true}, `{"type":"function","function":{"name":"f"}}`: {true, "f"},
+	} {
+		if got, err := ReadChoice(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"none", "{", `{"type":"function"}`, `{"type":"custom","function":{"name":"f"}}`} {
+		if _, err := ReadChoice(text); err == nil {
+			t.Errorf("%q is taken", text)
+		}
+	}
+}
+
+// What a form holds an answer to is read as a call, in each family, with marks of both kinds.
+func TestForms(t *testing.T) {
+	for name := range templates {
+		for _, tokens := range []bool{false, true} {
+			s := of(t, name, tokens)
+			forms, err := s.Forms([]Tool{{Name: "f"}, {Name: "g"}}, "g", "")
+			if err != nil || len(forms) != 1 {
+				t.Fatalf("%s: %v, %v", name, forms, err)
+			}
+			answer := strings.ReplaceAll(string(forms[0].Before)+`{"a":1}`+string(forms[0].After), noText, "")
+			if got := read(s, both, answer); got != `"" "" 0:g({"a":1})` {
+				t.Errorf("%s, %q: %s", name, answer, got)
+			}
+			if tokens && name != "llama" && !strings.HasPrefix(string(forms[0].Before), noText) {
+				t.Errorf("%s begins with text: %q", name, forms[0].Before)
+			}
+		}
+	}
+	s := of(t, "hermes", false)
+	for _, tt := range []struct {
+		tools []Tool
+		only  string
+		want  string
+	}{{nil, "", "there are no tools"}, {[]Tool{{Name: "f"}}, "g", "none of tools"}, {[]Tool{{Name: "a b"}}, "", "is named by"}} {
+		if _, err := s.Forms(tt.tools, tt.only, ""); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v, want %q", err, tt.want)
+		}
+	}
+	fenced := Find(written(deepseekMarks.open+"```json"), func(string) (uint32, bool) { return 0, false })
+	forms, err := fenced.Forms([]Tool{{Name: "f"}}, "", thinkOpen)
+	if err != nil || !strings.HasPrefix(string(forms[0].Before), "</think>\n\n<｜tool") {
+		t.Fatalf("%v, %v", forms, err)
+	}
+	if got := read(fenced, Options{Tools: true, Begun: thinkOpen}, string(forms[0].Before)+"{}"+string(forms[0].After)); got != `"" "" 0:f({})` {
+		t.Error(got)
+	}
+}
+
+// Special tokens have bytes that no other token and no text has.
+func TestBytes(t *testing.T) {
+	s := Find(written(callOpen), func(token string) (uint32, bool) { return 7, token == callOpen })
+	for id, want := range map[uint32]string{7: noText + callOpen, 8: "a", 9: ""} {
+		text := map[uint32]string{7: "", 8: "a", 9: noText}[id]
+		if got := s.Bytes(id, []byte(text)); string(got) != want {
+			t.Errorf("token %d: %q", id, got)
+		}
+	}
+}

@@ -1,0 +1,278 @@
+package calls
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strings"
+)
+
+// Call is a part of a call: its first one has ID and Name, and Arguments of all make its arguments.
+type Call struct {
+	Index               int
+	ID, Name, Arguments string
+}
+
+// Said is what was told of an answer.
+type Said struct {
+	Content, Reasoning string
+	Calls              []Call // one for each call, with what was added to it
+}
+
+// Options are what an answer is read with.
+type Options struct {
+	// Request is its id, of which those of calls are made.
+	Request string
+	// Tools says that there are any, so that calls are looked for.
+	Tools bool
+	// Single says that the answer ends with its first call.
+	Single bool
+	// Begun is what the prompt ends with that begins the answer.
+	Begun string
+}
+
+// machine follows what one family writes.
+type machine interface {
+	text(r *Reader, text string)
+	mark(r *Reader, mark string)
+	end(r *Reader)
+}
+
+// Reader tells an answer apart. It is not safe for concurrent use.
+type Reader struct {
+	syntax  *Syntax
+	o       Options
+	machine machine
+
+	said  Said
+	calls int    // begun
+	ended int    // whole
+	held  string // text that may begin a mark
+
+	begun    bool            // something other than white space has come
+	thinking bool            // between the marks of thoughts
+	quiet    bool            // nothing but white space has come since the beginning, thoughts or a call
+	drop     bool            // and it is left out
+	spaces   strings.Builder // white space that is held back
+}
+
+// Read begins to read an answer.
+func (s *Syntax) Read(o Options) *Reader {
+	r := &Reader{syntax: s, o: o, machine: s.begin(s), quiet: true}
+	text := o.Begun
+	for text != "" { // in the prompt marks are known by their text
+		before, mark, after := cut(text, s.every())
+		r.text(before)
+		if mark != "" {
+			r.Mark(mark)
+		}
+		text = after
+	}
+	return r
+}
+
+// every are all marks.
+func (s *Syntax) every() []string {
+	if s.silent {
+		return s.marks
+	}
+	return append([]string{thinkOpen, thinkClose}, s.marks...)
+}
+
+// cut cuts a text at the first of marks that is in it.
+func cut(text string, marks []string) (before, mark, after string) {
+	at := len(text)
+	for _, m := range marks {
+		if i := strings.Index(text[:min(len(text), at+len(m))], m); i >= 0 && i < at {
+			at, mark = i, m
+		}
+	}
+	return text[:at], mark, text[min(len(text), at+len(mark)):]
+}
+
+// MarkOf is the mark that a token is; empty: it is text.
+func (r *Reader) MarkOf(id uint32) string { return r.syntax.ids[id] }
+
+// Text takes the next piece of the answer's text in.
+func (r *Reader) Text(text string) {
+	text = r.held + text
+	r.held = ""
+	for {
+		before, mark, after := cut(text, r.syntax.textual)
+		if mark == "" {
+			keep := overlap(text, r.syntax.textual)
+			r.held = text[len(text)-keep:]
+			r.text(text[:len(text)-keep])
+			return
+		}
+		r.text(before)
+		r.found(mark)
+		text = after
+	}
+}
+
+// overlap is how many bytes at the end of a text may begin a mark.
+func overlap(text string, marks []string) (most int) {
+	for _, mark := range marks {
+		for n := min(len(mark)-1, len(text)); n > most; n-- {
+			if strings.HasSuffix(text, mark[:n]) {
+				most = n
+			}
+		}
+	}
+	return most
+}
+
+// Mark takes the next token in, which is a mark.
+func (r *Reader) Mark(mark string) {
+	r.flush()
+	r.found(mark)
+}
+
+func (r *Reader) flush() {
+	held := r.held
+	r.held = ""
+	r.text(held)
+}
+
+// End says that nothing more comes.
+func (r *Reader) End() {
+	r.flush()
+	if !r.thinking {
+		r.machine.end(r)
+	}
+	if r.calls == 0 && !r.thinking { // a text may end with white space
+		r.said.Content += r.spaces.String()
+	}
+	r.spaces.Reset()
+}
+
+// Take is what was told since it was taken last.
+func (r *Reader) Take() Said {
+	said := r.said
+	r.said = Said{}
+	return said
+}
+
+// Over says that the answer ends here: it was to have one call.
+func (r *Reader) Over() bool { return r.o.Single && r.ended > 0 }
+
+// Thinking says whether what comes next is a thought.
+func (r *Reader) Thinking() bool {
+	c, is := r.machine.(*channels)
+	return r.thinking || is && c.in == inThoughts
+}
+
+// text takes text that is no mark.
+func (r *Reader) text(text string) {
+	switch {
+	case text == "":
+	case r.thinking:
+		r.thought(text)
+	default:
+		r.machine.text(r, text)
+	}
+}
+
+// found takes a mark: of thoughts, which come before all else, or of the family.
+func (r *Reader) found(mark string) {
+	switch {
+	case r.syntax.silent:
+		r.machine.mark(r, mark)
+	case r.thinking && mark == thinkClose:
+		r.thinking = false
+		r.hush(true)
+	case r.thinking:
+		r.thought(mark)
+	case mark == thinkOpen && !r.begun:
+		r.thinking, r.begun = true, true
+		r.hush(true)
+	case mark == thinkOpen, mark == thinkClose:
+		r.machine.text(r, mark)
+	case !r.o.Tools:
+		r.content(mark)
+	default:
+		r.machine.mark(r, mark)
+	}
+}
+
+// hush holds white space back from here on, or leaves it out.
+func (r *Reader) hush(drop bool) {
+	r.quiet, r.drop = true, drop
+	r.spaces.Reset()
+}
+
+const white = " \t\r\n"
+
+// thought adds to the thoughts, without the white space at their beginning and end.
+func (r *Reader) thought(text string) {
+	if r.quiet {
+		if text = strings.TrimLeft(text, white); text == "" {
+			return
+		}
+		r.quiet = false
+	}
+	shown := strings.TrimRight(text, white)
+	if shown != "" {
+		r.said.Reasoning += r.spaces.String() + shown
+		r.spaces.Reset()
+	}
+	r.spaces.WriteString(text[len(shown):])
+}
+
+// content adds to the text of the answer. White space behind thoughts is left out, and that at
+// the beginning or behind a call comes with what stands behind it.
+func (r *Reader) content(text string) {
+	rest := strings.TrimLeft(text, white)
+	if r.quiet && r.drop {
+		text = rest
+	}
+	if r.quiet && rest == "" {
+		r.spaces.WriteString(text)
+		return
+	}
+	r.begun = r.begun || rest != ""
+	r.said.Content += r.spaces.String() + text
+	r.quiet, r.drop = false, false
+	r.spaces.Reset()
+}
+
+// open begins a call.
+func (r *Reader) open(name, id string) {
+	if id == "" {
+		id = r.id()
+	}
+	r.said.Calls = append(r.said.Calls, Call{Index: r.calls, ID: id, Name: name})
+	r.calls++
+	r.begun = true
+	r.spaces.Reset()
+}
+
+// id is the same whenever the same answer is read. Mistral's templates take nine letters alone.
+func (r *Reader) id() string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", r.o.Request, r.calls+1))
+	text := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:15]))
+	if r.syntax.name == "mistral" {
+		return text[:9]
+	}
+	return "call_" + text
+}
+
+// arguments adds to the newest call.
+func (r *Reader) arguments(text string) {
+	if text == "" {
+		return
+	}
+	n := len(r.said.Calls)
+	if n == 0 || r.said.Calls[n-1].Index != r.calls-1 {
+		r.said.Calls = append(r.said.Calls, Call{Index: r.calls - 1})
+		n++
+	}
+	r.said.Calls[n-1].Arguments += text
+}
+
+// closed says that the newest call is whole.
+func (r *Reader) closed() {
+	r.ended++
+	r.hush(false)
+}
