@@ -3,7 +3,7 @@ package schemas
 import "slices"
 
 // bucketKinds are the model's buckets.
-var bucketKinds = []string{"functions", "leases", "members", "plans", "trials"}
+var bucketKinds = []string{"brownout", "functions", "leases", "members", "plans", "trials"}
 
 // BucketKinds lists the kinds of a model's buckets, in the order of their names.
 func BucketKinds() []string { return slices.Clone(bucketKinds) }

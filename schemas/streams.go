@@ -228,7 +228,8 @@ func (s Streams) Tensors(moeLayers []int) []StreamSpec {
 	return append(specs, rows...)
 }
 
-// Bucket names a key-value bucket of the model: "plans", "functions", "members", "leases" or "trials".
+// Bucket names a key-value bucket of the model: "plans", "functions", "members",
+// "leases", "brownout" or "trials".
 func (s Streams) Bucket(kind string) string { return s.name(kind) }
 
 // BucketStream names the stream in which NATS keeps a bucket.

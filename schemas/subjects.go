@@ -196,6 +196,9 @@ func (s Subjects) Load() string { return s.join("load", s.Model) }
 // asks the hosts for it; they answer on Load.
 func (s Subjects) LoadAsk() string { return s.join("load", s.Model, "ask") }
 
+// Latencies carries what attention replicas measure of their steps, on core NATS.
+func (s Subjects) Latencies() string { return s.join("latencies", s.Model) }
+
 // Stop ends a request whose answer has one of its stop strings. Only tokenizers
 // publish it: an answer that is cut looks complete then.
 func (s Subjects) Stop(request string) string { return s.join("stop", s.Model, request) }

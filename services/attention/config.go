@@ -27,11 +27,16 @@ type Config struct {
 	LongSteps bool
 	// GPU is what computes in the CPU's place; nil is none.
 	GPU *gpus.GPU
+	// Brownout says when other experts stand in for some.
+	Brownout Brownout
 }
 
 // Check refuses memory that does not hold a page of a model, and models whose attention
 // the GPU does not compute.
 func (c Config) Check(m *model.Model) error {
+	if err := c.Brownout.Check(m); err != nil {
+		return err
+	}
 	if c.GPU != nil {
 		return cuda.CheckBackbone(m)
 	}

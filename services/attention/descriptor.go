@@ -20,6 +20,8 @@ func Descriptor() service.Descriptor {
 
 // Flags are attention's own wherever it runs.
 type Flags struct {
+	BrownoutFlags `embed:""`
+
 	KVMemory     string `name:"kv-memory" default:"64MiB" help:"Memory for keys and values, such as 64MiB or 4GiB; on a GPU they take what its memory leaves." placeholder:"BYTES"`
 	MaxSequences int    `default:"256" help:"Most sequences at once; more wait." placeholder:"N"`
 	MaxRows      int    `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N"`
@@ -29,7 +31,8 @@ type Flags struct {
 
 // Command are those of a process that is an attention replica alone.
 type Command struct {
-	Flags `embed:""`
+	Flags               `embed:""`
+	service.UnitedFlags `embed:""`
 
 	Device    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number)." placeholder:"KIND"`
 	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory to take of the GPU, such as 40GiB: for weights, buffers, keys and values; 0 is nine tenths of what is free." placeholder:"BYTES"`
@@ -38,7 +41,7 @@ type Command struct {
 // Config is what they say.
 func (c *Command) Config(p service.Process) (Config, error) {
 	on, noGPU := gpus.Flag{Name: "device", Device: c.Device, MemoryName: "gpu-memory", Memory: c.GPUMemory, Kinds: gpus.CPUOrGPU}.Open(p.GPU)
-	own, err := c.Flags.Config(p, on)
+	own, err := c.Flags.Config(p, on, c.United)
 	return own, errors.Join(noGPU, err)
 }
 
@@ -49,8 +52,8 @@ const (
 	mostSequences    = 1 << 16
 )
 
-// Config takes what computes attention in the CPU's place; nil is nothing.
-func (f Flags) Config(p service.Process, on *gpus.GPU) (Config, error) {
+// Config takes what computes attention in the CPU's place, nil is nothing, and the folder of united experts.
+func (f Flags) Config(p service.Process, on *gpus.GPU, united string) (Config, error) {
 	kv, err := f.kvBytes(on != nil)
 	if err != nil {
 		return Config{}, err
@@ -58,7 +61,12 @@ func (f Flags) Config(p service.Process, on *gpus.GPU) (Config, error) {
 	if err := f.check(); err != nil {
 		return Config{}, err
 	}
+	dimmed, err := f.BrownoutFlags.config(united)
+	if err != nil {
+		return Config{}, err
+	}
 	return Config{
+		Brownout:    dimmed,
 		MaxModelLen: p.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows, GPU: on,
 	}, nil
 }

@@ -35,6 +35,7 @@ type Service struct {
 	engine   *engine.Engine
 	keeper   *renewal.Keeper
 	queue    *queue.Queue
+	dimmer   *dimmer // nil: no brownouts
 	blocks   *bus.Receiving
 	signals  signals
 	subs     []*nats.Subscription
@@ -55,7 +56,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	presence.Sampling = schemas.Sampling
 	return &Service{
 		d: d, config: c, id: id, presence: presence, layer: layer.New(layer.Settings{Deployment: d, Replica: id, Presence: presence}),
-		weights: weights{d: d, config: c}, log: tokenlog.Of(d, id),
+		weights: weights{d: d, config: c}, log: tokenlog.Of(d, id), dimmer: newDimmer(d, c.Brownout, id),
 	}
 }
 
@@ -72,6 +73,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		s.queue.Fill(stats)
 		stats[members.StepSeconds] = s.layer.StepTime().Seconds()
 		maps.Copy(stats, s.config.GPU.Figures())
+		s.dimmer.fill(stats)
 	}
 	s.presence.Trouble = s.layer.Peers.Ready
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -89,9 +91,9 @@ func (s *Service) build() {
 	settings := engine.Settings{
 		Deployment: s.d, Replica: s.id, Presence: s.presence, Tracer: s.d.Telemetry.Tracer("attention", s.id),
 		Backbone: s.weights.backbone, KV: s.weights.kv,
-		Remote: func(microbatch int, p *forward.Progress) engine.Remote { return s.layer.Exchange.Remote(microbatch, p) },
-		Rows:   engine.Rows{Max: s.config.MaxRows, Microbatches: s.config.Microbatches, Min: s.config.MinRows, LongSteps: s.config.LongSteps},
-		Tasks:  &s.tasks, Stopped: s.ctx.Done(),
+		Remote:     func(microbatch int, p *forward.Progress) engine.Remote { return s.layer.Exchange.Remote(microbatch, p) },
+		Rows:       engine.Rows{Max: s.config.MaxRows, Microbatches: s.config.Microbatches, Min: s.config.MinRows, LongSteps: s.config.LongSteps},
+		Directives: s.dimmer.steps(), Tasks: &s.tasks, Stopped: s.ctx.Done(),
 	}
 	if s.weights.gpu != nil {
 		settings.Device = s.weights.gpu
@@ -167,6 +169,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 	})
 	tasks.Go(s.queue.Run)
+	s.dimmer.run(tasks, s.presence)
 	return tasks.Run(s.presence.Announce)
 }
 

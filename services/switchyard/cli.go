@@ -38,14 +38,15 @@ type CLI struct {
 	Demo   DemoCmd   `cmd:"" group:"Ask:" help:"Start everything in one process, stream one answer, and stop; opens no port."`
 	Prompt PromptCmd `cmd:"" group:"Ask:" help:"Send a prompt and stream the answer."`
 
-	Top     TopCmd     `cmd:"" group:"Operate:" help:"Show live replicas, queues and every expert's load."`
-	Drain   DrainCmd   `cmd:"" group:"Operate:" help:"Have a replica, or all of a host, finish or hand over what it has, and end."`
-	Plan    PlanCmd    `cmd:"" group:"Operate:" help:"Show a model's plan, and change what plans are to be like."`
-	DLQ     DLQCmd     `cmd:"" group:"Operate:" name:"dlq" help:"Look after messages that services have given up: list, show, send again, drop."`
-	Setup   SetupCmd   `cmd:"" group:"Operate:" help:"Make the streams and buckets that models need, and say what differs; with --keep make those again that a server loses."`
-	Auth    AuthCmd    `cmd:"" group:"Operate:" help:"Credentials of every service and producer, with the rights that each needs, and TLS."`
-	Probe   ProbeCmd   `cmd:"" group:"Operate:" help:"Ask a process of this machine whether it is ready, or lives."`
-	Version VersionCmd `cmd:"" group:"Operate:" help:"Print the version."`
+	Top     TopCmd      `cmd:"" group:"Operate:" help:"Show live replicas, queues and every expert's load."`
+	Drain   DrainCmd    `cmd:"" group:"Operate:" help:"Have a replica, or all of a host, finish or hand over what it has, and end."`
+	Plan    PlanCmd     `cmd:"" group:"Operate:" help:"Show a model's plan, and change what plans are to be like."`
+	Brown   BrownoutCmd `cmd:"" group:"Operate:" name:"brownout" help:"Show how far a brownout of a model goes, and set that."`
+	DLQ     DLQCmd      `cmd:"" group:"Operate:" name:"dlq" help:"Look after messages that services have given up: list, show, send again, drop."`
+	Setup   SetupCmd    `cmd:"" group:"Operate:" help:"Make the streams and buckets that models need, and say what differs; with --keep make those again that a server loses."`
+	Auth    AuthCmd     `cmd:"" group:"Operate:" help:"Credentials of every service and producer, with the rights that each needs, and TLS."`
+	Probe   ProbeCmd    `cmd:"" group:"Operate:" help:"Ask a process of this machine whether it is ready, or lives."`
+	Version VersionCmd  `cmd:"" group:"Operate:" help:"Print the version."`
 
 	Inspect  InspectCmd  `cmd:"" group:"Models:" help:"Say what a model is and takes: parameters, bytes by part, KV cache, and whether this build serves it."`
 	Weights  WeightsCmd  `cmd:"" group:"Models:" help:"Keep models in the JetStream object store, for hosts without their files; pack and unpack files of weights."`

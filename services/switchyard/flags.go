@@ -33,6 +33,7 @@ type (
 	PredictorFlags = predictor.Flags
 	ScalingFlags   = scaler.Flags
 	GatewayFlags   = gateway.Flags
+	UnitedFlags    = service.UnitedFlags
 )
 
 // ModelFlags name the model and what its pipeline agrees on; all services of

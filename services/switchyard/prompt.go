@@ -39,6 +39,7 @@ type PromptCmd struct {
 	Logprobs          *int32        `help:"Report each token's log-probability and this many best ones; with --json." placeholder:"N"`
 	JSON              bool          `name:"json" help:"Print one JSON chunk a line."`
 	Stats             bool          `help:"Tell on stderr how it ended, how long it took and the seed, as on a terminal."`
+	Brownout          string        `env:"-" help:"Whether other experts may stand in for some in a brownout: allow or never; without it as the deployment has it." placeholder:"WORD"`
 	Deadline          time.Duration `help:"End the request this time after it is sent, such as 30s; 0 is never. It is sent as a time of this machine's clock and judged by the NATS servers'; some seconds later the client stops waiting." placeholder:"TIME"`
 	RequestID         string        `help:"Name of the request; the same id again streams the same answer." placeholder:"ID"`
 	ConnectFlags      `embed:""`
@@ -98,7 +99,7 @@ func (c *PromptCmd) prompt(ctx context.Context, e *env) (*pb.Prompt, error) {
 	p := &pb.Prompt{
 		RequestId: c.RequestID, InputIds: c.IDs, MaxTokens: c.MaxTokens, Temperature: c.Temperature, TopP: c.TopP, TopK: c.TopK,
 		RepetitionPenalty: c.RepetitionPenalty, Seed: c.Seed, Stop: c.Stop, StopTokenIds: c.StopTokenID, IgnoreEos: c.IgnoreEOS,
-		Logprobs: c.Logprobs, Tools: c.Tools, ChatTemplateKwargs: c.TemplateKwargs, SpecialTokens: c.SpecialTokens,
+		Logprobs: c.Logprobs, Brownout: c.Brownout, Tools: c.Tools, ChatTemplateKwargs: c.TemplateKwargs, SpecialTokens: c.SpecialTokens,
 	}
 	if len(c.IDs) > 0 {
 		return p, nil
@@ -129,6 +130,8 @@ func (c *PromptCmd) check() error {
 		return errors.New("--tools and --template-kwargs need --chat")
 	case c.Logprobs != nil && !c.JSON:
 		return errors.New("--logprobs needs --json, which shows them")
+	case c.Brownout != "" && c.Brownout != "allow" && c.Brownout != "never":
+		return fmt.Errorf("--brownout is %.40q; it must be allow (other experts may stand in for some) or never", c.Brownout)
 	case c.Deadline < 0:
 		return fmt.Errorf("--deadline is %v; it must be a time to come, or 0 for never", c.Deadline)
 	}

@@ -36,6 +36,7 @@ type UpCmd struct {
 	GatewayFlags   `embed:"" group:"HTTP:"`
 	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 	StageFlags     `embed:"" group:"Attention:"`
+	UnitedFlags    `embed:"" group:"Expert hosts:"`
 
 	Hosts   int      `default:"1" help:"Expert hosts in this process." placeholder:"N"`
 	Scaling string   `default:"auto" help:"Who decides how many replicas experts have: ${live_policies}, with settings as in eplb:every=300s (docs/policies.md); none runs no scaler, no predictor and no Kafka; auto is ${default_policy} where several hosts have a device each (--device paced), and static where they share one, as a copy saves no time there." placeholder:"NAME"`
@@ -228,7 +229,7 @@ func (c *UpCmd) predictor(process service.Process) (predictor.Config, error) {
 func (c *UpCmd) computing(s *cluster.Services, process service.Process) error {
 	on, noGPU := c.StageFlags.attention()
 	var attending, hosting, gating error
-	s.Attention, attending = c.AttentionFlags.Config(process, on)
+	s.Attention, attending = c.AttentionFlags.Config(process, on, c.United)
 	s.Expert, hosting = c.ExpertFlags.Config(process)
 	s.Gate, gating = c.StageFlags.gate()
 	s.Attention.GPU.Share(s.Expert.GPU)

@@ -20,6 +20,9 @@ type Config struct {
 	// CanaryEvery is how long no token may flow before a request of one token is sent
 	// to see whether one can; 0: none is, and no token need flow to be ready.
 	CanaryEvery time.Duration
+	// OwnExperts says that no expert stands in for another one in a brownout for requests that
+	// do not say.
+	OwnExperts bool
 	// Version of the build, as semantic versioning writes it: NATS services say it.
 	Version string
 }

@@ -88,6 +88,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.Model, s.text, err = intake.Read(s.d.Model, s.config.MaxModelLen); err != nil {
 		return err
 	}
+	s.Model.OwnExperts = s.config.OwnExperts
 	s.presence.Fill, s.presence.Trouble = s.announce, s.flows
 	own, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop

@@ -194,6 +194,19 @@ func (b *Bundle) checkWeights() error {
 	return nil
 }
 
+// Error is what a layer loses where all its groups have stand-ins, as a share of what dropping
+// all of its experts' rows costs: that of the groups, by the rows that they had.
+func (b *Bundle) Error(layer int) float64 {
+	lost, rows := 0.0, 0
+	for g := range b.Groups() {
+		if of := b.groups[[2]int{layer, g}]; of != nil && of.Rows > 0 {
+			lost += of.Error * float64(of.Rows)
+			rows += of.Rows
+		}
+	}
+	return lost / float64(max(1, rows))
+}
+
 // Close gives the mapping back.
 func (b *Bundle) Close() error { return b.file.Close() }
 

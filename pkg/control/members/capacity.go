@@ -49,6 +49,15 @@ const (
 	Doubted = "doubted_gate_"
 )
 
+// What an attention replica announces of a brownout: the thresholds that it stamps on its steps, and
+// whether steps take longer than they are to at the lowest that may be (1), so that no request is
+// to come.
+const (
+	BrownoutPrefill = "brownout_threshold_prefill"
+	BrownoutDecode  = "brownout_threshold_decode"
+	BrownoutFloored = "brownout_floored"
+)
+
 // DeviceThrottled is the name under which a replica asks to be avoided (1), or not (0),
 // because its device throttles. Gates and planners hear it of expert hosts, and attention
 // replicas of one another.

@@ -2,6 +2,7 @@ package brownout
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -160,4 +161,47 @@ func (m *machine) said(ch Change) []string {
 		return []string{ch.Reason}
 	}
 	return []string{fmt.Sprintf("stays at %.3f", share(ch.Threshold))}
+}
+
+// A rise that had to be taken back is not tried again while latencies are as they were; when they
+// are a tenth lower it is, and so it is after a while.
+func TestCalm(t *testing.T) {
+	r := Paper(0.15)
+	r.Calm = 60
+	c, err := NewController(r, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Set(500_000, 0)
+	now := 0.0
+	at := func(seconds, latency float64) int {
+		for end := now + seconds; now < end; now += 0.25 {
+			c.Observe(now, latency)
+			c.Advance(now, true)
+		}
+		return c.Threshold()
+	}
+	for _, step := range []struct {
+		seconds, latency float64
+		want             int
+	}{
+		{5.5, 0.1, 600_000}, {5, 0.2, 480_000}, {50, 0.1, 480_000}, {5, 0.089, 580_000}, // by lower latencies
+		{5, 0.2, 464_000}, {50, 0.1, 464_000}, {9, 0.1, 564_000}, // after a while
+	} {
+		if got := at(step.seconds, step.latency); got != step.want {
+			t.Errorf("after %v s at %v: %d, want %d", step.seconds, step.latency, got, step.want)
+		}
+	}
+	c.Bound(700_000)
+	if c.Threshold() != 700_000 {
+		t.Errorf("%d under its bound", c.Threshold())
+	}
+	if c.Set(1, now); c.Threshold() != 700_000 {
+		t.Errorf("set to %d under its bound", c.Threshold())
+	}
+	for _, calm := range []float64{-1, math.NaN(), math.Inf(1)} {
+		if r.Calm = calm; r.Check() == nil {
+			t.Errorf("%v s of calm are taken", calm)
+		}
+	}
 }

@@ -16,7 +16,13 @@ type Rule struct {
 	Interval  float64 // between two changes, at least
 	Share     float64 // of latencies that must keep the SLO
 	Floor     int     // millionths: the threshold goes no lower
+	// Calm is for how many seconds a rise is not tried again that had to be taken back, unless
+	// latencies are a tenth lower than when it was tried; 0: it may be at once, as printed.
+	Calm float64
 }
+
+// Calm keeps what the controller does under a constant load to a rise in two minutes.
+const Calm = 120
 
 // Paper is the rule with the authors' numbers.
 func Paper(slo float64) Rule {
@@ -38,6 +44,8 @@ func (r Rule) Check() error {
 		return fmt.Errorf("%w: latencies of %v s decide every %v s; both must be numbers, the first above 0", ErrSettings, r.Window, r.Interval)
 	case !(r.Share > 0 && r.Share <= 1):
 		return fmt.Errorf("%w: a share of %v of the latencies must keep the SLO; it must be above 0, and 1 at most", ErrSettings, r.Share)
+	case !(r.Calm >= 0) || math.IsInf(r.Calm, 0):
+		return fmt.Errorf("%w: a rise that was taken back is tried again after %v s; it must be a number of at least 0", ErrSettings, r.Calm)
 	case r.Floor < 0 || r.Floor > One:
 		return fmt.Errorf("%w: the floor is %d millionths; it must be 0 to %d", ErrSettings, r.Floor, One)
 	}
@@ -62,6 +70,9 @@ type Controller struct {
 	samples   []sample
 	sorted    []float64
 	ignored   int
+	rose      float64 // the latency by which the last move was a rise; 0: it was none
+	// A rise by lateness was taken back: until calm none is tried again by as much.
+	calm, lateness float64
 }
 
 type sample struct{ at, seconds float64 }
@@ -83,6 +94,18 @@ func NewController(r Rule, now float64) (*Controller, error) {
 
 // Threshold is in millionths.
 func (c *Controller) Threshold() int { return c.threshold }
+
+// Set has it go on from a threshold that something else has set, at a time.
+func (c *Controller) Set(threshold int, now float64) {
+	c.threshold = min(max(threshold, c.rule.Floor, 0), One)
+	c.changed, c.rose, c.calm = now, 0, 0
+}
+
+// Bound changes how low the threshold may go.
+func (c *Controller) Bound(floor int) {
+	c.rule.Floor = min(max(floor, 0), One)
+	c.threshold = max(c.threshold, c.rule.Floor)
+}
 
 // Ignored counts latencies that cannot be.
 func (c *Controller) Ignored() int { return c.ignored }
@@ -113,13 +136,21 @@ func (c *Controller) Advance(now float64, busy bool) Change {
 	ch := Change{Threshold: c.threshold, Latency: latency, Samples: n}
 	switch {
 	case n == 0 || now < c.changed+c.rule.Interval:
+	case latency < c.rule.Warning*c.rule.SLO && now < c.calm && latency > nearby*c.lateness:
 	case latency < c.rule.Warning*c.rule.SLO:
+		c.rose = latency
 		return c.move(now, c.threshold+c.rule.Increment, ch, "below the warning line")
 	case latency > c.rule.SLO:
+		if c.rose > 0 {
+			c.calm, c.lateness, c.rose = now+c.rule.Calm, c.rose, 0
+		}
 		return c.move(now, int(float64(c.threshold)*c.rule.Shrink), ch, "above the SLO")
 	}
 	return ch
 }
+
+// nearby is the share of a latency from which on another one is like it.
+const nearby = 0.9
 
 // rest lets the threshold rise by one increment for each window of idleness.
 func (c *Controller) rest(now float64) Change {
@@ -128,6 +159,7 @@ func (c *Controller) rest(now float64) Change {
 		return Change{Threshold: c.threshold}
 	}
 	c.idle += float64(windows) * c.rule.Window
+	c.rose = 0
 	return c.move(now, c.threshold+windows*c.rule.Increment, Change{}, "nothing to do")
 }
 

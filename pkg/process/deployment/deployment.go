@@ -22,6 +22,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/directives"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/liveness"
@@ -122,6 +123,8 @@ type Deployment struct {
 	Leases   jetstream.KeyValue
 	// Functions has what hosts and gates say of functions; see FunctionRules.
 	Functions jetstream.KeyValue
+	// Brownout has directives and what an operator wants of them; see DirectiveRules.
+	Brownout jetstream.KeyValue
 	// Trials says who tries what may take a replica down.
 	Trials jetstream.KeyValue
 	noise  noise
@@ -236,6 +239,9 @@ func (d *Deployment) create(ctx context.Context) (err error) {
 	if d.Leases, err = d.bucket(ctx, "leases"); err != nil {
 		return err
 	}
+	if d.Brownout, err = d.bucket(ctx, "brownout"); err != nil {
+		return err
+	}
 	if d.Trials, err = d.bucket(ctx, "trials"); err != nil {
 		return err
 	}
@@ -261,6 +267,11 @@ func (d *Deployment) createTensors(ctx context.Context) error {
 // FunctionRules says what a legal record in Functions is.
 func (d *Deployment) FunctionRules() functions.Settings {
 	return functions.Settings{MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts, Illegal: d.disbelieve}
+}
+
+// DirectiveRules says what a legal record in Brownout is.
+func (d *Deployment) DirectiveRules() directives.Rules {
+	return directives.Rules{Model: d.Identity.Model, MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts, Illegal: d.disbelieve}
 }
 
 // disbelieve counts a record that is none, and tells of it once.
@@ -294,7 +305,7 @@ const trialsTTL = time.Hour
 
 // bucketTTL are the buckets, with how long a key stays that is not renewed; 0
 // is for ever.
-var bucketTTL = map[string]time.Duration{"members": members.BucketTTL, "plans": 0, "functions": 0, "leases": 0, "trials": trialsTTL}
+var bucketTTL = map[string]time.Duration{"members": members.BucketTTL, "plans": 0, "functions": 0, "leases": 0, "brownout": 0, "trials": trialsTTL}
 
 // bucket opens a bucket, and creates it if it does not exist.
 func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValue, error) {
@@ -308,10 +319,13 @@ func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValu
 // bucketKeys are the keys that a bucket has, where they are known before: what nobody
 // renews is not to be pushed out by keys of others.
 func bucketKeys(kind string, moeLayers []int) []string {
-	if kind != "plans" {
-		return nil
+	switch kind {
+	case "plans":
+		return planstore.Keys(moeLayers)
+	case "brownout":
+		return directives.Keys()
 	}
-	return planstore.Keys(moeLayers)
+	return nil
 }
 
 // EnsureStreams creates the streams that are missing.

@@ -88,6 +88,8 @@ type Metrics struct {
 	Hosts HostMetrics
 	// Maps are of predictors with expert maps.
 	Maps MapMetrics
+	// Directives are of how far brownouts go.
+	Directives DirectiveMetrics
 	// GPUs are of whoever computes with one.
 	GPUs *GPUs
 	// Scaler are scalers'.
@@ -136,6 +138,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		PredictionsLost:  counter("predictions_dropped_total", "Messages with rows that predictors were too slow for; the oldest are dropped first."),
 		Hosts:            newHostMetrics(),
 		Maps:             newMapMetrics(),
+		Directives:       newDirectiveMetrics(),
 		GPUs:             newGPUs(),
 		Scaler:           newScalerMetrics(),
 		genAI:            newGenAI(),
@@ -155,7 +158,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	r.MustRegister(m.waits.queue, m.waits.canary, m.Ready, m.Links.connections, m.Links.reconnects, m.Members, m.GPUs)
 	r.MustRegister(slices.Concat(m.Kafka.all(), m.Tenants.all())...)
 	r.MustRegister(slices.Concat(m.Hosts.all(), m.Maps.all())...)
-	r.MustRegister(m.Scaler.all()...)
+	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all())...)
 	m.begin()
 	return m
 }
@@ -182,6 +185,7 @@ func (m *Metrics) begin() {
 	m.Canaries("sent")
 	m.Canaries("answered")
 	m.Hosts.begin()
+	m.Directives.begin()
 }
 
 // fineBuckets reach from 50 µs, a small model's layer, to about 105 s.

@@ -49,6 +49,12 @@ const (
 	// AttrPlanVersion is of the layer's plan in use, and AttrReason why it came.
 	AttrPlanVersion = attribute.Key("plan_version")
 	AttrReason      = attribute.Key("reason")
+	// What a step's rows obey in a brownout.
+	AttrDirective = attribute.Key("brownout_version")
+	AttrStrategy  = attribute.Key("brownout_strategy")
+	AttrWay       = attribute.Key("brownout_way")
+	AttrPrefill   = attribute.Key("brownout_threshold_prefill")
+	AttrDecode    = attribute.Key("brownout_threshold_decode")
 )
 
 // EventPlan is the event of a gate's first span under another plan.

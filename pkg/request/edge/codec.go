@@ -203,6 +203,10 @@ const (
 	headerCompletion   = "Switchyard-Completion-Tokens"
 	headerExpertGBs    = "Switchyard-Expert-Gb-S"
 	headerColdStarts   = "Switchyard-Cold-Starts"
+	headerDegraded     = "Switchyard-Degraded-Rows"
+	headerDegradedOf   = "Switchyard-Degraded-Tokens"
+	headerThreshold    = "Switchyard-Lowest-Threshold"
+	headerWay          = "Switchyard-United-Way"
 	headerSeed         = "Switchyard-Seed"
 	headerQueue        = "Switchyard-Queue-Seconds"
 	headerTTFT         = "Switchyard-Ttft-Seconds"
@@ -242,6 +246,12 @@ func lastHeaders(index string, c *pb.Chunk) nats.Header {
 	if u := c.GetUsage(); u != nil && u.ExpertGbS != nil {
 		h[headerExpertGBs] = []string{strconv.FormatFloat(u.GetExpertGbS(), 'g', -1, 64)}
 		h[headerColdStarts] = []string{strconv.FormatUint(uint64(u.GetColdStarts()), 10)}
+	}
+	if u := c.GetUsage(); u.GetDegradedRows() > 0 {
+		h[headerDegraded] = []string{strconv.FormatUint(uint64(u.GetDegradedRows()), 10)}
+		h[headerDegradedOf] = []string{strconv.FormatUint(uint64(u.GetDegradedTokens()), 10)}
+		h[headerThreshold] = []string{strconv.FormatFloat(u.GetLowestThreshold(), 'g', -1, 64)}
+		h[headerWay] = []string{strconv.FormatUint(uint64(u.GetUnitedWay()), 10)}
 	}
 	if c.GetMixedClasses() {
 		h[headerMixed] = []string{"true"}

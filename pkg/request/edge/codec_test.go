@@ -261,6 +261,22 @@ func TestChunkCost(t *testing.T) {
 	}
 }
 
+// What a brownout changed is there where it changed something, and else nowhere.
+func TestChunkDegraded(t *testing.T) {
+	c := last()
+	if plain := encode(t, pb.Encoding_ENCODING_JSON, c)[0].Data; bytes.Contains(plain, []byte("degraded")) || bytes.Contains(plain, []byte("threshold")) {
+		t.Errorf("%s", plain)
+	}
+	c.Usage.DegradedRows, c.Usage.DegradedTokens, c.Usage.LowestThreshold, c.Usage.UnitedWay = proto.Uint32(40), proto.Uint32(3), proto.Float64(0.6), proto.Uint32(8)
+	if got := encode(t, pb.Encoding_ENCODING_JSON, c)[0].Data; !bytes.Contains(got, []byte(`"degraded_rows":40,"degraded_tokens":3,"lowest_threshold":0.6,"united_way":8`)) {
+		t.Errorf("%s", got)
+	}
+	h := encode(t, pb.Encoding_ENCODING_TEXT, c)[1].Header
+	if h.Get(headerDegraded) != "40" || h.Get(headerDegradedOf) != "3" || h.Get(headerThreshold) != "0.6" || h.Get(headerWay) != "8" {
+		t.Errorf("%v", h)
+	}
+}
+
 func TestRefusal(t *testing.T) {
 	c := Refusal("r", errors.Join(&Error{Code: Overloaded, Message: "full", RetryAfter: 2e9}))
 	if c.Index != -1 || c.FinishReason != "error" || c.Error.Code != "overloaded" || c.Error.RetryAfter != 2 || c.Usage == nil || c.Timings == nil {

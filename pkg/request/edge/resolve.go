@@ -41,6 +41,9 @@ type Model struct {
 	Mask, Start int
 	// MaxTokenBytes is the most bytes of a prompt's text that one token stands for; 0: unknown.
 	MaxTokenBytes int
+	// OwnExperts says that no expert stands in for another one in a brownout, where the prompt
+	// does not say.
+	OwnExperts bool
 	// EncodeText and EncodeChat make ids; nil if the model has no tokenizer or no chat template.
 	// With special, special tokens in what the producer wrote count; else they are text.
 	EncodeText func(text string, special bool) ([]uint32, error)
@@ -89,7 +92,7 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	if err != nil {
 		return nil, err
 	}
-	seq.Grammar = p.Grammar
+	seq.Grammar, seq.OwnExperts = p.Grammar, p.Brownout == never || p.Brownout == "" && m.OwnExperts
 	seq.RequestId, seq.Sampling, seq.MaxTokens, seq.Score = p.RequestId, m.sampling(p, seed), int32(maxTokens), p.Score
 	if m.Task != model.Fill {
 		seq.StopTokenIds = m.stopIDs(p)
@@ -107,7 +110,7 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 // Check finds what is wrong with a prompt as far as its tokens need not be
 // known. It takes much less time than making them. The error is an *Error.
 func (m Model) Check(p *pb.Prompt) error {
-	for _, check := range []func(*pb.Prompt) error{checkOneInput, m.checkSize, checkSampling, m.checkTaskSampling, m.checkStops, m.checkIDs, m.checkBias} {
+	for _, check := range []func(*pb.Prompt) error{checkOneInput, m.checkSize, checkSampling, checkBrownout, m.checkTaskSampling, m.checkStops, m.checkIDs, m.checkBias} {
 		if err := check(p); err != nil {
 			return err
 		}
@@ -152,6 +155,20 @@ func checkOneInput(p *pb.Prompt) error {
 		return Errorf(BadRequest, "tools and chat_template_kwargs are for the chat template: they need messages")
 	}
 	return nil
+}
+
+// What a prompt says of brownouts.
+const (
+	allow = "allow"
+	never = "never"
+)
+
+func checkBrownout(p *pb.Prompt) error {
+	switch p.Brownout {
+	case "", allow, never:
+		return nil
+	}
+	return Errorf(BadRequest, `brownout is %.40q; it must be "allow" (other experts may stand in for some) or "never"`, p.Brownout)
 }
 
 func (m Model) checkStops(p *pb.Prompt) error {

@@ -54,6 +54,9 @@ func (p *Packer) token(t *pb.Token) {
 	if t.Cost != nil {
 		p.packed.Cost = t.Cost
 	}
+	if t.Degraded != nil {
+		p.packed.Degraded = t.Degraded
+	}
 	if len(t.Fates) > 0 {
 		of := &pb.TokenFates{Index: t.Index, Fates: t.Fates}
 		p.packed.Fates = append(p.packed.Fates, of)
@@ -91,7 +94,7 @@ func unfold(p *pb.Packed) []*pb.Record {
 	for i, id := range p.TokenIds {
 		t := &pb.Token{Index: int32(i), Id: id, Stop: p.Stop && i == len(p.TokenIds)-1, Fates: fates[int32(i)]}
 		if i == len(p.TokenIds)-1 {
-			t.Cost = p.Cost
+			t.Cost, t.Degraded = p.Cost, p.Degraded
 		}
 		if i < len(p.Logprobs) {
 			t.Logprobs = p.Logprobs[i]

@@ -43,7 +43,7 @@ func named(specs []schemas.StreamSpec) (streams []string) {
 // All are the streams that every service makes if they are missing.
 func (n Names) All() []string {
 	streams := append(named(n.Streams.Durable()), named(n.Streams.Tensors(n.Layers))...)
-	for _, kind := range []string{"members", "plans", "functions", "leases", "trials"} {
+	for _, kind := range []string{"members", "plans", "functions", "leases", "brownout", "trials"} {
 		streams = append(streams, n.Bucket(kind))
 	}
 	return streams

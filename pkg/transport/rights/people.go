@@ -35,8 +35,8 @@ func others() []role {
 			Cannot: "read or write anything of requests",
 		}},
 		{Operator, catalog.Role{
-			What: "puts models into the object store, changes settings of plans, drains replicas, and looks after dead letters", Grants: keeping,
-			Can: "end any replica, or all of them, by asking it to drain; decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans; " +
+			What: "puts models into the object store, changes settings of plans and brownouts, drains replicas, and looks after dead letters", Grants: keeping,
+			Can: "end any replica, or all of them, by asking it to drain; decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans, and other experts stand in by those of brownouts; " +
 				"read dead letters and token logs; send prompts and sequences in any producer's name",
 			Cannot: "read prompts that are not given up; write plans themselves; make, change or delete a stream",
 		}},
@@ -93,6 +93,10 @@ func keeping(n grant.Names) []Grant {
 		{
 			Reason:  "to see plans, and to change what they are to be like (`switchyard plan`)",
 			Publish: append(n.Look("plans"), grant.Get(n.Bucket("plans")), n.Key("plans", "settings")),
+		},
+		{
+			Reason:  "to see how far a brownout goes, and to set that (`switchyard brownout`)",
+			Publish: append(n.Look("brownout"), grant.Get(n.Bucket("brownout")), n.Key("brownout", "settings")),
 		},
 		{Reason: "to see live replicas (`switchyard plan`, `switchyard drain`)", Publish: n.Look("members")},
 		{

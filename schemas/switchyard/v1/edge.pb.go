@@ -178,7 +178,10 @@ type Prompt struct {
 	// False: at most one call is made, and the answer ends with it.
 	ParallelToolCalls *bool `protobuf:"varint,31,opt,name=parallel_tool_calls,json=parallelToolCalls,proto3,oneof" json:"parallel_tool_calls,omitempty"`
 	// Thoughts and calls are told apart from the text, as parsed in chunks; without it all is text.
-	Parse         bool `protobuf:"varint,32,opt,name=parse,proto3" json:"parse,omitempty"`
+	Parse bool `protobuf:"varint,32,opt,name=parse,proto3" json:"parse,omitempty"`
+	// Whether other experts may stand in for those that a brownout spares: "allow" or "never";
+	// empty: as the deployment has it.
+	Brownout      string `protobuf:"bytes,33,opt,name=brownout,proto3" json:"brownout,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -437,6 +440,13 @@ func (x *Prompt) GetParse() bool {
 	return false
 }
 
+func (x *Prompt) GetBrownout() string {
+	if x != nil {
+		return x.Brownout
+	}
+	return ""
+}
+
 // Grammar is what an answer keeps to. Exactly one of the first five is set.
 type Grammar struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -540,8 +550,16 @@ type Usage struct {
 	ColdStarts *uint32 `protobuf:"varint,4,opt,name=cold_starts,json=coldStarts,proto3,oneof" json:"cold_starts,omitempty"`
 	// How many of completion_tokens were thoughts; only of answers that are parsed.
 	ReasoningTokens *int32 `protobuf:"varint,5,opt,name=reasoning_tokens,json=reasoningTokens,proto3,oneof" json:"reasoning_tokens,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// What a brownout changed; absent: nothing. Routed rows (a token in a layer, to one of its
+	// experts) that another expert computed, or none; tokens of prompt and answer that have any.
+	DegradedRows   *uint32 `protobuf:"varint,6,opt,name=degraded_rows,json=degradedRows,proto3,oneof" json:"degraded_rows,omitempty"`
+	DegradedTokens *uint32 `protobuf:"varint,7,opt,name=degraded_tokens,json=degradedTokens,proto3,oneof" json:"degraded_tokens,omitempty"`
+	// The lowest share of a layer's routed rows that was to keep its experts, from 0 to 1.
+	LowestThreshold *float64 `protobuf:"fixed64,8,opt,name=lowest_threshold,json=lowestThreshold,proto3,oneof" json:"lowest_threshold,omitempty"`
+	// The most experts that a united expert stood in for; 0: none stood in for any.
+	UnitedWay     *uint32 `protobuf:"varint,9,opt,name=united_way,json=unitedWay,proto3,oneof" json:"united_way,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Usage) Reset() {
@@ -605,6 +623,34 @@ func (x *Usage) GetColdStarts() uint32 {
 func (x *Usage) GetReasoningTokens() int32 {
 	if x != nil && x.ReasoningTokens != nil {
 		return *x.ReasoningTokens
+	}
+	return 0
+}
+
+func (x *Usage) GetDegradedRows() uint32 {
+	if x != nil && x.DegradedRows != nil {
+		return *x.DegradedRows
+	}
+	return 0
+}
+
+func (x *Usage) GetDegradedTokens() uint32 {
+	if x != nil && x.DegradedTokens != nil {
+		return *x.DegradedTokens
+	}
+	return 0
+}
+
+func (x *Usage) GetLowestThreshold() float64 {
+	if x != nil && x.LowestThreshold != nil {
+		return *x.LowestThreshold
+	}
+	return 0
+}
+
+func (x *Usage) GetUnitedWay() uint32 {
+	if x != nil && x.UnitedWay != nil {
+		return *x.UnitedWay
 	}
 	return 0
 }
@@ -1349,7 +1395,7 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"tool_calls\x18\x05 \x01(\tR\ttoolCalls\x12+\n" +
 	"\x11reasoning_content\x18\x06 \x01(\tR\x10reasoningContentB\n" +
 	"\n" +
-	"\b_content\"\x80\v\n" +
+	"\b_content\"\x9c\v\n" +
 	"\x06Prompt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x126\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1a.switchyard.v1.ChatMessageR\bmessages\x12\x1b\n" +
@@ -1391,7 +1437,8 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\vtool_choice\x18\x1e \x01(\tR\n" +
 	"toolChoice\x123\n" +
 	"\x13parallel_tool_calls\x18\x1f \x01(\bH\vR\x11parallelToolCalls\x88\x01\x01\x12\x14\n" +
-	"\x05parse\x18  \x01(\bR\x05parse\x1a<\n" +
+	"\x05parse\x18  \x01(\bR\x05parse\x12\x1a\n" +
+	"\bbrownout\x18! \x01(\tR\bbrownout\x1a<\n" +
 	"\x0eLogitBiasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\r\n" +
@@ -1415,17 +1462,26 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x05regex\x18\x03 \x01(\tR\x05regex\x12\x16\n" +
 	"\x06choice\x18\x04 \x03(\tR\x06choice\x12\x12\n" +
 	"\x04ebnf\x18\x05 \x01(\tR\x04ebnf\x12\x18\n" +
-	"\acompact\x18\x06 \x01(\bR\acompact\"\x89\x02\n" +
+	"\acompact\x18\x06 \x01(\bR\acompact\"\xff\x03\n" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\x02 \x01(\x05R\x10completionTokens\x12#\n" +
 	"\vexpert_gb_s\x18\x03 \x01(\x01H\x00R\texpertGbS\x88\x01\x01\x12$\n" +
 	"\vcold_starts\x18\x04 \x01(\rH\x01R\n" +
 	"coldStarts\x88\x01\x01\x12.\n" +
-	"\x10reasoning_tokens\x18\x05 \x01(\x05H\x02R\x0freasoningTokens\x88\x01\x01B\x0e\n" +
+	"\x10reasoning_tokens\x18\x05 \x01(\x05H\x02R\x0freasoningTokens\x88\x01\x01\x12(\n" +
+	"\rdegraded_rows\x18\x06 \x01(\rH\x03R\fdegradedRows\x88\x01\x01\x12,\n" +
+	"\x0fdegraded_tokens\x18\a \x01(\rH\x04R\x0edegradedTokens\x88\x01\x01\x12.\n" +
+	"\x10lowest_threshold\x18\b \x01(\x01H\x05R\x0flowestThreshold\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"united_way\x18\t \x01(\rH\x06R\tunitedWay\x88\x01\x01B\x0e\n" +
 	"\f_expert_gb_sB\x0e\n" +
 	"\f_cold_startsB\x13\n" +
-	"\x11_reasoning_tokens\"I\n" +
+	"\x11_reasoning_tokensB\x10\n" +
+	"\x0e_degraded_rowsB\x12\n" +
+	"\x10_degraded_tokensB\x13\n" +
+	"\x11_lowest_thresholdB\r\n" +
+	"\v_united_way\"I\n" +
 	"\aTimings\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x01R\x05queue\x12\x12\n" +
 	"\x04ttft\x18\x02 \x01(\x01R\x04ttft\x12\x14\n" +

@@ -333,7 +333,9 @@ type Sequence struct {
 	// What the answer keeps to, as the prompt had it; absent: nothing.
 	Grammar *Grammar `protobuf:"bytes,12,opt,name=grammar,proto3" json:"grammar,omitempty"`
 	// The calls of which the answer is to be one; empty: it need not be any.
-	Calls         []*CallForm `protobuf:"bytes,13,rep,name=calls,proto3" json:"calls,omitempty"`
+	Calls []*CallForm `protobuf:"bytes,13,rep,name=calls,proto3" json:"calls,omitempty"`
+	// No expert may stand in for another one.
+	OwnExperts    bool `protobuf:"varint,14,opt,name=own_experts,json=ownExperts,proto3" json:"own_experts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -457,6 +459,13 @@ func (x *Sequence) GetCalls() []*CallForm {
 		return x.Calls
 	}
 	return nil
+}
+
+func (x *Sequence) GetOwnExperts() bool {
+	if x != nil {
+		return x.OwnExperts
+	}
+	return false
 }
 
 // CallForm is how an answer calls a tool: a text, arguments of a schema, a text. Bytes that no
@@ -981,6 +990,79 @@ func (x *Cost) GetColdStarts() uint32 {
 	return 0
 }
 
+// Degraded is what a brownout has changed of a request so far.
+type Degraded struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Routed rows, rows × layers × slots, that another expert computed, or none.
+	Rows uint32 `protobuf:"varint,1,opt,name=rows,proto3" json:"rows,omitempty"`
+	// Rows of which one of these was.
+	Tokens uint32 `protobuf:"varint,2,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// The lowest threshold of the stamps that they were computed under, in millionths.
+	LowestMillionths uint32 `protobuf:"varint,3,opt,name=lowest_millionths,json=lowestMillionths,proto3" json:"lowest_millionths,omitempty"`
+	// The most experts that a united expert stood in for; 0: none did.
+	Way           uint32 `protobuf:"varint,4,opt,name=way,proto3" json:"way,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Degraded) Reset() {
+	*x = Degraded{}
+	mi := &file_switchyard_v1_log_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Degraded) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Degraded) ProtoMessage() {}
+
+func (x *Degraded) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_log_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Degraded.ProtoReflect.Descriptor instead.
+func (*Degraded) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *Degraded) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *Degraded) GetTokens() uint32 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Degraded) GetLowestMillionths() uint32 {
+	if x != nil {
+		return x.LowestMillionths
+	}
+	return 0
+}
+
+func (x *Degraded) GetWay() uint32 {
+	if x != nil {
+		return x.Way
+	}
+	return 0
+}
+
 // Token is one generated token.
 type Token struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -993,14 +1075,16 @@ type Token struct {
 	// each slot had its own expert.
 	Fates []*Fates `protobuf:"bytes,6,rep,name=fates,proto3" json:"fates,omitempty"`
 	// Of the request up to this token; absent: not metered.
-	Cost          *Cost `protobuf:"bytes,7,opt,name=cost,proto3" json:"cost,omitempty"`
+	Cost *Cost `protobuf:"bytes,7,opt,name=cost,proto3" json:"cost,omitempty"`
+	// Of the request up to this token; absent: nothing.
+	Degraded      *Degraded `protobuf:"bytes,8,opt,name=degraded,proto3" json:"degraded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[10]
+	mi := &file_switchyard_v1_log_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1012,7 +1096,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[10]
+	mi := &file_switchyard_v1_log_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1025,7 +1109,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Token) GetIndex() int32 {
@@ -1070,6 +1154,13 @@ func (x *Token) GetCost() *Cost {
 	return nil
 }
 
+func (x *Token) GetDegraded() *Degraded {
+	if x != nil {
+		return x.Degraded
+	}
+	return nil
+}
+
 // Terminal ends a request, once.
 type Terminal struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
@@ -1077,14 +1168,15 @@ type Terminal struct {
 	Error        *Error                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
 	Timings      *Timings               `protobuf:"bytes,3,opt,name=timings,proto3" json:"timings,omitempty"`
 	// Of the whole request; absent: that of its last token.
-	Cost          *Cost `protobuf:"bytes,4,opt,name=cost,proto3" json:"cost,omitempty"`
+	Cost          *Cost     `protobuf:"bytes,4,opt,name=cost,proto3" json:"cost,omitempty"`
+	Degraded      *Degraded `protobuf:"bytes,5,opt,name=degraded,proto3" json:"degraded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[11]
+	mi := &file_switchyard_v1_log_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1096,7 +1188,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[11]
+	mi := &file_switchyard_v1_log_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1109,7 +1201,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Terminal) GetFinishReason() string {
@@ -1140,6 +1232,13 @@ func (x *Terminal) GetCost() *Cost {
 	return nil
 }
 
+func (x *Terminal) GetDegraded() *Degraded {
+	if x != nil {
+		return x.Degraded
+	}
+	return nil
+}
+
 // Packed is all that remains of a log whose end was delivered: one record in
 // place of the others, which unfolds into them.
 type Packed struct {
@@ -1155,14 +1254,15 @@ type Packed struct {
 	// Of the tokens that have any, ascending.
 	Fates []*TokenFates `protobuf:"bytes,7,rep,name=fates,proto3" json:"fates,omitempty"`
 	// The last token's.
-	Cost          *Cost `protobuf:"bytes,8,opt,name=cost,proto3" json:"cost,omitempty"`
+	Cost          *Cost     `protobuf:"bytes,8,opt,name=cost,proto3" json:"cost,omitempty"`
+	Degraded      *Degraded `protobuf:"bytes,9,opt,name=degraded,proto3" json:"degraded,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Packed) Reset() {
 	*x = Packed{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[12]
+	mi := &file_switchyard_v1_log_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1274,7 @@ func (x *Packed) String() string {
 func (*Packed) ProtoMessage() {}
 
 func (x *Packed) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[12]
+	mi := &file_switchyard_v1_log_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1287,7 @@ func (x *Packed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Packed.ProtoReflect.Descriptor instead.
 func (*Packed) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{12}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Packed) GetAccept() *Accept {
@@ -1246,6 +1346,13 @@ func (x *Packed) GetCost() *Cost {
 	return nil
 }
 
+func (x *Packed) GetDegraded() *Degraded {
+	if x != nil {
+		return x.Degraded
+	}
+	return nil
+}
+
 // Record is one message of a request's token log. Its field numbers are those
 // of no other message here, so that none of them, sent to a log by mistake or
 // on purpose, reads as a record.
@@ -1274,7 +1381,7 @@ type Record struct {
 
 func (x *Record) Reset() {
 	*x = Record{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[13]
+	mi := &file_switchyard_v1_log_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1393,7 @@ func (x *Record) String() string {
 func (*Record) ProtoMessage() {}
 
 func (x *Record) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[13]
+	mi := &file_switchyard_v1_log_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1406,7 @@ func (x *Record) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Record.ProtoReflect.Descriptor instead.
 func (*Record) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{13}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Record) GetFormat() uint32 {
@@ -1457,7 +1564,7 @@ type EarlierRecord struct {
 
 func (x *EarlierRecord) Reset() {
 	*x = EarlierRecord{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[14]
+	mi := &file_switchyard_v1_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1469,7 +1576,7 @@ func (x *EarlierRecord) String() string {
 func (*EarlierRecord) ProtoMessage() {}
 
 func (x *EarlierRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[14]
+	mi := &file_switchyard_v1_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1482,7 +1589,7 @@ func (x *EarlierRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierRecord.ProtoReflect.Descriptor instead.
 func (*EarlierRecord) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{14}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EarlierRecord) GetKind() isEarlierRecord_Kind {
@@ -1582,7 +1689,7 @@ type EarlierClaim struct {
 
 func (x *EarlierClaim) Reset() {
 	*x = EarlierClaim{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[15]
+	mi := &file_switchyard_v1_log_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1594,7 +1701,7 @@ func (x *EarlierClaim) String() string {
 func (*EarlierClaim) ProtoMessage() {}
 
 func (x *EarlierClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[15]
+	mi := &file_switchyard_v1_log_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1607,7 +1714,7 @@ func (x *EarlierClaim) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierClaim.ProtoReflect.Descriptor instead.
 func (*EarlierClaim) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{15}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EarlierClaim) GetOwner() string {
@@ -1638,7 +1745,7 @@ type EarlierToken struct {
 
 func (x *EarlierToken) Reset() {
 	*x = EarlierToken{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[16]
+	mi := &file_switchyard_v1_log_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1757,7 @@ func (x *EarlierToken) String() string {
 func (*EarlierToken) ProtoMessage() {}
 
 func (x *EarlierToken) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[16]
+	mi := &file_switchyard_v1_log_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1770,7 @@ func (x *EarlierToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EarlierToken.ProtoReflect.Descriptor instead.
 func (*EarlierToken) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{16}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EarlierToken) GetIndex() int32 {
@@ -1713,7 +1820,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[17]
+	mi := &file_switchyard_v1_log_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1725,7 +1832,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[17]
+	mi := &file_switchyard_v1_log_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1738,7 +1845,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{17}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Cancel) GetRequestId() string {
@@ -1780,7 +1887,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x04bias\x18\x02 \x01(\x02R\x04bias\":\n" +
 	"\bIdentity\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\x06R\x05model\"\xea\x03\n" +
+	"\x05model\x18\x02 \x01(\x06R\x05model\"\x8b\x04\n" +
 	"\bSequence\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1d\n" +
 	"\n" +
@@ -1799,7 +1906,9 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"tokenTypes\x12\x12\n" +
 	"\x04fill\x18\v \x03(\rR\x04fill\x120\n" +
 	"\agrammar\x18\f \x01(\v2\x16.switchyard.v1.GrammarR\agrammar\x12-\n" +
-	"\x05calls\x18\r \x03(\v2\x17.switchyard.v1.CallFormR\x05calls\"Y\n" +
+	"\x05calls\x18\r \x03(\v2\x17.switchyard.v1.CallFormR\x05calls\x12\x1f\n" +
+	"\vown_experts\x18\x0e \x01(\bR\n" +
+	"ownExperts\"Y\n" +
 	"\bCallForm\x12\x16\n" +
 	"\x06before\x18\x01 \x01(\fR\x06before\x12\x1f\n" +
 	"\vjson_schema\x18\x02 \x01(\tR\n" +
@@ -1847,19 +1956,26 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x04Cost\x12\x1e\n" +
 	"\vexpert_gb_s\x18\x01 \x01(\x01R\texpertGbS\x12\x1f\n" +
 	"\vcold_starts\x18\x02 \x01(\rR\n" +
-	"coldStarts\"\xdd\x01\n" +
+	"coldStarts\"u\n" +
+	"\bDegraded\x12\x12\n" +
+	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x16\n" +
+	"\x06tokens\x18\x02 \x01(\rR\x06tokens\x12+\n" +
+	"\x11lowest_millionths\x18\x03 \x01(\rR\x10lowestMillionths\x12\x10\n" +
+	"\x03way\x18\x04 \x01(\rR\x03way\"\x92\x02\n" +
 	"\x05Token\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x128\n" +
 	"\blogprobs\x18\x03 \x01(\v2\x1c.switchyard.v1.TokenLogprobsR\blogprobs\x12\x12\n" +
 	"\x04stop\x18\x04 \x01(\bR\x04stop\x12*\n" +
 	"\x05fates\x18\x06 \x03(\v2\x14.switchyard.v1.FatesR\x05fates\x12'\n" +
-	"\x04cost\x18\a \x01(\v2\x13.switchyard.v1.CostR\x04costJ\x04\b\x05\x10\x06R\x05epoch\"\xb6\x01\n" +
+	"\x04cost\x18\a \x01(\v2\x13.switchyard.v1.CostR\x04cost\x123\n" +
+	"\bdegraded\x18\b \x01(\v2\x17.switchyard.v1.DegradedR\bdegradedJ\x04\b\x05\x10\x06R\x05epoch\"\xeb\x01\n" +
 	"\bTerminal\x12#\n" +
 	"\rfinish_reason\x18\x01 \x01(\tR\ffinishReason\x12*\n" +
 	"\x05error\x18\x02 \x01(\v2\x14.switchyard.v1.ErrorR\x05error\x120\n" +
 	"\atimings\x18\x03 \x01(\v2\x16.switchyard.v1.TimingsR\atimings\x12'\n" +
-	"\x04cost\x18\x04 \x01(\v2\x13.switchyard.v1.CostR\x04cost\"\xdf\x02\n" +
+	"\x04cost\x18\x04 \x01(\v2\x13.switchyard.v1.CostR\x04cost\x123\n" +
+	"\bdegraded\x18\x05 \x01(\v2\x17.switchyard.v1.DegradedR\bdegraded\"\x94\x03\n" +
 	"\x06Packed\x12-\n" +
 	"\x06accept\x18\x01 \x01(\v2\x15.switchyard.v1.AcceptR\x06accept\x12,\n" +
 	"\x06scores\x18\x02 \x03(\v2\x14.switchyard.v1.ScoreR\x06scores\x12\x1b\n" +
@@ -1868,7 +1984,8 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x04stop\x18\x05 \x01(\bR\x04stop\x123\n" +
 	"\bterminal\x18\x06 \x01(\v2\x17.switchyard.v1.TerminalR\bterminal\x12/\n" +
 	"\x05fates\x18\a \x03(\v2\x19.switchyard.v1.TokenFatesR\x05fates\x12'\n" +
-	"\x04cost\x18\b \x01(\v2\x13.switchyard.v1.CostR\x04cost\"\xb1\x03\n" +
+	"\x04cost\x18\b \x01(\v2\x13.switchyard.v1.CostR\x04cost\x123\n" +
+	"\bdegraded\x18\t \x01(\v2\x17.switchyard.v1.DegradedR\bdegraded\"\xb1\x03\n" +
 	"\x06Record\x12\x17\n" +
 	"\x06format\x18\xe8\a \x01(\aR\x06format\x12\x17\n" +
 	"\x06writer\x18\xe9\a \x01(\tR\x06writer\x12\x15\n" +
@@ -1920,7 +2037,7 @@ func file_switchyard_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_switchyard_v1_log_proto_goTypes = []any{
 	(Encoding)(0),         // 0: switchyard.v1.Encoding
 	(*Sampling)(nil),      // 1: switchyard.v1.Sampling
@@ -1933,62 +2050,66 @@ var file_switchyard_v1_log_proto_goTypes = []any{
 	(*Claim)(nil),         // 8: switchyard.v1.Claim
 	(*Trial)(nil),         // 9: switchyard.v1.Trial
 	(*Cost)(nil),          // 10: switchyard.v1.Cost
-	(*Token)(nil),         // 11: switchyard.v1.Token
-	(*Terminal)(nil),      // 12: switchyard.v1.Terminal
-	(*Packed)(nil),        // 13: switchyard.v1.Packed
-	(*Record)(nil),        // 14: switchyard.v1.Record
-	(*EarlierRecord)(nil), // 15: switchyard.v1.EarlierRecord
-	(*EarlierClaim)(nil),  // 16: switchyard.v1.EarlierClaim
-	(*EarlierToken)(nil),  // 17: switchyard.v1.EarlierToken
-	(*Cancel)(nil),        // 18: switchyard.v1.Cancel
-	(*Grammar)(nil),       // 19: switchyard.v1.Grammar
-	(*TokenLogprobs)(nil), // 20: switchyard.v1.TokenLogprobs
-	(*Fates)(nil),         // 21: switchyard.v1.Fates
-	(*Error)(nil),         // 22: switchyard.v1.Error
-	(*Timings)(nil),       // 23: switchyard.v1.Timings
-	(*Score)(nil),         // 24: switchyard.v1.Score
-	(*TokenFates)(nil),    // 25: switchyard.v1.TokenFates
+	(*Degraded)(nil),      // 11: switchyard.v1.Degraded
+	(*Token)(nil),         // 12: switchyard.v1.Token
+	(*Terminal)(nil),      // 13: switchyard.v1.Terminal
+	(*Packed)(nil),        // 14: switchyard.v1.Packed
+	(*Record)(nil),        // 15: switchyard.v1.Record
+	(*EarlierRecord)(nil), // 16: switchyard.v1.EarlierRecord
+	(*EarlierClaim)(nil),  // 17: switchyard.v1.EarlierClaim
+	(*EarlierToken)(nil),  // 18: switchyard.v1.EarlierToken
+	(*Cancel)(nil),        // 19: switchyard.v1.Cancel
+	(*Grammar)(nil),       // 20: switchyard.v1.Grammar
+	(*TokenLogprobs)(nil), // 21: switchyard.v1.TokenLogprobs
+	(*Fates)(nil),         // 22: switchyard.v1.Fates
+	(*Error)(nil),         // 23: switchyard.v1.Error
+	(*Timings)(nil),       // 24: switchyard.v1.Timings
+	(*Score)(nil),         // 25: switchyard.v1.Score
+	(*TokenFates)(nil),    // 26: switchyard.v1.TokenFates
 }
 var file_switchyard_v1_log_proto_depIdxs = []int32{
 	2,  // 0: switchyard.v1.Sampling.logit_bias:type_name -> switchyard.v1.TokenBias
 	3,  // 1: switchyard.v1.Sequence.identity:type_name -> switchyard.v1.Identity
 	1,  // 2: switchyard.v1.Sequence.sampling:type_name -> switchyard.v1.Sampling
 	6,  // 3: switchyard.v1.Sequence.accept:type_name -> switchyard.v1.Accept
-	19, // 4: switchyard.v1.Sequence.grammar:type_name -> switchyard.v1.Grammar
+	20, // 4: switchyard.v1.Sequence.grammar:type_name -> switchyard.v1.Grammar
 	5,  // 5: switchyard.v1.Sequence.calls:type_name -> switchyard.v1.CallForm
 	3,  // 6: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
 	0,  // 7: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
 	7,  // 8: switchyard.v1.Accept.parse:type_name -> switchyard.v1.Parse
-	20, // 9: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	21, // 10: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
+	21, // 9: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	22, // 10: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
 	10, // 11: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost
-	22, // 12: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
-	23, // 13: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
-	10, // 14: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
-	6,  // 15: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
-	24, // 16: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
-	20, // 17: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	12, // 18: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
-	25, // 19: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
-	10, // 20: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
-	6,  // 21: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
-	8,  // 22: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
-	11, // 23: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
-	24, // 24: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
-	12, // 25: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
-	13, // 26: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
-	9,  // 27: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
-	6,  // 28: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
-	16, // 29: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
-	17, // 30: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
-	24, // 31: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
-	12, // 32: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
-	20, // 33: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	11, // 12: switchyard.v1.Token.degraded:type_name -> switchyard.v1.Degraded
+	23, // 13: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
+	24, // 14: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
+	10, // 15: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
+	11, // 16: switchyard.v1.Terminal.degraded:type_name -> switchyard.v1.Degraded
+	6,  // 17: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
+	25, // 18: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
+	21, // 19: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	13, // 20: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
+	26, // 21: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
+	10, // 22: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
+	11, // 23: switchyard.v1.Packed.degraded:type_name -> switchyard.v1.Degraded
+	6,  // 24: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
+	8,  // 25: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
+	12, // 26: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
+	25, // 27: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
+	13, // 28: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
+	14, // 29: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
+	9,  // 30: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
+	6,  // 31: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
+	17, // 32: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
+	18, // 33: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
+	25, // 34: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
+	13, // 35: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
+	21, // 36: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_log_proto_init() }
@@ -1998,7 +2119,7 @@ func file_switchyard_v1_log_proto_init() {
 	}
 	file_switchyard_v1_edge_proto_init()
 	file_switchyard_v1_fates_proto_init()
-	file_switchyard_v1_log_proto_msgTypes[13].OneofWrappers = []any{
+	file_switchyard_v1_log_proto_msgTypes[14].OneofWrappers = []any{
 		(*Record_Accept)(nil),
 		(*Record_Claim)(nil),
 		(*Record_Token)(nil),
@@ -2007,7 +2128,7 @@ func file_switchyard_v1_log_proto_init() {
 		(*Record_Packed)(nil),
 		(*Record_Trial)(nil),
 	}
-	file_switchyard_v1_log_proto_msgTypes[14].OneofWrappers = []any{
+	file_switchyard_v1_log_proto_msgTypes[15].OneofWrappers = []any{
 		(*EarlierRecord_Accept)(nil),
 		(*EarlierRecord_Claim)(nil),
 		(*EarlierRecord_Token)(nil),
@@ -2020,7 +2141,7 @@ func file_switchyard_v1_log_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_log_proto_rawDesc), len(file_switchyard_v1_log_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -502,6 +502,8 @@ type Run struct {
 	Tokens        []uint32 `protobuf:"varint,3,rep,packed,name=tokens,proto3" json:"tokens,omitempty"`
 	Phase         Phase    `protobuf:"varint,4,opt,name=phase,proto3,enum=switchyard.v1.Phase" json:"phase,omitempty"`
 	Tenant        string   `protobuf:"bytes,5,opt,name=tenant,proto3" json:"tenant,omitempty"`
+	// Its rows keep their experts, or have what became of them before, whatever the stamp says.
+	Own           bool `protobuf:"varint,6,opt,name=own,proto3" json:"own,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -569,6 +571,13 @@ func (x *Run) GetTenant() string {
 		return x.Tenant
 	}
 	return ""
+}
+
+func (x *Run) GetOwn() bool {
+	if x != nil {
+		return x.Own
+	}
+	return false
 }
 
 // PhaseRange is so many rows of one phase.
@@ -1378,13 +1387,14 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\n" +
 	"microbatch\x18\x06 \x01(\rR\n" +
 	"microbatch\x12&\n" +
-	"\x04runs\x18\a \x03(\v2\x12.switchyard.v1.RunR\x04runs\"\xa4\x01\n" +
+	"\x04runs\x18\a \x03(\v2\x12.switchyard.v1.RunR\x04runs\"\xb6\x01\n" +
 	"\x03Run\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\tR\bsequence\x12%\n" +
 	"\x0efirst_position\x18\x02 \x01(\rR\rfirstPosition\x12\x16\n" +
 	"\x06tokens\x18\x03 \x03(\rR\x06tokens\x12*\n" +
 	"\x05phase\x18\x04 \x01(\x0e2\x14.switchyard.v1.PhaseR\x05phase\x12\x16\n" +
-	"\x06tenant\x18\x05 \x01(\tR\x06tenant\"^\n" +
+	"\x06tenant\x18\x05 \x01(\tR\x06tenant\x12\x10\n" +
+	"\x03own\x18\x06 \x01(\bR\x03own\"^\n" +
 	"\n" +
 	"PhaseRange\x12*\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x14.switchyard.v1.PhaseR\x05phase\x12\x12\n" +

@@ -41,6 +41,7 @@ func New(s Settings) *Engine {
 	}
 	e := newEngine(newScheduler(s.Rows.policy(d.Model), workers, time.Now, d.Logger, st), workers, s.Stopped)
 	e.scheduler.chooser.batches, e.device, e.long, e.settler = d.Batches, s.Device, s.Backbone.Long, settler{d.Logger, s.Tasks}
+	e.scheduler.directives, st.directives = s.Directives, s.Directives
 	st.active(0)
 	return e
 }
@@ -174,6 +175,7 @@ func (e *Engine) tellLine() {
 	d := e.scheduler
 	d.stats.lined(d.seats.waiting())
 	e.told.tell(int64(d.seats.line.Len()), d.own.unstepped(), d.own.unread())
+	d.tellWait()
 }
 
 // launch fills idle workers with what is ready.

@@ -10,14 +10,15 @@ const maxFates = 256 << 10
 
 // logFates is what became of a sequence's rows since its newest token, for the next one's record.
 type logFates struct {
-	list  []*pb.Fates
-	plain int // the newest ones, all of whose slots had their own experts
-	bytes int
+	list     []*pb.Fates
+	plain    int // the newest ones, all of whose slots had their own experts
+	bytes    int
+	degraded fates.Counter
 }
 
-// add takes in what became of so many rows, which are not counted as done yet. Those that were computed
-// for tokens before, and are again for the cache alone, are in the records of these.
-func (l *logFates) add(c *content, rows int, of *pb.Fates) {
+// add takes in what became of so many rows, which are not counted as done yet, under a threshold. Those
+// that were computed for tokens before, and are again for the cache alone, are in the records of these.
+func (l *logFates) add(c *content, rows int, of *pb.Fates, millionths uint32) {
 	base := 0
 	if n := c.generated(); n > 0 && !c.fills() {
 		base = len(c.ids) - 1
@@ -30,6 +31,7 @@ func (l *logFates) add(c *content, rows int, of *pb.Fates) {
 		l.plain += max(0, c.done+rows-max(base, c.done))
 		return
 	}
+	l.degraded.Add(of, millionths)
 	l.flush(of)
 	if l.bytes += len(of.Codes); l.bytes <= maxFates {
 		l.list = append(l.list, of)
@@ -68,8 +70,9 @@ func (l *logFates) flush(like *pb.Fates) {
 	}
 }
 
-// give returns what the next token's record has, and begins anew.
-func (l *logFates) give() []*pb.Fates {
+// give returns what the next token's record has, and begins anew. What was degraded it adds to a counter.
+func (l *logFates) give(onto *fates.Counter) []*pb.Fates {
+	onto.Merge(l.degraded)
 	out, plain := l.list, l.plain
 	if len(out) > 0 && plain > 0 {
 		l.flush(out[0])

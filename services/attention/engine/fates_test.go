@@ -17,14 +17,14 @@ func TestLogFates(t *testing.T) {
 		return fates.Encode(fates.Shape{Rows: rows, Layers: 1, Slots: 1}, codes)
 	}
 	s := newSequence(&pb.Sequence{PromptIds: make([]uint32, 6)})
-	step := func(rows int, of *pb.Fates) { s.fates.add(&s.content, rows, of); s.done += rows }
+	step := func(rows int, of *pb.Fates) { s.fates.add(&s.content, rows, of, 600_000); s.done += rows }
 	rows := func(list []*pb.Fates) (out []uint32) {
 		for _, f := range list {
 			out = append(out, f.Rows)
 		}
 		return out
 	}
-	token := func() []*pb.Fates { s.ids = append(s.ids, 1); return s.fates.give() }
+	token := func() []*pb.Fates { s.ids = append(s.ids, 1); return s.fates.give(&s.degraded) }
 
 	step(2, nil)
 	step(3, united(3))
@@ -45,5 +45,8 @@ func TestLogFates(t *testing.T) {
 	step(1, &pb.Fates{Rows: 1, Layers: 1, Slots: 1, Codes: make([]byte, maxFates+1)})
 	if got := token(); len(got) != 1 || !got[0].Omitted || len(got[0].Codes) > 0 {
 		t.Error("too long, and kept")
+	}
+	if want := (fates.Counter{Rows: 2, Tokens: 2, Lowest: 600_000}); s.degraded != want {
+		t.Errorf("%+v was counted, want %+v", s.degraded, want)
 	}
 }

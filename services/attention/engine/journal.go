@@ -45,7 +45,7 @@ func (j *journal) append(s *Sequence, r *pb.Record) bool {
 // advance writes what a step made of a sequence to its log.
 func (j *journal) advance(p *part) {
 	s := p.s
-	s.fates.add(&s.content, p.rows, p.fates)
+	s.fates.add(&s.content, p.rows, p.fates, p.threshold)
 	s.cost.Add(p.cost)
 	s.done += p.rows
 	s.doubtful = s.doubtful && len(p.scores)+len(p.choices) == 0
@@ -59,7 +59,8 @@ func (j *journal) advance(p *part) {
 			j.stats.answers(s)
 		}
 		token := s.take(p.choices[i])
-		token.Fates, token.Cost = s.fates.give(), s.cost.Record()
+		token.Fates, token.Cost = s.fates.give(&s.degraded), s.cost.Record()
+		token.Degraded = s.degraded.Record()
 		j.append(s, &pb.Record{Kind: &pb.Record_Token{Token: token}})
 	}
 	if p.stuck && s.end == nil {
@@ -73,7 +74,8 @@ func (j *journal) advance(p *part) {
 // finish queues the terminal record of a sequence that has an end. The work is acknowledged
 // when the record is in the log (see settler.go).
 func (j *journal) finish(s *Sequence) {
-	s.end.Timings, s.end.Cost = s.timings(j.now()), s.cost.Record()
+	s.fates.give(&s.degraded)
+	s.end.Timings, s.end.Cost, s.end.Degraded = s.timings(j.now()), s.cost.Record(), s.degraded.Record()
 	j.append(s, &pb.Record{Kind: &pb.Record_Terminal{Terminal: s.end}})
 	j.close(s)
 }

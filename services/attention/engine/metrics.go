@@ -22,6 +22,8 @@ type stats struct {
 	log      *slog.Logger
 	times    *stepTimes
 	steps    func(*ledger.Step) // nil: nobody listens
+	// directives hear what steps take; nil: there are none.
+	directives Directives
 
 	sequences atomic.Int64
 }
@@ -69,6 +71,9 @@ func (s *stats) step(mb *microbatch, times *ledger.Step) {
 		}
 	}
 	s.metrics.Step().Observe((mb.layers + mb.heads).Seconds())
+	if s.directives != nil && !mb.probes() {
+		s.directives.Step(mb.prefill, mb.layers+mb.heads)
+	}
 	s.times.add(mb.rows, times)
 	if s.steps != nil {
 		times.Parts = mb.shares()

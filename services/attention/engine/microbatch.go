@@ -15,8 +15,8 @@ import (
 // microbatch is what a worker takes through the layers, and what came of it.
 type microbatch struct {
 	parts []part
-	stamp *pb.Stamp // what gates obey in this step; nil: nothing
-	end   time.Time // the last deadline of its sequences; zero: one has none
+	order *layer.Order // what gates obey in this step; nil: nothing
+	end   time.Time    // the last deadline of its sequences; zero: one has none
 	err   error
 	rows  int
 	// What the pace of later ones is made of, beside its rows.
@@ -38,6 +38,10 @@ type part struct {
 	stuck   bool       // a grammar allows no next token
 	fates   *pb.Fates  // of its rows; nil: all slots had their own experts
 	cost    layer.Cost // of its rows
+	// own says that each slot has its own expert, whatever the stamp says, and threshold is the
+	// lowest of the stamp for one of its rows, in millionths.
+	own       bool
+	threshold uint32
 }
 
 // shares are what each sequence had of the microbatch.

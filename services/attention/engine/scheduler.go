@@ -29,8 +29,8 @@ type scheduler struct {
 	chooser chooser
 	trial   trial
 	machine machine
-	// stamp is what gates are to obey in a step that begins now; nil: nothing.
-	stamp func() *pb.Stamp
+	// directives say what gates are to obey; nil: nothing, ever.
+	directives Directives
 }
 
 func newScheduler(policy batching.Policy, workers []*worker, now func() time.Time, log *slog.Logger, st *stats) *scheduler {
@@ -80,9 +80,7 @@ func (d *scheduler) next() (*microbatch, *worker) {
 	if mb == nil {
 		return nil, nil
 	}
-	if d.stamp != nil {
-		mb.stamp = d.stamp()
-	}
+	d.obey(mb)
 	d.own.rotate(mb)
 	return mb, d.crew.give(mb)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/layer"
@@ -40,8 +41,9 @@ type Sequence struct {
 	ended bool
 	end   *pb.Terminal
 
-	fates logFates   // of rows since the newest token
-	cost  layer.Cost // of all its rows, those of owners before included
+	fates    logFates      // of rows since the newest token
+	degraded fates.Counter // up to that, by owners before included
+	cost     layer.Cost    // of all its rows, those of owners before included
 
 	traceparent string // empty: not sampled
 }
@@ -140,7 +142,7 @@ func (s *Sequence) restore(history []tokenlog.Entry, now time.Time) {
 			}
 			s.ids = append(s.ids, k.Token.Id)
 			s.read(k.Token)
-			s.cost = layer.CostOf(k.Token.Cost)
+			s.cost, s.degraded = layer.CostOf(k.Token.Cost), fates.CounterOf(k.Token.Degraded)
 			s.finishIfLast(k.Token)
 		}
 	}

@@ -27,6 +27,8 @@ type Settings struct {
 	// Remote makes the way to the routed experts for a microbatch, whose progress is counted.
 	Remote func(microbatch int, progress *forward.Progress) Remote
 	Rows   Rows
+	// Directives say what gates are to obey in steps; nil: nothing.
+	Directives Directives
 
 	// Tasks are what goes on until it is done, and Stopped is closed when the replica stops.
 	Tasks   *sync.WaitGroup

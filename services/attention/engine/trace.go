@@ -7,6 +7,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 )
 
@@ -50,5 +51,12 @@ func beginStep(ctx context.Context, tracer *telemetry.Tracer, mb *microbatch) (c
 	}
 	first, span := tracer.Child(first, telemetry.SpanStep, trace.WithLinks(links...), trace.WithAttributes(
 		telemetry.AttrRows.Int(rows), telemetry.AttrStep.Int(mb.parts[0].s.generated())))
+	if mb.order != nil {
+		s := mb.order.Stamp
+		span.SetAttributes(
+			telemetry.AttrDirective.Int64(int64(s.Version)), telemetry.AttrWay.Int(int(s.Way)), telemetry.AttrStrategy.String(s.Strategy.String()),
+			telemetry.AttrPrefill.Float64(float64(s.PrefillMillionths)/brownout.One), telemetry.AttrDecode.Float64(float64(s.DecodeMillionths)/brownout.One),
+		)
+	}
 	return first, watcher{tracer, mb.parts[0].s.generated()}, func() { span.End() }
 }

@@ -102,7 +102,7 @@ func (w *worker) forward(ctx context.Context, mb *microbatch) (err error) {
 	for i := range mb.parts {
 		w.appendRows(&mb.parts[i])
 	}
-	w.remote.Begin(ctx, layer.Step{Runs: runsOf(mb), Stamp: mb.stamp, End: mb.end, Probe: mb.probes()})
+	w.remote.Begin(ctx, layer.Step{Runs: runsOf(mb), Order: mb.order, End: mb.end, Probe: mb.probes()})
 	err = w.compute(ctx, mb)
 	if err != nil && errors.Is(context.Cause(ctx), errPassed) {
 		return errPassed

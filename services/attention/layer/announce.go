@@ -11,7 +11,7 @@ import (
 type pass struct {
 	step   uint64
 	phases []*pb.PhaseRange // of the step's rows, in their order
-	stamp  *pb.Stamp        // what gates obey in this step; nil: nothing
+	order  *Order           // what gates obey in this step; nil: nothing
 	end    time.Time        // nobody waits for its rows after that; zero: as long as it takes
 	probe  bool             // all its rows are of canaries
 }
@@ -27,7 +27,7 @@ func (p *pass) remaining(now time.Time) uint32 {
 // Step is what a microbatch takes through the layers.
 type Step struct {
 	Runs  []*pb.Run // its rows, in their order
-	Stamp *pb.Stamp // what gates obey in it; nil: nothing
+	Order *Order    // what gates obey in it; nil: nothing
 	End   time.Time // nobody waits for its rows after that; zero: as long as it takes
 	Probe bool      // all its rows are of canaries
 }
@@ -40,14 +40,14 @@ func countRows(runs []*pb.Run) (n int) {
 	return n
 }
 
-// phasesOf joins neighbouring runs of one phase.
+// phasesOf joins neighbouring runs of one phase, that may or may not be degraded.
 func phasesOf(runs []*pb.Run) (phases []*pb.PhaseRange) {
 	for _, r := range runs {
-		if last := len(phases) - 1; last >= 0 && phases[last].Phase == r.Phase {
+		if last := len(phases) - 1; last >= 0 && phases[last].Phase == r.Phase && phases[last].Own == r.Own {
 			phases[last].Rows += uint32(len(r.Tokens))
 			continue
 		}
-		phases = append(phases, &pb.PhaseRange{Phase: r.Phase, Rows: uint32(len(r.Tokens))})
+		phases = append(phases, &pb.PhaseRange{Phase: r.Phase, Rows: uint32(len(r.Tokens)), Own: r.Own})
 	}
 	return phases
 }

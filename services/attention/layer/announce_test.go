@@ -51,9 +51,10 @@ func TestAnnounce(t *testing.T) {
 	y, r := newFakeLayer(t, 2)
 	y.conn.steps = nil
 	stamp := &pb.Stamp{}
+	order := &Order{Stamp: stamp}
 	for _, y.conn.err = range []error{nil, errors.New("too large")} {
 		sent := len(y.sent)
-		r.Begin(t.Context(), Step{Runs: someRows, Stamp: stamp})
+		r.Begin(t.Context(), Step{Runs: someRows, Order: order})
 		if len(y.sent) != sent {
 			t.Error("rows went out before their step was announced")
 		}

@@ -27,6 +27,7 @@ type Remote struct {
 	microbatch uint32 // which of the replica's that are in flight at once
 	pass              // of the step that it computes
 	layer      int
+	stamp      *pb.Stamp // of the layer
 	x          []float32 // (R, D), the caller's
 	buf        []byte
 	// The aggregator and the gate that were named last; any gate if it is empty.
@@ -48,7 +49,7 @@ func (x *Exchange) Remote(microbatch int, progress *forward.Progress) *Remote {
 // publish on the connection that the rows take next and waits for no answer;
 // when it fails the step goes on.
 func (r *Remote) Begin(ctx context.Context, s Step) {
-	r.pass = pass{step: r.next.Add(1), phases: phasesOf(s.Runs), stamp: s.Stamp, end: s.End, probe: s.Probe}
+	r.pass = pass{step: r.next.Add(1), phases: phasesOf(s.Runs), order: s.Order, end: s.End, probe: s.Probe}
 	r.back.begin(r.step, countRows(s.Runs))
 	err := r.announce(ctx, &pb.Step{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
@@ -78,6 +79,7 @@ func (r *Remote) Start(ctx context.Context, layer int, x []float32) (forward.Pen
 func (r *Remote) prepare(layer int, x []float32) (parts []rowsPart) {
 	r.layer, r.x = layer, x
 	parts = r.back.prepare(layer, len(x), r.rowsPerMessage())
+	r.stamp = r.order.stamp(layer, len(parts))
 	select {
 	case <-r.hurried:
 	default:
@@ -109,6 +111,9 @@ func (r *Remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 		Step: r.step, Microbatch: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
 		Attempt: attempt, Aggregator: shard, RowSums: rowSums, RemainingMs: r.remaining(time.Now()),
 	}}
+	if r.stamp != nil {
+		h.WholeRows = uint32(r.rows())
+	}
 	if err := r.hop.Send(ctx, r.subject(gate), h); err != nil {
 		return fmt.Errorf("publishing hidden rows: %w", err)
 	}

@@ -134,6 +134,13 @@ func (s *Snapshot) figures() []string {
 		"tokens/s " + number(f.TokensPerSecond), ttft, "running " + number(&f.Running), "waiting " + number(f.Waiting), "errors " + number(&failed),
 		"KV pages " + share(f.KVPagesUsed, f.KVPages), "answer " + seconds(f.AnswerSeconds), "requests " + number(&f.Requests), "tokens " + number(&f.Tokens),
 	}
+	if b := f.Brownout; b != nil {
+		text := fmt.Sprintf("brownout prefill %.3f, decode %.3f", b.Prefill, b.Decode)
+		if b.Floored {
+			text += ", at its floor"
+		}
+		parts = append(parts, text)
+	}
 	if failed > 0 {
 		parts = append(parts, "failed "+number(&f.Failed), "refused "+number(&f.Refused))
 	}

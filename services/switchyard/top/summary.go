@@ -31,6 +31,33 @@ type Summary struct {
 	Refused     float64 `json:"refused_total"`
 	KVPages     float64 `json:"kv_pages"`
 	KVPagesUsed float64 `json:"kv_pages_used"`
+	// Brownout is absent while each row has its own experts.
+	Brownout *Brownout `json:"brownout,omitempty"`
+}
+
+// Brownout is the lowest thresholds that an attention replica stamps on its steps.
+type Brownout struct {
+	Prefill float64 `json:"prefill"`
+	Decode  float64 `json:"decode"`
+	// Floored says that steps take longer than they are to all the same, and no threshold may be
+	// lower: new requests are refused.
+	Floored bool `json:"floored"`
+}
+
+// brownout is nil where no replica tells of one.
+func (s *Snapshot) brownout() (lowest *Brownout) {
+	for _, m := range s.Members {
+		prefill, told := m.Stats[members.BrownoutPrefill]
+		if !told {
+			continue
+		}
+		if lowest == nil {
+			lowest = &Brownout{Prefill: 1, Decode: 1}
+		}
+		lowest.Prefill, lowest.Decode = min(lowest.Prefill, prefill), min(lowest.Decode, m.Stats[members.BrownoutDecode])
+		lowest.Floored = lowest.Floored || m.Stats[members.BrownoutFloored] > 0
+	}
+	return lowest
 }
 
 // judge sums up the rest of a snapshot.
@@ -50,6 +77,7 @@ func (s *Snapshot) judge() {
 		TokensPerSecond: s.rateOf(statTokens), Running: s.running(), Waiting: s.waiting(),
 		Requests: s.sum(statRequests), Tokens: s.sum(statTokens), Failed: s.sum(statFailed), Refused: s.sum(statRefused),
 		KVPages: s.sum(statPages), KVPagesUsed: s.sum(statPagesUsed),
+		Brownout: s.brownout(),
 	}
 	now, recent := s.meanOf(statFirstSeconds, statFirstTokens)
 	s.Summary.TTFTSeconds, s.Summary.Recent = now, recent

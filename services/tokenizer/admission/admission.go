@@ -59,6 +59,9 @@ func (a *Admission) CheckQueue(ctx context.Context, r Request) error {
 	if err := a.checkQuotas(r, now); err != nil {
 		return err
 	}
+	if err := a.checkBrownout(); err != nil {
+		return err
+	}
 	return a.checkRoom(r, waiting, now)
 }
 

@@ -3,6 +3,7 @@ package admission
 import (
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -37,6 +38,21 @@ func (a *Admission) checkRoom(r Request, waiting int, now time.Time) error {
 	first, each := a.demand.places(waiting-bound+1, a.seen())
 	return overloaded(a.demand.promise(r, a.quotas.of(r.Flow.Tenant).Weight, now, first, each, 0),
 		"%d requests wait already, and %d may (--max-queued)", waiting, most)
+}
+
+// checkBrownout refuses what would make steps even longer that are too long already, where no
+// brownout may go further.
+func (a *Admission) checkBrownout() error {
+	attention := members.OfService(a.members.Snapshot(), "attention")
+	for _, m := range attention {
+		if m.Stats[members.BrownoutFloored] == 0 {
+			return nil
+		}
+	}
+	if len(attention) == 0 {
+		return nil // that is told elsewhere
+	}
+	return edge.Errorf(edge.Overloaded, "steps take longer than they are to, though the brownout goes as far as it may (--max-loss)")
 }
 
 // hasLess says whether others wait beside a request's tenant, and it has less than its

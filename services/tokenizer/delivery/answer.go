@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/request/calls"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -23,7 +24,8 @@ type answer struct {
 	tokens   int32    // taken in
 	reasoned int32    // of these, thoughts
 	cost     *pb.Cost // of the newest token that has come; nil: none has said any
-	filled   int      // of the prompt whose places tokens fill: what has been shown
+	degraded *pb.Degraded
+	filled   int // of the prompt whose places tokens fill: what has been shown
 	last     *pb.Chunk
 	stopped  bool // by a stop string: what follows is not shown
 	finished bool
@@ -97,7 +99,7 @@ func (a *answer) named(all ...*pb.TokenLogprob) []*pb.TokenLogprob {
 }
 
 func (a *answer) token(t *pb.Token) *pb.Chunk {
-	a.cost = cmp.Or(t.Cost, a.cost)
+	a.cost, a.degraded = cmp.Or(t.Cost, a.cost), cmp.Or(t.Degraded, a.degraded)
 	if a.stopped || t.Index != a.tokens {
 		return nil
 	}
@@ -197,6 +199,10 @@ func (a *answer) usage(t *pb.Terminal) *pb.Usage {
 	}
 	if a.parser != nil {
 		u.ReasoningTokens = new(a.reasoned)
+	}
+	if d := cmp.Or(t.Degraded, a.degraded); d != nil {
+		lowest := float64(d.LowestMillionths) / brownout.One
+		u.DegradedRows, u.DegradedTokens, u.LowestThreshold, u.UnitedWay = &d.Rows, &d.Tokens, &lowest, &d.Way
 	}
 	return u
 }

@@ -9,6 +9,17 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
+// degraded has a record say what a brownout has changed.
+func degraded(r *pb.Record, rows uint32) *pb.Record {
+	d := &pb.Degraded{Rows: rows, Tokens: 2, LowestMillionths: 600_000, Way: 8}
+	if r.Epoch = 1; r.GetToken() != nil {
+		r.GetToken().Degraded = d
+	} else {
+		r.GetTerminal().Degraded = d
+	}
+	return r
+}
+
 // The last chunk has what the request took: the end's, else the newest token's; nothing if
 // nobody has metered. A packed log says the same.
 func TestUsage(t *testing.T) {
@@ -36,6 +47,12 @@ func TestUsage(t *testing.T) {
 		{"nobody has metered", nil, append(costs(-1, -1), end(nil)), &pb.Usage{CompletionTokens: 2}},
 		{"the end's", nil, append(costs(1, 2), end(&pb.Cost{ExpertGbS: 3, ColdStarts: 2})), &pb.Usage{CompletionTokens: 2, ExpertGbS: proto.Float64(3), ColdStarts: proto.Uint32(2)}},
 		{"the newest token's", nil, append(costs(1, 2), end(nil)), &pb.Usage{CompletionTokens: 2, ExpertGbS: proto.Float64(2), ColdStarts: proto.Uint32(1)}},
+		{"in a brownout", nil, []*pb.Record{degraded(tokens("a")[0], 4), degraded(terminal("stop"), 6)}, &pb.Usage{
+			CompletionTokens: 1, DegradedRows: proto.Uint32(6), DegradedTokens: proto.Uint32(2), LowestThreshold: proto.Float64(0.6), UnitedWay: proto.Uint32(8),
+		}},
+		{"in a brownout, up to the newest token", nil, []*pb.Record{degraded(tokens("a")[0], 4), terminal("stop")}, &pb.Usage{
+			CompletionTokens: 1, DegradedRows: proto.Uint32(4), DegradedTokens: proto.Uint32(2), LowestThreshold: proto.Float64(0.6), UnitedWay: proto.Uint32(8),
+		}},
 		{"behind a stop string", []string{"a"}, append(costs(1, 2, 4), end(nil)), &pb.Usage{CompletionTokens: 1, ExpertGbS: proto.Float64(4), ColdStarts: proto.Uint32(1)}},
 	} {
 		accept := &pb.Accept{MaxTokens: 9, Stop: tc.stop, Identity: &pb.Identity{}}

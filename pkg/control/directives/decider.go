@@ -1,0 +1,268 @@
+package directives
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/policy/brownout"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Bundle is what a controller knows of the united experts of a way.
+type Bundle struct {
+	ID uint64
+	// Error is what the worst layer loses where united experts stand in for all its experts, as
+	// a share of what dropping them would cost.
+	Error float64
+}
+
+// Settings are how a controller decides.
+type Settings struct {
+	Rules
+	Strategy brownout.Strategy
+	Way      int
+	// Prefill and Decode are the objectives of steps, in seconds.
+	Prefill, Decode float64
+	// Paper has thresholds move as algorithm 2 says, and no more.
+	Paper  bool
+	Exempt []uint32
+	// MaxLoss bounds what a layer's outputs lose, as a share; 1: nothing does.
+	MaxLoss float64
+	// Bundle looks what the united experts of a way are.
+	Bundle func(way int) (Bundle, error)
+}
+
+// rule is algorithm 2's of an objective.
+func (s Settings) rule(slo float64) brownout.Rule {
+	r := brownout.Paper(slo)
+	if !s.Paper {
+		r.Calm = brownout.Calm
+	}
+	return r
+}
+
+// Floor is the lowest threshold, in millionths, at which a layer loses no more than a share
+// where a degraded row's loss is such a share of it.
+func Floor(maxLoss, each float64) int {
+	if maxLoss >= each || maxLoss >= 1 {
+		return 0
+	}
+	return int(math.Ceil(brownout.One * (1 - maxLoss/each)))
+}
+
+// The phases, as indexes, and as they are called.
+const (
+	prefill = 0
+	decode  = 1
+)
+
+var phaseNames = [2]string{"prefill", "decode"}
+
+// Phase is what a decider knows of a phase, for metrics.
+type Phase struct {
+	Threshold int     // millionths
+	Latency   float64 // the P90 that it decided by, in seconds; 0: none
+}
+
+// decider decides on directives. Times are seconds that the caller passes.
+type decider struct {
+	set    Settings
+	heard  heard
+	phases [2]*brownout.Controller
+	shown  [2]Phase
+	missed [2]bool // the objective, at the floor
+
+	wanted  Wanted
+	way     int
+	bundle  Bundle
+	floor   int
+	trouble string  // why the way that is wanted is not used
+	busy    float64 // until when silence is no idleness
+	waited  float64
+	reason  string // of what is to be written next
+	ignored int
+}
+
+func newDecider(s Settings, now float64) (*decider, error) {
+	d := &decider{set: s, heard: heard{model: s.Model, from: map[string]*pb.Latencies{}}, wanted: Wanted{Settings: &pb.BrownoutSettings{}}, reason: "begun"}
+	for phase, slo := range []float64{s.Prefill, s.Decode} {
+		c, err := brownout.NewController(s.rule(slo), now)
+		if err != nil {
+			return nil, fmt.Errorf("the objective of %s: %w", phaseNames[phase], err)
+		}
+		d.phases[phase], d.shown[phase].Threshold = c, brownout.One
+	}
+	if err := d.use(s.Way); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// use has united experts of a way stand in.
+func (d *decider) use(way int) error {
+	each := 1.0
+	if d.set.Strategy == brownout.Partial {
+		b, err := d.set.Bundle(way)
+		if err != nil {
+			return err
+		}
+		d.way, d.bundle, each = way, b, b.Error
+	}
+	d.floor = Floor(d.set.MaxLoss, each)
+	for _, c := range d.phases {
+		c.Bound(d.floor)
+	}
+	return nil
+}
+
+// resume goes on from a directive that another controller has left.
+func (d *decider) resume(from *pb.Directive, now float64) {
+	if from == nil {
+		return
+	}
+	for phase, threshold := range thresholds(from) {
+		d.phases[phase].Set(threshold, now)
+		d.shown[phase].Threshold = threshold
+	}
+	d.reason = "taken over from " + from.Writer
+}
+
+func thresholds(d *pb.Directive) [2]int {
+	return [2]int{int(d.GetPrefillMillionths()), int(d.GetDecodeMillionths())}
+}
+
+// hear takes in what a replica has measured.
+func (d *decider) hear(l *pb.Latencies, now float64) {
+	if !d.heard.take(l) {
+		d.ignored++
+		return
+	}
+	before := d.absurd()
+	for _, s := range l.PrefillSeconds {
+		d.phases[prefill].Observe(now, float64(s))
+	}
+	for _, s := range l.DecodeSeconds {
+		d.phases[decode].Observe(now, float64(s))
+	}
+	d.ignored += d.absurd() - before
+	d.waited = float64(l.WaitedSeconds)
+	if l.Busy {
+		d.busy = now + 4*MeterEvery.Seconds()
+	}
+}
+
+func (d *decider) absurd() int { return d.phases[prefill].Ignored() + d.phases[decode].Ignored() }
+
+// want takes in what an operator wants.
+func (d *decider) want(w Wanted, now float64) {
+	if w.Revision == d.wanted.Revision {
+		return // the same again
+	}
+	before := d.mode()
+	if d.wanted = w; w.Settings == nil {
+		d.wanted.Settings = &pb.BrownoutSettings{}
+	}
+	d.trouble = ""
+	if way := cmp.Or(int(d.wanted.Settings.Way), d.set.Way); d.set.Strategy == brownout.Partial && way != d.way {
+		if err := d.use(way); err != nil {
+			d.trouble = fmt.Sprintf("; way %d is not used: %v", way, err)
+		}
+	}
+	if d.mode() == pb.BrownoutMode_BROWNOUT_MODE_AUTO && before != d.mode() {
+		for phase, c := range d.phases {
+			c.Set(d.shown[phase].Threshold, now)
+		}
+	}
+	switch d.mode() {
+	case pb.BrownoutMode_BROWNOUT_MODE_OFF:
+		d.reason = "an operator turned brownouts off"
+	case pb.BrownoutMode_BROWNOUT_MODE_SET:
+		d.reason = "an operator set the thresholds"
+	default:
+		d.reason = "an operator leaves the thresholds to the controller"
+	}
+}
+
+func (d *decider) mode() pb.BrownoutMode {
+	return cmp.Or(d.wanted.Settings.GetMode(), pb.BrownoutMode_BROWNOUT_MODE_AUTO)
+}
+
+// decide is what is to be obeyed from now on, and what the thresholds did. It has no version and
+// no writer.
+func (d *decider) decide(now float64) (*pb.Directive, [2]brownout.Change) {
+	var changes [2]brownout.Change
+	var why []string
+	for phase, c := range d.phases {
+		ch := c.Advance(now, now < d.busy)
+		d.shown[phase].Latency = ch.Latency
+		if ch.Latency > 0 || ch.Samples == 0 {
+			d.missed[phase] = ch.Latency > d.objective(phase) && c.Threshold() <= d.floor
+		}
+		if d.mode() != pb.BrownoutMode_BROWNOUT_MODE_AUTO {
+			continue
+		}
+		d.shown[phase].Threshold = c.Threshold()
+		if changes[phase] = ch; ch.Moved {
+			why = append(why, phaseNames[phase]+" "+ch.Reason)
+		}
+	}
+	d.fix()
+	if len(why) > 0 {
+		d.reason = strings.Join(why, "; ")
+		if d.waited > 0 {
+			d.reason += fmt.Sprintf("; a first token has been waited for %.1f s", d.waited)
+		}
+	}
+	return d.directive(), changes
+}
+
+// fix has the thresholds be those that an operator wants.
+func (d *decider) fix() {
+	s := d.wanted.Settings
+	switch d.mode() {
+	case pb.BrownoutMode_BROWNOUT_MODE_OFF:
+		d.shown[prefill].Threshold, d.shown[decode].Threshold = brownout.One, brownout.One
+	case pb.BrownoutMode_BROWNOUT_MODE_SET:
+		d.shown[prefill].Threshold = max(int(s.PrefillMillionths), d.floor)
+		d.shown[decode].Threshold = max(int(s.DecodeMillionths), d.floor)
+	}
+}
+
+func (d *decider) objective(phase int) float64 {
+	if phase == prefill {
+		return d.set.Prefill
+	}
+	return d.set.Decode
+}
+
+func (d *decider) directive() *pb.Directive {
+	out := &pb.Directive{
+		Strategy: pb.Strategy(d.set.Strategy), Way: uint32(d.way), Bundle: d.bundle.ID,
+		PrefillMillionths: uint32(d.shown[prefill].Threshold), DecodeMillionths: uint32(d.shown[decode].Threshold),
+		Exempt: slices.Clone(d.set.Exempt), SettingsRevision: d.wanted.Revision, FloorMillionths: uint32(d.floor),
+		Floored: d.set.MaxLoss < 1 && d.mode() == pb.BrownoutMode_BROWNOUT_MODE_AUTO && (d.missed[prefill] || d.missed[decode]),
+		Reason:  d.reason + d.trouble,
+	}
+	if s := d.wanted.Settings; d.mode() == pb.BrownoutMode_BROWNOUT_MODE_SET && min(s.PrefillMillionths, s.DecodeMillionths) < uint32(d.floor) {
+		out.Reason += fmt.Sprintf("; --max-loss allows no lower one than %.3f", float64(d.floor)/brownout.One)
+	}
+	return out
+}
+
+// same says whether a directive asks for what another one does.
+func same(a, b *pb.Directive) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	bare := func(d *pb.Directive) *pb.Directive {
+		d = proto.CloneOf(d)
+		d.Version, d.Model, d.Writer, d.WriterEpoch, d.Reason = 0, 0, "", 0, ""
+		return d
+	}
+	return proto.Equal(bare(a), bare(b))
+}

@@ -1,0 +1,90 @@
+package directives
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// MeterEvery is how often a replica tells what it has measured.
+const MeterEvery = 250 * time.Millisecond
+
+// MostTimes bounds the times of a phase in one message.
+const MostTimes = 512
+
+// Meter measures the steps of one replica. It is safe for concurrent use.
+type Meter struct {
+	mu      sync.Mutex
+	of      *pb.Latencies // what is told next
+	waiting float64
+	busy    bool
+}
+
+// NewMeter is of a run of a replica, which life names.
+func NewMeter(model uint64, replica string, life uint64) *Meter {
+	return &Meter{of: &pb.Latencies{Version: schemas.Version, Model: model, Replica: replica, Life: life}}
+}
+
+// Step takes in what a step took; prefill is one with rows of a prompt.
+func (m *Meter) Step(prefill bool, took time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	list := &m.of.DecodeSeconds
+	if prefill {
+		list = &m.of.PrefillSeconds
+	}
+	if len(*list) < MostTimes {
+		*list = append(*list, float32(took.Seconds()))
+	}
+}
+
+// Wait takes in how long requests have waited for their first token, and whether there are any.
+func (m *Meter) Wait(longest time.Duration, busy bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting, m.busy = longest.Seconds(), busy
+}
+
+// Take is what there is to tell; nil: nothing.
+func (m *Meter) Take() *pb.Latencies {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.busy && len(m.of.PrefillSeconds)+len(m.of.DecodeSeconds) == 0 {
+		return nil
+	}
+	out := m.of
+	out.Number, out.WaitedSeconds, out.Busy = out.Number+1, float32(m.waiting), m.busy
+	m.of = &pb.Latencies{Version: out.Version, Model: out.Model, Replica: out.Replica, Life: out.Life, Number: out.Number}
+	return out
+}
+
+// mostReplicas bounds the senders that a controller remembers.
+const mostReplicas = 1024
+
+// heard says which messages of latencies count.
+type heard struct {
+	model uint64
+	from  map[string]*pb.Latencies // the newest of each replica, without its times
+}
+
+// take says whether a message is one of this model that was not heard before.
+func (h *heard) take(l *pb.Latencies) bool {
+	before := h.from[l.Replica]
+	switch {
+	case l.Version != schemas.Version || l.Model != h.model || !schemas.IsReplicaID(l.Replica):
+		return false
+	case len(l.PrefillSeconds) > MostTimes || len(l.DecodeSeconds) > MostTimes:
+		return false
+	case !(l.WaitedSeconds >= 0) || math.IsInf(float64(l.WaitedSeconds), 0):
+		return false
+	case before != nil && before.Life == l.Life && l.Number <= before.Number:
+		return false
+	case before == nil && len(h.from) == mostReplicas:
+		clear(h.from)
+	}
+	h.from[l.Replica] = &pb.Latencies{Life: l.Life, Number: l.Number}
+	return true
+}

@@ -1,0 +1,203 @@
+package directives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/internal/pause"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// Keys of the bucket.
+const (
+	DirectiveKey = "directive"
+	SettingsKey  = "settings"
+)
+
+// Keys are all that the bucket has.
+func Keys() []string { return []string{DirectiveKey, SettingsKey} }
+
+var (
+	// ErrConflict says that another controller wrote meanwhile.
+	ErrConflict = errors.New("another controller wrote a directive")
+	// ErrFenced says that one of a later epoch did: this one has lost its lease.
+	ErrFenced = errors.New("a controller with a later lease wrote a directive")
+)
+
+// Written is what lies at DirectiveKey; Directive is nil if it is none.
+type Written struct {
+	Directive *pb.Directive
+	// Epoch is the writer's as far as the value can be read.
+	Epoch    uint64
+	Revision uint64
+}
+
+// Wanted is what lies at SettingsKey.
+type Wanted struct {
+	Settings *pb.BrownoutSettings // nil: none that are legal
+	Revision uint64
+}
+
+// Writer is who writes, under a lease.
+type Writer struct {
+	ID    string
+	Epoch uint64
+	// Holds asks whether the lease is this writer's still, where a larger epoch is found.
+	Holds func(context.Context) (bool, error)
+}
+
+// Store is the bucket.
+type Store struct {
+	kv    jetstream.KeyValue
+	rules Rules
+}
+
+// New returns what is in a bucket, which is from bus.EnsureBucket.
+func New(kv jetstream.KeyValue, r Rules) *Store { return &Store{kv, r} }
+
+// Read is what lies in the bucket now.
+func (s *Store) Read(ctx context.Context) (there Written, wanted Wanted, err error) {
+	for _, key := range Keys() {
+		entry, err := s.kv.Get(ctx, key)
+		if errors.Is(err, jetstream.ErrKeyNotFound) {
+			continue
+		}
+		if err != nil {
+			return there, wanted, fmt.Errorf("reading key %s of bucket %s: %w", key, s.kv.Bucket(), err)
+		}
+		s.read(key, entry.Value(), entry.Revision(), func(w *Written, by *Wanted) {
+			if w != nil {
+				there = *w
+			} else {
+				wanted = *by
+			}
+		})
+	}
+	return there, wanted, nil
+}
+
+// Follow calls got with what lies at the keys, and with each change, until ctx ends: one of
+// the two is set. What is not legal comes too, so that the controller replaces it. Neither is
+// set where the bucket was made anew, and its revisions begin again.
+func (s *Store) Follow(ctx context.Context, got func(*Written, *Wanted)) {
+	b, err := bus.AsBucket(s.kv)
+	if err != nil {
+		return
+	}
+	for again := false; ctx.Err() == nil; again = true {
+		if again {
+			got(nil, nil)
+		}
+		_ = b.Follow(ctx, func(key string, value []byte, revision uint64) { s.read(key, value, revision, got) })
+		_ = pause.For(ctx, retryEvery) // the loop sees the end of ctx
+	}
+}
+
+func (s *Store) read(key string, value []byte, revision uint64, got func(*Written, *Wanted)) {
+	switch key {
+	case DirectiveKey:
+		w := s.rules.decode(value, revision)
+		got(&w, nil)
+	case SettingsKey:
+		w := s.rules.decodeSettings(value, revision)
+		got(nil, &w)
+	}
+}
+
+// decode reads a value; what is deleted is no directive, and nothing is wrong with it.
+func (r Rules) decode(value []byte, revision uint64) Written {
+	w := Written{Revision: revision}
+	if len(value) == 0 {
+		return w
+	}
+	d := &pb.Directive{}
+	err := proto.Unmarshal(value, d)
+	if err == nil {
+		w.Epoch = d.WriterEpoch
+		err = r.Check(d, revision)
+	}
+	if err != nil {
+		r.tell(fmt.Errorf("reading key %s: %w", DirectiveKey, err))
+		return w
+	}
+	w.Directive = d
+	return w
+}
+
+func (r Rules) decodeSettings(value []byte, revision uint64) Wanted {
+	w := Wanted{Revision: revision}
+	if len(value) == 0 {
+		return w
+	}
+	s := &pb.BrownoutSettings{}
+	err := proto.Unmarshal(value, s)
+	if err == nil {
+		err = r.CheckSettings(s)
+	}
+	if err != nil {
+		r.tell(fmt.Errorf("reading key %s: %w", SettingsKey, err))
+		return w
+	}
+	w.Settings = s
+	return w
+}
+
+func (r Rules) tell(err error) {
+	if r.Illegal != nil {
+		r.Illegal(err)
+	}
+}
+
+// Write writes the next directive in place of what is there.
+func (s *Store) Write(ctx context.Context, there Written, d *pb.Directive, by Writer) (Written, error) {
+	if there.Epoch > by.Epoch {
+		if holds, err := by.Holds(ctx); err != nil || !holds {
+			return there, errors.Join(ErrFenced, err)
+		}
+	}
+	d = proto.CloneOf(d)
+	d.Model, d.Writer, d.WriterEpoch = s.rules.Model, by.ID, by.Epoch
+	var err error
+	if d.Version, err = s.after(ctx, there); err != nil {
+		return there, err
+	}
+	body, err := proto.Marshal(d)
+	if err != nil {
+		return there, fmt.Errorf("encoding a directive: %w", err)
+	}
+	revision, err := put(ctx, s.kv, DirectiveKey, body, there.Revision)
+	switch {
+	case bus.IsWrongSequence(err):
+		return there, ErrConflict
+	case err != nil:
+		return there, fmt.Errorf("writing a directive: %w", err)
+	}
+	return Written{Directive: d, Epoch: by.Epoch, Revision: revision}, nil
+}
+
+// after is the next version. Behind what is no directive it is the bucket's next revision, which
+// is larger than each version that was ever legal.
+func (s *Store) after(ctx context.Context, there Written) (uint64, error) {
+	if there.Directive != nil {
+		return there.Directive.Version + 1, nil
+	}
+	b, err := bus.AsBucket(s.kv)
+	if err != nil {
+		return 0, err
+	}
+	last, err := b.LastRevision(ctx)
+	return last + 1, err
+}
+
+// put writes a key that has a revision; 0 is one that is not there.
+func put(ctx context.Context, kv jetstream.KeyValue, key string, body []byte, revision uint64) (uint64, error) {
+	if revision == 0 {
+		return kv.Create(ctx, key, body)
+	}
+	return kv.Update(ctx, key, body, revision)
+}

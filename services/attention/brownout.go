@@ -1,0 +1,144 @@
+package attention
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/united"
+	"github.com/switchyard/switchyard/pkg/control/directives"
+	"github.com/switchyard/switchyard/pkg/policy/brownout"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+)
+
+// Brownout says when other experts stand in for some, and how far that may go (docs/brownout.md).
+type Brownout struct {
+	// Strategy is what becomes of the rows of experts that are spared; 0: none are.
+	Strategy brownout.Strategy
+	// United is the folder of united experts, and Way how many experts each stands in for.
+	United string
+	Way    int
+	// Prefill and Decode are the most that steps are to take.
+	Prefill, Decode time.Duration
+	// Paper has thresholds move as the paper's algorithm 2 says.
+	Paper bool
+	// Exempt are layers in which each row has its own experts.
+	Exempt []int
+	// MaxLoss bounds what a layer's expert outputs lose, as a share; 1: nothing does.
+	MaxLoss float64
+}
+
+// BrownoutFlags are those of attention replicas.
+type BrownoutFlags struct {
+	Brownout   string        `default:"off" enum:"off,partial,full" help:"What becomes of the rows of little used experts while steps take longer than they are to: off (their own experts compute them), partial (united experts do) or full (none does)." placeholder:"KIND"`
+	Way        int           `default:"8" help:"With --brownout partial: how many experts a united expert stands in for." placeholder:"N"`
+	SLOPrefill time.Duration `name:"slo-prefill" default:"250ms" help:"With --brownout: what a step with rows of prompts is to take at most." placeholder:"TIME"`
+	SLODecode  time.Duration `name:"slo-decode" default:"150ms" help:"With --brownout: what a step of answers alone is to take at most." placeholder:"TIME"`
+	BrownoutBy string        `default:"steady" enum:"steady,paper" help:"How thresholds follow steps' times: paper (BrownoutServe's algorithm 2) or steady (the same, but a rise that had to be taken back is not tried again soon)." placeholder:"NAME"`
+	Exempt     []int         `help:"Layers that brownouts spare." placeholder:"LAYER,..."`
+	MaxLoss    string        `default:"100%" help:"With --brownout: the most that a layer's expert outputs may lose, by the united experts' table of errors, such as 5%. No threshold falls lower, no request has a larger share of its rows degraded, and new requests are refused where that does not suffice." placeholder:"PERCENT"`
+}
+
+func (f BrownoutFlags) config(folder string) (b Brownout, err error) {
+	if f.Brownout == "off" || f.Brownout == "" {
+		return b, nil
+	}
+	b = Brownout{
+		United: folder, Way: f.Way, Prefill: f.SLOPrefill, Decode: f.SLODecode, Paper: f.BrownoutBy == "paper", Exempt: slices.Sorted(slices.Values(f.Exempt)),
+	}
+	if b.MaxLoss, err = percent(f.MaxLoss); err != nil {
+		return b, err
+	}
+	if b.Strategy, err = brownout.ParseStrategy(f.Brownout); err != nil {
+		return b, fmt.Errorf("--brownout: %w", err)
+	}
+	return b, b.check()
+}
+
+// check finds what is wrong whatever the model.
+func (b Brownout) check() error {
+	switch {
+	case b.Prefill <= 0:
+		return fmt.Errorf("--slo-prefill is %v; it must be above 0, such as 250ms", b.Prefill)
+	case b.Decode <= 0:
+		return fmt.Errorf("--slo-decode is %v; it must be above 0, such as 150ms", b.Decode)
+	case b.Strategy == brownout.Partial && b.Way < 2:
+		return fmt.Errorf("--way is %d; a united expert stands in for at least 2 experts", b.Way)
+	case b.Strategy == brownout.Partial && b.United == "":
+		return errors.New("--brownout partial needs --united: a folder of united experts, which switchyard distill makes; --brownout full does without")
+	}
+	return nil
+}
+
+// percent is a share, such as 5% or 0.05.
+func percent(text string) (float64, error) {
+	number, is := strings.CutSuffix(text, "%")
+	share, err := strconv.ParseFloat(number, 64)
+	if is {
+		share /= 100
+	}
+	if err != nil || !(share > 0 && share <= 1) || math.IsNaN(share) {
+		return 0, fmt.Errorf("--max-loss is %.40q; it must be above 0%% and at most 100%%, such as 5%%", text)
+	}
+	return share, nil
+}
+
+// Check refuses what the model or its united experts do not have.
+func (b Brownout) Check(m *model.Model) error {
+	if b.Strategy == 0 {
+		return nil
+	}
+	if err := b.check(); err != nil {
+		return err
+	}
+	layers := deployment.MoELayers(m)
+	for _, l := range b.Exempt {
+		if !slices.Contains(layers, l) {
+			return fmt.Errorf("--exempt names layer %d; the layers of %s that have experts are %v", l, m.Name, layers)
+		}
+	}
+	if err := (brownout.Settings{Strategy: b.Strategy, Way: b.Way}).Check(m.Spec.Experts); err != nil {
+		return fmt.Errorf("--way: %w", err)
+	}
+	if b.Strategy != brownout.Partial {
+		return nil
+	}
+	if _, err := b.stock(m)(b.Way); err != nil {
+		return fmt.Errorf("--united: %w", err)
+	}
+	return nil
+}
+
+// stock looks what the united experts of a way are.
+func (b Brownout) stock(m *model.Model) func(way int) (directives.Bundle, error) {
+	return func(way int) (directives.Bundle, error) {
+		if b.United == "" {
+			return directives.Bundle{}, errors.New("attention was started without --united")
+		}
+		if way < 2 || way > m.Spec.Experts {
+			return directives.Bundle{}, fmt.Errorf("the way is %d; a united expert stands in for 2 to %d experts", way, m.Spec.Experts)
+		}
+		of, err := united.Open(b.United, way, m)
+		if err != nil {
+			return directives.Bundle{}, err
+		}
+		worst := 0.0
+		for _, l := range deployment.MoELayers(m) {
+			if !slices.Contains(b.Exempt, l) {
+				worst = max(worst, of.Error(l))
+			}
+		}
+		return directives.Bundle{ID: nameOf(of.Digest), Error: worst}, of.Close()
+	}
+}
+
+// nameOf is what messages and logs name a file of united experts by.
+func nameOf(digest string) uint64 {
+	id, _ := strconv.ParseUint(digest[:16], 16, 64) // it is hexadecimal
+	return max(1, id)                               // 0 is none
+}

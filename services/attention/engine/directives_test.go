@@ -1,0 +1,106 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/transport/fates"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/attention/layer"
+)
+
+// regime is directives that a test sets, and what was heard.
+type regime struct {
+	now   Directive
+	waits []time.Duration
+	busy  []bool
+}
+
+func (r *regime) Now() Directive           { return r.now }
+func (r *regime) Step(bool, time.Duration) {}
+func (r *regime) Wait(longest time.Duration, busy bool) {
+	r.waits, r.busy = append(r.waits, longest), append(r.busy, busy)
+}
+
+// Steps obey what holds when they begin. Rows of requests that accept no stand-in, or that have
+// had more of their rows degraded than may be, are marked; without directives none is.
+func TestObeys(t *testing.T) {
+	b := newBench(t, 1, 64)
+	r := &regime{}
+	b.scheduler.directives = r
+	allow, never := b.request("allow", 4, 8), b.request("never", 4, 8)
+	never.seq.OwnExperts = true
+	b.add(allow)
+	b.add(never)
+	marked := func() (own []string) {
+		b.start()
+		for _, run := range runsOf(b.flying[0]) {
+			own = append(own, fmt.Sprint(run.Sequence, " ", run.Own))
+		}
+		slices.Sort(own)
+		return own
+	}
+	if got := fmt.Sprint(marked(), b.flying[0].order); got != "[allow false never false] <nil>" {
+		t.Errorf("without directives: %s", got)
+	}
+	b.land(0, 1, nil)
+	r.now = Directive{Order: &layer.Order{Stamp: &pb.Stamp{Version: 1, PrefillMillionths: 300_000, DecodeMillionths: 400_000}}, Share: 1, RowSlots: 2}
+	if got := fmt.Sprint(marked()); got != "[allow false never true]" || b.flying[0].order != r.now.Order {
+		t.Errorf("with one: %s", got)
+	}
+	for i := range b.flying[0].parts {
+		if p := &b.flying[0].parts[i]; p.s == allow {
+			p.fates = fates.Encode(fates.Shape{Rows: 1, Layers: 1, Slots: 2}, []fates.Code{fates.United, fates.Own})
+			p.fates.Way = 8
+		}
+	}
+	b.land(0, 1, nil)
+	if want := (fates.Counter{Rows: 1, Tokens: 1, Lowest: 400_000, Way: 8}); allow.degraded != want || never.degraded.Record() != nil {
+		t.Errorf("%+v and %+v were degraded", allow.degraded, never.degraded)
+	}
+	r.now.Share = 0.05 // of 5 rows with 2 slots each
+	if got := fmt.Sprint(marked()); got != "[allow true never true]" {
+		t.Errorf("with less than it has had: %s", got)
+	}
+	b.land(0, 9, nil)
+	records := book(allow).records
+	if token := records[1].GetToken(); token.Degraded.GetRows() != 1 || records[0].GetToken().Degraded != nil || book(allow).end().Degraded.GetTokens() != 1 {
+		t.Errorf("the log has %v", records)
+	}
+}
+
+// A threshold is that of the rows' phases; of both it is the lower one.
+func TestThreshold(t *testing.T) {
+	s := newSequence(&pb.Sequence{PromptIds: make([]uint32, 4)})
+	s.ids = append(s.ids, 1, 2)
+	o := &layer.Order{Stamp: &pb.Stamp{PrefillMillionths: 3, DecodeMillionths: 2}}
+	for _, tc := range []struct {
+		done, rows int
+		want       uint32
+	}{{0, 4, 3}, {3, 1, 3}, {3, 2, 2}, {4, 1, 2}} {
+		s.done = tc.done
+		if got := threshold(&part{s: s, rows: tc.rows}, o); got != tc.want {
+			t.Errorf("%d rows from %d on: %d, want %d", tc.rows, tc.done, got, tc.want)
+		}
+	}
+}
+
+// What waits longest for its first token is told, but for canaries and those that have theirs.
+func TestTellsWait(t *testing.T) {
+	b := newBench(t, 1, 64)
+	r := &regime{}
+	b.scheduler.directives = r
+	b.tellLine()
+	b.add(b.request("a", 2, 8))
+	b.later(3 * time.Second)
+	b.add(b.request("b", 2, 8))
+	b.tellLine()
+	b.step(1)
+	b.later(time.Second)
+	b.tellLine()
+	if fmt.Sprint(r.waits, r.busy) != "[0s 3s 0s] [false true true]" {
+		t.Errorf("%v, %v", r.waits, r.busy)
+	}
+}
