@@ -1,0 +1,160 @@
+package sps
+
+import (
+	"fmt"
+	"math"
+)
+
+// Prompt is one of the past.
+type Prompt struct {
+	Vector     []float32 // (Width), of length 1
+	Activation []float32 // (Layers, Experts), each layer's sum is 1
+}
+
+// Store keeps prompts in a tree.
+type Store struct {
+	Settings
+	vectors     table
+	activations table
+	root        *node
+	leaves      []*node // of each slot; nil is free
+	added       int     // prompts so far: the next one has slot added mod Capacity
+	draws       uint64
+}
+
+// table has a row for each slot.
+type table struct {
+	data  []float32
+	width int
+}
+
+func (t *table) row(slot int32) []float32 { return t.data[int(slot)*t.width : (int(slot)+1)*t.width] }
+
+// set writes a row, which may be the one behind the last.
+func (t *table) set(slot int32, row []float32) {
+	if at := int(slot) * t.width; at == len(t.data) {
+		t.data = append(t.data, row...)
+	} else {
+		copy(t.data[at:], row)
+	}
+}
+
+// node is a leaf with prompts, or has children.
+type node struct {
+	parent   *node
+	medoid   []float32 // what searches compare with; the root has none
+	children []*node
+	members  []int32
+	size     int // prompts below
+	alike    int // prompts that no medoid told apart; twice as many are tried again
+}
+
+// New is a store with prompts of the past, the oldest first.
+func New(s Settings, past []Prompt) (*Store, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	if s.Capacity > 0 {
+		past = past[max(0, len(past)-s.Capacity):]
+	}
+	y := &Store{
+		Settings: s, vectors: table{width: s.Width}, activations: table{width: s.Layers * s.Experts}, root: &node{}, draws: s.Seed,
+	}
+	for i, p := range past {
+		if err := y.check(p); err != nil {
+			return nil, fmt.Errorf("prompt %d: %w", i, err)
+		}
+		y.root.members = append(y.root.members, y.keep(p, y.root))
+	}
+	y.root.size = len(past)
+	return y, y.divide(y.root)
+}
+
+// Len is how many prompts there are.
+func (s *Store) Len() int { return s.root.size }
+
+// Add takes in a prompt whose rows have been routed. Where there is no room, the oldest goes.
+func (s *Store) Add(p Prompt) error {
+	if err := s.check(p); err != nil {
+		return err
+	}
+	if s.Capacity > 0 && s.added >= s.Capacity {
+		s.remove(int32(s.added % s.Capacity))
+	}
+	leaf := s.leaf(p.Vector)
+	leaf.members = append(leaf.members, s.keep(p, leaf))
+	for n := leaf; n != nil; n = n.parent {
+		n.size++
+	}
+	return s.divide(leaf)
+}
+
+// keep writes a prompt into the next slot.
+func (s *Store) keep(p Prompt, leaf *node) int32 {
+	slot := int32(s.added)
+	if s.Capacity > 0 {
+		slot = int32(s.added % s.Capacity)
+	}
+	s.added++
+	s.vectors.set(slot, p.Vector)
+	s.activations.set(slot, p.Activation)
+	if int(slot) == len(s.leaves) {
+		s.leaves = append(s.leaves, nil)
+	}
+	s.leaves[slot] = leaf
+	return slot
+}
+
+// remove takes a slot's prompt out; a node without prompts leaves the tree.
+func (s *Store) remove(slot int32) {
+	leaf := s.leaves[slot]
+	for i, m := range leaf.members {
+		if m == slot {
+			leaf.members = append(leaf.members[:i], leaf.members[i+1:]...)
+			break
+		}
+	}
+	for n := leaf; n != nil; n = n.parent {
+		n.size--
+		if up := n.parent; n.size == 0 && up != nil {
+			up.drop(n)
+		}
+	}
+	s.leaves[slot] = nil
+}
+
+func (n *node) drop(child *node) {
+	kept := n.children[:0]
+	for _, c := range n.children {
+		if c != child {
+			kept = append(kept, c)
+		}
+	}
+	n.children = kept
+}
+
+// The slack of what should be 1.
+const offOne = 1e-3
+
+func (s *Store) check(p Prompt) error {
+	if len(p.Vector) != s.Width || len(p.Activation) != s.Layers*s.Experts {
+		return fmt.Errorf("%w: it has a vector of %d values and an activation of %d; this store's have %d and %d × %d",
+			ErrPrompt, len(p.Vector), len(p.Activation), s.Width, s.Layers, s.Experts)
+	}
+	if n := length(p.Vector); !(math.Abs(n-1) <= offOne) {
+		return fmt.Errorf("%w: its vector has length %v, not 1", ErrPrompt, n)
+	}
+	for l := range s.Layers {
+		sum := 0.0
+		for e, v := range p.Activation[l*s.Experts : (l+1)*s.Experts] {
+			if !(v >= 0) {
+				return fmt.Errorf("%w: the share of expert %d in layer %d is %v", ErrPrompt, e, l, v)
+			}
+			sum += float64(v)
+		}
+		if !(math.Abs(sum-1) <= offOne) {
+			return fmt.Errorf("%w: the shares of layer %d sum to %v, not 1", ErrPrompt, l, sum)
+		}
+	}
+	return nil
+}
