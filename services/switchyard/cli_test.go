@@ -102,7 +102,7 @@ func TestUsage(t *testing.T) {
 		{"plain off the loopback", []string{"prompt", "hi", "--nats", "nats://192.0.2.1"}, 2, "--insecure"},
 		{"a model that is served", []string{"inspect", "--json", "../../models/demo"}, 0, `"kv_bytes_per_token":8192,"servable":true,"reason":""`},
 		{"a rented expert", []string{"inspect", "--json", "--platform", "lambda", "--rows", "16", "../../models/demo"}, 0, `{"expert_bytes":393216,"rows":16,"most_rows":12288,`},
-		{"no platform", []string{"inspect", "--platform", "lamda", "../../models/demo"}, 2, `--platform: there is no platform and no file "lamda"; the platforms are lambda`},
+		{"no platform", []string{"inspect", "--platform", "lamda", "../../models/demo"}, 2, `--platform: there is no platform and no file "lamda"; the platforms are kubernetes, lambda`},
 		{"rows of nothing", []string{"inspect", "--rows", "16", "../../models/demo"}, 2, "--rows is of --platform only; leave it out"},
 		{"no model to look at", []string{"inspect", "/nonexistent"}, 2, "there is no readable config.json of a model"},
 		{"a look back", []string{"top", "--once", "--span=-1s"}, 2, "switchyard: --span is -1s; it must be 0 or more"},

@@ -18,6 +18,9 @@ type Platform struct {
 	PerCPU float64
 	// CPU is one processor.
 	CPU Roofline
+	// Threads are the processors that read an access's weights at most, and that compute each of
+	// its rows; 0 is no limit.
+	Threads float64
 	// Container are the seconds in which a cold function's container starts.
 	Container float64
 	// Parameters is the way of a function's parameters into its memory.
@@ -55,6 +58,19 @@ func (p Platform) Device(size float64) Device {
 	r.Bandwidth *= p.CPUs(size)
 	r.Rate *= p.CPUs(size)
 	return Device{Timer: r}
+}
+
+// Takes is what an access takes of a function with so much memory, of which it uses no more
+// processors than Threads.
+func (p Platform) Takes(size float64, a Access) float64 {
+	r, n := p.CPU, p.CPUs(size)
+	read, compute := n, n
+	if p.Threads > 0 {
+		read, compute = min(n, p.Threads), min(n, p.Threads*float64(max(1, a.Rows)))
+	}
+	r.Bandwidth *= read
+	r.Rate *= compute
+	return r.Seconds(a)
 }
 
 // Cold is the time until a cold function with such parameters can be invoked.
@@ -97,6 +113,7 @@ func (p Platform) Check() error {
 		{"a processor's rate", p.CPU.Rate, true},
 		{"the bytes of an element", p.CPU.ElementBytes, true},
 		{"an access's overhead", p.CPU.Overhead, false},
+		{"the processors of an access", p.Threads, false},
 		{"a container's start", p.Container, false},
 		{"an invocation's fixed time", p.Fixed, false},
 		{"an invocation's random time", p.Random, false},

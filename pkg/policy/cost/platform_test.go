@@ -96,6 +96,24 @@ func TestPlatformProperties(t *testing.T) {
 	})
 }
 
+// An access uses no more processors than it can: those that read, and so many for each row.
+func TestThreads(t *testing.T) {
+	p := lambda()
+	a := Access{1e9, 3}
+	if got, want := p.Takes(3008<<20, a), p.Device(3008<<20).Compute(a); !near(got, want, 1e-12) {
+		t.Errorf("without a limit it takes %v s, want %v", got, want)
+	}
+	p.Threads = 0.5
+	for rows, want := range map[int]float64{
+		0: 0, 1: 1e9 / 4e9, // half of a processor reads
+		2: 1e9 / 4e9, 40: 40 * 2 * 1e9 / 4 / 20e9 / (3008. / 1769), // all of them compute
+	} {
+		if got := p.Takes(3008<<20, Access{1e9, rows}); !near(got, want, 1e-12) {
+			t.Errorf("%d rows take %v s, want %v", rows, got, want)
+		}
+	}
+}
+
 func TestPlatformRefused(t *testing.T) {
 	if err := lambda().Check(); err != nil {
 		t.Fatal(err)
@@ -110,6 +128,7 @@ func TestPlatformRefused(t *testing.T) {
 		"the bytes of an element is 0":           func(p *Platform) { p.CPU.ElementBytes = 0 },
 		"an access's overhead is -1":             func(p *Platform) { p.CPU.Overhead = -1 },
 		"a container's start is -1":              func(p *Platform) { p.Container = -1 },
+		"the processors of an access is -1":      func(p *Platform) { p.Threads = -1 },
 		"an invocation's fixed time is NaN":      func(p *Platform) { p.Fixed = math.NaN() },
 		"an invocation's random time is -1":      func(p *Platform) { p.Random = -1 },
 		"the payload is 0":                       func(p *Platform) { p.Payload = 0 },

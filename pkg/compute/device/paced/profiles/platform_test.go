@@ -7,7 +7,7 @@ import (
 )
 
 func TestPlatforms(t *testing.T) {
-	if got := PlatformNames(); !slices.Equal(got, []string{"lambda"}) {
+	if got := PlatformNames(); !slices.Equal(got, []string{"kubernetes", "lambda"}) {
 		t.Errorf("the platforms are %v", got)
 	}
 	p, err := OpenPlatform("lambda")
@@ -20,7 +20,7 @@ func TestPlatforms(t *testing.T) {
 	if cpus := p.Cost().CPUs(1769 << 20); cpus != 1 {
 		t.Errorf("1769 MB have %v processors", cpus)
 	}
-	if _, err := OpenPlatform("azure"); err == nil || !strings.Contains(err.Error(), `there is no platform and no file "azure"; the platforms are lambda`) {
+	if _, err := OpenPlatform("azure"); err == nil || !strings.Contains(err.Error(), `there is no platform and no file "azure"; the platforms are kubernetes, lambda`) {
 		t.Errorf("%v", err)
 	}
 }

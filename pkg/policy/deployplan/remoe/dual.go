@@ -1,0 +1,271 @@
+package remoe
+
+import (
+	"math"
+
+	"github.com/switchyard/switchyard/pkg/policy/cost"
+	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
+)
+
+// relaxed is P2 (eq. 13): the memory of all layers' functions as continuous numbers of GB.
+type relaxed struct {
+	fit    Fit
+	layers []part
+	price  float64 // c^c, of a GB·s
+	main   float64 // H^w, of a second
+	eta    float64 // η: prefill as a part of decode
+	budget float64 // seconds of a token that functions may take, of all layers together
+	high   float64 // the largest size, in GB
+}
+
+// part is a layer's part of P2.
+type part struct {
+	share float64 // s̃: of a token's rows those that are remote
+	fixed float64 // seconds of a token beside experts: invocations and rows' ways
+	low   float64 // GB that hold its experts and rows: constraint 10e
+}
+
+// seconds is what a token takes in a layer's function.
+func (p *relaxed) seconds(l *part, y float64) float64 { return l.share*p.fit.At(y) + l.fixed }
+
+// objective is a layer's part of eq. 13, of a token, with another price of time than H^w.
+func (p *relaxed) objective(l *part, y, main float64) float64 {
+	return (1 + p.eta) * p.seconds(l, y) * (main + p.price*y)
+}
+
+// slope is its derivative.
+func (p *relaxed) slope(l *part, y, main float64) float64 {
+	return (1 + p.eta) * (l.share*p.fit.slope(y)*(main+p.price*y) + p.price*p.seconds(l, y))
+}
+
+// convex says whether theorem 2 makes the objective strictly convex: θ2 ≥ 2c/H. With a multiplier
+// the price of time only grows, so that it stays so.
+func (p *relaxed) convex() bool { return p.main > 0 && p.fit.Theta2 >= 2*p.price/p.main }
+
+// slater says whether some memory keeps the TPOT with room to spare, so that there is no duality gap.
+func (p *relaxed) slater() bool { return p.least() < p.budget }
+
+// least is what a token takes with the largest memory everywhere.
+func (p *relaxed) least() (seconds float64) {
+	for i := range p.layers {
+		seconds += p.seconds(&p.layers[i], p.high)
+	}
+	return seconds
+}
+
+// solution of P2.
+type solution struct {
+	y       []float64 // GB of each layer
+	lambda  float64   // the multiplier of the TPOT
+	value   float64   // of the objective
+	dual    float64   // of the dual: no plan of the curve costs less
+	kkt     float64   // what the conditions are off, as a part of the objective
+	seconds float64   // of a token
+}
+
+// halvings of intervals: of multipliers and of memory.
+const halvings = 60
+
+// solve finds the multiplier by bisection: a larger one makes time dearer, and functions larger.
+func (p *relaxed) solve() (best solution) {
+	if best = p.at(0); best.seconds <= p.budget {
+		return best
+	}
+	low, high := 0.0, max(p.main, 1e-12)
+	for range halvings {
+		if best = p.at(high); best.seconds <= p.budget {
+			break
+		}
+		low, high = high, 4*high
+	}
+	for range halvings {
+		middle := (low + high) / 2
+		if s := p.at(middle); s.seconds <= p.budget {
+			high, best = middle, s
+		} else {
+			low = middle
+		}
+		if high-low <= 1e-12*high {
+			break
+		}
+	}
+	return best
+}
+
+// at is the least of the Lagrangian for a multiplier. The derivative by y of a layer's part is
+// that of the objective with H^w + λ/(1+η) for H^w.
+func (p *relaxed) at(lambda float64) (s solution) {
+	s.lambda = lambda
+	main := p.main + lambda/(1+p.eta)
+	for i := range p.layers {
+		l := &p.layers[i]
+		y := p.least1(l, main)
+		s.y = append(s.y, y)
+		s.value += p.objective(l, y, p.main)
+		s.seconds += p.seconds(l, y)
+		if slope := p.slope(l, y, main); y > l.low && y < p.high {
+			s.kkt = max(s.kkt, math.Abs(slope)*y)
+		}
+	}
+	s.dual = s.value + lambda*(s.seconds-p.budget)
+	s.kkt = max(s.kkt, math.Abs(lambda*(s.seconds-p.budget))) / max(s.value, 1e-300)
+	return s
+}
+
+// least1 is where a layer's convex objective is least.
+func (p *relaxed) least1(l *part, main float64) float64 {
+	low, high := l.low, p.high
+	if p.slope(l, low, main) >= 0 {
+		return low
+	}
+	if p.slope(l, high, main) <= 0 {
+		return high
+	}
+	for range halvings {
+		middle := (low + high) / 2
+		if p.slope(l, middle, main) < 0 {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return (low + high) / 2
+}
+
+// Memory is how the sizes of functions were found.
+type Memory struct {
+	Fit     Fit
+	Table   bool // the curve did not fit, or is not convex: sizes were searched in the table of times
+	Slater  bool
+	Lambda  float64
+	KKT     float64 // what the solution is off its conditions, as a part of the objective
+	Relaxed float64 // dollars of P2 at its solution, Dual of its dual
+	Dual    float64
+	Chosen  float64 // dollars of P2 with the sizes that were chosen, by the table of times
+	Exact   float64 // dollars of the best sizes there are, by the same table; 0 where they were not sought
+}
+
+// tables are P2's dollars and seconds of a token by layer and size; sizes that are too small have
+// infinite ones.
+type tables struct{ dollars, seconds [][]float64 }
+
+func (p *relaxed) tables(times, sizes []float64) (t tables) {
+	for i := range p.layers {
+		l := &p.layers[i]
+		dollars, seconds := make([]float64, len(sizes)), make([]float64, len(sizes))
+		for v, y := range sizes {
+			seconds[v] = l.share*times[v] + l.fixed
+			dollars[v] = (1 + p.eta) * seconds[v] * (p.main + p.price*y)
+			if y < l.low*(1-1e-12) {
+				seconds[v], dollars[v] = math.Inf(1), math.Inf(1)
+			}
+		}
+		t.dollars, t.seconds = append(t.dollars, dollars), append(t.seconds, seconds)
+	}
+	return t
+}
+
+func (t tables) sum(choice []int) (dollars, seconds float64) {
+	for l, v := range choice {
+		dollars, seconds = dollars+t.dollars[l][v], seconds+t.seconds[l][v]
+	}
+	return dollars, seconds
+}
+
+// round takes the smallest size that holds each layer's memory, and then, where that is cheaper
+// and keeps the TPOT and the memory's need, the one below.
+func round(s solution, t tables, sizes []float64, budget float64) []int {
+	choice := make([]int, len(s.y))
+	for l, y := range s.y {
+		for choice[l] < len(sizes)-1 && (sizes[choice[l]] < y*(1-1e-12) || math.IsInf(t.dollars[l][choice[l]], 1)) {
+			choice[l]++
+		}
+	}
+	_, seconds := t.sum(choice)
+	for l, v := range choice {
+		if v == 0 || t.dollars[l][v-1] >= t.dollars[l][v] {
+			continue
+		}
+		if now := seconds - t.seconds[l][v] + t.seconds[l][v-1]; now <= budget {
+			choice[l], seconds = v-1, now
+		}
+	}
+	return choice
+}
+
+// memory chooses the sizes of functions for a plan whose main model and remote experts are chosen.
+func memory(s *serverless.System, p *serverless.Plan, d *serverless.Demand, o serverless.SLO, exact bool) (m Memory, err error) {
+	sizes := make([]float64, len(s.Sizes()))
+	times := make([]float64, len(sizes))
+	for v, size := range s.Sizes() {
+		sizes[v], times[v] = size/cost.GB, float64(s.TopK)*s.Compute(size, 1)
+	}
+	x := problem(s, p, d, o, sizes)
+	if len(x.layers) == 0 {
+		return m, nil
+	}
+	x.fit, err = FitTimes(sizes, times)
+	t := x.tables(times, sizes)
+	var choice []int
+	if m.Table = err != nil || !x.convex(); m.Table {
+		choice, m.Dual, err = leastSizes(t, x.budget)
+		m.Relaxed = m.Dual
+	} else {
+		best := x.solve()
+		m.Fit, m.Slater, m.Lambda, m.KKT, m.Relaxed, m.Dual = x.fit, x.slater(), best.lambda, best.kkt, best.value, best.dual
+		choice = round(best, t, sizes, x.budget)
+	}
+	if err != nil {
+		return m, err
+	}
+	m.Chosen, _ = t.sum(choice)
+	at := 0
+	for l := range p.Layers {
+		if p.Layers[l].Size() > 0 {
+			p.Layers[l].Memory = s.Sizes()[choice[at]]
+			at++
+		}
+	}
+	if exact {
+		best, _, err := leastSizes(t, x.budget)
+		if err == nil {
+			m.Exact, _ = t.sum(best)
+		}
+	}
+	return m, nil
+}
+
+// problem is P2 of the layers that have remote experts.
+func problem(s *serverless.System, p *serverless.Plan, d *serverless.Demand, o serverless.SLO, sizes []float64) *relaxed {
+	x := &relaxed{
+		price: s.Functions.Memory, main: s.Second(p.Main, d.Prompt+d.Output), budget: o.TPOT, high: sizes[len(sizes)-1],
+	}
+	for l := range p.Layers {
+		one, r := &p.Layers[l], &d.Layers[l]
+		away := r.Away(one.Remote, s.TopK, max(1, d.Output))
+		x.budget -= s.NonExpert(1) + 2*s.Move(s.TopK)
+		if one.Size() == 0 {
+			x.budget -= float64(s.TopK) * s.Compute(p.Main, 1)
+			continue
+		}
+		rows, calls, all := 0.0, 0.0, 0.0
+		for n, tokens := range away {
+			rows, all = rows+float64(n)*tokens, all+tokens
+			if n > 0 {
+				calls += tokens
+			}
+		}
+		if s.Printed {
+			calls = rows
+		}
+		rows, calls = rows/all, calls/all
+		x.layers = append(x.layers, part{
+			share: rows / float64(s.TopK), fixed: calls*s.Overhead() + rows*s.Travel(), low: min(x.high, s.FunctionMemory(one, r)/cost.GB),
+		})
+	}
+	b := s.Serve(p, d, 0)
+	if b.Decode > 0 {
+		x.eta = b.Prefill / b.Decode
+	}
+	return x
+}

@@ -1,0 +1,107 @@
+package remoe
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
+)
+
+// mostPlans is how many plans Exact tries at most.
+const mostPlans = 1 << 18
+
+// ErrTooMany says that an instance has too many plans to try them all.
+var ErrTooMany = errors.New("too many plans to try them all")
+
+// plans is how many plans an instance has, up to the most that Exact tries and one.
+func plans(s *serverless.System) int {
+	n := len(s.Main)
+	for range s.Layers {
+		each := 1 + ((1<<min(s.Experts, 20))-1)*len(s.Sizes())*s.Replicas
+		if n > mostPlans/each {
+			return mostPlans + 1
+		}
+		n *= each
+	}
+	return n
+}
+
+// Exact tries every plan of a small instance, whose routing is known, and is the cheapest that
+// breaks no limit; nil where all do. Of equal ones the first counts: by the main model's memory,
+// then layer by layer.
+func Exact(s *serverless.System, d *serverless.Demand, o serverless.SLO, decided float64) (*serverless.Plan, error) {
+	if plans(s) > mostPlans {
+		return nil, fmt.Errorf("%w: there are more than %d; take fewer layers, experts, sizes or replicas", ErrTooMany, mostPlans)
+	}
+	x := search{System: s, d: d, o: o, decided: decided, options: choices(s), now: serverless.Plan{Layers: make([]serverless.Layer, s.Layers)}}
+	for _, x.now.Main = range s.Main {
+		x.begin()
+		x.layer(0, 0)
+	}
+	return x.best, nil
+}
+
+// choices are all that can be decided of a layer.
+func choices(s *serverless.System) (all []serverless.Layer) {
+	for set := range 1 << s.Experts {
+		remote := make([]bool, s.Experts)
+		for e := range remote {
+			remote[e] = set>>e&1 == 1
+		}
+		if set == 0 {
+			all = append(all, serverless.Layer{Remote: remote, Memory: s.Sizes()[0], Replicas: 1})
+			continue
+		}
+		for _, memory := range s.Sizes() {
+			for z := 1; z <= s.Replicas; z++ {
+				all = append(all, serverless.Layer{Remote: remote, Memory: memory, Replicas: z})
+			}
+		}
+	}
+	return all
+}
+
+type search struct {
+	*serverless.System
+	d       *serverless.Demand
+	o       serverless.SLO
+	decided float64
+	options []serverless.Layer
+	dollars [][]float64 // of each layer's options, with the main model's memory at hand
+	now     serverless.Plan
+	best    *serverless.Plan
+	least   float64
+}
+
+// begin tells what each layer's options cost.
+func (x *search) begin() {
+	second := x.Second(x.now.Main, x.d.Prompt+x.d.Output)
+	x.dollars = make([][]float64, x.Layers)
+	for l := range x.dollars {
+		for i := range x.options {
+			b := x.Part(x.now.Main, &x.options[i], x.d, l)
+			x.dollars[l] = append(x.dollars[l], second*b.Seconds()+b.Remote)
+		}
+	}
+}
+
+// layer tries a layer's options behind those that cost so much; no option costs less than nothing.
+func (x *search) layer(l int, dollars float64) {
+	if x.best != nil && dollars >= x.least {
+		return
+	}
+	if l < x.Layers {
+		for i, one := range x.options {
+			x.now.Layers[l] = one
+			x.layer(l+1, dollars+x.dollars[l][i])
+		}
+		return
+	}
+	if len(x.Limits(&x.now, x.d, x.o, x.decided)) == 0 {
+		x.best = &serverless.Plan{Main: x.now.Main, Layers: append([]serverless.Layer(nil), x.now.Layers...)}
+		x.least = dollars
+	}
+}
+
+// Few says whether Exact can try all plans of a system.
+func Few(s *serverless.System) bool { return plans(s) <= mostPlans }
