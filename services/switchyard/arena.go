@@ -23,7 +23,7 @@ import (
 
 // ArenaCmd compares policies on one trace.
 type ArenaCmd struct {
-	Suite      string        `required:"" enum:"moeless,elasticity,fmoe,brownout" help:"What is compared: moeless (MoEless' scaling and placement with their baselines), elasticity (plans that follow a load that shifts, always live), fmoe (experts in a memory budget, with fMoE's baselines, always simulated), or brownout (bursts, with BrownoutServe's stand-ins for experts and their rivals, always simulated)." placeholder:"NAME"`
+	Suite      string        `required:"" enum:"moeless,elasticity,fmoe,brownout,remoe" help:"What is compared: moeless (MoEless' scaling and placement with their baselines), elasticity (plans that follow a load that shifts, always live), fmoe (experts in a memory budget, with fMoE's baselines, always simulated), brownout (bursts, with BrownoutServe's stand-ins for experts and their rivals, always simulated), or remoe (experts as functions of a serverless platform, with Remoe's baselines, always simulated)." placeholder:"NAME"`
 	BackEnd    string        `default:"sim" enum:"sim,live" help:"What runs it: sim (a simulated clock) or live (the pipeline on paced hosts)." placeholder:"KIND"`
 	Trace      string        `help:"Requests: a CSV file as Azure publishes it (TIMESTAMP, ContextTokens, GeneratedTokens), or JSON lines as Mooncake does (timestamp, input_length, output_length); or requests by the hour, with --lengths." placeholder:"FILE"`
 	Lengths    string        `help:"Where --trace has requests by the hour (CSV with hour and requests, as of BurstGPT): a trace whose requests lend theirs their tokens, in order." placeholder:"FILE"`
@@ -53,6 +53,7 @@ type ArenaCmd struct {
 	OffloadFlags `embed:""`
 
 	BrownoutFlags `embed:""`
+	RemoeFlags    `embed:""`
 }
 
 // BatchFlags are of batches that are made anew: at operating points, and live.
@@ -71,6 +72,9 @@ func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
 	}
 	if c.Suite == "brownout" {
 		return c.brownout(ctx, e)
+	}
+	if c.Suite == "remoe" {
+		return c.remoe(ctx, e)
 	}
 	if err := c.checkOthers(); err != nil {
 		return err
@@ -97,6 +101,9 @@ func (c *ArenaCmd) checkOthers() error {
 	}
 	if name, err := changed(&c.BrownoutFlags, &BrownoutFlags{}); err != nil || name != "" {
 		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite brownout only; leave it out", name)))
+	}
+	if name, err := changed(&c.RemoeFlags, &RemoeFlags{}); err != nil || name != "" {
+		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite remoe only; leave it out", name)))
 	}
 	if len(c.Load) == 0 || c.BackEnd == "live" {
 		if name, err := changed(&c.PointFlags, &PointFlags{}); err != nil || name != "" {

@@ -15,6 +15,8 @@ type PolicyCmd struct {
 
 	Prefetch PolicyPrefetchCmd `cmd:"" help:"Decide which experts of a layer are fetched by an expert map; JSON in on stdin, JSON out."`
 	Split    PolicySplitCmd    `cmd:"" help:"Decide which experts of a layer keep their rows in a brownout; JSON in on stdin, JSON out."`
+	LPT      PolicyLPTCmd      `cmd:"" name:"lpt" help:"Share loads among replicas by Longest Processing Time; JSON in on stdin, JSON out."`
+	Deploy   PolicyDeployCmd   `cmd:"" help:"Decide which experts of a model are functions of a serverless platform for one request; JSON in on stdin, JSON out."`
 }
 
 // PolicyScaleCmd is a dry run of a scaling policy. Its name is no variable:
@@ -36,6 +38,24 @@ type PolicyPrefetchCmd struct {
 // PolicySplitCmd is a dry run of a brownout.
 type PolicySplitCmd struct {
 	Name string `env:"-" required:"" enum:"brownout" help:"Policy: brownout." placeholder:"NAME"`
+}
+
+// PolicyLPTCmd is a dry run of sharing loads.
+type PolicyLPTCmd struct{}
+
+// PolicyDeployCmd is a dry run of a deployment.
+type PolicyDeployCmd struct {
+	Name string `env:"-" required:"" enum:"remoe,exact,evaluate,options" help:"What is asked: remoe (its plan), exact (the best of all plans), evaluate (what the given plans are worth) or options (what can be chosen)." placeholder:"NAME"`
+}
+
+// Run reads loads and prints each replica's.
+func (c *PolicyLPTCmd) Run(ctx context.Context, e *env) error {
+	return decide(ctx, e, func() (any, error) { return policy.LPT(e.in) })
+}
+
+// Run reads an instance and prints a plan.
+func (c *PolicyDeployCmd) Run(ctx context.Context, e *env) error {
+	return decide(ctx, e, func() (any, error) { return policy.Deploy(c.Name, e.in) })
 }
 
 // Run reads a layer's rows and prints who computes them.

@@ -146,7 +146,7 @@ func (l BrownoutLine) String() string {
 // Write writes the report into a folder, which is made: report.json, lines.csv, and traces.csv with
 // the P90s and thresholds of each second of a burst.
 func (r *BrownoutReport) Write(folder string) error {
-	return writeFiles(folder, []file{{"report.json", r.writeJSON}, {"lines.csv", table(r.lineRows()).write}, {"traces.csv", table(r.traceRows()).write}})
+	return writeFiles(folder, []file{{"report.json", r.writeJSON}, {"lines.csv", table(fieldRows(r.Lines)).write}, {"traces.csv", table(r.traceRows()).write}})
 }
 
 func (r *BrownoutReport) writeJSON(w io.Writer) error {
@@ -155,9 +155,9 @@ func (r *BrownoutReport) writeJSON(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// lineRows has a column for each field that JSON has.
-func (r *BrownoutReport) lineRows() (rows [][]string) {
-	of := reflect.TypeFor[BrownoutLine]()
+// fieldRows has a column for each field that JSON has, and a row for each line.
+func fieldRows[T any](lines []T) (rows [][]string) {
+	of := reflect.TypeFor[T]()
 	var head []string
 	var fields []int
 	for i := range of.NumField() {
@@ -166,7 +166,7 @@ func (r *BrownoutReport) lineRows() (rows [][]string) {
 		}
 	}
 	rows = append(rows, head)
-	for _, l := range r.Lines {
+	for _, l := range lines {
 		var row []string
 		for _, i := range fields {
 			row = append(row, fmt.Sprint(reflect.ValueOf(l).Field(i).Interface()))

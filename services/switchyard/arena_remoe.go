@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/switchyard/switchyard/pkg/lab/arena"
+	"github.com/switchyard/switchyard/pkg/sim/rented"
+)
+
+// RemoeFlags are of the suite remoe.
+type RemoeFlags struct {
+	Platform string    `default:"kubernetes" help:"Remoe: serverless platform of functions, by name (${platforms}) or file." placeholder:"NAME"`
+	Past     int       `default:"1000" help:"Remoe: prompts of the past that foretell a request's experts." placeholder:"N"`
+	Requests int       `default:"50" help:"Remoe: requests, one by one." placeholder:"N"`
+	SLO      []float64 `name:"slo" default:"1.1,1.5,2,3" help:"Remoe: objectives of TTFT and TPOT, as multiples of what they are with all experts on the host." placeholder:"TIMES,..."`
+	Prices   []float64 `default:"3,1,2,4,5,6" help:"Remoe: prices of GPU memory, as multiples of that of hosts; the first is that of parts that do not vary it." placeholder:"TIMES,..."`
+}
+
+// remoe compares ways to serve single requests on a serverless platform.
+func (c *ArenaCmd) remoe(ctx context.Context, e *env) error {
+	line := e.progress()
+	defer line.Clear()
+	s, err := c.remoeSettings()
+	if err == nil {
+		err = s.Check()
+	}
+	if err := c.beforeWork(err); err != nil {
+		return err
+	}
+	s.Progress = line.Set
+	r, err := arena.RunRemoe(ctx, s)
+	if err != nil {
+		return err
+	}
+	line.Clear()
+	for _, l := range r.Lines {
+		if err := show(e, c.JSON, l, l.String()); err != nil {
+			return err
+		}
+	}
+	for _, d := range r.Changes {
+		if c.JSON {
+			break // the report has them
+		}
+		if err := show(e, false, d, d.String()); err != nil {
+			return err
+		}
+	}
+	return r.Write(c.Out)
+}
+
+func (c *ArenaCmd) remoeSettings() (s arena.Remoe, err error) {
+	switch {
+	case c.BackEnd != "sim":
+		return s, errors.New("--suite remoe is simulated; leave --back-end out, or have sim")
+	case c.Trace != "":
+		return s, errors.New("--suite remoe has requests one by one; leave --trace out")
+	}
+	others := []struct{ flags, empty any }{
+		{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}, {&c.LiveFlags, &LiveFlags{}}, {&c.OffloadFlags, &OffloadFlags{}},
+		{&c.BrownoutFlags, &BrownoutFlags{}},
+	}
+	for _, other := range others {
+		if name, err := changed(other.flags, other.empty); err != nil || name != "" {
+			return s, errors.Join(err, fmt.Errorf("--%s is of another suite; leave it out", name))
+		}
+	}
+	s = arena.Remoe{
+		Shapes: c.Shapes, Policies: c.Policies, Platform: c.Platform, Past: c.Past, Served: c.Requests, Seed: c.Seed, Seeds: c.Seeds,
+		SLOs: c.SLO, Prices: c.Prices, Variants: c.Variants, Threads: runtime.GOMAXPROCS(0),
+	}
+	if strings.Join(c.Shapes, ",") == moelessShapes {
+		s.Shapes = rented.Names()
+	}
+	return s, nil
+}
