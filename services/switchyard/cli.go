@@ -168,7 +168,6 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 		kong.Writers(std.out, std.err),
 		kong.Exit(func(code int) { panic(exitNow(code)) }),
 		kong.DefaultEnvars("SWITCHYARD"),
-		constants(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
 		kong.Help(ownFlagsFirst),
 		kong.ValueFormatter(helpWithDefault),
@@ -181,7 +180,7 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 		options = append(options, kong.Resolvers(file))
 	}
 	cli.Services = serviceCommands()
-	parser, err := kong.New(cli, options...)
+	parser, err := newParser(cli, options...)
 	if err != nil {
 		return nil, fmt.Errorf("building the command line: %w", err)
 	}
@@ -190,6 +189,27 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 		return nil, usage(withHelp(err))
 	}
 	return parsed, nil
+}
+
+// newParser is a parser with the constants filled in. Most of the time of kong.New goes into the
+// search for variables in each flag's texts, which have none then: it gets them afterwards.
+func newParser(grammar any, options ...kong.Option) (*kong.Kong, error) {
+	var back []func()
+	aside := kong.PostBuild(func(k *kong.Kong) error {
+		return kong.Visit(k.Model.Node, func(node kong.Visitable, next kong.Next) error {
+			if v, is := node.(*kong.Value); is {
+				of, enum, help := v.Default, v.Enum, v.Help
+				back = append(back, func() { v.Default, v.Enum, v.Help = of, enum, help })
+				v.Default, v.Enum, v.Help = "", "", ""
+			}
+			return next(nil)
+		})
+	})
+	k, err := kong.New(grammar, append(options, constants(), aside)...)
+	for _, restore := range slices.Backward(back) { // commands may share a flag
+		restore()
+	}
+	return k, err
 }
 
 // withHelp adds to the parser's error where to read what there is, where it does not say so.
@@ -288,7 +308,7 @@ func (g Globals) logger(w io.Writer) *slog.Logger {
 // fillDefaults sets a command's flags to their defaults, for commands that run
 // another one.
 func fillDefaults(cmd any) error {
-	parser, err := kong.New(cmd, kong.Name("defaults"), kong.Exit(func(int) {}), constants())
+	parser, err := newParser(cmd, kong.Name("defaults"), kong.Exit(func(int) {}))
 	if err == nil {
 		_, err = parser.Parse(nil)
 	}
@@ -321,7 +341,7 @@ func changed(flags, empty any) (string, error) {
 }
 
 func flagsOf(cmd any) ([]*kong.Flag, error) {
-	parser, err := kong.New(cmd, kong.NoDefaultHelp(), constants())
+	parser, err := newParser(cmd, kong.NoDefaultHelp())
 	if err != nil {
 		return nil, fmt.Errorf("reading a command's flags: %w", err)
 	}

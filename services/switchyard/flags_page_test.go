@@ -47,7 +47,7 @@ func pageOf() []string {
 
 func flagsPage(t *testing.T) string {
 	t.Helper()
-	parser, err := kong.New(&CLI{Services: serviceCommands()}, kong.Name("switchyard"), constants())
+	parser, err := newParser(&CLI{Services: serviceCommands()}, kong.Name("switchyard"))
 	if err != nil {
 		t.Fatal(err)
 	}
