@@ -109,7 +109,7 @@ func TestPlanAsUsers(t *testing.T) {
 	f := testusers.Make(t, testusers.Demo())
 	srv := testusers.Serve(t, testusers.Plain(t, f))
 	as := func(user string, args ...string) result {
-		return invoke("", append(args, "--nats", srv.URL(), "--creds", f.Creds(user))...)
+		return invokePatiently(t, append(args, "--nats", srv.URL(), "--creds", f.Creds(user))...)
 	}
 	makePlans(t, srv, f)
 	if got := as("operator", "plan", "set", "--replicas", "2", "--json"); got.code != exitDone || !strings.Contains(got.out, `"replicas":2`) {

@@ -86,7 +86,8 @@ func TestBenchInterrupted(t *testing.T) {
 	out, says := &interrupting{signal: signal}, &bytes.Buffer{}
 	args := []string{"bench", "--synthetic", "tiny", "--batch", "1,1", "--rounds", "1", "--seconds", "0.001"}
 	code := runUntil(ctx, args, stdio{in: strings.NewReader(""), out: out, err: says})
-	if code != exitInterrupted || says.String() != "switchyard: interrupted\n" || strings.Count(out.told.String(), "batch 1") != 1 {
+	// On a slow machine services say before that they try again.
+	if said := says.String(); code != exitInterrupted || !strings.HasSuffix(said, "switchyard: interrupted\n") || strings.Count(said, "switchyard: ") != 1 || strings.Count(out.told.String(), "batch 1") != 1 {
 		t.Errorf("code %d, %q, %q", code, says.String(), out.told.String())
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/services/attention"
@@ -111,7 +112,7 @@ func TestUsage(t *testing.T) {
 		{"no NATS URL", []string{"gate", "--nats", "http://127.0.0.1:8222"}, 2, "http://127.0.0.1:8222: its scheme must be one of nats"},
 		{"an empty prompt of the demo", []string{"demo", ""}, 2, "switchyard: bad_prompt: the prompt is empty"},
 	}
-	for _, tt := range tests {
+	for _, tt := range testkit.Some(tests) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := invoke("", tt.args...)
 			text := got.err
@@ -200,7 +201,7 @@ func TestBadConfig(t *testing.T) {
 		{"none of a set", "log-level: loud\n", `yaml:1: "loud" is none of debug,info,warn,error`},
 		{"twice", "nats: a\nnats: b\n", `yaml:2: "nats" is already defined in line 1`},
 	}
-	for _, tt := range tests {
+	for _, tt := range testkit.Some(tests) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := invoke("", "prompt", "hi", "--config="+write(t, tt.file))
 			if got.code != 2 || !strings.Contains(got.err, tt.want) {
@@ -258,7 +259,7 @@ func TestUpOnFolderInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Shutdown()
-	got := invoke("", "up", "--data", dir, "--listen", "127.0.0.1:0")
+	got := invoke("", "up", "--data", dir, "--listen", "127.0.0.1:0", "--http", "off")
 	want := fmt.Sprintf("%s belongs to process %d on ", dir, os.Getpid())
 	if line, _, _ := strings.Cut(got.err, "\n"); got.code != exitUsage || !strings.Contains(line, want) {
 		t.Errorf("got %+v, want %q", got, want)
@@ -284,7 +285,7 @@ func TestBounds(t *testing.T) {
 		{"memory-cap", "2000TiB", "at most 1024TiB", "up scaler"},
 		{"log-bytes", "4611686018427387904", "at most 1024TiB", "up gate"},
 	}
-	for _, tt := range tests {
+	for _, tt := range testkit.Some(tests) {
 		for command := range strings.FieldsSeq(tt.commands) {
 			var out, errOut bytes.Buffer
 			code := runUntil(stopped, []string{command, "--" + tt.flag + "=" + tt.value}, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
@@ -345,7 +346,7 @@ func TestBeyondThisMachine(t *testing.T) {
 func TestKafkaAddresses(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	for _, command := range []string{"gate", "expert", "predictor", "scaler", "up", "bench"} {
+	for _, command := range testkit.Some([]string{"gate", "expert", "predictor", "scaler", "up", "bench"}) {
 		for _, address := range []string{"localhost", "localhost:", "localhost:abc", "localhost:99999", "localhost:1,localhost:0"} {
 			var out, errOut bytes.Buffer
 			code := runUntil(stopped, []string{command, "--kafka", address}, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
@@ -361,10 +362,10 @@ func TestKafkaAddresses(t *testing.T) {
 func TestNATSAddresses(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	for _, args := range [][]string{
+	for _, args := range testkit.Some([][]string{
 		{"tokenizer"}, {"attention"}, {"gate"}, {"expert"}, {"aggregator"}, {"predictor", "--kafka", "localhost:1"}, {"scaler", "--kafka", "localhost:1"},
 		{"prompt", "hi"}, {"top"}, {"plan", "get"}, {"dlq", "ls"}, {"weights", "ls"},
-	} {
+	}) {
 		for url, want := range map[string]string{
 			"nats://host:99999":                 "nats://host:99999: its port must be a number from 1 to 65535",
 			"nats://host,tls://u:secret@host:0": "tls://xxxxx@host:0: its port must be a number from 1 to 65535",

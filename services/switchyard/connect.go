@@ -28,6 +28,7 @@ func (f ConnectFlags) Validate() error {
 // have others.
 type waits struct {
 	dial   time.Duration // for a server at the start; 0: --connect-timeout
+	drain  time.Duration // for services to finish or hand over; 0: cluster.DrainTime
 	ending func(context.Context, time.Time, error) (context.Context, context.CancelFunc)
 }
 

@@ -139,8 +139,8 @@ func (f *fake) send(p *pb.Prompt, c *pb.Chunk) {
 	}
 }
 
-// patient lets commands take their time to connect.
-var patient = waits{dial: testkit.Patience}
+// patient lets commands take their time to connect, and services to end.
+var patient = waits{dial: testkit.Patience, drain: testkit.Patience}
 
 // result is what a command did.
 type result struct {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
@@ -66,11 +67,12 @@ func (p *probed) samples(t *testing.T) (n float64) {
 func TestLoopIsNotMissed(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)
+	dir := goldens.Dir("mixtral")
 	y := startUp(t, func(up *UpCmd) {
-		up.Hosts, up.Listen, up.Kafka = 2, testkit.FreeAddr(t), []string{o.settings.Listen}
+		up.Model, up.Hosts, up.Listen, up.Kafka = dir, 2, testkit.FreeAddr(t), []string{o.settings.Listen}
 	})
-	want := by.Direct(t, "../../models/demo", tensor.BF16).Tokens
-	flags := []string{"--kafka", o.settings.Listen, "--threads", "1"}
+	want := by.Direct(t, dir, tensor.BF16).Tokens
+	flags := []string{"--model", dir, "--kafka", o.settings.Listen, "--threads", "1"}
 	eagerly := append([]string{"--cv", "0.01", "--horizon", "10m", "--message-time", "0s", "--worth", "0", "--no-feedback"}, flags...)
 	hears := func(when string, s *probed) {
 		t.Helper()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/lab/maps"
 )
@@ -15,6 +16,9 @@ import (
 // forgotten.
 func TestMaps(t *testing.T) {
 	t.Parallel()
+	if testkit.Race {
+		t.Skip("the packages that record and build maps have tests of their goroutines")
+	}
 	story, code := texts(t)
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -58,7 +62,7 @@ func TestMapsRefuse(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("switchyard-maps-1\nand no more"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
+	for _, tt := range testkit.Some([]struct {
 		args string
 		code int
 		want string
@@ -72,7 +76,7 @@ func TestMapsRefuse(t *testing.T) {
 		{"forget --tenant a EMPTY", exitUsage, "no snapshot"},
 		{"build none", exitUsage, "no such file"},
 		{"build --replace lru none", exitUsage, "replace"},
-	} {
+	}) {
 		args := strings.Fields(strings.NewReplacer("BAD", bad, "EMPTY", t.TempDir()).Replace(tt.args))
 		if got := invoke("", append([]string{"maps"}, args...)...); got.code != tt.code || !strings.Contains(got.err, tt.want) {
 			t.Errorf("%v: %+v", args, got)

@@ -106,6 +106,9 @@ func TestPagedOnIsMeasured(t *testing.T) {
 // Metrics that grow with the model can be thinned.
 func TestMetricsDetail(t *testing.T) {
 	t.Parallel()
+	if testkit.Race {
+		t.Skip("TestPagedOnIsMeasured has all of its goroutines")
+	}
 	p := startMeasured(t, "--metrics-detail", "total")
 	_, page := p.get(t, "/metrics")
 	for _, want := range []string{`switchyard_expert_rows_total{expert="all",layer="all",model="demo"} `, `switchyard_layer_stage_seconds_count{layer="all",`} {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/plans"
 )
@@ -27,6 +27,7 @@ import (
 type planned struct {
 	t   *testing.T
 	url string
+	js  jetstream.JetStream
 }
 
 func startPlanned(t *testing.T, hosts int) *planned {
@@ -36,43 +37,68 @@ func startPlanned(t *testing.T, hosts int) *planned {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Shutdown)
-	p := &planned{t, srv.URL()}
+	p := newPlanned(t, srv.URL())
 	for range hosts {
 		startProbed(t, "expert", p.url)
 	}
 	return p
 }
 
+// newPlanned looks at the plans of a server.
+func newPlanned(t *testing.T, url string) *planned {
+	t.Helper()
+	nc, err := nats.Connect(url, nats.Timeout(testkit.Patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &planned{t, url, js}
+}
+
 func (p *planned) plan(args ...string) result {
 	return invoke("", append([]string{"--nats", p.url, "plan"}, args...)...)
 }
 
-// get is the plan; without layers while there is none.
-func (p *planned) get() (s plans.State) {
-	p.t.Helper()
-	if got := p.plan("get", "--json"); got.code == 0 {
-		if err := json.Unmarshal([]byte(got.out), &s); err != nil {
-			p.t.Fatal(err)
-		}
+// get is the plan as the command reads it; without layers while there is none.
+func (p *planned) get() plans.State {
+	names := schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "demo")}
+	kv, err := plans.Open(p.t.Context(), p.js, names)
+	if err != nil {
+		return plans.State{}
 	}
-	return s
+	s, err := plans.ReadAll(p.t.Context(), p.js, kv, names)
+	if err != nil {
+		return plans.State{}
+	}
+	return *s
 }
 
 // await waits until all functions of all layers are as wanted.
-func (p *planned) await(what string, ok func(plans.Function) bool) plans.State {
+func (p *planned) await(what string, ok func(plans.Function) bool) (s plans.State) {
 	p.t.Helper()
-	for limit := time.Now().Add(testkit.Patience); ; time.Sleep(20 * time.Millisecond) {
-		s := p.get()
-		bad := slices.ContainsFunc(s.Layers, func(l plans.Layer) bool {
+	p.until(what, func() bool {
+		s = p.get()
+		return len(s.Layers) > 0 && !slices.ContainsFunc(s.Layers, func(l plans.Layer) bool {
 			return slices.ContainsFunc(l.Functions, func(f plans.Function) bool { return !ok(f) })
 		})
-		if len(s.Layers) > 0 && !bad {
-			return s
-		}
-		if time.Now().After(limit) {
-			p.t.Fatalf("never: %s; the plan is %+v", what, s)
-		}
-	}
+	})
+	return s
+}
+
+const demoLayers = 8
+
+// awaitHosts waits until the plan of all layers has two hosts.
+func (p *planned) awaitHosts() (s plans.State) {
+	p.t.Helper()
+	p.until("two hosts", func() bool {
+		s = p.get()
+		return len(s.Layers) == demoLayers && len(hosts(s)) == 2
+	})
+	return s
 }
 
 // hosts are those of a state.
@@ -90,7 +116,7 @@ func hosts(s plans.State) (all []string) {
 func TestPlanSet(t *testing.T) {
 	t.Parallel()
 	p := startPlanned(t, 2)
-	p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
+	p.awaitHosts()
 	seen := &sharedText{}
 	ctx, stop := context.WithCancel(t.Context())
 	watching := make(chan int, 1)
@@ -112,6 +138,10 @@ func TestPlanSet(t *testing.T) {
 	if code := <-watching; code != exitDone {
 		t.Errorf("watching ended with %d:\n%s", code, seen)
 	}
+	var told plans.State
+	if got := p.plan("get", "--json"); json.Unmarshal([]byte(got.out), &told) != nil || len(told.Layers) != len(s.Layers) || len(hosts(told)) != 2 {
+		t.Errorf("%+v", got)
+	}
 	if got := p.plan("get"); got.code != 0 || !strings.Contains(got.out, "layer 0, version ") || !strings.Contains(got.out, "  experts 0  on expert-") {
 		t.Errorf("%+v", got)
 	}
@@ -122,7 +152,7 @@ func TestPlanSet(t *testing.T) {
 func TestPlanSetRefused(t *testing.T) {
 	t.Parallel()
 	p := startPlanned(t, 2)
-	p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
+	p.awaitHosts()
 	refused := func(says string, args ...string) {
 		t.Helper()
 		if got := p.plan(append([]string{"set"}, args...)...); got.code != exitFailed || got.out != "" || !strings.Contains(got.err, says) {
@@ -161,7 +191,7 @@ func TestPlanSetWithoutRoom(t *testing.T) {
 	for range 2 {
 		startProbed(t, "expert", p.url, "--expert-memory", "13MiB") // 69 experts of 128
 	}
-	p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
+	p.awaitHosts()
 	p.until("it says what lacks", func() bool { // on a busy machine there may be no plan yet
 		got := p.plan("set", "--replicas", "2")
 		if got.code != exitFailed || !strings.Contains(got.out, "replicas 2") {
@@ -179,7 +209,7 @@ func TestPlanWatchLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &planned{t, srv.URL()}
+	p := newPlanned(t, srv.URL())
 	host := startProbed(t, "expert", p.url)
 	p.await("a plan", func(plans.Function) bool { return true })
 	seen := &sharedText{}
@@ -201,33 +231,24 @@ func (p *planned) until(what string, ok func() bool) {
 	testkit.Eventually(p.t, what, ok)
 }
 
-// Of the planners of several hosts one plans: all layers are of one epoch,
-// and the lease is of one of the hosts, in that epoch or, where the planner
-// was late to renew it, in a later one.
+// Of the planners of several hosts one plans: the lease is of one of the hosts, and all layers
+// are of its epoch, or of an earlier one where a planner was late to renew it.
 func TestOnePlans(t *testing.T) {
 	t.Parallel()
 	p := startPlanned(t, 2)
-	s := p.await("two hosts", func(plans.Function) bool { return len(hosts(p.get())) == 2 })
-	nc, err := nats.Connect(p.url, nats.Timeout(testkit.Patience))
-	if err != nil {
-		t.Fatal(err)
+	s := p.awaitHosts()
+	first, last, lease := &pb.LayerPlan{}, &pb.LayerPlan{}, &pb.Lease{}
+	if !read(t, p.js, "switchyard_plans_demo", "0", first) || !read(t, p.js, "switchyard_plans_demo", "7", last) {
+		t.Fatal("a layer has no plan")
 	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lease := &pb.Lease{}
-	p.until("a lease", func() bool { return read(t, js, "switchyard_leases_demo", "planner", lease) })
+	p.until("a lease", func() bool { return read(t, p.js, "switchyard_leases_demo", "planner", lease) })
 	if !slices.Contains(hosts(s), lease.Owner) {
 		t.Errorf("%s has the lease; the hosts are %v", lease.Owner, hosts(s))
 	}
-	first, last := &pb.LayerPlan{}, &pb.LayerPlan{}
-	if !read(t, js, "switchyard_plans_demo", "0", first) || !read(t, js, "switchyard_plans_demo", "7", last) {
-		t.Fatal("a layer has no plan")
-	}
-	if first.WriterEpoch != last.WriterEpoch || first.WriterEpoch == 0 || first.WriterEpoch > lease.Epoch {
-		t.Errorf("layers were written in epochs %d and %d; the lease's is %d", first.WriterEpoch, last.WriterEpoch, lease.Epoch)
+	for _, l := range []*pb.LayerPlan{first, last} {
+		if l.WriterEpoch == 0 || l.WriterEpoch > lease.Epoch {
+			t.Errorf("layer %d was written in epoch %d; the lease's is %d", l.Layer, l.WriterEpoch, lease.Epoch)
+		}
 	}
 }
 
@@ -255,7 +276,7 @@ func read(t *testing.T, js jetstream.JetStream, bucket, key string, into proto.M
 // What cannot be set is refused before anything is dialled.
 func TestPlanUsage(t *testing.T) {
 	t.Parallel()
-	for says, args := range map[string][]string{
+	for says, args := range testkit.SomeOf(map[string][]string{
 		`there is no policy "magic"; there are: static`:              {"set", "--policy", "magic"},
 		`there is no grouping "pair"; there are: planner and expert`: {"set", "--grouping", "pair"},
 		"--replicas is 0; it must be 1 to 1024":                      {"set", "--replicas", "0"},
@@ -264,7 +285,7 @@ func TestPlanUsage(t *testing.T) {
 		`expected one of "get", "set", "watch"`:                      {},
 		`unexpected argument fly`:                                    {"fly"},
 		`--connect-timeout is 0s`:                                    {"watch", "--connect-timeout", "0s"},
-	} {
+	}) {
 		if got := invoke("", append([]string{"plan"}, args...)...); got.code != exitUsage || !strings.Contains(got.err, says) {
 			t.Errorf("%v: %+v, want %q", args, got, says)
 		}
@@ -276,7 +297,7 @@ func TestPlanUsage(t *testing.T) {
 	if got := f.invoke("", "plan", "get"); got.code != exitFailed || !strings.Contains(got.err, `no replica has served model "demo"`) {
 		t.Errorf("%+v", got)
 	}
-	for flag, says := range map[string]string{"--grouping=pair": `no grouping "pair"`, "--replication=-1": "replicas is -1"} {
+	for flag, says := range testkit.SomeOf(map[string]string{"--grouping=pair": `no grouping "pair"`, "--replication=-1": "replicas is -1"}) {
 		if got := invoke("", "up", flag); got.code != exitUsage || !strings.Contains(got.err, says) {
 			t.Errorf("%+v, want %q", got, says)
 		}
@@ -284,7 +305,7 @@ func TestPlanUsage(t *testing.T) {
 	if got := invoke("", "up", "--hosts=2", "--replication=2", "--scaling=eplb"); got.code != exitUsage || !strings.Contains(got.err, "with --scaling eplb the scaler decides") {
 		t.Errorf("%+v", got)
 	}
-	for says, flags := range map[string]string{
+	for says, flags := range testkit.SomeOf(map[string]string{
 		"--horizon is 0s; it must be 1s to":                               "--scaling=eplb --horizon=0s",
 		"--keep-alive is 10s and --zero-after 6s, so that":                "--scaling=moeless+lean --keep-alive=10s --zero-after=6s",
 		"set --keep-alive to 6s at most, or --zero-after to 10s at least": "--scaling=moeless --keep-alive=10s --zero-after=6s",
@@ -292,7 +313,7 @@ func TestPlanUsage(t *testing.T) {
 		"--zero-after is -1s": "--scaling=moeless --zero-after=-1s",
 		"--horizon is 1s, and loading an expert takes":                               "--scaling=moeless --horizon=1s --device=paced --profile=" + slowToLoad(t),
 		"--keep-alive is 1m0s and --zero-after 6s, so that an expert's last replica": "--scaling=moeless --zero-after=6s",
-	} {
+	}) {
 		if got := invoke("", append([]string{"up"}, strings.Fields(flags)...)...); got.code != exitUsage || !strings.Contains(got.err, says) {
 			t.Errorf("%s: %+v, want %q", flags, got, says)
 		}

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 func TestPolicy(t *testing.T) {
@@ -40,7 +42,7 @@ func TestPolicy(t *testing.T) {
 		{"unknown name", []string{"scale", "--name", "oracle"}, layer, 2, "policy oracle cannot be chosen here; there are: static, eplb, reactive, moeless"},
 		{"the other's name", []string{"place", "--name", "static"}, state, 2, "policy static cannot be chosen here; there are: eplb, moeless, round-robin"},
 	}
-	for _, tt := range tests {
+	for _, tt := range testkit.Some(tests) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := invoke(tt.stdin, append([]string{"policy"}, tt.args...)...)
 			text := got.err

@@ -43,7 +43,7 @@ func TestPrompt(t *testing.T) {
 		{"statistics", "", []string{"prompt", "a b", "--stats"}, result{0, "a b\n", "length after 2 tokens (prompt 0): first token in 0 ms, seed 0, request "}},
 		{"too large", strings.Repeat("x", 2<<20), []string{"prompt"}, result{2, "", "payload_too_large"}},
 	}
-	for _, tt := range tests {
+	for _, tt := range testkit.Some(tests) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := f.invoke(tt.stdin, tt.args...)
 			if got.code != tt.want.code || got.out != tt.want.out || !strings.Contains(got.err, tt.want.err) {

@@ -48,7 +48,7 @@ func startProbed(t *testing.T, service, nats string, more ...string) *probed {
 	ended := make(chan int, 1)
 	says := &sharedText{}
 	go func() {
-		ended <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: says})
+		ended <- runWaiting(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: says}, patient)
 	}()
 	p.stop = func() {
 		cancel()

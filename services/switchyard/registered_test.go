@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testpolicy"
 	"github.com/switchyard/switchyard/pkg/policy/alone"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
@@ -115,7 +116,7 @@ func decidesAlone(t *testing.T, name string) {
 // What is no policy, or no setting of one, is refused with what is nearest, before anything
 // is dialled.
 func TestUnknownPolicies(t *testing.T) {
-	for _, tc := range []struct {
+	for _, tc := range testkit.Some([]struct {
 		args []string
 		want string
 	}{
@@ -127,7 +128,7 @@ func TestUnknownPolicies(t *testing.T) {
 		{[]string{"plan", "set", "--policy", "statik"}, `there is no policy "statik"; nearest is static;`},
 		{[]string{"policy", "scale", "--name", "elpb"}, "nearest is eplb;"},
 		{[]string{"arena", "--suite", "moeless", "--back-end", "live", "--trace", "x", "--out", t.TempDir(), "--policies", "static,moles"}, `--policies: there is no policy "moles"; nearest is moeless;`},
-	} {
+	}) {
 		if got := invoke("", tc.args...); got.code != exitUsage || !strings.Contains(got.err, tc.want) {
 			t.Errorf("%v: %+v, want %q", tc.args, got, tc.want)
 		}

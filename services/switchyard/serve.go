@@ -193,7 +193,7 @@ func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*
 // nodeOf is this process's share of an open model.
 func nodeOf(e *env, mf ModelFlags, m *model.Model, p *pool.Pool, t *telemetry.Telemetry) *cluster.Node {
 	logBytes, _ := mf.logBytes() // checked with the other flags
-	return &cluster.Node{Shared: deployment.Settings{
+	return &cluster.Node{Drain: e.waits.drain, Shared: deployment.Settings{
 		Model: m, Pool: p, Prefix: e.Prefix, Name: mf.Name, Hops: mf.hops(), Wire: mf.wire(),
 		Replicas: mf.Replicas, LogAge: mf.LogAge, LogBytes: logBytes, AllRows: mf.RowsToPredictor == allRows, Version: version, Telemetry: t, Logger: e.log,
 	}}

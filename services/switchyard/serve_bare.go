@@ -43,7 +43,7 @@ func (c *BareCmd) Run(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return usage(err)
 	}
-	n := &cluster.Node{Bus: e.busConfig(), Shared: deployment.Settings{Prefix: e.Prefix, Version: version, Telemetry: t, Logger: e.log}}
+	n := &cluster.Node{Bus: e.busConfig(), Drain: e.waits.drain, Shared: deployment.Settings{Prefix: e.Prefix, Version: version, Telemetry: t, Logger: e.log}}
 	defer func() { err = errors.Join(err, n.Close()) }()
 	p := cluster.NewPipeline(n, s, map[string]int{c.of.Name: 1})
 	go sayReady(ctx, e, p)

@@ -38,7 +38,7 @@ func TestSetup(t *testing.T) {
 		{rights.Setup, "--log-age 1s", exitUsage, "", "--log-age"},
 	} {
 		args := append([]string{"setup", "--nats", srv.URL(), "--creds", f.Creds(tc.user), "--connect-timeout", "5s"}, strings.Fields(tc.flags)...)
-		if got := invoke("", args...); got.code != tc.code || !strings.Contains(got.out, tc.out) || !strings.Contains(got.err, tc.err) {
+		if got := invokePatiently(t, args...); got.code != tc.code || !strings.Contains(got.out, tc.out) || !strings.Contains(got.err, tc.err) {
 			t.Errorf("%s %s: %+v", tc.user, tc.flags, got)
 		}
 	}

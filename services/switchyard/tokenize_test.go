@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 func TestTokenize(t *testing.T) {
@@ -35,7 +37,7 @@ func TestTokenize(t *testing.T) {
 		{"special ids", []string{"--tokenizer", demo, "--decode", "--special"}, "", 2, "--special is of texts, and --decode reads ids; leave one of them out"},
 		{"no pattern wanted", []string{"--tokenizer", demo, "--pattern", "gpt2"}, "", 2, "has its own"},
 	}
-	for _, tt := range tests {
+	for _, tt := range testkit.Some(tests) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := invoke(tt.stdin, append([]string{"tokenize"}, tt.args...)...)
 			text := got.err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/lab/record"
 	"github.com/switchyard/switchyard/pkg/lab/train"
 )
@@ -29,6 +30,9 @@ func texts(t *testing.T) (story, code string) {
 // What is recorded trains, and texts train by themselves.
 func TestRecordAndTrain(t *testing.T) {
 	t.Parallel()
+	if testkit.Race {
+		t.Skip("the packages that record and train have tests of their goroutines")
+	}
 	story, code := texts(t)
 	recorded, out := filepath.Join(t.TempDir(), "r"), filepath.Join(t.TempDir(), "w")
 	got := invoke("", "record", "--json", "--out", recorded, "--tokens", "100", "--answer-tokens", "2", "--texts", story, "go="+code)
@@ -53,6 +57,9 @@ func TestRecordAndTrain(t *testing.T) {
 // A recording that cannot be divided is unusable input.
 func TestTooFewSequences(t *testing.T) {
 	t.Parallel()
+	if testkit.Race {
+		t.Skip("the packages that record and train have tests of their goroutines")
+	}
 	story, recorded := filepath.Join(t.TempDir(), "story.txt"), filepath.Join(t.TempDir(), "r")
 	if err := os.WriteFile(story, []byte("Once upon a time there was a cat."), 0o600); err != nil {
 		t.Fatal(err)
@@ -73,7 +80,7 @@ func TestRecordUsage(t *testing.T) {
 	if err := os.WriteFile(garbage, []byte("no recording"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
+	for _, tt := range testkit.Some([]struct {
 		name, want string
 		args       []string
 	}{
@@ -85,7 +92,7 @@ func TestRecordUsage(t *testing.T) {
 		{"nowhere to train", "--out: the folder takes no files", []string{"train-predictor", "--out", "/nonexistent/w", "--texts", story}},
 		{"a domain twice", "two files are of domain", []string{"record", "--out", garbage, "--texts", story, "--texts", story}},
 		{"no recording", "reading safetensors file", []string{"train-predictor", "--out", "/nonexistent/w", "--recording", garbage}},
-	} {
+	}) {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := invoke("", tt.args...); got.code != 2 || !strings.Contains(got.err, tt.want) {
 				t.Errorf("got %+v, want code 2 and %q", got, tt.want)

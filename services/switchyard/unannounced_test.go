@@ -82,7 +82,9 @@ func failed(t *testing.T, args []string) (why string) {
 	defer stop()
 	var errOut sharedText
 	ended := make(chan int, 1)
-	go func() { ended <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: &errOut}) }()
+	go func() {
+		ended <- runWaiting(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: &errOut}, patient)
+	}()
 	select {
 	case code := <-ended:
 		if code != exitFailed {

@@ -86,7 +86,7 @@ func TestWithoutJetStream(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			url := startNATS(t, &options).ClientURL()
-			for _, args := range [][]string{
+			for _, args := range testkit.Some([][]string{
 				{"weights", "push", goldens.Dir("mixtral"), "--connect-timeout", "200ms"}, // these wait for JetStream
 				{"weights", "rm", "tiny", "--connect-timeout", "200ms"},
 				{"weights", "ls"},
@@ -95,7 +95,7 @@ func TestWithoutJetStream(t *testing.T) {
 				{"dlq", "ls"},
 				{"dlq", "drop", "--all"},
 				{"top", "--once"},
-			} {
+			}) {
 				got := invokePatiently(t, append(args, "--nats", url)...)
 				if got.code != exitFailed || !strings.Contains(got.err, "has the server JetStream, and the account? Start it with nats-server -js") {
 					t.Errorf("%v: %+v", args, got)

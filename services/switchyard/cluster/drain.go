@@ -86,7 +86,7 @@ func (p *Pipeline) isLast(r *replica) bool {
 
 // retire drains one replica of several.
 func (p *Pipeline) retire(r *replica) {
-	ctx, cancel := context.WithTimeout(context.Background(), DrainTime)
+	ctx, cancel := context.WithTimeout(context.Background(), p.node.drain())
 	defer cancel()
 	err := p.gather().Retire(ctx, r.service)
 	p.mu.Lock()

@@ -32,6 +32,8 @@ func TestGrammarSurvivesItsOwner(t *testing.T) {
 		return s
 	}
 	s := demo()
+	var valve clustertest.Valve
+	valve.In(&s)
 	s.Listen, s.Count["attention"] = "127.0.0.1:0", 0
 	y, err := cluster.Open(context.Background(), s) // the test's ends before its clean-up
 	if err != nil {
@@ -42,7 +44,7 @@ func TestGrammarSurvivesItsOwner(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	attention := func() (stop func()) {
+	attention := func() (leave, stop func()) {
 		s := demo()
 		s.Node.Bus.URL = y.URL()
 		t.Cleanup(func() {
@@ -50,9 +52,9 @@ func TestGrammarSurvivesItsOwner(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		return running(t, cluster.NewPipeline(s.Node, s.Services, map[string]int{"attention": 1}))
+		return begun(t, cluster.NewPipeline(s.Node, s.Services, map[string]int{"attention": 1}))
 	}
-	stopFirst := attention()
+	leave, stopFirst := attention()
 	if err := y.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -72,6 +74,9 @@ func TestGrammarSurvivesItsOwner(t *testing.T) {
 	checkPerson(t, want)
 
 	got := answerOf(t, c, prompt(), func() {
+		valve.Shut(t)
+		leave()
+		valve.Open()
 		stopFirst()
 		attention()
 	})

@@ -30,6 +30,13 @@ func process(t *testing.T, url string, hops schemas.Hops, service string) *clust
 // running serves until stop, or the test's end, and is ready.
 func running(t *testing.T, p *cluster.Pipeline) (stop func()) {
 	t.Helper()
+	_, stop = begun(t, p)
+	return stop
+}
+
+// begun is running; leave has it begin to stop, for which stop waits.
+func begun(t *testing.T, p *cluster.Pipeline) (leave, stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Serve(ctx) }()
@@ -44,7 +51,7 @@ func running(t *testing.T, p *cluster.Pipeline) (stop func()) {
 	if err := p.AwaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return stop
+	return cancel, stop
 }
 
 // A process whose tensors would travel otherwise than those of the replicas that are

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -27,6 +28,8 @@ type Node struct {
 	// connection of its own.
 	Shared deployment.Settings
 	Bus    bus.Config
+	// Drain is how long the process may take to finish or hand over; 0: DrainTime.
+	Drain time.Duration
 	// KeepModel and KeepPool leave the model and the cores open when the node closes:
 	// somebody else uses them too.
 	KeepModel, KeepPool bool
@@ -34,6 +37,8 @@ type Node struct {
 	inProcess nats.InProcessConnProvider
 	users     *credentials.Folder // of a server in this process; nil: it lets everybody in
 }
+
+func (n *Node) drain() time.Duration { return cmp.Or(n.Drain, DrainTime) }
 
 // config is how a user of this process connects.
 func (n *Node) config(user string) bus.Config {

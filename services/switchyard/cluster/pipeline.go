@@ -62,7 +62,7 @@ func (p *Pipeline) Serve(ctx context.Context) error {
 	p.mu.Lock()
 	p.end = end
 	p.mu.Unlock()
-	return lifecycle.Run(ctx, lifecycle.NewGroup("switchyard", t, p), DrainTime)
+	return lifecycle.Run(ctx, lifecycle.NewGroup("switchyard", t, p), p.node.drain())
 }
 
 // readyPoll is how often readiness is looked at.

@@ -13,13 +13,16 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 )
 
 // What a request has taken goes on with its next owner: it never falls from token to token,
 // and the last chunk and its replay have that of the end.
 func TestUsageSurvivesItsOwner(t *testing.T) {
 	s := settings(t)
-	profile, err := profiles.Open("a6000-mixtral") // it gives the first owner time to go
+	var valve clustertest.Valve // it gives the first owner time to go
+	valve.In(&s)
+	profile, err := profiles.Open("a6000-mixtral")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +37,7 @@ func TestUsageSurvivesItsOwner(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	stopFirst := running(t, process(t, y.URL(), schemas.HopsUnacked, "attention"))
+	leave, stopFirst := begun(t, process(t, y.URL(), schemas.HopsUnacked, "attention"))
 	if err := y.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +55,7 @@ func TestUsageSurvivesItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	n := int32(240)
+	n := int32(120)
 	stream, err := c.Prompt(t.Context(), &pb.Prompt{InputIds: []uint32{1, 2, 3}, MaxTokens: &n, IgnoreEos: true})
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +66,9 @@ func TestUsageSurvivesItsOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last = chunk; chunk.Index == 2 {
+			valve.Shut(t)
+			leave()
+			valve.Open()
 			stopFirst()
 			running(t, process(t, y.URL(), schemas.HopsUnacked, "attention"))
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
@@ -32,8 +33,10 @@ func TestAsideIsDirect(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := clustertest.Open(t, goldens.Dir(name))
-			y := clustertest.Start(t, m, clustertest.Pages(crowdPages))
-			got := crowd(t, y, m.Spec.Vocab)
+			var valve clustertest.Valve
+			y := clustertest.Start(t, m, clustertest.Pages(crowdPages), valve.In)
+			valve.Shut(t)
+			got := crowd(t, y, m.Spec.Vocab, valve.Open)
 			if want := directCrowd(t, m); !slices.EqualFunc(got, want, slices.Equal) {
 				t.Errorf("got %v\nwant %v", got, want)
 			}
@@ -44,8 +47,8 @@ func TestAsideIsDirect(t *testing.T) {
 	}
 }
 
-// crowd asks for everything at once.
-func crowd(t *testing.T, y clustertest.Cluster, vocab int) [][]uint32 {
+// crowd asks for everything at once; open is called when all are under way.
+func crowd(t *testing.T, y clustertest.Cluster, vocab int, open func()) [][]uint32 {
 	tokens, most := make([][]uint32, crowdSize), int32(crowdTokens)
 	var all sync.WaitGroup
 	for i := range tokens {
@@ -59,6 +62,8 @@ func crowd(t *testing.T, y clustertest.Cluster, vocab int) [][]uint32 {
 			}
 		})
 	}
+	y.AwaitAttention(t, members.Active, crowdSize)
+	open()
 	all.Wait()
 	return tokens
 }

@@ -15,13 +15,11 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
 
-const demo = "../../../../models/demo"
-
 // startLoop is a pipeline with a control loop that decides by a policy.
 func startLoop(t *testing.T, policy string, changes ...clustertest.Change) clustertest.Cluster {
 	t.Helper()
 	changes = append([]clustertest.Change{clustertest.Context(compared.Positions), clustertest.Loop(policy)}, changes...)
-	return clustertest.Start(t, clustertest.Open(t, demo), changes...)
+	return clustertest.Start(t, clustertest.Open(t, elasticModel), changes...)
 }
 
 // changed is how many layers have a plan that EPLB made by loads.
@@ -45,10 +43,10 @@ func changed(t *testing.T, plans jetstream.KeyValue) (layers int) {
 }
 
 // Seven services in one process answer as five do while a scaler changes plans. EPLB changes
-// them every second by loads alone: other policies leave a plan that suits the demo's few rows.
+// them every second by loads alone: other policies leave a plan that suits so few rows.
 func TestLoopIsDirect(t *testing.T) {
 	y := startLoop(t, "eplb:every=1s", clustertest.Hosts(3))
-	want := compared.Direct(t, demo, tensor.BF16).Tokens
+	want := compared.Direct(t, elasticModel, tensor.BF16).Tokens
 	plans, err := y.Conn(t).JetStream().KeyValue(t.Context(), y.Settings.Node.Names().Bucket("plans"))
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +68,7 @@ func TestLoopEndsAlone(t *testing.T) {
 		}
 		<-conn.Closed()
 	}
-	compared.Same(t, y, compared.Direct(t, demo, tensor.BF16).Tokens, "without the control loop")
+	compared.Same(t, y, compared.Direct(t, elasticModel, tensor.BF16).Tokens, "without the control loop")
 	testkit.Eventually(t, "it is ready", func() bool { return y.Pipeline.Ready() == nil }) // unless a member is late
 	if err := y.Pipeline.Live(); err != nil {
 		t.Error(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/request/client"
@@ -45,6 +46,7 @@ func Run(t testing.TB, s cluster.Settings) Cluster {
 // Ready is Run without a producer, whose connection a test may not want.
 func Ready(t testing.TB, s cluster.Settings) *cluster.Cluster {
 	t.Helper()
+	s.Node.Drain = testkit.Patience                 // also on a machine that is busy
 	y, err := cluster.Open(context.Background(), s) // the test's ends before its clean-up
 	if err != nil {
 		t.Fatal(err)

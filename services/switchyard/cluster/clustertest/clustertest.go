@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
@@ -35,7 +36,7 @@ func Settings(ctx context.Context, m *model.Model, wire tensor.Wire, hops schema
 		return cluster.Settings{}, err
 	}
 	return cluster.Settings{
-		Node: &cluster.Node{Shared: deployment.Settings{
+		Node: &cluster.Node{Drain: testkit.Patience, Shared: deployment.Settings{
 			Model: m, Pool: pool.New(1), Prefix: schemas.DefaultPrefix, Hops: hops, Wire: wire,
 			LogAge: 2 * time.Hour, LogBytes: 4 << 30, Telemetry: t, Logger: slog.New(slog.DiscardHandler),
 		}},

@@ -2,6 +2,7 @@ package clustertest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -46,6 +47,29 @@ func (y Cluster) AwaitHosts(t testing.TB, hosts int) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
+}
+
+// AwaitAttention waits until a stat of attention's replicas, such as members.Waiting, adds up to so
+// many requests.
+func (y Cluster) AwaitAttention(t testing.TB, stat string, requests int) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	present, err := y.Conn(t).EnsureBucket(ctx, 1, y.Settings.Node.Names().Bucket("members"), members.BucketTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	view, err := members.Watch(ctx, present)
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, fmt.Sprintf("%s is %d", stat, requests), func() bool {
+		sum := 0
+		for _, m := range members.OfService(view.Snapshot(), "attention") {
+			sum += int(m.Stats[stat])
+		}
+		return sum == requests
+	})
 }
 
 // legalPlans says what a legal plan of a model is to a member that is here.

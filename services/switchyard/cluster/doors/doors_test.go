@@ -32,6 +32,9 @@ type door struct {
 	http *http.Client
 }
 
+// context bounds prompt and answer, so that a chat which has no other bound ends soon.
+const context = 96
+
 func open(t testing.TB) *door {
 	t.Helper()
 	var lc net.ListenConfig
@@ -39,7 +42,7 @@ func open(t testing.TB) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := clustertest.Start(t, clustertest.Demo(t), func(s *cluster.Settings) {
+	y := clustertest.Start(t, clustertest.Demo(t), clustertest.Context(context), func(s *cluster.Settings) {
 		s.Count["gateway"] = 1
 		s.Services.Set("gateway", gateway.Config{Listener: l, MaxBody: 4 << 20, MaxStreams: 256, MaxConns: 512, Stall: testkit.Patience})
 	})
@@ -156,7 +159,7 @@ func TestDoorsAgree(t *testing.T) {
 	})
 	t.Run("chat without max_tokens", func(t *testing.T) {
 		_, body := d.post(t, "/v1/chat/completions", `{"model":"org/demo","messages":[{"role":"user","content":"Hi"}],"ignore_eos":true}`)
-		if a := read(t, body); a.Usage.PromptTokens+a.Usage.CompletionTokens != 512 {
+		if a := read(t, body); a.Usage.PromptTokens+a.Usage.CompletionTokens != context {
 			t.Errorf("%s: a chat gets the rest of the context", body)
 		}
 	})

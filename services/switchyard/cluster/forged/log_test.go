@@ -19,6 +19,9 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
 
+// answerTokens are those of an answer.
+const answerTokens = 100
+
 // logWriter writes to the token logs of a pipeline of the demo model.
 type logWriter struct {
 	t     *testing.T
@@ -26,14 +29,16 @@ type logWriter struct {
 	conn  *bus.Conn
 	names schemas.Streams
 	log   *tokenlog.Log
+	valve *clustertest.Valve
 }
 
 func newLogWriter(t *testing.T) *logWriter {
 	t.Helper()
-	y := clustertest.Start(t, clustertest.Demo(t))
+	valve := &clustertest.Valve{}
+	y := clustertest.Start(t, clustertest.Demo(t), valve.In)
 	conn := y.Conn(t)
 	n := y.Settings.Node
-	s := &logWriter{t: t, y: y, conn: conn, names: n.Names()}
+	s := &logWriter{t: t, y: y, conn: conn, names: n.Names(), valve: valve}
 	spec := n.Shared.Model.Spec
 	s.log = tokenlog.New(conn, s.names, tokenlog.Settings{
 		Writer: "other-writer", Rules: tokenlog.Rules{Model: s.model(), Vocab: spec.Vocab, Positions: spec.MaxPositions},
@@ -66,10 +71,10 @@ func (s *logWriter) put(request string, m proto.Message) {
 	s.publish(s.names.Subjects.Token(request), data, nil)
 }
 
-// ask streams a seeded answer, and calls during once, early in it.
+// ask streams a seeded answer, and calls during once, early in it: the answer waits for that.
 func (s *logWriter) ask(request string, during func()) (ids []uint32, end *pb.Chunk) {
 	s.t.Helper()
-	n, temperature, seed := int32(300), 0.8, uint32(7)
+	n, temperature, seed := int32(answerTokens), 0.8, uint32(7)
 	stream, err := s.y.Producer.Prompt(s.t.Context(), &pb.Prompt{
 		RequestId: request, InputIds: compared.PromptIDs(1, 11, 8192), MaxTokens: &n, Temperature: &temperature, Seed: &seed, IgnoreEos: true,
 	})
@@ -82,7 +87,9 @@ func (s *logWriter) ask(request string, during func()) (ids []uint32, end *pb.Ch
 		}
 		ids, end = append(ids, chunk.TokenIds...), chunk
 		if len(ids) == 3 && during != nil {
+			s.valve.Shut(s.t)
 			during()
+			s.valve.Open()
 			during = nil
 		}
 	}
@@ -127,19 +134,21 @@ func TestLogsDeleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := fmt.Sprintf(`{"input_ids":[5,6,7],"request_id":"r","max_tokens":500,"ignore_eos":true,"reply_to":%q}`, inbox)
+	body := fmt.Sprintf(`{"input_ids":[5,6,7],"request_id":"r","max_tokens":200,"ignore_eos":true,"reply_to":%q}`, inbox)
 	s.publish(s.names.Subjects.Prompt(), []byte(body), nil)
 	if _, err := sub.NextMsg(testkit.Patience); err != nil {
 		t.Fatal(err)
 	}
+	s.valve.Shut(t)
 	if err := s.conn.JetStream().DeleteStream(t.Context(), s.names.Tokens().Name); err != nil {
 		t.Fatal(err)
 	}
+	s.valve.Open()
 	ends := chunksUntilQuiet(t, sub)
 	if len(ends) != 1 || ends[0].Error.GetCode() != "internal" {
 		t.Errorf("ends %v", ends)
 	}
-	if got, end := s.ask("next", nil); len(got) != 300 {
+	if got, end := s.ask("next", nil); len(got) != answerTokens {
 		t.Errorf("the next request has %d tokens, ended by %v", len(got), end)
 	}
 }

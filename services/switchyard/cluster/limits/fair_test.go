@@ -7,22 +7,22 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
-
-	"github.com/nats-io/nats.go"
-	"google.golang.org/protobuf/proto"
 )
 
 // A tenant who sends twenty requests at once does not hold up another's three, one
 // of which fills the context, and of one tenant's own the urgent one goes first.
 func TestTenantsShare(t *testing.T) {
 	t.Parallel()
-	y := clustertest.Start(t, clustertest.Demo(t), func(s *cluster.Settings) { s.Services.Attention.MaxSequences = 1 })
-	ended := watchEnds(t, y)
+	var valve clustertest.Valve
+	y := clustertest.Start(t, clustertest.Demo(t), func(s *cluster.Settings) { s.Services.Attention.MaxSequences = 1 }, valve.In)
+	logged := watchLog(t, y)
+	valve.Shut(t) // what comes meanwhile waits
 	var sending sync.WaitGroup
 	nc := y.Conn(t).NATS()
 	send := func(f schemas.Flow, id string, prompt int) {
@@ -42,7 +42,7 @@ func TestTenantsShare(t *testing.T) {
 		})
 	}
 	hot, few := schemas.Flow{Tenant: "hot"}.OrDefault(), schemas.Flow{Tenant: "few"}.OrDefault()
-	send(hot, "long", 400) // what comes meanwhile waits
+	send(hot, "long", 400)
 	for i := range 20 {
 		send(hot, fmt.Sprint("hot-", i), 200)
 	}
@@ -50,9 +50,19 @@ func TestTenantsShare(t *testing.T) {
 	send(few, "few-whole", 500)
 	send(few, "few-1", 8)
 	send(schemas.Flow{Tenant: "few", Class: schemas.ClassHigh}, "few-high", 8)
+	y.AwaitAttention(t, members.Waiting, 24)
+	valve.Open()
 	sending.Wait()
 	var order []string
-	testkit.Eventually(t, "all ends", func() bool { order = ended(); return len(order) == 25 })
+	testkit.Eventually(t, "all ends", func() bool {
+		order = nil
+		for _, e := range logged() {
+			if !e.claim {
+				order = append(order, e.request)
+			}
+		}
+		return len(order) == 25
+	})
 	at := func(id string) int { return slices.Index(order, id) }
 	// Those of few have less than half of the work, so they end well before hot's.
 	for _, id := range []string{"few-0", "few-high", "few-whole", "few-1"} {
@@ -62,31 +72,5 @@ func TestTenantsShare(t *testing.T) {
 	}
 	if at("few-high") > at("few-1") || at("few-whole") > at("few-1") || at("hot-8") > at("hot-16") {
 		t.Errorf("a tenant's own ended in the order %v", order)
-	}
-}
-
-// watchEnds returns the requests that have ended, in the order of the log.
-func watchEnds(t *testing.T, y clustertest.Cluster) func() []string {
-	t.Helper()
-	var mu sync.Mutex
-	var order []string
-	nc := y.Conn(t).NATS()
-	_, err := nc.Subscribe(schemas.NewSubjects(schemas.DefaultPrefix, y.Name()).AnyToken(), func(m *nats.Msg) {
-		if r := (&pb.Record{}); proto.Unmarshal(m.Data, r) == nil && r.GetTerminal() != nil {
-			mu.Lock()
-			defer mu.Unlock()
-			order = append(order, schemas.LastToken(m.Subject))
-		}
-	})
-	if err == nil {
-		err = nc.Flush()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() []string {
-		mu.Lock()
-		defer mu.Unlock()
-		return slices.Clone(order)
 	}
 }
