@@ -159,22 +159,6 @@ func (r *round) taken(w *work) float64 { return w.heard.took.or(0) * w.rate }
 // row is what a row of a layer takes, in seconds.
 func (r *round) row(w *work) float64 { return w.heard.row.or(r.c.s.RowSeconds) }
 
-// spread deals a layer's replicas out evenly when there are no rows to disturb
-// and a host has come that has nothing.
-func (r *round) spread(w *work) {
-	if !slices.ContainsFunc(r.hosts, func(h host) bool { return h.idle && h.slots > 0 && !h.full }) {
-		return
-	}
-	even := make([]float64, len(w.next))
-	for e := range even {
-		even[e] = 1
-	}
-	if p := r.placed(w, w.want, even, false); p != nil && !equal(w.next, p) {
-		r.adopt(w, p)
-		w.why.count(bySpread, 1)
-	}
-}
-
 func (r *round) adopt(w *work, l layout) {
 	r.use(w.next, -1)
 	r.use(l, 1)

@@ -62,10 +62,12 @@ func (l *lastSteps) since(time float64) (steps []step) {
 
 // toReplay are the steps that a layout is tried on: those that are foreseen, if the mode
 // goes by predictions and there are fresh ones, or else counted ones. Predictors may tell of
-// a part of the rows: theirs are scaled to as many as gates have counted a step.
+// a part of the rows: theirs are scaled to as many as gates have counted a step. Where gates
+// divide rows, which experts have rows in the same step decides what a copy saves, and of that
+// predictions tell little.
 func (l *layer) toReplay(now float64, m mode) (steps []step, scale float64) {
 	counted := l.recent.since(now - replayFresh)
-	if !m.predicted || counted == nil {
+	if !m.predicted || m.divides || counted == nil {
 		return counted, 1
 	}
 	foretold := l.foretold.since(now - predictedFresh)

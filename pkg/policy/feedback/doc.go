@@ -16,9 +16,10 @@
 //
 // Where what is reckoned explains what a layer takes, what is expected of a change can be
 // trusted. Then it counts beside what is measured, each as far as it is sure (the posterior of
-// two normal distributions), and all layers may be tried at once. The measured effect is then less
-// sure than its scatter says, because layers that did not change gain as well. How much of what
-// was expected has come of earlier trials says for how long it is trusted (credit).
+// two normal distributions), and all layers may be tried at once, also those whose trials failed when
+// steps had half or twice as many rows. The measured effect is then less sure than its scatter
+// says, because layers that did not change gain as well. How much of what was expected has come of
+// earlier trials says for how long it is trusted (credit).
 //
 // It is pure: seconds are the caller's.
 package feedback

@@ -28,6 +28,7 @@ type Judge struct {
 	width  int     // trials that there may be at once
 	fails  int     // of trials in a row
 	until  float64 // no trial begins before
+	failed float64 // the load of the layer that failed last
 	heard  bool
 	credit credit
 
@@ -43,6 +44,8 @@ type layer struct {
 	fails   int
 	until   float64 // no trial begins before
 	unsure  bool    // the last one told nothing
+	load    float64 // the binary logarithm of a step's rows of late
+	failed  float64 // load when the last trial failed
 }
 
 // trial is a change while it is judged.
@@ -92,6 +95,9 @@ const (
 	// quick is after how many seconds a change that can be trusted stays unless it is measured to
 	// bring too little: a burst does not wait for a horizon.
 	quick = 4
+	// otherLoad is by how many octaves of a step's rows a load is another one than that of a trial
+	// that failed, and loadWeight what a step counts in the mean of late.
+	otherLoad, loadWeight = 1, 0.02
 	// undecided is after how many horizons a trial ends of which nothing can be told.
 	undecided = 3
 )
@@ -116,6 +122,7 @@ func (j *Judge) Observe(now float64, number int, t Times) {
 	j.heard = true
 	l := j.layer(number)
 	octaves, log, weight := math.Log2(t.Rows/t.Steps), math.Log(t.TotalSeconds/t.Steps), min(t.Steps, mostWeight)
+	l.load += (octaves - l.load) * min(1, weight*loadWeight)
 	for other, of := range j.layers {
 		if of.trial != nil {
 			of.trial.observe(now, number, other == number, l, octaves, log, weight)
@@ -148,18 +155,21 @@ func (t *trial) observe(now float64, number int, own bool, l *layer, octaves, lo
 
 // May says whether a change of a layer may begin now. All layers may be tried at once if what is
 // expected can be trusted: a layer is then compared with what it took before. No layer then
-// waits because of a trial that told nothing.
+// waits because of a trial that told nothing, or of one that failed at another load.
 func (j *Judge) May(now float64, number int, trusted bool) bool {
 	l := j.layer(number)
 	width, until := j.width, max(j.until, l.until)
 	if trusted && j.credit.enough() {
 		width = max(width, j.s.Layers)
-		if l.unsure {
+		if l.unsure || l.elsewhere(l.failed) && l.elsewhere(j.failed) {
 			until = 0
 		}
 	}
 	return j.running(now) < width && now >= until && l.trial == nil && l.curve.samples() >= leastSamples
 }
+
+// elsewhere says that the load is another one than that one.
+func (l *layer) elsewhere(load float64) bool { return math.Abs(l.load-load) >= otherLoad }
 
 // running are the trials that others wait for.
 func (j *Judge) running(now float64) (n int) {
@@ -331,7 +341,7 @@ func (j *Judge) end(now float64, l *layer, o *Outcome) {
 	case NoEffect:
 		l.curve, l.until = before, now+pause
 	default:
-		l.curve = before // it is undone
+		l.curve, l.failed, j.failed = before, l.load, l.load // it is undone
 		l.until = now + min(pause*math.Exp2(float64(l.fails)), longest)
 		j.until = max(j.until, now+min(generalPause*math.Exp2(float64(j.fails)), generalLongest))
 		l.fails, j.fails = min(l.fails+1, 16), min(j.fails+1, 16)
