@@ -18,8 +18,8 @@ func TestLittleStorage(t *testing.T) {
 	}{
 		{
 			"file", 1 << 30, 1 << 30, []string{"--log-bytes", "2GiB"},
-			"NATS has too little file storage for model demo: streams and buckets take 3264MiB, of which --log-bytes are 2GiB; " +
-				"the server has 1GiB left of its max_file_store, other streams of this account take 0MiB; raise max_file_store by 2240MiB, or lower --log-bytes of all services",
+			"NATS has too little file storage for model demo: streams and buckets take 3392MiB, of which --log-bytes are 2GiB; " +
+				"the server has 1GiB left of its max_file_store, other streams of this account take 0MiB; raise max_file_store by 2368MiB, or lower --log-bytes of all services",
 		},
 		{
 			"memory", 8 << 30, 512 << 20, nil,
