@@ -102,8 +102,10 @@ func newOn(on device.Device, d *deployment.Deployment, c Config, o offload) *Ser
 // introduce tells the members what the host has.
 func (s *Service) introduce() {
 	p := s.presence
-	if s.follower == nil { // else it serves whatever it holds
+	if s.follower == nil {
 		p.SetBudget(uint64(s.device.Memory().Budget))
+	} else { // it serves whatever it holds
+		p.Set(members.Offloads, 1)
 	}
 	p.Device, p.ExpertBytes = s.device.Name(), s.expertBytes
 	if s.config.Profile != nil {

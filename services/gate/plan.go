@@ -216,6 +216,7 @@ func (d *dirty) each(ctx context.Context, look func(layer int)) {
 // followMembers keeps track of the hosts until ctx ends.
 func (s *Service) followMembers(ctx context.Context) {
 	s.view.Follow(ctx, func(all []*pb.Member) {
+		s.homes.members(all)
 		if s.plan.members(hosts(all)) {
 			s.acknowledge()
 		}

@@ -50,6 +50,7 @@ type Service struct {
 	obeys  directives
 	split  *splitter
 	divide *division
+	homes  *homing
 	to     addresses
 	traces planTraces
 	x      []float32
@@ -62,7 +63,7 @@ const inFlight = 64
 func New(d *deployment.Deployment, c Config) *Service {
 	id := d.ReplicaID("gate")
 	s := &Service{
-		d: d, config: c, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), divide: newDivision(), traces: planTraces{}, late: wire.Lateness{Shape: d.Shape},
+		d: d, config: c, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), divide: newDivision(), homes: newHoming(), traces: planTraces{}, late: wire.Lateness{Shape: d.Shape},
 		tracer: d.Telemetry.Tracer("gate", id), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
 		slow: newSlowHosts(d.Logger, d.Telemetry.Metrics.Hosts),
 	}
@@ -191,7 +192,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 		return fmt.Errorf("%s: layer %d: %w", s.id, h.Key.Layer, err)
 	}
 	s.split.way, s.divide.way = way, way
-	all := s.split.split(h, routes, to, s.divide.ways(&s.to, to, routes))
+	all := s.split.split(h, routes, to, s.homes.ways(&s.to, to, s.divide.ways(&s.to, to, routes)))
 	markPrefill(h.Phases, s.routes.K, all)
 	s.traces.describe(span, int(h.Key.Layer), to, len(all))
 	took.ComputeNs += watch.Lap()

@@ -31,6 +31,8 @@ const (
 	HostTaken = "memory_taken_gb_seconds_total"
 	// WantedWarm is how many functions plans want warm on it.
 	WantedWarm = "functions_wanted_warm"
+	// Offloads says (1) that it serves more than it holds, and loads experts for their rows.
+	Offloads = "offloads"
 )
 
 // RoutedRows is the name under which a gate announces how many rows it has routed.

@@ -12,25 +12,7 @@ import (
 
 // pins says whether an offloaded function is to be held.
 func (t *table) pins(l *plan.Layer, f *Function, spec *pb.Function) bool {
-	if plan.WantOn(spec, t.Host) != warm {
-		return false
-	}
-	least := 0
-	for _, other := range l.Functions {
-		if n := warmOn(other.Placements); least == 0 || n < least {
-			least = n
-		}
-	}
-	return warmOn(spec.Placements) > max(1, least) && t.pinned(f)+t.memory.whole(f) <= t.Device.Memory().Budget/2
-}
-
-func warmOn(all []*pb.Placement) (n int) {
-	for _, p := range all {
-		if p.Want == warm {
-			n++
-		}
-	}
-	return n
+	return plan.WantOn(spec, t.Host) == warm && plan.Held(l.LayerPlan, spec) && t.pinned(f)+t.memory.whole(f) <= t.Device.Memory().Budget/2
 }
 
 // pin says whether an offloaded function is held from now on.

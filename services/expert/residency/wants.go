@@ -19,10 +19,11 @@ func (t *table) adopt(l *plan.Layer) {
 	layer := int(l.Layer)
 	// With none wanted anywhere, the model is at zero on purpose.
 	t.Presence.Set(members.WantedWarm, float64(t.plans.adopt(l, t.Host)))
+	homes := plan.Homes(l.LayerPlan)
 	for _, reserve := range []bool{false, true} { // which is loaded if there is room beside
 		for _, spec := range l.Functions { // loads are wanted in the plan's order
 			if w := plan.WantOn(spec, t.Host); w != nothing && (w == kept) == reserve {
-				t.want(l, spec, w)
+				t.want(l, spec, w, homes[spec.Id])
 			}
 		}
 	}
@@ -35,8 +36,8 @@ func (t *table) adopt(l *plan.Layer) {
 	t.announce(layer)
 }
 
-// want is for what a plan wants here.
-func (t *table) want(l *plan.Layer, spec *pb.Function, w pb.Want) {
+// want is for what a plan wants here. Its home is empty if it has none.
+func (t *table) want(l *plan.Layer, spec *pb.Function, w pb.Want, home string) {
 	f := t.functions[spec.Id]
 	isNew := f == nil
 	if isNew {
@@ -66,7 +67,9 @@ func (t *table) want(l *plan.Layer, spec *pb.Function, w pb.Want) {
 	switch {
 	case !isNew || f.cannot != nil:
 	case f.offloaded && !f.pinned:
-		t.fill(f)
+		if home == "" || home == t.Host { // else its rows go elsewhere
+			t.fill(f)
+		}
 	case f.pinned || w == warm || w == kept && t.fits(f): // before others let go of what it shares with them
 		f.load(t.ctx, t.Device, t.plans.adopted)
 	}

@@ -36,11 +36,12 @@ func TestOffloadIsDirect(t *testing.T) {
 		dir, offload string
 		experts      int64 // that a host holds
 		grouping     plan.Grouping
+		replicas     int
 	}{
-		{goldens.Dir("olmoe"), "fmoe+", 9, plan.ByHost},
-		{goldens.Dir("qwen2_moe-mixed"), "lfu", 2, plan.ByHost},
-		{goldens.Dir("mixtral"), "lru", 1, plan.ByHost},
-		{goldens.Dir("gpt_oss-mxfp4"), "fmoe", 1, plan.ByExpert},
+		{goldens.Dir("olmoe"), "fmoe+", 9, plan.ByHost, 1},
+		{goldens.Dir("qwen2_moe-mixed"), "lfu", 2, plan.ByHost, 1},
+		{goldens.Dir("mixtral"), "lru", 1, plan.ByHost, 1},
+		{goldens.Dir("gpt_oss-mxfp4"), "fmoe", 1, plan.ByExpert, hosts},
 	}) {
 		t.Run(filepath.Base(tc.dir)+"/"+tc.offload, func(t *testing.T) {
 			t.Parallel()
@@ -48,7 +49,7 @@ func TestOffloadIsDirect(t *testing.T) {
 			m := clustertest.Open(t, tc.dir)
 			y := clustertest.Start(t, m, clustertest.Hosts(hosts), clustertest.Context(compared.Positions), func(s *cluster.Settings) {
 				s.Services.Expert.Offload, s.Services.Expert.MemoryBudget = tc.offload, uint64(tc.experts*largest(t, m))
-				s.Services.Expert.Plans.Grouping = tc.grouping
+				s.Services.Expert.Plans.Grouping, s.Services.Expert.Plans.Replicas = tc.grouping, tc.replicas
 				if expert.Foresees(tc.offload) {
 					s.Count["predictor"], s.Node.Shared.AllRows = 1, true
 					s.Services.Predictor = predictor.Config{Distance: 1, Maps: predictor.Maps{Capacity: 9}}
@@ -99,7 +100,7 @@ func misleading(t *testing.T, y clustertest.Cluster, m *model.Model) {
 			h := &pb.Hint{Version: schemas.Version, Model: number, Predictor: "forged", Owner: fmt.Sprint("attention-", r.IntN(3)), Step: r.Uint64N(100), Microbatch: r.Uint32N(2), Reached: r.Uint32N(3)}
 			for range r.IntN(4) {
 				h.Layers = append(h.Layers, &pb.LayerHint{
-					Layer: r.Uint32N(uint32(m.Spec.Layers)), Kind: plan.Routed, Unit: []uint32{r.Uint32N(uint32(m.Spec.Experts))}, Probability: []float32{r.Float32() * 1.1},
+					Layer: r.Uint32N(uint32(m.Spec.Layers)), Kind: plan.Routed, StepsAhead: r.Uint32N(3), Unit: []uint32{r.Uint32N(uint32(m.Spec.Experts))}, Probability: []float32{r.Float32() * 1.1},
 				})
 			}
 			_ = conn.Send(ctx, names.Hint(hosts[r.IntN(len(hosts))]), h, nil) // they may be lost
