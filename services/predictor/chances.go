@@ -50,6 +50,9 @@ func (m *mapper) guess(c *chances, q *query, at, target int, match expertmap.Mat
 			return nil, err
 		}
 		g.Know(foretell.Gate, m.row)
+		if m.trained.fill(m.layers[at], target-at, m.layers[target], x, m.row) {
+			g.Know(foretell.Learned, m.row)
+		}
 		if q.semantic != nil {
 			g.Know(foretell.Semantic, q.semantic[target*j:(target+1)*j])
 		}
@@ -85,8 +88,16 @@ func (m *mapper) look(t *telling, c *chances, q *query, at int, match expertmap.
 	return nil
 }
 
+// after is what a row that has passed the gate of a place says of the sequence's next row there.
+func (m *mapper) after(c *chances, at int, row *pastRow) (*foretell.Guess, []float64) {
+	j, k := m.store.Experts, m.store.TopK
+	g := c.Guess(foretell.Head{}, at)
+	g.Past(row.probs[at*j:(at+1)*j], row.chosen[at*k:(at+1)*k])
+	return g, g.Said()
+}
+
 // learn takes in what the gate of a place has chosen for a row, of which x is what it sees.
-func (m *mapper) learn(c *chances, q *query, at int, x []float32) error {
+func (m *mapper) learn(t *telling, c *chances, q *query, at int, x []float32) error {
 	var routes forward.Routes
 	if err := m.router.Route(m.layers[at], x, &routes); err != nil {
 		return err
@@ -105,6 +116,14 @@ func (m *mapper) learn(c *chances, q *query, at int, x []float32) error {
 			c.Teach(g, chosen)
 		}
 		q.said[at] = nil
+	}
+	if last := c.last[q.sequence]; last != nil {
+		g, _ := m.after(c, at, last)
+		c.Teach(g, chosen)
+	}
+	_, next := m.after(c, at, &pastRow{q.probs, q.chosen})
+	for e, p := range next {
+		t.knowNext(m.layers[at], e, float32(p))
 	}
 	if at < m.store.Layers-1 || !q.whole {
 		return nil

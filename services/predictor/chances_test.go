@@ -1,9 +1,11 @@
 package predictor
 
 import (
+	"math"
 	"slices"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -47,6 +49,78 @@ func TestLearns(t *testing.T) {
 	if all := d.hints(); len(all) == 0 {
 		t.Error("nothing is foretold of the next layer")
 	}
+}
+
+// A row that has passed a gate tells what the sequence's next row will ask of that layer: what it used
+// itself more than others, where sequences use the same again and again.
+func TestTellsNextStep(t *testing.T) {
+	d := newDesk(t, Maps{Chances: Learned})
+	var chosen [][]int32
+	for i := range uint64(30) {
+		d.hints()
+		chosen = d.serve(i+1, sequenceOf("s", "a", 5, uint32(i)), 11)
+	}
+	told := map[uint32]map[uint32]float32{}
+	for _, hints := range d.hints() {
+		for _, h := range hints {
+			for _, l := range h.Layers {
+				for i, u := range l.Unit {
+					if l.StepsAhead == 1 && l.Wanted == 0 {
+						if told[l.Layer] == nil {
+							told[l.Layer] = map[uint32]float32{}
+						}
+						told[l.Layer][u] = l.Probability[i]
+					}
+				}
+			}
+		}
+	}
+	for at, layer := range d.layers {
+		of := told[uint32(layer)]
+		if len(of) != d.d.Shape.Experts {
+			t.Fatalf("of layer %d hosts are told %v", layer, of)
+		}
+		for e, p := range of {
+			if used := slices.Contains(chosen[at], int32(e)); used != (p > 0.5) {
+				t.Errorf("layer %d, expert %d: used %v, and %v is said of the next step", layer, e, used, p)
+			}
+		}
+	}
+}
+
+// What is trained for a distance says what rows ask of that layer; where nothing is, nothing is said.
+func TestTrained(t *testing.T) {
+	m, err := model.Demo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	const most = 5
+	all := trainedFor(m, "", most)
+	x, row := make([]float32, m.Spec.Hidden), make([]float32, m.Spec.Experts)
+	x[3] = 1
+	for d := 1; d <= most; d++ {
+		said := all.fill(0, d, d, x, row)
+		if said != (all[d-1] != nil) {
+			t.Errorf("distance %d: something is said: %v", d, said)
+		}
+		if sum := sumOf(row); said && math.Abs(sum-1) > 1e-5 {
+			t.Errorf("distance %d: chances add up to %v", d, sum)
+		}
+	}
+	if all.fill(0, 0, 0, x, row) || all.fill(0, most+1, most+1, x, row) || all.fill(0, 1, 2, x, row) {
+		t.Error("something is said of what nothing is trained for")
+	}
+	if len(trainedFor(m, "missing", most)) != most {
+		t.Error("without weights there must be none for each distance")
+	}
+}
+
+func sumOf(row []float32) (sum float64) {
+	for _, p := range row {
+		sum += float64(p)
+	}
+	return sum
 }
 
 // What one tenant's rows teach, another one's hints do not tell; nor does anything that is left of

@@ -13,8 +13,8 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// hosts are those that hints go to. An expert's go to all hosts that the plan has serve it: a
-// gate chooses among them only when the rows are there.
+// hosts are those that hints go to: of an expert the one that gates send its rows to (plan.Homes),
+// or all that serve it where gates choose among them only when the rows are there.
 type hosts struct {
 	d    *deployment.Deployment
 	id   string
@@ -54,13 +54,13 @@ func (h *hosts) of(layer int) *served {
 }
 
 func servedBy(l *plan.Layer, experts int) [][]string {
-	by := make([][]string, experts)
+	by, homes := make([][]string, experts), plan.Homes(l.LayerPlan)
 	for _, f := range l.Functions {
 		if f.Kind != plan.Routed {
 			continue
 		}
 		for _, p := range f.Placements {
-			if p.Want == pb.Want_WANT_KEPT {
+			if home := homes[f.Id]; p.Want == pb.Want_WANT_KEPT || home != "" && home != p.Host {
 				continue
 			}
 			for _, e := range f.Experts {
@@ -78,6 +78,7 @@ type telling struct {
 	step    uint64
 	reached int // layer; -1: none
 	layers  map[int]*layerTold
+	next    map[int][]float32 // by layer: what the next step will ask of each expert
 }
 
 // layerTold is of each expert of a layer.
@@ -87,7 +88,7 @@ type layerTold struct {
 }
 
 func (h *hosts) tell(flow flowID, step uint64, reached int) *telling {
-	return &telling{hosts: h, flow: flow, step: step, reached: reached, layers: map[int]*layerTold{}}
+	return &telling{hosts: h, flow: flow, step: step, reached: reached, layers: map[int]*layerTold{}, next: map[int][]float32{}}
 }
 
 // want has an expert loaded ahead, know says how probable it is.
@@ -106,21 +107,31 @@ func (t *telling) know(layer, expert int, p float32) {
 	l.p[expert] = max(l.p[expert], p)
 }
 
+// knowNext says how probable an expert is in the next step.
+func (t *telling) knowNext(layer, expert int, p float32) {
+	if t.next[layer] == nil {
+		t.next[layer] = make([]float32, t.d.Shape.Experts)
+	}
+	t.next[layer][expert] = max(t.next[layer][expert], p)
+}
+
 // send tells the hosts. What fails is lost: a later hint says more.
 func (t *telling) send(ctx context.Context) error {
 	hints := map[string]*pb.Hint{}
 	var order []string
 	for layer := range t.d.Shape.MoE {
-		told, by := t.layers[layer], t.of(layer)
-		if told == nil || by == nil {
+		by := t.of(layer)
+		if by == nil {
 			continue
 		}
-		for host, l := range told.byHost(layer, by) {
-			if hints[host] == nil {
-				hints[host] = t.hint()
-				order = append(order, host)
+		for _, told := range []map[string]*pb.LayerHint{t.layers[layer].byHost(layer, by), by.nextByHost(layer, t.next[layer])} {
+			for host, l := range told {
+				if hints[host] == nil {
+					hints[host] = t.hint()
+					order = append(order, host)
+				}
+				hints[host].Layers = append(hints[host].Layers, l)
 			}
-			hints[host].Layers = append(hints[host].Layers, l)
 		}
 	}
 	slices.Sort(order)
@@ -145,6 +156,9 @@ func (t *telling) hint() *pb.Hint {
 // of each kind the most probable first.
 func (l *layerTold) byHost(layer int, by *served) map[string]*pb.LayerHint {
 	all := map[string]*pb.LayerHint{}
+	if l == nil {
+		return all
+	}
 	order := make([]int, len(l.p))
 	for e := range order {
 		order[e] = e
@@ -170,6 +184,20 @@ func (l *layerTold) byHost(layer int, by *served) map[string]*pb.LayerHint {
 				h.Wanted++
 			}
 			h.Unit, h.Probability = append(h.Unit, uint32(e)), append(h.Probability, l.p[e])
+		}
+	}
+	return all
+}
+
+// nextByHost is what each host is told that the next step asks of a layer.
+func (s *served) nextByHost(layer int, p []float32) map[string]*pb.LayerHint {
+	all := map[string]*pb.LayerHint{}
+	for e := range p {
+		for _, host := range s.by[e] {
+			if all[host] == nil {
+				all[host] = &pb.LayerHint{Layer: uint32(layer), PlanVersion: s.version, Kind: plan.Routed, StepsAhead: 1}
+			}
+			all[host].Unit, all[host].Probability = append(all[host].Unit, uint32(e)), append(all[host].Probability, p[e])
 		}
 	}
 	return all

@@ -43,6 +43,7 @@ type mapper struct {
 	to      *hosts
 	saving  *saving             // nil: there is no file
 	chances map[string]*chances // by tenant
+	trained trained
 
 	x, probs []float32
 	row      []float32 // (J)
@@ -84,6 +85,9 @@ func newMapper(d *deployment.Deployment, id string, c Config) (m *mapper, err er
 	}
 	m.row = make([]float32, m.store.Experts)
 	m.to = newHosts(d, id)
+	if c.Maps.Chances == Learned {
+		m.trained = trainedFor(d.Model, c.Weights, c.Distance)
+	}
 	if c.Maps.File != "" {
 		m.saving = &saving{path: c.Maps.File, log: d.Logger}
 		err = m.saving.restore(m.store)
@@ -249,7 +253,7 @@ func (m *mapper) follow(ctx context.Context, id flowID, st *step, at int, passed
 func (m *mapper) further(t *telling, q *query, at int, match expertmap.Match, found bool) error {
 	if c := m.chancesOf(q); c != nil {
 		x := m.x[q.at*m.d.Shape.Hidden : (q.at+1)*m.d.Shape.Hidden]
-		if err := m.learn(c, q, at, x); err != nil {
+		if err := m.learn(t, c, q, at, x); err != nil {
 			return err
 		}
 		return m.look(t, c, q, at, match, found, x)

@@ -185,6 +185,21 @@ func TestForetells(t *testing.T) {
 	}
 }
 
+// An expert of several hosts of which none holds it is hinted to its home.
+func TestHintsGoHome(t *testing.T) {
+	l, err := plan.Rules{MoELayers: []int{0}, Experts: 2}.Check(&pb.LayerPlan{
+		Functions: []*pb.Function{plan.Function(0, []uint32{0}, "a", "b"), plan.Function(0, []uint32{1}, "a", "b")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, home := range []string{"a", "b"} {
+		if got := servedBy(l, 2)[e]; !slices.Equal(got, []string{home}) {
+			t.Errorf("expert %d: %v, want %s", e, got, home)
+		}
+	}
+}
+
 // What one tenant's rows leave, no other tenant's find, unless they share.
 func TestTenantsApart(t *testing.T) {
 	for _, shared := range []bool{false, true} {

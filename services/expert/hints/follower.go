@@ -117,6 +117,9 @@ type named struct {
 // served are the experts of a hint that rows may come here for.
 func (f *Follower) served(h *pb.Hint) (all []named) {
 	for _, l := range h.Layers {
+		if l.StepsAhead == 1 {
+			continue // the order alone goes by it
+		}
 		if l.StepsAhead > 0 || l.Kind != pb.FunctionKind_FUNCTION_KIND_ROUTED {
 			f.count("elsewhere", len(l.Unit))
 			continue

@@ -13,6 +13,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
+	"github.com/switchyard/switchyard/pkg/policy/unit"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -266,6 +268,32 @@ func TestCountsAlone(t *testing.T) {
 	}
 	s.Stalled(&pb.Dispatch{}, 2e9)
 	s.counted(s.Metrics.Stalls, 2, "decode")
+}
+
+// What hints say of the next step the order knows from the layer on that the step has passed, and
+// nothing is loaded for it.
+func TestNextStep(t *testing.T) {
+	outlook, err := residency.NewOutlook(6, 4, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSeat(t, 0, func(s *Settings) { s.Outlook = outlook })
+	for _, layer := range []uint32{2, 3} {
+		s.Follow(&pb.Hint{Owner: "a", Step: 1, Reached: 3, Layers: []*pb.LayerHint{
+			{Layer: layer, Kind: plan.Routed, StepsAhead: 1, Unit: []uint32{1}, Probability: []float32{0.75}},
+		}})
+	}
+	s.Device.Reorder(func() {
+		if p, told := outlook.Chance(unit.Expert(2, 1)); !told || p != 0.75 {
+			t.Errorf("of a layer that is passed %v is known: %v", p, told)
+		}
+		if _, told := outlook.Chance(unit.Expert(3, 1)); told {
+			t.Error("of a layer that is still to come this step is told what the next one asks")
+		}
+	})
+	if n := len(s.fake.Faults.Began()); n != 0 {
+		t.Errorf("%d loads", n)
+	}
 }
 
 // With Soon, what an answer's next layer probably needs is loaded before what is worth more
