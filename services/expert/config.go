@@ -1,6 +1,7 @@
 package expert
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -29,6 +30,8 @@ type Config struct {
 	Offload string
 	// Profile is of the device that the host is paced as; nil is the CPU as it is.
 	Profile *profiles.Profile
+	// Machine is what paced hosts of a process share; nil: each is on a machine of its own.
+	Machine *paced.Machine
 	// GPU is what computes in the CPU's place; nil is none.
 	GPU *gpus.GPU
 	// Plans are settings of plans that are written before the host starts; those that are
@@ -91,7 +94,7 @@ func (c Config) device(d *deployment.Deployment, o offload) (device.Device, erro
 	case c.GPU != nil:
 		return c.GPU.Experts(d.Model, d.Wire, s)
 	case c.Profile != nil:
-		return paced.New(d.Model, d.Pool, c.Profile, s), nil
+		return paced.New(d.Model, d.Pool, c.Profile, cmp.Or(c.Machine, paced.NewMachine(c.Profile)), s), nil
 	}
 	return device.NewCPU(d.Model, d.Pool, s), nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -62,6 +63,9 @@ func (f *Flags) Config(p service.Process) (c Config, err error) {
 	}
 	if c.Profile, err = f.profile(); err != nil {
 		return c, err
+	}
+	if c.Profile != nil {
+		c.Machine = paced.NewMachine(c.Profile)
 	}
 	c.GPU, err = f.gpu(p)
 	return c, err

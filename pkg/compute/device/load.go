@@ -177,9 +177,18 @@ func (s *Store[E]) load(ctx context.Context, sl *slot[E]) {
 // fetch loads weights, in pieces if the loader can.
 func (s *Store[E]) fetch(ctx context.Context, sl *slot[E]) (E, error) {
 	if p, ok := s.loader.(Piecewise[E]); ok {
-		return p.LoadInPieces(ctx, sl.id, Pieces{Next: func() <-chan struct{} { return s.piece(sl) }, Urged: sl.urged})
+		return p.LoadInPieces(ctx, sl.id, Pieces{
+			Next: func() <-chan struct{} { return s.piece(sl) }, Urged: sl.urged, Demanded: func() bool { return s.demanded(sl) },
+		})
 	}
 	return s.loader.Load(ctx, sl.id)
+}
+
+// demanded says whether rows wait for a load.
+func (s *Store[E]) demanded(sl *slot[E]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tier.Urgency(sl.unit()) == residency.Demanded
 }
 
 // piece says whether a load goes on; if not, it does when what it returns is closed.

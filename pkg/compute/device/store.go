@@ -37,8 +37,10 @@ type Pieces struct {
 	// on at once, else it stands still, and leaves what it shares with others to them, until the
 	// channel is closed or ctx ends. It need not be called while nothing comes of Urged.
 	Next func() (resume <-chan struct{})
-	// Urged has a note when something more urgent may have come.
+	// Urged has a note when something more urgent may have come, or the load has become so.
 	Urged <-chan struct{}
+	// Demanded says whether rows wait for the load by now; nil: they do.
+	Demanded func() bool
 }
 
 // Store is what all devices share: which experts are there, who uses them, and

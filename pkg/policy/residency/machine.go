@@ -250,6 +250,14 @@ func (m *Machine) Phase(u unit.Unit) Phase {
 	return Cold
 }
 
+// Urgency is the highest with which a unit was wanted since it was cold.
+func (m *Machine) Urgency(u unit.Unit) Urgency {
+	if e := m.entries[u]; e != nil {
+		return e.Urgency
+	}
+	return Hinted
+}
+
 // References is how many a unit has.
 func (m *Machine) References(u unit.Unit) int {
 	if e := m.entries[u]; e != nil {

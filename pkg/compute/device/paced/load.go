@@ -17,13 +17,18 @@ type loader struct {
 	profile                        *profiles.Profile
 	wait                           waiter
 	counts                         *counts
-	link                           chan struct{} // has a place: one transfer
+	link                           *link
+	below                          *tier // nil: the machine's memory has all experts
 }
 
 var _ device.Piecewise[*forward.Expert] = (*loader)(nil)
 
-func newLoader(p *profiles.Profile, cpu device.Loader[*forward.Expert], w waiter) *loader {
-	return &loader{Loader: cpu, profile: p, wait: w, counts: &counts{}, link: make(chan struct{}, 1)}
+func newLoader(p *profiles.Profile, on *Machine, cpu device.Loader[*forward.Expert], w waiter) *loader {
+	l := &loader{Loader: cpu, profile: p, wait: w, counts: &counts{}, link: on.link, below: on.below}
+	if l.link == nil {
+		l.link = &link{}
+	}
+	return l
 }
 
 // Size is the profile's for each expert that the model has.
@@ -39,16 +44,23 @@ func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert
 	return l.LoadInPieces(ctx, id, device.Pieces{Next: func() <-chan struct{} { return nil }})
 }
 
-// LoadInPieces waits for the cold start and the link, and then for the transfer. A
-// transfer has the link until its end, or until it is to stand still.
+// LoadInPieces waits for the cold start, for the expert to be in the machine's memory, and for the
+// transfer. A transfer has its link until its end, or until it is to stand still.
 func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, p device.Pieces) (*forward.Expert, error) {
-	r := &run{loader: l, ctx: ctx, Pieces: p}
+	r := &run{loader: l, Pieces: p, passed: make(chan struct{}, 1)}
 	defer r.leave()
-	if err := r.spend(l.profile.Start(), time.Now()); err != nil { //nolint:contextcheck // the run has it
+	r.takes = l.profile.Transfer()
+	if err := r.spend(ctx, l.profile.Start(), time.Now()); err != nil {
 		return nil, err
 	}
-	r.transfers = true
-	if _, err := r.pass(); err != nil {
+	if l.below != nil {
+		let, err := l.below.bring(ctx, r, id)
+		if err != nil {
+			return nil, err
+		}
+		defer let()
+	}
+	if err := r.begin(ctx, l.link, l.profile.Transfer()); err != nil {
 		return nil, err
 	}
 	began := time.Now()
@@ -56,8 +68,8 @@ func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, p device
 	if err != nil {
 		return nil, err
 	}
-	l.counts.loaded(time.Since(began) - l.profile.Transfer())
-	if err := r.spend(l.profile.Transfer(), began); err != nil { //nolint:contextcheck // the run has it
+	l.counts.loaded(time.Since(began) - r.takes)
+	if err := r.spend(ctx, r.takes, began); err != nil {
 		l.Free(e)
 		return nil, err
 	}
@@ -68,64 +80,80 @@ func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, p device
 type run struct {
 	*loader
 	device.Pieces
-	ctx       context.Context
-	transfers bool // it needs the link
-	onLink    bool // it has the link
+	needs  *link         // nil: no link yet, or none any more
+	onLink bool          // it has the link
+	takes  time.Duration // the whole transfer
+	passed chan struct{} // has a note when one that rows wait for waits for the link
 }
+
+// demanded says whether rows wait for the load.
+func (r *run) demanded() bool { return r.Demanded == nil || r.Demanded() }
+
+// begin waits for a link, on which the load takes so long.
+func (r *run) begin(ctx context.Context, on *link, takes time.Duration) error {
+	r.needs, r.takes = on, takes
+	_, err := r.pass(ctx)
+	return err
+}
+
+// move is the transfer that has begun.
+func (r *run) move(ctx context.Context) error { return r.spend(ctx, r.takes, time.Now()) }
 
 // pieceBytes is what moves before a load stands still for a more urgent one: 66 µs of a link of
 // 32 GB/s, as in the simulator (pkg/sim/offload).
 const pieceBytes = 2 << 20
 
 // piece is the time of a piece; that of a cold start's is as long.
-func (l *loader) piece() time.Duration {
-	return max(1, time.Duration(float64(l.profile.Transfer())*min(1, pieceBytes/float64(l.profile.Expert()))))
+func (r *run) piece() time.Duration {
+	return max(1, time.Duration(float64(r.takes)*min(1, pieceBytes/float64(r.profile.Expert()))))
 }
 
 // spend waits for so long from a time on, and longer when it stands still. It wakes at its end,
 // and at the end of a piece in which something more urgent has come.
-func (r *run) spend(left time.Duration, at time.Time) error {
+func (r *run) spend(ctx context.Context, left time.Duration, at time.Time) error {
 	for left > 0 {
-		urged, err := r.rest(at.Add(left))
+		urged, err := r.rest(ctx, at.Add(left))
 		if err != nil || !urged {
 			return err
 		}
 		piece := r.piece()
 		gone := max(1, (time.Since(at)+piece-1)/piece) * piece
 		if gone >= left {
-			return r.wait.until(r.ctx, at.Add(left))
+			return r.wait.until(ctx, at.Add(left))
 		}
 		left -= gone
 		at = at.Add(gone)
-		if err := r.wait.until(r.ctx, at); err != nil {
+		if err := r.wait.until(ctx, at); err != nil {
 			return err
 		}
-		stood, err := r.pass()
+		stood, err := r.pass(ctx)
 		if err != nil {
 			return err
 		}
 		at = at.Add(stood)
 	}
-	return r.ctx.Err()
+	return ctx.Err()
 }
 
 // rest waits until a time, or until it is urged.
-func (r *run) rest(until time.Time) (urged bool, err error) {
-	ctx, stop := context.WithCancelCause(r.ctx)
+func (r *run) rest(ctx context.Context, until time.Time) (urged bool, err error) {
+	resting, stop := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
 		case <-r.Urged:
 			stop(errUrged)
+		case <-r.passed:
+			stop(errUrged)
 		case <-done:
 		}
 	})
-	err = r.wait.until(ctx, until)
+	err = r.wait.until(resting, until)
 	close(done)
 	watching.Wait()
 	stop(nil)
-	if r.ctx.Err() == nil && errors.Is(context.Cause(ctx), errUrged) {
+	if ctx.Err() == nil && errors.Is(context.Cause(resting), errUrged) {
 		return true, nil
 	}
 	return false, err
@@ -134,48 +162,58 @@ func (r *run) rest(until time.Time) (urged bool, err error) {
 // errUrged ends a rest early.
 var errUrged = errors.New("something more urgent has come")
 
-// pass lets others pass that are more urgent, and has the link then if it needs it. It
+// pass lets others pass that are more urgent, and has the link then if it needs one. It
 // says for how long the load stood still.
-func (r *run) pass() (stood time.Duration, err error) {
+func (r *run) pass(ctx context.Context) (stood time.Duration, err error) {
 	for {
-		if err := r.enter(); err != nil {
+		if err := r.enter(ctx); err != nil {
 			return 0, err
 		}
 		resume := r.Next()
-		if resume == nil {
+		if resume == nil && !r.isPassed() {
 			return stood, nil
 		}
 		since := time.Now()
 		r.leave()
-		select {
-		case <-resume:
-		case <-r.ctx.Done():
-			return 0, r.ctx.Err()
+		if resume != nil {
+			select {
+			case <-resume:
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
 		}
-		if err := r.enter(); err != nil {
+		if err := r.enter(ctx); err != nil {
 			return 0, err
 		}
 		stood += time.Since(since)
 	}
 }
 
-// enter waits for the link.
-func (r *run) enter() error {
-	if !r.transfers || r.onLink {
-		return nil
-	}
+// pressed notes that one that rows wait for waits for the link.
+func (r *run) pressed() {
 	select {
-	case r.link <- struct{}{}:
-		r.onLink = true
-		return nil
-	case <-r.ctx.Done():
-		return r.ctx.Err()
+	case r.passed <- struct{}{}:
+	default: // it has a note already
 	}
 }
 
+// isPassed says whether a more urgent load of another device waits for the link.
+func (r *run) isPassed() bool { return r.needs != nil && r.needs.passes(r) }
+
+// enter waits for the link.
+func (r *run) enter(ctx context.Context) error {
+	if r.needs == nil || r.onLink {
+		return nil
+	}
+	err := r.needs.take(ctx, r)
+	r.onLink = err == nil
+	return err
+}
+
+// leave gives the link back.
 func (r *run) leave() {
 	if r.onLink {
-		<-r.link
+		r.needs.give()
 		r.onLink = false
 	}
 }

@@ -9,7 +9,8 @@
 //   - A load waits for the cold start, and then for its transfer: there is one at a
 //     time. Without other settings the next load begins after it, so that
 //     transfers have the order of their priorities. A load that rows wait for passes
-//     others at the end of a piece of 2 MiB.
+//     others at the end of a piece of 2 MiB. The devices of a machine may share one
+//     link, and the memory below, which experts come to from a store (Machine).
 //   - Memory is the profile's bytes for each expert, within the profile's memory or
 //     a smaller budget.
 //
@@ -54,10 +55,10 @@ var (
 	_ device.Reporter = (*Device)(nil)
 )
 
-// New returns a device for a model's experts that computes on p. The model and p
+// New returns a device of a machine for a model's experts that computes on p. The model and p
 // are the caller's and outlive it. A budget of 0 is the profile's memory.
-func New(m *model.Model, p *pool.Pool, profile *profiles.Profile, s device.Settings) *Device {
-	l := newLoader(profile, device.Packed(m), newWaiter())
+func New(m *model.Model, p *pool.Pool, profile *profiles.Profile, on *Machine, s device.Settings) *Device {
+	l := newLoader(profile, on, device.Packed(m), newWaiter())
 	return newOn(m, p, l, l, s)
 }
 

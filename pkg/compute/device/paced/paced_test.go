@@ -70,7 +70,7 @@ func TestConforms(t *testing.T) {
 	quick.Alpha.Value, quick.Beta.Value, quick.Bandwidth.Value, quick.ColdStart.Value = 1e-6, 1e-7, 1e8, 1e-5
 	devicetest.Conform(t, func(_ testing.TB, s device.Settings) (device.Device, *devicetest.Faults) {
 		f := &devicetest.Faults{}
-		l := newLoader(quick, device.Packed(m), newWaiter())
+		l := newLoader(quick, NewMachine(quick), device.Packed(m), newWaiter())
 		return newOn(m, p, l, faulty{l, f.Begin}, s), f
 	})
 }
@@ -87,11 +87,15 @@ func newTimed(t *testing.T, cpu device.Loader[*forward.Expert], s device.Setting
 }
 
 func newTimedOn(t *testing.T, p *profiles.Profile, cpu device.Loader[*forward.Expert], s device.Settings) *timed {
+	return newTimedIn(t, NewMachine(p), p, cpu, s)
+}
+
+func newTimedIn(t *testing.T, in *Machine, p *profiles.Profile, cpu device.Loader[*forward.Expert], s device.Settings) *timed {
 	m := tiny(t)
 	if cpu == nil {
 		cpu = device.Packed(m)
 	}
-	l := newLoader(p, cpu, timers{})
+	l := newLoader(p, in, cpu, timers{})
 	d := newOn(m, pool.New(1), l, l, s)
 	t.Cleanup(d.Close)
 	return &timed{d, t, time.Now()}
@@ -369,7 +373,7 @@ func TestBits(t *testing.T) {
 	defer cpu.Close()
 	quick.Alpha.Value, quick.Beta.Value, quick.Bandwidth.Value, quick.ColdStart.Value = 1e-5, 1e-6, 1e7, 0
 	quick.MemoryBytes.Value = 1e6
-	d := New(m, p, quick, device.Settings{})
+	d := New(m, p, quick, NewMachine(quick), device.Settings{})
 	defer d.Close()
 	for _, one := range []device.Device{cpu, d} {
 		if err := device.LoadAll(t.Context(), one, m.Spec); err != nil {

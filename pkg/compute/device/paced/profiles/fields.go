@@ -3,6 +3,7 @@ package profiles
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // field is a number of a profile, or of a platform, and what it may be.
@@ -43,6 +44,27 @@ var fields = []field[Profile]{
 	{"cold_start_seconds", func(p *Profile) *Number { return &p.ColdStart }, 0, mostStart, false},
 }
 
+// extras are groups of numbers of which a profile has all, or none.
+var extras = [][]field[Profile]{
+	{{"shared_bytes_per_second", func(p *Profile) *Number { return &p.Shared }, 1, mostLink, false}},
+	{
+		{"machine_memory_bytes", func(p *Profile) *Number { return &p.Below }, 1, mostBytes, true},
+		{"store_bytes_per_second", func(p *Profile) *Number { return &p.Store }, 1, mostLink, false},
+		{"store_seconds", func(p *Profile) *Number { return &p.Latency }, 0, mostStart, false},
+	},
+}
+
+// fields are the numbers that the profile has.
+func (p *Profile) fields() []field[Profile] {
+	all := slices.Clone(fields)
+	for _, group := range extras {
+		if group[0].of(p).Value > 0 {
+			all = append(all, group...)
+		}
+	}
+	return all
+}
+
 // check refuses what no device has.
 func (f field[T]) check(v float64) error {
 	switch {
@@ -61,10 +83,13 @@ func (p *Profile) check() error {
 	if p.ExpertBytes.Value > p.MemoryBytes.Value {
 		return fmt.Errorf("expert_bytes is %.0f and memory_bytes %.0f; one expert must fit", p.ExpertBytes.Value, p.MemoryBytes.Value)
 	}
+	if below := p.Below.Value; below > 0 && p.ExpertBytes.Value > below {
+		return fmt.Errorf("expert_bytes is %.0f and machine_memory_bytes %.0f; one expert must fit", p.ExpertBytes.Value, below)
+	}
 	for _, at := range []struct {
 		key   string
 		speed float64
-	}{{"read_bytes_per_second", p.Read.Value}, {"bytes_per_second", p.Bandwidth.Value}} {
+	}{{"shared_bytes_per_second", p.Shared.Value}, {"store_bytes_per_second", p.Store.Value}, {"read_bytes_per_second", p.Read.Value}, {"bytes_per_second", p.Bandwidth.Value}} {
 		if s := p.ExpertBytes.Value / at.speed; at.speed > 0 && s > mostSeconds {
 			return fmt.Errorf("expert_bytes takes %.0f seconds at %s; it must be at most %d", s, at.key, mostSeconds)
 		}

@@ -43,6 +43,11 @@ type Profile struct {
 	Bandwidth Number
 	// ColdStart is the seconds from the want of an expert to its transfer.
 	ColdStart Number
+	// Shared is the bytes a second of one link that all devices of a machine share; 0: each has its own.
+	Shared Number
+	// Below is the machine's memory for experts; 0: it has all of them. Those that are not there come
+	// from a store: Store bytes a second after Latency seconds, one at a time.
+	Below, Store, Latency Number
 
 	curve *cost.Curve // what computing takes, if it was told to (Take)
 }
@@ -115,7 +120,17 @@ func (p *Profile) Transfer() time.Duration {
 
 // Link is the way of experts' weights to the device.
 func (p *Profile) Link() cost.Link {
-	return cost.Link{Latency: p.ColdStart.Value, Bandwidth: p.Bandwidth.Value}
+	l := cost.Link{Latency: p.ColdStart.Value, Bandwidth: p.Bandwidth.Value}
+	if p.Shared.Value > 0 {
+		l.Bandwidth = min(l.Bandwidth, p.Shared.Value)
+	}
+	return l
+}
+
+// Fetch is the time that an expert's weights take from the store to the machine's memory.
+func (p *Profile) Fetch() time.Duration {
+	from := cost.Link{Latency: p.Latency.Value, Bandwidth: p.Store.Value}
+	return time.Duration(from.Seconds(p.ExpertBytes.Value) * float64(time.Second))
 }
 
 // Start is the time before a cold expert's transfer.
@@ -142,7 +157,7 @@ func (p *Profile) String() string {
 	fmt.Fprintf(&b, "paced: experts take the time and memory of profile %s, not this machine's\n", p.Name)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "  device\t%s\n  experts\t%s\n", p.Device, p.Experts)
-	for _, f := range fields {
+	for _, f := range p.fields() {
 		n := f.of(p)
 		fmt.Fprintf(w, "  %s\t%s\t%s\n", f.key, n, n.Source)
 	}

@@ -53,6 +53,38 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// What machines share is there altogether or not at all, is shown, and is written.
+func TestExtras(t *testing.T) {
+	const (
+		shared = "shared_bytes_per_second: {value: 250, source: assumed}\n"
+		below  = "machine_memory_bytes: {value: 2000, source: counted}\nstore_bytes_per_second: {value: 100, source: assumed}\n"
+		after  = "store_seconds: {value: 0.5, source: assumed}\n"
+	)
+	p, err := Read("card.yaml", []byte(good+shared+below+after))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Transfer() != 4*time.Second || p.Fetch() != 10500*time.Millisecond {
+		t.Errorf("a transfer takes %v, what comes before it from the store %v", p.Transfer(), p.Fetch())
+	}
+	written, err := p.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Read("card.yaml", written)
+	if err != nil || again.String() != p.String() || !strings.Contains(p.String(), "machine_memory_bytes") {
+		t.Errorf("%v\n%s\n%s", err, again, p)
+	}
+	for text, want := range map[string]string{
+		below: `"store_seconds" is missing`, strings.Replace(below, "2000", "999", 1) + after: "machine_memory_bytes 999; one expert must fit",
+		strings.Replace(shared, "250", "0", 1): "shared_bytes_per_second is 0",
+	} {
+		if _, err := Read("card.yaml", []byte(good+text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
 func seconds(s float64) time.Duration { return time.Duration(math.Round(s*1e9)) * time.Nanosecond }
 
 func TestRefused(t *testing.T) {
@@ -135,6 +167,7 @@ func TestOpen(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(curved))
+	f.Add([]byte(good + "machine_memory_bytes: {value: 2000, source: counted}\n"))
 	f.Add([]byte("device: &a [*a]\n"))
 	f.Add([]byte("a: &a {<<: *a}\n"))
 	f.Add([]byte("# nothing\n---\n...\n"))

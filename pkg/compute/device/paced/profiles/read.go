@@ -71,6 +71,14 @@ func (r reader) profile(p *Profile, top *yaml.Node) error {
 	for _, f := range fields {
 		keys[f.key] = func(n *yaml.Node) (err error) { *f.of(p), err = r.number(f.key, f.check, n); return err }
 	}
+	for _, group := range extras {
+		if !slices.ContainsFunc(group, func(f field[Profile]) bool { return names(top, []string{f.key}) }) {
+			continue
+		}
+		for _, f := range group {
+			keys[f.key] = func(n *yaml.Node) (err error) { *f.of(p), err = r.number(f.key, f.check, n); return err }
+		}
+	}
 	if names(top, []string{"curve"}) {
 		keys["curve"] = func(n *yaml.Node) error { return r.curve(p, n) }
 	}

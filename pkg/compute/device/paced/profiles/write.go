@@ -12,7 +12,7 @@ func (p *Profile) YAML() ([]byte, error) {
 	top := &yaml.Node{Kind: yaml.MappingNode}
 	add(top, "device", text(p.Device))
 	add(top, "experts", text(p.Experts))
-	for _, f := range fields {
+	for _, f := range p.fields() {
 		n, format := f.of(p), "%.6e"
 		if f.whole {
 			format = "%.0f" // a byte less, and the memory does not hold what it is counted for
