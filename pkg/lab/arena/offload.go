@@ -143,6 +143,7 @@ func RunOffload(ctx context.Context, s Offload) (*OffloadReport, error) {
 		}
 		b := &offloadBench{Offload: s, ctx: ctx, job: j, bed: bed, traffic: t}
 		b.entropy()
+		b.draw()
 		if err := j.run(b); err != nil {
 			return fmt.Errorf("%s, %s routing, seed %d: %w", j.shape, j.routing, j.seed, err)
 		}
@@ -158,6 +159,9 @@ func RunOffload(ctx context.Context, s Offload) (*OffloadReport, error) {
 		Routing: s.Fitted, Params: s.Routing,
 	}
 	for _, b := range benches {
+		if p := b.picture; p != nil && !slices.ContainsFunc(r.Pictures, func(other *OffloadPicture) bool { return other.Shape == p.Shape }) {
+			r.Pictures = append(r.Pictures, b.picture)
+		}
 		r.Lines, r.Entropies, r.Online = append(r.Lines, b.lines...), append(r.Entropies, b.entropies...), append(r.Online, b.served...)
 	}
 	r.conclude()

@@ -17,7 +17,8 @@ type offloadBench struct {
 	lines     []OffloadLine
 	served    []OnlineServed
 	entropies []OffloadEntropy
-	first     *offload.Lab // all others are of it
+	picture   *OffloadPicture // of one traffic of each shape
+	first     *offload.Lab    // all others are of it
 }
 
 // lab serves the first texts, in batches.

@@ -161,6 +161,15 @@ func (p *OffloadPipeline) Simulate(policy offload.Policy, budget float64, beside
 	return lab.Run(policy, budget)
 }
 
+// measured is what the simulator is told of a pipeline: what layers take beside, by runs in which all
+// experts are held, and loads, by runs that load on demand.
+func (p *OffloadPipeline) measured(held, demanded []*OffloadRun, budget float64) (b offload.Beside, err error) {
+	if b, err = p.beside(held, budget); err != nil || len(demanded) == 0 {
+		return b, err
+	}
+	return p.loadBeside(demanded, budget, b)
+}
+
 // beside is what layers take beside, by runs in which all experts are held.
 func (p *OffloadPipeline) beside(held []*OffloadRun, budget float64) (b offload.Beside, err error) {
 	policy, err := offload.Find(offload.Held)
@@ -178,6 +187,29 @@ func (p *OffloadPipeline) beside(held []*OffloadRun, budget float64) (b offload.
 	layers := float64(p.Layers)
 	b.PrefillLayer = max(0, average(first)/1e3-r.TTFT()) / layers
 	b.DecodeLayer = max(0, average(next)/1e3-r.TPOT()) / layers
+	return b, nil
+}
+
+// loadBeside is what a load takes beside its transfer, by runs without prediction, whose decode steps
+// are waits for loads, most of them: with that the simulator takes as long as they. Steps take longer in
+// proportion to it, so that a few corrections find it.
+func (p *OffloadPipeline) loadBeside(demanded []*OffloadRun, budget float64, b offload.Beside) (offload.Beside, error) {
+	policy, err := offload.Find(offload.OnDemand)
+	if err != nil {
+		return b, err
+	}
+	var took []float64
+	for _, one := range demanded {
+		took = append(took, one.TPOT/1e3)
+	}
+	for range 3 {
+		r, err := p.Simulate(policy, budget, b)
+		if err != nil {
+			return b, err
+		}
+		loads := float64(r.Decode.Loads) / float64(max(1, r.Decode.Steps))
+		b.Load = max(0, b.Load+(average(took)-r.TPOT())/max(1, loads))
+	}
 	return b, nil
 }
 

@@ -79,6 +79,7 @@ type OffloadReport struct {
 	Gaps      []OffloadGap        `json:"gaps"`
 	Lines     []OffloadLine       `json:"lines"`
 	Entropies []OffloadEntropy    `json:"entropies"`
+	Pictures  []*OffloadPicture   `json:"pictures"`
 	Online    []OnlineServed      `json:"online,omitempty"`
 	Seconds   float64             `json:"seconds"`
 }

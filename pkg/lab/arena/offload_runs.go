@@ -121,7 +121,7 @@ func (r *OffloadLiveReport) Conclude(p *OffloadPipeline, policies []LiveOffload)
 	for _, gb := range r.Budgets {
 		held := r.runsOf(liveHeld, gb)
 		if len(held) > 0 {
-			if r.Beside, err = p.beside(held, p.Model.Budget(gb*gigabyte)); err != nil {
+			if r.Beside, err = p.measured(held, r.runsOf(offload.OnDemand, gb), p.Model.Budget(gb*gigabyte)); err != nil {
 				return err
 			}
 		}
@@ -172,7 +172,7 @@ func (r *OffloadLiveReport) simulate(p *OffloadPipeline, policy LiveOffload, gb 
 		return fmt.Errorf("simulating %s: %w", policy.Name, err)
 	}
 	for _, m := range measures {
-		if m.sim == nil {
+		if m.sim == nil || m.what == tpot.what && policy.Name == offload.OnDemand { // what a load takes is of it
 			continue
 		}
 		said := m.sim(s)

@@ -83,7 +83,7 @@ func TestOffloadVariants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"3b, 3c", "figure 4", "figure 8", "figure 9", "figure 10", "figure 11", "12a", "12b", "figure 13", "14a", "14b", "figure 15", "figure 16"} {
+	for _, want := range []string{"figure 1b", "figure 3a", "3b, 3c", "figure 4", "figure 8", "figure 9", "figure 10", "figure 11", "12a", "12b", "figure 13", "14a", "14b", "figure 15", "figure 16"} {
 		if !slices.ContainsFunc(figures, func(f figure) bool { return strings.Contains(f.Words, want) }) {
 			t.Errorf("%s is not drawn", want)
 		}

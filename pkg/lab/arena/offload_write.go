@@ -97,6 +97,7 @@ type drawnPart struct {
 	part, title, x, y, words string
 	by                       func(*OffloadLine) float64
 	of                       func(*OffloadLine) float64
+	turned                   bool // what is varied is upwards
 }
 
 func (r *OffloadReport) figures() (all []figure, err error) {
@@ -107,13 +108,14 @@ func (r *OffloadReport) figures() (all []figure, err error) {
 			continue
 		}
 		for _, d := range []drawnPart{
-			{partBudget, "TPOT by budget", "GB", "ms", "Time of a decode step by the memory budget (figure 11).", budget, tpot.of},
-			{partBudget, "hits by budget", "GB", "part", "Experts that were there when rows came (figure 9).", budget, hits.of},
-			{partBudget, "TTFT by budget", "GB", "ms", "Time of a prefill by the memory budget (figure 9).", budget, ttft.of},
-			{partDistance, "TPOT by distance", "layers ahead", "ms", "Time of a decode step by the prediction distance (figure 13).", value, tpot.of},
-			{partDistance, "hits by distance", "layers ahead", "part", "Hits by the prediction distance (figure 4).", value, hits.of},
-			{partCapacity, "similarity by maps", "maps", "cosine", "Mean score of trajectory searches by the store's capacity (figure 14a).", value, func(l *OffloadLine) float64 { return l.Trajectory }},
-			{partBatch, "TPOT by batch", "sequences", "ms", "Time of a decode step by the batch (figure 14b).", value, tpot.of},
+			{partBudget, "TPOT by budget", "GB", "ms", "Time of a decode step by the memory budget (figure 11).", budget, tpot.of, false},
+			{partBudget, "memory by TPOT", "ms", "GB", "Memory budget by the time of a decode step (figure 1b: figure 11 turned).", budget, tpot.of, true},
+			{partBudget, "hits by budget", "GB", "part", "Experts that were there when rows came (figure 9).", budget, hits.of, false},
+			{partBudget, "TTFT by budget", "GB", "ms", "Time of a prefill by the memory budget (figure 9).", budget, ttft.of, false},
+			{partDistance, "TPOT by distance", "layers ahead", "ms", "Time of a decode step by the prediction distance (figure 13).", value, tpot.of, false},
+			{partDistance, "hits by distance", "layers ahead", "part", "Hits by the prediction distance (figure 4).", value, hits.of, false},
+			{partCapacity, "similarity by maps", "maps", "cosine", "Mean score of trajectory searches by the store's capacity (figure 14a).", value, func(l *OffloadLine) float64 { return l.Trajectory }, false},
+			{partBatch, "TPOT by batch", "sequences", "ms", "Time of a decode step by the batch (figure 14b).", value, tpot.of, false},
 		} {
 			f, err := r.draw(at, d)
 			if err != nil {
@@ -124,7 +126,7 @@ func (r *OffloadReport) figures() (all []figure, err error) {
 			}
 		}
 	}
-	for _, more := range []func() ([]figure, error){r.across, r.cdfs} {
+	for _, more := range []func() ([]figure, error){r.pictures, r.across, r.cdfs} {
 		figures, err := more()
 		if err != nil {
 			return nil, err
@@ -156,6 +158,9 @@ func (r *OffloadReport) draw(at offloadKey, d drawnPart) (figure, error) {
 		for j := range all[i].points {
 			all[i].points[j].Y = meanOf(counts[all[i].name][all[i].points[j].X], d.of)
 		}
+	}
+	if d.turned {
+		all = turned(all)
 	}
 	return plotted(all, at.shape+", "+at.routing+": "+d.words, func() (template.HTML, error) {
 		return lines(axes{at.shape + ": " + d.title, d.x, d.y, false}, all)

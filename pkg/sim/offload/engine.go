@@ -23,8 +23,9 @@ type Settings struct {
 	Delay, First float64
 }
 
-// Beside are the seconds that a layer takes beside what is simulated: messages, for one.
-type Beside struct{ PrefillLayer, DecodeLayer float64 }
+// Beside are the seconds that a layer takes beside what is simulated, messages for one, and those that
+// a load takes beside its transfer.
+type Beside struct{ PrefillLayer, DecodeLayer, Load float64 }
 
 // engine runs a workload.
 type engine struct {

@@ -6,8 +6,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 )
 
-// latency is that of the link, in bytes.
-func (h *host) latency() float64 { return h.Link.Latency * h.Link.Bandwidth }
+// latency is that of the link, and what else a load takes, in bytes.
+func (h *host) latency() float64 { return (h.Link.Latency + h.Beside.Load) * h.Link.Bandwidth }
 
 func (h *host) load(i int) {
 	s := &h.units[i]
