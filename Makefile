@@ -211,6 +211,10 @@ upgrade-test: ## Replace the services of earlier commits by these, and back, in 
 overload-test: ## Offer three times what the pipeline can do, ten tenants of whom one sends most (7 minutes)
 	SWITCHYARD_OVERLOAD=$${SWITCHYARD_OVERLOAD:-2m} $(GO) test -count=1 -timeout 1h -v ./loadtest/overload
 
+.PHONY: scaling-test
+scaling-test: ## Compare "up" with its control loop and without, live: SWITCHYARD_SCALING pairs of runs (5; 12 minutes, on an idle machine)
+	SWITCHYARD_SCALING=$${SWITCHYARD_SCALING:-5} $(GO) test -count=1 -timeout 2h -v ./loadtest/scaling
+
 .PHONY: soak
 soak: ## Kill services while the token log passes its bound again and again (20 minutes)
 	SWITCHYARD_SOAK_LOG=$${SWITCHYARD_SOAK_LOG:-20m} $(GO) test -count=1 -timeout 2h -v -run TestFullLog ./loadtest/soak

@@ -1,6 +1,9 @@
 package quantile
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
 func TestOf(t *testing.T) {
 	for _, tt := range []struct {
@@ -19,5 +22,19 @@ func TestOf(t *testing.T) {
 		if got := Of(tt.of, tt.q); got != tt.want {
 			t.Errorf("%v of %v: %v, want %v", tt.q, tt.of, got, tt.want)
 		}
+	}
+}
+
+// The interval of 2, 4, 4, 4, 6 by hand: a deviation of √2, so 2.776·√2/√5 to each side.
+func TestInterval(t *testing.T) {
+	mean, half := Interval95([]float64{2, 4, 4, 4, 6})
+	if mean != 4 || math.Abs(half-2.776*math.Sqrt(2.0/5)) > 1e-12 {
+		t.Errorf("%v ± %v", mean, half)
+	}
+	if mean, half = Interval95([]float64{7, 7}); mean != 7 || half != 0 {
+		t.Errorf("equal values: %v ± %v", mean, half)
+	}
+	if _, half = Interval95([]float64{7}); !math.IsInf(half, 1) {
+		t.Errorf("one value: ± %v", half)
 	}
 }

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/switchyard/switchyard/pkg/lab/arena"
+	"github.com/switchyard/switchyard/internal/quantile"
 )
 
 // fidelity is how far what was simulated of a policy's runs is from what they took, over
@@ -91,7 +91,7 @@ func interval(of []float64) (middle, low, high float64) {
 	if len(of) < 2 {
 		return of[0], of[0], of[0]
 	}
-	middle, half := arena.Interval95(of)
+	middle, half := quantile.Interval95(of)
 	return middle, middle - half, middle + half
 }
 

@@ -3,6 +3,7 @@ package arena
 import (
 	"fmt"
 
+	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/pkg/sim/offload"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 )
@@ -186,7 +187,7 @@ func change(ours, theirs []*OffloadLine, of func(*OffloadLine) float64) (mean, h
 	if len(changes) == 1 {
 		return changes[0], 0, true
 	}
-	mean, half = Interval95(changes)
+	mean, half = quantile.Interval95(changes)
 	return mean, half, true
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/pkg/sim/offload"
 )
 
@@ -113,7 +114,7 @@ func interval(values []float64) (mean, half float64) {
 	if len(values) == 1 {
 		return values[0], 0
 	}
-	return Interval95(values)
+	return quantile.Interval95(values)
 }
 
 // Conclude compares policies with each other, and the simulator with the pipeline.

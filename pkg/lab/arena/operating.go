@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/switchyard/switchyard/internal/quantile"
 )
 
 // Operating is what policies made of requests at operating points.
@@ -75,7 +77,7 @@ func (r *Operating) change(at setting, policy, against string, f served) (c Chan
 			changes[i] = a/b - 1
 		}
 	}
-	mean, half := Interval95(changes)
+	mean, half := quantile.Interval95(changes)
 	return Change{at, policy, against, f.what, mean, mean - half, mean + half}, true
 }
 

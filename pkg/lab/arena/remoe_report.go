@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"slices"
+
+	"github.com/switchyard/switchyard/internal/quantile"
 )
 
 // RemoeLine is one run of a policy, or of a way to foretell activations.
@@ -152,7 +154,7 @@ func (c RemoeChange) over(by *[2][]float64, best float64) RemoeChange {
 	c.Seeds, c.Best, c.Change = len(by[0]), best, by[0][0]
 	half := 0.0
 	if c.Seeds > 1 {
-		c.Change, half = Interval95(by[0])
+		c.Change, half = quantile.Interval95(by[0])
 	}
 	c.Low, c.High = c.Change-half, c.Change+half
 	for _, v := range by[1] {

@@ -3,20 +3,13 @@ package arena
 import (
 	"context"
 	"fmt"
-	"math"
 
+	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/pkg/sim"
 )
 
-// MostSeeds is how many seeds are compared at most: as many as student has quantiles for.
-const MostSeeds = len(student) + 1
-
-// student are the quantiles of Student's t distribution at 0.975, by degrees of freedom
-// from 1: half the width of a 95 % interval, in standard errors.
-var student = [...]float64{
-	12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
-	2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093,
-}
+// MostSeeds is how many seeds are compared at most: as many as there are quantiles for.
+const MostSeeds = quantile.MostValues
 
 // Interval is how a policy differs from a baseline on the short slice, over seeds: both
 // have the same requests and routing in each.
@@ -103,7 +96,7 @@ func (r *Report) overSeeds(shape, policy, against string, of func(*Line) float64
 	for i := range ours {
 		changes[i] = of(ours[i])/of(theirs[i]) - 1 // a layer with a row takes time and memory
 	}
-	mean, half = Interval95(changes)
+	mean, half = quantile.Interval95(changes)
 	return mean, half, true
 }
 
@@ -115,20 +108,6 @@ func (r *Report) bySeed(shape, policy string) (lines []*Line) {
 		}
 	}
 	return lines
-}
-
-// Interval95 is the mean of 2 to 20 values, and half the width of its 95 % interval
-// (Student's t).
-func Interval95(values []float64) (mean, half float64) {
-	n := float64(len(values))
-	for _, v := range values {
-		mean += v / n
-	}
-	squares := 0.0
-	for _, v := range values {
-		squares += (v - mean) * (v - mean)
-	}
-	return mean, student[len(values)-2] * math.Sqrt(squares/(n-1)/n)
 }
 
 func (r *Report) intervalRows() [][]string {

@@ -6,17 +6,6 @@ import (
 	"testing"
 )
 
-// The interval of 2, 4, 4, 4, 6 by hand: a deviation of √2, so 2.776·√2/√5 to each side.
-func TestInterval(t *testing.T) {
-	mean, half := Interval95([]float64{2, 4, 4, 4, 6})
-	if mean != 4 || math.Abs(half-2.776*math.Sqrt(2.0/5)) > 1e-12 {
-		t.Errorf("%v ± %v", mean, half)
-	}
-	if mean, half = Interval95([]float64{7, 7}); mean != 7 || half != 0 {
-		t.Errorf("equal values: %v ± %v", mean, half)
-	}
-}
-
 // Each policy is run with each seed, the first is the one that is asked for, and changes
 // are paired by seed.
 func TestSeeds(t *testing.T) {
