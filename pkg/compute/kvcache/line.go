@@ -35,17 +35,47 @@ func (l *Line[T]) Leave(who T) {
 // Next takes the first out for whom enough pages are free. Once one that waits
 // has been passed MaxPassed times, what is free is kept until it suffices.
 func (l *Line[T]) Next(free int) (who T, ok bool) {
+	i := l.first(func(w waiter[T]) bool { return w.pages <= free })
+	if i < 0 {
+		return who, false
+	}
+	who = l.waiting[i].who
+	l.serve(i)
+	return who, true
+}
+
+// First is who Next would take out where fits says for whom there are enough pages.
+func (l *Line[T]) First(fits func(who T) bool) (who T, ok bool) {
+	i := l.first(func(w waiter[T]) bool { return fits(w.who) })
+	if i < 0 {
+		return who, false
+	}
+	return l.waiting[i].who, true
+}
+
+// Serve takes somebody out who gets pages.
+func (l *Line[T]) Serve(who T) {
+	if i := slices.IndexFunc(l.waiting, func(w waiter[T]) bool { return w.who == who }); i >= 0 {
+		l.serve(i)
+	}
+}
+
+// first is the place of who is next; -1: nobody.
+func (l *Line[T]) first(fits func(waiter[T]) bool) int {
 	for i, w := range l.waiting {
-		if w.pages <= free {
-			for j := range i {
-				l.waiting[j].passed++
-			}
-			l.waiting = slices.Delete(l.waiting, i, i+1)
-			return w.who, true
+		if fits(w) {
+			return i
 		}
 		if w.passed >= MaxPassed {
 			break
 		}
 	}
-	return who, false
+	return -1
+}
+
+func (l *Line[T]) serve(i int) {
+	for j := range i {
+		l.waiting[j].passed++
+	}
+	l.waiting = slices.Delete(l.waiting, i, i+1)
 }

@@ -183,17 +183,43 @@ func (d *scheduler) tick() {
 // serve gives free pages to those who wait for them.
 func (d *scheduler) serve() {
 	for s, ok := d.seats.next(); ok; s, ok = d.seats.next() {
-		first, err := d.seats.sit(s)
-		if err != nil {
-			d.stepFailed(s, err) // cannot be: no other component takes pages
+		if !d.sit(s) {
 			return
 		}
-		if first {
-			s.leaveQueue(d.now(), s.epoch)
-			d.stats.leftQueue(s)
-		}
-		d.tellActive()
 	}
+	d.invite()
+}
+
+// invite seats newcomers that need not wait for those aside, in the place of the youngest.
+func (d *scheduler) invite() {
+	for s := d.seats.guest(); s != nil; s = d.seats.guest() {
+		for d.seats.lacks(s) {
+			v := d.seats.youngest()
+			if v == nil {
+				return // its worker has to be done first
+			}
+			d.stepAside(v)
+		}
+		d.seats.line.Serve(s)
+		if !d.sit(s) {
+			return
+		}
+	}
+}
+
+// sit gives a sequence its pages.
+func (d *scheduler) sit(s *Sequence) bool {
+	first, err := d.seats.sit(s)
+	if err != nil {
+		d.stepFailed(s, err) // cannot be: no other component takes pages
+		return false
+	}
+	if first {
+		s.leaveQueue(d.now(), s.epoch)
+		d.stats.leftQueue(s)
+	}
+	d.tellActive()
+	return true
 }
 
 // stretch gives sequences that have outgrown their pages more, the oldest first.
@@ -201,11 +227,16 @@ func (d *scheduler) stretch() {
 	for _, s := range d.seats.cramped() {
 		d.grow(s)
 	}
+	d.invite()
 }
 
 // grow gives a sequence pages for all of its ids. While those that it needs are with a
 // worker, it keeps what it has and does not step.
 func (d *scheduler) grow(s *Sequence) {
+	if s.guest && d.seats.dismiss(s) {
+		d.stepAside(s)
+		return
+	}
 	for s.table != nil {
 		if s.table.Grow(s.extent()) == nil {
 			d.tellActive()

@@ -11,6 +11,11 @@ import (
 // grows. When none is free, the one that was admitted last steps aside: it gives its
 // pages back, and what they held is computed again from its ids when there is room.
 // The oldest never does, so there is always one that gets to its end.
+//
+// A quarter of the pages is for guests: newcomers in their first turn, of firstTurn
+// positions. They need not wait for all that are aside to end, and they have the pages
+// of that turn from its begin, so they end it whatever others do. Behind it they are as
+// all others.
 
 // seats are the pages of keys and values, and the sequences that wait for them.
 type seats struct {
@@ -21,6 +26,56 @@ type seats struct {
 	// admissions counts sequences that were seated.
 	admissions uint64
 	outgrown   []*Sequence
+}
+
+// firstTurn is how many positions a guest may grow by.
+const firstTurn = 4 * kvcache.PagePositions
+
+// guests is how many pages guests have, and room how many more they may get: with what they
+// have, the oldest of the others gets to its end.
+func (t *seats) guests() (pages, room int) {
+	var oldest *Sequence
+	for _, s := range t.own.order {
+		switch {
+		case s.table == nil || s.ended:
+		case s.guest:
+			pages += s.table.Reserved()
+		case oldest == nil || s.admission < oldest.admission:
+			oldest = s
+		}
+	}
+	if len(t.aside) > 0 && (oldest == nil || t.aside[0].admission < oldest.admission) {
+		oldest = t.aside[0]
+	}
+	room = t.kv.Capacity() / 4
+	if oldest != nil {
+		room = min(room, t.kv.Capacity()-t.kv.Need(oldest.positions()))
+	}
+	return pages, max(0, room-pages)
+}
+
+// welcome says whether a newcomer may be a guest.
+func (t *seats) welcome(s *Sequence) bool {
+	_, room := t.guests()
+	return s.admission == 0 && t.want(s, firstTurn) <= room
+}
+
+// guest is the next newcomer that may be one, where others are aside and would go before it; nil: none.
+func (t *seats) guest() *Sequence {
+	if len(t.aside) == 0 {
+		return nil
+	}
+	s, _ := t.line.First(t.welcome)
+	return s
+}
+
+// lacks says whether there are too few pages for a guest.
+func (t *seats) lacks(s *Sequence) bool { return t.want(s, firstTurn) > t.kv.Free() }
+
+// dismiss ends a guest's first turn, and says whether somebody older is aside.
+func (t *seats) dismiss(s *Sequence) (others bool) {
+	s.guest = false
+	return len(t.aside) > 0 && t.aside[0].admission < s.admission
 }
 
 // want is how many pages a sequence should have to grow by that many positions.
@@ -53,7 +108,8 @@ func (t *seats) next() (*Sequence, bool) {
 		return t.line.Next(t.spare(kvcache.PagePositions))
 	}
 	s := t.aside[0]
-	if ahead := s.ahead(); t.want(s, ahead) > t.spare(ahead) {
+	_, room := t.guests()
+	if ahead := s.ahead(); t.want(s, ahead) > t.spare(ahead)-room { // else the next guests would have it step aside again
 		return nil, false
 	}
 	t.aside = slices.Delete(t.aside, 0, 1)
@@ -62,7 +118,11 @@ func (t *seats) next() (*Sequence, bool) {
 
 // sit gives a sequence its pages, and says whether they are its first.
 func (t *seats) sit(s *Sequence) (first bool, err error) {
-	table, err := t.kv.Reserve(s.extent())
+	positions := s.extent()
+	if s.guest = t.welcome(s) && !t.lacks(s); s.guest {
+		positions = min(s.positions(), positions+firstTurn)
+	}
+	table, err := t.kv.Reserve(positions)
 	if err != nil {
 		return false, err
 	}
@@ -87,30 +147,36 @@ func (t *seats) cramped() []*Sequence {
 }
 
 // youngest is who gives its pages back; nil: its worker has to be done first, or that
-// of one that has ended and needs its pages no longer.
+// of one that has ended and needs its pages no longer, or there are guests beside one alone.
 func (t *seats) youngest() (v *Sequence) {
+	guests, others := false, 0
 	for _, s := range t.own.order {
 		switch {
 		case s.table == nil:
 		case s.ended:
 			return nil
-		case v == nil || s.admission > v.admission:
-			v = s
+		case s.guest:
+			guests = true
+		default:
+			if others++; v == nil || s.admission > v.admission {
+				v = s
+			}
 		}
 	}
-	if v == nil || v.flight != nil {
+	if v == nil || v.flight != nil || guests && others == 1 {
 		return nil
 	}
 	return v
 }
 
-// putAside takes a sequence's pages. Whoever is aside already stepped aside as the
-// youngest, and is younger.
+// putAside takes a sequence's pages. All but who was a guest are older than who is aside
+// already.
 func (t *seats) putAside(s *Sequence) {
 	s.table.Release()
 	s.table, s.done = nil, 0
 	s.asides++
-	t.aside = slices.Insert(t.aside, 0, s)
+	at, _ := slices.BinarySearchFunc(t.aside, s.admission, func(o *Sequence, admission uint64) int { return cmp.Compare(o.admission, admission) })
+	t.aside = slices.Insert(t.aside, at, s)
 }
 
 // leaveLine takes a sequence out that waits for pages no longer.

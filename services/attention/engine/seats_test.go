@@ -155,9 +155,56 @@ func (p *pressure) check() {
 		switch {
 		case s.asides > mostAsides:
 			p.rt.Fatalf("%s stepped aside %d times", s.seq.RequestId, s.asides)
-		case s.table != nil && !s.ended && len(p.seats.aside) > 0 && s.admission > p.seats.aside[0].admission:
+		case s.guest && s.table != nil && s.table.Positions() < s.extent() && s.flight == nil && !s.ended && s.extent() <= len(s.seq.PromptIds)+firstTurn:
+			p.rt.Fatalf("guest %s cannot go on", s.seq.RequestId)
+		case s.table != nil && !s.ended && !s.guest && len(p.seats.aside) > 0 && s.admission > p.seats.aside[0].admission:
 			p.rt.Fatalf("%s has pages, and %s, which is older, stepped aside", s.seq.RequestId, p.seats.aside[0].seq.RequestId)
 		}
+	}
+	if pages, _ := p.seats.guests(); pages > p.kv.Capacity()/4 {
+		p.rt.Fatalf("guests have %d of %d pages", pages, p.kv.Capacity())
+	}
+}
+
+// Who comes while others are aside gets its first turn at once, as far as a quarter of the pages
+// goes. A short answer ends in it; a long one then waits for those before it.
+func TestGuests(t *testing.T) {
+	b := newBench(t, 1, 64)
+	b.hasPages(64)
+	var long []*Sequence
+	for i := range 12 {
+		long = append(long, b.request(fmt.Sprint("long ", i), 2, 500))
+		b.add(long[i])
+	}
+	for i := 0; len(b.seats.aside) < 4; i++ {
+		if b.step(5); i > 500 {
+			t.Fatal("nobody stepped aside")
+		}
+	}
+	short, late := b.request("short", 20, 30), b.request("late", 20, 400)
+	b.add(short)
+	b.add(late)
+	for i := 0; book(short).end() == nil; i++ {
+		if b.step(5); i > 60 {
+			t.Fatalf("a short answer has %d tokens", short.generated())
+		}
+	}
+	for range firstTurn {
+		b.step(5)
+	}
+	if late.generated() < firstTurn || late.table != nil || late.asides != 1 || late.guest {
+		t.Errorf("a long answer has %d tokens and was aside %d times", late.generated(), late.asides)
+	}
+	for _, s := range long {
+		if s.ended {
+			t.Errorf("%s has ended", s.seq.RequestId)
+		}
+	}
+	for i := range 10 {
+		b.add(b.request(fmt.Sprint("more ", i), 2, 400))
+	}
+	if pages, room := b.seats.guests(); pages == 0 || pages > 16 || room >= 5 {
+		t.Errorf("guests have %d pages, and room for %d", pages, room)
 	}
 }
 
