@@ -73,7 +73,7 @@ func (s *Service) Ready() error { return s.door.Ready() }
 // Run serves until ctx ends. What is under way then goes on: Stop waits for it.
 func (s *Service) Run(ctx context.Context) error {
 	served := make(chan error, 1)
-	limited := limit(s.listener, s.config.MaxConns)
+	limited := limit(s.listener, s.connections(openFiles()), s.config.Cert != "")
 	go func() { served <- s.serve(limited) }()
 	tasks := lifecycle.Serving(ctx)
 	tasks.Go(s.up.Run)
@@ -86,6 +86,16 @@ func (s *Service) Run(ctx context.Context) error {
 			return fmt.Errorf("serving HTTP: %w", err)
 		}
 	})
+}
+
+// connections is how many clients' connections may be open at a time: the process has others,
+// too, and without a file for one it would accept nobody.
+func (s *Service) connections(files uint64) int {
+	if most := files / 8 * 7; files > 0 && most < uint64(s.config.MaxConns) { //nolint:gosec // it is not negative
+		s.bare.Logger.Warn("fewer clients may be connected than --http-max-conns says: the system lets this process open too few files (ulimit -n)", "clients", most, "files", files)
+		return int(max(1, most)) //nolint:gosec // it is less than an int
+	}
+	return s.config.MaxConns
 }
 
 func (s *Service) serve(l net.Listener) error {
