@@ -36,6 +36,7 @@ func (p *policy) follow(m *telemetry.ScalerMetrics) (stop func()) {
 		m.Balancedness.Follow(p.perLayer(func(v elastic.Verdict) float64 { return v.After.Balancedness })),
 		m.Replicas.Follow(p.replicas),
 		m.PlanAge.Follow(p.ages),
+		m.HostsWanted.Follow(p.hostsWanted),
 	}
 	return func() {
 		for _, s := range stops {

@@ -53,13 +53,16 @@ type policy struct {
 	counts   elastic.Counts
 	verdicts []elastic.Verdict
 	written  map[int]time.Time // when each layer's plan was written
+	hosts    func() []*pb.Member
+	work     work
 }
 
 func newPolicy(s elastic.Settings, m elastic.Model, samples Samples, t *telemetry.Telemetry, log *slog.Logger) *policy {
 	return &policy{
 		settings: s, model: m, samples: samples, metrics: t.Metrics.Scaler, log: log,
 		stopping: func() bool { return false }, access: func() (divide.Takes, bool) { return divide.Takes{}, false }, began: time.Now(), news: make(chan struct{}),
-		here: func() (_, _ map[string]bool, known bool) { return nil, nil, false },
+		hosts: func() []*pb.Member { return nil },
+		here:  func() (_, _ map[string]bool, known bool) { return nil, nil, false },
 	}
 }
 
@@ -73,7 +76,7 @@ func (p *policy) Begin() {
 		return
 	}
 	p.core, p.active, p.fresh, p.due, p.told = core, true, false, time.Time{}, map[string]bool{}
-	p.doubted = map[string]bool{}
+	p.doubted, p.work = map[string]bool{}, work{}
 	p.counts, p.verdicts, p.written = core.Counts(), nil, map[int]time.Time{}
 	p.log.Info("this scaler plans from now on", "scaling", p.settings.Scaling)
 }
@@ -130,6 +133,7 @@ func (p *policy) hearMembers() {
 	if rows, said := p.computed(); said {
 		p.core.Computed(p.now(), rows)
 	}
+	p.work.look(p.now(), p.hosts())
 	p.tellDoubts()
 }
 
@@ -199,6 +203,9 @@ func (p *policy) Plan(k plan.Known) (*plan.Decision, error) {
 	}
 	began := time.Now()
 	p.learn(core, k.Model.ExpertBytes)
+	p.mu.Lock()
+	p.work.holds(k)
+	p.mu.Unlock()
 	p.refusals(k, func(host, function string) { core.Refused(p.now(), host, function) })
 	core.Applied(p.applied(k))
 	p.look()

@@ -98,6 +98,7 @@ func (s *Service) start(ctx context.Context, samples Samples) (err error) {
 	s.policy.tracer = s.d.Telemetry.Tracer("scaler", s.id)
 	s.policy.presence, s.policy.refusals, s.policy.computed, s.policy.applied = s.presence, s.refusals, s.computed, s.applied
 	s.policy.here = s.here
+	s.policy.hosts = func() []*pb.Member { return members.OfService(s.view.Snapshot(), "expert") }
 	s.policy.access = func() (divide.Takes, bool) { return access(s.view.Snapshot()) }
 	s.presence.Set(members.ScalingBy+s.config.policy(), 1)
 	s.presence.Fill = func(stats map[string]float64) { stats[members.Planning] = s.policy.states()["active"] }

@@ -15,6 +15,8 @@ type ScalerMetrics struct {
 	// PlanAge is how long ago each layer's plan changed, in seconds, if this scaler
 	// changed it.
 	PlanAge *Mirror
+	// HostsWanted is how many expert hosts there should be for the work that there is.
+	HostsWanted *Table
 	// Decision observes the seconds of a decision on all layers.
 	Decision prometheus.Histogram
 
@@ -31,6 +33,7 @@ func newScalerMetrics() *ScalerMetrics {
 		Balancedness: newMirror("layer_balancedness_ratio", "Mean by maximum of the rows of a layer's replicas, by the plan decided on last.", "layer"),
 		Replicas:     newMirror("planned_replicas", "Replicas of experts in the plan decided on last: warm, kept (loaded, and not in the group) or cold.", "want"),
 		PlanAge:      newMirror("plan_age_seconds", "Time since a layer's plan changed, of those that this scaler has changed.", "layer"),
+		HostsWanted:  newTable("expert_hosts_wanted", "Expert hosts that there should be: what they have to do would keep so many busy for seven tenths of the time, and all experts fit."),
 		Decision:     histogram("plan_decision_seconds", "Time of a decision on the plans of all layers.", fineBuckets),
 		rebalances:   counters("rebalances_total", "Changes of layers' plans, by cause; one change may have several.", "cause"),
 		trials:       counters("plan_trials_total", "Changes of layers' plans that were made for speed, by what came of them.", "verdict"),
@@ -40,7 +43,7 @@ func newScalerMetrics() *ScalerMetrics {
 }
 
 func (m *ScalerMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.Scalers, m.CV, m.Balancedness, m.Replicas, m.PlanAge, m.Decision, m.rebalances, m.trials, m.samples, m.refused}
+	return []prometheus.Collector{m.Scalers, m.CV, m.Balancedness, m.Replicas, m.PlanAge, m.HostsWanted, m.Decision, m.rebalances, m.trials, m.samples, m.refused}
 }
 
 // Rebalances counts changes of layers' plans by a cause.
