@@ -24,7 +24,7 @@ func TestKubernetes(t *testing.T) {
 		}
 		ran[app] = strings.Join(pod.Spec.Containers[0].Args, " ")
 	}
-	for _, name := range deployed {
+	for _, name := range append(slices.Clone(deployed), "gateway") {
 		if ran["switchyard-"+name] != name {
 			t.Errorf("switchyard-%s runs %q", name, ran["switchyard-"+name])
 		}

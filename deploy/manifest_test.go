@@ -25,7 +25,11 @@ type object struct {
 		// Selector is of Deployments and the like, and with MatchLabels alone of PodDisruptionBudgets.
 		Selector       selector
 		MaxUnavailable int `yaml:"maxUnavailable"`
-		Template       struct {
+		Ports          []struct {
+			Port       int
+			TargetPort string `yaml:"targetPort"`
+		}
+		Template struct {
 			Metadata struct{ Labels, Annotations map[string]string }
 			Spec     podSpec
 		}
@@ -82,9 +86,12 @@ type container struct {
 		Name          string
 		ContainerPort int `yaml:"containerPort"`
 	}
-	StartupProbe    probe `yaml:"startupProbe"`
-	ReadinessProbe  probe `yaml:"readinessProbe"`
-	LivenessProbe   probe `yaml:"livenessProbe"`
+	StartupProbe   probe `yaml:"startupProbe"`
+	ReadinessProbe probe `yaml:"readinessProbe"`
+	LivenessProbe  probe `yaml:"livenessProbe"`
+	Lifecycle      struct {
+		PreStop struct{ Sleep struct{ Seconds int } } `yaml:"preStop"`
+	}
 	Resources       struct{ Requests, Limits map[string]string }
 	SecurityContext struct {
 		ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`

@@ -45,10 +45,12 @@ func TestKubernetesProcesses(t *testing.T) {
 	}
 	c.hosts = append(c.hosts, "kafka:9092", fleet.NewBroker(t, c.programs).Addr())
 	c.startNATS(nats)
-	c.startServices()
+	door := testkit.FreeAddr(t)
+	c.startServices(door)
 	producer := c.mount("switchyard-producer", unit{})
 	wantsAnswer(t, c.program("switchyard"), "--nats", "tls://"+c.address("nats-1.nats-servers:4222"),
 		"--creds", filepath.Join(producer, "nats.creds"), "--tls-ca", filepath.Join(producer, "ca.pem"))
+	wantsHTTPAnswer(t, door)
 }
 
 func (c *cluster) program(name string) string { return filepath.Join(c.programs, name) }
@@ -89,6 +91,7 @@ func (c *cluster) makeSecrets() map[string]map[string][]byte {
 			secrets[o.Metadata.Name][file] = data
 		}
 	}
+	secrets["gateway-keys"] = gatewayKeys()
 	return secrets
 }
 
@@ -153,8 +156,9 @@ func (c *cluster) startNATS(o object) {
 	}
 }
 
-// startServices starts one pod of each Deployment, and waits for their probes.
-func (c *cluster) startServices() {
+// startServices starts one pod of each Deployment, and waits for their probes. The gateway's
+// clients reach it at door.
+func (c *cluster) startServices(door string) {
 	type service struct {
 		*fleet.Process
 		metrics string
@@ -168,6 +172,9 @@ func (c *cluster) startServices() {
 		metrics := testkit.FreeAddr(c.t)
 		u := c.unitOf(o, o.Metadata.Name+"-0", "127.0.0.1:6060", "127.0.0.1:0")
 		u.env["SWITCHYARD_METRICS_ADDR"] = metrics
+		if u.env["SWITCHYARD_LISTEN"] != "" {
+			u.env["SWITCHYARD_LISTEN"] = door
+		}
 		services = append(services, service{u.start(c.t), metrics, o.Spec.Template.Spec.Containers[0]})
 	}
 	for _, s := range services {
