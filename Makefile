@@ -214,6 +214,7 @@ overload-test: ## Offer three times what the pipeline can do, ten tenants of who
 .PHONY: scaling-test
 scaling-test: ## Compare "up" with its control loop and without, live: SWITCHYARD_SCALING pairs of runs (5; 12 minutes, on an idle machine)
 	SWITCHYARD_SCALING=$${SWITCHYARD_SCALING:-5} $(GO) test -count=1 -timeout 2h -v ./loadtest/scaling
+
 .PHONY: door-test
 door-test: ## A gateway under 1,000 streams, slow readers and half-open connections, and beside a NATS client (6 minutes)
 	SWITCHYARD_DOOR=1 $(GO) test -count=1 -timeout 30m -v ./loadtest/door

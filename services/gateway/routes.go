@@ -10,7 +10,6 @@ import (
 	"net/http"
 
 	"github.com/nats-io/nats.go"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/client"
@@ -147,7 +146,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 
 // metrics are the process's.
 func (d *Door) showMetrics() action {
-	handler := promhttp.HandlerFor(d.Telemetry.Registry, promhttp.HandlerOpts{})
+	handler := d.Telemetry.Page()
 	return func(c *call) error {
 		handler.ServeHTTP(c.w, c.r)
 		return nil

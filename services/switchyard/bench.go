@@ -295,7 +295,7 @@ const longestTurn = 24 * 60 * 60
 const maxBatch, maxRows, mostPrompt = 256, 4096, 1 << 20
 
 func (c *BenchCmd) open(ctx context.Context, e *env) (*model.Model, error) {
-	f := ModelFlags{Model: c.Model}
+	f := ModelFlags{Model: []string{c.Model}}
 	if err := c.SyntheticFlag.of(&f); err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func TestDemoText(t *testing.T) {
 	if demo.code != exitDone {
 		t.Fatalf("%+v", demo)
 	}
-	y := startUp(t, func(up *UpCmd) { up.Model, up.Listen = "../../models/demo", "127.0.0.1:0" })
+	y := startUp(t, func(up *UpCmd) { up.Model, up.Listen = []string{"../../models/demo"}, "127.0.0.1:0" })
 	prompted := invoke("", "prompt", "--nats", y.URL(), "--model", y.Name(), "--max-tokens", "8", text)
 	if prompted.code != exitDone || !strings.HasPrefix(demo.out, text+strings.TrimSuffix(prompted.out, "\n")) {
 		t.Errorf("the demo's text is %q; prompt gives %+v", demo.out, prompted)

@@ -39,7 +39,7 @@ type (
 // ModelFlags name the model and what its pipeline agrees on; all services of
 // one model need the same ones.
 type ModelFlags struct {
-	Model        string        `help:"Hugging Face model directory, or nats://NAME for a model in the object store (switchyard weights); without it the demo model in this binary." placeholder:"DIR"`
+	Model        []string      `sep:"none" help:"Hugging Face model directory, or nats://NAME for a model in the object store (switchyard weights); without it the demo model in this binary. up serves several: --model DIR again for each." placeholder:"DIR"`
 	Name         string        `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
 	MaxModelLen  int           `help:"Most tokens of a sequence, prompt and answer together; 0 is the model's limit." placeholder:"N"`
 	Hops         string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked (JetStream work queues), unacked (JetStream, no acknowledgements) or core (plain NATS)." placeholder:"KIND"`
@@ -65,11 +65,19 @@ type SyntheticFlag struct {
 
 // of sets what the model is.
 func (f SyntheticFlag) of(m *ModelFlags) error {
-	if m.Model != "" && f.Synthetic != "" {
+	if m.dir() != "" && f.Synthetic != "" {
 		return usage(errors.New("--model and --synthetic exclude each other"))
 	}
 	m.synthetic = f.Synthetic
 	return nil
+}
+
+// dir is where the model is, if one is named.
+func (f ModelFlags) dir() string {
+	if len(f.Model) == 0 {
+		return ""
+	}
+	return f.Model[0]
 }
 
 // token is the model's name in subjects, known before it is opened.
@@ -77,10 +85,10 @@ func (f ModelFlags) token() string {
 	switch {
 	case f.Name != "":
 		return schemas.ModelToken(f.Name)
-	case strings.HasPrefix(f.Model, storeScheme):
-		return schemas.ModelToken(strings.TrimPrefix(f.Model, storeScheme))
-	case f.Model != "":
-		return schemas.ModelToken(model.NameOf(f.Model))
+	case strings.HasPrefix(f.dir(), storeScheme):
+		return schemas.ModelToken(strings.TrimPrefix(f.dir(), storeScheme))
+	case f.dir() != "":
+		return schemas.ModelToken(model.NameOf(f.dir()))
 	case f.synthetic != "":
 		return schemas.ModelToken(model.CleanName(f.synthetic))
 	}
@@ -95,6 +103,9 @@ func (f ModelFlags) threads() int {
 }
 
 func (f ModelFlags) check() error {
+	if len(f.Model) > 1 {
+		return usage(fmt.Errorf("--model is given %d times (%s); this process serves one model: start another one for each of the others", len(f.Model), strings.Join(f.Model, ", ")))
+	}
 	if f.LogAge < time.Minute {
 		return usage(fmt.Errorf("--log-age is %v; it must be at least a minute", f.LogAge))
 	}

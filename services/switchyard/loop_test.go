@@ -69,7 +69,7 @@ func TestLoopIsNotMissed(t *testing.T) {
 	o := newOutage(t)
 	dir := goldens.Dir("mixtral")
 	y := startUp(t, func(up *UpCmd) {
-		up.Model, up.Hosts, up.Listen, up.Kafka = dir, 2, testkit.FreeAddr(t), []string{o.settings.Listen}
+		up.Model, up.Hosts, up.Listen, up.Kafka = []string{dir}, 2, testkit.FreeAddr(t), []string{o.settings.Listen}
 	})
 	want := by.Direct(t, dir, tensor.BF16).Tokens
 	flags := []string{"--model", dir, "--kafka", o.settings.Listen, "--threads", "1"}

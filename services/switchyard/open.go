@@ -22,7 +22,7 @@ func (f ModelFlags) open(ctx context.Context, e *env) (*model.Model, error) {
 
 // openModel opens the model of a command that is no service.
 func openModel(ctx context.Context, e *env, path string) (*model.Model, error) {
-	return ModelFlags{Model: path}.openBy(ctx, e, openStoredNow)
+	return ModelFlags{Model: []string{path}}.openBy(ctx, e, openStoredNow)
 }
 
 // openBy opens the model, warns of what is left aside of it, and checks the flags
@@ -54,7 +54,7 @@ func (f ModelFlags) find(ctx context.Context, e *env, stored openStored) (*model
 	if f.synthetic != "" {
 		return model.Synthetic(f.synthetic, bench.Seed)
 	}
-	if f.Model == "" {
+	if f.dir() == "" {
 		return model.Demo()
 	}
 	if name, ok := f.inStore(); ok {
@@ -65,8 +65,8 @@ func (f ModelFlags) find(ctx context.Context, e *env, stored openStored) (*model
 	}
 	line := e.progress()
 	defer line.Clear()
-	h := &hashing{line: line, log: e.log, model: f.Model, next: time.Now().Add(hashingPatience)}
-	return model.OpenWith(ctx, f.Model, model.Settings{Progress: h.tell, Log: e.log})
+	h := &hashing{line: line, log: e.log, model: f.dir(), next: time.Now().Add(hashingPatience)}
+	return model.OpenWith(ctx, f.dir(), model.Settings{Progress: h.tell, Log: e.log})
 }
 
 const (

@@ -190,6 +190,18 @@ func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*
 	return nodeOf(e, mf, m, pool.New(mf.threads()), t), nil
 }
 
+// nodeBeside is the share of a further model in a process that has one already, whose threads
+// and pages it shares.
+func nodeBeside(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config, first *cluster.Node) (*cluster.Node, error) {
+	m, err := mf.open(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	n := nodeOf(e, mf, m, first.Shared.Pool, first.Shared.Telemetry.Beside(tc))
+	n.KeepPool = true
+	return n, nil
+}
+
 // nodeOf is this process's share of an open model.
 func nodeOf(e *env, mf ModelFlags, m *model.Model, p *pool.Pool, t *telemetry.Telemetry) *cluster.Node {
 	logBytes, _ := mf.logBytes() // checked with the other flags

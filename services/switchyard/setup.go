@@ -109,11 +109,11 @@ func (c *SetupCmd) models(prefix string) (models []bus.Model, err error) {
 
 // readOrStored reads what a model is, unless that is in the object store.
 func readOrStored(text string) (rights.Model, error) {
-	name, stored := ModelFlags{Model: text}.inStore()
+	name, stored := ModelFlags{Model: []string{text}}.inStore()
 	if !stored {
 		return readModel(text)
 	}
-	return rights.Model{Name: name}, ModelFlags{Model: text}.checkStored(name)
+	return rights.Model{Name: name}, ModelFlags{Model: []string{text}}.checkStored(name)
 }
 
 // find adds the layers of the models that are in the object store. It makes the places of
@@ -121,7 +121,7 @@ func readOrStored(text string) (rights.Model, error) {
 func (c *SetupCmd) find(ctx context.Context, e *env, conn *bus.Conn, models []bus.Model) ([]bus.Model, error) {
 	found := slices.Clone(models)
 	for i, text := range c.Model {
-		name, stored := ModelFlags{Model: text}.inStore()
+		name, stored := ModelFlags{Model: []string{text}}.inStore()
 		if !stored {
 			continue
 		}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/switchyard/switchyard/internal/ports"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -72,9 +73,6 @@ func (c *UpCmd) chosenScaling() string {
 
 // Run serves until a signal.
 func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
-	if _, ok := c.inStore(); ok {
-		return usage(fmt.Errorf("--model is %q; up starts the server that this would be read from: give a directory, or start the services one by one", c.Model))
-	}
 	if c.Listen == "" {
 		return usage(errors.New("--listen is empty: no client could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"))
 	}
@@ -84,14 +82,17 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	if err := errors.Join(c.checkKafkaListen(), c.SyntheticFlag.of(&c.ModelFlags)); err != nil {
 		return err
 	}
-	settings, err := c.settings(ctx, e)
+	models, err := c.each()
 	if err != nil {
 		return err
 	}
-	settings.Node.Shared.TellStages = true
+	settings, err := settingsOf(ctx, e, models)
+	if err != nil {
+		return err
+	}
 	front, err := c.openHTTP(ctx, e, &settings)
 	if err != nil {
-		return errors.Join(err, settings.Node.Close())
+		return errors.Join(err, settings.Close())
 	}
 	c.warnUp(e, c.Hosts)
 	c.warnServer(e)
@@ -142,7 +143,12 @@ func openCluster(ctx context.Context, s cluster.Settings) (*cluster.Cluster, err
 	return y, nil
 }
 
-func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err error) {
+func (c *UpCmd) settings(ctx context.Context, e *env) (cluster.Settings, error) {
+	return c.settingsBeside(ctx, e, nil)
+}
+
+// settingsBeside are of a model in a process that has one already; nil: it has none.
+func (c *UpCmd) settingsBeside(ctx context.Context, e *env, first *cluster.Node) (s cluster.Settings, err error) {
 	if s.Services, err = c.services(e.Globals); err != nil {
 		return s, err
 	}
@@ -157,7 +163,12 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (s cluster.Settings, err e
 	}
 	tc := c.TelemetryFlags.config("switchyard", c.ModelFlags)
 	tellDevice(e, s.Services, c.ModelFlags, &tc)
-	if s.Node, err = newNode(ctx, e, c.ModelFlags, tc); err != nil {
+	if first == nil {
+		s.Node, err = newNode(ctx, e, c.ModelFlags, tc)
+	} else {
+		s.Node, err = nodeBeside(ctx, e, c.ModelFlags, tc, first)
+	}
+	if err != nil {
 		return s, err
 	}
 	s.Node.Shared.Class = classOf(s.Services, c.ModelFlags)
@@ -252,7 +263,12 @@ func (c *UpCmd) greet(e *env, y *cluster.Cluster, front httpDoor) {
 	how := suggest(y.Settings.Node.Shared.Model)
 	n, tenants := y.Settings.Node, ownTenants(y.Settings.Services.Tokenizer.Tenants)
 	text := greeting(y.URL(), e.Prefix, n.ModelName(), how, y.Users(), tenants) + front.greeting(n.ModelName(), how) + kafkaGreeting(y.KafkaAddr(), y.Users())
-	e.say(text, "ready", "model", n.ModelName(), "url", y.URL(), "kafka", y.KafkaAddr(), "http", front.url())
+	said := []any{"model", n.ModelName(), "url", y.URL(), "kafka", y.KafkaAddr(), "http", front.url()}
+	if names := besideOf(y); len(names) > 0 {
+		text += fmt.Sprintf("  beside it, asked in the same ways: %s\n", strings.Join(names, ", "))
+		said = append(said, "beside", names)
+	}
+	e.say(text, "ready", said...)
 }
 
 // kafkaGreeting is how other services reach the broker; empty where they do not.

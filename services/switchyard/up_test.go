@@ -157,7 +157,7 @@ func TestSuggestionsAreAnswered(t *testing.T) {
 
 func answerSuggestion(t *testing.T, dir string) {
 	e := quietEnv()
-	s, err := inProcess(t.Context(), e, func(up *UpCmd) { up.Model, up.Threads = dir, 1 })
+	s, err := inProcess(t.Context(), e, func(up *UpCmd) { up.Model, up.Threads = []string{dir}, 1 })
 	if err != nil {
 		t.Fatal(err)
 	}

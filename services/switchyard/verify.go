@@ -86,7 +86,7 @@ func (c *VerifyCmd) compare(ctx context.Context, e *env, g *verify.Golden, cast 
 	defer line.Clear()
 	line.Set("starting a pipeline for %s…", dir)
 	settings, err := inProcess(ctx, e, func(up *UpCmd) {
-		up.ModelFlags.Model, up.Wire, up.Hops = dir, c.Wire, c.Hops
+		up.ModelFlags.Model, up.Wire, up.Hops = []string{dir}, c.Wire, c.Hops
 		up.Device, up.GateDevice, up.AttentionDevice = c.Device, c.Device, c.Device
 		up.GPUMemory, up.AttentionGPUMemory, up.GPUKernels = c.GPUMemory, c.GPUMemory, c.GPUKernels
 	})

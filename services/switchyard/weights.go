@@ -199,12 +199,12 @@ func giveUp(ctx context.Context, conn *bus.Conn, limit time.Duration, cancel con
 const storeScheme = "nats://"
 
 // inStore is the name of a model in the object store, if that is where it is.
-func (f ModelFlags) inStore() (name string, ok bool) { return strings.CutPrefix(f.Model, storeScheme) }
+func (f ModelFlags) inStore() (name string, ok bool) { return strings.CutPrefix(f.dir(), storeScheme) }
 
 // checkStored refuses what is no name in the object store.
 func (f ModelFlags) checkStored(name string) error {
 	if err := weights.CheckName(name); err != nil {
-		return fmt.Errorf("--model is %q, but it is %sNAME, and the server is --nats; switchyard weights ls says which models there are: %w", f.Model, storeScheme, err)
+		return fmt.Errorf("--model is %q, but it is %sNAME, and the server is --nats; switchyard weights ls says which models there are: %w", f.dir(), storeScheme, err)
 	}
 	return nil
 }

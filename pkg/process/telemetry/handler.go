@@ -3,15 +3,13 @@ package telemetry
 import (
 	"fmt"
 	"net/http"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // Handler serves /metrics, /healthz and /readyz, and on the loopback Go's profiles beneath
 // /debug/pprof/.
 func (t *Telemetry) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(t.Registry, promhttp.HandlerOpts{Registry: t.Registry}))
+	mux.Handle("GET /metrics", t.Page())
 	mux.HandleFunc("GET /healthz", t.answer("live", Health.Live))
 	mux.HandleFunc("GET /readyz", t.answer("ready", Health.Ready))
 	if t.config.profilesBeside() {
@@ -24,7 +22,7 @@ func (t *Telemetry) Handler() http.Handler {
 func (t *Telemetry) answer(word string, ask func(Health) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		if err := t.ask(ask); err != nil {
+		if err := t.askAll(ask); err != nil {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			_, _ = fmt.Fprintf(w, "not %s:\n%v\n", word, err) // the client may be gone
 			return

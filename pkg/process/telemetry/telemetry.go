@@ -50,7 +50,9 @@ type Telemetry struct {
 	tracers map[[2]string]*Tracer // by service and replica
 	gateway *GatewayMetrics       // nil: no gateway has asked for them
 	health  Health
+	beside  []*Telemetry // of further models of the process
 	stopped bool
+	lent    bool // processor is another Telemetry's, which ends it
 }
 
 // ErrListen is that MetricsAddr cannot be opened.
@@ -63,12 +65,7 @@ func Setup(ctx context.Context, c Config) (*Telemetry, error) {
 		return nil, err
 	}
 	registry := newRegistry()
-	t := &Telemetry{
-		Metrics: NewMetrics(labelled(registry, c)), Registry: registry,
-		config: c, tracers: map[[2]string]*Tracer{}, served: make(chan error, 2),
-	}
-	t.Metrics.thin(c.Detail)
-	t.Metrics.Ready.Follow(func() []Reading { return []Reading{{Value: flag(t.ask(Health.Ready) == nil)}} })
+	t := newTelemetry(registry, c)
 	if err := t.export(ctx); err != nil {
 		return nil, err
 	}
@@ -76,6 +73,16 @@ func Setup(ctx context.Context, c Config) (*Telemetry, error) {
 		return nil, errors.Join(err, t.Close()) //nolint:contextcheck // it ends within a second, also when ctx has ended
 	}
 	return t, nil
+}
+
+func newTelemetry(registry *prometheus.Registry, c Config) *Telemetry {
+	t := &Telemetry{
+		Metrics: NewMetrics(labelled(registry, c)), Registry: registry,
+		config: c, tracers: map[[2]string]*Tracer{}, served: make(chan error, 2),
+	}
+	t.Metrics.thin(c.Detail)
+	t.Metrics.Ready.Follow(func() []Reading { return []Reading{{Value: flag(t.ask(Health.Ready) == nil)}} })
+	return t
 }
 
 // export makes traces, if there is somewhere to send them.
@@ -191,7 +198,7 @@ func (t *Telemetry) end() bool {
 
 // flush sends the spans that are left, and makes no more of them.
 func (t *Telemetry) flush(ctx context.Context) error {
-	if t.processor == nil {
+	if t.processor == nil || t.lent {
 		return nil
 	}
 	if err := t.processor.Shutdown(ctx); err != nil {

@@ -28,6 +28,8 @@ type Choice struct {
 	reasoning strings.Builder
 	calls     []Call
 	tokens    []Token
+	numbered  bool // the ids of its tokens are told
+	ids       []uint32
 	finish    string
 	usage     *pb.Usage
 	begun     bool
@@ -38,6 +40,7 @@ type Choice struct {
 type Piece struct {
 	Text   string
 	Tokens []Token
+	ids    []uint32
 	// Reasoning and Calls are what was told apart from the text.
 	Reasoning string
 	Calls     []Call
@@ -49,12 +52,15 @@ type Piece struct {
 
 // Nothing says that there is nothing to tell.
 func (p Piece) Nothing() bool {
-	return p.Text == "" && p.Reasoning == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && p.Finish == ""
+	return p.Text == "" && p.Reasoning == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && len(p.ids) == 0 && p.Finish == ""
 }
 
 // Push takes a chunk of the answer in.
 func (c *Choice) Push(chunk *pb.Chunk) Piece {
 	p := Piece{Text: chunk.Text, Finish: chunk.FinishReason, Reasoning: chunk.GetParsed().GetReasoningContent(), Calls: CallsOf(chunk)}
+	if c.numbered {
+		p.ids = chunk.TokenIds
+	}
 	for _, l := range chunk.Logprobs {
 		p.Tokens = append(p.Tokens, Token{Bytes: l.GetChosen().GetToken(), Logprob: l.GetChosen().GetLogprob(), Top: l.Top})
 	}
@@ -82,7 +88,7 @@ func (c *Choice) tell(p Piece) Piece {
 	for _, part := range p.Calls {
 		c.calls = Joined(c.calls, part)
 	}
-	c.tokens = append(c.tokens, p.Tokens...)
+	c.tokens, c.ids = append(c.tokens, p.Tokens...), append(c.ids, p.ids...)
 	c.finish = p.Finish
 	return p
 }

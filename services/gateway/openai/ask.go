@@ -24,6 +24,8 @@ type Ask struct {
 	Echo bool
 	// Logprobs is how many candidates are told of each token; nil: none are told of.
 	Logprobs *int32
+	// IDs says that the ids of an answer's tokens are told, as vLLM's clients ask for them.
+	IDs bool
 }
 
 // mostAnswers bounds the answers of one request.

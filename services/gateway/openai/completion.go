@@ -18,7 +18,7 @@ func ReadCompletion(body []byte) (*Ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Ask{}
+	a := &Ask{IDs: Or(o, "return_token_ids", false)}
 	p := common(o, a)
 	p.MaxTokens = maxTokens(o, "max_tokens", "max_completion_tokens")
 	if p.MaxTokens == nil {

@@ -20,6 +20,7 @@ type Completion struct {
 type CompletionChoice struct {
 	Index        int                 `json:"index"`
 	Text         string              `json:"text"`
+	TokenIDs     []uint32            `json:"token_ids,omitempty"`
 	Logprobs     *CompletionLogprobs `json:"logprobs"`
 	FinishReason *string             `json:"finish_reason"`
 }
@@ -79,7 +80,7 @@ type completionWriter struct {
 func (w completionWriter) whole(choices []*Choice, u *Usage) any {
 	all := make([]CompletionChoice, len(choices))
 	for i, c := range choices {
-		all[i] = CompletionChoice{Index: c.Index, Text: c.text.String(), FinishReason: &c.finish}
+		all[i] = CompletionChoice{Index: c.Index, Text: c.text.String(), TokenIDs: c.ids, FinishReason: &c.finish}
 		if w.logprobs {
 			all[i].Logprobs = logprobsOf(c.tokens, 0)
 		}
@@ -88,7 +89,7 @@ func (w completionWriter) whole(choices []*Choice, u *Usage) any {
 }
 
 func (w completionWriter) part(c *Choice, p Piece) []any {
-	one := CompletionChoice{Index: c.Index, Text: p.Text}
+	one := CompletionChoice{Index: c.Index, Text: p.Text, TokenIDs: p.ids}
 	if w.logprobs && len(p.Tokens) > 0 {
 		one.Logprobs = logprobsOf(p.Tokens, c.offset)
 		for _, t := range p.Tokens {

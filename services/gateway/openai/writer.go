@@ -33,7 +33,7 @@ func NewWriter(a *Ask, h Head) *Reply {
 	}
 	r := &Reply{ask: a, writer: w}
 	for i := range a.Answers() {
-		r.Choices = append(r.Choices, &Choice{Index: i})
+		r.Choices = append(r.Choices, &Choice{Index: i, numbered: a.IDs})
 	}
 	return r
 }

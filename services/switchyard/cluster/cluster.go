@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/request/client"
@@ -26,6 +28,8 @@ type Settings struct {
 	Services Services
 	// Count is the replicas of each service.
 	Count map[string]int
+	// Beside are further models on the same server.
+	Beside []Beside
 	// Listen is the server's address; empty: only this process reaches it.
 	Listen string
 	// Data is the server's folder; empty: a temporary one.
@@ -54,11 +58,38 @@ type Auth struct {
 // DrainTime is how long a stopping process may take to finish or hand over.
 const DrainTime = 10 * time.Second
 
+// Beside is a further model of the process, with services of its own. Where samples of loads
+// go is the same for all models.
+type Beside struct {
+	Node     *Node
+	Services Services
+	Count    map[string]int
+}
+
+// nodes are those of all models.
+func (s *Settings) nodes() []*Node {
+	all := []*Node{s.Node}
+	for _, b := range s.Beside {
+		all = append(all, b.Node)
+	}
+	return all
+}
+
+// Close closes the nodes of all models; the first one's last, which others share.
+func (s *Settings) Close() error {
+	var errs []error
+	for _, n := range slices.Backward(s.nodes()) {
+		errs = append(errs, n.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // Cluster is a running pipeline in one process: server, services and all.
 type Cluster struct {
 	Settings Settings
-	Pipeline *Pipeline
+	Pipeline *Pipeline // of the first model
 
+	beside []*Pipeline
 	server *natsserver.Server
 	broker *embedded.Broker // nil: none in this process
 	temp   string
@@ -67,7 +98,7 @@ type Cluster struct {
 }
 
 // Open starts everything and returns at once; Ready waits for it. An error is
-// of the server: its address or folder cannot be used. The node is closed then.
+// of the server: its address or folder cannot be used. The nodes are closed then.
 func Open(ctx context.Context, s Settings) (*Cluster, error) {
 	y := &Cluster{Settings: s, ended: make(chan error, 1)}
 	err := y.startServer()
@@ -77,11 +108,37 @@ func Open(ctx context.Context, s Settings) (*Cluster, error) {
 	if err != nil {
 		return nil, errors.Join(err, y.cleanUp())
 	}
-	s.Node.inProcess = y.server
+	for _, n := range s.nodes() {
+		n.inProcess = y.server
+	}
 	y.Pipeline = NewPipeline(s.Node, y.Settings.Services, s.Count)
+	for _, b := range s.Beside {
+		b.Services.Kafka, b.Services.linger = y.Settings.Services.Kafka, y.Settings.Services.linger
+		y.beside = append(y.beside, NewPipeline(b.Node, b.Services, b.Count))
+	}
 	ctx, y.stop = context.WithCancel(ctx)
-	go func() { y.ended <- y.Pipeline.Serve(ctx) }()
+	go func() { y.ended <- y.serve(ctx) }()
 	return y, nil
+}
+
+// pipelines are those of all models.
+func (y *Cluster) pipelines() []*Pipeline { return append([]*Pipeline{y.Pipeline}, y.beside...) }
+
+// serve runs all pipelines until ctx ends, or one of them does.
+func (y *Cluster) serve(ctx context.Context) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	all := y.pipelines()
+	errs := make([]error, len(all))
+	var running sync.WaitGroup
+	for i, p := range all {
+		running.Go(func() {
+			defer end()
+			errs[i] = p.Serve(ctx)
+		})
+	}
+	running.Wait()
+	return errors.Join(errs...)
 }
 
 func (y *Cluster) startServer() (err error) {
@@ -115,7 +172,9 @@ func (y *Cluster) guard(data string, n *natsserver.Settings) error {
 		return err
 	}
 	n.TLS, err = f.TLS()
-	y.Settings.Node.users = &f
+	for _, of := range y.Settings.nodes() {
+		of.users = &f
+	}
 	return err
 }
 
@@ -135,12 +194,12 @@ func (y *Cluster) ReloadUsers() error {
 // model is most of it.
 const readyWithin = 10 * time.Minute
 
-// Ready waits until a token can flow.
+// Ready waits until a token can flow in each model.
 func (y *Cluster) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
 	waiting := make(chan error, 1)
-	go func() { waiting <- y.Pipeline.AwaitReady(ctx) }()
+	go func() { waiting <- y.awaitReady(ctx) }()
 	select {
 	case err := <-waiting:
 		return err
@@ -151,6 +210,15 @@ func (y *Cluster) Ready(ctx context.Context) error {
 		}
 		return err
 	}
+}
+
+func (y *Cluster) awaitReady(ctx context.Context) error {
+	for _, p := range y.pipelines() {
+		if err := p.AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Connect opens a client's connection into the cluster, with a producer's rights.
@@ -173,8 +241,10 @@ func (y *Cluster) URL() string { return y.server.URL() }
 
 // Messages is how many messages the services have published.
 func (y *Cluster) Messages() (n uint64) {
-	for _, c := range y.Pipeline.Connections() {
-		n += c.NATS().Stats().OutMsgs
+	for _, p := range y.pipelines() {
+		for _, c := range p.Connections() {
+			n += c.NATS().Stats().OutMsgs
+		}
 	}
 	return n
 }
@@ -204,5 +274,5 @@ func (y *Cluster) cleanUp() error {
 	if y.broker != nil {
 		y.broker.Close()
 	}
-	return errors.Join(err, y.Settings.Node.Close())
+	return errors.Join(err, y.Settings.Close())
 }

@@ -50,6 +50,15 @@ func Settings(ctx context.Context, m *model.Model, wire tensor.Wire, hops schema
 	}, nil
 }
 
+// Beside adds a further model to a cluster, as the first one is set. The cluster closes it.
+func Beside(m *model.Model) Change {
+	return func(s *cluster.Settings) {
+		shared := s.Node.Shared
+		shared.Model, shared.Telemetry = m, shared.Telemetry.Beside(telemetry.Config{ServiceName: "test", Model: schemas.ModelToken(m.Name), NumericClass: cpu.Class()})
+		s.Beside = append(s.Beside, cluster.Beside{Node: &cluster.Node{Shared: shared, KeepPool: true}, Services: s.Services, Count: cluster.OneEach()})
+	}
+}
+
 // Change changes a cluster's settings before it starts.
 type Change = func(*cluster.Settings)
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway"
@@ -25,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { testleaks.Main(m) }
 
-// door is a pipeline of the demo model, and its gateway's URL.
+// door is a pipeline, of the demo model unless a test says otherwise, and its gateway's URL.
 type door struct {
 	clustertest.Cluster
 	url  string
@@ -37,15 +38,21 @@ const context = 96
 
 func open(t testing.TB) *door {
 	t.Helper()
+	return openOf(t, clustertest.Demo(t), clustertest.Context(context))
+}
+
+// openOf is a pipeline of a model, changed, and its gateway's URL.
+func openOf(t testing.TB, m *model.Model, changes ...clustertest.Change) *door {
+	t.Helper()
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	y := clustertest.Start(t, clustertest.Demo(t), clustertest.Context(context), func(s *cluster.Settings) {
+	y := clustertest.Start(t, m, append(changes, func(s *cluster.Settings) {
 		s.Count["gateway"] = 1
 		s.Services.Set("gateway", gateway.Config{Listener: l, MaxBody: 4 << 20, MaxStreams: 256, MaxConns: 512, Stall: testkit.Patience})
-	})
+	})...)
 	d := &door{y, "http://" + l.Addr().String(), &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	t.Cleanup(d.http.CloseIdleConnections)
 	testkit.Eventually(t, "the gateway is ready", func() bool {

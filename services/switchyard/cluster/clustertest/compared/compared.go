@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/lab/verify"
+	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 )
@@ -80,7 +81,12 @@ func directTokens(t testing.TB, r *direct.Runner, vocab int) (tokens [][]uint32)
 
 // Asker asks with token ids.
 func Asker(y clustertest.Cluster) *verify.Asker {
-	return &verify.Asker{Client: y.Producer, Vocab: y.Settings.Node.Shared.Model.Spec.Vocab}
+	return AskerOf(y.Producer, y.Settings.Node.Shared.Model.Spec.Vocab)
+}
+
+// AskerOf asks the model of a client.
+func AskerOf(c *client.Client, vocab int) *verify.Asker {
+	return &verify.Asker{Client: c, Vocab: vocab}
 }
 
 // Compare wants from a pipeline with so many expert hosts what direct calls gave.
