@@ -287,6 +287,7 @@ func offloadRun(r *replay.Result, all figures) *arena.OffloadRun {
 		Overdue: of("prefetched_bytes_total", "outcome", "late") / 1e9,
 		Wasted:  of("prefetched_bytes_total", "outcome", "wasted") / 1e9,
 	}
+	o.Semantic, o.Trajectory = all.mean("map_search_seconds", "semantic"), all.mean("map_search_seconds", "trajectory")
 	if n := len(r.Frames); n > 0 {
 		o.Held = r.Frames[n-1].Held - r.Frames[0].Held
 	}
@@ -297,9 +298,10 @@ func offloadRun(r *replay.Result, all figures) *arena.OffloadRun {
 type figures []counted
 
 type counted struct {
-	name   string
-	labels map[string]string
-	value  float64
+	name    string
+	labels  map[string]string
+	value   float64
+	samples uint64 // of a histogram
 }
 
 func gathered(from *prometheus.Registry) (all figures, err error) {
@@ -309,7 +311,8 @@ func gathered(from *prometheus.Registry) (all figures, err error) {
 	}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			one := counted{f.GetName(), map[string]string{}, m.GetCounter().GetValue() + m.GetHistogram().GetSampleSum()}
+			h := m.GetHistogram()
+			one := counted{f.GetName(), map[string]string{}, m.GetCounter().GetValue() + h.GetSampleSum(), h.GetSampleCount()}
 			for _, l := range m.GetLabel() {
 				one.labels[l.GetName()] = l.GetValue()
 			}
@@ -317,6 +320,17 @@ func gathered(from *prometheus.Registry) (all figures, err error) {
 		}
 	}
 	return all, nil
+}
+
+// mean is that of what a histogram has observed of a kind; 0 without any.
+func (f figures) mean(name, kind string) float64 {
+	sum, samples := 0.0, uint64(0)
+	for _, one := range f {
+		if one.name == "switchyard_"+name && one.labels["kind"] == kind {
+			sum, samples = sum+one.value, samples+one.samples
+		}
+	}
+	return sum / float64(max(1, samples))
 }
 
 // sum is that of a metric over what has these labels, given by name and value in turns.

@@ -94,6 +94,8 @@ type OffloadPipeline struct {
 	Distance, Capacity int
 	Profile            *profiles.Profile
 	Hosts              int
+	// Delays are those of predictions; zero is the simulator's.
+	Delays offload.Delays
 }
 
 // NewOffloadPipeline serves a recording's texts, split by a seed.
@@ -103,6 +105,9 @@ func NewOffloadPipeline(r *Recorded, texts offload.Texts, p OffloadPipeline) (*O
 		return nil, err
 	}
 	p.Recorded, p.Traffic = r, all[0]
+	if p.Delays == (offload.Delays{}) {
+		p.Delays = offload.DefaultDelays()
+	}
 	if p.Model.ExpertBytes = p.Profile.ExpertBytes.Value; p.Model.ExpertBytes <= 0 {
 		return nil, errors.New("the profile has no expert_bytes")
 	}
@@ -153,12 +158,26 @@ func (p *OffloadPipeline) Simulate(policy offload.Policy, budget float64, beside
 	}
 	bed.Hosts, bed.Anew, bed.Device, bed.Memory = p.Hosts, true, p.Profile.Compute(), p.Profile.MemoryBytes.Value
 	bed.Link.Bandwidth = p.Profile.Link().Bandwidth
-	lab, err := offload.NewLab(p.Traffic, bed, offload.DefaultDelays(), p.Distance, p.Capacity, 1)
+	lab, err := offload.NewLab(p.Traffic, bed, p.Delays, p.Distance, p.Capacity, 1)
 	if err != nil {
 		return nil, err
 	}
 	lab.Grows, lab.Filled, lab.Beside = true, true, beside
 	return lab.Run(policy, budget)
+}
+
+// hear takes over how long searches for maps took: the simulator has bounds, which a small store is far
+// below, and a step's first layers are as near.
+func (p *OffloadPipeline) hear(runs []OffloadRun) {
+	var semantic, trajectory []float64
+	for i := range runs {
+		if runs[i].Semantic > 0 {
+			semantic, trajectory = append(semantic, runs[i].Semantic), append(trajectory, runs[i].Trajectory)
+		}
+	}
+	if len(semantic) > 0 {
+		p.Delays.Semantic, p.Delays.Trajectory = average(semantic), average(trajectory)
+	}
 }
 
 // measured is what the simulator is told of a pipeline: what layers take beside, by runs in which all

@@ -32,8 +32,11 @@ type OffloadRun struct {
 	Reissued float64 `json:"reissued"`
 	// Stages are the parts of a layer's time by phase, in milliseconds.
 	Stages map[string]map[string]float64 `json:"stages_ms"`
-	// Search are the seconds that searches for maps took.
-	Search float64 `json:"search_s"`
+	// Search are the seconds that searches for maps took, Semantic those of a step's by what its rows
+	// begin with, Trajectory those of a layer's, in the mean; 0: there were none.
+	Search     float64 `json:"search_s"`
+	Semantic   float64 `json:"semantic_s_mean"`
+	Trajectory float64 `json:"trajectory_s_mean"`
 	// LateShare is how many of the paced results the machine had too late.
 	LateShare float64 `json:"late_share"`
 }
@@ -76,6 +79,7 @@ type OffloadLiveReport struct {
 	Budgets  []float64         `json:"budgets_gb"`
 	Runs     []OffloadRun      `json:"runs"`
 	Beside   offload.Beside    `json:"beside_layer_s"`
+	Delays   offload.Delays    `json:"delays_s"`
 	Changes  []OffloadClaim    `json:"changes"`
 	Fidelity []OffloadFidelity `json:"fidelity"`
 }
@@ -119,6 +123,8 @@ func interval(values []float64) (mean, half float64) {
 
 // Conclude compares policies with each other, and the simulator with the pipeline.
 func (r *OffloadLiveReport) Conclude(p *OffloadPipeline, policies []LiveOffload) (err error) {
+	p.hear(r.Runs)
+	r.Delays = p.Delays
 	for _, gb := range r.Budgets {
 		held := r.runsOf(liveHeld, gb)
 		if len(held) > 0 {
