@@ -110,12 +110,13 @@ test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs
 # tests run other processes, which are not raced. Of
 # tests whose cases differ in what is computed alone, testkit.Some takes one: "make test" has
 # compared all, and what can race is the same. Whole pipelines come first and without the others,
-# whose computing would keep them from answering in time.
+# whose computing would keep them from answering in time, and few at a time: each of sixteen would
+# be late for its own parts, and do again what was late.
 RACED = $(filter-out ./loadtest/%,$(filter $(patsubst github.com/switchyard/switchyard%,.%/,$(shell $(GO) list ./...)),$(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .)))))
 
 .PHONY: race
 race: ## Run the tests with the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(TEST) -race -timeout 15m $(PIPELINES)
+	CGO_ENABLED=1 $(TEST) -race -p 2 -parallel 2 -timeout 15m $(PIPELINES)
 	CGO_ENABLED=1 $(TEST) -race -timeout 15m $(filter-out $(PIPELINES:%=%/) ./services/switchyard/cluster/%,$(RACED))
 
 .PHONY: lint
