@@ -7,12 +7,14 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 // An answer survives the process that makes it, token by token.
 func TestDemoKill(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts processes")
+	if testkit.Race {
+		t.Skip("what its processes do is raced by tests in one process, in a fraction of the time")
 	}
 	var out bytes.Buffer
 	e := quietEnv()

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	by "github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
@@ -93,18 +94,20 @@ func share(t *testing.T, kv jetstream.KeyValue, host string) {
 // The last scaler is killed, and then a host, under requests: these get the answers of direct
 // calls, and the scaler's plan stays, but for what was on that host alone.
 func TestPlanOutlivesScalerAndHost(t *testing.T) {
+	dir := goldens.Dir("mixtral")
 	y := startUp(t, func(up *UpCmd) {
+		up.Model = []string{dir}
 		up.Hosts, up.Listen, up.Scaling, up.ZeroAfter, up.Horizon = 2, testkit.FreeAddr(t), "moeless", 24*time.Hour, 10*time.Minute
 	})
 	kv, err := y.Conn(t).JetStream().KeyValue(t.Context(), y.Settings.Node.Names().Bucket("plans"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := by.Direct(t, "../../models/demo", tensor.BF16).Tokens
+	want := by.Direct(t, dir, tensor.BF16).Tokens
 	testkit.Eventually(t, "the process's hosts have a plan", func() bool { return len(others(plansIn(t, kv), nil)) == 2 })
 	stay := others(plansIn(t, kv), nil)
 	way := startProxy(t, strings.TrimPrefix(y.URL(), "nats://"))
-	startProbed(t, "expert", "nats://"+way.address, "--threads", "1").ready(t)
+	startProbed(t, "expert", "nats://"+way.address, "--model", dir, "--threads", "1").ready(t)
 	// While there are no requests, the scaler gives a host that has nothing a part, whatever that saves.
 	testkit.Eventually(t, "the scaler's plan has the third host", func() bool {
 		hosts := others(plansIn(t, kv), stay)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
@@ -104,14 +105,14 @@ func TestProcessInJSON(t *testing.T) {
 	}
 	defer srv.Shutdown()
 	shared := " --otlp-endpoint http://127.0.0.1:1 --kafka 127.0.0.1:1 --log-format json"
-	for name, tc := range map[string]struct {
+	for name, tc := range testkit.SomeOf(map[string]struct {
 		args  string
 		after string // a message, behind which the process is asked to end
 	}{
 		"up":     {"up --listen 127.0.0.1:0 --http off --scaling moeless --device paced --profile a6000-phi-3.5-moe --metrics-addr 127.0.0.1:0" + shared, "ready"},
 		"expert": {"expert --nats " + srv.URL() + shared, "ready"},
 		"gate":   {"gate --nats nats://127.0.0.1:1" + shared, "no NATS server answers yet"},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProcessInJSON$")
 			process.Env = append(os.Environ(), processArgs+"="+tc.args, "OTEL_EXPORTER_OTLP_TIMEOUT=soon")
