@@ -37,7 +37,19 @@ func (c *ArenaCmd) remoe(ctx context.Context, e *env) error {
 		return err
 	}
 	line.Clear()
+	if err := c.showRemoe(e, r); err != nil {
+		return err
+	}
+	return r.Write(c.Out)
+}
+
+// showRemoe prints a line for each policy and variation as JSON, and for people what predictions and
+// bounds are worth and how costs compare.
+func (c *ArenaCmd) showRemoe(e *env, r *arena.RemoeReport) error {
 	for _, l := range r.Lines {
+		if !c.JSON && !l.Measured() {
+			continue
+		}
 		if err := show(e, c.JSON, l, l.String()); err != nil {
 			return err
 		}
@@ -50,7 +62,7 @@ func (c *ArenaCmd) remoe(ctx context.Context, e *env) error {
 			return err
 		}
 	}
-	return r.Write(c.Out)
+	return nil
 }
 
 func (c *ArenaCmd) remoeSettings() (s arena.Remoe, err error) {

@@ -43,6 +43,7 @@ const (
 	partThreads    = "threads" // how many processors an expert's rows use
 	partPlatform   = "platform"
 	partFused      = "fused"    // kernels of the GPU that compute a layer's experts in one call
+	partPrinted    = "printed"  // equations as printed
 	partCoverage   = "coverage" // theorem 1
 )
 
@@ -51,6 +52,9 @@ const variedSLO = 2
 
 // calibrated are the requests that bounds are calibrated on, before those that are served.
 const calibrated = 10
+
+// slowPolicies try many plans for a request.
+var slowPolicies = []string{"remoe+joint", "exact"}
 
 // decided is how many seconds behind a request its functions begin to start: its tokens are
 // counted by then, and its plan is made. It is assumed, and above what plans are measured to take.
@@ -172,7 +176,7 @@ func (s *Remoe) lab(ctx context.Context, name string, seed uint64) (*rentedLab, 
 	if err := l.objectives(); err != nil || !s.Variants {
 		return l, err
 	}
-	return l, errors.Join(l.prices(), l.lengths(), l.processors(), l.fused(), l.platforms())
+	return l, errors.Join(l.prices(), l.lengths(), l.processors(), l.others(), l.platforms())
 }
 
 // served are the requests behind those that bounds are calibrated on.
@@ -189,9 +193,12 @@ func (l *rentedLab) foretold(q *rented.Served) []float32 { return l.store.Predic
 
 // predictions are figure 8, with the times that building and searching take here.
 func (l *rentedLab) predictions() error {
-	for _, m := range rented.Methods(l.settings()) {
+	for _, m := range rented.Methods(l.settings(), l.Past) {
 		began := time.Now()
 		store, err := l.shape.Store(l.texts, m.Settled, m.Fit)
+		if m.Settled.Clustering == sps.PAM && errors.Is(err, sps.ErrSettings) {
+			continue // there are too many prompts to exchange all medoids
+		}
 		if err != nil {
 			return err
 		}
@@ -200,7 +207,11 @@ func (l *rentedLab) predictions() error {
 		began = time.Now()
 		for i := range l.served() {
 			q := &l.served()[i]
-			line.JS += sps.Divergence(m.Predict(store, q), q.Activation, l.shape.Experts) / float64(l.Served)
+			foretold, err := m.Predict(store, q)
+			if err != nil {
+				return err
+			}
+			line.JS += sps.Divergence(foretold, q.Activation, l.shape.Experts) / float64(l.Served)
 		}
 		line.Search = 1e6 * time.Since(began).Seconds() / float64(l.Served)
 		line.Temperature = store.Temperature
@@ -272,10 +283,11 @@ func (l *rentedLab) processors() error {
 	return nil
 }
 
-func (l *rentedLab) fused() error {
-	c := l.conditions()
-	c.Fused = true
-	return l.policies(partFused, c, variedSLO, l.served(), false)
+// others have kernels that compute a layer's experts in one call, and the equations as printed.
+func (l *rentedLab) others() error {
+	fused, printed := l.conditions(), l.conditions()
+	fused.Fused, printed.Printed = true, true
+	return errors.Join(l.policies(partFused, fused, variedSLO, l.served(), false), l.policies(partPrinted, printed, variedSLO, l.served(), false))
 }
 
 func (l *rentedLab) platforms() error {
@@ -297,8 +309,8 @@ func (l *rentedLab) platforms() error {
 	return nil
 }
 
-// policies serve requests under each policy; the best with known routing only where it is asked
-// for, since it takes long.
+// policies serve requests under each policy; those that try many plans only where it is asked for,
+// since they take long.
 func (l *rentedLab) policies(part string, c rented.Conditions, times float64, served []rented.Served, best bool) error {
 	system, err := l.shape.System(c)
 	if err != nil {
@@ -310,7 +322,7 @@ func (l *rentedLab) policies(part string, c rented.Conditions, times float64, se
 	}
 	run := &rented.Run{System: system, SLO: o, Decided: decided, Foretold: l.foretold, Seed: l.seed}
 	for _, p := range rented.Policies(l.scale) {
-		if len(l.Policies) > 0 && !slices.Contains(l.Policies, p.Name) || p.Name == "exact" && !best {
+		if len(l.Policies) > 0 && !slices.Contains(l.Policies, p.Name) || slices.Contains(slowPolicies, p.Name) && !best {
 			continue
 		}
 		line := l.line(part, p.Name)

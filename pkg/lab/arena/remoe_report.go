@@ -97,7 +97,7 @@ type RemoeReport struct {
 
 // remoeCompared are the policies that are compared, and remoeAgainst with what.
 var (
-	remoeCompared = []string{"remoe", "remoe-printed", "remoe+calibrated"}
+	remoeCompared = []string{"remoe", "remoe-printed", "remoe+calibrated", "remoe+joint"}
 	remoeAgainst  = []string{"cpu", "gpu", "fetch", "mix", "exact"}
 )
 
@@ -163,17 +163,16 @@ func (c RemoeChange) over(by *[2][]float64, best float64) RemoeChange {
 	return c
 }
 
-// String is the line for people.
+// Measured says whether the line is of a prediction or a bound, and of no policy.
+func (l RemoeLine) Measured() bool { return l.Part == partPrediction || l.Part == partCoverage }
+
+// String is such a line for people.
 func (l RemoeLine) String() string {
-	of := fmt.Sprintf("%-16s %-10s seed %d %-16s", l.Shape, l.Part, l.Seed, l.Policy)
-	switch l.Part {
-	case partPrediction:
-		return fmt.Sprintf("%s JS divergence %.4f; built in %.0f ms, asked in %.0f µs; temperature %v\n", of, l.JS, l.Build, l.Search, l.Temperature)
-	case partCoverage:
+	of := fmt.Sprintf("%-16s seed %d %-10s", l.Shape, l.Seed, l.Policy)
+	if l.Part == partCoverage {
 		return fmt.Sprintf("%s holds in %.1f %% of layers for any experts, %.1f %% for those that are sent away\n", of, 100*l.CoveredAny, 100*l.Covered)
 	}
-	return fmt.Sprintf("%s SLO %.1f, price %.0f, %2.0f processors, %3d tokens, %s: %.4g dollars a request (%.4g cold); %5.1f %% miss, %5.1f %% refused; %4.1f %% remote; TTFT %.0f ms, TPOT %.1f ms; start %.1f s; plan %.1f ms\n",
-		of, l.SLO, l.Ratio, l.Processors, l.Output, l.Platform, l.Cost, l.Cold, 100*l.Missed, 100*l.Refused, 100*l.Remote, l.TTFT50, l.TPOT50, l.Start, l.Plan)
+	return fmt.Sprintf("%s JS divergence %.4f; built in %.0f ms, asked in %.0f µs; temperature %v\n", of, l.JS, l.Build, l.Search, l.Temperature)
 }
 
 // String is the comparison for people.

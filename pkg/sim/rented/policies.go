@@ -58,6 +58,7 @@ func Policies(scale float64) []Policy {
 		{"remoe", remoe.Settings{Step: step}, planned},
 		{"remoe-printed", remoe.Settings{Step: step, Bound: remoe.Bound{Printed: true}}, planned},
 		{"remoe+calibrated", remoe.Settings{Step: step, Bound: remoe.Bound{Scale: scale}}, planned},
+		{"remoe+joint", remoe.Settings{Step: step}, joint},
 		{"exact", remoe.Settings{Step: step}, known},
 	}
 }
@@ -106,6 +107,21 @@ func planned(r *Run, q *Served, set remoe.Settings) (Outcome, error) {
 	o, err := mixed(r, q, set)
 	o.Refused = true
 	return o, err
+}
+
+// joint decides all at once by what is foretold: the cheapest number of remote experts and main
+// model instead of the most that the worst case allows. The main model waits for the prediction.
+func joint(r *Run, q *Served, set remoe.Settings) (Outcome, error) {
+	d := r.Expected(r.Foretold(q), q.Demand.Prompt, q.Demand.Output)
+	best := remoe.Best(r.System, r.request(q), &d, set)
+	if best == nil {
+		o, err := mixed(r, q, set)
+		o.Refused = true
+		return o, err
+	}
+	o := r.outcome(best, q)
+	o.Bill.Cold += r.Decided
+	return o, nil
 }
 
 func (r *Run) outcome(d *remoe.Decision, q *Served) Outcome {

@@ -132,14 +132,18 @@ func TestMethods(t *testing.T) {
 	s, _, texts := run(t, "small", 200, 20, 2)
 	by := map[string]float64{}
 	set := sps.Paper(s.Layers, s.Experts, texts.Width)
-	for _, m := range Methods(set) {
+	for _, m := range Methods(set, len(texts.Past)) {
 		store, err := s.Store(texts, m.Settled, m.Fit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range texts.Served {
 			q := &texts.Served[i]
-			by[m.Name] += sps.Divergence(m.Predict(store, q), q.Activation, s.Experts)
+			foretold, err := m.Predict(store, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			by[m.Name] += sps.Divergence(foretold, q.Activation, s.Experts)
 		}
 	}
 	if !(by["sps+fitted"] < by["dop"] && by["dop"] < by["ef"] && by["sps+fitted"] < 1.1*by["bf+fitted"]) {

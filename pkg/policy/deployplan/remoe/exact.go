@@ -36,7 +36,7 @@ func Exact(s *serverless.System, d *serverless.Demand, o serverless.SLO, decided
 	x := search{System: s, d: d, o: o, decided: decided, options: choices(s), now: serverless.Plan{Layers: make([]serverless.Layer, s.Layers)}}
 	for _, x.now.Main = range s.Main {
 		x.begin()
-		x.layer(0, 0)
+		x.layer(0, spent{})
 	}
 	return x.best, nil
 }
@@ -67,39 +67,44 @@ type search struct {
 	o       serverless.SLO
 	decided float64
 	options []serverless.Layer
-	dollars [][]float64 // of each layer's options, with the main model's memory at hand
+	spent   [][]spent // by each layer's options, with the main model's memory at hand
 	now     serverless.Plan
 	best    *serverless.Plan
 	least   float64
 }
 
-// begin tells what each layer's options cost.
+// spent is what decisions on some layers take.
+type spent struct{ dollars, prefill, decode float64 }
+
+// begin tells what each layer's options take.
 func (x *search) begin() {
 	second := x.Second(x.now.Main, x.d.Prompt+x.d.Output)
-	x.dollars = make([][]float64, x.Layers)
-	for l := range x.dollars {
+	x.spent = make([][]spent, x.Layers)
+	for l := range x.spent {
 		for i := range x.options {
 			b := x.Part(x.now.Main, &x.options[i], x.d, l)
-			x.dollars[l] = append(x.dollars[l], second*b.Seconds()+b.Remote)
+			x.spent[l] = append(x.spent[l], spent{second*b.Seconds() + b.Remote, b.Prefill, b.Decode})
 		}
 	}
 }
 
-// layer tries a layer's options behind those that cost so much; no option costs less than nothing.
-func (x *search) layer(l int, dollars float64) {
-	if x.best != nil && dollars >= x.least {
+// layer tries a layer's options behind those that took so much; no option gives any of it back.
+func (x *search) layer(l int, s spent) {
+	const slack = 1 + 1e-6 // the limits themselves are checked in the end
+	if x.best != nil && s.dollars >= x.least || s.prefill > x.o.TTFT*slack || s.decode > x.o.TPOT*float64(x.d.Output)*slack {
 		return
 	}
 	if l < x.Layers {
 		for i, one := range x.options {
 			x.now.Layers[l] = one
-			x.layer(l+1, dollars+x.dollars[l][i])
+			o := x.spent[l][i]
+			x.layer(l+1, spent{s.dollars + o.dollars, s.prefill + o.prefill, s.decode + o.decode})
 		}
 		return
 	}
 	if len(x.Limits(&x.now, x.d, x.o, x.decided)) == 0 {
 		x.best = &serverless.Plan{Main: x.now.Main, Layers: append([]serverless.Layer(nil), x.now.Layers...)}
-		x.least = dollars
+		x.least = s.dollars
 	}
 }
 
