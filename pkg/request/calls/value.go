@@ -11,39 +11,62 @@ type value struct {
 
 // push says how much of a text belongs to the value, and whether it ends there.
 func (v *value) push(text string) (n int, ended bool) {
-	for i := 0; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case v.text:
-			v.inString(c)
-			if !v.text && v.depth == 0 {
-				return i + 1, true
-			}
-		case c == '"':
-			if v.scalar {
-				return i, true
-			}
-			v.text, v.begun = true, true
-		case c == '{' || c == '[':
-			if v.scalar {
-				return i, true
-			}
-			v.depth++
-			v.begun = true
-		case c == '}' || c == ']':
-			if v.depth == 0 {
-				return i, true
-			}
-			if v.depth--; v.depth == 0 {
-				return i + 1, true
-			}
-		case v.depth == 0 && v.begun && (c == ',' || isWhite(c)):
+	for i := range len(text) {
+		switch v.take(text[i]) {
+		case endsBefore:
 			return i, true
-		case v.depth == 0 && !isWhite(c):
-			v.begun, v.scalar = true, true
+		case endsWith:
+			return i + 1, true
 		}
 	}
 	return len(text), false
+}
+
+// What a byte is to a value.
+const (
+	goesOn = iota
+	endsBefore
+	endsWith
+)
+
+// take takes a byte in.
+func (v *value) take(c byte) int {
+	switch {
+	case v.text:
+		v.inString(c)
+		return v.endsIf(!v.text && v.depth == 0)
+	case v.depth == 0 && v.behind(c):
+		return endsBefore
+	case c == '"':
+		v.text, v.begun = true, true
+	case c == '{' || c == '[':
+		v.depth++
+		v.begun = true
+	case c == '}' || c == ']':
+		v.depth--
+		return v.endsIf(v.depth == 0)
+	case v.depth == 0 && !isWhite(c):
+		v.begun, v.scalar = true, true
+	}
+	return goesOn
+}
+
+// behind says whether a byte outside of all brackets is what stands behind the value.
+func (v *value) behind(c byte) bool {
+	switch c {
+	case '}', ']':
+		return true
+	case '"', '{', '[':
+		return v.scalar
+	}
+	return v.begun && (c == ',' || isWhite(c))
+}
+
+func (v *value) endsIf(is bool) int {
+	if is {
+		return endsWith
+	}
+	return goesOn
 }
 
 func (v *value) inString(c byte) {

@@ -57,7 +57,7 @@ func common(o *Object, a *Ask) *pb.Prompt {
 	p := &pb.Prompt{}
 	sampling(o, p)
 	grammar(o, p)
-	o.Ignore("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prediction", "priority",
+	o.Ignore("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "prediction", "priority",
 		"request_id", "skip_special_tokens", "spaces_between_special_tokens", "return_tokens_as_token_ids", "return_token_ids", "length_penalty")
 	o.Refuse("it is not served here", "include_stop_str_in_output", "use_beam_search",
 		"prompt_logprobs", "truncate_prompt_tokens", "bad_words", "logits_processors", "allowed_token_ids", "kv_transfer_params", "mm_processor_kwargs", "cache_salt")

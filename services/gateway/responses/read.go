@@ -95,7 +95,7 @@ func rest(o *openai.Object) {
 	}
 	o.Refuse("responses are not kept as conversations: send the whole of it as input", "previous_response_id", "conversation", "prompt")
 	o.Refuse("it is not served here", "top_logprobs", "max_tool_calls")
-	o.Ignore("include", "service_tier", "reasoning", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "stream_options")
+	o.Ignore("include", "service_tier", "reasoning", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "stream_options")
 }
 
 // tools takes functions, in the form that chat templates know.

@@ -267,3 +267,20 @@ func FuzzRegexp(f *testing.F) {
 		}
 	})
 }
+
+// The beginning of a text without bytes is its end, in whichever order an expression asks.
+func TestNoBytes(t *testing.T) {
+	for expression, texts := range map[string]map[string]bool{
+		"$^": {"": true, "a": false}, "(a|$)^": {"": true, "a": false}, "^$": {"": true, "a": false}, "(a|$^)b*": {"": true, "a": true, "ab": true, "b": false}, "(a$^)?": {"": true, "a": false},
+	} {
+		d, err := Regexp(budget(), expression, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range texts {
+			if d.Match(text) != want || regexp.MustCompile(`^(?:`+expression+`)$`).MatchString(text) != want {
+				t.Errorf("%q, %q: want %v", expression, text, want)
+			}
+		}
+	}
+}

@@ -72,7 +72,11 @@ func (n *nfa) determine(start int32) (*DFA, error) {
 	}
 	s := &subset{nfa: n, d: &DFA{}, number: map[string]int32{}, marks: make([]uint32, len(n.nodes))}
 	s.classify()
-	s.d.Start = s.state(s.closure([]int32{start}, true))
+	begin := s.closure([]int32{start}, true)
+	s.d.Start = s.state(begin)
+	if s.acceptsNothing(start) && !s.d.accept[s.d.Start] { // the same set elsewhere accepts no end
+		s.d.Start = s.add(begin, true)
+	}
 	for at := 0; at < len(s.sets); at++ {
 		if err := s.budget.takeState(); err != nil {
 			return nil, err
@@ -141,12 +145,17 @@ func (s *subset) state(set []int32) int32 {
 	}
 	n, ok := s.number[string(key)]
 	if !ok {
-		n = int32(len(s.sets))
+		n = s.add(set, s.accepts(set))
 		s.number[string(key)] = n
-		s.sets = append(s.sets, set)
-		s.d.accept = append(s.d.accept, s.accepts(set))
 	}
 	return n
+}
+
+// add makes a state of a set.
+func (s *subset) add(set []int32, accepts bool) int32 {
+	s.sets = append(s.sets, set)
+	s.d.accept = append(s.d.accept, accepts)
+	return int32(len(s.sets) - 1)
 }
 
 // closure is what can be reached for free, in order.
@@ -184,8 +193,12 @@ func (s *subset) follow(out, from []int32, moves func(*node) [][]int32) []int32 
 	return out
 }
 
-// accepts says whether the text may end in a set. A beginning that is the end, too, was in
-// the closure of the start.
+// acceptsNothing says whether the text without bytes is accepted, whose beginning is its end.
+func (s *subset) acceptsNothing(start int32) bool {
+	return slices.Contains(s.follow(nil, []int32{start}, func(n *node) [][]int32 { return [][]int32{n.free, n.begin, n.end} }), s.match)
+}
+
+// accepts says whether a text with bytes may end in a set.
 func (s *subset) accepts(set []int32) bool {
 	return slices.Contains(s.follow(nil, set, func(n *node) [][]int32 { return [][]int32{n.free, n.end} }), s.match)
 }
