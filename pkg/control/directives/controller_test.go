@@ -146,6 +146,8 @@ func TestDisbelieves(t *testing.T) {
 		}
 		w.send([]byte("\xff"))
 		time.Sleep(10 * time.Second)
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		if got := w.threshold(); got != 1 || w.ignored != 10 {
 			t.Errorf("the threshold is %v, and %d were ignored, want 10", got, w.ignored)
 		}

@@ -173,14 +173,13 @@ type world struct {
 	hear    func([]byte)
 	ignored int
 	moves   []string // of decode, up or down
-	illegal int
 }
 
 // open runs a controller until ctx ends; the replica counts the lease as held meanwhile.
 func open(ctx context.Context, all *sync.WaitGroup, s Settings) *world {
 	w := &world{shelf: newShelf(), lease: &turns{lost: make(chan struct{})}, meter: NewMeter(testModel, "attention-1", 1)}
 	w.lease.holds.Store(true)
-	w.obeyed = NewObeyed(func(error) { w.illegal++ })
+	w.obeyed = NewObeyed(func(error) {})
 	c := &Controller{
 		Settings: s, Lease: w.lease, Bucket: w.shelf, Logger: slog.New(slog.DiscardHandler),
 		Hear: func(handler func([]byte)) (func(), error) {
@@ -192,6 +191,8 @@ func open(ctx context.Context, all *sync.WaitGroup, s Settings) *world {
 		Told: Told{
 			Ignored: func(n int) { w.mu.Lock(); w.ignored += n; w.mu.Unlock() },
 			Changed: func(phase string, ch brownout.Change, before int) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
 				if phase == "decode" {
 					w.moves = append(w.moves, map[bool]string{true: "up", false: "down"}[ch.Threshold > before])
 				}
@@ -220,9 +221,10 @@ func (w *world) tell(l *pb.Latencies) {
 
 func (w *world) send(body []byte) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.hear != nil {
-		w.hear(body)
+	hear := w.hear
+	w.mu.Unlock()
+	if hear != nil {
+		hear(body)
 	}
 }
 
@@ -253,6 +255,8 @@ func (w *world) threshold() float64 {
 
 // reversals counts changes of direction.
 func (w *world) reversals() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for i := range w.moves {
 		if i > 0 && w.moves[i] != w.moves[i-1] {
 			n++
