@@ -13,7 +13,8 @@ import (
 
 // groupID names the rows that are summed together: a part of a step's rows at
 // one layer, in one attempt. Attempts are collected apart: a re-issue then
-// needs nothing that an earlier aggregator or host may have lost.
+// needs nothing that an earlier aggregator or host may have lost. So are gates' decisions on one
+// attempt, as when a gate is lost that has sent a part of it: a slot never has two fates.
 type groupID struct {
 	owner      string
 	epoch      uint64
@@ -22,10 +23,12 @@ type groupID struct {
 	layer      uint32
 	firstRow   uint32
 	attempt    uint32
+	decision   uint64
 }
 
-func idOf(k *pb.Key) groupID {
-	return groupID{k.Owner, k.Epoch, k.Step, k.Microbatch, k.Layer, k.Part, k.Attempt}
+func idOf(p *pb.Partial) groupID {
+	k := p.Key
+	return groupID{k.Owner, k.Epoch, k.Step, k.Microbatch, k.Layer, k.Part, k.Attempt, p.Decision}
 }
 
 // group is the partials of one groupID. It has memory for what has arrived,
@@ -100,7 +103,7 @@ func (gs *groups) add(p *pb.Partial, now time.Time) (*group, outcome, error) {
 	if err != nil {
 		return nil, waiting, err
 	}
-	id := idOf(p.Key)
+	id := idOf(p)
 	if gs.done.of[id] {
 		return nil, repeated, nil
 	}
@@ -115,6 +118,10 @@ func (gs *groups) add(p *pb.Partial, now time.Time) (*group, outcome, error) {
 	switch {
 	case err != nil:
 		return nil, waiting, err
+	case g.have == g.wanted && (g.fates == nil) != (id.decision == 0):
+		gs.shut(g)
+		gs.release(g)
+		return nil, waiting, fmt.Errorf("%w: partials of a group of decision %016x, none of which says what it is", wire.ErrMalformed, id.decision)
 	case g.have == g.wanted:
 		gs.shut(g)
 		gs.done.add(id, now)

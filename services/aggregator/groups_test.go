@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -344,7 +345,7 @@ func TestEviction(t *testing.T) {
 		if gs.bytes > limit {
 			t.Fatalf("%d bytes are open, %d allowed", gs.bytes, limit)
 		}
-		if g := gs.open[idOf(k)]; g == nil || gs.byAge.Back().Value != any(g) {
+		if g := gs.open[idOf(&pb.Partial{Key: k})]; g == nil || gs.byAge.Back().Value != any(g) {
 			t.Fatal("the newest group is not there")
 		}
 	}
@@ -426,4 +427,44 @@ func FuzzAdd(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What two gates made of one attempt is summed apart: a slot has one fate, that of the decision whose
+// partials are whole. Fates that are not those of their decision are refused.
+func TestDecisions(t *testing.T) {
+	gs, k := newGroups(shape(2), room), key(1)
+	x := noise(3, 2*width)
+	of := func(places []int, codes ...fates.Code) *pb.Partial {
+		p := partial(k, x, places)
+		f := fates.Encode(fates.Shape{Rows: 1, Layers: 1, Slots: 2}, codes)
+		p.Decision = fates.Hash(f)
+		if places[0] == 0 {
+			p.Fates = f
+		}
+		return p
+	}
+	first, second := of([]int{0}, fates.United, fates.Own), of([]int{1}, fates.Own, fates.United)
+	for _, p := range []*pb.Partial{first, second} {
+		if g, what, err := gs.add(p, now); g != nil || what != waiting || err != nil {
+			t.Fatalf("half of a decision: %v, %v, %v", g, what, err)
+		}
+	}
+	g, what, err := gs.add(of([]int{0}, fates.Own, fates.United), now)
+	if err != nil || what != whole || fates.Hash(g.fates) != second.Decision {
+		t.Errorf("the second decision is whole: %v, %v, %v", g, what, err)
+	}
+	forged := of([]int{0}, fates.United, fates.Own)
+	forged.Decision++
+	if _, _, err := gs.add(forged, now); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("forged fates: %v", err)
+	}
+	left := of([]int{0}, fates.LeftOut, fates.Own)
+	if _, _, err := gs.add(left, now); !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("an output of a slot that is left out: %v", err)
+	}
+	silent := partial(k, x, []int{0, 1})
+	silent.Decision = 77
+	if g, _, err := gs.add(silent, now); g != nil || !errors.Is(err, wire.ErrMalformed) {
+		t.Errorf("a decision that nobody tells: %v, %v", g, err)
+	}
 }

@@ -34,6 +34,8 @@ type Config struct {
 	Machine *paced.Machine
 	// GPU is what computes in the CPU's place; nil is none.
 	GPU *gpus.GPU
+	// United is the folder of united experts that the host can load; empty: it has none.
+	United string
 	// Plans are settings of plans that are written before the host starts; those that are
 	// empty or 0 stay as they are.
 	Plans plan.Settings
@@ -49,6 +51,9 @@ func (c Config) Check(m *model.Model) error {
 		return fmt.Errorf("--keep-alive is %v; it must be 0 or more", c.KeepAlive)
 	}
 	if _, err := c.offload(m.Spec); err != nil {
+		return err
+	}
+	if err := c.checkUnited(m); err != nil {
 		return err
 	}
 	if c.GPU != nil {
@@ -83,8 +88,8 @@ func (c Config) whose(m *model.Model) string {
 }
 
 // device is what the host computes on.
-func (c Config) device(d *deployment.Deployment, o offload) (device.Device, error) {
-	s := device.Settings{Budget: int64(c.MemoryBudget), Order: o.order, Ended: func(e device.Ended) {
+func (c Config) device(d *deployment.Deployment, o offload, beside device.Beside) (device.Device, error) {
+	s := device.Settings{Budget: int64(c.MemoryBudget), Beside: beside, Order: o.order, Ended: func(e device.Ended) {
 		report.CountLoad(d.Telemetry.Metrics.Hosts, e)
 		o.tell(e)
 	}}

@@ -20,7 +20,7 @@ import (
 // Descriptor is the service as a process runs it.
 func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Flags).Config), Loads: service.Loads{Flags: true},
+		Service: about.Service(), Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
 		New: func(d *deployment.Deployment, s service.Settings) (lifecycle.Service, error) {
 			return New(d, service.Own[Config](s))
 		},
@@ -48,6 +48,19 @@ type Flags struct {
 	GPUKernels   string        `name:"gpu-kernels" default:"auto" enum:"auto,mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, wgmma, on sm_90, or auto, wgmma where the GPU has it. Their results differ in bits." placeholder:"NAME"`
 	ProfileTime  profiles.Time `default:"roofline" enum:"roofline,measured,printed" help:"What an expert's rows take on a paced device: roofline (its weights are read once an access), measured (the profile's curve) or printed (MoEless's price a row)." placeholder:"FORM"`
 	Profile      string        `help:"What a paced device takes: the name of a profile, or a YAML file." placeholder:"NAME|FILE"`
+}
+
+// Command are those of a process that is an expert host alone.
+type Command struct {
+	Flags               `embed:""`
+	service.UnitedFlags `embed:""`
+}
+
+// Config is what they say.
+func (c *Command) Config(p service.Process) (Config, error) {
+	own, err := c.Flags.Config(p)
+	own.United = c.United
+	return own, err
 }
 
 // Config is what they say.

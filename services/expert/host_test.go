@@ -66,7 +66,7 @@ func startHostWith(t *testing.T, room int, c Config) *host {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.Service = newOn(h.fake, d, c, o)
+	h.Service = newOn(h.fake, d, c, o, nil)
 	if err := h.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/united"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -31,6 +32,7 @@ type Service struct {
 	id       string
 	presence *deployment.Presence
 	device   device.Device
+	united   *united.Set // nil: none
 	// expertBytes is what an expert takes at most.
 	expertBytes uint64
 
@@ -54,24 +56,32 @@ func New(d *deployment.Deployment, c Config) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	on, err := c.device(d, o)
+	set, err := c.openUnited(d.Model)
 	if err != nil {
 		return nil, err
 	}
-	return newOn(on, d, c, o), nil
+	var beside device.Beside
+	if set != nil {
+		beside = set
+	}
+	on, err := c.device(d, o, beside)
+	if err != nil {
+		return nil, errors.Join(err, set.Close())
+	}
+	return newOn(on, d, c, o, set), nil
 }
 
-func newOn(on device.Device, d *deployment.Deployment, c Config, o offload) *Service {
+func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set *united.Set) *Service {
 	id := d.ReplicaID("expert")
-	s := &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), device: on, untold: func() {}}
+	s := &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), device: on, united: set, untold: func() {}}
 	if n, err := device.Largest(d.Model.Spec, on.Size); err == nil {
 		s.expertBytes = uint64(n)
 	}
 	var follow func(*pb.Hint)
 	counter := loads.NewCounter(d.Identity.Model, id, d.Shape.MoE, d.Model.Spec.Experts)
-	s.computers = compute.New(on, d.Shape, d.Wire)
+	s.computers = compute.New(on, d.Shape, d.Wire, set)
 	functions := residency.Settings{
-		Host: id, Layers: len(d.MoELayers()), Device: on, KeepAlive: c.KeepAlive, Offload: o.order != nil,
+		Host: id, Layers: len(d.MoELayers()), Device: on, United: set, KeepAlive: c.KeepAlive, Offload: o.order != nil,
 		Presence: s.presence, Metrics: d.Telemetry.Metrics, Logger: d.Logger,
 	}
 	rows := serving.Settings{
@@ -107,7 +117,7 @@ func (s *Service) introduce() {
 	} else { // it serves whatever it holds
 		p.Set(members.Offloads, 1)
 	}
-	p.Device, p.ExpertBytes = s.device.Name(), s.expertBytes
+	p.Device, p.ExpertBytes, p.United = s.device.Name(), s.expertBytes, s.offers()
 	if s.config.Profile != nil {
 		p.Access = plan.Access(divide.TakesOf(s.config.Profile.Compute(), float64(s.expertBytes), 0))
 	}
@@ -182,6 +192,7 @@ func (s *Service) awaitServing(ctx context.Context) {
 // Stop finishes what the host has taken.
 func (s *Service) Stop(ctx context.Context) error {
 	defer s.untold()
+	defer func() { _ = s.united.Close() }() // what is loaded was copied
 	defer s.closeDevice()
 	if s.view == nil { // it was refused, or has not come to start
 		return nil

@@ -1,13 +1,16 @@
 package gate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -30,38 +33,90 @@ const (
 	ownRows     = -1
 )
 
-// obey is where a message's rows go, and what became of their slots. Without directives, or with
-// such that this gate does not know, that is where the gate sent them (nil: all their own).
-// United expert g has the number of routed experts plus g, and is of the way that is returned.
-func (d *directives) obey(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, experts int) (_ *forward.Routes, way int, _ *pb.Fates, _ error) {
-	if h.Replay != nil && !h.Replay.Omitted {
-		return d.replay(h.Replay, routes, to, experts)
+// obeyed is where a message's rows go, and what became of their slots.
+type obeyed struct {
+	// routes are the gate's own where all slots have their own experts. United expert g has the
+	// number of routed experts plus g, and is of the bundle.
+	routes *forward.Routes
+	bundle plan.Bundle
+	fates  *pb.Fates // nil: all have their own experts
+	codes  []fates.Code
+	// cold are slots that have their own experts because no host has the united expert warm that
+	// they were to have.
+	cold int
+}
+
+// count tells metrics of slots that have not their own experts, or were not to have them.
+func (o *obeyed) count(m telemetry.BrownoutMetrics) {
+	if o.cold > 0 {
+		m.Slots("cold").Add(float64(o.cold))
 	}
-	s := h.Stamp
+	if o.fates == nil {
+		return
+	}
+	n := [3]int{}
+	for _, c := range o.codes {
+		n[c]++
+	}
+	m.Slots("own").Add(float64(n[fates.Own]))
+	m.Slots("united").Add(float64(n[fates.United]))
+	m.Slots("left_out").Add(float64(n[fates.LeftOut]))
+}
+
+// obey follows a message's directives. Without any, or with such that this gate does not know,
+// rows go where the gate sent them.
+func (d *directives) obey(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, experts int) (o obeyed, err error) {
+	o.routes = routes
+	s, again := h.Stamp, h.Replay != nil && !h.Replay.Omitted
 	parts := s.GetWhole() && h.WholeRows > h.Key.Rows // several, of which this gate sees one
-	if s.GetVersion() == 0 || parts || s.Strategy != pb.Strategy_STRATEGY_PARTIAL && s.Strategy != pb.Strategy_STRATEGY_FULL {
-		return routes, 0, nil, nil
-	}
-	d.tally(h, routes, experts)
-	made, err := d.decide(s, to, experts)
-	if err != nil {
-		return nil, 0, nil, err
+	unknown := s.GetVersion() == 0 || s.Strategy != pb.Strategy_STRATEGY_PARTIAL && s.Strategy != pb.Strategy_STRATEGY_FULL
+	stamped := !unknown && !parts
+	if !stamped && !again {
+		return o, nil
 	}
 	d.begin(routes)
+	if again {
+		if o.bundle, err = d.replay(h, to, experts); err != nil {
+			return o, err
+		}
+	}
+	if stamped {
+		of := plan.Bundle{Way: int(s.Way), ID: s.Bundle}
+		if again && o.bundle != (plan.Bundle{}) && o.bundle != of {
+			return o, fmt.Errorf("%w: rows that replay united experts of way %d beside a stamp of way %d, of other bundles", wire.ErrMalformed, o.bundle.Way, of.Way)
+		}
+		o.bundle = of
+		if o.cold, err = d.split(h, to, of, experts); err != nil {
+			return o, err
+		}
+	}
+	o.routes, o.codes = &d.routes, d.codes
+	if o.fates = fates.Encode(fates.Shape{Rows: routes.Rows(), Layers: 1, Slots: routes.K}, d.codes); o.fates != nil {
+		o.fates.Way, o.fates.Bundle = uint32(o.bundle.Way), o.bundle.ID
+	}
+	return o, nil
+}
+
+// split hands the rows of cold experts over, as a stamp says.
+func (d *directives) split(h *pb.Hidden, to *plan.Routes, of plan.Bundle, experts int) (cold int, err error) {
+	d.tally(h, experts)
+	made, err := d.decide(h.Stamp, to, of, experts)
+	if err != nil {
+		return 0, err
+	}
 	for row, phase := range d.phases {
 		if phase != ownRows {
 			d.redirect(row, made[phase])
+			cold += d.kept(row, made[phase])
 		}
 	}
-	f := fates.Encode(fates.Shape{Rows: routes.Rows(), Layers: 1, Slots: routes.K}, d.codes)
-	if f != nil {
-		f.Way, f.Bundle = s.Way, s.Bundle
-	}
-	return &d.routes, int(s.Way), f, nil
+	return cold, nil
 }
 
-// tally counts rows by expert and phase. Rows of no known phase keep their experts.
-func (d *directives) tally(h *pb.Hidden, routes *forward.Routes, experts int) {
+// tally counts rows by expert and phase. Rows of no known phase keep their experts, and those that
+// replay have what they had.
+func (d *directives) tally(h *pb.Hidden, experts int) {
+	routes := &d.routes
 	d.phases = d.phases[:0]
 	for _, p := range h.Phases {
 		phase := int8(ownRows)
@@ -89,7 +144,7 @@ func (d *directives) tally(h *pb.Hidden, routes *forward.Routes, experts int) {
 			count = d.count[phase]
 		}
 		for _, e := range routes.Expert[row*routes.K : (row+1)*routes.K] {
-			if e != forward.NoExpert {
+			if e != forward.NoExpert && int(e) < experts {
 				count[e]++
 			}
 		}
@@ -97,10 +152,11 @@ func (d *directives) tally(h *pb.Hidden, routes *forward.Routes, experts int) {
 }
 
 // decide splits both phases' rows.
-func (d *directives) decide(s *pb.Stamp, to *plan.Routes, experts int) (made [2]*brownout.Decision, err error) {
-	set := brownout.Settings{Strategy: brownout.Full, Way: int(s.Way)}
+func (d *directives) decide(s *pb.Stamp, to *plan.Routes, of plan.Bundle, experts int) (made [2]*brownout.Decision, err error) {
+	set := brownout.Settings{Strategy: brownout.Full, Way: of.Way}
+	d.without = d.without[:0]
 	if s.Strategy == pb.Strategy_STRATEGY_PARTIAL {
-		set.Strategy, set.Without = brownout.Partial, d.missing(to, int(s.Way), experts)
+		set.Strategy, set.Without = brownout.Partial, d.missing(to, of, experts)
 	}
 	both := [2]brownout.Settings{set, set}
 	both[prefillRows].Threshold, both[decodeRows].Threshold = int(s.PrefillMillionths), int(s.DecodeMillionths)
@@ -112,13 +168,23 @@ func (d *directives) decide(s *pb.Stamp, to *plan.Routes, experts int) (made [2]
 }
 
 // missing are the groups whose united expert no host has warm: their experts run themselves.
-func (d *directives) missing(to *plan.Routes, way, experts int) []bool {
-	d.without = d.without[:0]
-	for g := range plan.Groups(experts, way) {
-		_, ok := to.United(way, g)
+func (d *directives) missing(to *plan.Routes, of plan.Bundle, experts int) []bool {
+	for g := range plan.Groups(experts, of.Way) {
+		_, ok := to.United(of, g)
 		d.without = append(d.without, !ok)
 	}
 	return d.without
+}
+
+// kept is how many slots of a row have their own experts for want of a warm united one.
+func (d *directives) kept(row int, by *brownout.Decision) (n int) {
+	k := d.routes.K
+	for _, e := range d.routes.Expert[row*k : (row+1)*k] {
+		if e >= 0 && int(e) < len(by.Fate) && by.Fate[e] == brownout.Lone && len(d.without) > 0 && d.without[by.Group(int(e))] {
+			n++
+		}
+	}
+	return n
 }
 
 // begin copies what the gate chose: loads are counted by that.
@@ -147,41 +213,40 @@ func (d *directives) redirect(row int, by *brownout.Decision) {
 	by.Redirect(d.routes.Expert[from:from+k], d.routes.Weight[from:from+k])
 }
 
-// replay sends slots where they went before. Rows wait for united experts that no host has warm.
-func (d *directives) replay(f *pb.Fates, routes *forward.Routes, to *plan.Routes, experts int) (*forward.Routes, int, *pb.Fates, error) {
-	codes, err := fates.Decode(f)
+// replay sends slots where they went before: of all rows, or beside a stamp of those that are the
+// phases' own. Rows wait for united experts that no host has warm.
+func (d *directives) replay(h *pb.Hidden, to *plan.Routes, experts int) (of plan.Bundle, err error) {
+	codes, err := fates.Decode(h.Replay)
 	if err != nil {
-		return nil, 0, nil, err
+		return of, err
 	}
-	d.begin(routes)
-	copy(d.codes, codes)
-	way := int(f.Way)
-	for at, code := range codes {
-		switch code {
-		case fates.LeftOut:
-			d.routes.Expert[at], d.routes.Weight[at] = forward.NoExpert, 0
-		case fates.United:
-			if way < 2 || way > experts {
-				return nil, 0, nil, fmt.Errorf("replaying slots of united experts of way %d; a layer has %d experts", way, experts)
-			}
-			g := int(routes.Expert[at]) / way
-			if _, ok := to.United(way, g); !ok {
-				return nil, 0, nil, fmt.Errorf("replaying a slot of united expert %d of way %d: no host has it warm yet", g, way)
-			}
-			d.stand(at, int32(experts+g))
+	k, first := d.routes.K, 0
+	number := func(e int32) (int32, error) {
+		if of.Way < 2 || of.Way > experts {
+			return 0, fmt.Errorf("%w: replaying slots of united experts of way %d; a layer has %d experts", wire.ErrMalformed, of.Way, experts)
 		}
+		g := plan.GroupOf(int(e), of.Way)
+		if _, ok := to.United(of, g); !ok {
+			return 0, fmt.Errorf("%w: united expert %d of way %d in bundle %016x, which no host has warm", errCold, g, of.Way, of.ID)
+		}
+		return int32(experts + g), nil
 	}
-	return &d.routes, way, f, nil
+	for _, p := range h.Phases {
+		for row := first; row < first+int(p.Rows) && (p.Own || h.Stamp.GetVersion() == 0); row++ {
+			from, to := row*k, (row+1)*k
+			if !slices.ContainsFunc(codes[from:to], func(c fates.Code) bool { return c != fates.Own }) {
+				continue
+			}
+			of = plan.Bundle{Way: int(h.Replay.Way), ID: h.Replay.Bundle}
+			copy(d.codes[from:to], codes[from:to])
+			if err := fates.Follow(codes[from:to], d.routes.Expert[from:to], d.routes.Weight[from:to], number); err != nil {
+				return of, err
+			}
+		}
+		first += int(p.Rows)
+	}
+	return of, nil
 }
 
-// stand gives a slot to a united expert, or adds its weight to the row's slot that has it already.
-func (d *directives) stand(at int, id int32) {
-	for j := at - at%d.routes.K; j < at; j++ {
-		if d.routes.Expert[j] == id {
-			d.routes.Weight[j] += d.routes.Weight[at]
-			d.routes.Expert[at], d.routes.Weight[at] = forward.NoExpert, 0
-			return
-		}
-	}
-	d.routes.Expert[at] = id
-}
+// errCold says that rows wait for a united expert, which may be on its way.
+var errCold = errors.New("rows that were computed before need what is not there")

@@ -14,6 +14,9 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
+// stand is the bundle of tests.
+var stand = plan.Bundle{Way: 2, ID: 9}
+
 // standing are routes of 8 experts, a function each, and of united experts of way 2, of which the
 // groups have hosts that are named.
 func standing(t interface{ Fatal(...any) }, groups ...uint32) *plan.Routes {
@@ -22,7 +25,7 @@ func standing(t interface{ Fatal(...any) }, groups ...uint32) *plan.Routes {
 		lp.Functions = append(lp.Functions, plan.Function(0, []uint32{e}, "a"))
 	}
 	for _, g := range groups {
-		lp.Functions = append(lp.Functions, plan.UnitedFunction(0, 2, []uint32{g}, "a"))
+		lp.Functions = append(lp.Functions, plan.UnitedFunction(0, stand, []uint32{g}, "a"))
 	}
 	return routesOf(t, lp, 8)
 }
@@ -52,10 +55,11 @@ func TestDirectives(t *testing.T) {
 			&pb.PhaseRange{Phase: pb.Phase_PHASE_DECODE, Rows: uint32(n[2]), Own: true})
 		chosen := drawRoutes(t, rows, 2, 8)
 		var d directives
-		routes, way, f, err := d.obey(h, chosen, to, 8)
-		if err != nil || way != 2 {
-			t.Fatal(way, err)
+		o, err := d.obey(h, chosen, to, 8)
+		if err != nil || o.bundle != stand {
+			t.Fatal(o.bundle, err)
 		}
+		routes, f := o.routes, o.fates
 		codes := make([]fates.Code, len(chosen.Expert))
 		if f != nil {
 			if codes, err = fates.Decode(f); err != nil || f.Way != 2 || f.Bundle != 9 {
@@ -81,11 +85,11 @@ func checkReplay(t *rapid.T, h *pb.Hidden, f *pb.Fates, chosen, routes *forward.
 	again := proto.CloneOf(h)
 	again.Replay, again.Stamp = f, nil
 	var d directives
-	routes, _, got, err := d.obey(again, chosen, to, 8)
-	if err != nil || !proto.Equal(got, f) {
-		t.Fatalf("fates %v, replayed %v, %v", f, got, err)
+	o, err := d.obey(again, chosen, to, 8)
+	if err != nil || !proto.Equal(o.fates, f) {
+		t.Fatalf("fates %v, replayed %v, %v", f, o.fates, err)
 	}
-	second := dispatched(h, routes, to)
+	second := dispatched(h, o.routes, to)
 	if len(first) != len(second) {
 		t.Fatalf("%d messages, replayed %d", len(first), len(second))
 	}
@@ -98,7 +102,7 @@ func checkReplay(t *rapid.T, h *pb.Hidden, f *pb.Fates, chosen, routes *forward.
 
 func dispatched(h *pb.Hidden, routes *forward.Routes, to *plan.Routes) (all []*pb.Dispatch) {
 	s := newSplitter(width)
-	s.way = 2
+	s.bundle = stand
 	for _, out := range s.split(h, routes, to, func(int) ways { return ways{} }) {
 		all = append(all, proto.CloneOf(out.Dispatch))
 	}
@@ -108,14 +112,14 @@ func dispatched(h *pb.Hidden, routes *forward.Routes, to *plan.Routes) (all []*p
 // Two slots of a row in one group are one entry of their united expert, with both weights.
 func TestUnitedDispatch(t *testing.T) {
 	to := standing(t, 0, 1, 2, 3)
-	h := stamped(2, &pb.Stamp{Version: 1, Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 2}, &pb.PhaseRange{Phase: pb.Phase_PHASE_DECODE, Rows: 2})
+	h := stamped(2, &pb.Stamp{Version: 1, Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 2, Bundle: 9}, &pb.PhaseRange{Phase: pb.Phase_PHASE_DECODE, Rows: 2})
 	chosen := &forward.Routes{K: 2, Expert: []int32{3, 2, 2, 5}, Weight: []float32{0.5, 0.25, 1, 2}}
 	var d directives
-	routes, _, f, err := d.obey(h, chosen, to, 8)
+	o, err := d.obey(h, chosen, to, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := dispatched(h, routes, to)
+	f, all := o.fates, dispatched(h, o.routes, to)
 	united := all[0]
 	if len(all) != 2 || united.Kind != plan.United || united.Way != 2 || !slices.Equal(united.Expert, []uint32{1, 1}) ||
 		!slices.Equal(united.Place, []uint32{0, 2}) || !slices.Equal(united.Weight, []float32{0.75, 1}) {
@@ -146,27 +150,50 @@ func TestNoDirectives(t *testing.T) {
 		"no phases":        stamped(1, &pb.Stamp{Version: 1, Strategy: pb.Strategy_STRATEGY_FULL}),
 	} {
 		var d directives
-		routes, _, f, err := d.obey(h, chosen, to, 8)
-		if err != nil || f != nil || !slices.Equal(routes.Expert, chosen.Expert) {
-			t.Errorf("%s: %v, %v, %v", name, routes, f, err)
+		o, err := d.obey(h, chosen, to, 8)
+		if err != nil || o.fates != nil || !slices.Equal(o.routes.Expert, chosen.Expert) {
+			t.Errorf("%s: %+v, %v", name, o, err)
 		}
 	}
 	shape := fates.Shape{Rows: 1, Layers: 1, Slots: 2}
-	for want, way := range map[string]uint32{"no host has it warm yet": 2, "of way 9": 9} {
+	for want, way := range map[string]uint32{"which no host has warm": 2, "of way 9": 9} {
 		f := fates.Encode(shape, []fates.Code{fates.United, fates.Own})
 		f.Way = way
 		h := stamped(1, nil, decode)
 		h.Replay = f
 		var d directives
-		if _, _, _, err := d.obey(h, chosen, to, 8); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := d.obey(h, chosen, to, 8); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("way %d: %v, want %q", way, err, want)
 		}
 	}
 }
 
+// Beside a stamp, rows that are computed again have what they had, and others are split; experts that
+// the former have serve the latter, too.
+func TestReplayBesideStamp(t *testing.T) {
+	to := standing(t, 0, 1, 2, 3)
+	h := stamped(3, &pb.Stamp{Version: 1, Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 2, Bundle: 9},
+		&pb.PhaseRange{Phase: pb.Phase_PHASE_PREFILL, Rows: 1, Own: true}, &pb.PhaseRange{Phase: pb.Phase_PHASE_DECODE, Rows: 2})
+	h.Replay = fates.Encode(fates.Shape{Rows: 3, Layers: 1, Slots: 2}, []fates.Code{fates.United, fates.Own, fates.LeftOut, fates.LeftOut, 0, 0})
+	h.Replay.Way, h.Replay.Bundle = 2, 9
+	chosen := &forward.Routes{K: 2, Expert: []int32{0, 4, 2, 3, 4, 7}, Weight: []float32{1, 1, 1, 1, 1, 1}}
+	var d directives
+	o, err := d.obey(h, chosen, to, 8)
+	if err != nil || !slices.Equal(o.routes.Expert, []int32{8, 4, 9, forward.NoExpert, 4, 7}) {
+		t.Fatalf("%+v, %v", o.routes, err)
+	}
+	if codes, err := fates.Decode(o.fates); err != nil || !slices.Equal(codes, []fates.Code{fates.United, fates.Own, fates.United, fates.United, 0, 0}) {
+		t.Errorf("%v, %v", codes, err)
+	}
+	h.Stamp.Bundle = 10
+	if _, err := d.obey(h, chosen, to, 8); err == nil || !strings.Contains(err.Error(), "of other bundles") {
+		t.Errorf("two bundles: %v", err)
+	}
+}
+
 func BenchmarkDirectives(b *testing.B) {
 	to := standing(b, 0, 1, 2, 3)
-	h := stamped(64, &pb.Stamp{Version: 1, Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 2, DecodeMillionths: 4e5}, &pb.PhaseRange{Phase: pb.Phase_PHASE_DECODE, Rows: 64})
+	h := stamped(64, &pb.Stamp{Version: 1, Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 2, Bundle: 9, DecodeMillionths: 4e5}, &pb.PhaseRange{Phase: pb.Phase_PHASE_DECODE, Rows: 64})
 	chosen := &forward.Routes{K: 2}
 	for i := range int32(64) {
 		chosen.Expert, chosen.Weight = append(chosen.Expert, i%8, (i+1+i%3)%8), append(chosen.Weight, 0.5, 0.5)
@@ -174,7 +201,7 @@ func BenchmarkDirectives(b *testing.B) {
 	var d directives
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, _, err := d.obey(h, chosen, to, 8); err != nil {
+		if _, err := d.obey(h, chosen, to, 8); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -16,8 +16,8 @@ type division struct {
 	last   []int32         // the newest row of each
 	shares []divide.Share
 	to     []ways
-	hosts  []string // memory of to, and rows
-	way    int      // of united experts among the routes
+	hosts  []string    // memory of to, and rows
+	bundle plan.Bundle // of united experts among the routes
 	rows   []int
 }
 
@@ -98,7 +98,7 @@ func (d *division) count(h *hosted, to *plan.Routes, routes *forward.Routes) {
 		if expert == forward.NoExpert {
 			continue
 		}
-		if f, row := to.Target(expert, d.way), int32(at/routes.K); d.last[f] != row {
+		if f, row := to.Target(expert, d.bundle), int32(at/routes.K); d.last[f] != row {
 			d.last[f] = row
 			d.all[f].Rows++
 		}

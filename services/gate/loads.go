@@ -2,9 +2,12 @@ package gate
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/control/loads"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -33,14 +36,40 @@ func (m *loadMeter) run(ctx context.Context) {
 // count takes one part of a microbatch, which goes by a version of the layer's plan.
 // Rows that were lost and come again have been counted. One goroutine at a time
 // calls it.
-func (m *loadMeter) count(h *pb.Hidden, routes *forward.Routes, version uint64) {
+func (m *loadMeter) count(h *pb.Hidden, routes *forward.Routes, o obeyed, version uint64) {
 	if m == nil || h.Key.Attempt > 0 {
 		return
 	}
 	s := loads.StepOf(h)
 	s.PlanVersion = version
 	s.Expert, s.Count = m.tally(routes)
+	if o.fates != nil {
+		s.Served, s.Units = served(s.Expert, o, len(m.rows))
+	}
 	m.out.Put(int(h.Key.Layer), s)
+}
+
+// served are the rows that experts have after all, and those that united experts have instead.
+func served(experts []uint32, o obeyed, routed int) (served []uint32, units []*pb.UnitLoad) {
+	rows := map[uint32]uint32{}
+	for _, e := range o.routes.Expert {
+		if e != forward.NoExpert {
+			rows[uint32(e)]++
+		}
+	}
+	for _, e := range experts {
+		served = append(served, rows[e])
+	}
+	united := &pb.UnitLoad{Kind: plan.United, Way: uint32(o.bundle.Way)}
+	for _, e := range slices.Sorted(maps.Keys(rows)) {
+		if int(e) >= routed {
+			united.Unit, united.Rows = append(united.Unit, e-uint32(routed)), append(united.Rows, uint64(rows[e]))
+		}
+	}
+	if len(united.Unit) > 0 {
+		units = append(units, united)
+	}
+	return served, units
 }
 
 // tally lists the experts that have rows, and how many.

@@ -39,11 +39,11 @@ func step(layer, prompt int, routes *forward.Routes) *pb.Hidden {
 func TestLoadMeter(t *testing.T) {
 	m, to := meter(8, 3)
 	routes := &forward.Routes{K: 2, Expert: []int32{5, 0, 5, 7, 0, 5}}
-	m.count(step(2, 1, routes), routes, 4)
-	m.count(step(1, 0, routes), routes, 5)
+	m.count(step(2, 1, routes), routes, obeyed{}, 4)
+	m.count(step(1, 0, routes), routes, obeyed{}, 5)
 	again := step(1, 0, routes)
 	again.Key.Attempt = 1
-	m.count(again, routes, 5)
+	m.count(again, routes, obeyed{}, 5)
 	m.out.Flush()
 	all := to.Take()
 	if len(all) != 2 || all[0].Layer != 1 || all[1].Layer != 2 || all[1].Host != "gate-1" || all[1].Source != pb.LoadSource_LOAD_SOURCE_GATE {
@@ -73,7 +73,7 @@ func TestLoadMeterAddsUp(t *testing.T) {
 				one := rapid.Int32Range(0, experts-1).Draw(t, "expert")
 				routes.Expert = append(routes.Expert, one, (one+3)%experts)
 			}
-			m.count(step(rapid.IntRange(0, layers-1).Draw(t, "layer"), 0, routes), routes, 1)
+			m.count(step(rapid.IntRange(0, layers-1).Draw(t, "layer"), 0, routes), routes, obeyed{}, 1)
 			want += rows
 		}
 		m.out.Flush()
@@ -97,7 +97,7 @@ func TestNoSink(t *testing.T) {
 	routes := &forward.Routes{K: 1, Expert: []int32{5}}
 	h := step(0, 0, routes)
 	m.run(t.Context())
-	if n := testing.AllocsPerRun(10, func() { m.count(h, routes, 1) }); m != nil || n > 0 {
+	if n := testing.AllocsPerRun(10, func() { m.count(h, routes, obeyed{}, 1) }); m != nil || n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -111,7 +111,7 @@ func BenchmarkLoadMeter(b *testing.B) {
 	h := step(0, 0, routes)
 	b.ReportAllocs()
 	for b.Loop() {
-		m.count(h, routes, 1)
+		m.count(h, routes, obeyed{}, 1)
 	}
 }
 

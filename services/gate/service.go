@@ -18,6 +18,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -187,39 +188,52 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 		return fmt.Errorf("layer %d has no plan yet", h.Key.Layer)
 	}
 	s.to.choose(h.Key)
-	routes, way, fates, err := s.obeys.obey(h, &s.routes, to, s.d.Model.Spec.Experts)
-	if err != nil { // what replays needs united experts that may be on their way
-		return fmt.Errorf("%s: layer %d: %w", s.id, h.Key.Layer, err)
+	o, err := s.obeys.obey(h, &s.routes, to, s.d.Model.Spec.Experts)
+	if err != nil {
+		return s.disobey(ctx, h, err)
 	}
-	s.split.way, s.divide.way = way, way
-	all := s.split.split(h, routes, to, s.homes.ways(&s.to, to, s.divide.ways(&s.to, to, routes)))
+	if s.config.Fates != nil {
+		o.fates = s.config.Fates(h)
+	}
+	o.count(s.metrics.Brownout)
+	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, fates.Hash(o.fates)
+	all := s.split.split(h, o.routes, to, s.homes.ways(&s.to, to, s.divide.ways(&s.to, to, o.routes)))
 	markPrefill(h.Phases, s.routes.K, all)
 	s.traces.describe(span, int(h.Key.Layer), to, len(all))
 	took.ComputeNs += watch.Lap()
-	err = s.dispatch(ctx, h, all, took, fates)
-	s.loads.count(h, &s.routes, to.Version) // when its rows are on their way
+	err = s.dispatch(ctx, h, all, took, o.fates)
+	s.loads.count(h, &s.routes, o, to.Version) // when its rows are on their way
 	s.presence.Add(members.RoutedRows, float64(len(s.routes.Expert)/max(1, s.routes.K)))
 	return err
 }
 
 // dispatch sends the rows that route has routed. If nobody is to compute any, it
 // answers itself: a gate may send blocks anyway, and the rows need no aggregator.
-func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, all []outgoing, took *pb.GateTime, fates *pb.Fates) error {
-	if s.config.Fates != nil {
-		fates = s.config.Fates(h)
-	}
+func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, all []outgoing, took *pb.GateTime, of *pb.Fates) error {
 	if len(all) == 0 {
 		block := zeros(s.d.Wire, h.Key, s.d.Shape.Hidden)
-		block.Gate, block.Fates = took, fates
+		block.Gate, block.Fates = took, of
 		return wire.SendBlock(ctx, s.d.Hop, s.d.Subjects, block)
 	}
-	all[0].Gate, all[0].Fates = took, fates
+	all[0].Gate, all[0].Fates = took, of
 	for _, out := range all {
 		if err := s.d.Hop.Send(ctx, s.to.address(out), out.Dispatch); err != nil {
 			return fmt.Errorf("dispatching to function %s of layer %d: %w", out.function, h.Key.Layer, err)
 		}
 	}
 	return nil
+}
+
+// disobey answers for rows whose directives cannot be followed: what they need may be on its way,
+// or nobody can.
+func (s *Service) disobey(ctx context.Context, h *pb.Hidden, why error) error {
+	why = fmt.Errorf("%s: layer %d: %w", s.id, h.Key.Layer, why)
+	if errors.Is(why, errCold) {
+		s.metrics.Brownout.Waits.Inc()
+		return wire.Decline(ctx, s.d.Hop, s.d.Subjects, h.Key, why)
+	}
+	s.metrics.Refused.Inc()
+	return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, h.Key, why)
 }
 
 func (s *Service) route(h *pb.Hidden) (err error) {

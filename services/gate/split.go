@@ -21,8 +21,10 @@ type splitter struct {
 	// none is nil. order are those that got some, the first first.
 	shares []*share
 	order  []*share
-	routed int // rows and slots in all shares
-	way    int // of united experts among the routes
+	routed int         // rows and slots in all shares
+	bundle plan.Bundle // of united experts among the routes
+	// decision is the group's, as fates.Hash makes it.
+	decision uint64
 }
 
 // ways is how a function's rows go to its hosts.
@@ -67,7 +69,7 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, 
 			if routes.Expert[at] == forward.NoExpert {
 				continue
 			}
-			f := to.Target(routes.Expert[at], s.way)
+			f := to.Target(routes.Expert[at], s.bundle)
 			sp := &s.spreads[f]
 			if sp.parts == 0 {
 				s.open(sp, of(f))
@@ -138,7 +140,7 @@ func (s *spread) turn() {
 func (s *splitter) share(of *spread, part int, key *pb.Key, function string) *share {
 	at := &s.shares[of.first+part]
 	if *at == nil {
-		*at = &share{outgoing: outgoing{Dispatch: &pb.Dispatch{Key: key}, function: function}}
+		*at = &share{outgoing: outgoing{Dispatch: &pb.Dispatch{Key: key, Decision: s.decision}, function: function}}
 		if part < len(of.hosts) {
 			(*at).host = of.hosts[part]
 		}

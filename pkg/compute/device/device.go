@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/policy/unit"
@@ -107,12 +108,32 @@ type Settings struct {
 	Budget int64
 	// Loads is how many loads run at a time; 0 is DefaultLoads.
 	Loads int
+	// Beside are experts that are none of the model's; nil: there are none.
+	Beside Beside
 	// Order says what is evicted first of the experts that nobody holds, and loaded
 	// first of those of an urgency; nil is residency.Newest.
 	Order residency.Order
 	// Ended, if set, is called when a load ends, a refused one included. It is
 	// called without a lock; calls may overlap.
 	Ended func(Ended)
+}
+
+// Beside is experts of the shape of a model's, which are numbered behind the routed ones of each
+// layer. A processor's devices have them.
+type Beside interface {
+	// Units is how many numbers each layer has for them.
+	Units() int
+	// Size and Load are a Loader's.
+	Size(id forward.ExpertID) (int64, error)
+	Load(ctx context.Context, id forward.ExpertID) (*forward.Expert, error)
+}
+
+// Units is how many experts a layer of a model has with those beside.
+func (s Settings) Units(spec model.Spec) int {
+	if s.Beside == nil {
+		return spec.Experts
+	}
+	return spec.Experts + s.Beside.Units()
 }
 
 // Demanded, added to a priority, says that rows wait for a load, and Hinted that nobody

@@ -28,3 +28,9 @@ func NewExpert(spec *model.Spec, layer int, gate, up, down []byte) (*Expert, err
 	both := append(append(make([]byte, 0, 4*f*d), gate...), up...)
 	return &Expert{ffn{in: cpu.PackBF16(both, 2*f, d), down: cpu.PackBF16(down, d, f), activate: activate}, spec.Layer[layer].Router.OnInput}, nil
 }
+
+// NewExpertBytes is what Bytes of a NewExpert will be, for a layer that has experts.
+func NewExpertBytes(spec *model.Spec, layer int) int64 {
+	d, f := spec.Hidden, spec.Layer[layer].Expert.Width
+	return cpu.PackedBytes(2*f, d, cpu.BF16) + cpu.PackedBytes(d, f, cpu.BF16)
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
@@ -128,6 +129,73 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := Parse(good, m); err != nil {
 		t.Error(err)
+	}
+}
+
+// A set numbers the united experts of all ways behind the routed ones, and loads each alone.
+func TestSet(t *testing.T) {
+	m := open(t)
+	dir := t.TempDir()
+	for way, v := range map[int]float32{2: 0.25, 5: 0.5} {
+		h := header(m)
+		if way == 2 {
+			h.Way, h.Table = 2, nil
+			for l := range m.Spec.Layer {
+				for g := range h.Groups() {
+					h.Table = append(h.Table, Group{Layer: l, Group: g, Rows: 1})
+				}
+			}
+		}
+		if err := os.WriteFile(filepath.Join(dir, Name(way)), written(t, m, h, v, v), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := OpenAll(dir, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close() }()
+	if s.Units() != 6+3 || len(s.Bundles()) != 2 || !s.Has(2, s.Bundles()[0].ID()) || s.Has(5, s.Bundles()[0].ID()) {
+		t.Errorf("%d units of %d bundles", s.Units(), len(s.Bundles()))
+	}
+	for _, tc := range []struct{ layer, way, group, number int }{{1, 2, 0, 12}, {1, 2, 5, 17}, {1, 5, 0, 18}, {2, 5, 1, -1}, {1, 3, 0, -1}, {1, 5, 3, -1}} {
+		number, ok := s.Number(tc.layer, tc.way, tc.group)
+		if ok != (tc.number >= 0) || ok && number != tc.number {
+			t.Errorf("%+v: %d, %v", tc, number, ok)
+		}
+		if !ok {
+			continue
+		}
+		id := forward.ExpertID{Layer: tc.layer, Expert: number}
+		size, err := s.Size(id)
+		e, failed := s.Load(t.Context(), id)
+		if err != nil || failed != nil || e.Bytes() != size {
+			t.Errorf("%v has %d bytes, %v, %v", id, size, err, failed)
+		}
+	}
+	for _, none := range []int{11, 12 + 6 + 1, 12 + 9} {
+		if _, err := s.Load(t.Context(), forward.ExpertID{Layer: 2, Expert: none}); !errors.Is(err, ErrBundle) {
+			t.Errorf("number %d: %v", none, err)
+		}
+	}
+	if got := s.Bundles()[1].Lacks(); s.Bundles()[0].Lacks() != nil || len(got) != 3*len(m.Spec.Layer) || !got[2*3+1] || got[0] {
+		t.Errorf("lacks %v", got)
+	}
+	for name, want := range map[string]string{"way-x.safetensors": "is no name of a bundle", "way-3.safetensors": "they are of way 5"} {
+		bad := t.TempDir()
+		if err := os.WriteFile(filepath.Join(bad, name), written(t, m, header(m), 1, 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenAll(bad, m); !errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := OpenAll(t.TempDir(), m); !errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), "make them with switchyard distill") {
+		t.Errorf("an empty folder: %v", err)
+	}
+	var none *Set
+	if _, ok := none.Number(0, 2, 0); ok || none.Units() != 0 || none.Has(2, 1) || none.Close() != nil {
+		t.Error("no set has something")
 	}
 }
 

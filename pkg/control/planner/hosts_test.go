@@ -1,7 +1,7 @@
 package planner
 
 import (
-	"slices"
+	"reflect"
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -29,7 +29,7 @@ func TestHostsCountAlike(t *testing.T) {
 			[]plan.Host{{ID: "a", Budget: maxExperts * 20}, {ID: "b", Budget: 50}, {ID: "c", Budget: 50}}, 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got, bytes := hosts(c.all, 10); bytes != c.bytes || !slices.Equal(got, c.want) {
+			if got, bytes := hosts(c.all, plan.Model{ExpertBytes: 10}); bytes != c.bytes || !reflect.DeepEqual(got, c.want) {
 				t.Errorf("%v of %d bytes", got, bytes)
 			}
 		})

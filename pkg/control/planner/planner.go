@@ -23,6 +23,7 @@ import (
 	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/alone"
+	"github.com/switchyard/switchyard/pkg/policy/beside"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -274,12 +275,14 @@ func (t *tenure) decide(k plan.Known) (*plan.Decision, error) {
 	if t.began.Policy == "" {
 		t.began = k.Settings
 	}
-	if t.Elastic == nil && t.began == k.Settings && alone.ByLoad(k) {
-		if d, err := alone.Mend(k); err == nil {
-			return d, nil
+	return beside.Plan(k, func(k plan.Known) (*plan.Decision, error) {
+		if t.Elastic == nil && t.began == k.Settings && alone.ByLoad(k) {
+			if d, err := alone.Mend(k); err == nil {
+				return d, nil
+			}
 		}
-	}
-	return t.policy(k.Settings)(k)
+		return t.policy(k.Settings)(k)
+	})
 }
 
 // replan writes the plan for the hosts that answer, where it is another one. While
@@ -325,6 +328,6 @@ func (p *Planner) known(ctx context.Context) (plan.Known, error) {
 	settings, err := p.wanted(ctx)
 	those, _ := p.Members.Answered("expert")
 	k := plan.Known{Model: p.Model, Settings: settings}
-	k.Hosts, k.Model.ExpertBytes = hosts(those, p.Model.ExpertBytes)
+	k.Hosts, k.Model.ExpertBytes = hosts(those, p.Model)
 	return k, err
 }

@@ -53,7 +53,43 @@ func (l Limits) checkStep(s *pb.LoadSample, step *pb.StepLoad) error {
 	if err := l.checkIDs(step.Expert); err != nil {
 		return err
 	}
+	if err := l.checkServed(step, predicted); err != nil {
+		return err
+	}
 	return l.checkCounts(step, predicted)
+}
+
+// checkServed wants of a brownout no more rows than there were: some of them are the experts', and
+// some those of units that stand in for experts.
+func (l Limits) checkServed(step *pb.StepLoad, predicted bool) error {
+	if len(step.Served) == 0 && len(step.Units) == 0 {
+		return nil
+	}
+	if predicted || len(step.Served) != len(step.Count) {
+		return fmt.Errorf("%w: %d experts of a step of which %d are served, and %d kinds of stand-ins", ErrSample, len(step.Count), len(step.Served), len(step.Units))
+	}
+	left := uint64(0)
+	for i, n := range step.Served {
+		if n > step.Count[i] {
+			return fmt.Errorf("%w: %d of %d rows of expert %d are served", ErrSample, n, step.Count[i], step.Expert[i])
+		}
+		left += uint64(step.Count[i] - n)
+	}
+	for _, u := range step.Units {
+		if len(u.GetUnit()) == 0 || len(u.GetUnit()) != len(u.GetRows()) {
+			return fmt.Errorf("%w: %d stand-ins with %d counts of rows", ErrSample, len(u.GetUnit()), len(u.GetRows()))
+		}
+		if err := l.checkIDs(u.Unit); err != nil {
+			return err
+		}
+		for _, n := range u.Rows {
+			if n > left {
+				return fmt.Errorf("%w: stand-ins with more rows than experts gave up", ErrSample)
+			}
+			left -= n
+		}
+	}
+	return nil
 }
 
 // checkCounts wants counts that add up: a row goes to an expert once, and to as

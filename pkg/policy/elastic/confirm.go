@@ -91,11 +91,21 @@ func (f *confirmation) confirms(now float64, from *sender, s *pb.LoadSample, top
 	return true
 }
 
-// routedRows are those of all steps of a sample.
+// routedRows are those of all steps of a sample that hosts were asked for: in a brownout not all
+// that there were.
 func routedRows(s *pb.LoadSample) (rows float64) {
 	for _, step := range s.Steps {
-		for _, n := range step.Count {
+		asked := step.Count
+		if len(step.Served) > 0 {
+			asked = step.Served
+		}
+		for _, n := range asked {
 			rows += float64(n)
+		}
+		for _, u := range step.Units {
+			for _, n := range u.GetRows() {
+				rows += float64(n)
+			}
 		}
 	}
 	return rows

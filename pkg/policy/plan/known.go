@@ -28,11 +28,23 @@ type Model struct {
 	ExpertBytes uint64
 }
 
+// Offer is united experts that a host can load.
+type Offer struct {
+	Bundle
+	// Bytes is what one takes of a host's budget at most.
+	Bytes uint64
+	// Without says which groups have none, those of each layer with experts behind one another;
+	// nil: all have one.
+	Without []bool
+}
+
 // Host is a place for experts.
 type Host struct {
 	ID string
 	// Budget is the bytes that it can hold; 0 is no limit.
 	Budget uint64
+	// United are the united experts that it can load.
+	United []Offer
 	// Throttles says that its device is slowed, so that rows pass it by where another
 	// host has their function.
 	Throttles bool

@@ -31,7 +31,7 @@ func FunctionID(layer int, experts []uint32, kind pb.FunctionKind) string {
 	return IDOf(layer, &pb.Function{Experts: experts, Kind: kind})
 }
 
-// IDOf is the id of a function by what it has: its kind, way and experts, however its
+// IDOf is the id of a function by what it has: its kind, way, bundle and experts, however its
 // rows reach it.
 func IDOf(layer int, f *pb.Function) string {
 	experts, kind := f.GetExperts(), f.GetKind()
@@ -43,6 +43,7 @@ func IDOf(layer int, f *pb.Function) string {
 	if kind != Routed { // whose ids are in running systems
 		buf = append(binary.LittleEndian.AppendUint32(buf, uint32(kind)), 'k')
 		buf = binary.LittleEndian.AppendUint32(buf, f.GetWay())
+		buf = binary.LittleEndian.AppendUint64(buf, f.GetBundle())
 	}
 	_, _ = h.Write(buf) // never fails
 	return fmt.Sprintf("%016x", h.Sum64())
@@ -58,10 +59,10 @@ func Function(layer int, experts []uint32, warmOn ...string) *pb.Function {
 	return f
 }
 
-// UnitedFunction is Function for united experts of a way.
-func UnitedFunction(layer, way int, groups []uint32, warmOn ...string) *pb.Function {
+// UnitedFunction is Function for united experts of a bundle.
+func UnitedFunction(layer int, of Bundle, groups []uint32, warmOn ...string) *pb.Function {
 	f := Function(layer, groups, warmOn...)
-	f.Kind, f.Way = United, uint32(way)
+	f.Kind, f.Way, f.Bundle = United, uint32(of.Way), of.ID
 	f.Id = IDOf(layer, f)
 	return f
 }
@@ -80,7 +81,7 @@ func WantOn(f *pb.Function, host string) pb.Want {
 // versions, writers and reasons.
 func Same(a, b *pb.LayerPlan) bool {
 	return a.GetLayer() == b.GetLayer() && sameAccess(a.GetDivision(), b.GetDivision()) && slices.EqualFunc(a.GetFunctions(), b.GetFunctions(), func(f, g *pb.Function) bool {
-		return f.GetId() == g.GetId() && f.GetKind() == g.GetKind() && f.GetWay() == g.GetWay() &&
+		return f.GetId() == g.GetId() && f.GetKind() == g.GetKind() && f.GetWay() == g.GetWay() && f.GetBundle() == g.GetBundle() &&
 			f.GetTransfer() == g.GetTransfer() && f.GetMinibatch() == g.GetMinibatch() && slices.Equal(f.GetExperts(), g.GetExperts()) &&
 			slices.EqualFunc(f.GetPlacements(), g.GetPlacements(), samePlacement)
 	})

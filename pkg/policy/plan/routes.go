@@ -49,13 +49,13 @@ type Routes struct {
 // Of is the index of the target of an expert.
 func (r *Routes) Of(expert int32) int { return int(r.of[expert]) }
 
-// Target is Of for units of both kinds: united expert g of a way has the number of routed
+// Target is Of for units of both kinds: united expert g of a bundle has the number of routed
 // experts plus g. It must have a target.
-func (r *Routes) Target(number int32, way int) int {
+func (r *Routes) Target(number int32, of Bundle) int {
 	if int(number) < len(r.of) {
 		return r.Of(number)
 	}
-	i, _ := r.United(way, int(number)-len(r.of))
+	i, _ := r.United(of, int(number)-len(r.of))
 	return i
 }
 

@@ -208,7 +208,7 @@ func TestFunctionByFunction(t *testing.T) {
 
 // A united expert is a target while it is warm somewhere, and never an expert's own function.
 func TestUnitedRoutes(t *testing.T) {
-	all, united := fn([]string{"a"}, 0, 1, 2), UnitedFunction(1, 2, []uint32{0, 1}, "b")
+	all, united := fn([]string{"a"}, 0, 1, 2), UnitedFunction(1, Bundle{2, 7}, []uint32{0, 1}, "b")
 	l, err := testRules.Check(legal(all, united))
 	if err != nil {
 		t.Fatal(err)
@@ -216,17 +216,22 @@ func TestUnitedRoutes(t *testing.T) {
 	serving := map[string][]string{all.Id: {"a"}}
 	replicas := func(f string) Replicas { return Replicas{Serving: serving[f]} }
 	cold := l.Next(nil, replicas)
-	if _, ok := cold.United(2, 1); ok || len(cold.Targets) != 1 {
+	if _, ok := cold.United(Bundle{2, 7}, 1); ok || len(cold.Targets) != 1 {
 		t.Errorf("nobody has it warm: %v", cold.Targets)
 	}
 	serving[united.Id] = []string{"b"}
 	warm := l.Next(cold, replicas)
-	to, ok := warm.United(2, GroupOf(2, 2))
+	to, ok := warm.United(Bundle{2, 7}, GroupOf(2, 2))
 	if !ok || warm.Targets[to].Id != united.Id || warm.Targets[to].Hosts[0] != "b" {
 		t.Errorf("it is warm: %v", warm.Targets)
 	}
-	if _, ok := warm.United(4, 0); ok {
-		t.Error("another way")
+	for _, other := range []Bundle{{4, 7}, {2, 8}} {
+		if _, ok := warm.United(other, 0); ok {
+			t.Errorf("%+v is another one", other)
+		}
+	}
+	if routed := l.Routed(); routed.HasUnited() || len(routed.Functions) != 1 || routed.Version != l.Version || len(l.Functions) != 2 || !Same(With(routed.LayerPlan, []*pb.Function{united}), l.LayerPlan) {
+		t.Errorf("without united ones it is %v", routed)
 	}
 	serving[all.Id] = nil // its host is gone
 	for e := range int32(3) {

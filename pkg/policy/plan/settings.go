@@ -32,6 +32,9 @@ var (
 // MaxReplicas bounds the replicas of a function.
 const MaxReplicas = 1024
 
+// MaxWay bounds how many experts a united expert stands in for.
+const MaxWay = 1 << 16
+
 // Settings are what an operator wants of the plans of a deployment.
 type Settings struct {
 	Policy   string
@@ -39,6 +42,9 @@ type Settings struct {
 	// Replicas is how many hosts run each function, bounded by the hosts there
 	// are and by what their budgets leave once every expert has one.
 	Replicas int
+	// Way is how many experts a united expert of plans stands in for; 0: as many as those of the
+	// largest way that hosts have.
+	Way int
 }
 
 // DefaultSettings hold while nobody has set any.
@@ -46,12 +52,12 @@ func DefaultSettings() Settings { return Settings{Policy: Static, Grouping: ByHo
 
 // SettingsOf reads what a bucket holds; Check says whether it is legal.
 func SettingsOf(p *pb.PlanSettings) Settings {
-	return Settings{Policy: p.GetPolicy(), Grouping: Grouping(p.GetGrouping()), Replicas: int(p.GetReplicas())}
+	return Settings{Policy: p.GetPolicy(), Grouping: Grouping(p.GetGrouping()), Replicas: int(p.GetReplicas()), Way: int(p.GetWay())}
 }
 
 // Proto is the settings' form in a bucket.
 func (s Settings) Proto() *pb.PlanSettings {
-	return &pb.PlanSettings{Policy: s.Policy, Grouping: string(s.Grouping), Replicas: uint32(s.Replicas)}
+	return &pb.PlanSettings{Policy: s.Policy, Grouping: string(s.Grouping), Replicas: uint32(s.Replicas), Way: uint32(s.Way)}
 }
 
 // Check refuses settings that no planner can follow, and says which there are.
@@ -64,6 +70,8 @@ func (s Settings) Check() error {
 		return fmt.Errorf("there is no grouping %.64q; there are: %s and %s", s.Grouping, ByHost, ByExpert)
 	case s.Replicas < 1 || s.Replicas > MaxReplicas:
 		return fmt.Errorf("replicas is %d; it must be 1 to %d", s.Replicas, MaxReplicas)
+	case s.Way < 0 || s.Way == 1 || s.Way > MaxWay:
+		return fmt.Errorf("way is %d; it must be 2 to %d, or 0 for the largest that hosts have", s.Way, MaxWay)
 	}
 	return nil
 }
@@ -75,5 +83,6 @@ func (s Settings) With(change Settings) Settings {
 		Policy:   cmp.Or(change.Policy, s.Policy),
 		Grouping: cmp.Or(change.Grouping, s.Grouping),
 		Replicas: cmp.Or(change.Replicas, s.Replicas),
+		Way:      cmp.Or(change.Way, s.Way),
 	}
 }

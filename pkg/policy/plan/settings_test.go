@@ -24,6 +24,8 @@ func TestSettings(t *testing.T) {
 		{"grouping", plan.Settings{Grouping: "pair"}, `no grouping "pair"; there are: planner and expert`},
 		{"below", plan.Settings{Replicas: -1}, "replicas is -1; it must be 1 to 1024"},
 		{"above", plan.Settings{Replicas: plan.MaxReplicas + 1}, "replicas is 1025"},
+		{"way", plan.Settings{Way: 8}, ""},
+		{"a way of one", plan.Settings{Way: 1}, "way is 1; it must be 2 to 65536, or 0"},
 		{"long", plan.Settings{Policy: strings.Repeat("x", 1<<20)}, `xxx"; there are: static`},
 	} {
 		s := plan.DefaultSettings().With(tc.change)

@@ -14,14 +14,30 @@ func Groups(experts, way int) int { return (experts + way - 1) / way }
 // GroupOf is the united expert of a way that stands in for an expert.
 func GroupOf(expert, way int) int { return expert / way }
 
+// Bundle names the united experts of one way, as their file is named in logs. The zero Bundle is
+// none.
+type Bundle struct {
+	Way int
+	ID  uint64
+}
+
+// BundleOf is that of a function.
+func BundleOf(f *pb.Function) Bundle { return Bundle{int(f.GetWay()), f.GetBundle()} }
+
 // stand is a united expert of a layer.
-type stand struct{ way, group uint32 }
+type stand struct {
+	Bundle
+	group uint32
+}
 
 // checkKind says what is wrong with the kind and the way of a function's units.
 func (r Rules) checkKind(f *pb.Function) error {
 	kind := unit.Kind(min(uint64(f.GetKind()), 255))
 	if err := kind.Check(); err != nil {
 		return fmt.Errorf("its kind is %d: %w; upgrade this replica, or plan without such functions", f.GetKind(), err)
+	}
+	if united := f.GetKind() == United; united == (f.GetBundle() == 0) {
+		return fmt.Errorf("its bundle is %016x; united experts have one, and others none", f.GetBundle())
 	}
 	return CheckWay(f.GetKind(), f.GetWay(), r.Experts)
 }
@@ -60,7 +76,7 @@ func (r Rules) addUnited(l *Layer, at int32, f *pb.Function) error {
 		if int64(g) >= int64(groups) {
 			return fmt.Errorf("united expert %d of way %d does not exist; %d experts make %d", g, f.Way, r.Experts, groups)
 		}
-		key := stand{f.Way, g}
+		key := stand{BundleOf(f), g}
 		if of := l.stands[key]; len(of) > 0 && of[len(of)-1] == at {
 			return fmt.Errorf("united expert %d is in it twice", g)
 		}
@@ -69,10 +85,10 @@ func (r Rules) addUnited(l *Layer, at int32, f *pb.Function) error {
 	return nil
 }
 
-// United is the function that united expert g of a way has, as an index in Targets; false
+// United is the function that united expert g of a bundle has, as an index in Targets; false
 // while no host has it warm, so that rows stay with the experts they chose.
-func (r *Routes) United(way, g int) (target int, ok bool) {
-	i, ok := r.stands[stand{uint32(way), uint32(g)}]
+func (r *Routes) United(of Bundle, g int) (target int, ok bool) {
+	i, ok := r.stands[stand{of, uint32(g)}]
 	return int(i), ok
 }
 

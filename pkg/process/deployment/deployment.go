@@ -159,7 +159,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 	if s.Name == "" {
 		s.Name = s.Model.Name
 	}
-	id, err := identity(s.Model)
+	id, err := ModelIdentity(s.Model)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,8 @@ func (d *Deployment) shape() *wire.Shape {
 	return s
 }
 
-func identity(m *model.Model) (wire.Identity, error) {
+// ModelIdentity is what messages of a model say of it.
+func ModelIdentity(m *model.Model) (wire.Identity, error) {
 	id, ok := identityOf(m.Hash)
 	if !ok {
 		return wire.Identity{}, fmt.Errorf("model %s has no usable hash %q", m.Name, m.Hash)

@@ -43,6 +43,8 @@ type Presence struct {
 	Device      string
 	ExpertBytes uint64
 	Access      *pb.AccessTime
+	// United are the united experts that an expert host can load.
+	United []*pb.UnitedExperts
 	// RowSums says that an aggregator takes the sums of whole rows.
 	RowSums bool
 	// Sampling is what an attention replica knows of requests' sampling (schemas.Sampling).
@@ -212,7 +214,7 @@ func (p *Presence) member() *pb.Member {
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
 		NumericClass: kind.NumericClass, Wire: kind.Wire, Hops: string(kind.Hops), SchemaVersion: kind.Version, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		Stats: stats, MemoryBudgetBytes: p.budget.Load(),
-		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes, Access: p.Access, RowSums: p.RowSums, Sampling: p.Sampling,
+		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes, Access: p.Access, United: p.United, RowSums: p.RowSums, Sampling: p.Sampling,
 		Host: p.d.process.host, Pid: uint32(p.d.process.pid), Version: p.d.process.version, UptimeSeconds: p.uptime(), MadeUnixMs: p.made.UnixMilli(), Trouble: p.trouble(),
 	}
 	if p.calling.Load() {

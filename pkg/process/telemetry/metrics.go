@@ -58,6 +58,9 @@ type Metrics struct {
 	// StageReady says what is there for a token to flow, 1 or 0, by stage.
 	StageReady *Mirror
 
+	// Brownout is what brownouts did to rows.
+	Brownout BrownoutMetrics
+
 	// Reissues counts rows' groups that attention sent again because they were late.
 	Reissues prometheus.Counter
 	// Preemptions counts sequences that gave their KV pages to older ones.
@@ -139,6 +142,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Hosts:            newHostMetrics(),
 		Maps:             newMapMetrics(),
 		Directives:       newDirectiveMetrics(),
+		Brownout:         newBrownoutMetrics(),
 		GPUs:             newGPUs(),
 		Scaler:           newScalerMetrics(),
 		genAI:            newGenAI(),
@@ -157,7 +161,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	)
 	r.MustRegister(m.waits.queue, m.waits.canary, m.Ready, m.Links.connections, m.Links.reconnects, m.Members, m.GPUs)
 	r.MustRegister(slices.Concat(m.Kafka.all(), m.Tenants.all())...)
-	r.MustRegister(slices.Concat(m.Hosts.all(), m.Maps.all())...)
+	r.MustRegister(slices.Concat(m.Hosts.all(), m.Maps.all(), m.Brownout.all())...)
 	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all())...)
 	m.begin()
 	return m

@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"slices"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -82,6 +84,45 @@ func pairs(of []Code, n int) []byte {
 		out[1+i/4] |= byte(c) << (2 * (i % 4))
 	}
 	return out
+}
+
+// Follow gives a row's slots to what they went to before: nowhere (-1, with weight 0) where they are left
+// out, and to the united expert that number says of a routed one. Two slots of one united expert are
+// one, the lower, with the sum of their weights.
+func Follow(codes []Code, expert []int32, weight []float32, number func(expert int32) (int32, error)) error {
+	for i, c := range codes {
+		if c == Own || expert[i] < 0 {
+			continue
+		}
+		to := int32(-1)
+		if c == United {
+			var err error
+			if to, err = number(expert[i]); err != nil {
+				return err
+			}
+		}
+		if c == LeftOut {
+			weight[i] = 0
+		} else if j := slices.Index(expert[:i], to); j >= 0 {
+			weight[j] += weight[i]
+			to, weight[i] = -1, 0
+		}
+		expert[i] = to
+	}
+	return nil
+}
+
+// Hash tells decisions on the slots of a group apart; 0: all had their own experts.
+func Hash(f *pb.Fates) uint64 {
+	if f == nil {
+		return 0
+	}
+	h := fnv.New64a()
+	for _, n := range []uint64{uint64(f.Rows), uint64(f.Layers), uint64(f.Slots), uint64(f.Way), f.Bundle} {
+		_, _ = h.Write(binary.LittleEndian.AppendUint64(nil, n)) // never fails
+	}
+	_, _ = h.Write(f.Codes)
+	return max(1, h.Sum64())
 }
 
 // Check says what is wrong with fates, whatever their shape.

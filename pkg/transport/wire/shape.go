@@ -149,7 +149,7 @@ func (s *Shape) CheckPartial(p *pb.Partial) (rows int, err error) {
 	if rows == 0 || len(p.Place) != rows {
 		return 0, fmt.Errorf("%w: partial of %d rows with %d places", ErrMalformed, rows, len(p.Place))
 	}
-	if err := s.CheckFates(p.Key, p.Fates); err != nil {
+	if err := s.checkDecision(p); err != nil {
 		return 0, err
 	}
 	if err := checkPartialCost(p); err != nil {

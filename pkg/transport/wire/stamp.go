@@ -51,6 +51,34 @@ func (s *Shape) checkDirectives(h *pb.Hidden) error {
 	return s.CheckFates(h.Key, h.Replay)
 }
 
+// checkDecision refuses fates of a partial that are not those of its decision, or that leave out
+// what its group awaits.
+func (s *Shape) checkDecision(p *pb.Partial) error {
+	if p.Fates == nil {
+		return nil
+	}
+	if p.Decision != fates.Hash(p.Fates) {
+		return fmt.Errorf("%w: a partial with fates that are not those of its decision %016x", ErrMalformed, p.Decision)
+	}
+	if err := s.CheckFates(p.Key, p.Fates); err != nil {
+		return err
+	}
+	codes, err := fates.Decode(p.Fates)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	awaits := Awaits(p.Awaits)
+	if err := awaits.check(len(codes)); err != nil {
+		return err
+	}
+	for place, c := range codes {
+		if c == fates.LeftOut && awaits.Has(place) {
+			return fmt.Errorf("%w: a partial of a group that awaits place %d, which is left out", ErrMalformed, place)
+		}
+	}
+	return nil
+}
+
 // CheckFates refuses fates that are not of a key's rows in one layer; nil is none.
 func (s *Shape) CheckFates(k *pb.Key, f *pb.Fates) error {
 	if err := fates.CheckShape(f, fates.Shape{Rows: int(k.GetRows()), Layers: 1, Slots: s.TopK}); err != nil {

@@ -299,7 +299,9 @@ type Member struct {
 	Access *AccessTime `protobuf:"bytes,26,opt,name=access,proto3" json:"access,omitempty"`
 	// An attention replica's: what of a request's sampling it knows, as schemas.Sampling
 	// counts; 0: temperature, top_p, top_k and repetition_penalty, as before replicas said so.
-	Sampling      uint32 `protobuf:"varint,27,opt,name=sampling,proto3" json:"sampling,omitempty"`
+	Sampling uint32 `protobuf:"varint,27,opt,name=sampling,proto3" json:"sampling,omitempty"`
+	// An expert host's: the united experts that it can load.
+	United        []*UnitedExperts `protobuf:"bytes,28,rep,name=united,proto3" json:"united,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -509,6 +511,87 @@ func (x *Member) GetSampling() uint32 {
 	return 0
 }
 
+func (x *Member) GetUnited() []*UnitedExperts {
+	if x != nil {
+		return x.United
+	}
+	return nil
+}
+
+// UnitedExperts are those of one way, in one file.
+type UnitedExperts struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many each stands in for.
+	Way uint32 `protobuf:"varint,1,opt,name=way,proto3" json:"way,omitempty"`
+	// What the file is named by in plans, stamps and logs.
+	Bundle uint64 `protobuf:"fixed64,2,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	// The most bytes that one takes on the host.
+	Bytes uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Groups that have none, whose experts run themselves: a bit each, those of a layer with
+	// experts after those of the one before, the lowest of a byte first. Empty: all have one.
+	Without       []byte `protobuf:"bytes,4,opt,name=without,proto3" json:"without,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnitedExperts) Reset() {
+	*x = UnitedExperts{}
+	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnitedExperts) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnitedExperts) ProtoMessage() {}
+
+func (x *UnitedExperts) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnitedExperts.ProtoReflect.Descriptor instead.
+func (*UnitedExperts) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *UnitedExperts) GetWay() uint32 {
+	if x != nil {
+		return x.Way
+	}
+	return 0
+}
+
+func (x *UnitedExperts) GetBundle() uint64 {
+	if x != nil {
+		return x.Bundle
+	}
+	return 0
+}
+
+func (x *UnitedExperts) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *UnitedExperts) GetWithout() []byte {
+	if x != nil {
+		return x.Without
+	}
+	return nil
+}
+
 // AccessTime is what a device takes, in seconds, to compute a message's rows with experts:
 // call, and for each expert unit and the longer of read and row times its rows.
 type AccessTime struct {
@@ -527,7 +610,7 @@ type AccessTime struct {
 
 func (x *AccessTime) Reset() {
 	*x = AccessTime{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	mi := &file_switchyard_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +622,7 @@ func (x *AccessTime) String() string {
 func (*AccessTime) ProtoMessage() {}
 
 func (x *AccessTime) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[1]
+	mi := &file_switchyard_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +635,7 @@ func (x *AccessTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccessTime.ProtoReflect.Descriptor instead.
 func (*AccessTime) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AccessTime) GetReadSeconds() float64 {
@@ -597,7 +680,7 @@ type DrainState struct {
 
 func (x *DrainState) Reset() {
 	*x = DrainState{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[2]
+	mi := &file_switchyard_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +692,7 @@ func (x *DrainState) String() string {
 func (*DrainState) ProtoMessage() {}
 
 func (x *DrainState) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[2]
+	mi := &file_switchyard_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +705,7 @@ func (x *DrainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainState.ProtoReflect.Descriptor instead.
 func (*DrainState) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *DrainState) GetReplica() string {
@@ -658,7 +741,7 @@ type Holdings struct {
 
 func (x *Holdings) Reset() {
 	*x = Holdings{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[3]
+	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -670,7 +753,7 @@ func (x *Holdings) String() string {
 func (*Holdings) ProtoMessage() {}
 
 func (x *Holdings) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[3]
+	mi := &file_switchyard_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -683,7 +766,7 @@ func (x *Holdings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holdings.ProtoReflect.Descriptor instead.
 func (*Holdings) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Holdings) GetDeliveries() []string {
@@ -704,7 +787,7 @@ type Placement struct {
 
 func (x *Placement) Reset() {
 	*x = Placement{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[4]
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -716,7 +799,7 @@ func (x *Placement) String() string {
 func (*Placement) ProtoMessage() {}
 
 func (x *Placement) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[4]
+	mi := &file_switchyard_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -729,7 +812,7 @@ func (x *Placement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Placement.ProtoReflect.Descriptor instead.
 func (*Placement) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Placement) GetHost() string {
@@ -749,7 +832,7 @@ func (x *Placement) GetWant() Want {
 // Function is a set of experts of one layer that is addressed as one.
 type Function struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Hash of (layer, kind, way, experts).
+	// Hash of (layer, kind, way, bundle, experts).
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Of united experts: their groups. Group g of way w stands in for the experts w·g to w·g + w - 1.
 	Experts []uint32     `protobuf:"varint,2,rep,packed,name=experts,proto3" json:"experts,omitempty"`
@@ -761,14 +844,16 @@ type Function struct {
 	Way      uint32       `protobuf:"varint,6,opt,name=way,proto3" json:"way,omitempty"`
 	Transfer TransferMode `protobuf:"varint,7,opt,name=transfer,proto3,enum=switchyard.v1.TransferMode" json:"transfer,omitempty"`
 	// Rows of a minibatch, of the pipelined mode alone; else 0.
-	Minibatch     uint32 `protobuf:"varint,8,opt,name=minibatch,proto3" json:"minibatch,omitempty"`
+	Minibatch uint32 `protobuf:"varint,8,opt,name=minibatch,proto3" json:"minibatch,omitempty"`
+	// Of united experts: what their file is named by; else 0.
+	Bundle        uint64 `protobuf:"fixed64,9,opt,name=bundle,proto3" json:"bundle,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Function) Reset() {
 	*x = Function{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +865,7 @@ func (x *Function) String() string {
 func (*Function) ProtoMessage() {}
 
 func (x *Function) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[5]
+	mi := &file_switchyard_v1_control_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +878,7 @@ func (x *Function) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Function.ProtoReflect.Descriptor instead.
 func (*Function) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Function) GetId() string {
@@ -845,6 +930,13 @@ func (x *Function) GetMinibatch() uint32 {
 	return 0
 }
 
+func (x *Function) GetBundle() uint64 {
+	if x != nil {
+		return x.Bundle
+	}
+	return 0
+}
+
 // LayerPlan is the desired state of one layer; its key in `plans` is the layer's
 // number. It stands alone: layers change one by one.
 type LayerPlan struct {
@@ -880,7 +972,7 @@ type LayerPlan struct {
 
 func (x *LayerPlan) Reset() {
 	*x = LayerPlan{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	mi := &file_switchyard_v1_control_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +984,7 @@ func (x *LayerPlan) String() string {
 func (*LayerPlan) ProtoMessage() {}
 
 func (x *LayerPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[6]
+	mi := &file_switchyard_v1_control_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +997,7 @@ func (x *LayerPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LayerPlan.ProtoReflect.Descriptor instead.
 func (*LayerPlan) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *LayerPlan) GetVersion() uint64 {
@@ -1016,7 +1108,7 @@ type FunctionState struct {
 
 func (x *FunctionState) Reset() {
 	*x = FunctionState{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[7]
+	mi := &file_switchyard_v1_control_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1028,7 +1120,7 @@ func (x *FunctionState) String() string {
 func (*FunctionState) ProtoMessage() {}
 
 func (x *FunctionState) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[7]
+	mi := &file_switchyard_v1_control_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1041,7 +1133,7 @@ func (x *FunctionState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionState.ProtoReflect.Descriptor instead.
 func (*FunctionState) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{7}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FunctionState) GetId() string {
@@ -1099,7 +1191,7 @@ type HostLayer struct {
 
 func (x *HostLayer) Reset() {
 	*x = HostLayer{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[8]
+	mi := &file_switchyard_v1_control_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1203,7 @@ func (x *HostLayer) String() string {
 func (*HostLayer) ProtoMessage() {}
 
 func (x *HostLayer) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[8]
+	mi := &file_switchyard_v1_control_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1216,7 @@ func (x *HostLayer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostLayer.ProtoReflect.Descriptor instead.
 func (*HostLayer) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HostLayer) GetHost() string {
@@ -1160,7 +1252,7 @@ type GateLayers struct {
 
 func (x *GateLayers) Reset() {
 	*x = GateLayers{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[9]
+	mi := &file_switchyard_v1_control_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +1264,7 @@ func (x *GateLayers) String() string {
 func (*GateLayers) ProtoMessage() {}
 
 func (x *GateLayers) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[9]
+	mi := &file_switchyard_v1_control_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +1277,7 @@ func (x *GateLayers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateLayers.ProtoReflect.Descriptor instead.
 func (*GateLayers) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GateLayers) GetGate() string {
@@ -1211,14 +1303,16 @@ type PlanSettings struct {
 	// hosts) or "expert" (one each).
 	Grouping string `protobuf:"bytes,2,opt,name=grouping,proto3" json:"grouping,omitempty"`
 	// How many hosts run each function, as far as there are so many with room.
-	Replicas      uint32 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	Replicas uint32 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	// How many experts a united expert of plans stands in for; 0: as many as the largest that hosts have.
+	Way           uint32 `protobuf:"varint,4,opt,name=way,proto3" json:"way,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PlanSettings) Reset() {
 	*x = PlanSettings{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[10]
+	mi := &file_switchyard_v1_control_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1324,7 @@ func (x *PlanSettings) String() string {
 func (*PlanSettings) ProtoMessage() {}
 
 func (x *PlanSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[10]
+	mi := &file_switchyard_v1_control_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1337,7 @@ func (x *PlanSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanSettings.ProtoReflect.Descriptor instead.
 func (*PlanSettings) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PlanSettings) GetPolicy() string {
@@ -1267,6 +1361,13 @@ func (x *PlanSettings) GetReplicas() uint32 {
 	return 0
 }
 
+func (x *PlanSettings) GetWay() uint32 {
+	if x != nil {
+		return x.Way
+	}
+	return 0
+}
+
 // Lease says who owns a duty.
 type Lease struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1286,7 +1387,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_switchyard_v1_control_proto_msgTypes[11]
+	mi := &file_switchyard_v1_control_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1399,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_control_proto_msgTypes[11]
+	mi := &file_switchyard_v1_control_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1412,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_v1_control_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Lease) GetOwner() string {
@@ -1353,7 +1454,7 @@ var File_switchyard_v1_control_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xaf\x06\n" +
+	"\x1bswitchyard/v1/control.proto\x12\rswitchyard.v1\"\xe5\x06\n" +
 	"\x06Member\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aservice\x18\x02 \x01(\tR\aservice\x12\x14\n" +
@@ -1382,12 +1483,18 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\fmade_unix_ms\x18\x19 \x01(\x03R\n" +
 	"madeUnixMs\x121\n" +
 	"\x06access\x18\x1a \x01(\v2\x19.switchyard.v1.AccessTimeR\x06access\x12\x1a\n" +
-	"\bsampling\x18\x1b \x01(\rR\bsampling\x1a8\n" +
+	"\bsampling\x18\x1b \x01(\rR\bsampling\x124\n" +
+	"\x06united\x18\x1c \x03(\v2\x1c.switchyard.v1.UnitedExpertsR\x06united\x1a8\n" +
 	"\n" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01J\x04\b\t\x10\n" +
-	"J\x04\b\x0e\x10\x0f\"\x96\x01\n" +
+	"J\x04\b\x0e\x10\x0f\"i\n" +
+	"\rUnitedExperts\x12\x10\n" +
+	"\x03way\x18\x01 \x01(\rR\x03way\x12\x16\n" +
+	"\x06bundle\x18\x02 \x01(\x06R\x06bundle\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x18\n" +
+	"\awithout\x18\x04 \x01(\fR\awithout\"\x96\x01\n" +
 	"\n" +
 	"AccessTime\x12!\n" +
 	"\fread_seconds\x18\x01 \x01(\x01R\vreadSeconds\x12\x1f\n" +
@@ -1406,7 +1513,7 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"deliveries\"H\n" +
 	"\tPlacement\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12'\n" +
-	"\x04want\x18\x02 \x01(\x0e2\x13.switchyard.v1.WantR\x04want\"\x8e\x02\n" +
+	"\x04want\x18\x02 \x01(\x0e2\x13.switchyard.v1.WantR\x04want\"\xa6\x02\n" +
 	"\bFunction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aexperts\x18\x02 \x03(\rR\aexperts\x12/\n" +
@@ -1416,7 +1523,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"placements\x12\x10\n" +
 	"\x03way\x18\x06 \x01(\rR\x03way\x127\n" +
 	"\btransfer\x18\a \x01(\x0e2\x1b.switchyard.v1.TransferModeR\btransfer\x12\x1c\n" +
-	"\tminibatch\x18\b \x01(\rR\tminibatchJ\x04\b\x03\x10\x04\"\xb1\x03\n" +
+	"\tminibatch\x18\b \x01(\rR\tminibatch\x12\x16\n" +
+	"\x06bundle\x18\t \x01(\x06R\x06bundleJ\x04\b\x03\x10\x04\"\xb1\x03\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +
@@ -1452,11 +1560,12 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\bversions\x18\x02 \x03(\v2'.switchyard.v1.GateLayers.VersionsEntryR\bversions\x1a;\n" +
 	"\rVersionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"^\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"p\n" +
 	"\fPlanSettings\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bgrouping\x18\x02 \x01(\tR\bgrouping\x12\x1a\n" +
-	"\breplicas\x18\x03 \x01(\rR\breplicas\"\x8b\x01\n" +
+	"\breplicas\x18\x03 \x01(\rR\breplicas\x12\x10\n" +
+	"\x03way\x18\x04 \x01(\rR\x03way\"\x8b\x01\n" +
 	"\x05Lease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
@@ -1498,44 +1607,46 @@ func file_switchyard_v1_control_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_control_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_switchyard_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_switchyard_v1_control_proto_goTypes = []any{
 	(FunctionKind)(0),     // 0: switchyard.v1.FunctionKind
 	(TransferMode)(0),     // 1: switchyard.v1.TransferMode
 	(Want)(0),             // 2: switchyard.v1.Want
 	(FunctionPhase)(0),    // 3: switchyard.v1.FunctionPhase
 	(*Member)(nil),        // 4: switchyard.v1.Member
-	(*AccessTime)(nil),    // 5: switchyard.v1.AccessTime
-	(*DrainState)(nil),    // 6: switchyard.v1.DrainState
-	(*Holdings)(nil),      // 7: switchyard.v1.Holdings
-	(*Placement)(nil),     // 8: switchyard.v1.Placement
-	(*Function)(nil),      // 9: switchyard.v1.Function
-	(*LayerPlan)(nil),     // 10: switchyard.v1.LayerPlan
-	(*FunctionState)(nil), // 11: switchyard.v1.FunctionState
-	(*HostLayer)(nil),     // 12: switchyard.v1.HostLayer
-	(*GateLayers)(nil),    // 13: switchyard.v1.GateLayers
-	(*PlanSettings)(nil),  // 14: switchyard.v1.PlanSettings
-	(*Lease)(nil),         // 15: switchyard.v1.Lease
-	nil,                   // 16: switchyard.v1.Member.StatsEntry
-	nil,                   // 17: switchyard.v1.GateLayers.VersionsEntry
+	(*UnitedExperts)(nil), // 5: switchyard.v1.UnitedExperts
+	(*AccessTime)(nil),    // 6: switchyard.v1.AccessTime
+	(*DrainState)(nil),    // 7: switchyard.v1.DrainState
+	(*Holdings)(nil),      // 8: switchyard.v1.Holdings
+	(*Placement)(nil),     // 9: switchyard.v1.Placement
+	(*Function)(nil),      // 10: switchyard.v1.Function
+	(*LayerPlan)(nil),     // 11: switchyard.v1.LayerPlan
+	(*FunctionState)(nil), // 12: switchyard.v1.FunctionState
+	(*HostLayer)(nil),     // 13: switchyard.v1.HostLayer
+	(*GateLayers)(nil),    // 14: switchyard.v1.GateLayers
+	(*PlanSettings)(nil),  // 15: switchyard.v1.PlanSettings
+	(*Lease)(nil),         // 16: switchyard.v1.Lease
+	nil,                   // 17: switchyard.v1.Member.StatsEntry
+	nil,                   // 18: switchyard.v1.GateLayers.VersionsEntry
 }
 var file_switchyard_v1_control_proto_depIdxs = []int32{
-	16, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
-	5,  // 1: switchyard.v1.Member.access:type_name -> switchyard.v1.AccessTime
-	2,  // 2: switchyard.v1.Placement.want:type_name -> switchyard.v1.Want
-	0,  // 3: switchyard.v1.Function.kind:type_name -> switchyard.v1.FunctionKind
-	8,  // 4: switchyard.v1.Function.placements:type_name -> switchyard.v1.Placement
-	1,  // 5: switchyard.v1.Function.transfer:type_name -> switchyard.v1.TransferMode
-	9,  // 6: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
-	5,  // 7: switchyard.v1.LayerPlan.division:type_name -> switchyard.v1.AccessTime
-	3,  // 8: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
-	11, // 9: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
-	17, // 10: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
-	11, // [11:11] is the sub-list for method output_type
-	11, // [11:11] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	17, // 0: switchyard.v1.Member.stats:type_name -> switchyard.v1.Member.StatsEntry
+	6,  // 1: switchyard.v1.Member.access:type_name -> switchyard.v1.AccessTime
+	5,  // 2: switchyard.v1.Member.united:type_name -> switchyard.v1.UnitedExperts
+	2,  // 3: switchyard.v1.Placement.want:type_name -> switchyard.v1.Want
+	0,  // 4: switchyard.v1.Function.kind:type_name -> switchyard.v1.FunctionKind
+	9,  // 5: switchyard.v1.Function.placements:type_name -> switchyard.v1.Placement
+	1,  // 6: switchyard.v1.Function.transfer:type_name -> switchyard.v1.TransferMode
+	10, // 7: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
+	6,  // 8: switchyard.v1.LayerPlan.division:type_name -> switchyard.v1.AccessTime
+	3,  // 9: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
+	12, // 10: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
+	18, // 11: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
+	12, // [12:12] is the sub-list for method output_type
+	12, // [12:12] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_control_proto_init() }
@@ -1549,7 +1660,7 @@ func file_switchyard_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_control_proto_rawDesc), len(file_switchyard_v1_control_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -796,7 +796,10 @@ type Parse struct {
 	// The answer ends with its first call.
 	Single bool `protobuf:"varint,2,opt,name=single,proto3" json:"single,omitempty"`
 	// What the prompt ends with that begins the answer, such as <think>.
-	Begun         string `protobuf:"bytes,3,opt,name=begun,proto3" json:"begun,omitempty"`
+	Begun string `protobuf:"bytes,3,opt,name=begun,proto3" json:"begun,omitempty"`
+	// What attention was asked for, without what is here or in the subject: with it the answer can
+	// be computed again.
+	Sequence      *Sequence `protobuf:"bytes,26,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -850,6 +853,13 @@ func (x *Parse) GetBegun() string {
 		return x.Begun
 	}
 	return ""
+}
+
+func (x *Parse) GetSequence() *Sequence {
+	if x != nil {
+		return x.Sequence
+	}
+	return nil
 }
 
 // Claim makes the record's writer, an attention replica, the sequence's owner
@@ -1945,11 +1955,12 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\rmixed_classes\x18\x17 \x01(\bR\fmixedClasses\x12\x1d\n" +
 	"\n" +
 	"min_tokens\x18\x18 \x01(\x05R\tminTokens\x12*\n" +
-	"\x05parse\x18\x19 \x01(\v2\x14.switchyard.v1.ParseR\x05parse\"K\n" +
+	"\x05parse\x18\x19 \x01(\v2\x14.switchyard.v1.ParseR\x05parse\"\x80\x01\n" +
 	"\x05Parse\x12\x14\n" +
 	"\x05tools\x18\x01 \x01(\bR\x05tools\x12\x16\n" +
 	"\x06single\x18\x02 \x01(\bR\x06single\x12\x14\n" +
-	"\x05begun\x18\x03 \x01(\tR\x05begun\"\a\n" +
+	"\x05begun\x18\x03 \x01(\tR\x05begun\x123\n" +
+	"\bsequence\x18\x1a \x01(\v2\x17.switchyard.v1.SequenceR\bsequence\"\a\n" +
 	"\x05Claim\"\x1b\n" +
 	"\x05Trial\x12\x12\n" +
 	"\x04over\x18\x01 \x01(\bR\x04over\"G\n" +
@@ -2077,39 +2088,40 @@ var file_switchyard_v1_log_proto_depIdxs = []int32{
 	3,  // 6: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
 	0,  // 7: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
 	7,  // 8: switchyard.v1.Accept.parse:type_name -> switchyard.v1.Parse
-	21, // 9: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	22, // 10: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
-	10, // 11: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost
-	11, // 12: switchyard.v1.Token.degraded:type_name -> switchyard.v1.Degraded
-	23, // 13: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
-	24, // 14: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
-	10, // 15: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
-	11, // 16: switchyard.v1.Terminal.degraded:type_name -> switchyard.v1.Degraded
-	6,  // 17: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
-	25, // 18: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
-	21, // 19: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	13, // 20: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
-	26, // 21: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
-	10, // 22: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
-	11, // 23: switchyard.v1.Packed.degraded:type_name -> switchyard.v1.Degraded
-	6,  // 24: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
-	8,  // 25: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
-	12, // 26: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
-	25, // 27: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
-	13, // 28: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
-	14, // 29: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
-	9,  // 30: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
-	6,  // 31: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
-	17, // 32: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
-	18, // 33: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
-	25, // 34: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
-	13, // 35: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
-	21, // 36: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	4,  // 9: switchyard.v1.Parse.sequence:type_name -> switchyard.v1.Sequence
+	21, // 10: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	22, // 11: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
+	10, // 12: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost
+	11, // 13: switchyard.v1.Token.degraded:type_name -> switchyard.v1.Degraded
+	23, // 14: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
+	24, // 15: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
+	10, // 16: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
+	11, // 17: switchyard.v1.Terminal.degraded:type_name -> switchyard.v1.Degraded
+	6,  // 18: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
+	25, // 19: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
+	21, // 20: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	13, // 21: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
+	26, // 22: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
+	10, // 23: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
+	11, // 24: switchyard.v1.Packed.degraded:type_name -> switchyard.v1.Degraded
+	6,  // 25: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
+	8,  // 26: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
+	12, // 27: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
+	25, // 28: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
+	13, // 29: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
+	14, // 30: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
+	9,  // 31: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
+	6,  // 32: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
+	17, // 33: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
+	18, // 34: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
+	25, // 35: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
+	13, // 36: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
+	21, // 37: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_log_proto_init() }

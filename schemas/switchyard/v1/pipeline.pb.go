@@ -585,7 +585,7 @@ type PhaseRange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Phase Phase                  `protobuf:"varint,1,opt,name=phase,proto3,enum=switchyard.v1.Phase" json:"phase,omitempty"`
 	Rows  uint32                 `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
-	// Their producer accepts no stand-in: each slot has its own expert, whatever the stamp says.
+	// Each slot has its own expert, or what Hidden.replay says, whatever the stamp says.
 	Own           bool `protobuf:"varint,3,opt,name=own,proto3" json:"own,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -752,8 +752,9 @@ type Hidden struct {
 	Stamp  *Stamp        `protobuf:"bytes,4,opt,name=stamp,proto3" json:"stamp,omitempty"`
 	// Rows of the microbatch in all parts, which one gate gets; 0: this part is decided alone.
 	WholeRows uint32 `protobuf:"varint,5,opt,name=whole_rows,json=wholeRows,proto3" json:"whole_rows,omitempty"`
-	// What is to become of the rows' slots, whatever the stamp says: what became of them
-	// when they were computed before. Absent: nothing is known of that.
+	// What is to become of slots, whatever the stamp says: what became of them when their rows
+	// were computed before. Beside a stamp it is of the rows that are the phases' own. Absent:
+	// nothing is known of that.
 	Replay *Fates `protobuf:"bytes,6,opt,name=replay,proto3" json:"replay,omitempty"`
 	// All rows are of requests by which services see whether tokens flow: no load.
 	Probe         bool `protobuf:"varint,7,opt,name=probe,proto3" json:"probe,omitempty"`
@@ -865,7 +866,10 @@ type Dispatch struct {
 	// What became of the group's slots, in one dispatch of a group; absent: all have their own experts.
 	Fates *Fates `protobuf:"bytes,14,opt,name=fates,proto3" json:"fates,omitempty"`
 	// Some of the rows are of prompts.
-	Prefill       bool `protobuf:"varint,15,opt,name=prefill,proto3" json:"prefill,omitempty"`
+	Prefill bool `protobuf:"varint,15,opt,name=prefill,proto3" json:"prefill,omitempty"`
+	// A hash of the group's fates: what two gates make of one group is not mixed up. 0: all have
+	// their own experts.
+	Decision      uint64 `protobuf:"fixed64,16,opt,name=decision,proto3" json:"decision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -984,6 +988,13 @@ func (x *Dispatch) GetPrefill() bool {
 	return false
 }
 
+func (x *Dispatch) GetDecision() uint64 {
+	if x != nil {
+		return x.Decision
+	}
+	return 0
+}
+
 // Partial is one weighted expert output per place of its dispatch. What a group
 // awaits is in each of its partials; a place that nobody was asked for adds nothing.
 // Where a host has all places of a token row that the group awaits, and these are several, it
@@ -1001,6 +1012,7 @@ type Partial struct {
 	Fates    *Fates        `protobuf:"bytes,9,opt,name=fates,proto3" json:"fates,omitempty"` // the dispatch's
 	// What each place took of experts' memory, in bytes times seconds; absent: not metered.
 	ByteSeconds   []float32 `protobuf:"fixed32,10,rep,packed,name=byte_seconds,json=byteSeconds,proto3" json:"byte_seconds,omitempty"`
+	Decision      uint64    `protobuf:"fixed64,11,opt,name=decision,proto3" json:"decision,omitempty"` // the dispatch's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1089,6 +1101,13 @@ func (x *Partial) GetByteSeconds() []float32 {
 		return x.ByteSeconds
 	}
 	return nil
+}
+
+func (x *Partial) GetDecision() uint64 {
+	if x != nil {
+		return x.Decision
+	}
+	return 0
 }
 
 // Block is the sum over slots of a group's partials: (rows, d). A service that
@@ -1416,7 +1435,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\n" +
 	"whole_rows\x18\x05 \x01(\rR\twholeRows\x12,\n" +
 	"\x06replay\x18\x06 \x01(\v2\x14.switchyard.v1.FatesR\x06replay\x12\x14\n" +
-	"\x05probe\x18\a \x01(\bR\x05probe\"\x8f\x03\n" +
+	"\x05probe\x18\a \x01(\bR\x05probe\"\xab\x03\n" +
 	"\bDispatch\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x1a\n" +
 	"\bfunction\x18\x02 \x01(\tR\bfunction\x12\x14\n" +
@@ -1430,7 +1449,8 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x04kind\x18\f \x01(\x0e2\x1b.switchyard.v1.FunctionKindR\x04kind\x12\x10\n" +
 	"\x03way\x18\r \x01(\rR\x03way\x12*\n" +
 	"\x05fates\x18\x0e \x01(\v2\x14.switchyard.v1.FatesR\x05fates\x12\x18\n" +
-	"\aprefill\x18\x0f \x01(\bR\aprefill\"\xc1\x02\n" +
+	"\aprefill\x18\x0f \x01(\bR\aprefill\x12\x1a\n" +
+	"\bdecision\x18\x10 \x01(\x06R\bdecision\"\xdd\x02\n" +
 	"\aPartial\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x14\n" +
 	"\x05place\x18\x03 \x03(\rR\x05place\x12-\n" +
@@ -1440,7 +1460,8 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\bfunction\x18\b \x01(\v2\x1b.switchyard.v1.FunctionTimeR\bfunction\x12*\n" +
 	"\x05fates\x18\t \x01(\v2\x14.switchyard.v1.FatesR\x05fates\x12!\n" +
 	"\fbyte_seconds\x18\n" +
-	" \x03(\x02R\vbyteSeconds\"\xd8\x02\n" +
+	" \x03(\x02R\vbyteSeconds\x12\x1a\n" +
+	"\bdecision\x18\v \x01(\x06R\bdecision\"\xd8\x02\n" +
 	"\x05Block\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
 	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12*\n" +

@@ -19,7 +19,9 @@ type Computer struct {
 	device device.Device
 	shape  *wire.Shape
 	wire   tensor.Wire
+	united Numbers
 
+	units  []uint32 // of a dispatch of united experts, as the device names them
 	x, out []float32
 	source []uint32 // the tensor's row of each routed row
 	first  []int32  // the first routed row of each token row
@@ -43,15 +45,16 @@ func (c *Computer) Compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, 
 	if err != nil {
 		return nil, err
 	}
-	if d.Kind == plan.United {
-		return nil, &UnitError{d.Function, fmt.Sprintf("this host has no weights of united experts of way %d", d.Way)}
+	units, err := c.unitsOf(d)
+	if err != nil {
+		return nil, err
 	}
 	width := c.shape.Hidden
 	c.x = tensor.Resize(c.x, rows*width)
 	if err := tensor.Decode(c.x, d.Tensor, width); err != nil {
 		return nil, err
 	}
-	routed := forward.Routed{Layer: int(d.Key.Layer), X: c.x, Source: c.sources(d.Place), Expert: d.Expert, Weight: d.Weight}
+	routed := forward.Routed{Layer: int(d.Key.Layer), X: c.x, Source: c.sources(d.Place), Expert: units, Weight: d.Weight}
 	took.TransferNs += watch.Lap()
 	c.device.Begin(&c.use, routed.Layer, routed.Expert, time.Duration(took.QueueNs+took.StallNs+took.TransferNs))
 	places, out, err := c.outputs(d, routed)
@@ -64,8 +67,27 @@ func (c *Computer) Compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, 
 	c.buf = t.Data
 	took.TransferNs += watch.Lap()
 	return &pb.Partial{
-		Key: d.Key, Place: places, Tensor: t, Awaits: d.Awaits, Gate: d.Gate, Function: took, Fates: d.Fates, ByteSeconds: c.shares(len(places)),
+		Key: d.Key, Place: places, Tensor: t, Awaits: d.Awaits, Gate: d.Gate, Function: took, Fates: d.Fates, Decision: d.Decision, ByteSeconds: c.shares(len(places)),
 	}, nil
+}
+
+// unitsOf are a dispatch's experts as the device names them.
+func (c *Computer) unitsOf(d *pb.Dispatch) ([]uint32, error) {
+	if d.Kind != plan.United {
+		return d.Expert, nil
+	}
+	c.units = c.units[:0]
+	for _, g := range d.Expert {
+		number, ok := 0, false
+		if c.united != nil {
+			number, ok = c.united.Number(int(d.Key.Layer), int(d.Way), int(g))
+		}
+		if !ok {
+			return nil, &UnitError{d.Function, fmt.Sprintf("this host has no weights of united expert %d of way %d of layer %d", g, d.Way, d.Key.Layer)}
+		}
+		c.units = append(c.units, uint32(number))
+	}
+	return c.units, nil
 }
 
 // sources are the tensor's rows of places, which ascend.

@@ -20,6 +20,7 @@ type Computers struct {
 	device device.Device
 	shape  *wire.Shape
 	wire   tensor.Wire
+	united Numbers
 	idle   chan *Computer
 
 	mu   sync.Mutex
@@ -29,10 +30,15 @@ type Computers struct {
 	began  time.Time // when the first of those that are busy was taken
 }
 
+// Numbers says what a device names united experts by; a *united.Set does.
+type Numbers interface {
+	Number(layer, way, group int) (number int, ok bool)
+}
+
 // New returns computers on a device, for a model of that shape, whose partials have rows of
-// that encoding.
-func New(on device.Device, shape *wire.Shape, w tensor.Wire) *Computers {
-	return &Computers{device: on, shape: shape, wire: w, idle: make(chan *Computer, runtime.GOMAXPROCS(0)), busy: map[*Computer]time.Time{}}
+// that encoding. The device has the united experts that have numbers; none, if these are nil.
+func New(on device.Device, shape *wire.Shape, w tensor.Wire, united Numbers) *Computers {
+	return &Computers{device: on, shape: shape, wire: w, united: united, idle: make(chan *Computer, runtime.GOMAXPROCS(0)), busy: map[*Computer]time.Time{}}
 }
 
 // Take returns a computer that is busy from now on, until Give.
@@ -40,7 +46,7 @@ func (c *Computers) Take(now time.Time) (one *Computer) {
 	select {
 	case one = <-c.idle:
 	default:
-		one = &Computer{device: c.device, shape: c.shape, wire: c.wire}
+		one = &Computer{device: c.device, shape: c.shape, wire: c.wire, united: c.united}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 // too long is stuck, whatever the others do.
 func TestComputers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cs := New(nil, nil, "")
+		cs := New(nil, nil, "", nil)
 		begun := time.Now()
 		check := func(worked time.Duration, stuck bool) {
 			t.Helper()

@@ -40,7 +40,7 @@ func (t *table) borrow(layer int, id string) (*Function, error) {
 	case spec == nil:
 		return nil, fmt.Errorf("%w: the newest plan of layer %d has no function %.64q", ErrDeclined, layer, id)
 	}
-	f := newFunction(layer, spec, t.Metrics)
+	f := newFunction(layer, spec, t.United, t.Metrics)
 	if f.cannot != nil {
 		return nil, fmt.Errorf("%w: %w", ErrDeclined, f.cannot)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -75,7 +76,7 @@ func (r *Residency) Serves(layer, expert int) bool {
 	r.table.Lock()
 	defer r.table.Unlock()
 	for _, f := range r.table.functions {
-		if f.layer == layer && f.want != nothing && f.want != kept && slices.Contains(f.spec.Experts, uint32(expert)) {
+		if f.layer == layer && f.spec.Kind != plan.United && f.want != nothing && f.want != kept && slices.Contains(f.spec.Experts, uint32(expert)) {
 			return true
 		}
 	}

@@ -46,6 +46,8 @@ type Function struct {
 	layer  int
 	spec   *pb.Function
 	number uint64 // the id as times name it
+	// ids are its units as the device names them, in the order of the spec's experts.
+	ids []forward.ExpertID
 	// cannot is why the host can never serve it; nil: it can.
 	cannot error
 	tally  tally
@@ -82,27 +84,38 @@ type Function struct {
 }
 
 // newFunction is one that nobody wants yet.
-func newFunction(layer int, spec *pb.Function, m *telemetry.Metrics) *Function {
+func newFunction(layer int, spec *pb.Function, with United, m *telemetry.Metrics) *Function {
 	number, _ := strconv.ParseUint(spec.Id, 16, 64) // 0: an id of another form
 	f := &Function{
-		layer: layer, spec: spec, number: number, cannot: able(spec), state: &pb.FunctionState{Id: spec.Id, Phase: isCold},
+		layer: layer, spec: spec, number: number, state: &pb.FunctionState{Id: spec.Id, Phase: isCold},
 		interrupt: func() {}, wake: make(chan struct{}, 1), warmed: make(chan struct{}),
 	}
-	if f.cannot == nil {
+	if f.ids, f.cannot = unitsOf(layer, spec, with); f.cannot == nil {
 		f.tally = newTally(layer, spec, m)
 	}
 	return f
 }
 
-// able says why no host of this kind can serve a function; nil if it can.
-func able(f *pb.Function) error {
-	switch t := f.GetTransfer(); {
-	case f.GetKind() != plan.Routed:
-		return fmt.Errorf("function %s: this host has no weights of united experts of way %d; give it a bundle of them, or plan it elsewhere", f.GetId(), f.GetWay())
-	case t != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED && t != plan.Direct:
-		return fmt.Errorf("function %s: this host takes rows in single messages (transfer mode %d, direct), and the plan wants mode %d; plan it with mode %[2]d", f.GetId(), plan.Direct, t)
+// unitsOf are a function's units as the device names them, or why the host can never serve them.
+func unitsOf(layer int, f *pb.Function, with United) (ids []forward.ExpertID, err error) {
+	if t := f.GetTransfer(); t != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED && t != plan.Direct {
+		return nil, fmt.Errorf("function %s: this host takes rows in single messages (transfer mode %d, direct), and the plan wants mode %d; plan it with mode %[2]d", f.GetId(), plan.Direct, t)
 	}
-	return nil
+	is := f.GetKind() == plan.United
+	if is && (with == nil || !with.Has(int(f.GetWay()), f.GetBundle())) {
+		return nil, fmt.Errorf("function %s: this host has no weights of united experts of way %d in bundle %016x; give it that bundle, or plan it elsewhere", f.GetId(), f.GetWay(), f.GetBundle())
+	}
+	for _, e := range f.GetExperts() {
+		number, ok := int(e), true
+		if is {
+			number, ok = with.Number(layer, int(f.Way), int(e))
+		}
+		if !ok {
+			return nil, fmt.Errorf("function %s: bundle %016x has no united expert of group %d in layer %d; plan without it", f.GetId(), f.GetBundle(), e, layer)
+		}
+		ids = append(ids, forward.ExpertID{Layer: layer, Expert: number})
+	}
+	return ids, nil
 }
 
 // ID is the function's, as plans name it.
@@ -118,18 +131,15 @@ func (f *Function) Number() uint64 { return f.number }
 func (f *Function) Computed(experts []uint32, took *pb.FunctionTime) { f.tally.add(experts, took) }
 
 func (f *Function) eachExpert(do func(forward.ExpertID)) {
-	if f.cannot != nil {
-		return
-	}
-	for _, e := range f.spec.Experts {
-		do(forward.ExpertID{Layer: f.layer, Expert: int(e)})
+	for _, id := range f.ids { // none, if the host cannot serve it
+		do(id)
 	}
 }
 
 // load wants the function's experts on a device until ctx ends.
 func (f *Function) load(ctx context.Context, d device.Device, priority int64) {
-	for _, e := range f.spec.Experts {
-		f.experts = append(f.experts, d.Load(ctx, forward.ExpertID{Layer: f.layer, Expert: int(e)}, priority))
+	for _, id := range f.ids {
+		f.experts = append(f.experts, d.Load(ctx, id, priority))
 	}
 }
 

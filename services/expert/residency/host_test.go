@@ -58,7 +58,7 @@ func play(t *testing.T, room int, with Settings, test func(h *host)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &host{t: t, said: map[int]*pb.HostLayer{}, figures: map[string]float64{}, fake: rig.NewDevice(room)}
 		s := settings(t, "here", h.fake)
-		s.KeepAlive, s.Offload, s.Yield, s.Presence, s.Logger = with.KeepAlive, with.Offload, with.Yield, h, slog.New(slog.NewTextHandler(&h.log, nil))
+		s.KeepAlive, s.Offload, s.United, s.Yield, s.Presence, s.Logger = with.KeepAlive, with.Offload, with.United, with.Yield, h, slog.New(slog.NewTextHandler(&h.log, nil))
 		h.Residency = New(s)
 		h.Begin(t.Context(), h)
 		t.Cleanup(h.end)

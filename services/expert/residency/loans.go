@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/internal/notify"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -62,13 +63,13 @@ func (l *loans) first(place chan struct{}) bool { return l.line[0] == place }
 
 // offloads says whether a function's experts come and go with the rows for them.
 func (t *table) offloads(f *Function) bool {
-	return t.Offload && f.cannot == nil && t.memory.canHoldEach(f)
+	return t.Offload && f.cannot == nil && f.spec.Kind != plan.United && t.memory.canHoldEach(f) // a number of another kind is no expert's
 }
 
 // fill loads as much of an offloaded function as memory is free for. Nothing waits for it.
 func (t *table) fill(f *Function) {
-	for _, e := range f.spec.Experts {
-		if id := (forward.ExpertID{Layer: f.layer, Expert: int(e)}); t.memory.holds(t.memory.size(id)) {
+	for _, id := range f.ids {
+		if t.memory.holds(t.memory.size(id)) {
 			f.experts = append(f.experts, t.Device.Load(t.ctx, id, t.plans.adopted)) //nolint:contextcheck,nolintlint // it outlives who asks for it
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/internal/rig"
 )
 
@@ -71,7 +72,7 @@ func TestFailedLoad(t *testing.T) {
 func TestUnable(t *testing.T) {
 	play(t, 0, Settings{}, func(h *host) {
 		all := h.wanted(warm, 0, 1, 2, 3)
-		united, indirect := plan.UnitedFunction(0, 2, []uint32{0, 1}, h.common.Host), h.wanted(cold, 1)
+		united, indirect := plan.UnitedFunction(0, plan.Bundle{Way: 2, ID: 7}, []uint32{0, 1}, h.common.Host), h.wanted(cold, 1)
 		indirect.Transfer = plan.Indirect
 		h.planFunctions(all, united, indirect)
 		h.awaitWarm(0, 1, 2, 3)
@@ -89,6 +90,38 @@ func TestUnable(t *testing.T) {
 		}
 		if _, _, err := h.Named(0, united.Id); !errors.Is(err, ErrDeclined) {
 			t.Errorf("rows by name of it: %v", err)
+		}
+	})
+}
+
+// standIns has the united experts of one bundle of way 2, which the device numbers behind the model's:
+// here it gives the numbers of others, which the fake device has.
+type standIns struct{}
+
+func (standIns) Has(way int, bundle uint64) bool      { return way == 2 && bundle == 7 }
+func (standIns) Number(_, way, group int) (int, bool) { return 3 - group, way == 2 && group < 2 }
+
+// A host that has a bundle holds the united experts that a plan wants there, by the numbers that its
+// device knows them by, and refuses those of another bundle.
+func TestUnited(t *testing.T) {
+	play(t, 0, Settings{United: standIns{}}, func(h *host) {
+		one, other := plan.UnitedFunction(0, plan.Bundle{Way: 2, ID: 7}, []uint32{0}, h.common.Host), plan.UnitedFunction(0, plan.Bundle{Way: 2, ID: 8}, []uint32{0}, h.common.Host)
+		h.planFunctions(plan.Function(0, []uint32{0, 1, 2, 3}, "there"), one, other)
+		for id, want := range map[string]pb.FunctionPhase{one.Id: isWarm, other.Id: isRefused} {
+			h.await("its united experts", func() bool {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				return find(h.said[0], id).GetPhase() == want
+			})
+		}
+		if got := h.fake.Phases(); !slices.Equal(got, []string{"cold", "cold", "cold", "warm"}) {
+			t.Errorf("experts %v", got)
+		}
+		if h.Serves(0, 0) {
+			t.Error("a united expert counts as the model's")
+		}
+		if loads := h.Loads()[0]; len(loads) != 2 || loads[0].Way != 2 || loads[0].Kind != plan.United {
+			t.Errorf("it tells of %v", loads)
 		}
 	})
 }

@@ -21,6 +21,8 @@ type Settings struct {
 	// KeepAlive is how long functions stay in memory that nobody needs, if nobody else
 	// needs their room; 0 is not at all.
 	KeepAlive time.Duration
+	// United has the numbers of united experts on the device; nil: the host has none.
+	United United
 	// Offload lets the host serve more experts than it holds: they come and go with the rows for
 	// them, in the order of the device.
 	Offload bool
@@ -30,6 +32,14 @@ type Settings struct {
 	Presence Presence
 	Metrics  *telemetry.Metrics
 	Logger   *slog.Logger
+}
+
+// United is the united experts that a host can load; a *united.Set is.
+type United interface {
+	// Number is what the device names a united expert by; false if there is none.
+	Number(layer, way, group int) (number int, ok bool)
+	// Has says whether a way's are those of a bundle.
+	Has(way int, bundle uint64) bool
 }
 
 // Presence is the host as the members see it; a *deployment.Presence is.

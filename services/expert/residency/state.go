@@ -80,7 +80,7 @@ func (f *Function) shown() *pb.FunctionState {
 func (f *Function) item() *policy.Item {
 	item := &policy.Item{Urgency: policy.Planned, Priority: f.priority, Used: uint64(max(0, f.unused.UnixNano()))}
 	if len(f.spec.Experts) > 0 {
-		item.Unit = unit.Expert(f.layer, int(f.spec.Experts[0]))
+		item.Unit = unit.Unit{Layer: f.layer, Kind: unit.Kind(f.spec.Kind), Index: int(f.spec.Experts[0])}
 	}
 	if f.demanded {
 		item.Urgency = policy.Demanded

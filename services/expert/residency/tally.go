@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -20,7 +21,11 @@ type tally struct {
 func newTally(layer int, spec *pb.Function, m *telemetry.Metrics) tally {
 	rows := map[uint32]prometheus.Counter{}
 	for _, e := range spec.Experts {
-		rows[e] = m.ExpertRows(layer, int(e))
+		if spec.Kind == plan.United {
+			rows[e] = m.UnitedRows(layer, int(spec.Way))
+		} else {
+			rows[e] = m.ExpertRows(layer, int(e))
+		}
 	}
 	return tally{rows: rows}
 }
@@ -44,6 +49,9 @@ func (f *Function) tell() *pb.FunctionLoad {
 	l := &pb.FunctionLoad{
 		Id: f.spec.Id, Expert: slices.Sorted(slices.Values(f.spec.Experts)),
 		Messages: t.messages.Swap(0), Rows: t.computed.Swap(0), QueueNs: t.queue.Swap(0), StallNs: t.stall.Swap(0), ComputeNs: t.compute.Swap(0),
+	}
+	if f.spec.Kind == plan.United {
+		l.Kind, l.Way = f.spec.Kind, f.spec.Way
 	}
 	if f.receiving != nil {
 		l.Waiting = uint32(f.receiving.Waiting())

@@ -41,7 +41,7 @@ func (t *table) want(l *plan.Layer, spec *pb.Function, w pb.Want, home string) {
 	f := t.functions[spec.Id]
 	isNew := f == nil
 	if isNew {
-		f = newFunction(int(l.Layer), spec, t.Metrics)
+		f = newFunction(int(l.Layer), spec, t.United, t.Metrics)
 		t.functions[spec.Id] = f
 	}
 	f.alone = len(spec.Placements) == 1
@@ -60,7 +60,7 @@ func (t *table) want(l *plan.Layer, spec *pb.Function, w pb.Want, home string) {
 	}
 	f.roused = w == cold && !f.offloaded && f.state.Phase == isWarm // until nobody needs it
 	if !isNew {                                                     // it takes rows as it did before
-		if err := able(spec); err != nil && f.cannot == nil {
+		if _, err := unitsOf(f.layer, spec, t.United); err != nil && f.cannot == nil {
 			t.Logger.Error("a function goes on as it was planned before", "layer", f.layer, "error", err)
 		}
 	}

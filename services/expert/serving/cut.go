@@ -22,7 +22,7 @@ func coldRows(shape *wire.Shape, places []uint32) (rows []uint32) {
 // onlyExperts is the part of a dispatch that some of its experts compute.
 func onlyExperts(shape *wire.Shape, d *pb.Dispatch, experts []uint32) *pb.Dispatch {
 	part := &pb.Dispatch{
-		Key: proto.CloneOf(d.Key), Function: d.Function, Awaits: d.Awaits, Gate: d.Gate, Kind: d.Kind, Way: d.Way, Fates: d.Fates, Prefill: d.Prefill,
+		Key: proto.CloneOf(d.Key), Function: d.Function, Awaits: d.Awaits, Gate: d.Gate, Kind: d.Kind, Way: d.Way, Fates: d.Fates, Prefill: d.Prefill, Decision: d.Decision,
 		Tensor: &pb.Tensor{Dtype: d.Tensor.Dtype, Cols: d.Tensor.Cols},
 	}
 	stride := len(d.Tensor.Data) / int(d.Tensor.Rows)
@@ -56,7 +56,7 @@ func cut(p *pb.Partial, maxRows int) []*pb.Partial {
 	for from := 0; from < n; from += maxRows {
 		to := min(from+maxRows, n)
 		out = append(out, &pb.Partial{
-			Key: p.Key, Place: p.Place[from:to], Awaits: p.Awaits, ByteSeconds: p.ByteSeconds[min(from, len(p.ByteSeconds)):min(to, len(p.ByteSeconds))],
+			Key: p.Key, Place: p.Place[from:to], Awaits: p.Awaits, Decision: p.Decision, ByteSeconds: p.ByteSeconds[min(from, len(p.ByteSeconds)):min(to, len(p.ByteSeconds))],
 			Tensor: &pb.Tensor{
 				Dtype: p.Tensor.Dtype, Rows: uint32(to - from), Cols: p.Tensor.Cols,
 				Data: p.Tensor.Data[from*stride : to*stride],

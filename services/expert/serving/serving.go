@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -207,7 +208,9 @@ func (s *Serving) handle(ctx context.Context, f *residency.Function, d *pb.Dispa
 // count counts a dispatch that was computed.
 func (s *Serving) count(f *residency.Function, d *pb.Dispatch, took *pb.FunctionTime) {
 	f.Computed(d.Expert, took)
-	s.Loads.Add(d.Key.Layer, d.Expert)
+	if d.Kind != plan.United {
+		s.Loads.Add(d.Key.Layer, d.Expert)
+	}
 	s.Presence.Add(members.HostMessages, 1)
 	s.Presence.Add(members.HostRows, float64(len(d.Expert)))
 }

@@ -61,7 +61,7 @@ func newHost(t testing.TB, room int) *host {
 	h.functions.Begin(t.Context(), network{})
 	h.Serving = New(Settings{
 		Deployment: d, Host: "here", Presence: &h.presence, Tracer: d.Telemetry.Tracer("expert", "here"),
-		Functions: h.functions, Computers: compute.New(h.fake, d.Shape, d.Wire), Loads: h.counter,
+		Functions: h.functions, Computers: compute.New(h.fake, d.Shape, d.Wire, nil), Loads: h.counter,
 	})
 	if err := h.Listen(t.Context()); err != nil {
 		t.Fatal(err)

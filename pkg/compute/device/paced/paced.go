@@ -58,7 +58,7 @@ var (
 // New returns a device of a machine for a model's experts that computes on p. The model and p
 // are the caller's and outlive it. A budget of 0 is the profile's memory.
 func New(m *model.Model, p *pool.Pool, profile *profiles.Profile, on *Machine, s device.Settings) *Device {
-	l := newLoader(profile, on, device.Packed(m), newWaiter())
+	l := newLoader(profile, on, device.PackedWith(m, s.Beside), newWaiter())
 	return newOn(m, p, l, l, s)
 }
 
@@ -71,7 +71,7 @@ func newOn(m *model.Model, p *pool.Pool, l *loader, from device.Loader[*forward.
 		s.Loads = 1
 	}
 	return &Device{
-		Store:   device.NewStore(m.Spec.Layers, m.Spec.Experts, from, s),
+		Store:   device.NewStore(m.Spec.Layers, s.Units(m.Spec), from, s),
 		profile: l.profile, takes: l.profile.Compute(), wait: l.wait, counts: l.counts,
 		compute: func(from forward.Lender, in forward.Routed, out []float32, s *forward.ExpertScratch) error {
 			return forward.ComputeExperts(p, from, in, out, s)
