@@ -7,6 +7,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/services/attention/engine"
 )
 
 // Config is what an operator sets.
@@ -29,6 +30,8 @@ type Config struct {
 	GPU *gpus.GPU
 	// Brownout says when other experts stand in for some.
 	Brownout Brownout
+	// Directives are obeyed in place of a controller's, for tests; nil: none are.
+	Directives engine.Directives
 }
 
 // Check refuses memory that does not hold a page of a model, and models whose attention

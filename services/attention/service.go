@@ -93,7 +93,7 @@ func (s *Service) build() {
 		Backbone: s.weights.backbone, KV: s.weights.kv,
 		Remote:     func(microbatch int, p *forward.Progress) engine.Remote { return s.layer.Exchange.Remote(microbatch, p) },
 		Rows:       engine.Rows{Max: s.config.MaxRows, Microbatches: s.config.Microbatches, Min: s.config.MinRows, LongSteps: s.config.LongSteps},
-		Directives: s.dimmer.steps(), Tasks: &s.tasks, Stopped: s.ctx.Done(),
+		Directives: s.directives(), Tasks: &s.tasks, Stopped: s.ctx.Done(),
 	}
 	if s.weights.gpu != nil {
 		settings.Device = s.weights.gpu
@@ -105,6 +105,14 @@ func (s *Service) build() {
 		MaxSequences: s.config.MaxSequences, MaxModelLen: s.config.MaxModelLen, Throttles: s.config.GPU.Throttles, Tasks: &s.tasks,
 	})
 	s.signals = signals{refused: s.d.Telemetry.Metrics.Refused, leave: s.queue.Cancel, end: s.engine.End}
+}
+
+// directives are what steps obey; nil: nothing.
+func (s *Service) directives() engine.Directives {
+	if s.config.Directives != nil {
+		return s.config.Directives
+	}
+	return s.dimmer.steps()
 }
 
 func (s *Service) listen(ctx context.Context) (err error) {

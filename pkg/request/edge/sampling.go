@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -180,6 +181,21 @@ func (m Model) checkResolved(s *pb.Sampling) error {
 		}
 	}
 	return nil
+}
+
+// ParamsOf is how a sequence's tokens are chosen. Some of it counts tokens: their ids are all
+// that is needed, so whoever goes on with a sequence that another began goes on with the same.
+func ParamsOf(seq *pb.Sequence) sampling.Params {
+	s := seq.Sampling
+	p := sampling.Params{
+		Temperature: s.GetTemperature(), TopP: s.GetTopP(), TopK: int(s.GetTopK()), MinP: s.GetMinP(),
+		RepetitionPenalty: s.GetRepetitionPenalty(), PresencePenalty: s.GetPresencePenalty(), FrequencyPenalty: s.GetFrequencyPenalty(),
+		MinTokens: int(s.GetMinTokens()), Ends: seq.StopTokenIds, Seed: s.GetSeed(), Logprobs: int(s.GetLogprobs()),
+	}
+	for _, b := range s.GetLogitBias() {
+		p.Bias = append(p.Bias, sampling.Bias{ID: b.Id, Value: b.Bias})
+	}
+	return p
 }
 
 // SamplingOf is what must be known to sample a sequence as it asks (schemas.Sampling).

@@ -21,6 +21,14 @@ func (c *content) pending() int   { return c.rows() - c.done }
 func (c *content) decoding() bool { return c.pending() == 1 && c.unread() == 0 }
 func (c *content) scores() bool   { return c.seq.Score != "" }
 
+// logged is how many of the rows, the first ones, are in the records of tokens.
+func (c *content) logged() int {
+	if c.generated() > 0 && !c.fills() {
+		return len(c.ids) - 1
+	}
+	return 0
+}
+
 // source is how many ids an encoder reads, unread how many it has yet to.
 func (c *content) source() int { return int(c.seq.Source) }
 func (c *content) unread() int { return max(0, c.source()-c.done) }

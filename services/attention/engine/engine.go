@@ -9,6 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/pkg/transport/fates"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/renewal"
 )
@@ -22,6 +23,7 @@ type Engine struct {
 	pulse   renewal.Pulse
 	device  device.Failer         // nil: nothing that can be lost
 	long    func(length int) bool // whether a sequence of so many ids is a long one; nil: none is
+	slots   fates.Shape           // layers with experts, and slots, of a row
 	workers []*worker
 	told    *Line
 	settler settler
@@ -42,6 +44,7 @@ func New(s Settings) *Engine {
 	e := newEngine(newScheduler(s.Rows.policy(d.Model), workers, time.Now, d.Logger, st), workers, s.Stopped)
 	e.scheduler.chooser.batches, e.device, e.long, e.settler = d.Batches, s.Device, s.Backbone.Long, settler{d.Logger, s.Tasks}
 	e.scheduler.directives, st.directives = s.Directives, s.Directives
+	e.slots = fates.Shape{Layers: len(d.MoELayers()), Slots: d.Model.Spec.TopK}
 	st.active(0)
 	return e
 }
@@ -80,7 +83,11 @@ func (e *Engine) SendTimes(ctx context.Context, d *deployment.Deployment, waitin
 // delivery, and release is told how many ids it had when it is gone from here.
 func (e *Engine) NewSequence(seq *pb.Sequence, hold *renewal.Hold, release func(ids int)) *Sequence {
 	s := newSequence(seq)
-	s.delivery, s.release, s.isLong = hold, release, e.long
+	s.delivery, s.release, s.isLong, s.slots = hold, release, e.long, e.slots
+	s.strange = func(token int32, why error) {
+		e.scheduler.stats.metrics.Refused.Inc()
+		e.scheduler.log.Warn("fates in a token log are passed over", "request", seq.RequestId, "token", token, "error", why)
+	}
 	return s
 }
 

@@ -16,17 +16,13 @@ type logFates struct {
 	degraded fates.Counter
 }
 
-// add takes in what became of so many rows, which are not counted as done yet, under a threshold. Those
-// that were computed for tokens before, and are again for the cache alone, are in the records of these.
+// add takes in what became of so many rows, which are not counted as done yet, under a threshold. of is of
+// those alone that are not in the records of tokens before, and computed again for the cache.
 func (l *logFates) add(c *content, rows int, of *pb.Fates, millionths uint32) {
-	base := 0
-	if n := c.generated(); n > 0 && !c.fills() {
-		base = len(c.ids) - 1
-	}
+	base := c.logged()
 	if c.done <= base {
 		*l = logFates{}
 	}
-	of = rest(of, base-c.done)
 	if of == nil {
 		l.plain += max(0, c.done+rows-max(base, c.done))
 		return
@@ -42,25 +38,8 @@ func (l *logFates) add(c *content, rows int, of *pb.Fates, millionths uint32) {
 	l.list = append(l.list[:0], omitted)
 }
 
-// rest is fates without those of the first rows; nil: all slots of the others had their own experts.
-func rest(of *pb.Fates, first int) *pb.Fates {
-	if of == nil || first <= 0 {
-		return of
-	}
-	s := fates.ShapeOf(of)
-	if s.Rows -= first; s.Rows <= 0 {
-		return nil
-	}
-	out := fates.Plain(s)
-	if out.Omitted = of.Omitted; !of.Omitted {
-		codes, _ := fates.Decode(of) // made here
-		out = fates.Encode(s, codes[first*s.Layers*s.Slots:])
-	}
-	if out != nil {
-		out.Way, out.Bundle = of.Way, of.Bundle
-	}
-	return out
-}
+// holds says whether the fates of so many rows more fit into a record, whatever becomes of them.
+func (l *logFates) holds(rows, slots int) bool { return l.bytes+rows*(slots+3)/4+rows <= maxFates }
 
 // flush writes out rows without fates before those that have some.
 func (l *logFates) flush(like *pb.Fates) {

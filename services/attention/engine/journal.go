@@ -58,9 +58,11 @@ func (j *journal) advance(p *part) {
 			s.first = j.now()
 			j.stats.answers(s)
 		}
+		first := s.logged()
 		token := s.take(p.choices[i])
 		token.Fates, token.Cost = s.fates.give(&s.degraded), s.cost.Record()
 		token.Degraded = s.degraded.Record()
+		s.past.take(first, token.Fates)
 		j.append(s, &pb.Record{Kind: &pb.Record_Token{Token: token}})
 	}
 	if p.stuck && s.end == nil {

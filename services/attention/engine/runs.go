@@ -11,18 +11,28 @@ func runsOf(mb *microbatch) (runs []*pb.Run) {
 		p := &mb.parts[i]
 		first, end := p.s.done, p.s.done+p.rows
 		border := min(max(first, p.s.prompt()), end)
-		runs = appendRun(runs, p, first, border, pb.Phase_PHASE_PREFILL)
-		runs = appendRun(runs, p, border, end, pb.Phase_PHASE_DECODE)
+		runs = appendRuns(runs, mb, p, first, border, pb.Phase_PHASE_PREFILL)
+		runs = appendRuns(runs, mb, p, border, end, pb.Phase_PHASE_DECODE)
 	}
 	return runs
 }
 
-func appendRun(runs []*pb.Run, p *part, first, end int, phase pb.Phase) []*pb.Run {
+// appendRuns makes rows of one phase runs. Where gates obey a stamp, those that are computed again
+// are one of their own: what became of them stays.
+func appendRuns(runs []*pb.Run, mb *microbatch, p *part, first, end int, phase pb.Phase) []*pb.Run {
+	if mb.order == nil {
+		return appendRun(runs, p.s, first, end, phase, false)
+	}
+	again := min(max(first, p.s.logged()), end)
+	runs = appendRun(runs, p.s, first, again, phase, true)
+	return appendRun(runs, p.s, again, end, phase, p.own || p.s.spared(p.rows))
+}
+
+func appendRun(runs []*pb.Run, s *Sequence, first, end int, phase pb.Phase, own bool) []*pb.Run {
 	if first == end {
 		return runs
 	}
-	s := p.s
 	return append(runs, &pb.Run{
-		Sequence: s.seq.RequestId, FirstPosition: uint32(first), Tokens: s.ids[first:end], Phase: phase, Tenant: s.flow.Tenant, Own: p.own,
+		Sequence: s.seq.RequestId, FirstPosition: uint32(first), Tokens: s.ids[first:end], Phase: phase, Tenant: s.flow.Tenant, Own: own,
 	})
 }

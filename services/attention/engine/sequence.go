@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/schemas"
@@ -23,6 +24,8 @@ type Sequence struct {
 	lifetime
 
 	long bool // the ids that are done were computed for a long sequence
+	// strange is told of fates in the log that cannot be those of a token.
+	strange func(token int32, why error)
 	// isLong says whether a sequence of so many tokens is a long one; nil: none is.
 	isLong func(length int) bool
 
@@ -42,6 +45,8 @@ type Sequence struct {
 	end   *pb.Terminal
 
 	fates    logFates      // of rows since the newest token
+	past     past          // what became of those before
+	slots    fates.Shape   // layers with experts, and slots, of a row
 	degraded fates.Counter // up to that, by owners before included
 	cost     layer.Cost    // of all its rows, those of owners before included
 
@@ -80,23 +85,8 @@ type logWriter interface {
 func newSequence(seq *pb.Sequence) *Sequence {
 	return &Sequence{
 		content: content{seq: seq, ids: append([]uint32(nil), seq.PromptIds...)}, flow: schemas.FlowOf(seq.Accept),
-		params: paramsOf(seq),
+		params: edge.ParamsOf(seq), strange: func(int32, error) {},
 	}
-}
-
-// paramsOf is how a sequence's tokens are chosen. Some of it counts tokens: their ids are all
-// that is needed, so a sequence that another replica began goes on with the same.
-func paramsOf(seq *pb.Sequence) sampling.Params {
-	s := seq.Sampling
-	p := sampling.Params{
-		Temperature: s.GetTemperature(), TopP: s.GetTopP(), TopK: int(s.GetTopK()), MinP: s.GetMinP(),
-		RepetitionPenalty: s.GetRepetitionPenalty(), PresencePenalty: s.GetPresencePenalty(), FrequencyPenalty: s.GetFrequencyPenalty(),
-		MinTokens: int(s.GetMinTokens()), Ends: seq.StopTokenIds, Seed: s.GetSeed(), Logprobs: int(s.GetLogprobs()),
-	}
-	for _, b := range s.GetLogitBias() {
-		p.Bias = append(p.Bias, sampling.Bias{ID: b.Id, Value: b.Bias})
-	}
-	return p
 }
 
 // Resume takes in what its log has, after it was claimed. It may take no longer than longest
@@ -141,6 +131,7 @@ func (s *Sequence) restore(history []tokenlog.Entry, now time.Time) {
 			if s.generated() == 0 {
 				s.first = local(e.Time)
 			}
+			s.remember(k.Token)
 			s.ids = append(s.ids, k.Token.Id)
 			s.read(k.Token)
 			s.cost, s.degraded = layer.CostOf(k.Token.Cost), fates.CounterOf(k.Token.Degraded)
@@ -148,6 +139,23 @@ func (s *Sequence) restore(history []tokenlog.Entry, now time.Time) {
 		}
 	}
 	s.measure()
+}
+
+// remember takes in what became of the rows of the next token. What cannot be of them is passed over:
+// they then have their own experts.
+func (s *Sequence) remember(t *pb.Token) {
+	if s.source() > 0 || len(t.Fates) == 0 {
+		return
+	}
+	rows := 1
+	if s.generated() == 0 {
+		rows = s.prompt()
+	}
+	if err := checkPast(t.Fates, rows, s.slots.Layers, s.slots.Slots); err != nil {
+		s.strange(t.Index, err)
+		return
+	}
+	s.past.take(s.logged(), t.Fates)
 }
 
 // mayStep says whether it has pages, and is neither with a worker nor held up by its log.

@@ -102,7 +102,7 @@ func (w *worker) forward(ctx context.Context, mb *microbatch) (err error) {
 	for i := range mb.parts {
 		w.appendRows(&mb.parts[i])
 	}
-	w.remote.Begin(ctx, layer.Step{Runs: runsOf(mb), Order: mb.order, End: mb.end, Probe: mb.probes()})
+	w.remote.Begin(ctx, layer.Step{Runs: runsOf(mb), Order: mb.order, Replay: mb.replays(), End: mb.end, Probe: mb.probes()})
 	err = w.compute(ctx, mb)
 	if err != nil && errors.Is(context.Cause(ctx), errPassed) {
 		return errPassed
@@ -133,12 +133,16 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 	return nil
 }
 
-// tellRows gives the parts of a microbatch what became of their rows, and what they cost.
+// tellRows gives the parts of a microbatch what became of their rows, as far as it is not in the log,
+// and what they cost.
 func (w *worker) tellRows(mb *microbatch) {
 	first := 0
 	for i := range mb.parts {
 		p := &mb.parts[i]
 		p.fates, p.cost = w.remote.Outcome(first, p.rows)
+		if again := min(p.s.logged()-p.s.done, p.rows); again > 0 {
+			p.fates, _ = w.remote.Outcome(first+again, p.rows-again)
+		}
 		first += p.rows
 	}
 }

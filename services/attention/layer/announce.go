@@ -12,6 +12,7 @@ type pass struct {
 	step   uint64
 	phases []*pb.PhaseRange // of the step's rows, in their order
 	order  *Order           // what gates obey in this step; nil: nothing
+	before again            // what became of its rows before
 	end    time.Time        // nobody waits for its rows after that; zero: as long as it takes
 	probe  bool             // all its rows are of canaries
 }
@@ -28,8 +29,11 @@ func (p *pass) remaining(now time.Time) uint32 {
 type Step struct {
 	Runs  []*pb.Run // its rows, in their order
 	Order *Order    // what gates obey in it; nil: nothing
-	End   time.Time // nobody waits for its rows after that; zero: as long as it takes
-	Probe bool      // all its rows are of canaries
+	// Replay is what becomes of rows that are computed again, ascending. Their runs are marked as
+	// own, if there is an order.
+	Replay []Replay
+	End    time.Time // nobody waits for its rows after that; zero: as long as it takes
+	Probe  bool      // all its rows are of canaries
 }
 
 // countRows counts the rows of runs.

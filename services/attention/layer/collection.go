@@ -61,13 +61,14 @@ func (c *collection) begin(step uint64, rows int) {
 	c.costs.begin(rows)
 }
 
-// prepare awaits so many elements of a layer, and cuts them into parts of so many rows at most.
-func (c *collection) prepare(layer, elements, limit int) []rowsPart {
+// prepare awaits so many elements of a layer, and cuts them into parts of so many rows at most, and
+// at cuts.
+func (c *collection) prepare(layer, elements, limit int, cuts []int) []rowsPart {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.layer, c.functions = layer, c.functions[:0]
 	c.out = tensor.Resize(c.out, elements)
-	c.parts = split(c.parts[:0], c.rows(), limit)
+	c.parts = split(c.parts[:0], c.rows(), limit, cuts)
 	c.missing, c.failure, c.decliner, c.issued = len(c.parts), nil, "", append(c.issued[:0], time.Now())
 	for _, old := range []chan struct{}{c.whole, c.declined} {
 		select {

@@ -17,13 +17,18 @@ type stepFates struct {
 
 	rows    int
 	codes   []fates.Code // (rows, layers, slots); none: all had their own experts
-	way     uint32
-	bundle  uint64
-	omitted bool // they are not whole
+	stood   []stood      // of each row
+	omitted bool         // they are not whole
+}
+
+// stood is which united experts stood in for a row's.
+type stood struct {
+	way    uint32
+	bundle uint64
 }
 
 func (f *stepFates) begin(rows int) {
-	f.rows, f.codes, f.way, f.bundle, f.omitted = rows, f.codes[:0], 0, 0, false
+	f.rows, f.codes, f.omitted = rows, f.codes[:0], false
 }
 
 func (f *stepFates) check(p *rowsPart, of *pb.Fates) error {
@@ -48,16 +53,22 @@ func (f *stepFates) take(layer int, p *rowsPart, rows int, of *pb.Fates) {
 	if len(f.codes) == 0 {
 		f.codes = slices.Grow(f.codes, f.rows*len(f.layers)*f.slots)[:f.rows*len(f.layers)*f.slots]
 		clear(f.codes)
+		f.stood = slices.Grow(f.stood[:0], f.rows)[:f.rows]
+		clear(f.stood)
 	}
-	f.way, f.bundle = max(f.way, of.Way), max(f.bundle, of.Bundle)
 	for i := range p.rows {
 		from := ((p.first+i)*len(f.layers) + at) * f.slots
 		copy(f.codes[from:from+f.slots], codes[i*f.slots:(i+1)*f.slots])
+		f.stood[p.first+i] = stood{of.Way, of.Bundle}
 	}
 }
 
-// of is what became of so many rows from the first on; nil: all slots had their own experts.
+// of is what became of so many rows from the first on; nil: all slots had their own experts. They
+// were computed by one stamp: those that replay what became of them before are in the log.
 func (f *stepFates) of(first, rows int) *pb.Fates {
+	if rows <= 0 {
+		return nil
+	}
 	s := fates.Shape{Rows: rows, Layers: len(f.layers), Slots: f.slots}
 	if f.omitted {
 		out := fates.Plain(s)
@@ -70,7 +81,9 @@ func (f *stepFates) of(first, rows int) *pb.Fates {
 	stride := s.Layers * s.Slots
 	out := fates.Encode(s, f.codes[first*stride:(first+rows)*stride])
 	if out != nil {
-		out.Way, out.Bundle = f.way, f.bundle
+		for _, s := range f.stood[first : first+rows] {
+			out.Way, out.Bundle = max(out.Way, s.way), max(out.Bundle, s.bundle)
+		}
 	}
 	return out
 }

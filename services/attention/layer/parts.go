@@ -16,12 +16,23 @@ type rowsPart struct {
 	arrived     bool
 }
 
-// split cuts rows into as few parts as there must be, of at most limit rows.
-func split(parts []rowsPart, rows, limit int) []rowsPart {
+// split cuts rows into as few parts as there must be, of at most limit rows, and at cuts.
+func split(parts []rowsPart, rows, limit int, cuts []int) []rowsPart {
+	from := 0
+	for _, cut := range cuts {
+		if cut > from && cut < rows {
+			parts = evenly(parts, from, cut-from, limit)
+			from = cut
+		}
+	}
+	return evenly(parts, from, rows-from, limit)
+}
+
+func evenly(parts []rowsPart, from, rows, limit int) []rowsPart {
 	n := (rows + limit - 1) / limit
 	for i := range n {
 		first := i * rows / n
-		parts = append(parts, rowsPart{first: first, rows: (i+1)*rows/n - first})
+		parts = append(parts, rowsPart{first: from + first, rows: (i+1)*rows/n - first})
 	}
 	return parts
 }

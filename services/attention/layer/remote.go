@@ -3,6 +3,7 @@ package layer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ type Remote struct {
 	microbatch uint32 // which of the replica's that are in flight at once
 	pass              // of the step that it computes
 	layer      int
+	at         int       // which of the layers with experts that is
 	stamp      *pb.Stamp // of the layer
 	x          []float32 // (R, D), the caller's
 	buf        []byte
@@ -49,7 +51,7 @@ func (x *Exchange) Remote(microbatch int, progress *forward.Progress) *Remote {
 // publish on the connection that the rows take next and waits for no answer;
 // when it fails the step goes on.
 func (r *Remote) Begin(ctx context.Context, s Step) {
-	r.pass = pass{step: r.next.Add(1), phases: phasesOf(s.Runs), order: s.Order, end: s.End, probe: s.Probe}
+	r.pass = pass{step: r.next.Add(1), phases: phasesOf(s.Runs), order: s.Order, before: againOf(s.Replay), end: s.End, probe: s.Probe}
 	r.back.begin(r.step, countRows(s.Runs))
 	err := r.announce(ctx, &pb.Step{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
@@ -77,8 +79,8 @@ func (r *Remote) Start(ctx context.Context, layer int, x []float32) (forward.Pen
 }
 
 func (r *Remote) prepare(layer int, x []float32) (parts []rowsPart) {
-	r.layer, r.x = layer, x
-	parts = r.back.prepare(layer, len(x), r.rowsPerMessage())
+	r.layer, r.at, r.x = layer, max(0, slices.Index(r.shape.layers, layer)), x
+	parts = r.back.prepare(layer, len(x), r.rowsPerMessage(), r.before.cuts)
 	r.stamp = r.order.stamp(layer, len(parts))
 	select {
 	case <-r.hurried:
@@ -106,7 +108,11 @@ func (r *Remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	d := r.shape.hidden
 	t := tensor.Encode(r.shape.wire, r.x[p.first*d:(p.first+p.rows)*d], d, r.buf)
 	r.buf = t.Data
-	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: r.stamp, Probe: r.probe, Key: &pb.Key{
+	replay, stamp := r.before.of(p, r.at, r.shape.slots), r.stamp
+	if replay.GetWay() != 0 && !sameBundle(replay, stamp) {
+		stamp = nil // a message has united experts of one bundle
+	}
+	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: stamp, Replay: replay, Probe: r.probe, Key: &pb.Key{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
 		Step: r.step, Microbatch: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
 		Attempt: attempt, Aggregator: shard, RowSums: rowSums, RemainingMs: r.remaining(time.Now()),
