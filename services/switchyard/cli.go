@@ -60,6 +60,7 @@ type CLI struct {
 	Record         RecordCmd         `cmd:"" group:"Measure:" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
 	Maps           MapsCmd           `cmd:"" group:"Measure:" help:"Build expert maps from recordings, and look after files of them."`
 	Distill        DistillCmd        `cmd:"" group:"Measure:" help:"Make united experts, which stand in for several of a model's experts in a brownout."`
+	Rerun          RerunCmd          `cmd:"" group:"Measure:" help:"Compute a logged request again, alone, and say whether its tokens are those of the log."`
 	Eval           EvalCmd           `cmd:"" group:"Measure:" help:"Measure what brownouts cost answers, on held-out texts."`
 	TrainPredictor TrainPredictorCmd `cmd:"" group:"Measure:" help:"Train predictors of expert loads, and show how right they are."`
 }

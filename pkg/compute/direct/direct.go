@@ -28,6 +28,7 @@ type Runner struct {
 	choose   sampling.Batch
 	rows     []forward.Row
 	most     int // rows that are computed at once; 0: any number
+	first    int // position of the first row under way
 }
 
 // Settings of a runner.
@@ -100,6 +101,10 @@ func (o *Parts) load(m *model.Model, p *pool.Pool, positions int) (err error) {
 	o.Experts = cpu
 	return nil
 }
+
+// First is the position of the first row of the step under way, for Settings.Routed and Redirect; of
+// several sequences it is one's.
+func (r *Runner) First() int { return r.first }
 
 // Bound lets steps have no more rows than that from now on, and no more than Settings.Rows.
 func (r *Runner) Bound(rows int) {
@@ -258,6 +263,7 @@ func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool, use fu
 	}
 	for rows := range slices.Chunk(r.rows, most) {
 		r.steps++
+		r.first = rows[0].Position
 		if err := r.step.Run(ctx, rows); err != nil {
 			return err
 		}

@@ -78,6 +78,6 @@ func rulesOf(id *pb.Identity) Rules {
 func (l *Log) adopt(opened *pb.Accept) *pb.Accept {
 	own := proto.CloneOf(opened)
 	own.Identity = &pb.Identity{Version: schemas.Version, Model: l.s.Rules.Model}
-	own.PromptTokens, own.MaxTokens, own.LogBytes, own.Fill, own.FilledIds = 0, 0, 0, nil, nil
+	own.PromptTokens, own.MaxTokens, own.LogBytes, own.Fill, own.FilledIds, own.Sequence = 0, 0, 0, nil, nil, nil
 	return own
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -61,7 +62,7 @@ func (s *Prompts) admit(ctx context.Context, in *incoming) error {
 	if s.delivery.Endings.Cancelled(in.prompt.RequestId) {
 		return s.end(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "cancelled"})
 	}
-	req.Sequence.Accept = accept
+	req.Sequence.Accept = brief(accept)
 	return s.submit(ctx, in, req.Sequence, req.Deadline)
 }
 
@@ -106,7 +107,7 @@ func (s *Prompts) findRoom(ctx context.Context, in *incoming, seq *pb.Sequence, 
 			return err
 		}
 	}
-	return s.unlessTaken(ctx, in, s.admission.Reserve(in.request(), int64(accept.LogBytes), packedBytes(seq, s.scored())))
+	return s.unlessTaken(ctx, in, s.admission.Reserve(in.request(), int64(accept.LogBytes), packedBytes(seq, s.scored())+s.fateBytes(seq)))
 }
 
 // accepted counts a request whose log was opened here, before its shard's owner
@@ -174,12 +175,27 @@ func (s *Prompts) acceptance(ctx context.Context, in *incoming, req *edge.Reques
 		Tenant: in.flow.Tenant, Class: string(in.flow.Class), Weight: s.admission.Weight(in.flow.Tenant),
 		Arrived: in.arrived.UnixNano(), MixedClasses: s.d.Mixed(),
 		MaxTokens: req.Sequence.MaxTokens, MinTokens: req.Sequence.Sampling.MinTokens, Parse: req.Parse, Traceparent: first(header["traceparent"]),
-		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.scored())),
+		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.scored()) + s.fateBytes(req.Sequence)),
+		Sequence: asked(req.Sequence),
 	}
 	if len(req.Sequence.Fill) > 0 {
 		accept.FilledIds, accept.Fill = req.Sequence.PromptIds, req.Sequence.Fill
 	}
 	return accept
+}
+
+// asked is what a log keeps of a sequence, so that it can be computed again.
+func asked(seq *pb.Sequence) *pb.Sequence {
+	kept := proto.CloneOf(seq)
+	kept.Identity, kept.RequestId, kept.Accept = nil, "", nil
+	return kept
+}
+
+// brief is an acceptance without what the sequence that carries it has itself.
+func brief(a *pb.Accept) *pb.Accept {
+	b := proto.CloneOf(a)
+	b.Sequence = nil
+	return b
 }
 
 func first(values []string) string {

@@ -1,6 +1,9 @@
 package intake
 
 import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -13,12 +16,14 @@ const (
 	logitBytes      = 4
 	jsonLogitBytes  = 16 // such as -1.17549435e-38 and a comma
 	candidateBytes  = 16
-	jsonCandidate   = 64   // such as {"id":4294967295,"logprob":-1.17549435e-38,"token":""},
-	pieceBytes      = 512  // the token of a candidate, in a chunk
-	candidatesExtra = 1    // the chosen one
-	recordRoom      = 52   // the rest of a token's or score's record
-	logRoom         = 2048 // the records of a log that are neither
-	idBytes         = 5    // an id, or a place, of a prompt whose masks are filled
+	jsonCandidate   = 64        // such as {"id":4294967295,"logprob":-1.17549435e-38,"token":""},
+	pieceBytes      = 512       // the token of a candidate, in a chunk
+	candidatesExtra = 1         // the chosen one
+	recordRoom      = 52        // the rest of a token's or score's record
+	logRoom         = 2048      // the records of a log that are neither
+	idBytes         = 5         // an id, or a place, of a prompt whose masks are filled
+	fateRoom        = 32        // the rest of a row's fates
+	maxFates        = 320 << 10 // of a prompt
 )
 
 // largestChunk bounds the bytes of a chunk, or of its record in the token log.
@@ -36,7 +41,7 @@ func largestChunk(seq *pb.Sequence, encoding pb.Encoding, vocab int) int64 {
 
 // logBytes bounds what a request's log takes, under its subject.
 func logBytes(subject string, seq *pb.Sequence, vocab int) int64 {
-	size := logRoom + fillBytes(seq) + int64(seq.MaxTokens)*tokenlog.StoredSize(subject, recordRoom+candidates(seq))
+	size := logRoom + fillBytes(seq) + int64(proto.Size(seq)) + int64(seq.MaxTokens)*tokenlog.StoredSize(subject, recordRoom+candidates(seq))
 	if seq.Score != "" {
 		size += int64(len(seq.PromptIds)) * tokenlog.StoredSize(subject, recordRoom+logits(seq, vocab))
 	}
@@ -45,7 +50,7 @@ func logBytes(subject string, seq *pb.Sequence, vocab int) int64 {
 
 // packedBytes bounds what remains of a log when its end was delivered and it was packed.
 func packedBytes(seq *pb.Sequence, vocab int) int64 {
-	size := logRoom + fillBytes(seq) + int64(seq.MaxTokens)*idBytes
+	size := logRoom + fillBytes(seq) + int64(proto.Size(seq)) + int64(seq.MaxTokens)*idBytes
 	if n := candidates(seq); n > 0 {
 		size += int64(seq.MaxTokens) * (recordRoom + n)
 	}
@@ -53,6 +58,16 @@ func packedBytes(seq *pb.Sequence, vocab int) int64 {
 		size += int64(len(seq.PromptIds)) * (recordRoom + logits(seq, vocab))
 	}
 	return size
+}
+
+// fateBytes bounds what a log has of what becomes of its rows, where united experts may stand in for
+// others.
+func (s *common) fateBytes(seq *pb.Sequence) int64 {
+	if !members.HaveUnited(s.members.Snapshot()) {
+		return 0
+	}
+	row := int64(fateRoom + (len(s.d.MoELayers())*s.d.Model.Spec.TopK+3)/4)
+	return min(maxFates, int64(len(seq.PromptIds))*row) + int64(seq.MaxTokens)*row
 }
 
 // candidates bounds the log-probabilities of one token.

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/united"
+	"github.com/switchyard/switchyard/pkg/lab/rerun"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+)
+
+// RerunCmd computes a logged request again.
+type RerunCmd struct {
+	Request string `arg:"" help:"Id of the request, as its chunks have it."`
+
+	Model   string `help:"Hugging Face model directory, or nats://NAME; without it the demo model in this binary." placeholder:"DIR"`
+	Name    string `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
+	Wire    string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between the services that answered: bf16 or f32." placeholder:"TYPE"`
+	United  string `help:"Folder of united experts (switchyard distill), of those that stood in for others." placeholder:"DIR"`
+	Threads int    `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
+	JSON    bool   `name:"json" help:"Print a JSON object."`
+
+	ConnectFlags `embed:""`
+}
+
+// Run reads the request's log, computes its tokens alone and by direct calls, and says whether they
+// are those of the log.
+func (c *RerunCmd) Run(ctx context.Context, e *env) (err error) {
+	m, err := openModel(ctx, e, c.Model)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	s := rerun.Settings{Model: m, Wire: ModelFlags{Wire: c.Wire}.wire()}
+	if c.United != "" {
+		if s.United, err = united.OpenAll(c.United, m); err != nil {
+			return usage(fmt.Errorf("--united: %w", err))
+		}
+		defer func() { err = errors.Join(err, s.United.Close()) }()
+	}
+	logged, err := c.read(ctx, e, m)
+	if err != nil {
+		return err
+	}
+	if s.Pool, err = newPool(c.Threads); err != nil {
+		return err
+	}
+	defer s.Pool.Close()
+	line := e.progress()
+	defer line.Clear()
+	line.Set("computing %d tokens again…", len(logged.Tokens))
+	v, err := rerun.Run(ctx, s, logged)
+	line.Clear()
+	if err != nil {
+		return fmt.Errorf("computing request %s again: %w", c.Request, err)
+	}
+	if err := show(e, c.JSON, v, v.String()+"\n"); err != nil {
+		return err
+	}
+	if !v.Identical {
+		return &exitError{exitFailed, errQuiet}
+	}
+	return nil
+}
+
+// read reads the request's log.
+func (c *RerunCmd) read(ctx context.Context, e *env, m *model.Model) (logged *rerun.Logged, err error) {
+	if err := schemas.CheckRequestID(c.Request); err != nil {
+		return nil, usage(err)
+	}
+	names := schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, ModelFlags{Model: c.Model, Name: c.Name}.token())}
+	id, err := deployment.ModelIdentity(m)
+	if err != nil {
+		return nil, err
+	}
+	spec := &m.Spec
+	err = e.withStore(ctx, "rerun", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
+		log := tokenlog.New(conn, names, tokenlog.Settings{
+			Rules: tokenlog.Rules{Model: id.Model, Vocab: spec.Vocab, Positions: spec.LongestRequest(), Hidden: spec.Hidden},
+		})
+		entries, chain, err := log.Fetch(ctx, c.Request)
+		switch foreign := chain.Foreign(); {
+		case errors.Is(err, tokenlog.ErrUnknown):
+			return fmt.Errorf("model %s has no log of request %s: it is unknown, or older than logs are kept (--log-age)", names.Subjects.Model, c.Request)
+		case err != nil:
+			return err
+		case foreign != nil:
+			return fmt.Errorf("request %s was asked of the model with hash %016x (messages of version %d); the model at hand has %016x: give the right one with --model", c.Request, foreign.GetModel(), foreign.GetVersion(), id.Model)
+		case chain.End() == nil:
+			return fmt.Errorf("request %s has not ended yet", c.Request)
+		}
+		if logged, err = rerun.Read(entries, spec); err != nil {
+			return fmt.Errorf("request %s cannot be computed again: %w", c.Request, err)
+		}
+		return nil
+	})
+	return logged, err
+}
