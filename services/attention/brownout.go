@@ -133,12 +133,6 @@ func (b Brownout) stock(m *model.Model) func(way int) (directives.Bundle, error)
 				worst = max(worst, of.Error(l))
 			}
 		}
-		return directives.Bundle{ID: nameOf(of.Digest), Error: worst}, of.Close()
+		return directives.Bundle{ID: of.ID(), Error: worst}, of.Close()
 	}
-}
-
-// nameOf is what messages and logs name a file of united experts by.
-func nameOf(digest string) uint64 {
-	id, _ := strconv.ParseUint(digest[:16], 16, 64) // it is hexadecimal
-	return max(1, id)                               // 0 is none
 }

@@ -12,7 +12,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/control/directives"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -101,7 +103,26 @@ func (c *BrownoutSetCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
+	if err := c.plan(ctx, e); err != nil {
+		return err
+	}
 	return c.apply(ctx, e, change)
+}
+
+// plan has plans have united experts of the way that is set.
+func (c *BrownoutSetCmd) plan(ctx context.Context, e *env) error {
+	if c.Way == nil {
+		return nil
+	}
+	conn, kv, err := PlanFrom{Model: c.Model, ConnectFlags: c.ConnectFlags}.open(ctx, e)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout)
+	defer cancel()
+	_, err = planstore.ChangeSettings(ctx, kv, plan.Settings{Way: *c.Way})
+	return explained(conn, err)
 }
 
 // change is what the flags name, checked before anything is dialled.

@@ -42,6 +42,7 @@ type PlanSetCmd struct {
 
 	Policy   string `env:"-" help:"Who decides what is where: ${host_policies}." placeholder:"NAME"`
 	Grouping string `env:"-" help:"Experts of one function: planner (all of a layer on one host) or expert (one each)." placeholder:"KIND"`
+	Way      *int   `env:"-" help:"How many experts a united expert of plans stands in for, where hosts have united experts of several ways; without it the most." placeholder:"N"`
 	Replicas *int   `env:"-" help:"Hosts that run each function, as far as there are so many with room." placeholder:"N"`
 }
 
@@ -157,8 +158,13 @@ func (c *PlanSetCmd) change() (plan.Settings, error) {
 			return change, usage(fmt.Errorf("--replicas is %d; it must be 1 to %d", change.Replicas, plan.MaxReplicas))
 		}
 	}
+	if c.Way != nil {
+		if change.Way = *c.Way; change.Way < 2 {
+			return change, usage(fmt.Errorf("--way is %d; it must be 2 to %d", change.Way, plan.MaxWay))
+		}
+	}
 	if change == (plan.Settings{}) {
-		return change, usage(errors.New("nothing to set; give --policy, --grouping or --replicas"))
+		return change, usage(errors.New("nothing to set; give --policy, --grouping, --replicas or --way"))
 	}
 	if err := plan.DefaultSettings().With(change).Check(); err != nil {
 		return change, usage(fmt.Errorf("these settings cannot be set: %w", err))

@@ -281,7 +281,7 @@ func TestPlanUsage(t *testing.T) {
 		`there is no grouping "pair"; there are: planner and expert`: {"set", "--grouping", "pair"},
 		"--replicas is 0; it must be 1 to 1024":                      {"set", "--replicas", "0"},
 		"replicas is 1025; it must be 1 to 1024":                     {"set", "--replicas", "1025"},
-		"nothing to set; give --policy, --grouping or --replicas":    {"set"},
+		"nothing to set; give --policy, --grouping, --replicas or --way":    {"set"},
 		`expected one of "get", "set", "watch"`:                      {},
 		`unexpected argument fly`:                                    {"fly"},
 		`--connect-timeout is 0s`:                                    {"watch", "--connect-timeout", "0s"},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/ports"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
@@ -209,7 +210,9 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 	wrong = append(wrong, wrongly(err))
 	s.Tokenizer, err = c.TokenizerFlags.Config(process)
 	wrong = append(wrong, wrongly(err))
-	s.Expert.Plans, err = c.PlanFlags.settings()
+	if s.Expert.Plans, err = c.PlanFlags.settings(); s.Attention.Brownout.Strategy == brownout.Partial {
+		s.Expert.Plans.Way = s.Attention.Brownout.Way
+	}
 	wrong = append(wrong, cmp.Or(err, c.PlanFlags.checkUp(c.chosenScaling())))
 	if c.Hosts < 1 || c.Hosts > maxHosts {
 		wrong = append(wrong, usage(fmt.Errorf("--hosts is %d; it must be 1 to %d", c.Hosts, maxHosts)))

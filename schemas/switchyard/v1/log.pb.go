@@ -578,7 +578,10 @@ type Accept struct {
 	// Stop strings that the first so many tokens complete end nothing.
 	MinTokens int32 `protobuf:"varint,24,opt,name=min_tokens,json=minTokens,proto3" json:"min_tokens,omitempty"`
 	// How thoughts and calls are told apart from the text; absent: all is text.
-	Parse         *Parse `protobuf:"bytes,25,opt,name=parse,proto3" json:"parse,omitempty"`
+	Parse *Parse `protobuf:"bytes,25,opt,name=parse,proto3" json:"parse,omitempty"`
+	// What attention was asked for, without what is here or in the subject: with it the answer can
+	// be computed again.
+	Sequence      *Sequence `protobuf:"bytes,26,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -788,6 +791,13 @@ func (x *Accept) GetParse() *Parse {
 	return nil
 }
 
+func (x *Accept) GetSequence() *Sequence {
+	if x != nil {
+		return x.Sequence
+	}
+	return nil
+}
+
 // Parse is how an answer is parsed.
 type Parse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -796,10 +806,7 @@ type Parse struct {
 	// The answer ends with its first call.
 	Single bool `protobuf:"varint,2,opt,name=single,proto3" json:"single,omitempty"`
 	// What the prompt ends with that begins the answer, such as <think>.
-	Begun string `protobuf:"bytes,3,opt,name=begun,proto3" json:"begun,omitempty"`
-	// What attention was asked for, without what is here or in the subject: with it the answer can
-	// be computed again.
-	Sequence      *Sequence `protobuf:"bytes,26,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Begun         string `protobuf:"bytes,3,opt,name=begun,proto3" json:"begun,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -853,13 +860,6 @@ func (x *Parse) GetBegun() string {
 		return x.Begun
 	}
 	return ""
-}
-
-func (x *Parse) GetSequence() *Sequence {
-	if x != nil {
-		return x.Sequence
-	}
-	return nil
 }
 
 // Claim makes the record's writer, an attention replica, the sequence's owner
@@ -1923,7 +1923,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x06before\x18\x01 \x01(\fR\x06before\x12\x1f\n" +
 	"\vjson_schema\x18\x02 \x01(\tR\n" +
 	"jsonSchema\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\fR\x05after\"\x89\x06\n" +
+	"\x05after\x18\x03 \x01(\fR\x05after\"\xbe\x06\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -1955,12 +1955,12 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\rmixed_classes\x18\x17 \x01(\bR\fmixedClasses\x12\x1d\n" +
 	"\n" +
 	"min_tokens\x18\x18 \x01(\x05R\tminTokens\x12*\n" +
-	"\x05parse\x18\x19 \x01(\v2\x14.switchyard.v1.ParseR\x05parse\"\x80\x01\n" +
+	"\x05parse\x18\x19 \x01(\v2\x14.switchyard.v1.ParseR\x05parse\x123\n" +
+	"\bsequence\x18\x1a \x01(\v2\x17.switchyard.v1.SequenceR\bsequence\"K\n" +
 	"\x05Parse\x12\x14\n" +
 	"\x05tools\x18\x01 \x01(\bR\x05tools\x12\x16\n" +
 	"\x06single\x18\x02 \x01(\bR\x06single\x12\x14\n" +
-	"\x05begun\x18\x03 \x01(\tR\x05begun\x123\n" +
-	"\bsequence\x18\x1a \x01(\v2\x17.switchyard.v1.SequenceR\bsequence\"\a\n" +
+	"\x05begun\x18\x03 \x01(\tR\x05begun\"\a\n" +
 	"\x05Claim\"\x1b\n" +
 	"\x05Trial\x12\x12\n" +
 	"\x04over\x18\x01 \x01(\bR\x04over\"G\n" +
@@ -2088,7 +2088,7 @@ var file_switchyard_v1_log_proto_depIdxs = []int32{
 	3,  // 6: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
 	0,  // 7: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
 	7,  // 8: switchyard.v1.Accept.parse:type_name -> switchyard.v1.Parse
-	4,  // 9: switchyard.v1.Parse.sequence:type_name -> switchyard.v1.Sequence
+	4,  // 9: switchyard.v1.Accept.sequence:type_name -> switchyard.v1.Sequence
 	21, // 10: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
 	22, // 11: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
 	10, // 12: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost

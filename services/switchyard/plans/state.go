@@ -34,6 +34,8 @@ type Settings struct {
 	Policy   string        `json:"policy"`
 	Grouping plan.Grouping `json:"grouping"`
 	Replicas int           `json:"replicas"`
+	// Way is how many experts united experts of plans stand in for; 0: as many as those of the largest way.
+	Way int `json:"way,omitempty"`
 	// Default says that nobody has set any.
 	Default bool `json:"default,omitempty"`
 	// Error says why those in the bucket are refused; the others are 0 then.
@@ -137,7 +139,7 @@ func decodeSettings(body []byte) Settings {
 
 // FromPlan is legal settings' form here.
 func FromPlan(s plan.Settings) Settings {
-	return Settings{Policy: s.Policy, Grouping: s.Grouping, Replicas: s.Replicas}
+	return Settings{Policy: s.Policy, Grouping: s.Grouping, Replicas: s.Replicas, Way: s.Way}
 }
 
 func decodeLayer(number int, body []byte) Layer {

@@ -21,6 +21,6 @@ func obey(c *cluster.Settings, s *pb.Stamp, exempt []int) {
 // fixed is a directive that nobody changes.
 type fixed struct{ order *layer.Order }
 
-func (f fixed) Now() engine.Directive { return engine.Directive{Order: f.order, Share: 1} }
+func (f fixed) Now() engine.Directive  { return engine.Directive{Order: f.order, Share: 1} }
 func (fixed) Step(bool, time.Duration) {}
 func (fixed) Wait(time.Duration, bool) {}
