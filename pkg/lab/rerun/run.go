@@ -228,14 +228,14 @@ type kept struct {
 }
 
 func (r *rerun) keep() (*kept, error) {
-	if r.l.Sequence.Grammar == nil {
+	if !edge.Keeps(r.l.Sequence) {
 		return nil, nil //nolint:nilnil // there is none
 	}
 	t, err := tokenizer.Open(r.Model.File)
 	if err != nil {
 		return nil, fmt.Errorf("loading the tokenizer for the grammar: %w", err)
 	}
-	c, err := grammar.NewSet(min(r.Model.Spec.Vocab, t.Vocab()), t.AnswerBytes).Begin(edge.SpecOf(r.l.Sequence.Grammar))
+	c, err := grammar.NewSet(min(r.Model.Spec.Vocab, t.Vocab()), t.AnswerBytes).Begin(edge.SpecOf(r.l.Sequence))
 	if err != nil {
 		return nil, fmt.Errorf("grammar: %w", err)
 	}
