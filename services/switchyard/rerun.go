@@ -73,7 +73,7 @@ func (c *RerunCmd) read(ctx context.Context, e *env, m *model.Model) (logged *re
 	if err := schemas.CheckRequestID(c.Request); err != nil {
 		return nil, usage(err)
 	}
-	names := schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, ModelFlags{Model: c.Model, Name: c.Name}.token())}
+	names := schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, ModelFlags{Model: []string{c.Model}, Name: c.Name}.token())}
 	id, err := deployment.ModelIdentity(m)
 	if err != nil {
 		return nil, err
