@@ -38,7 +38,7 @@ func TestHomes(t *testing.T) {
 	}
 	kept := Function(0, []uint32{0}, "a")
 	kept.Placements = append(kept.Placements, &pb.Placement{Host: "b", Want: pb.Want_WANT_KEPT})
-	if got := Homes(&pb.LayerPlan{Functions: []*pb.Function{kept, UnitedFunction(0, 2, []uint32{0}, "a", "b")}}); len(got) > 0 {
+	if got := Homes(&pb.LayerPlan{Functions: []*pb.Function{kept, UnitedFunction(0, Bundle{2, 7}, []uint32{0}, "a", "b")}}); len(got) > 0 {
 		t.Errorf("a replica that takes no rows and a united expert: %v", got)
 	}
 }
