@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 )
 
 // tools are ones whose arguments are bounded, so that a model that knows nothing ends them.
@@ -76,7 +78,7 @@ func described(schema string, flat bool) string {
 // a model that knows no tools would rather say.
 func TestForcedCalls(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openOf(t, clustertest.Demo(t), clustertest.Context(256))
 	chat := `{"model":"demo","temperature":1,"max_tokens":200,"messages":[{"role":"user","content":"What will it be?"}],` + described("parameters", false)
 	ask := func(body string) (c called) {
 		t.Helper()
@@ -143,7 +145,7 @@ func joined(t testing.TB, stream string) (name, arguments string) {
 // The other APIs' calls are the same.
 func TestForcedCallsElsewhere(t *testing.T) {
 	t.Parallel()
-	d := open(t)
+	d := openOf(t, clustertest.Demo(t), clustertest.Context(256))
 	_, body := d.post(t, "/v1/messages", `{"model":"demo","max_tokens":200,"temperature":1,"messages":[{"role":"user","content":"Hi"}],"tool_choice":{"type":"any"},`+described("input_schema", true)+"}")
 	var m struct {
 		Content []struct {
