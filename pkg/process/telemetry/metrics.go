@@ -153,6 +153,12 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Tenants:          newTenantMetrics(),
 		Kafka:            newKafkaMetrics(),
 	}
+	m.register(r)
+	m.begin()
+	return m
+}
+
+func (m *Metrics) register(r prometheus.Registerer) {
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.deadLetters, m.canaries, m.replicas, m.Sequences, m.StreamFill, m.StageReady,
@@ -163,8 +169,6 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	r.MustRegister(slices.Concat(m.Kafka.all(), m.Tenants.all())...)
 	r.MustRegister(slices.Concat(m.Hosts.all(), m.Maps.all(), m.Brownout.all())...)
 	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all())...)
-	m.begin()
-	return m
 }
 
 // outcomes are how a request can end: finish reasons, and the codes of errors.

@@ -188,10 +188,11 @@ func TestDevice(t *testing.T) {
 
 // TestNames keeps every name in the namespace, and with a unit or a count.
 func TestNames(t *testing.T) {
-	descs := make(chan *prometheus.Desc, 100)
-	collect := registerer{func(c prometheus.Collector) { c.Describe(descs) }}
-	NewMetrics(collect)
-	close(descs)
+	descs := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descs)
+		NewMetrics(registerer{func(c prometheus.Collector) { c.Describe(descs) }})
+	}()
 	for d := range descs {
 		name := strings.Split(d.String(), `"`)[1]
 		if !strings.HasPrefix(name, "switchyard_") && !strings.HasPrefix(name, "gen_ai_server_") {
