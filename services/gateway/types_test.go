@@ -49,7 +49,7 @@ func TestWrongTypes(t *testing.T) {
 				case json.Unmarshal(w.Body.Bytes(), &got) != nil || got.Error.Message == "":
 					t.Errorf("%s %s: %s", way.path, body, w.Body)
 				case strings.HasPrefix(way.path, "/v1/messages"): // whose errors have no param
-				case got.Error.Param == nil || !strings.HasPrefix(*got.Error.Param, field) && !(field == "stream" || field == "logprobs"):
+				case got.Error.Param == nil || !strings.HasPrefix(*got.Error.Param, field) && field != "stream" && field != "logprobs":
 					t.Errorf("%s %s: %s names another field", way.path, body, w.Body)
 				}
 			}

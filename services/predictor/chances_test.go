@@ -94,7 +94,7 @@ func TestTrained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.Close()
+	defer func() { _ = m.Close() }() // it is only read
 	const most = 5
 	all := trainedFor(m, "", most)
 	x, row := make([]float32, m.Spec.Hidden), make([]float32, m.Spec.Experts)

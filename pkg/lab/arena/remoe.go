@@ -72,19 +72,25 @@ func (s *Remoe) Check() error {
 	case len(s.SLOs) == 0 || len(s.Prices) == 0:
 		return errors.New("no objective or no price is named; name one of each or more")
 	}
-	for _, list := range [][]float64{s.SLOs, s.Prices} {
-		for _, v := range list {
-			if !(v > 0 && v <= 1000) {
-				return fmt.Errorf("an objective or a price is %v times another; it must be above 0, and 1000 at most", v)
-			}
+	for _, v := range slices.Concat(s.SLOs, s.Prices) {
+		if !(v > 0 && v <= 1000) {
+			return fmt.Errorf("an objective or a price is %v times another; it must be above 0, and 1000 at most", v)
 		}
 	}
+	return errors.Join(s.checkPolicies(), s.checkShapes())
+}
+
+func (s *Remoe) checkPolicies() error {
 	known := rented.Policies(1)
 	for i, name := range s.Policies {
 		if !slices.ContainsFunc(known, func(p rented.Policy) bool { return p.Name == name }) || slices.Contains(s.Policies[:i], name) {
 			return fmt.Errorf("policy %q is unknown or named twice; there are %s", name, strings.Join(RemoePolicies(), ", "))
 		}
 	}
+	return nil
+}
+
+func (s *Remoe) checkShapes() error {
 	platform, err := profiles.OpenPlatform(s.Platform)
 	if err != nil {
 		return err

@@ -127,13 +127,22 @@ func (r *rerun) load(ctx context.Context) error {
 		if r.set.Find(row.of.Way, row.of.ID) == nil {
 			return fmt.Errorf("united experts of way %d in bundle %016x stood in for others; give their folder with --united", row.of.Way, row.of.ID)
 		}
-		for layer := range r.at {
-			for g := range plan.Groups(r.Model.Spec.Experts, row.of.Way) {
-				if number, ok := r.set.Number(layer, row.of.Way, g); ok {
-					if err := r.cpu.Load(ctx, forward.ExpertID{Layer: layer, Expert: number}, 0).Wait(ctx); err != nil {
-						return fmt.Errorf("loading united experts: %w", err)
-					}
-				}
+		if err := r.loadWay(ctx, row.of.Way); err != nil {
+			return fmt.Errorf("loading united experts: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *rerun) loadWay(ctx context.Context, way int) error {
+	for layer := range r.at {
+		for g := range plan.Groups(r.Model.Spec.Experts, way) {
+			number, ok := r.set.Number(layer, way, g)
+			if !ok {
+				continue // its experts run themselves
+			}
+			if err := r.cpu.Load(ctx, forward.ExpertID{Layer: layer, Expert: number}, 0).Wait(ctx); err != nil {
+				return err
 			}
 		}
 	}

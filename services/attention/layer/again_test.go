@@ -35,7 +35,7 @@ func TestReplays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got = append(got, fmt.Sprint(h.Key.Part, " ", h.Key.Rows, " ", codes, " ", h.Replay.GetWay(), " ", h.Stamp != nil))
+		got = append(got, fmt.Sprintf("%d %d %v %d %v", h.Key.Part, h.Key.Rows, codes, h.Replay.GetWay(), h.Stamp != nil))
 	}
 	if want := []string{"0 3 [1 0 0 0 0 0] 2 false", "3 3 [1 0 0 0 0 0] 4 true"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

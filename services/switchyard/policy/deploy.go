@@ -117,8 +117,8 @@ func (x *instance) remoe() (any, error) {
 	return &out, nil
 }
 
-// deployed is what a plan is worth for the rows that come.
-func (x *instance) deployed(p *serverless.Plan, print bool) (d Deployed) {
+// deployed is what a plan is worth for the rows that come; whole: with the plan.
+func (x *instance) deployed(p *serverless.Plan, whole bool) (d Deployed) {
 	limits := x.Limits(p, &x.demand, x.request.SLO, x.request.Decided)
 	for _, l := range limits {
 		d.Limits = append(d.Limits, l.String())
@@ -132,7 +132,7 @@ func (x *instance) deployed(p *serverless.Plan, print bool) (d Deployed) {
 	if sum := d.Cost + d.Latency; math.IsNaN(sum) || math.IsInf(sum, 0) {
 		x.absurd = true
 	}
-	if !print {
+	if !whole {
 		return d
 	}
 	d.Plan = &DeployedPlan{Main: p.Main}

@@ -26,8 +26,10 @@ func (b *Bill) TPOT() float64 {
 	return b.Decode / float64(b.Output)
 }
 
-// Cost is the objective 10a. Seconds is how long the request took when all had started.
-func (b *Bill) Cost() float64    { return b.Main + b.Remote }
+// Cost is the objective 10a.
+func (b *Bill) Cost() float64 { return b.Main + b.Remote }
+
+// Seconds is how long the request took when all had started.
 func (b *Bill) Seconds() float64 { return b.Prefill + b.Decode }
 
 // Mean charges each invocation the mean.
