@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 )
@@ -13,6 +14,9 @@ import (
 // What a scaler's loop makes of a fixed trace is kept in testdata/loops.txt, so that a change
 // of form can be told from a change of decisions.
 func TestLoops(t *testing.T) {
+	if testkit.Race {
+		t.Skip("TestReplayed starts the same goroutines")
+	}
 	var got strings.Builder
 	for _, on := range []string{"mixtral-8x7b moeless", "mixtral-8x7b eplb", "mixtral-8x7b reactive", "mixtral-8x7b moeless+", "llama-4-scout reactive"} {
 		shape, scaling, _ := strings.Cut(on, " ")

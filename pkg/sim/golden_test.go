@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 )
@@ -15,6 +16,9 @@ import (
 // The figures of every policy on the same five seconds are those that testdata has, in nine
 // digits: a change that moves one has to say so.
 func TestGolden(t *testing.T) {
+	if testkit.Race {
+		t.Skip("TestReplayed starts the same goroutines")
+	}
 	// As no request waits, moeless+lean's copies are gone when the next iteration comes.
 	const keeps = "moeless+lean:gain=0.001:keep=5s"
 	keen, err := registry.Choose(keeps, registry.Simulated)

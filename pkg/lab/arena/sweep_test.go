@@ -5,12 +5,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/sim"
 )
 
 // Each assumed constant is run with each factor, and the extremes are those of the lines.
 func TestSweep(t *testing.T) {
+	if testkit.Race {
+		t.Skip("TestSeeds computes side by side in the same way")
+	}
 	s := small()
 	s.Variants, s.Sweep = false, true
 	r := compare(t, s)
