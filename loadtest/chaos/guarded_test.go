@@ -73,7 +73,7 @@ func (g *guarded) configure(addr string) (path string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	for _, user := range append(slices.Clone(kinds), producer, tenant, viewer, operator, maker, edge) {
+	for _, user := range append(slices.Clone(kinds), producer, tenant, viewer, operator, maker, edge, gateway) {
 		g.t.Setenv(strings.ToUpper(strings.ReplaceAll(user, "-", "_"))+"_PASSWORD", password)
 	}
 	dir := g.t.TempDir()
@@ -85,7 +85,7 @@ func (g *guarded) configure(addr string) (path string) {
 	path = filepath.Join(dir, "nats.conf")
 	g.write(path, settings)
 	g.t.Setenv("XDG_CONFIG_HOME", dir)
-	for _, kind := range append(slices.Clone(kinds), viewer, operator, maker, edge) {
+	for _, kind := range append(slices.Clone(kinds), viewer, operator, maker, edge, gateway) {
 		g.write(filepath.Join(dir, "nats", "context", kind+".json"), fmt.Sprintf(
 			`{"url": %q, "user": %q, "password": %q, "inbox_prefix": "_INBOX_%s"}`, g.url, kind, password, kind))
 	}

@@ -29,6 +29,7 @@ const (
 	operator    = "operator"
 	maker       = "setup"
 	edge        = "tokenizer-edge"
+	gateway     = "gateway"
 )
 
 // kinds are all services.
