@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -51,28 +50,7 @@ func mountedAt(p podSpec, path string) (secret, file string) {
 
 // The component has the gateway speak TLS alone.
 func TestGatewayTLS(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), manifests)
-	if err := os.CopyFS(dir, os.DirFS(manifests)); err != nil {
-		t.Fatal(err)
-	}
-	k := filepath.Join(dir, "kustomization.yaml")
-	data, err := os.ReadFile(k)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(k, bytes.ReplaceAll(data, []byte("# components: [model-volume]"), []byte("components: [gateway-tls]")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	rendered := render(t, dir)
-	if rendered == "" {
-		t.Skip("there is no kubectl")
-	}
-	file, err := os.Open(rendered)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }() // it was read only
-	all := decodeAll(t, file)
+	all := renderedWith(t, "# components: [model-volume]", "components: [gateway-tls]")
 	o, _ := named(all, "Deployment", "switchyard-gateway")
 	s, _ := named(all, "Service", "switchyard-gateway")
 	env := environmentOf(t, all, o.Spec.Template.Spec.Containers[0])

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -51,9 +52,10 @@ func render(t *testing.T, dir string) string {
 	return file
 }
 
-// kubectl renders the folder, with the image that is asked for and, where that is wanted, a
-// volume of models in each pod that runs Switchyard.
-func TestRendered(t *testing.T) {
+// renderedWith is what the manifests are rendered to with other texts in their kustomization, given in
+// pairs of old and new. Without kubectl the test is skipped.
+func renderedWith(t *testing.T, texts ...string) []object {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), manifests)
 	if err := os.CopyFS(dir, os.DirFS(manifests)); err != nil {
 		t.Fatal(err)
@@ -63,9 +65,7 @@ func TestRendered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data = bytes.ReplaceAll(data, []byte("# components: "), []byte("components: "))
-	data = bytes.ReplaceAll(data, []byte("newName: switchyard"), []byte("newName: registry.example.org/switchyard"))
-	if err := os.WriteFile(k, data, 0o600); err != nil {
+	if err := os.WriteFile(k, []byte(strings.NewReplacer(texts...).Replace(string(data))), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	rendered := render(t, dir)
@@ -77,8 +77,15 @@ func TestRendered(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }() // it was read only
+	return decodeAll(t, file)
+}
+
+// kubectl renders the folder, with the image that is asked for and, where that is wanted, a
+// volume of models in each pod that runs Switchyard.
+func TestRendered(t *testing.T) {
+	all := renderedWith(t, "# components: ", "components: ", "newName: switchyard", "newName: registry.example.org/switchyard")
 	with := 0
-	for _, o := range pods(decodeAll(t, file)) {
+	for _, o := range pods(all) {
 		c := o.Spec.Template.Spec.Containers[0]
 		if o.Kind == "StatefulSet" {
 			continue

@@ -2,8 +2,6 @@
 
 package testkit
 
-import "testing"
-
 // Race says that the race detector is on, under which computing takes ten times as
 // long: tests of much computing in one goroutine then take a part of it.
 const Race = false
@@ -14,7 +12,3 @@ func Some[T any](cases []T) []T { return cases }
 
 // SomeOf is Some of cases by name.
 func SomeOf[V any](cases map[string]V) map[string]V { return cases }
-
-// Alone says that one goroutine does all the work of a test, in which nothing can race: the run
-// with the race detector leaves it out.
-func Alone(testing.TB) {}

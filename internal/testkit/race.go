@@ -5,7 +5,6 @@ package testkit
 import (
 	"maps"
 	"slices"
-	"testing"
 )
 
 // Race says that the race detector is on, under which computing takes ten times as
@@ -20,11 +19,4 @@ func Some[T any](cases []T) []T { return cases[:1] }
 func SomeOf[V any](cases map[string]V) map[string]V {
 	first := slices.Min(slices.Collect(maps.Keys(cases)))
 	return map[string]V{first: cases[first]}
-}
-
-// Alone says that one goroutine does all the work of a test, in which nothing can race: the run
-// with the race detector leaves it out.
-func Alone(t testing.TB) {
-	t.Helper()
-	t.Skip("one goroutine does all the work")
 }

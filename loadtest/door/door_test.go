@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -60,6 +61,10 @@ type told struct {
 	status       int
 	first, whole time.Duration
 	tokens       int
+	// refusal is what the body says if the status is another one than 200, and after when the
+	// client is told to come again.
+	refusal string
+	after   time.Duration
 }
 
 // stream asks for tokens of one answer, and reads it to its end.
@@ -75,7 +80,12 @@ func (y *yard) stream(ctx context.Context, tokens int) (s told, err error) {
 		return s, err
 	}
 	defer func() { _ = answer.Body.Close() }() // it is read only
-	s.status = answer.StatusCode
+	if s.status = answer.StatusCode; s.status != http.StatusOK {
+		page, err := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After")) // 0 where there is none
+		s.refusal, s.after = string(page), time.Duration(seconds)*time.Second
+		return s, err
+	}
 	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
 		if !bytes.HasPrefix(lines.Bytes(), []byte("data: {")) {
 			continue

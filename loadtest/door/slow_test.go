@@ -55,7 +55,7 @@ func (y *yard) chats(t *testing.T) string {
 	for range chats {
 		s, err := y.stream(t.Context(), chatted)
 		if err != nil || s.status != 200 || s.tokens < chatted {
-			t.Fatalf("a chat has status %d, %d tokens: %v", s.status, s.tokens, err)
+			t.Fatalf("a chat has status %d, %d tokens: %v %s", s.status, s.tokens, err, s.refusal)
 		}
 		if s.whole > mostWait {
 			t.Errorf("a chat of %d tokens took %v", chatted, s.whole)

@@ -225,7 +225,7 @@ func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, all []outgoing, to
 }
 
 // disobey answers for rows whose directives cannot be followed: what they need may be on its way,
-// or nobody can.
+// or no gate can follow them.
 func (s *Service) disobey(ctx context.Context, h *pb.Hidden, why error) error {
 	why = fmt.Errorf("%s: layer %d: %w", s.id, h.Key.Layer, why)
 	if errors.Is(why, errCold) {

@@ -2,5 +2,5 @@
 
 package gateway
 
-// openFiles is how many files and connections this process may have open; 0: nobody knows.
+// openFiles is how many files and connections this process may have open; 0: it is not known.
 func openFiles() uint64 { return 0 }

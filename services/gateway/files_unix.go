@@ -4,7 +4,7 @@ package gateway
 
 import "syscall"
 
-// openFiles is how many files and connections this process may have open; 0: nobody knows.
+// openFiles is how many files and connections this process may have open; 0: it is not known.
 func openFiles() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

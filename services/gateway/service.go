@@ -89,7 +89,7 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 // connections is how many clients' connections may be open at a time: the process has others,
-// too, and without a file for one it would accept nobody.
+// too, and without a file for one it would accept no client.
 func (s *Service) connections(files uint64) int {
 	if most := files / 8 * 7; files > 0 && most < uint64(s.config.MaxConns) { //nolint:gosec // it is not negative
 		s.bare.Logger.Warn("fewer clients may be connected than --http-max-conns says: the system lets this process open too few files (ulimit -n)", "clients", most, "files", files)

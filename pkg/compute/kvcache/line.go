@@ -53,14 +53,14 @@ func (l *Line[T]) First(fits func(who T) bool) (who T, ok bool) {
 	return l.waiting[i].who, true
 }
 
-// Serve takes somebody out who gets pages.
+// Serve takes one out that has been given pages.
 func (l *Line[T]) Serve(who T) {
 	if i := slices.IndexFunc(l.waiting, func(w waiter[T]) bool { return w.who == who }); i >= 0 {
 		l.serve(i)
 	}
 }
 
-// first is the place of who is next; -1: nobody.
+// first is the place of the one that is next; -1: there is none.
 func (l *Line[T]) first(fits func(waiter[T]) bool) int {
 	for i, w := range l.waiting {
 		if fits(w) {

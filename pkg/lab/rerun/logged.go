@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/fates"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -30,12 +31,12 @@ func Read(entries []tokenlog.Entry, spec *model.Spec) (*Logged, error) {
 	for _, e := range entries {
 		switch k := e.Record.Kind.(type) {
 		case *pb.Record_Accept:
-			if err := l.accept(k.Accept); err != nil {
+			if err := l.accept(k.Accept, spec); err != nil {
 				return nil, err
 			}
 		case *pb.Record_Token:
 			if l.Sequence == nil {
-				return nil, errors.New("its log has tokens and no acceptance: nobody can tell what was asked")
+				return nil, errors.New("its log has tokens and no acceptance, which says what was asked")
 			}
 			if err := l.token(k.Token, spec); err != nil {
 				return nil, fmt.Errorf("token %d: %w", k.Token.Index, err)
@@ -43,17 +44,22 @@ func Read(entries []tokenlog.Entry, spec *model.Spec) (*Logged, error) {
 		}
 	}
 	if l.Sequence == nil {
-		return nil, errors.New("its log has no acceptance: nobody can tell what was asked")
+		return nil, errors.New("its log has no acceptance, which says what was asked")
 	}
 	return l, nil
 }
 
-func (l *Logged) accept(a *pb.Accept) error {
+// accept takes what was asked in. Memory and loops follow its numbers.
+func (l *Logged) accept(a *pb.Accept, spec *model.Spec) error {
 	switch {
 	case a.Sequence == nil:
 		return errors.New("its log has no prompt: a release before this one has opened it, or it never began")
 	case a.MixedClasses:
 		return errors.New("replicas of several numeric classes have computed it together (--mixed-classes): its bits depend on which of them had each row")
+	}
+	limits := edge.Model{Vocab: spec.Vocab, MaxLen: spec.LongestSequence(0), Task: spec.Task(), Types: spec.SourceTypes()}
+	if err := limits.CheckSequence(a.Sequence); err != nil {
+		return fmt.Errorf("its log has what cannot be asked of this model: %w", err)
 	}
 	l.Sequence = a.Sequence
 	return nil
@@ -73,15 +79,10 @@ func (l *Logged) token(t *pb.Token, spec *model.Spec) error {
 	for len(l.rows) < first {
 		l.rows = append(l.rows, row{})
 	}
-	layers := 0
-	for i := range spec.Layer {
-		if spec.Layer[i].MoE {
-			layers++
-		}
-	}
+	layers := spec.MoELayers()
 	for _, f := range t.Fates {
 		if f.Omitted {
-			return errors.New("what became of its rows was too long for the log: nobody can compute them alike")
+			return errors.New("what became of its rows was too long for the log, and without that they cannot be computed alike")
 		}
 		if err := fates.CheckShape(f, fates.Shape{Rows: int(f.Rows), Layers: layers, Slots: spec.TopK}); err != nil {
 			return err

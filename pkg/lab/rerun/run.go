@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/compute/united"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/transport/fates"
@@ -85,10 +86,8 @@ type rerun struct {
 func (r *rerun) open(ctx context.Context) error {
 	spec := &r.Model.Spec
 	r.at = map[int]int{}
-	for l := range spec.Layer {
-		if spec.Layer[l].MoE {
-			r.at[l] = len(r.at)
-		}
+	for at, layer := range deployment.MoELayers(r.Model) {
+		r.at[layer] = at
 	}
 	settings := device.Settings{}
 	if r.set != nil {

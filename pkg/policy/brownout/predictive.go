@@ -97,7 +97,6 @@ type Predictive struct {
 	sorted    []float64
 	wanted    []wanted // of the last Hold seconds
 	since     *float64 // when the first was; nil before
-	ignored   int
 }
 
 type wanted struct {
@@ -119,17 +118,10 @@ func NewPredictive(a Ahead, c Costs) (*Predictive, error) {
 	return &Predictive{set: a, costs: c, threshold: One}, nil
 }
 
-// Threshold is in millionths.
-func (p *Predictive) Threshold() int { return p.threshold }
-
-// Ignored counts latencies that cannot be.
-func (p *Predictive) Ignored() int { return p.ignored }
-
-// Observe hears what a step took.
+// Observe hears what a step took; what cannot be does not count.
 func (p *Predictive) Observe(rows int, accesses, seconds float64) {
 	want := p.costs.Seconds(rows, accesses)
 	if !(seconds > 0 && seconds < absurd && want > 0) {
-		p.ignored++
 		return
 	}
 	if len(p.ratios) < steps {

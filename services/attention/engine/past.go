@@ -10,7 +10,7 @@ import (
 )
 
 // past is what became of a sequence's rows whose tokens are in the log, as far as stand-ins computed
-// any of them. When they are computed again, by whomever, the same becomes of them: else the
+// any of them. When this or another replica computes them again, the same becomes of them: else its
 // cache would hold other bits.
 type past struct {
 	runs []pastRun // ascending

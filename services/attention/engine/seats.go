@@ -54,9 +54,8 @@ func (t *seats) guests() (pages, room int) {
 	return pages, max(0, room-pages)
 }
 
-// welcome says whether a newcomer may be a guest.
-func (t *seats) welcome(s *Sequence) bool {
-	_, room := t.guests()
+// welcome says whether a newcomer may be a guest where there is so much room for them.
+func (t *seats) welcome(s *Sequence, room int) bool {
 	return s.admission == 0 && t.want(s, firstTurn) <= room
 }
 
@@ -65,14 +64,15 @@ func (t *seats) guest() *Sequence {
 	if len(t.aside) == 0 {
 		return nil
 	}
-	s, _ := t.line.First(t.welcome)
+	_, room := t.guests()
+	s, _ := t.line.First(func(s *Sequence) bool { return t.welcome(s, room) })
 	return s
 }
 
 // lacks says whether there are too few pages for a guest.
 func (t *seats) lacks(s *Sequence) bool { return t.want(s, firstTurn) > t.kv.Free() }
 
-// dismiss ends a guest's first turn, and says whether somebody older is aside.
+// dismiss ends a guest's first turn, and says whether an older sequence is aside.
 func (t *seats) dismiss(s *Sequence) (others bool) {
 	s.guest = false
 	return len(t.aside) > 0 && t.aside[0].admission < s.admission
@@ -119,7 +119,8 @@ func (t *seats) next() (*Sequence, bool) {
 // sit gives a sequence its pages, and says whether they are its first.
 func (t *seats) sit(s *Sequence) (first bool, err error) {
 	positions := s.extent()
-	if s.guest = t.welcome(s) && !t.lacks(s); s.guest {
+	_, room := t.guests()
+	if s.guest = t.welcome(s, room) && !t.lacks(s); s.guest {
 		positions = min(s.positions(), positions+firstTurn)
 	}
 	table, err := t.kv.Reserve(positions)

@@ -66,7 +66,7 @@ type seat struct {
 	table     *kvcache.Table // nil while it waits for pages
 	admission uint64         // 1, 2, … as sequences got their first pages; 0: it never had any
 	asides    int            // how often it gave them back
-	guest     bool           // has pages for its first turn, which nobody takes from it
+	guest     bool           // has pages for its first turn, which no other sequence takes from it
 }
 
 // ahead is for how many more positions there must be room when it is seated, for it

@@ -3,7 +3,6 @@ package paced
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,47 +29,29 @@ func shared(t *testing.T) (both [2]*timed) {
 
 // Devices have their link in turns, and what rows wait for passes what none wait for.
 func TestSharedLink(t *testing.T) {
-	type wanted struct {
-		at, device int
-		priority   int64
-	}
 	for _, tc := range []struct {
 		name  string
 		wants []wanted
-		ends  [2]int // ms, by device
+		ends  []int // ms, by device
 	}{
-		{"one after the other", []wanted{{0, 0, device.Hinted}, {1, 1, device.Hinted}}, [2]int{120, 220}},
-		{"as urgent", []wanted{{0, 0, device.Demanded}, {1, 1, device.Demanded}}, [2]int{120, 220}},
-		{"passes a prefetch", []wanted{{0, 0, device.Hinted}, {57, 1, device.Demanded}}, [2]int{220, 180}},
-		{"promoted as it waits", []wanted{{0, 0, device.Hinted}, {1, 1, device.Hinted}, {53, 1, device.Demanded}}, [2]int{220, 160}},
-		{"a prefetch waits", []wanted{{0, 0, device.Demanded}, {57, 1, device.Hinted}}, [2]int{120, 220}},
+		{"one after the other", []wanted{{0, 0, device.Hinted}, {1, 1, device.Hinted}}, []int{120, 220}},
+		{"as urgent", []wanted{{0, 0, device.Demanded}, {1, 1, device.Demanded}}, []int{120, 220}},
+		{"passes a prefetch", []wanted{{0, 0, device.Hinted}, {57, 1, device.Demanded}}, []int{220, 180}},
+		{"promoted as it waits", []wanted{{0, 0, device.Hinted}, {1, 1, device.Hinted}, {53, 1, device.Demanded}}, []int{220, 160}},
+		{"a prefetch waits", []wanted{{0, 0, device.Demanded}, {57, 1, device.Hinted}}, []int{120, 220}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				both := shared(t)
-				began := time.Now()
-				var ends [2]atomic.Int64
-				for _, w := range tc.wants {
-					time.Sleep(time.Until(began.Add(time.Duration(w.at) * time.Millisecond)))
-					ticket := both[w.device].Load(t.Context(), forward.ExpertID{}, w.priority)
-					go func() {
-						if ticket.Wait(t.Context()) == nil {
-							ends[w.device].Store(time.Since(began).Milliseconds())
-						}
-					}()
-				}
-				time.Sleep(time.Second)
-				for i, want := range tc.ends {
-					if got := ends[i].Load(); got != int64(want) {
-						t.Errorf("device %d has its expert after %d ms, want %d", i, got, want)
-					}
-				}
+				checkEnds(t, tc.wants, tc.ends, func(w wanted) *device.Ticket {
+					return both[w.of].Load(t.Context(), forward.ExpertID{}, w.priority)
+				})
 			})
 		})
 	}
 }
 
-// Who gives up in the line for the link leaves it to those behind.
+// A load that is given up in the line for the link leaves it to those behind.
 func TestSharedLinkGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		both := shared(t)

@@ -24,13 +24,36 @@ func large() (s *device.Settings, open func(t *testing.T) *timed) {
 	}
 }
 
+// wanted is a load that begins at a time, in ms, of an expert or on a device.
+type wanted struct {
+	at, of   int
+	priority int64
+}
+
+// checkEnds begins loads when they are wanted, and checks when each last one is there, in ms.
+func checkEnds(t *testing.T, wants []wanted, ends []int, load func(wanted) *device.Ticket) {
+	t.Helper()
+	began, got := time.Now(), make([]atomic.Int64, len(ends))
+	for _, w := range wants {
+		time.Sleep(time.Until(began.Add(time.Duration(w.at) * time.Millisecond)))
+		ticket := load(w)
+		go func() {
+			if ticket.Wait(t.Context()) == nil {
+				got[w.of].Store(time.Since(began).Milliseconds())
+			}
+		}()
+	}
+	time.Sleep(time.Second)
+	for i, want := range ends {
+		if ms := got[i].Load(); ms != int64(want) {
+			t.Errorf("%d is loaded after %d ms, want %d", i, ms, want)
+		}
+	}
+}
+
 // A demanded load passes a prefetch at the end of its piece, and a prefetch that rows
 // come for is passed no more.
 func TestPieces(t *testing.T) {
-	type wanted struct {
-		at, expert int
-		priority   int64
-	}
 	for _, tc := range []struct {
 		name  string
 		loads int
@@ -53,22 +76,9 @@ func TestPieces(t *testing.T) {
 				s, open := large()
 				s.Loads = tc.loads
 				d := open(t)
-				ends := make([]atomic.Int64, len(tc.ends))
-				for _, w := range tc.wants {
-					time.Sleep(time.Until(d.began.Add(time.Duration(w.at) * time.Millisecond)))
-					ticket := d.Load(t.Context(), forward.ExpertID{Expert: w.expert}, w.priority)
-					go func() {
-						if ticket.Wait(t.Context()) == nil {
-							ends[w.expert].Store(time.Since(d.began).Milliseconds())
-						}
-					}()
-				}
-				time.Sleep(time.Second)
-				for i, want := range tc.ends {
-					if got := ends[i].Load(); got != int64(want) {
-						t.Errorf("expert %d is loaded after %d ms, want %d", i, got, want)
-					}
-				}
+				checkEnds(t, tc.wants, tc.ends, func(w wanted) *device.Ticket {
+					return d.Load(t.Context(), forward.ExpertID{Expert: w.of}, w.priority)
+				})
 			})
 		})
 	}
