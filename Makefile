@@ -92,7 +92,8 @@ PACKAGES  := $(PIPELINES) ./...
 # GOGC: compilers and tests would spend a third of their time collecting garbage, the tests
 # because a served model's process keeps little of it. Vet is a part of lint, and -s -w is what
 # only debuggers read.
-TEST := GOGC=400 $(GO) test -vet=off -ldflags '-s -w' -p $(JOBS) -parallel $(PARALLEL)
+# RUN and ONLY say which tests of which package, where not all are wanted.
+TEST := GOGC=400 $(GO) test -vet=off -ldflags '-s -w' -p $(JOBS) -parallel $(PARALLEL) $(if $(RUN),-count=1 -run '$(RUN)')
 
 .PHONY: golden
 golden: ## Make the golden checkpoints whole, below .cache/golden, for "switchyard verify"
@@ -100,7 +101,7 @@ golden: ## Make the golden checkpoints whole, below .cache/golden, for "switchya
 
 .PHONY: test
 test: ## Run the tests
-	CGO_ENABLED=0 $(TEST) $(PACKAGES)
+	CGO_ENABLED=0 $(TEST) $(or $(ONLY),$(PACKAGES))
 
 .PHONY: test-kernels
 test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs g++; no GPU)
@@ -114,10 +115,12 @@ test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs
 # be late for its own parts, and do again what was late.
 RACED = $(filter-out ./loadtest/% ./pkg/lab/bench/,$(filter $(patsubst github.com/switchyard/switchyard%,.%/,$(shell $(GO) list ./...)),$(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .)))))
 
-.PHONY: race
-race: ## Run the tests with the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(TEST) -race -p 2 -parallel 2 -timeout 15m $(PIPELINES)
-	CGO_ENABLED=1 $(TEST) -race -timeout 15m $(filter-out $(PIPELINES:%=%/) ./services/switchyard/cluster/%,$(RACED))
+.PHONY: race race-pipelines race-parts
+race: race-pipelines race-parts ## Run the tests with the race detector (needs a C compiler)
+race-pipelines:
+	CGO_ENABLED=1 $(TEST) -race -p 2 -parallel 2 -timeout 15m $(or $(ONLY),$(PIPELINES))
+race-parts:
+	CGO_ENABLED=1 $(TEST) -race -timeout 15m $(or $(ONLY),$(filter-out $(PIPELINES:%=%/) ./services/switchyard/cluster/%,$(RACED)))
 
 .PHONY: lint
 lint: $(LINT) ## Check the style and for likely mistakes
@@ -172,7 +175,7 @@ tokenizer-test: ## Compare all token ids of a corpus with those of the reference
 
 .PHONY: chaos
 chaos: ## Kill and suspend services and the NATS server in the middle of requests, and want the same tokens (18 minutes)
-	CGO_ENABLED=0 SWITCHYARD_CHAOS=$${SWITCHYARD_CHAOS:-1} $(GO) test -count=1 -timeout 45m -v ./loadtest/chaos
+	CGO_ENABLED=0 SWITCHYARD_CHAOS=$${SWITCHYARD_CHAOS:-1} $(GO) test -count=1 -timeout 45m -v $(if $(RUN),-run '$(RUN)') ./loadtest/chaos
 
 # What goes wrong in the targets below; docs/chaos.md has all settings.
 SEED    ?= 1
