@@ -41,7 +41,7 @@ func deadlyOverlay(t *testing.T) (path string, err error) {
 
 // withDeadly changes what is done with a token's logits.
 func withDeadly(source string) (string, error) {
-	with, err := insert(source, "func (s *Sequence) settle(sampler *sampling.Sampler, at int, logits []float32) (got outcome) {\n", "\tdieOf(s)\n")
+	with, err := insert(source, "func (p *part) settle(sampler *sampling.Sampler, at int, logits []float32) (got outcome) {\n", "\tdieOf(p.s)\n")
 	if err != nil {
 		return "", fmt.Errorf("attention's worker: %w; change withDeadly", err)
 	}

@@ -13,7 +13,7 @@ func TestDeadly(t *testing.T) {
 		t.Fatal(err)
 	}
 	changed, err := withDeadly(string(source))
-	if err != nil || strings.Count(changed, "(got outcome) {\n\tdieOf(s)\n") != 1 {
+	if err != nil || strings.Count(changed, "(got outcome) {\n\tdieOf(p.s)\n") != 1 {
 		t.Errorf("nothing is changed: %v", err)
 	}
 	if _, err := withDeadly("package engine"); err == nil {

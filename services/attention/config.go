@@ -24,6 +24,12 @@ type Config struct {
 	Microbatches int
 	// MinRows is the fewest decode rows for which another worker is used; 0 is by the model's size.
 	MinRows int
+	// Speculate is how many tokens of an answer are drafted from its text at most, and checked in
+	// one step; 0: none are.
+	Speculate int
+	// PrefixCache has sequences begin with the keys and values that others of their tenant have of
+	// the same ids.
+	PrefixCache bool
 	// LongSteps lets prefill take as long as MaxRows rows take, for measurements.
 	LongSteps bool
 	// GPU is what computes in the CPU's place; nil is none.

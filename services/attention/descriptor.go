@@ -26,6 +26,8 @@ type Flags struct {
 	MaxSequences int    `default:"256" help:"Most sequences at once; more wait." placeholder:"N"`
 	MaxRows      int    `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N"`
 	Microbatches int    `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
+	PrefixCache  bool   `default:"true" negatable:"" help:"Keep keys and values for prompts of the same tenant that begin alike, while there is memory."`
+	Speculate    int    `default:"8" help:"Most tokens of an answer to draft from the text before them and check in one step, where it pays; 0 drafts none." placeholder:"N"`
 	MinRows      int    `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
 }
 
@@ -50,6 +52,7 @@ const (
 	MostRows         = 1 << 16
 	MostMicrobatches = 256
 	mostSequences    = 1 << 16
+	mostDrafted      = 64
 )
 
 // Config takes what computes attention in the CPU's place, nil is nothing, and the folder of united experts.
@@ -67,7 +70,7 @@ func (f Flags) Config(p service.Process, on *gpus.GPU, united string) (Config, e
 	}
 	return Config{
 		Brownout:    dimmed,
-		MaxModelLen: p.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows, GPU: on,
+		MaxModelLen: p.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows, Speculate: f.Speculate, PrefixCache: f.PrefixCache, GPU: on,
 	}, nil
 }
 
@@ -76,6 +79,7 @@ func (f Flags) check() error {
 		service.CheckRange("max-sequences", f.MaxSequences, 1, mostSequences),
 		service.CheckRange("max-rows", f.MaxRows, 1, MostRows),
 		service.CheckRange("microbatches", f.Microbatches, 1, MostMicrobatches),
+		service.CheckRange("speculate", f.Speculate, 0, mostDrafted),
 		service.CheckRange("min-rows", f.MinRows, 0, MostRows),
 	)
 }

@@ -329,6 +329,7 @@ func (c *BenchCmd) up(e *env, m *model.Model, b benched) (up UpCmd, s cluster.Se
 	if b.loads {
 		up.KafkaFlags = c.KafkaFlags
 	}
+	up.Speculate, up.PrefixCache = 0, false // direct calls draft and share nothing
 	if b.rows > 0 {
 		up.MaxRows, up.Microbatches = b.rows, 1
 	}

@@ -14,7 +14,7 @@ import (
 func metricPages(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
-	for _, name := range []string{"operations/watch.md", "operations/metrics.md", "operations/offload.md", "operations/brownout.md", "timings.md", "cuda.md"} {
+	for _, name := range []string{"operations/watch.md", "operations/metrics.md", "operations/metrics-compute.md", "operations/offload.md", "operations/brownout.md", "timings.md", "cuda.md"} {
 		text, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@
 package kvcache
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 	"sort"
@@ -32,12 +33,18 @@ type Pool struct {
 	free [][]*page // of each group
 	made int64     // bytes of all pages, free ones too
 	used int
+	prefixes
 }
 
 // page is memory of this process, or of a device.
 type page struct {
 	data []float32
 	at   uint64
+
+	tables  int  // that have it
+	offered bool // to others, under key
+	key     Key
+	idle    *list.Element // among those that no table has
 }
 
 // NewPool returns a pool of at most budget bytes. Memory is allocated when first
@@ -89,23 +96,37 @@ func (p *Pool) Reserve(positions int) (*Table, error) {
 
 // take is a page for a group. The caller has the lock.
 func (p *Pool) take(g int) *page {
+	pg := p.find(g)
+	pg.tables = 1
+	return pg
+}
+
+func (p *Pool) find(g int) *page {
 	g = p.list(g)
 	if last := len(p.free[g]) - 1; last >= 0 {
 		pg := p.free[g][last]
 		p.free[g][last], p.free[g] = nil, p.free[g][:last]
 		return pg
 	}
+	size, budget := p.groups[g].bytes(), int64(p.capacity)*p.shape.PageBytes()
+	if p.onDevice || p.made+size > budget {
+		if pg := p.evict(); pg != nil {
+			return pg
+		}
+	}
 	if p.onDevice {
 		panic("kvcache: a sequence takes more of a device's pages than it has reserved")
 	}
-	size := p.groups[g].bytes()
-	p.shrink(int64(p.capacity)*p.shape.PageBytes() - size)
+	p.shrink(budget - size)
 	p.made += size
 	return &page{data: make([]float32, p.groups[g].floats)}
 }
 
-// give takes a page of a group back. The caller has the lock.
+// give takes a page of a group back from one that has it. The caller has the lock.
 func (p *Pool) give(g int, pg *page) {
+	if pg.tables--; pg.tables > 0 || p.prefixes.keep(pg) {
+		return
+	}
 	g = p.list(g)
 	p.free[g] = append(p.free[g], pg)
 }
@@ -130,7 +151,8 @@ func (p *Pool) rest() {
 	}
 }
 
-// shrink forgets free pages of any group until no more than so many bytes are made.
+// shrink forgets free pages of any group, and then those that were offered, until no more than so
+// many bytes are made.
 func (p *Pool) shrink(most int64) {
 	for g := range p.free {
 		for p.made > most && len(p.free[g]) > 0 {
@@ -139,5 +161,8 @@ func (p *Pool) shrink(most int64) {
 			p.free[g] = p.free[g][:last]
 			p.made -= p.groups[g].bytes()
 		}
+	}
+	for p.made > most && p.evict() != nil {
+		p.made -= p.groups[0].bytes()
 	}
 }

@@ -91,13 +91,22 @@ func (t *Table) Release() {
 	defer p.mu.Unlock()
 	p.used -= t.reserved
 	t.reserved = 0
-	for g, h := range t.held {
-		for _, pg := range t.pages[g][h.first:h.end] {
-			p.give(g, pg)
-		}
-		t.pages[g], t.held[g] = nil, span{}
-	}
+	t.empty()
+	clear(t.pages)
 	p.rest()
+}
+
+// empty gives back all pages, the last ones first: of those that were offered, a page is of use only
+// with all before it. The caller has the lock.
+func (t *Table) empty() {
+	for g, h := range t.held {
+		pages := t.pages[g]
+		for i := h.end - 1; i >= h.first; i-- {
+			t.pool.give(g, pages[i])
+			pages[i] = nil
+		}
+		t.held[g] = span{}
+	}
 }
 
 // Store writes one position's key and value of one KV head.

@@ -55,6 +55,7 @@ func TestMeasureLayer(t *testing.T) {
 			return nil, err
 		}
 		c.Node.Shared.Steps, c.Services.Attention.LongSteps = s.Heard.Step, true
+		c.Services.Attention.Speculate, c.Services.Attention.PrefixCache = 0, false
 		return cluster.Open(ctx, c)
 	}
 	b, err := Open(t.Context(), s)

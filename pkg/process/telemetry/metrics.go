@@ -32,6 +32,8 @@ type Metrics struct {
 	late         *prometheus.CounterVec
 	deadLetters  *prometheus.CounterVec
 	canaries     *prometheus.CounterVec
+	draftTokens  *prometheus.CounterVec
+	prefixTokens *prometheus.CounterVec
 	replicas     *prometheus.GaugeVec
 	waits        waits
 
@@ -124,6 +126,8 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Sequences:        newMirror("sequences", "Sequences that an attention replica has.", "state"),
 		Reissues:         counter("reissues_total", "Groups of rows sent again because their block was late."),
 		Preemptions:      counter("preemptions_total", "Times a sequence gave its KV pages to older ones; what they held is computed again."),
+		draftTokens:      counters("draft_tokens_total", "Tokens of answers drafted from the text before them, by what came of them: accepted or rejected.", "outcome"),
+		prefixTokens:     counters("prefix_tokens_total", "Tokens of sequences that got pages, by whether their keys and values were there: cached or computed.", "outcome"),
 		UnannouncedSteps: counter("unannounced_steps_total", "Steps whose rows were not announced: they do not fit one message, or NATS was away."),
 		late:             counters("late_total", "Messages dropped because their result is not awaited any more, by the stage that dropped them.", "stage"),
 		Repeats:          counter("repeats_total", "Messages whose key had been handled before."),
@@ -162,7 +166,7 @@ func (m *Metrics) register(r prometheus.Registerer) {
 	r.MustRegister(
 		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
 		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.deadLetters, m.canaries, m.replicas, m.Sequences, m.StreamFill, m.StageReady,
-		m.Reissues, m.Preemptions, m.UnannouncedSteps, m.late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
+		m.Reissues, m.Preemptions, m.draftTokens, m.prefixTokens, m.UnannouncedSteps, m.late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
 		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
 	)
 	r.MustRegister(m.waits.queue, m.waits.canary, m.Ready, m.Links.connections, m.Links.reconnects, m.Members, m.GPUs)
@@ -190,6 +194,10 @@ func (m *Metrics) begin() {
 			m.Late(s.Name)
 		}
 	}
+	m.PrefixTokens("cached")
+	m.PrefixTokens("computed")
+	m.DraftTokens("accepted")
+	m.DraftTokens("rejected")
 	m.Canaries("sent")
 	m.Canaries("answered")
 	m.Hosts.begin()
@@ -220,6 +228,16 @@ func (m *Metrics) PromptTokens() prometheus.Counter { return m.tokens.WithLabelV
 // CompletionTokens counts tokens made.
 func (m *Metrics) CompletionTokens() prometheus.Counter {
 	return m.tokens.WithLabelValues("completion")
+}
+
+// DraftTokens counts drafted tokens by what came of them, such as "accepted".
+func (m *Metrics) DraftTokens(outcome string) prometheus.Counter {
+	return m.draftTokens.WithLabelValues(outcome)
+}
+
+// PrefixTokens counts the tokens of sequences that got pages, by outcome: "cached" or "computed".
+func (m *Metrics) PrefixTokens(outcome string) prometheus.Counter {
+	return m.prefixTokens.WithLabelValues(outcome)
 }
 
 // Late counts messages that a stage, such as "gate", dropped because nobody waits for

@@ -50,9 +50,9 @@ func (c *content) extent() int { return max(c.source(), c.rows()-c.source()) }
 // positions is the most that the sequence will ever need in the KV cache.
 func (c *content) positions() int { return edge.Positions(c.seq) }
 
-// chooses says whether the logits of id at are for choosing a token.
+// chooses says whether the logits of id at, which may be a drafted one, are for choosing a token.
 func (c *content) chooses(at int) bool {
-	return c.place(at) >= 0 || at == len(c.ids)-1 && !c.fills()
+	return c.place(at) >= 0 || at >= len(c.ids)-1 && !c.fills()
 }
 
 // place is which of the sequence's tokens fills a position; -1: none, or it has.
@@ -79,10 +79,18 @@ func (c *content) withLogits() int {
 	return max(1, c.prompt()-max(c.done, c.scored))
 }
 
-// said is what a repetition repeats: what a decoder has seen and made.
-func (c *content) said() []uint32 {
+// said is what a repetition repeats of tokens up to at: what a decoder has seen and made.
+func (c *content) said(tokens []uint32, at int) []uint32 {
 	if c.fills() {
 		return c.seq.PromptIds
 	}
-	return c.ids[c.source():]
+	return tokens[c.source() : at+1]
+}
+
+// index is which token id at chooses.
+func (c *content) index(at int) int {
+	if i := c.place(at); i >= 0 {
+		return i
+	}
+	return c.generated() + at - (len(c.ids) - 1)
 }

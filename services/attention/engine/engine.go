@@ -43,6 +43,9 @@ func New(s Settings) *Engine {
 	}
 	e := newEngine(newScheduler(s.Rows.policy(d.Model), workers, time.Now, d.Logger, st), workers, s.Stopped)
 	e.scheduler.chooser.batches, e.device, e.long, e.settler = d.Batches, s.Device, s.Backbone.Long, settler{d.Logger, s.Tasks}
+	e.scheduler.drafts.most = s.Drafts
+	// Scripts say which rows are computed, and what stamps make of rows depends on what steps beside them.
+	e.scheduler.prefix.shared = s.SharePrefixes && d.Batches == nil && s.Directives == nil && s.KV.SharePrefixes()
 	e.scheduler.directives, st.directives = s.Directives, s.Directives
 	e.slots = fates.Shape{Layers: len(d.MoELayers()), Slots: d.Model.Spec.TopK}
 	st.active(0)

@@ -131,6 +131,17 @@ func newBench(t testing.TB, workers, maxRows int) *bench {
 	return b
 }
 
+// count is what a counter has.
+func count(c prometheus.Counter) float64 {
+	r := prometheus.NewRegistry()
+	r.MustRegister(c)
+	families, err := r.Gather()
+	if err != nil {
+		panic(err)
+	}
+	return families[0].GetMetric()[0].GetCounter().GetValue()
+}
+
 // later lets time pass, and the scheduler look at it.
 func (b *bench) later(d time.Duration) {
 	b.clock = b.clock.Add(d)

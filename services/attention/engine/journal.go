@@ -45,9 +45,9 @@ func (j *journal) append(s *Sequence, r *pb.Record) bool {
 // advance writes what a step made of a sequence to its log.
 func (j *journal) advance(p *part) {
 	s := p.s
-	s.fates.add(&s.content, p.rows, p.fates, p.threshold)
+	s.fates.add(&s.content, p.lasting(), p.fates, p.threshold)
 	s.cost.Add(p.cost)
-	s.done += p.rows
+	s.done += p.lasting()
 	s.doubtful = s.doubtful && len(p.scores)+len(p.choices) == 0
 	for i := 0; i < len(p.scores) && s.end == nil; i++ {
 		s.scored++

@@ -98,6 +98,14 @@ func (s *stats) preempted() {
 	s.presence.Add("preemptions_total", 1)
 }
 
+// spared counts the ids that a sequence need not compute, and those that it has to, when it gets pages.
+func (s *stats) spared(q *Sequence, ids int) {
+	if !q.flow.IsCanary() {
+		s.metrics.PrefixTokens("cached").Add(float64(ids))
+		s.metrics.PrefixTokens("computed").Add(float64(len(q.ids) - ids))
+	}
+}
+
 // answers counts a producer's request that has its first token now.
 func (s *stats) answers(q *Sequence) {
 	if !q.flow.IsCanary() {

@@ -29,8 +29,12 @@ type microbatch struct {
 
 // part is one sequence's rows in a microbatch.
 type part struct {
-	s    *Sequence
-	rows int
+	s      *Sequence
+	rows   int
+	tokens []uint32 // the sequence's ids, and drafted ones behind them
+	// drafted is how many of the rows are of drafted tokens, the last ones, and matched behind how
+	// many matching tokens they stood.
+	drafted, matched int
 	// Filled by the worker: the next token if the sequence's last row was in it, or
 	// those that fill places; and the scores of prompt positions.
 	choices []sampling.Choice
@@ -42,6 +46,7 @@ type part struct {
 	// lowest of the stamp for one of its rows, in millionths.
 	own       bool
 	threshold uint32
+	rejected  int // of the drafted tokens
 }
 
 // shares are what each sequence had of the microbatch.
@@ -81,7 +86,7 @@ func newMicrobatch(ready []*Sequence, takes []batching.Take) *microbatch {
 		s := ready[t.Index]
 		s.flight = mb
 		mb.prefill = mb.prefill || !s.decoding()
-		mb.parts[i] = part{s: s, rows: t.Rows}
+		mb.parts[i] = part{s: s, rows: t.Rows, tokens: s.ids}
 		mb.rows += t.Rows
 	}
 	mb.end = lastDeadline(mb.parts)

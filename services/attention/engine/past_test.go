@@ -39,7 +39,7 @@ func TestPast(t *testing.T) {
 		{8, 1, "", "1 false 1 false"},
 	} {
 		s.done = tc.done
-		mb := &microbatch{parts: []part{{s: other, rows: 1}, {s: s, rows: tc.rows}}, order: &layer.Order{Stamp: &pb.Stamp{Version: 1}}}
+		mb := &microbatch{parts: []part{{s: other, rows: 1, tokens: other.ids}, {s: s, rows: tc.rows, tokens: s.ids}}, order: &layer.Order{Stamp: &pb.Stamp{Version: 1}}}
 		got, runs := "", ""
 		for _, r := range mb.replays() {
 			got += fmt.Sprintf(" [%d %d %d]", r.First, r.Rows, r.Skip)

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -21,18 +23,22 @@ func runsOf(mb *microbatch) (runs []*pb.Run) {
 // are one of their own: what became of them stays.
 func appendRuns(runs []*pb.Run, mb *microbatch, p *part, first, end int, phase pb.Phase) []*pb.Run {
 	if mb.order == nil {
-		return appendRun(runs, p.s, first, end, phase, false)
+		return appendRun(runs, p, first, end, phase, false)
 	}
 	again := min(max(first, p.s.logged()), end)
-	runs = appendRun(runs, p.s, first, again, phase, true)
-	return appendRun(runs, p.s, again, end, phase, p.own || p.s.spared(p.rows))
+	runs = appendRun(runs, p, first, again, phase, true)
+	return appendRun(runs, p, again, end, phase, p.own || p.s.spared(p.rows))
 }
 
-func appendRun(runs []*pb.Run, s *Sequence, first, end int, phase pb.Phase, own bool) []*pb.Run {
+func appendRun(runs []*pb.Run, p *part, first, end int, phase pb.Phase, own bool) []*pb.Run {
 	if first == end {
 		return runs
 	}
+	s, tokens := p.s, p.tokens[first:end]
+	if p.drafted > 0 {
+		tokens = slices.Clone(tokens) // other tokens will be where these are
+	}
 	return append(runs, &pb.Run{
-		Sequence: s.seq.RequestId, FirstPosition: uint32(first), Tokens: s.ids[first:end], Phase: phase, Tenant: s.flow.Tenant, Own: own,
+		Sequence: s.seq.RequestId, FirstPosition: uint32(first), Tokens: tokens, Phase: phase, Tenant: s.flow.Tenant, Own: own,
 	})
 }

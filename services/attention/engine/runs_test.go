@@ -15,7 +15,7 @@ func partOf(prompt, generated, done, rows int) part {
 		s.ids = append(s.ids[:i], uint32(10+i))
 	}
 	s.done = done
-	return part{s: s, rows: rows}
+	return part{s: s, rows: rows, tokens: s.ids}
 }
 
 // Runs have a phase each, and together the rows of the microbatch in their order.

@@ -28,6 +28,8 @@ type scheduler struct {
 	crew    crew
 	chooser chooser
 	trial   trial
+	drafts  drafts
+	prefix  prefixes
 	machine machine
 	// directives say what gates are to obey; nil: nothing, ever.
 	directives Directives
@@ -81,6 +83,9 @@ func (d *scheduler) next() (*microbatch, *worker) {
 		return nil, nil
 	}
 	d.obey(mb)
+	if d.chooser.batches == nil {
+		d.drafts.add(mb, d.chooser.policy.MaxRows-mb.rows)
+	}
 	d.own.rotate(mb)
 	return mb, d.crew.give(mb)
 }
@@ -90,6 +95,9 @@ func (d *scheduler) settle(mb *microbatch) {
 	d.crew.back(mb)
 	if mb.prefill && mb.err == nil {
 		d.chooser.pace.Observe(mb.rows, max(0, mb.layers-mb.stalls).Seconds(), mb.wanted, mb.heads.Seconds())
+	}
+	if mb.err == nil {
+		d.drafts.observe(mb)
 	}
 	ofDevice := d.machine.judge(mb)
 	var fault *panicError
@@ -130,7 +138,9 @@ func (d *scheduler) stepFailed(s *Sequence, err error) {
 
 // advance takes in what a step made of a sequence.
 func (d *scheduler) advance(p *part) {
+	d.stats.drafted(p)
 	d.journal.advance(p)
+	d.prefix.offer(p.s)
 	if p.s.end != nil {
 		d.finish(p.s)
 	}
@@ -214,6 +224,7 @@ func (d *scheduler) sit(s *Sequence) bool {
 		d.stepFailed(s, err) // cannot be: no other component takes pages
 		return false
 	}
+	d.stats.spared(s, d.prefix.begin(s))
 	if first {
 		s.leaveQueue(d.now(), s.epoch)
 		d.stats.leftQueue(s)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
+	"github.com/switchyard/switchyard/pkg/policy/speculation"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/fates"
@@ -20,6 +21,7 @@ import (
 type Sequence struct {
 	content
 	seat
+	shared
 	claim
 	lifetime
 
@@ -29,7 +31,8 @@ type Sequence struct {
 	// isLong says whether a sequence of so many tokens is a long one; nil: none is.
 	isLong func(length int) bool
 
-	params sampling.Params
+	params     sampling.Params
+	acceptance speculation.Acceptance
 	kept
 	flow schemas.Flow
 
@@ -105,6 +108,9 @@ func (s *Sequence) measure() {
 	}
 	if long := s.isLong(len(s.ids)); long != s.long {
 		s.long, s.done = long, 0
+		if s.table != nil {
+			s.table.Renew()
+		}
 	}
 }
 

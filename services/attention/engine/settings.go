@@ -27,8 +27,14 @@ type Settings struct {
 	// Remote makes the way to the routed experts for a microbatch, whose progress is counted.
 	Remote func(microbatch int, progress *forward.Progress) Remote
 	Rows   Rows
+	// Drafts is how many tokens a draft has at most; 0: none are made.
+	Drafts int
 	// Directives say what gates are to obey in steps; nil: nothing.
 	Directives Directives
+
+	// SharePrefixes has sequences begin with the keys and values that others of their tenant have of
+	// the same ids.
+	SharePrefixes bool
 
 	// Tasks are what goes on until it is done, and Stopped is closed when the replica stops.
 	Tasks   *sync.WaitGroup

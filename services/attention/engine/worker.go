@@ -129,6 +129,9 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 	}
 	mb.heads = time.Since(began) - mb.layers
 	w.tellRows(mb)
+	for i := range mb.parts {
+		mb.parts[i].accept()
+	}
 	w.stats.step(mb, &ledger.Step{Number: w.remote.Number(), Began: began, Rows: mb.rows, Own: w.step.Clock.Spent, Layers: w.remote.Layers()})
 	return nil
 }
@@ -150,7 +153,7 @@ func (w *worker) tellRows(mb *microbatch) {
 func (w *worker) appendRows(p *part) {
 	s := p.s
 	for at := s.done; at < s.done+p.rows; at++ {
-		row := w.step.Backbone.Row(s.table, s.ids, at, s.source(), s.seq.TokenTypes)
+		row := w.step.Backbone.Row(s.table, p.tokens, at, s.source(), s.seq.TokenTypes)
 		row.Logits, row.Long = !row.Encode && (s.chooses(at) || s.wantsScore(at)), s.long
 		w.rows = append(w.rows, row)
 		w.owners = append(w.owners, owner{p, at})
@@ -186,7 +189,7 @@ func (w *worker) settle(rows []int, logits []float32) {
 	w.outcomes = tensor.Resize(w.outcomes, len(rows))
 	w.choose.Each(len(rows), vocab, func(sampler *sampling.Sampler, i int) {
 		of := w.owners[rows[i]]
-		w.outcomes[i] = of.s.settle(sampler, of.at, logits[i*vocab:(i+1)*vocab])
+		w.outcomes[i] = of.settle(sampler, of.at, logits[i*vocab:(i+1)*vocab])
 	})
 	for i, row := range rows {
 		p, got := w.owners[row].part, w.outcomes[i]
@@ -201,15 +204,16 @@ func (w *worker) settle(rows []int, logits []float32) {
 }
 
 // settle uses the logits (vocab) of id at. It changes nothing of the sequence.
-func (s *Sequence) settle(sampler *sampling.Sampler, at int, logits []float32) (got outcome) {
+func (p *part) settle(sampler *sampling.Sampler, at int, logits []float32) (got outcome) {
+	s := p.s
 	if s.wantsScore(at) {
 		got.score = score(s, at, logits)
 	}
-	index := max(s.generated(), s.place(at))
+	index := s.index(at)
 	if got.chosen = s.chooses(at) && index < int(s.seq.MaxTokens); got.chosen {
 		params, ok := s.restrict(s.params)
 		if got.stuck = !ok; ok {
-			got.choice = sampler.Next(logits, params, s.said(), index)
+			got.choice = sampler.Next(logits, params, s.said(p.tokens, at), index)
 		}
 	}
 	return got

@@ -1,0 +1,125 @@
+package kvcache
+
+import (
+	"container/list"
+	"crypto/sha256"
+	"encoding/binary"
+)
+
+// A sequence that begins with the tokens of another one needs not compute their keys and values
+// again: it may have the same pages (prefix caching: Zheng et al. 2024, "SGLang", section 3;
+// pages by a chain of hashes as in Kwon et al. 2023, "PagedAttention", section 4.4). A page is offered
+// when all its positions are computed; from then on it never changes. Each table counts a shared page
+// as if it had it alone, so that what tables have reserved is always there. Pages that no table has
+// stay until their memory is needed, the one unused for longest going first.
+
+// Key says what a page holds: the ids of its positions, those of all positions before, and in which
+// scope they may be shared.
+type Key [16]byte
+
+// Scope is the key before a sequence's first page; only sequences of one scope share pages.
+func Scope(name string) (k Key) {
+	sum := sha256.Sum256([]byte(name))
+	copy(k[:], sum[:])
+	return k
+}
+
+// Next is the key of the page behind that of k; ids are its PagePositions ids.
+func (k Key) Next(ids []uint32) (next Key) {
+	text := append(make([]byte, 0, len(k)+4*PagePositions), k[:]...)
+	for _, id := range ids {
+		text = binary.LittleEndian.AppendUint32(text, id)
+	}
+	sum := sha256.Sum256(text)
+	copy(next[:], sum[:])
+	return next
+}
+
+// prefixes are the pages that were offered.
+type prefixes struct {
+	byKey map[Key]*page // nil: none are taken
+	idle  list.List     // of those that no table has, the one unused for longest first
+}
+
+// SharePrefixes has tables share pages from now on, and says whether it does: not where a layer sees
+// only a part of what is before it.
+func (p *Pool) SharePrefixes() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.groups) == 1 && p.groups[0].sight.Most() == 0 && p.prefixes.byKey == nil {
+		p.prefixes.byKey = map[Key]*page{}
+	}
+	return p.prefixes.byKey != nil
+}
+
+// Offer offers the table's pages from the first-th on to others, one a key. All their positions are
+// computed, and none is stored again.
+func (t *Table) Offer(first int, keys []Key) {
+	p := t.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, k := range keys {
+		if pg := t.pages[0][first+i]; p.prefixes.byKey != nil && !pg.offered && p.prefixes.byKey[k] == nil {
+			pg.offered, pg.key = true, k
+			p.prefixes.byKey[k] = pg
+		}
+	}
+}
+
+// Begin has an empty table begin with pages that were offered, as far as there is one for each key. It
+// says how many positions they hold.
+func (t *Table) Begin(keys []Key) (positions int) {
+	p := t.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, k := range keys[:min(len(keys), len(t.pages[0]))] {
+		pg := p.prefixes.byKey[k]
+		if pg == nil {
+			break
+		}
+		p.prefixes.use(pg)
+		t.pages[0][n] = pg
+		n++
+	}
+	t.held[0] = span{0, max(n, t.held[0].end)}
+	return n * PagePositions
+}
+
+// Renew gives all pages back, and keeps what the table has reserved: its positions are to be computed
+// in another way.
+func (t *Table) Renew() {
+	p := t.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.empty()
+}
+
+// use has one more table have a page that was offered.
+func (s *prefixes) use(pg *page) {
+	if pg.tables == 0 {
+		s.idle.Remove(pg.idle)
+		pg.idle = nil
+	}
+	pg.tables++
+}
+
+// keep keeps a page that no table has any more, if it was offered.
+func (s *prefixes) keep(pg *page) (kept bool) {
+	if pg.offered {
+		pg.idle = s.idle.PushBack(pg)
+	}
+	return pg.offered
+}
+
+// evict takes out the page that no table has had for longest; nil: there is none.
+func (s *prefixes) evict() *page {
+	oldest := s.idle.Front()
+	if oldest == nil {
+		return nil
+	}
+	pg, _ := s.idle.Remove(oldest).(*page)
+	delete(s.byKey, pg.key)
+	pg.offered, pg.idle = false, nil
+	return pg
+}

@@ -1,0 +1,84 @@
+package engine
+
+import "github.com/switchyard/switchyard/pkg/policy/speculation"
+
+// drafts have decoding sequences check tokens with which they may go on (package speculation).
+type drafts struct {
+	most  int // tokens of one; 0: none are made
+	price speculation.Price
+}
+
+// add adds drafted rows to a microbatch that may have so many more, as far as they pay. Where gates
+// obey a stamp there are none: what becomes of rows then depends on which others there are.
+func (d *drafts) add(mb *microbatch, room int) {
+	if d.most == 0 || mb.order != nil {
+		return
+	}
+	price := d.price.Row(mb.rows)
+	for i := range mb.parts {
+		p := &mb.parts[i]
+		n := p.draft(min(d.most, room), price)
+		room -= n
+		mb.rows += n
+	}
+}
+
+// observe takes in what a microbatch took.
+func (d *drafts) observe(mb *microbatch) {
+	if d.most > 0 && !mb.prefill && !mb.probes() {
+		d.price.Observe(mb.rows, max(0, mb.layers+mb.heads-mb.stalls).Seconds())
+	}
+}
+
+// draft adds at most so many drafted rows to a part, and says how many.
+func (p *part) draft(most int, price float64) int {
+	s := p.s
+	most = s.draftable(most)
+	tokens, matched := speculation.Draft(s.ids, most, s.ids)
+	if matched == 0 {
+		return 0
+	}
+	p.drafted, p.matched = s.acceptance.Length(matched, price, most), matched
+	p.rows += p.drafted
+	p.tokens = tokens[:len(s.ids)+p.drafted]
+	return p.drafted
+}
+
+// draftable is how many drafted tokens, of so many at most, a sequence can check: it has pages for
+// them, is as long with them as without, and chooses its tokens by logits alone.
+func (s *Sequence) draftable(most int) int {
+	if !s.decoding() || s.generated() == 0 || s.fills() || s.scores() || s.source() > 0 || s.cursor != nil || s.suspect || s.flow.IsCanary() {
+		return 0
+	}
+	most = min(most, s.table.Positions()-s.extent(), int(s.seq.MaxTokens)-s.generated()-1)
+	for most > 0 && s.isLong != nil && s.isLong(len(s.ids)+most) != s.long {
+		most--
+	}
+	return max(0, most)
+}
+
+// accept keeps the choices up to the first that is not what was drafted.
+func (p *part) accept() {
+	if p.drafted == 0 {
+		return
+	}
+	kept, first := 1, len(p.s.ids)
+	for kept < len(p.choices) && p.choices[kept-1].ID == p.tokens[first+kept-1] {
+		kept++
+	}
+	p.rejected = len(p.choices) - kept
+	p.choices = p.choices[:kept]
+}
+
+// lasting is how many of a part's rows stay in the cache: the others are of rejected tokens.
+func (p *part) lasting() int { return p.rows - p.rejected }
+
+// drafted counts what came of a part's draft.
+func (s *stats) drafted(p *part) {
+	if p.drafted == 0 {
+		return
+	}
+	p.s.acceptance.Observe(p.matched, p.drafted, p.drafted-p.rejected)
+	s.metrics.DraftTokens("accepted").Add(float64(p.drafted - p.rejected))
+	s.metrics.DraftTokens("rejected").Add(float64(p.rejected))
+}
