@@ -30,6 +30,10 @@ type Platform struct {
 	Fixed, Random float64
 	// Payload are the most bytes of an invocation's input, and of its answer.
 	Payload float64
+	// Direct are the bytes a second of an invocation's input and answer; 0 takes no time.
+	Direct float64
+	// Replicas are how many of a function run beside each other, at most.
+	Replicas int
 	Prices
 }
 
@@ -38,6 +42,8 @@ type Prices struct {
 	Memory   float64 // a GB of memory for a second
 	Requests float64 // an invocation
 	Stored   float64 // a GB in the store for a second
+	Puts     float64 // an object that is put into the store
+	Gets     float64 // one that is read
 }
 
 // Smallest is the least memory that holds so many bytes; ok is false where none does.
@@ -90,6 +96,11 @@ func (p Prices) Run(size, seconds float64) float64 { return p.Memory * size / GB
 // Invoke is the price of invocations, their running apart.
 func (p Prices) Invoke(n int) float64 { return p.Requests * float64(n) }
 
+// Objects is the price of so many objects that are put into the store, and of reading some.
+func (p Prices) Objects(puts, gets int) float64 {
+	return p.Puts*float64(puts) + p.Gets*float64(gets)
+}
+
 // Store is the price of bytes in the store.
 func (p Prices) Store(bytes, seconds float64) float64 { return p.Stored * bytes / GB * seconds }
 
@@ -121,6 +132,10 @@ func (p Platform) Check() error {
 		{"the price of memory", p.Memory, false},
 		{"the price of a request", p.Requests, false},
 		{"the price of storage", p.Stored, false},
+		{"the price of an object that is put", p.Puts, false},
+		{"the price of one that is read", p.Gets, false},
+		{"the bytes a second of invocations", p.Direct, false},
+		{"the number of replicas", float64(p.Replicas), false},
 	} {
 		if !(c.v >= 0) || math.IsInf(c.v, 0) || c.above && c.v == 0 {
 			return fmt.Errorf("%s is %v; it must be finite, and %s", c.name, c.v, map[bool]string{true: "above 0", false: "0 or above"}[c.above])

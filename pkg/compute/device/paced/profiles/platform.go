@@ -23,6 +23,7 @@ type Platform struct {
 	Container, Latency, Bandwidth       Number
 	Fixed, Random, Payload              Number
 	Memory, Requests, Stored            Number
+	Direct, Puts, Gets, Replicas        Number
 }
 
 // platformFields are all numbers of a platform.
@@ -41,11 +42,18 @@ var platformFields = []field[Platform]{
 	{"dollars_per_gb_second", func(p *Platform) *Number { return &p.Memory }, 0, mostDollars, false},
 	{"dollars_per_request", func(p *Platform) *Number { return &p.Requests }, 0, mostDollars, false},
 	{"dollars_per_stored_gb_second", func(p *Platform) *Number { return &p.Stored }, 0, mostDollars, false},
+	{"message_bytes_per_second", func(p *Platform) *Number { return &p.Direct }, 1e3, mostLink, false},
+	{"dollars_per_put", func(p *Platform) *Number { return &p.Puts }, 0, mostDollars, false},
+	{"dollars_per_get", func(p *Platform) *Number { return &p.Gets }, 0, mostDollars, false},
+	{"replicas", func(p *Platform) *Number { return &p.Replicas }, 1, mostReplicas, true},
 }
 
 // mostDollars is what a GB for a second, or a request, never costs: memory of the dearest
 // GPUs is a thousand times cheaper.
 const mostDollars = 0.1
+
+// mostReplicas bounds the replicas of a function.
+const mostReplicas = 64
 
 // Cost is the platform without sources.
 func (p *Platform) Cost() cost.Platform {
@@ -54,7 +62,8 @@ func (p *Platform) Cost() cost.Platform {
 		CPU:       cost.Roofline{Bandwidth: p.Read.Value, Rate: p.Rate.Value, Overhead: p.Access.Value, ElementBytes: p.Element.Value},
 		Container: p.Container.Value, Parameters: cost.Link{Latency: p.Latency.Value, Bandwidth: p.Bandwidth.Value},
 		Fixed: p.Fixed.Value, Random: p.Random.Value, Payload: p.Payload.Value,
-		Prices: cost.Prices{Memory: p.Memory.Value, Requests: p.Requests.Value, Stored: p.Stored.Value},
+		Direct: p.Direct.Value, Replicas: int(p.Replicas.Value),
+		Prices: cost.Prices{Memory: p.Memory.Value, Requests: p.Requests.Value, Stored: p.Stored.Value, Puts: p.Puts.Value, Gets: p.Gets.Value},
 	}
 }
 
