@@ -1,0 +1,224 @@
+package ods
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
+)
+
+// point is a choice for a layer: every expert's cheapest function that ends in time.
+type point struct {
+	latency, cost float64
+	mode          scatter.Mode
+	beta          int
+	ends          float64 // the threshold
+}
+
+// option is a choice for an expert.
+type option struct {
+	ends, cost float64
+	scatter.Function
+}
+
+// problem is a system with rows.
+type problem struct {
+	*scatter.System
+	Settings
+	loads   [][]float64
+	rows    []float64 // what a row takes, by the index of a memory size
+	betas   []int
+	partial bool               // not all sizes of minibatches are tried
+	found   map[[2]int][]point // of layers and modes without minibatches
+}
+
+func newProblem(s *scatter.System, loads [][]float64, set Settings) (*problem, error) {
+	if err := s.CheckLoads(loads); err != nil {
+		return nil, err
+	}
+	if set.Betas < 1 || set.States < 1 {
+		return nil, settingsError(set)
+	}
+	x := &problem{System: s, Settings: set, loads: loads, found: map[[2]int][]point{}}
+	for _, m := range s.Functions.Sizes {
+		x.rows = append(x.rows, s.Row(m))
+	}
+	most := 1
+	for l, of := range loads {
+		for e, d := range of {
+			if r := scatter.Rows(d, s.Functions.Replicas); d > 0 && s.Room(slices.Max(s.Functions.Sizes)) < r {
+				return nil, &Unfit{Layer: l, Expert: e, Rows: r, Needs: s.Needs(r), Largest: slices.Max(s.Functions.Sizes)}
+			}
+			most = max(most, scatter.Rows(d, 1))
+		}
+	}
+	x.betas, x.partial = betas(most, set.Betas)
+	return x, nil
+}
+
+// betas are so many sizes of minibatches up to the most, about evenly spread over their logarithms.
+func betas(most, n int) (all []int, partial bool) {
+	for i := range n {
+		if most <= n {
+			if i < most {
+				all = append(all, i+1)
+			}
+			continue
+		}
+		b := int(math.Round(math.Pow(float64(most), float64(i)/float64(max(1, n-1)))))
+		if len(all) == 0 || b > all[len(all)-1] {
+			all = append(all, b)
+		}
+	}
+	return all, most > n
+}
+
+// options are an expert's for some rows, by when they end: each later one is cheaper.
+func (x *problem) options(m scatter.Mode, beta int, relaxed bool, arrival, d float64, into []option) []option {
+	into = into[:0]
+	before := 0
+	for g := 1; g <= x.Functions.Replicas; g++ {
+		r := scatter.Rows(d, g)
+		if r == before {
+			break // more replicas with the same rows only cost more
+		}
+		before = r
+		if m == scatter.Direct && float64(r)*max(x.In, x.Out) > x.Functions.Payload {
+			continue
+		}
+		for j, memory := range x.Functions.Sizes {
+			if x.Needs(r) > memory {
+				continue
+			}
+			t := x.seconds(m, beta, relaxed, r, j)
+			f := scatter.Function{Memory: memory, Replicas: g}
+			into = append(into, option{x.Ends(m, arrival, r, t), x.Cost(t, f), f})
+		}
+	}
+	slices.SortFunc(into, func(a, b option) int {
+		return cmp.Or(cmp.Compare(a.ends, b.ends), cmp.Compare(a.cost, b.cost), cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.Replicas, b.Replicas))
+	})
+	kept := into[:0]
+	for _, o := range into {
+		if len(kept) == 0 || o.cost < kept[len(kept)-1].cost {
+			kept = append(kept, o)
+		}
+	}
+	return kept
+}
+
+func (x *problem) seconds(m scatter.Mode, beta int, relaxed bool, r, size int) float64 {
+	if relaxed {
+		return x.Least(r, x.Functions.Sizes[size])
+	}
+	return x.ReplicaBy(m, beta, r, x.rows[size])
+}
+
+// all are the options of a layer's experts that have rows; nil where one of them has none.
+func (x *problem) all(l int, m scatter.Mode, beta int, relaxed bool) (of [][]option) {
+	if m == scatter.Direct && x.Gathers && x.Answers(x.loads[l]) > x.Functions.Payload {
+		return nil
+	}
+	arrival := x.Arrival(m, beta, x.loads[l])
+	var room []option
+	of = [][]option{}
+	for _, d := range x.loads[l] {
+		if d <= 0 {
+			continue
+		}
+		room = x.options(m, beta, relaxed, arrival, d, room)
+		if len(room) == 0 {
+			return nil
+		}
+		of = append(of, slices.Clone(room))
+	}
+	return of
+}
+
+// frontier are a layer's points for a mode and a size of minibatches: each later one is slower and
+// cheaper. It is nil where the layer cannot have the mode.
+func (x *problem) frontier(l int, m scatter.Mode, beta int, relaxed bool) []point {
+	of := x.all(l, m, beta, relaxed)
+	if of == nil {
+		return nil
+	}
+	type step struct {
+		ends  float64
+		saves float64
+	}
+	ends := 0.0 // the least there is
+	for _, list := range of {
+		ends = max(ends, list[0].ends)
+	}
+	var steps []step
+	total := 0.0
+	for _, list := range of {
+		for i, o := range list {
+			switch {
+			case i == 0:
+				total += o.cost
+			default:
+				steps = append(steps, step{max(ends, o.ends), list[i-1].cost - o.cost})
+			}
+		}
+	}
+	slices.SortFunc(steps, func(a, b step) int { return cmp.Compare(a.ends, b.ends) })
+	points := []point{{0, total, m, beta, ends}}
+	for _, s := range steps {
+		total -= s.saves
+		if last := &points[len(points)-1]; last.ends == s.ends {
+			last.cost = total
+		} else {
+			points = append(points, point{0, total, m, beta, s.ends})
+		}
+	}
+	for i := range points {
+		points[i].latency = x.After(m, points[i].ends, x.loads[l])
+	}
+	return pareto(points)
+}
+
+// pareto leaves of points those that no other one is as fast and as cheap as, the fastest first.
+func pareto(points []point) []point {
+	slices.SortStableFunc(points, func(a, b point) int {
+		return cmp.Or(cmp.Compare(a.latency, b.latency), cmp.Compare(a.cost, b.cost), cmp.Compare(a.mode, b.mode), cmp.Compare(a.beta, b.beta))
+	})
+	kept := points[:0]
+	for _, p := range points {
+		if len(kept) == 0 || p.cost < kept[len(kept)-1].cost {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// layer is the plan of a point.
+func (x *problem) layer(l int, p point) scatter.Layer {
+	out := scatter.Layer{Mode: p.mode, Experts: make([]scatter.Function, x.Experts)}
+	arrival, most := x.Arrival(p.mode, p.beta, x.loads[l]), 1
+	var room []option
+	for e, d := range x.loads[l] {
+		out.Experts[e] = scatter.Function{Memory: x.smallest(), Replicas: 1}
+		if d <= 0 {
+			continue
+		}
+		room = x.options(p.mode, p.beta, false, arrival, d, room)
+		for _, o := range room {
+			if o.ends <= p.ends {
+				out.Experts[e] = o.Function
+			}
+		}
+		most = max(most, scatter.Rows(d, out.Experts[e].Replicas))
+	}
+	if p.mode == scatter.Pipelined {
+		out.Beta = min(p.beta, most)
+	}
+	return out
+}
+
+// smallest is the memory of an expert that no rows are foretold for: that of one row.
+func (x *problem) smallest() float64 {
+	size, _ := x.Functions.Smallest(x.Needs(1)) // Check has found one
+	return size
+}
