@@ -299,9 +299,9 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"services/gate", "github.com/segmentio/kafka-go"},
 	},
 	{
-		Of: []string{"module"}, Except: []string{"pkg/lab/arena", "pkg/lab/replay", "loadtest/..."},
+		Of: []string{"module"}, Except: []string{"pkg/lab/arena", "pkg/lab/replay", "pkg/policy/deployplan/bo", "loadtest/..."},
 		Never:  []string{"gonum.org/v1/..."},
-		Reason: "plots are for reports; what serves draws none",
+		Reason: "plots are for reports, and Gaussian processes for tuning; what serves has none",
 		Bad:    [2]string{"pkg/sim", "gonum.org/v1/plot"},
 	},
 	{
