@@ -7,7 +7,7 @@ const mostMemories = 6
 
 // Best is the cheapest plan that breaks no limit, of those that send as many experts of each layer
 // away, for a request whose routing is known: what Remoe's steps could do at best without the
-// worst case and without mispredictions. Experts leave by their rows, sizes are the best of all,
+// worst case and without mispredictions. Experts leave by their rows, sizes are as the settings say,
 // and replicas are Remoe's. It is nil where every one breaks a limit.
 func Best(s *serverless.System, r Request, d *serverless.Demand, set Settings) (best *Decision) {
 	coarse := max(1, s.Experts/8)
@@ -18,7 +18,7 @@ func Best(s *serverless.System, r Request, d *serverless.Demand, set Settings) (
 		}
 		for _, memory := range memories(s, d, away) {
 			m := Main{Away: away, Ratio: float64(away) / float64(s.Experts), Memory: memory}
-			to, err := planned(s, r, m, d, set, true)
+			to, err := planned(s, r, m, d, set, false)
 			if err == nil && len(to.Limits) == 0 && (best == nil || to.Expected.Cost() < best.Expected.Cost()) {
 				best, at = to, away
 			}

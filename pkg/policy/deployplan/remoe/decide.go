@@ -37,6 +37,11 @@ func After(s *serverless.System, r Request, m Main, activation []float32, set Se
 	return planned(s, r, m, &d, set, exact)
 }
 
+// Known is After for a request whose rows are known.
+func Known(s *serverless.System, r Request, m Main, d *serverless.Demand, set Settings) (*Decision, error) {
+	return planned(s, r, m, d, set, false)
+}
+
 // planned decides x, y and z by a demand.
 func planned(s *serverless.System, r Request, m Main, d *serverless.Demand, set Settings, exact bool) (*Decision, error) {
 	sizes := s.Sizes()
@@ -47,7 +52,7 @@ func planned(s *serverless.System, r Request, m Main, d *serverless.Demand, set 
 		to.Layers[l].Remote = selected(&d.Layers[l], m.Away)
 	}
 	var err error
-	if to.Memory, err = memory(s, &to.Plan, d, r.SLO, exact); err != nil {
+	if to.Memory, err = memory(s, &to.Plan, d, r.SLO, set.Sizing, exact); err != nil {
 		return nil, err
 	}
 	replicas(s, &to.Plan, d, r, set.Bound)

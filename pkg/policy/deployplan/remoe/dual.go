@@ -1,7 +1,9 @@
 package remoe
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
@@ -135,14 +137,17 @@ func (p *relaxed) least1(l *part, main float64) float64 {
 // Memory is how the sizes of functions were found.
 type Memory struct {
 	Fit     Fit
-	Table   bool // the curve did not fit, or is not convex: sizes were searched in the table of times
+	Table   bool   // the curve did not fit, or is not convex: sizes were searched in the table of times
+	Why     string // what was wrong with the curve
 	Slater  bool
 	Lambda  float64
 	KKT     float64 // what the solution is off its conditions, as a part of the objective
 	Relaxed float64 // dollars of P2 at its solution, Dual of its dual
 	Dual    float64
-	Chosen  float64 // dollars of P2 with the sizes that were chosen, by the table of times
-	Exact   float64 // dollars of the best sizes there are, by the same table; 0 where they were not sought
+	// Chosen are dollars of P2 with the sizes that were chosen, by the table of times, and Rounded those
+	// with what rounding gave before it was mended; 0 where nothing was rounded.
+	Chosen, Rounded float64
+	Exact           float64 // dollars of the best sizes there are, by the same table; 0 where they were not sought
 }
 
 // tables are P2's dollars and seconds of a token by layer and size; sizes that are too small have
@@ -194,7 +199,7 @@ func round(s solution, t tables, sizes []float64, budget float64) []int {
 }
 
 // memory chooses the sizes of functions for a plan whose main model and remote experts are chosen.
-func memory(s *serverless.System, p *serverless.Plan, d *serverless.Demand, o serverless.SLO, exact bool) (m Memory, err error) {
+func memory(s *serverless.System, p *serverless.Plan, d *serverless.Demand, o serverless.SLO, by Sizing, exact bool) (m Memory, err error) {
 	sizes := make([]float64, len(s.Sizes()))
 	times := make([]float64, len(sizes))
 	for v, size := range s.Sizes() {
@@ -204,17 +209,8 @@ func memory(s *serverless.System, p *serverless.Plan, d *serverless.Demand, o se
 	if len(x.layers) == 0 {
 		return m, nil
 	}
-	x.fit, err = FitTimes(sizes, times)
 	t := x.tables(times, sizes)
-	var choice []int
-	if m.Table = err != nil || !x.convex(); m.Table {
-		choice, m.Dual, err = leastSizes(t, x.budget)
-		m.Relaxed = m.Dual
-	} else {
-		best := x.solve()
-		m.Fit, m.Slater, m.Lambda, m.KKT, m.Relaxed, m.Dual = x.fit, x.slater(), best.lambda, best.kkt, best.value, best.dual
-		choice = round(best, t, sizes, x.budget)
-	}
+	choice, err := x.sized(&m, t, times, sizes, by)
 	if err != nil {
 		return m, err
 	}
@@ -227,12 +223,38 @@ func memory(s *serverless.System, p *serverless.Plan, d *serverless.Demand, o se
 		}
 	}
 	if exact {
-		best, _, err := leastSizes(t, x.budget)
-		if err == nil {
+		if best, _, err := leastSizes(t, x.budget); err == nil {
 			m.Exact, _ = t.sum(best)
 		}
 	}
 	return m, nil
+}
+
+// sized are the sizes of layers, found as is asked for, and how they were found. Where the curve is of
+// no use the table is searched.
+func (p *relaxed) sized(m *Memory, t tables, times, sizes []float64, by Sizing) (choice []int, err error) {
+	if p.fit, err = FitTimes(sizes, times); err == nil && !p.convex() {
+		err = fmt.Errorf("θ2 is %.3g, below the %.3g from which theorem 2 makes P2 convex", p.fit.Theta2, 2*p.price/p.main)
+	}
+	if m.Table = err != nil; m.Table {
+		m.Why = err.Error()
+	}
+	if m.Table || by == Least {
+		choice, m.Dual, err = leastSizes(t, p.budget)
+		m.Relaxed = m.Dual
+		return choice, err
+	}
+	best := p.solve()
+	m.Fit, m.Slater, m.Lambda, m.KKT, m.Relaxed, m.Dual = p.fit, p.slater(), best.lambda, best.kkt, best.value, best.dual
+	choice = round(best, t, sizes, p.budget)
+	m.Rounded, _ = t.sum(choice)
+	if by == Rounded {
+		return choice, nil
+	}
+	if mended := t.mended(slices.Clone(choice), p.budget); mended != nil {
+		return mended, nil
+	}
+	return choice, nil
 }
 
 // problem is P2 of the layers that have remote experts.

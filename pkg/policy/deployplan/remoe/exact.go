@@ -3,6 +3,8 @@ package remoe
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 )
@@ -110,3 +112,33 @@ func (x *search) layer(l int, s spent) {
 
 // Few says whether Exact can try all plans of a system.
 func Few(s *serverless.System) bool { return plans(s) <= mostPlans }
+
+// Replicated is a plan with the cheapest numbers of replicas that keep all limits, by known routing,
+// as prices of prefill's time find them, layer by layer; the plan itself where none of these keeps them.
+func Replicated(s *serverless.System, p *serverless.Plan, d *serverless.Demand, o serverless.SLO, decided float64) *serverless.Plan {
+	second := s.Second(p.Main, d.Prompt+d.Output)
+	best, least := p, math.Inf(1)
+	try := func(price float64) {
+		now := &serverless.Plan{Main: p.Main, Layers: slices.Clone(p.Layers)}
+		for l := range now.Layers {
+			one := now.Layers[l]
+			cheapest := math.Inf(1)
+			for z := 1; z <= s.Replicas && one.Size() > 0; z++ {
+				one.Replicas = z
+				b := s.Part(p.Main, &one, d, l)
+				if v := second*b.Seconds() + b.Remote + price*b.Prefill; v < cheapest && !s.Heavy(&one, &d.Layers[l]) {
+					cheapest, now.Layers[l].Replicas = v, z
+				}
+			}
+		}
+		b := s.Serve(now, d, decided)
+		if cost := b.Cost(); cost < least && len(s.Limits(now, d, o, decided)) == 0 {
+			best, least = now, cost
+		}
+	}
+	try(0)
+	for price := second / 16; price < second*1e4; price *= 2 {
+		try(price)
+	}
+	return best
+}

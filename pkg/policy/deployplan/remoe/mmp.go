@@ -3,6 +3,7 @@ package remoe
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 )
@@ -22,6 +23,7 @@ type Settings struct {
 	// Step is ε: by how much of a layer's experts b falls; one expert at least.
 	Step float64
 	Bound
+	Sizing Sizing // of functions
 }
 
 // Main is what is decided before the prompt is read.
@@ -35,17 +37,24 @@ type Main struct {
 // ErrInfeasible says that no plan keeps the SLO.
 var ErrInfeasible = errors.New("no plan keeps the SLO")
 
-// Infeasible is why, with the least times that some ratio keeps.
+// Infeasible is why, with the times nearest to those asked for that can be kept together.
 type Infeasible struct {
-	Limit      string  // such as 10c: the last one that was in the way
+	Limit      string  // such as 10c: the one that is farther off at these times
 	TTFT, TPOT float64 // 0 where nothing fits into the memory
+	off        float64 // by how much the farther one is too long
 }
 
 func (e *Infeasible) Error() string {
 	if e.TTFT == 0 {
 		return fmt.Sprintf("%v: constraint %s is in the way at every share of remote experts; add larger memory sizes", ErrInfeasible, e.Limit)
 	}
-	return fmt.Sprintf("%v: constraint %s is in the way at every share of remote experts; the least TTFT is %.4g s and the least TPOT %.4g s in the worst case: ask for no less", ErrInfeasible, e.Limit, e.TTFT, e.TPOT)
+	return fmt.Sprintf("%v: constraint %s is in the way at every share of remote experts; the nearest that can be kept in the worst case is a TTFT of %.4g s with a TPOT of %.4g s: ask for no less", ErrInfeasible, e.Limit, upwards(e.TTFT), upwards(e.TPOT))
+}
+
+// upwards is a time as it is printed with four digits, none of which is rounded down.
+func upwards(seconds float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(seconds))-3)
+	return math.Ceil(seconds/unit*(1-1e-12)) * unit
 }
 
 // Unwrap makes it one of ErrInfeasible.
@@ -81,15 +90,15 @@ func Preallocate(s *serverless.System, r Request, set Settings) (Main, error) {
 	}
 }
 
+// note takes in what a share would take.
 func (e *Infeasible) note(m Main, r Request) {
-	e.Limit = "10c"
-	if m.TPOT <= r.TPOT {
-		e.Limit = "10b"
+	first, further := m.TTFT/r.TTFT, m.TPOT/r.TPOT
+	if off := max(first, further); e.TTFT == 0 || off < e.off {
+		e.TTFT, e.TPOT, e.off, e.Limit = m.TTFT, m.TPOT, off, "10c"
+		if first > further {
+			e.Limit = "10b"
+		}
 	}
-	if e.TTFT == 0 {
-		e.TTFT, e.TPOT = m.TTFT, m.TPOT
-	}
-	e.TTFT, e.TPOT = min(e.TTFT, m.TTFT), min(e.TPOT, m.TPOT)
 }
 
 // worst is what a number of remote experts takes in the worst case; false where no memory holds

@@ -263,11 +263,43 @@ func TestDual(t *testing.T) {
 		if want := brute(table, x.budget); math.Abs(exact-want) > 1e-9*want || seconds > x.budget || bound > exact*(1+1e-9) {
 			t.Fatalf("%v dollars in %v s, want %v; the bound is %v", exact, seconds, want, bound)
 		}
-		rounded, took := table.sum(round(best, table, sizes, x.budget))
+		near := round(best, table, sizes, x.budget)
+		mended, within := table.sum(table.mended(slices.Clone(near), x.budget))
+		rounded, took := table.sum(near)
+		if exact > mended*(1+1e-9) || mended > rounded*(1+1e-9) || within > x.budget {
+			t.Fatalf("exact %v, mended %v in %v of %v s, rounded %v", exact, mended, within, x.budget, rounded)
+		}
 		if best.dual > exact*(1+1e-6) || exact > rounded*(1+1e-9) || took > x.budget*(1+1e-9) {
 			t.Fatalf("dual %v, exact %v, rounded %v in %v of %v s", best.dual, exact, rounded, took, x.budget)
 		}
 	})
+}
+
+// Exchanges find what rounding does not: sizes by the table where the curve is off it.
+func TestMended(t *testing.T) {
+	x := tables{
+		[][]float64{{5, 3, 4}, {5, 3, 4}, {math.Inf(1), 9, 1}},
+		[][]float64{{4, 3, 1}, {4, 3, 1}, {math.Inf(1), 2, 5}},
+	}
+	for _, tc := range []struct {
+		budget float64
+		want   []int
+	}{{11, []int{1, 1, 2}}, {10, []int{1, 2, 2}}, {8, []int{2, 2, 2}}, {4, []int{2, 2, 1}}, {3, nil}} {
+		for _, from := range [][]int{{0, 0, 1}, {2, 2, 2}, {1, 0, 2}} {
+			got := x.mended(slices.Clone(from), tc.budget)
+			if tc.want == nil && got != nil || tc.want != nil && brute(x, tc.budget) != dollarsOf(x, got) {
+				t.Errorf("with %v s from %v: %v, want as cheap as %v", tc.budget, from, got, tc.want)
+			}
+		}
+	}
+}
+
+func dollarsOf(x tables, choice []int) float64 {
+	if choice == nil {
+		return math.Inf(1)
+	}
+	dollars, _ := x.sum(choice)
+	return dollars
 }
 
 func TestNoSizes(t *testing.T) {
@@ -339,13 +371,14 @@ func TestRefused(t *testing.T) {
 	r := Request{Most: 20, Prompt: 10, Output: 10, SLO: serverless.SLO{TTFT: 20, TPOT: 1e-6}}
 	_, err := Decide(s, r, even, Settings{})
 	var refused *Infeasible
-	if !errors.As(err, &refused) || refused.Limit != "10c" || !strings.Contains(err.Error(), "the least TPOT 0.0097") {
+	if !errors.As(err, &refused) || refused.Limit != "10c" || !strings.Contains(err.Error(), "with a TPOT of 0.0097") {
 		t.Errorf("%v", err)
 	}
-	r.SLO = serverless.SLO{TTFT: refused.TTFT * 1.01, TPOT: refused.TPOT * 1.01}
-	if r.TTFT = 20; err != nil {
-		if _, err := Decide(s, r, even, Settings{}); err != nil {
-			t.Errorf("what could be kept is refused: %v", err)
+	for _, slo := range []serverless.SLO{{TTFT: refused.TTFT, TPOT: refused.TPOT}, {TTFT: upwards(refused.TTFT), TPOT: upwards(refused.TPOT)}} {
+		if r.SLO = slo; refused.TTFT > 0 {
+			if _, err := Decide(s, r, even, Settings{}); err != nil {
+				t.Errorf("what could be kept is refused: %v", err)
+			}
 		}
 	}
 	s.Main = []float64{mb}
