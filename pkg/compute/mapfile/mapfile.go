@@ -6,14 +6,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
+	"github.com/switchyard/switchyard/internal/wholefile"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 )
-
-// partial is what is behind the name of a file that is not whole yet.
-const partial = ".partial"
 
 // Write puts a snapshot of a store at path, in place of what is there.
 func Write(path string, s *expertmap.Store) error { return whole(path, s.Save) }
@@ -27,29 +24,9 @@ func WriteSaved(path string, snapshot []byte) error {
 }
 
 // whole lets write fill a file that then stands at path.
-func whole(path string, write func(io.Writer) error) (err error) {
-	file, err := os.OpenFile(path+partial, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("writing expert maps: %w", err)
-	}
-	err = errors.Join(write(file), file.Sync(), file.Close())
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("writing expert maps %s: %w", path, err), os.Remove(file.Name()))
-	}
-	return syncFolder(filepath.Dir(path))
-}
-
-// syncFolder makes a rename outlive the machine's end.
-func syncFolder(dir string) error {
-	folder, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("writing expert maps: %w", err)
-	}
-	if err := errors.Join(folder.Sync(), folder.Close()); err != nil {
-		return fmt.Errorf("writing expert maps in %s: %w", dir, err)
+func whole(path string, write func(io.Writer) error) error {
+	if err := wholefile.Write(path, write); err != nil {
+		return fmt.Errorf("writing expert maps %s: %w", path, err)
 	}
 	return nil
 }
@@ -81,12 +58,12 @@ func Is(path string) bool {
 }
 
 // Whole is the name that a file has once it is whole.
-func Whole(path string) string { return strings.TrimSuffix(path, partial) }
+func Whole(path string) string { return strings.TrimSuffix(path, wholefile.Partial) }
 
 // Forget rewrites the snapshot at path without a tenant's maps, and returns how many they
 // were. What an interrupted write left beside it goes too, whosever it is.
 func Forget(path, tenant string) (n int, err error) {
-	left := os.Remove(path + partial)
+	left := os.Remove(path + wholefile.Partial)
 	if left != nil && !errors.Is(left, fs.ErrNotExist) {
 		return 0, fmt.Errorf("removing what was left of a write: %w", left)
 	}

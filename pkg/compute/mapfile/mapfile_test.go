@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/wholefile"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 )
@@ -80,7 +81,7 @@ func TestForget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path+partial, data[:len(data)-40], 0o600); err != nil { // a write was interrupted
+	if err := os.WriteFile(path+wholefile.Partial, data[:len(data)-40], 0o600); err != nil { // a write was interrupted
 		t.Fatal(err)
 	}
 	mine := binary.LittleEndian.AppendUint32(nil, math.Float32bits(1.0/64))

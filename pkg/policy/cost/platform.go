@@ -21,6 +21,8 @@ type Platform struct {
 	// Threads are the processors that read an access's weights at most, and that compute each of
 	// its rows; 0 is no limit.
 	Threads float64
+	// Speeds are times that were measured, instead of CPU and Threads; nil: there are none.
+	Speeds *Speeds
 	// Container are the seconds in which a cold function's container starts.
 	Container float64
 	// Parameters is the way of a function's parameters into its memory.
@@ -67,8 +69,11 @@ func (p Platform) Device(size float64) Device {
 }
 
 // Takes is what an access takes of a function with so much memory, of which it uses no more
-// processors than Threads.
+// processors than Threads, or what was measured of it.
 func (p Platform) Takes(size float64, a Access) float64 {
+	if p.Speeds != nil {
+		return p.Speeds.Seconds(size, a)
+	}
 	r, n := p.CPU, p.CPUs(size)
 	read, compute := n, n
 	if p.Threads > 0 {
