@@ -14,6 +14,9 @@
 // cosine of the sums of their tokens' unit embeddings, so that a prompt is kept as one vector
 // of length 1, and a comparison is one product.
 //
+// Two things are ours and not the paper's, each a setting: vectors beside their mean (Centred), and a
+// part of the mean of all prompts in what is foretold (Blended).
+//
 // # Tree
 //
 // A leaf has at most β prompts; one that gets more is divided among up to Branch children by
@@ -25,6 +28,8 @@
 // A search goes from the root to the child whose medoid is the most similar, and ends in a leaf
 // with the leaf's best α. A leaf with fewer is filled from its siblings, the most similar
 // first, and then from those of the levels above.
+//
+// Save writes prompts and tree, Load reads them again: a store goes on as the one that was saved.
 //
 // A Store is like a map of Go: any number of goroutines may search it while none adds.
 package sps

@@ -14,6 +14,7 @@ type Match struct {
 
 // Search finds prompts that are like a vector: at most α, the most similar first (algorithm 1).
 func (s *Store) Search(v []float32) []Match {
+	v = s.beside(v)
 	b := best{room: s.Alpha}
 	n := s.leaf(v)
 	s.scan(n, v, &b)
@@ -37,7 +38,7 @@ func (s *Store) Search(v []float32) []Match {
 // Scan finds the α most similar of all prompts: the baseline BF.
 func (s *Store) Scan(v []float32) []Match {
 	b := best{room: s.Alpha}
-	s.scan(s.root, v, &b)
+	s.scan(s.root, s.beside(v), &b)
 	return b.found
 }
 
@@ -109,7 +110,24 @@ func (s *Store) Mean(of []Match, temperature float64) []float32 {
 }
 
 // Predict is the activation that a prompt with this vector will have.
-func (s *Store) Predict(v []float32) []float32 { return s.Mean(s.Search(v), s.Temperature) }
+func (s *Store) Predict(v []float32) []float32 { return s.Foretold(s.Search(v)) }
+
+// Foretold is what matches foretell with the store's temperature, and with the part that all prompts
+// have in it.
+func (s *Store) Foretold(of []Match) []float32 {
+	return s.blend(s.Mean(of, s.Temperature), s.Typical)
+}
+
+// blend gives the mean of prompts so far a part of an activation, in place.
+func (s *Store) blend(a []float32, part float64) []float32 {
+	if part == 0 {
+		return a
+	}
+	for i := range a {
+		a[i] += float32(part) * (s.typical[i] - a[i])
+	}
+	return a
+}
 
 // Even gives all experts as much (the baseline EF).
 func (s *Store) Even() []float32 {
@@ -136,20 +154,33 @@ func (s *Store) each(n *node, do func(slot int32)) {
 	}
 }
 
-// temperatures are those that Fit tries, the paper's first.
-var temperatures = []float64{1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01}
+// What Fit tries, the paper's first.
+var (
+	temperatures = []float64{1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01}
+	parts        = []float64{0, 0.1, 0.25, 0.5, 0.75}
+)
 
-// Fit sets the temperature by which prompts that are not in the store would have been foretold
-// with the least divergence.
+// Fit sets the temperature, and where predictions are blended the part of the mean of all, by which
+// prompts that are not in the store would have been foretold with the least divergence.
 func (s *Store) Fit(held []Prompt) {
+	some := parts
+	if !s.Blended {
+		some = parts[:1]
+	}
+	found := make([][]Match, len(held))
+	for i, p := range held {
+		found[i] = s.Search(p.Vector)
+	}
 	least := math.Inf(1)
 	for _, t := range temperatures {
-		sum := 0.0
-		for _, p := range held {
-			sum += Divergence(s.Mean(s.Search(p.Vector), t), p.Activation, s.Experts)
-		}
-		if sum < least {
-			least, s.Temperature = sum, t
+		for _, part := range some {
+			sum := 0.0
+			for i, p := range held {
+				sum += Divergence(s.blend(s.Mean(found[i], t), part), p.Activation, s.Experts)
+			}
+			if sum < least {
+				least, s.Temperature, s.Typical = sum, t, part
+			}
 		}
 	}
 }

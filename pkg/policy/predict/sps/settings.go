@@ -22,6 +22,8 @@ const (
 
 // Settings are those of a store.
 type Settings struct {
+	// Model is the hash of the model whose prompts they are; empty where that is known otherwise.
+	Model           string
 	Layers, Experts int // of activations
 	Width           int // of vectors
 	Alpha           int // similar prompts that a prediction is made of
@@ -33,6 +35,13 @@ type Settings struct {
 	// Temperature divides similarities before the softmax; the paper has none, which is 1.
 	Temperature float64
 	Clustering  Clustering
+	// Centred compares prompts by what they are beside the mean of those that the store was made of:
+	// tokens that all prompts have make all alike. The paper does not.
+	Centred bool
+	// Blended lets Fit give the mean of all prompts a part in predictions, which is Typical: few similar
+	// prompts have rows by chance. The paper has none, which is 0.
+	Blended bool
+	Typical float64
 }
 
 // Paper are the paper's settings (section V-B) for activations and vectors of a size. That
@@ -76,6 +85,8 @@ func (s Settings) Check() error {
 		return wrong("there is room for %d prompts; set it to %d (α) to %d, or 0 for no limit", s.Capacity, s.Alpha, mostCapacity)
 	case !(s.Temperature > 0) || math.IsInf(s.Temperature, 0):
 		return wrong("the temperature is %v; set it above 0, such as 1", s.Temperature)
+	case !(s.Typical >= 0 && s.Typical <= 1):
+		return wrong("the mean of all prompts has a part of %v in predictions; set it to 0 to 1", s.Typical)
 	case s.Clustering > Activation:
 		return wrong("there is no clustering %d", s.Clustering)
 	}

@@ -175,6 +175,7 @@ func TestTree(t *testing.T) {
 		alpha := rapid.IntRange(1, 5).Draw(t, "alpha")
 		s := small(alpha, alpha+rapid.IntRange(1, 6).Draw(t, "more"))
 		s.Clustering = rapid.SampledFrom([]Clustering{Semantic, PAM, Activation}).Draw(t, "clustering")
+		s.Centred, s.Typical = rapid.Bool().Draw(t, "centred"), float64(rapid.IntRange(0, 2).Draw(t, "typical"))/2
 		if rapid.Bool().Draw(t, "bounded") {
 			s.Capacity = rapid.IntRange(alpha, 40).Draw(t, "capacity")
 		}
@@ -200,7 +201,7 @@ func TestTree(t *testing.T) {
 		found := y.Search(q.Vector)
 		seen := map[int32]bool{}
 		for i, m := range found {
-			if seen[m.Slot] || y.leaves[m.Slot] == nil || i > 0 && byScore(found[i-1], m) >= 0 || math.Abs(m.Score-dot(q.Vector, y.vectors.row(m.Slot))) > 1e-5 {
+			if seen[m.Slot] || y.leaves[m.Slot] == nil || i > 0 && byScore(found[i-1], m) >= 0 || math.Abs(m.Score-dot(y.beside(q.Vector), y.vectors.row(m.Slot))) > 1e-5 {
 				t.Fatalf("found %v", found)
 			}
 			seen[m.Slot] = true
@@ -370,6 +371,7 @@ func TestRefused(t *testing.T) {
 		"room for 3 prompts":        func(s *Settings) { s.Capacity = 3 },
 		"the temperature is 0":      func(s *Settings) { s.Temperature = 0 },
 		"no clustering 9":           func(s *Settings) { s.Clustering = 9 },
+		"a part of 2 in":            func(s *Settings) { s.Typical = 2 },
 	} {
 		s := Paper(2, 4, 5)
 		spoil(&s)
@@ -403,32 +405,45 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// The paper builds its tree of 5,000 prompts in 0.5 s, and searches it ten times as fast as all.
-func BenchmarkSPS(b *testing.B) {
-	s := Paper(26, 64, 64)
-	all := past(5000, 40, s, 1)
-	y, err := New(s, all)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Run("build", func(b *testing.B) {
-		for b.Loop() {
-			if _, err := New(s, all); err != nil {
-				b.Fatal(err)
-			}
+// Where prompts have most of their tokens in common, centring tells them apart; where activations are
+// chance, the mean of all foretells them better, and Fit finds that.
+func TestOurs(t *testing.T) {
+	s := Paper(2, 8, 16)
+	all := past(700, 6, s, 11)
+	common := past(1, 1, s, 77)[0].Vector
+	for i := range all {
+		raw := make([]float32, s.Width)
+		for at := range raw {
+			raw[at] = 20*common[at] + all[i].Vector[at]
 		}
-	})
-	for name, search := range map[string]func([]float32) []Match{"tree": y.Search, "scan": y.Scan} {
-		b.Run(name, func(b *testing.B) {
-			for i := 0; b.Loop(); i++ {
-				search(all[i%len(all)].Vector)
-			}
-		})
-	}
-	b.Run("mean", func(b *testing.B) {
-		found := y.Search(all[0].Vector)
-		for b.Loop() {
-			y.Mean(found, 1)
+		v, err := Vector(raw, s.Width)
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		all[i].Vector = v
+	}
+	foretells := func(s Settings) (sum float64) {
+		y, err := New(s, all[:600])
+		if err != nil {
+			t.Fatal(err)
+		}
+		y.Fit(all[600:650])
+		for _, p := range all[650:] {
+			sum += Divergence(y.Predict(p.Vector), p.Activation, s.Experts)
+		}
+		return sum
+	}
+	plain := foretells(s)
+	s.Centred = true
+	if centred := foretells(s); centred > plain*1.001 {
+		t.Errorf("centred %v, else %v", centred, plain)
+	}
+	for i := range all { // vectors say nothing of activations
+		all[i].Activation = all[(i*331+7)%len(all)].Activation
+	}
+	plain = foretells(s)
+	s.Blended = true
+	if blended := foretells(s); blended >= plain {
+		t.Errorf("blended %v, else %v", blended, plain)
+	}
 }

@@ -20,6 +20,8 @@ type Store struct {
 	leaves      []*node // of each slot; nil is free
 	added       int     // prompts so far: the next one has slot added mod Capacity
 	draws       uint64
+	centre      []float32 // (Width) what vectors are beside, where they are centred
+	typical     []float32 // (Layers, Experts) the mean of prompts so far; later ones count as if all were there
 }
 
 // table has a row for each slot.
@@ -60,10 +62,17 @@ func New(s Settings, past []Prompt) (*Store, error) {
 	y := &Store{
 		Settings: s, vectors: table{width: s.Width}, activations: table{width: s.Layers * s.Experts}, root: &node{}, draws: s.Seed,
 	}
+	y.vectors.data, y.activations.data = make([]float32, 0, len(past)*s.Width), make([]float32, 0, len(past)*s.Layers*s.Experts)
+	y.centre, y.typical = make([]float32, s.Width), y.Even()
 	for i, p := range past {
 		if err := y.check(p); err != nil {
 			return nil, fmt.Errorf("prompt %d: %w", i, err)
 		}
+		for at, v := range p.Vector {
+			y.centre[at] += v / float32(len(past))
+		}
+	}
+	for _, p := range past {
 		y.root.members = append(y.root.members, y.keep(p, y.root))
 	}
 	y.root.size = len(past)
@@ -81,7 +90,7 @@ func (s *Store) Add(p Prompt) error {
 	if s.Capacity > 0 && s.added >= s.Capacity {
 		s.remove(int32(s.added % s.Capacity))
 	}
-	leaf := s.leaf(p.Vector)
+	leaf := s.leaf(s.beside(p.Vector))
 	leaf.members = append(leaf.members, s.keep(p, leaf))
 	for n := leaf; n != nil; n = n.parent {
 		n.size++
@@ -96,13 +105,40 @@ func (s *Store) keep(p Prompt, leaf *node) int32 {
 		slot = int32(s.added % s.Capacity)
 	}
 	s.added++
-	s.vectors.set(slot, p.Vector)
+	s.vectors.set(slot, s.beside(p.Vector))
 	s.activations.set(slot, p.Activation)
+	some := float32(s.added)
+	if s.Capacity > 0 {
+		some = float32(min(s.added, s.Capacity))
+	}
+	for at, v := range p.Activation {
+		s.typical[at] += (v - s.typical[at]) / some
+	}
 	if int(slot) == len(s.leaves) {
 		s.leaves = append(s.leaves, nil)
 	}
 	s.leaves[slot] = leaf
 	return slot
+}
+
+// beside is a vector as it is kept and compared: where they are centred, what it is beside the centre,
+// brought to length 1; the centre itself stays as it is.
+func (s *Store) beside(v []float32) []float32 {
+	if !s.Centred {
+		return v
+	}
+	out := make([]float32, len(v))
+	for i := range v {
+		out[i] = v[i] - s.centre[i]
+	}
+	norm := length(out)
+	if !(norm > apart) {
+		return v
+	}
+	for i := range out {
+		out[i] = float32(float64(out[i]) / norm)
+	}
+	return out
 }
 
 // remove takes a slot's prompt out; a node without prompts leaves the tree.
