@@ -41,6 +41,13 @@ const mostTokens = 500
 // step is ε, assumed: the paper has no number.
 const step = 1. / 64
 
+// Settled are Remoe's settings.
+func Settled() remoe.Settings { return remoe.Settings{Step: step} }
+
+// Decided is how many seconds behind a request its functions begin to start: its tokens are
+// counted by then, and its plan is made. It is assumed, and above what plans are measured to take.
+const Decided = 0.05
+
 // Policies are the baselines, Remoe's and its variants, and the best with known routing. Scale is
 // what makes the bound hold as often as it says (see Calibrate).
 func Policies(scale float64) []Policy {
@@ -59,7 +66,7 @@ func Policies(scale float64) []Policy {
 		{"remoe-printed", remoe.Settings{Step: step, Bound: remoe.Bound{Printed: true}}, planned},
 		{"remoe+calibrated", remoe.Settings{Step: step, Bound: remoe.Bound{Scale: scale}}, planned},
 		{"remoe+joint", remoe.Settings{Step: step}, joint},
-		{"exact", remoe.Settings{Step: step}, known},
+		{"exact", remoe.Settings{Step: step, Sizing: remoe.Least}, known},
 	}
 }
 

@@ -10,17 +10,20 @@ type Method struct {
 	Predict func(*sps.Store, *Served) ([]float32, error)
 }
 
-// Methods are the paper's (section V-B): ours first, with the softmax as printed and fitted, and
-// with a store that takes in each request after it was served, and has room for so many.
+// Methods are the paper's (section V-B): Remoe's first, with the softmax as printed and fitted,
+// with a store that takes in each request after it was served, and has room for so many, and with
+// vectors and means as we have them.
 func Methods(set sps.Settings, room int) []Method {
 	with := func(c sps.Clustering) sps.Settings { o := set; o.Clustering = c; return o }
+	ours := set
+	ours.Centred, ours.Blended = true, true
 	bounded := set
 	bounded.Capacity = max(room, set.Alpha)
 	by := func(ask func(*sps.Store, *Served) []float32) func(*sps.Store, *Served) ([]float32, error) {
 		return func(s *sps.Store, r *Served) ([]float32, error) { return ask(s, r), nil }
 	}
 	tree := by(func(s *sps.Store, r *Served) []float32 { return s.Predict(r.Vector) })
-	all := by(func(s *sps.Store, r *Served) []float32 { return s.Mean(s.Scan(r.Vector), s.Temperature) })
+	all := by(func(s *sps.Store, r *Served) []float32 { return s.Foretold(s.Scan(r.Vector)) })
 	return []Method{
 		{"sps", set, false, tree},
 		{"sps+fitted", set, true, tree},
@@ -28,10 +31,11 @@ func Methods(set sps.Settings, room int) []Method {
 			foretold := s.Predict(r.Vector)
 			return foretold, s.Add(r.Prompt)
 		}},
+		{"sps+ours", ours, true, tree},
 		{"varpam", with(sps.PAM), false, tree},
 		{"vared", with(sps.Activation), false, tree},
 		{"dop", set, false, by(func(s *sps.Store, _ *Served) []float32 { return s.Average() })},
-		{"fate", set, false, by(func(_ *sps.Store, r *Served) []float32 { return r.fate })},
+		{"fate", set, false, by(func(_ *sps.Store, r *Served) []float32 { return r.Fate })},
 		{"ef", set, false, by(func(s *sps.Store, _ *Served) []float32 { return s.Even() })},
 		{"bf", set, false, all},
 		{"bf+fitted", set, true, all},

@@ -22,6 +22,7 @@ type Shape struct {
 	Replicas        int // z^max, assumed: the paper has no number
 	Prompt          [2]int
 	Output          int // tokens after the first
+	Context         int // the most tokens of a request
 }
 
 // mb is a megabyte of memory sizes: they are whole MiB, as a platform's GB is a GiB.
@@ -34,22 +35,22 @@ var shapes = []Shape{
 	{ // GPT-2's layers with 8 experts each: 124.4 M parameters, 56.6 M of them in its FFNs; in bf16, as table I
 		Name: "gpt2_moe", Element: 2, Threads: 1,
 		Model:     serverless.Model{Layers: 12, Experts: 8, TopK: 2, Expert: 2 * 768 * 3072 * 2, Fixed: (124.4e6 - 56.6e6) * 2, Token: 768 * 2, Cache: 12 * 2 * 768 * 2},
-		Functions: [3]float64{200, 2000, 100}, Main: [3]float64{200, 5000, 100}, Replicas: 4, Prompt: [2]int{80, 140}, Output: 199,
+		Functions: [3]float64{200, 2000, 100}, Main: [3]float64{200, 5000, 100}, Replicas: 4, Prompt: [2]int{80, 140}, Output: 199, Context: 1024,
 	},
 	{ // config.json: 26 layers of 64 experts of 3 matrices of 2048 by 1408; 0.9 B other parameters; keys and values of 576 in 27 layers
 		Name: "deepseek-v2-lite", Element: 2, Threads: 2,
 		Model:     serverless.Model{Layers: 26, Experts: 64, TopK: 6, Expert: 3 * 2048 * 1408 * 2, Fixed: 0.9e9 * 2, Token: 2048 * 2, Cache: 27 * 576 * 2},
-		Functions: [3]float64{1000, 5000, 100}, Main: [3]float64{1000, 40000, 100}, Replicas: 4, Prompt: [2]int{80, 140}, Output: 199,
+		Functions: [3]float64{1000, 5000, 100}, Main: [3]float64{1000, 40000, 100}, Replicas: 4, Prompt: [2]int{80, 140}, Output: 199, Context: 163840,
 	},
 	{ // models/demo in bf16: 3 matrices of 256 by 128; sizes scaled to its bytes
 		Name: "demo", Element: 2, Threads: 1,
 		Model:     serverless.Model{Layers: 8, Experts: 16, TopK: 2, Expert: 3 * 256 * 128 * 2, Fixed: 10e6, Token: 256 * 2, Cache: 8 * 2 * 128 * 2},
-		Functions: [3]float64{4, 40, 2}, Main: [3]float64{4, 64, 2}, Replicas: 4, Prompt: [2]int{80, 140}, Output: 199,
+		Functions: [3]float64{4, 40, 2}, Main: [3]float64{4, 64, 2}, Replicas: 4, Prompt: [2]int{80, 140}, Output: 199, Context: 512,
 	},
 	{ // layers of GPT2-moe, few enough to try all plans
 		Name: "small", Element: 2, Threads: 1,
 		Model:     serverless.Model{Layers: 2, Experts: 3, TopK: 2, Expert: 2 * 768 * 3072 * 2, Fixed: 2 * 5.65e6 * 2, Token: 768 * 2, Cache: 2 * 2 * 768 * 2},
-		Functions: [3]float64{50, 450, 200}, Main: [3]float64{50, 450, 100}, Replicas: 2, Prompt: [2]int{80, 140}, Output: 199,
+		Functions: [3]float64{50, 450, 200}, Main: [3]float64{50, 450, 100}, Replicas: 2, Prompt: [2]int{80, 140}, Output: 199, Context: 1024,
 	},
 }
 
@@ -78,6 +79,11 @@ type Conditions struct {
 	Any      bool    // a row uses all processors
 	Printed  bool    // equations as printed
 	Fused    bool    // the GPU's kernels are as quick as its data sheet lets them
+	// Functions and Main are bytes of memory sizes instead of the shape's; nil leaves those.
+	Functions, Main []float64
+	Replicas        *int         // z^max instead of the shape's
+	Payload         *float64     // U instead of the platform's
+	Speeds          *cost.Speeds // of an expert's rows instead of the platform's processors
 }
 
 // a100 is an A100 with 80 GB: 2.039 TB/s and 312 TFLOP/s of bf16 (NVIDIA's data sheet), at the
@@ -111,10 +117,28 @@ func (s Shape) System(c Conditions) (*serverless.System, error) {
 	if c.Fused {
 		y.GPU.Overhead, y.GPULayer = fusedCall/float64(s.TopK), fusedLayer
 	}
+	c.changes(y)
 	if !(c.Ratio > 0) {
 		return nil, fmt.Errorf("the GPU's memory costs %v times that of hosts; it must be above 0", c.Ratio)
 	}
 	return y, y.Check()
+}
+
+// changes puts what is asked for in the place of the shape's and the platform's.
+func (c *Conditions) changes(y *serverless.System) {
+	if c.Functions != nil {
+		y.Functions.Sizes = c.Functions
+	}
+	if c.Main != nil {
+		y.Main = c.Main
+	}
+	if c.Replicas != nil {
+		y.Replicas = *c.Replicas
+	}
+	if c.Payload != nil {
+		y.Functions.Payload = *c.Payload
+	}
+	y.Functions.Speeds = c.Speeds
 }
 
 // sizes are those from a first to a last.

@@ -13,7 +13,7 @@ import (
 type Served struct {
 	sps.Prompt
 	Demand serverless.Demand
-	fate   []float32 // what gates make of its tokens' embeddings
+	Fate   []float32 // what gates make of its tokens' embeddings
 }
 
 // Texts are those of a seed.
@@ -58,6 +58,23 @@ func (s Shape) Write(p routing.StateParams, past, served int, seed uint64) (*Tex
 		}
 	}
 	return t, nil
+}
+
+// Typical is how many generated prompts stand for all where no store is asked.
+const Typical = 100
+
+// Typical is the mean activation of generated prompts: what is foretold of a request where nothing is
+// known of it.
+func (s Shape) Typical(seed uint64) ([]float32, error) {
+	t, err := s.Write(routing.DemoStates(), Typical, 1, seed)
+	if err != nil {
+		return nil, err
+	}
+	store, err := sps.New(sps.Paper(s.Layers, s.Experts, t.Width), t.Past)
+	if err != nil {
+		return nil, err
+	}
+	return store.Average(), nil
 }
 
 // demand is what rows chose.
@@ -112,7 +129,7 @@ func (s Shape) fate(g *routing.States, r *routing.Rows) []float32 {
 	return a
 }
 
-// Store is a store of the past, with the temperature fitted to its last tenth if fit says so.
+// Store is a store of the past, fitted to its last tenth if fit says so.
 func (s Shape) Store(t *Texts, set sps.Settings, fit bool) (*sps.Store, error) {
 	if !fit {
 		return sps.New(set, t.Past)
@@ -123,7 +140,7 @@ func (s Shape) Store(t *Texts, set sps.Settings, fit bool) (*sps.Store, error) {
 		return nil, err
 	}
 	part.Fit(t.Past[len(t.Past)-held:])
-	set.Temperature = part.Temperature
+	set.Temperature, set.Typical = part.Temperature, part.Typical
 	return sps.New(set, t.Past)
 }
 
@@ -131,18 +148,23 @@ func (s Shape) Store(t *Texts, set sps.Settings, fit bool) (*sps.Store, error) {
 func (s Shape) Shortened(served []Served, output int) []Served {
 	out := make([]Served, len(served))
 	for i, q := range served {
-		d := serverless.Demand{Prompt: q.Demand.Prompt, Output: min(output, q.Demand.Output), Layers: make([]serverless.Rows, s.Layers)}
-		for l, r := range q.Demand.Layers {
-			y := serverless.Rows{Prefill: r.Prefill, Decode: make([]float64, s.Experts), Tokens: r.Tokens[:d.Output]}
-			for _, token := range y.Tokens {
-				for _, e := range token {
-					y.Decode[e]++
-				}
-			}
-			d.Layers[l] = y
-		}
-		q.Demand = d
+		q.Demand = shortened(&q.Demand, output)
 		out[i] = q
 	}
 	return out
+}
+
+// shortened is a demand with no more output tokens than so many.
+func shortened(of *serverless.Demand, output int) serverless.Demand {
+	d := serverless.Demand{Prompt: of.Prompt, Output: min(output, of.Output), Layers: make([]serverless.Rows, len(of.Layers))}
+	for l, r := range of.Layers {
+		y := serverless.Rows{Prefill: r.Prefill, Decode: make([]float64, len(r.Decode)), Tokens: r.Tokens[:d.Output]}
+		for _, token := range y.Tokens {
+			for _, e := range token {
+				y.Decode[e]++
+			}
+		}
+		d.Layers[l] = y
+	}
+	return d
 }
