@@ -61,7 +61,7 @@ type Summary struct {
 func (s *Settings) Note() string {
 	var texts []string
 	for _, text := range s.Texts {
-		name, path := splitName(text)
+		name, path := SplitName(text)
 		texts = append(texts, name+"="+filepath.Base(path))
 	}
 	return fmt.Sprintf("texts %s; %d tokens of each, prompts of %d, answers of %d, wire %s, temperature %g, seed %d",
@@ -138,12 +138,12 @@ func (r *recorder) choosePrompts() error {
 		return err
 	}
 	for i, text := range r.Texts {
-		name, path := splitName(text)
+		name, path := SplitName(text)
 		r.Progress("reading %s…", path)
 		if slices.Contains(r.domains, name) {
 			return fmt.Errorf("%w: two files are of domain %q; name one of them otherwise, as NAME=FILE", ErrTexts, name)
 		}
-		documents, err := readTexts(path)
+		documents, err := ReadTexts(path)
 		if err != nil {
 			return err
 		}

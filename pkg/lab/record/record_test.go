@@ -59,20 +59,20 @@ func TestReadTexts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := readTexts(write(t, tt.file, tt.text))
+			got, err := ReadTexts(write(t, tt.file, tt.text))
 			if !slices.Equal(got, tt.want) || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("got %q, %v", got, err)
 			}
 		})
 	}
-	if _, err := readTexts(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, err := ReadTexts(filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a missing file was read")
 	}
 	plain := write(t, "a.txt", "no gzip")
 	if err := os.Rename(plain, plain+".gz"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readTexts(plain + ".gz"); err == nil || !strings.Contains(err.Error(), "unpacking") {
+	if _, err := ReadTexts(plain + ".gz"); err == nil || !strings.Contains(err.Error(), "unpacking") {
 		t.Errorf("a text was unpacked: %v", err)
 	}
 }
@@ -95,7 +95,7 @@ func TestSplitName(t *testing.T) {
 		"go=/data/x.txt":         {"go", "/data/x.txt"},
 		"/a=b/x.txt":             {"x", "/a=b/x.txt"},
 	} {
-		if name, path := splitName(text); name != want[0] || path != want[1] {
+		if name, path := SplitName(text); name != want[0] || path != want[1] {
 			t.Errorf("%s: %q, %q", text, name, path)
 		}
 	}

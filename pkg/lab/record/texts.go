@@ -26,8 +26,8 @@ var ErrTexts = errors.New("reading texts")
 // fields are what is read of a JSON object, in this order.
 var fields = []string{"text", "prompt", "instruction", "input", "premise", "question", "choice1", "choice2", "context", "content", "output", "answer"}
 
-// splitName takes NAME=FILE apart; a FILE alone is named by what its name begins with.
-func splitName(text string) (domain, path string) {
+// SplitName takes NAME=FILE apart; a FILE alone is named by what its name begins with.
+func SplitName(text string) (domain, path string) {
 	if name, file, ok := strings.Cut(text, "="); ok && name != "" && !strings.ContainsAny(name, `/\`) {
 		return name, file
 	}
@@ -35,9 +35,9 @@ func splitName(text string) (domain, path string) {
 	return name, text
 }
 
-// readTexts reads a file's documents: plain text, with a line <|endoftext|> between
+// ReadTexts reads a file's documents: plain text, with a line <|endoftext|> between
 // documents, one JSON object a line (.jsonl), or a list of them (.json); each may be packed (.gz).
-func readTexts(path string) ([]string, error) {
+func ReadTexts(path string) ([]string, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w %s: %w", ErrTexts, path, err)
