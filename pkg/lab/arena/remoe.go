@@ -56,10 +56,6 @@ const calibrated = 10
 // slowPolicies try many plans for a request.
 var slowPolicies = []string{"remoe+joint", "exact"}
 
-// decided is how many seconds behind a request its functions begin to start: its tokens are
-// counted by then, and its plan is made. It is assumed, and above what plans are measured to take.
-const decided = 0.05
-
 // Check says what is wrong with the settings.
 func (s *Remoe) Check() error {
 	switch {
@@ -143,6 +139,8 @@ func RunRemoe(ctx context.Context, s Remoe) (*RemoeReport, error) {
 	for _, l := range labs {
 		r.Lines = append(r.Lines, l.lines...)
 		r.costs = append(r.costs, l.costs...)
+		r.Figures = append(r.Figures, l.drawn...)
+		r.Gaps = append(r.Gaps, l.gaps...)
 	}
 	r.compare()
 	return r, nil
@@ -161,6 +159,8 @@ type rentedLab struct {
 	js       float64
 	lines    []RemoeLine
 	costs    [][]float64 // of each line's requests
+	drawn    []RemoeFigure
+	gaps     []RemoeGap
 }
 
 func (s *Remoe) lab(ctx context.Context, name string, seed uint64) (*rentedLab, error) {
@@ -179,7 +179,15 @@ func (s *Remoe) lab(ctx context.Context, name string, seed uint64) (*rentedLab, 
 		return nil, err
 	}
 	l.coverage()
-	if err := l.objectives(); err != nil || !s.Variants {
+	if err := l.objectives(); err != nil {
+		return l, err
+	}
+	if seed == s.Seed {
+		if err := l.figures(); err != nil {
+			return l, err
+		}
+	}
+	if err := l.gap(); err != nil || !s.Variants {
 		return l, err
 	}
 	return l, errors.Join(l.prices(), l.lengths(), l.processors(), l.others(), l.platforms())
@@ -257,6 +265,33 @@ func (l *rentedLab) objectives() error {
 	return nil
 }
 
+// gap tells where what Remoe costs above the best of all plans comes from, where these are few.
+func (l *rentedLab) gap() error {
+	system, err := l.shape.System(l.conditions())
+	if err != nil || !remoe.Few(system) {
+		return err
+	}
+	o, err := rented.Objective(system, l.served(), variedSLO)
+	if err != nil {
+		return err
+	}
+	run := &rented.Run{System: system, SLO: o, Decided: rented.Decided, Foretold: l.foretold, Seed: l.seed}
+	for i := range l.served() {
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
+		g, err := run.Gap(&l.served()[i])
+		switch {
+		case errors.Is(err, rented.ErrNoGap):
+			continue // no plan keeps its SLO
+		case err != nil:
+			return err
+		}
+		l.gaps = append(l.gaps, RemoeGap{l.shape.Name, l.seed, i, variedSLO, g})
+	}
+	return nil
+}
+
 func (l *rentedLab) prices() error {
 	for _, ratio := range l.Prices {
 		c := l.conditions()
@@ -326,7 +361,7 @@ func (l *rentedLab) policies(part string, c rented.Conditions, times float64, se
 	if err != nil {
 		return err
 	}
-	run := &rented.Run{System: system, SLO: o, Decided: decided, Foretold: l.foretold, Seed: l.seed}
+	run := &rented.Run{System: system, SLO: o, Decided: rented.Decided, Foretold: l.foretold, Seed: l.seed}
 	for _, p := range rented.Policies(l.scale) {
 		if len(l.Policies) > 0 && !slices.Contains(l.Policies, p.Name) || slices.Contains(slowPolicies, p.Name) && !best {
 			continue
@@ -364,6 +399,7 @@ func (l *rentedLab) serve(line *RemoeLine, run *rented.Run, p rented.Policy, ser
 		line.Calls, line.Splits = line.Calls+o.Calls/n, line.Splits+o.Splits
 		if d := o.Decision; d != nil && d.Memory.Exact > 0 {
 			line.SizesGap, line.KKT = max(line.SizesGap, d.Memory.Chosen/d.Memory.Exact-1), max(line.KKT, d.Memory.KKT)
+			line.RoundedGap = max(line.RoundedGap, d.Memory.Rounded/d.Memory.Exact-1)
 		}
 		ttft, tpot, costs = append(ttft, 1e3*o.TTFT()), append(tpot, 1e3*o.TPOT()), append(costs, o.Cost())
 	}
@@ -382,9 +418,11 @@ func one(is bool) float64 {
 	return 0
 }
 
+func (l *rentedLab) device() string { return "simulated, A100 and " + l.platform.About }
+
 func (l *rentedLab) line(part, policy string) RemoeLine {
 	return RemoeLine{
-		Suite: "remoe", Part: part, Shape: l.shape.Name, Policy: policy, Seed: l.seed, Device: "simulated, A100 and " + l.platform.About,
+		Suite: "remoe", Part: part, Shape: l.shape.Name, Policy: policy, Seed: l.seed, Device: l.device(),
 		Platform: l.platform.Name, Requests: l.Served, Past: l.Past,
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/switchyard/switchyard/internal/quantile"
+	"github.com/switchyard/switchyard/pkg/sim/rented"
 )
 
 // RemoeLine is one run of a policy, or of a way to foretell activations.
@@ -54,6 +56,8 @@ type RemoeLine struct {
 	// KKT what its solution is off the conditions of an optimum.
 	SizesGap float64 `json:"sizes_gap_ratio"`
 	KKT      float64 `json:"kkt_residual"`
+	// RoundedGap is SizesGap of what rounding alone gives, as the paper has it.
+	RoundedGap float64 `json:"rounded_gap_ratio"`
 	// Of predictions: milliseconds to build a store, microseconds to foretell a request.
 	Build       float64 `json:"build_ms"`
 	Search      float64 `json:"search_us"`
@@ -85,12 +89,29 @@ type RemoeChange struct {
 	Cold   float64 `json:"cold_start_change"`
 }
 
+// RemoeGap is what a request's plan costs above the best of all plans, and where that comes from.
+type RemoeGap struct {
+	Shape   string  `json:"shape"`
+	Seed    uint64  `json:"seed"`
+	Request int     `json:"request"`
+	SLO     float64 `json:"slo_times_mix"`
+	rented.Gap
+}
+
+// String is the gap for people.
+func (g RemoeGap) String() string {
+	return fmt.Sprintf("%-16s seed %d request %d costs %+.2f %% of the best plan: %+.2f by misprediction, %+.2f by the worst case, %+.2f by relaxation, %+.2f by replicas and LPT, %+.2f by selection\n",
+		g.Shape, g.Seed, g.Request, 100*g.Whole, 100*g.Prediction, 100*g.WorstCase, 100*g.Relaxation, 100*g.Replicas, 100*g.Selection)
+}
+
 // RemoeReport is all that the suite has run.
 type RemoeReport struct {
 	Seed     uint64        `json:"seed"`
 	Platform string        `json:"platform"`
 	Lines    []RemoeLine   `json:"lines"`
 	Changes  []RemoeChange `json:"changes"`
+	Gaps     []RemoeGap    `json:"gaps"`
+	Figures  []RemoeFigure `json:"figures"`
 
 	costs [][]float64 // of each line's requests
 }
@@ -181,11 +202,24 @@ func (c RemoeChange) String() string {
 		c.Shape, c.Part, c.SLO, c.Ratio, c.Processors, c.Output, c.Platform, c.Policy, 100*c.Change, c.Against, 100*c.Low, 100*c.High, 100*c.Best, 100*c.Cold)
 }
 
-// Write writes the report into a folder, which is made: report.json, lines.csv and changes.csv.
+// Write writes the report into a folder, which is made: report.json, lines.csv, changes.csv, gaps.csv and report.html.
 func (r *RemoeReport) Write(folder string) error {
 	return writeFiles(folder, []file{
 		{"report.json", r.writeJSON}, {"lines.csv", table(fieldRows(r.Lines)).write}, {"changes.csv", table(fieldRows(r.Changes)).write},
+		{"gaps.csv", table(r.gapRows()).write}, {"report.html", r.writePage},
 	})
+}
+
+func (r *RemoeReport) gapRows() [][]string {
+	rows := [][]string{{"shape", "seed", "request", "slo_times_mix", "gap", "misprediction", "worst_case", "relaxation", "replicas_lpt", "selection"}}
+	for _, g := range r.Gaps {
+		row := []string{g.Shape, strconv.FormatUint(g.Seed, 10), strconv.Itoa(g.Request)}
+		for _, v := range []float64{g.SLO, g.Whole, g.Prediction, g.WorstCase, g.Relaxation, g.Replicas, g.Selection} {
+			row = append(row, number(v))
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 func (r *RemoeReport) writeJSON(w io.Writer) error {

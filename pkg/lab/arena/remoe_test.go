@@ -2,6 +2,9 @@ package arena
 
 import (
 	"bytes"
+	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -27,7 +30,7 @@ func TestRemoe(t *testing.T) {
 		}
 	}
 	for part, want := range map[string]int{
-		partPrediction: 10, partCoverage: 3, partSLO: 2 * 9, partPrice: 2 * 7, partLengths: 4 * 7, partThreads: 5 * 7, partFused: 7, partPrinted: 7, partPlatform: 2 * 7,
+		partPrediction: 11, partCoverage: 3, partSLO: 2 * 9, partPrice: 2 * 7, partLengths: 4 * 7, partThreads: 5 * 7, partFused: 7, partPrinted: 7, partPlatform: 2 * 7,
 	} {
 		if parts[part] != 2*want {
 			t.Errorf("%s has %d lines of two seeds, want %d", part, parts[part], 2*want)
@@ -41,8 +44,21 @@ func TestRemoe(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if err := r.Write(t.TempDir()); err != nil {
+	if len(r.Gaps) == 0 || len(r.Figures) != 5 {
+		t.Errorf("%d gaps, %d figures", len(r.Gaps), len(r.Figures))
+	}
+	for _, g := range r.Gaps {
+		if sum := g.Prediction + g.WorstCase + g.Relaxation + g.Replicas + g.Selection; math.Abs(sum-g.Whole) > 1e-9 || g.String() == "" {
+			t.Errorf("%+v sums to %v", g, sum)
+		}
+	}
+	dir := t.TempDir()
+	if err := r.Write(dir); err != nil {
 		t.Error(err)
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	if err != nil || strings.Count(string(page), "<figure>") != 5 || strings.Count(string(page), "<svg") != 5 {
+		t.Errorf("%d figures in the page: %v", strings.Count(string(page), "<figure>"), err)
 	}
 	var b bytes.Buffer
 	if err := r.writeJSON(&b); err != nil || !strings.Contains(b.String(), `"slo_miss_ratio"`) {
