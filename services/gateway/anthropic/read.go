@@ -39,7 +39,7 @@ func read(body []byte, answers bool) (*Ask, error) {
 		o.Fail(reply.Bad("max_tokens", "max_tokens: Field required; it must be 1 or more"))
 	}
 	p.Temperature, p.TopP, p.TopK = openai.Take[float64](o, "temperature"), openai.Take[float64](o, "top_p"), openai.Take[int32](o, "top_k")
-	p.Stop = openai.Or[[]string](o, "stop_sequences", nil)
+	p.Stop, p.Brownout = openai.Or[[]string](o, "stop_sequences", nil), openai.Or(o, "brownout", "")
 	if system := openai.Content(o.As("system", "content")); system != nil && *system != "" {
 		p.Messages = append(p.Messages, &pb.ChatMessage{Role: "system", Content: system})
 	}

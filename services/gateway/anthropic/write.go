@@ -65,6 +65,7 @@ type usage struct {
 	CacheCreationTokens int32 `json:"cache_creation_input_tokens"`
 	CacheReadTokens     int32 `json:"cache_read_input_tokens"`
 	OutputTokens        int32 `json:"output_tokens"`
+	openai.Extra
 }
 
 // Answer gathers a message.
@@ -117,6 +118,7 @@ func (a *Answer) Push(c *pb.Chunk) (events []Event) {
 		a.m.StopReason = new("tool_use")
 	}
 	a.m.Usage.OutputTokens = c.GetUsage().GetCompletionTokens()
+	a.m.Usage.Add(c.GetUsage())
 	return append(events, a.end()...)
 }
 

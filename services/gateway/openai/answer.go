@@ -100,8 +100,7 @@ type Usage struct {
 	TotalTokens      int32          `json:"total_tokens"`
 	Prompt           *promptDetails `json:"prompt_tokens_details,omitempty"`
 	Completion       *answerDetails `json:"completion_tokens_details,omitempty"`
-	ExpertGBs        *float64       `json:"expert_gb_s,omitempty"`
-	ColdStarts       *uint32        `json:"cold_starts,omitempty"`
+	Extra
 }
 
 type promptDetails struct {
@@ -124,18 +123,8 @@ func UsageOf(choices []*Choice, n int) *Usage {
 		}
 		u.CompletionTokens += c.usage.CompletionTokens
 		u.Completion.ReasoningTokens += c.usage.GetReasoningTokens()
-		if c.usage.ExpertGbS != nil {
-			u.ExpertGBs = new(c.usage.GetExpertGbS() + deref(u.ExpertGBs))
-			u.ColdStarts = new(c.usage.GetColdStarts() + deref(u.ColdStarts))
-		}
+		u.Add(c.usage)
 	}
 	u.TotalTokens = u.PromptTokens + u.CompletionTokens
 	return u
-}
-
-func deref[N float64 | uint32](n *N) (v N) {
-	if n != nil {
-		v = *n
-	}
-	return v
 }

@@ -74,7 +74,7 @@ func sampling(o *Object, p *pb.Prompt) {
 	p.Seed = seed(o)
 	p.Stop = stops(o)
 	p.StopTokenIds = Or[[]uint32](o, "stop_token_ids", nil)
-	p.IgnoreEos = Or(o, "ignore_eos", false)
+	p.IgnoreEos, p.Brownout = Or(o, "ignore_eos", false), Or(o, "brownout", "")
 	further(o, p)
 }
 

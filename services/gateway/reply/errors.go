@@ -118,7 +118,7 @@ var params = map[string]string{
 	"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "repetition_penalty": "repetition_penalty", "logprobs": "logprobs", "max_tokens": "max_tokens",
 	"stop": "stop", "stop_token_ids": "stop_token_ids", "input_ids": "prompt", "tools": "tools", "presence_penalty": "presence_penalty",
 	"frequency_penalty": "frequency_penalty", "min_p": "min_p", "min_tokens": "min_tokens", "logit_bias": "logit_bias", "messages": "messages", "seed": "seed",
-	"tool_choice": "tool_choice", "grammar": "response_format",
+	"tool_choice": "tool_choice", "grammar": "response_format", "brownout": "brownout",
 }
 
 func paramOf(message string) string {

@@ -61,7 +61,7 @@ func Read(body []byte) (*Ask, error) {
 	s.Temperature, s.TopP = openai.Take[float64](o, "temperature"), openai.Take[float64](o, "top_p")
 	s.User = openai.Take[string](o, "user")
 	s.MaxOutputTokens = openai.Take[int32](o, "max_output_tokens")
-	a.Prompt = &pb.Prompt{Temperature: s.Temperature, TopP: s.TopP, MaxTokens: s.MaxOutputTokens, Parse: true}
+	a.Prompt = &pb.Prompt{Temperature: s.Temperature, TopP: s.TopP, MaxTokens: s.MaxOutputTokens, Parse: true, Brownout: openai.Or(o, "brownout", "")}
 	if s.Instructions != nil && *s.Instructions != "" {
 		a.Prompt.Messages = append(a.Prompt.Messages, &pb.ChatMessage{Role: "system", Content: s.Instructions})
 	}

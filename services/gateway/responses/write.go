@@ -2,6 +2,7 @@ package responses
 
 import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
@@ -61,6 +62,7 @@ type usage struct {
 	OutputTokens  int32          `json:"output_tokens"`
 	OutputDetails map[string]int `json:"output_tokens_details"`
 	TotalTokens   int32          `json:"total_tokens"`
+	openai.Extra
 }
 
 // Response gathers an answer.
@@ -135,8 +137,10 @@ func (r *Response) Object() *Object {
 	}
 	if u := r.usage; u != nil {
 		o.Usage = &usage{
-			u.PromptTokens, map[string]int{"cached_tokens": 0}, u.CompletionTokens, map[string]int{"reasoning_tokens": int(u.GetReasoningTokens())}, u.PromptTokens + u.CompletionTokens,
+			InputTokens: u.PromptTokens, InputDetails: map[string]int{"cached_tokens": 0}, OutputTokens: u.CompletionTokens,
+			OutputDetails: map[string]int{"reasoning_tokens": int(u.GetReasoningTokens())}, TotalTokens: u.PromptTokens + u.CompletionTokens,
 		}
+		o.Usage.Add(u)
 	}
 	return o
 }
