@@ -51,10 +51,11 @@ const (
 	Doubted = "doubted_gate_"
 )
 
-// What an attention replica announces of a brownout: the thresholds that it stamps on its steps, and
-// whether steps take longer than they are to at the lowest that may be (1), so that no request is
-// to come.
+// What an attention replica announces of a brownout: that one may come (1), the thresholds that it
+// stamps on its steps, and whether steps take longer than they are to at the lowest that may be
+// (1), so that no request is to come.
 const (
+	Browns          = "brownout"
 	BrownoutPrefill = "brownout_threshold_prefill"
 	BrownoutDecode  = "brownout_threshold_decode"
 	BrownoutFloored = "brownout_floored"

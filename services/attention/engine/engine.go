@@ -20,13 +20,14 @@ type Engine struct {
 	scheduler *scheduler
 	inbox
 
-	pulse   renewal.Pulse
-	device  device.Failer         // nil: nothing that can be lost
-	long    func(length int) bool // whether a sequence of so many ids is a long one; nil: none is
-	slots   fates.Shape           // layers with experts, and slots, of a row
-	workers []*worker
-	told    *Line
-	settler settler
+	pulse    renewal.Pulse
+	device   device.Failer         // nil: nothing that can be lost
+	long     func(length int) bool // whether a sequence of so many ids is a long one; nil: none is
+	slots    fates.Shape           // layers with experts, and slots, of a row
+	fateRoom int                   // bytes that fates may have in a record
+	workers  []*worker
+	told     *Line
+	settler  settler
 }
 
 // heartbeatEvery is how often deadlines are looked at.
@@ -48,6 +49,7 @@ func New(s Settings) *Engine {
 	e.scheduler.prefix.shared = s.SharePrefixes && d.Batches == nil && s.Directives == nil && s.KV.SharePrefixes()
 	e.scheduler.directives, st.directives = s.Directives, s.Directives
 	e.slots = fates.Shape{Layers: len(d.MoELayers()), Slots: d.Model.Spec.TopK}
+	e.fateRoom = roomOfFates(d.Conn.MaxPayload())
 	st.active(0)
 	return e
 }
@@ -86,7 +88,7 @@ func (e *Engine) SendTimes(ctx context.Context, d *deployment.Deployment, waitin
 // delivery, and release is told how many ids it had when it is gone from here.
 func (e *Engine) NewSequence(seq *pb.Sequence, hold *renewal.Hold, release func(ids int)) *Sequence {
 	s := newSequence(seq)
-	s.delivery, s.release, s.isLong, s.slots = hold, release, e.long, e.slots
+	s.delivery, s.release, s.isLong, s.slots, s.fateRoom = hold, release, e.long, e.slots, e.fateRoom
 	s.strange = func(token int32, why error) {
 		e.scheduler.stats.metrics.Refused.Inc()
 		e.scheduler.log.Warn("fates in a token log are passed over", "request", seq.RequestId, "token", token, "error", why)

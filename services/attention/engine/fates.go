@@ -5,8 +5,15 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// maxFates bounds the bytes of fates in a record of a token; longer ones are omitted.
-const maxFates = 256 << 10
+const (
+	// maxFates bounds the bytes of fates in a record of a token; longer ones are omitted.
+	maxFates = 256 << 10
+	// fatesRoom is what the fates of a step take beside their codes, with rows before them that have none.
+	fatesRoom = 64
+)
+
+// roomOfFates is how many bytes of a record fates may have where the server takes so many of a message.
+func roomOfFates(payload int64) int { return int(min(maxFates, payload/4)) }
 
 // logFates is what became of a sequence's rows since its newest token, for the next one's record.
 type logFates struct {
@@ -29,7 +36,7 @@ func (l *logFates) add(c *content, rows int, of *pb.Fates, millionths uint32) {
 	}
 	l.degraded.Add(of, millionths)
 	l.flush(of)
-	if l.bytes += len(of.Codes); l.bytes <= maxFates {
+	if l.bytes += len(of.Codes) + fatesRoom; l.bytes <= maxFates {
 		l.list = append(l.list, of)
 		return
 	}
@@ -38,8 +45,10 @@ func (l *logFates) add(c *content, rows int, of *pb.Fates, millionths uint32) {
 	l.list = append(l.list[:0], omitted)
 }
 
-// holds says whether the fates of so many rows more fit into a record, whatever becomes of them.
-func (l *logFates) holds(rows, slots int) bool { return l.bytes+rows*(slots+3)/4+rows <= maxFates }
+// holds says whether the fates of so many rows more fit into a room, whatever becomes of them.
+func (l *logFates) holds(rows, slots, room int) bool {
+	return l.bytes+rows*(slots+3)/4+rows+fatesRoom <= room
+}
 
 // flush writes out rows without fates before those that have some.
 func (l *logFates) flush(like *pb.Fates) {

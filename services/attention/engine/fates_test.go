@@ -4,6 +4,9 @@ import (
 	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
 	"github.com/switchyard/switchyard/pkg/transport/fates"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -49,4 +52,45 @@ func TestLogFates(t *testing.T) {
 	if want := (fates.Counter{Rows: 2, Tokens: 2, Lowest: 600_000}); s.degraded != want {
 		t.Errorf("%+v was counted, want %+v", s.degraded, want)
 	}
+}
+
+// However a prompt is cut, and whatever becomes of its rows, their fates fit into the room that a
+// record has for them, since rows keep their experts where they might not.
+func TestFatesFit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shape := fates.Shape{Layers: rapid.IntRange(1, 24).Draw(t, "layers"), Slots: rapid.IntRange(1, 8).Draw(t, "slots")}
+		payload := rapid.Int64Range(1<<10, 16<<10).Draw(t, "payload")
+		s := newSequence(&pb.Sequence{PromptIds: make([]uint32, 400)})
+		s.slots, s.fateRoom = shape, roomOfFates(payload)
+		for s.done < 400 {
+			rows := min(rapid.IntRange(1, 100).Draw(t, "rows"), 400-s.done)
+			var of *pb.Fates
+			if !s.spared(rows) && rapid.IntRange(0, 3).Draw(t, "plain") > 0 {
+				of = worst(fates.Shape{Rows: rows, Layers: shape.Layers, Slots: shape.Slots})
+			}
+			s.fates.add(&s.content, rows, of, 1)
+			s.done += rows
+		}
+		s.ids = append(s.ids, 1)
+		list := s.fates.give(&s.degraded)
+		for _, f := range list {
+			if f.Omitted {
+				t.Fatalf("%d rows were omitted", f.Rows)
+			}
+		}
+		if size := proto.Size(&pb.Token{Fates: list}); size > s.fateRoom+fatesRoom {
+			t.Fatalf("%d bytes of fates, where %d are for them", size, s.fateRoom)
+		}
+	})
+}
+
+// worst are fates that take the most bytes.
+func worst(s fates.Shape) *pb.Fates {
+	codes := make([]fates.Code, s.Rows*s.Layers*s.Slots)
+	for i := range codes {
+		codes[i] = fates.Code(1 + i%2)
+	}
+	f := fates.Encode(s, codes)
+	f.Way, f.Bundle = 1000, 1<<63
+	return f
 }

@@ -50,6 +50,7 @@ type Sequence struct {
 	fates    logFates      // of rows since the newest token
 	past     past          // what became of those before
 	slots    fates.Shape   // layers with experts, and slots, of a row
+	fateRoom int           // bytes that fates may have in a record
 	degraded fates.Counter // up to that, by owners before included
 	cost     layer.Cost    // of all its rows, those of owners before included
 
@@ -88,7 +89,7 @@ type logWriter interface {
 func newSequence(seq *pb.Sequence) *Sequence {
 	return &Sequence{
 		content: content{seq: seq, ids: append([]uint32(nil), seq.PromptIds...)}, flow: schemas.FlowOf(seq.Accept),
-		params: edge.ParamsOf(seq), strange: func(int32, error) {},
+		params: edge.ParamsOf(seq), strange: func(int32, error) {}, fateRoom: maxFates,
 	}
 }
 

@@ -22,7 +22,8 @@ const (
 	recordRoom      = 52        // the rest of a token's or score's record
 	logRoom         = 2048      // the records of a log that are neither
 	idBytes         = 5         // an id, or a place, of a prompt whose masks are filled
-	fateRoom        = 32        // the rest of a row's fates
+	degradedRoom    = 26        // what a token's record has of what a brownout changed so far
+	fateRoom        = 40        // the rest of a row's fates
 	maxFates        = 320 << 10 // of a prompt
 )
 
@@ -60,14 +61,18 @@ func packedBytes(seq *pb.Sequence, vocab int) int64 {
 	return size
 }
 
-// fateBytes bounds what a log has of what becomes of its rows, where united experts may stand in for
-// others.
+// fateBytes bounds what a log has of what becomes of its rows, where a brownout may come.
 func (s *common) fateBytes(seq *pb.Sequence) int64 {
-	if !members.HaveUnited(s.members.Snapshot()) {
+	if seq.OwnExperts || !members.MayDegrade(s.members.Snapshot()) {
 		return 0
 	}
-	row := int64(fateRoom + (len(s.d.MoELayers())*s.d.Model.Spec.TopK+3)/4)
-	return min(maxFates, int64(len(seq.PromptIds))*row) + int64(seq.MaxTokens)*row
+	return degradedBytes(seq, len(s.d.MoELayers())*s.d.Model.Spec.TopK)
+}
+
+// degradedBytes bounds what a log has of a brownout, of rows with so many slots in all layers.
+func degradedBytes(seq *pb.Sequence, slots int) int64 {
+	row := int64(fateRoom + (slots+3)/4)
+	return min(maxFates, int64(len(seq.PromptIds))*row) + int64(seq.MaxTokens)*(degradedRoom+row)
 }
 
 // candidates bounds the log-probabilities of one token.
