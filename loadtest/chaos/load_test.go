@@ -31,11 +31,15 @@ var texts = []string{
 
 // prompt is the i-th of the requests: sampled, and seeded so that its answer is one.
 func prompt(scenario string, i int) *pb.Prompt {
-	return &pb.Prompt{
+	p := &pb.Prompt{
 		Text: texts[i%len(texts)], RequestId: fmt.Sprintf("%s-%d", scenario, i), MaxTokens: proto.Int32(tokens),
 		Temperature: proto.Float64(0.7 + 0.05*float64(i%8)), TopP: proto.Float64(0.95),
 		Seed: proto.Uint32(uint32(1000 + i)), IgnoreEos: true,
 	}
+	if strings.HasPrefix(scenario, browned) && spared(i) {
+		p.Brownout = "never"
+	}
+	return p
 }
 
 // answer is what a stream brought.

@@ -25,8 +25,9 @@ type Brownout struct {
 	Way    int
 	// Prefill and Decode are the most that steps are to take.
 	Prefill, Decode time.Duration
-	// Paper has thresholds move as the paper's algorithm 2 says.
-	Paper bool
+	// Paper has thresholds move as the paper's algorithm 2 says, and Predictive by what steps to come
+	// are predicted to take.
+	Paper, Predictive bool
 	// Exempt are layers in which each row has its own experts.
 	Exempt []int
 	// MaxLoss bounds what a layer's expert outputs lose, as a share; 1: nothing does.
@@ -39,7 +40,7 @@ type BrownoutFlags struct {
 	Way        int           `default:"8" help:"With --brownout partial: how many experts a united expert stands in for." placeholder:"N"`
 	SLOPrefill time.Duration `name:"slo-prefill" default:"250ms" help:"With --brownout: what a step with rows of prompts is to take at most." placeholder:"TIME"`
 	SLODecode  time.Duration `name:"slo-decode" default:"150ms" help:"With --brownout: what a step of answers alone is to take at most." placeholder:"TIME"`
-	BrownoutBy string        `default:"steady" enum:"steady,paper" help:"How thresholds follow steps' times: paper (BrownoutServe's algorithm 2) or steady (the same, but a rise that had to be taken back is not tried again soon)." placeholder:"NAME"`
+	BrownoutBy string        `default:"steady" enum:"steady,paper,predictive" help:"How thresholds follow steps' times: paper (BrownoutServe's algorithm 2), steady (the same, but a rise that had to be taken back is not tried again soon) or predictive (the largest at which steps to come are predicted to take no longer, by fitted costs and the requests that wait)." placeholder:"NAME"`
 	Exempt     []int         `help:"Layers that brownouts spare." placeholder:"LAYER,..."`
 	MaxLoss    string        `default:"100%" help:"With --brownout: the most that a layer's expert outputs may lose, by the united experts' table of errors, such as 5%. No threshold falls lower, no request has a larger share of its rows degraded, and new requests are refused where that does not suffice." placeholder:"PERCENT"`
 }
@@ -49,7 +50,7 @@ func (f BrownoutFlags) config(folder string) (b Brownout, err error) {
 		return b, nil
 	}
 	b = Brownout{
-		United: folder, Way: f.Way, Prefill: f.SLOPrefill, Decode: f.SLODecode, Paper: f.BrownoutBy == "paper", Exempt: slices.Sorted(slices.Values(f.Exempt)),
+		United: folder, Way: f.Way, Prefill: f.SLOPrefill, Decode: f.SLODecode, Paper: f.BrownoutBy == "paper", Predictive: f.BrownoutBy == "predictive", Exempt: slices.Sorted(slices.Values(f.Exempt)),
 	}
 	if b.MaxLoss, err = percent(f.MaxLoss); err != nil {
 		return b, err

@@ -50,8 +50,8 @@ func TestBrownoutFlags(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
 	}
-	b, err := browned(func(f *BrownoutFlags) { f.MaxLoss, f.Exempt = "0.05", []int{3, 1} }).config("")
-	if err != nil || b.Strategy != brownout.Full || b.MaxLoss != 0.05 || b.Exempt[0] != 1 {
+	b, err := browned(func(f *BrownoutFlags) { f.MaxLoss, f.Exempt, f.BrownoutBy = "0.05", []int{3, 1}, "predictive" }).config("")
+	if err != nil || b.Strategy != brownout.Full || b.MaxLoss != 0.05 || b.Exempt[0] != 1 || !b.Predictive || b.Paper {
 		t.Errorf("%+v, %v", b, err)
 	}
 }

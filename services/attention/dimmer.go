@@ -34,6 +34,8 @@ type dimmer struct {
 	// engine's goroutine alone uses both.
 	made engine.Directive
 	from *pb.Directive
+	// asked is when gates were asked last what steps access: those of answers alone, those with prompts.
+	asked [2]time.Time
 }
 
 func newDimmer(d *deployment.Deployment, c Brownout, replica string) *dimmer {
@@ -55,12 +57,44 @@ func (m *dimmer) steps() engine.Directives {
 	return m
 }
 
-// Now implements engine.Directives. All steps obey one order until it changes.
-func (m *dimmer) Now() engine.Directive {
+// Now implements engine.Directives. All steps obey one order until it changes, but those of which
+// gates are asked what they access.
+func (m *dimmer) Now(ofPrompt bool) engine.Directive {
 	d, prefill, decode := m.obeyed.Now()
+	asks := m.asks(ofPrompt)
+	if asks && d == nil {
+		d = m.obeyed.Newest()
+	}
 	if d == nil {
 		return engine.Directive{}
 	}
+	now := m.directive(d, prefill, decode)
+	if asks {
+		s := proto.CloneOf(now.Order.Stamp)
+		s.Points = directives.Points
+		now.Order = &layer.Order{Exempt: now.Order.Exempt, Stamp: s}
+	}
+	return now
+}
+
+// asks says whether gates are to tell what the step that begins accesses.
+func (m *dimmer) asks(ofPrompt bool) bool {
+	if !m.config.Predictive {
+		return false
+	}
+	last, now := &m.asked[0], time.Now()
+	if ofPrompt {
+		last = &m.asked[1]
+	}
+	if now.Sub(*last) < directives.CurveEvery {
+		return false
+	}
+	*last = now
+	return true
+}
+
+// directive is what steps obey of what the controller wrote.
+func (m *dimmer) directive(d *pb.Directive, prefill, decode uint32) engine.Directive {
 	if m.from == d && m.made.Order.Stamp.PrefillMillionths == prefill && m.made.Order.Stamp.DecodeMillionths == decode {
 		return m.made
 	}
@@ -74,16 +108,22 @@ func (m *dimmer) Now() engine.Directive {
 }
 
 // Step implements engine.Directives.
-func (m *dimmer) Step(prefill bool, took time.Duration) { m.meter.Step(prefill, took) }
+func (m *dimmer) Step(s engine.Stepped) {
+	m.meter.Step(s.Prefill, s.Took)
+	if s.Curve != nil {
+		m.meter.Curve(&pb.StepCurve{Prefill: s.Prefill, Rows: uint32(s.Rows), Seconds: float32(s.Took.Seconds()), Millionths: s.Millionths, Accesses: s.Curve})
+	}
+}
 
 // Wait implements engine.Directives.
-func (m *dimmer) Wait(longest time.Duration, busy bool) { m.meter.Wait(longest, busy) }
+func (m *dimmer) Wait(w engine.Waiting) { m.meter.Wait(w.Longest, w.Busy, w.Coming) }
 
-// fill tells other services how far the brownout goes, where it goes far.
+// fill tells other services that a brownout may come, and how far it goes.
 func (m *dimmer) fill(stats map[string]float64) {
 	if m == nil {
 		return
 	}
+	stats[members.Browns] = 1
 	d, prefill, decode := m.obeyed.Now()
 	if d == nil {
 		return
@@ -195,7 +235,7 @@ func readings(of *[2]directives.Phase) (all []telemetry.Reading) {
 func (b Brownout) settings(d *deployment.Deployment) directives.Settings {
 	s := directives.Settings{
 		Rules: d.DirectiveRules(), Strategy: b.Strategy, Way: b.Way, Prefill: b.Prefill.Seconds(), Decode: b.Decode.Seconds(),
-		Paper: b.Paper, MaxLoss: b.MaxLoss, Bundle: b.stock(d.Model),
+		Paper: b.Paper, Predictive: b.Predictive, MaxLoss: b.MaxLoss, Bundle: b.stock(d.Model),
 	}
 	for _, l := range b.Exempt {
 		s.Exempt = append(s.Exempt, uint32(l))

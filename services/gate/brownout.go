@@ -22,6 +22,7 @@ type directives struct {
 	never   []int32    // and of those whose producers accept no stand-in
 	without []bool     // groups whose united expert no host has warm
 	phases  []int8     // of each row; -1: it is never degraded
+	seen    []bool     // experts, and behind them united ones
 	codes   []fates.Code
 	routes  forward.Routes // what becomes of the gate's
 }
@@ -44,12 +45,20 @@ type obeyed struct {
 	// cold are slots that have their own experts because no host has the united expert warm that
 	// they were to have.
 	cold int
+	// before and after are the experts that have rows without the directives, and with them.
+	before, after int
+	// curve is how many have rows at each threshold that the stamp asks for.
+	curve []uint32
 }
 
 // count tells metrics of slots that have not their own experts, or were not to have them.
 func (o *obeyed) count(m telemetry.BrownoutMetrics) {
 	if o.cold > 0 {
 		m.Slots("cold").Add(float64(o.cold))
+	}
+	if o.before > 0 {
+		m.Accesses("before").Add(float64(o.before))
+		m.Accesses("after").Add(float64(o.after))
 	}
 	if o.fates == nil {
 		return
@@ -86,11 +95,12 @@ func (d *directives) obey(h *pb.Hidden, routes *forward.Routes, to *plan.Routes,
 			return o, fmt.Errorf("%w: rows that replay united experts of way %d beside a stamp of way %d, of other bundles", wire.ErrMalformed, o.bundle.Way, of.Way)
 		}
 		o.bundle = of
-		if o.cold, err = d.split(h, to, of, experts); err != nil {
+		if err = d.split(&o, h, to, experts); err != nil {
 			return o, err
 		}
 	}
 	o.routes, o.codes = &d.routes, d.codes
+	o.before, o.after = d.accesses(routes), d.accesses(&d.routes)
 	if o.fates = fates.Encode(fates.Shape{Rows: routes.Rows(), Layers: 1, Slots: routes.K}, d.codes); o.fates != nil {
 		o.fates.Way, o.fates.Bundle = uint32(o.bundle.Way), o.bundle.ID
 	}
@@ -98,19 +108,23 @@ func (d *directives) obey(h *pb.Hidden, routes *forward.Routes, to *plan.Routes,
 }
 
 // split hands the rows of cold experts over, as a stamp says.
-func (d *directives) split(h *pb.Hidden, to *plan.Routes, of plan.Bundle, experts int) (cold int, err error) {
+func (d *directives) split(o *obeyed, h *pb.Hidden, to *plan.Routes, experts int) (err error) {
 	d.tally(h, experts)
-	made, err := d.decide(h.Stamp, to, of, experts)
+	both := d.settings(h.Stamp, to, o.bundle, experts)
+	if o.curve, err = d.curve(h.Stamp, both); err != nil {
+		return err
+	}
+	made, _, err := d.decide(h.Stamp, both)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for row, phase := range d.phases {
 		if phase != ownRows {
 			d.redirect(row, made[phase])
-			cold += d.kept(row, made[phase])
+			o.cold += d.kept(row, made[phase])
 		}
 	}
-	return cold, nil
+	return nil
 }
 
 // tally counts rows by expert and phase. Rows of no known phase keep their experts, and those that
@@ -151,20 +165,49 @@ func (d *directives) tally(h *pb.Hidden, experts int) {
 	}
 }
 
-// decide splits both phases' rows.
-func (d *directives) decide(s *pb.Stamp, to *plan.Routes, of plan.Bundle, experts int) (made [2]*brownout.Decision, err error) {
+// settings are how both phases' rows are split.
+func (d *directives) settings(s *pb.Stamp, to *plan.Routes, of plan.Bundle, experts int) (both [2]brownout.Settings) {
 	set := brownout.Settings{Strategy: brownout.Full, Way: of.Way}
 	d.without = d.without[:0]
 	if s.Strategy == pb.Strategy_STRATEGY_PARTIAL {
 		set.Strategy, set.Without = brownout.Partial, d.missing(to, of, experts)
 	}
-	both := [2]brownout.Settings{set, set}
+	both = [2]brownout.Settings{set, set}
 	both[prefillRows].Threshold, both[decodeRows].Threshold = int(s.PrefillMillionths), int(s.DecodeMillionths)
-	made, _, err = d.pair.Split(both, [2]brownout.Rows{{Count: d.count[0]}, {Count: d.count[1]}}, d.never)
+	return both
+}
+
+// decide splits both phases' rows, and counts the experts that have any then.
+func (d *directives) decide(s *pb.Stamp, both [2]brownout.Settings) (made [2]*brownout.Decision, accesses int, err error) {
+	made, accesses, err = d.pair.Split(both, [2]brownout.Rows{{Count: d.count[0]}, {Count: d.count[1]}}, d.never)
 	if err != nil {
-		return made, fmt.Errorf("obeying version %d of the directives: %w", s.Version, err)
+		err = fmt.Errorf("obeying version %d of the directives: %w", s.Version, err)
 	}
-	return made, nil
+	return made, accesses, err
+}
+
+// mostPoints bounds the thresholds that a stamp asks for.
+const mostPoints = 101
+
+// curve counts the experts that have rows at each threshold that a stamp asks for: of rows of prompts,
+// if there are any, else of the others.
+func (d *directives) curve(s *pb.Stamp, both [2]brownout.Settings) (accesses []uint32, err error) {
+	if s.Points < 2 || s.Points > mostPoints {
+		return nil, nil
+	}
+	phase := decodeRows
+	if slices.Contains(d.phases, prefillRows) {
+		phase = prefillRows
+	}
+	for i := range int(s.Points) {
+		both[phase].Threshold = brownout.PointOf(i, int(s.Points))
+		_, n, err := d.decide(s, both)
+		if err != nil {
+			return nil, err
+		}
+		accesses = append(accesses, uint32(n))
+	}
+	return accesses, nil
 }
 
 // missing are the groups whose united expert no host has warm: their experts run themselves.
@@ -181,6 +224,24 @@ func (d *directives) kept(row int, by *brownout.Decision) (n int) {
 	k := d.routes.K
 	for _, e := range d.routes.Expert[row*k : (row+1)*k] {
 		if e >= 0 && int(e) < len(by.Fate) && by.Fate[e] == brownout.Lone && len(d.without) > 0 && d.without[by.Group(int(e))] {
+			n++
+		}
+	}
+	return n
+}
+
+// accesses counts the experts that have rows.
+func (d *directives) accesses(routes *forward.Routes) (n int) {
+	clear(d.seen)
+	for _, e := range routes.Expert {
+		if e < 0 {
+			continue
+		}
+		for int(e) >= len(d.seen) {
+			d.seen = append(d.seen, false)
+		}
+		if !d.seen[e] {
+			d.seen[e] = true
 			n++
 		}
 	}

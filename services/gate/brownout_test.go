@@ -59,6 +59,9 @@ func TestDirectives(t *testing.T) {
 		if err != nil || o.bundle != stand {
 			t.Fatal(o.bundle, err)
 		}
+		if o.after > o.before || o.fates == nil && o.after < o.before || s.Strategy == pb.Strategy_STRATEGY_PARTIAL && o.after == 0 {
+			t.Fatalf("%d accesses, and %d with fates %v", o.before, o.after, o.fates)
+		}
 		routes, f := o.routes, o.fates
 		codes := make([]fates.Code, len(chosen.Expert))
 		if f != nil {
@@ -109,6 +112,33 @@ func dispatched(h *pb.Hidden, routes *forward.Routes, to *plan.Routes) (all []*p
 	return all
 }
 
+// A gate that is asked tells what a layer accesses at each threshold: at that of the stamp what it
+// accesses, and at 1 what it does without a brownout.
+func TestCurve(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		to := standing(t, 0, 1, 3)
+		n := [3]int{rapid.IntRange(0, 3).Draw(t, "prefill"), rapid.IntRange(1, 5).Draw(t, "decode"), rapid.IntRange(0, 2).Draw(t, "own")}
+		at := rapid.Uint32Range(0, 10).Draw(t, "threshold")
+		s := &pb.Stamp{Version: 3, Strategy: pb.Strategy(rapid.IntRange(1, 2).Draw(t, "strategy")), Way: 2, Bundle: 9, PrefillMillionths: at * 1e5, DecodeMillionths: at * 1e5, Points: 11}
+		if n[0] > 0 {
+			s.DecodeMillionths = 1e6
+		}
+		h := stamped(n[0]+n[1]+n[2], s, &pb.PhaseRange{Phase: pb.Phase_PHASE_PREFILL, Rows: uint32(n[0])}, &pb.PhaseRange{Phase: pb.Phase_PHASE_DECODE, Rows: uint32(n[1])},
+			&pb.PhaseRange{Phase: pb.Phase_PHASE_DECODE, Rows: uint32(n[2]), Own: true})
+		var d directives
+		o, err := d.obey(h, drawRoutes(t, n[0]+n[1]+n[2], 2, 8), to, 8)
+		if err != nil || len(o.curve) != 11 || int(o.curve[10]) != o.before || int(o.curve[at]) != o.after {
+			t.Fatalf("%v, of %d accesses and %d at point %d: %v", o.curve, o.before, o.after, at, err)
+		}
+		for _, points := range []uint32{0, 1, mostPoints + 1} {
+			s.Points = points
+			if o, err := d.obey(h, drawRoutes(t, n[0]+n[1]+n[2], 2, 8), to, 8); err != nil || o.curve != nil {
+				t.Fatalf("%d points: %v, %v", points, o.curve, err)
+			}
+		}
+	})
+}
+
 // Two slots of a row in one group are one entry of their united expert, with both weights.
 func TestUnitedDispatch(t *testing.T) {
 	to := standing(t, 0, 1, 2, 3)
@@ -120,6 +150,9 @@ func TestUnitedDispatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, all := o.fates, dispatched(h, o.routes, to)
+	if o.before != 3 || o.after != 2 {
+		t.Errorf("%d accesses, and %d with directives; want 3 and 2", o.before, o.after)
+	}
 	united := all[0]
 	if len(all) != 2 || united.Kind != plan.United || united.Way != 2 || !slices.Equal(united.Expert, []uint32{1, 1}) ||
 		!slices.Equal(united.Place, []uint32{0, 2}) || !slices.Equal(united.Weight, []float32{0.75, 1}) {

@@ -200,7 +200,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	all := s.split.split(h, o.routes, to, s.homes.ways(&s.to, to, s.divide.ways(&s.to, to, o.routes)))
 	markPrefill(h.Phases, s.routes.K, all)
 	s.traces.describe(span, int(h.Key.Layer), to, len(all))
-	took.ComputeNs += watch.Lap()
+	took.ComputeNs, took.Accesses = took.ComputeNs+watch.Lap(), o.curve
 	err = s.dispatch(ctx, h, all, took, o.fates)
 	s.loads.count(h, &s.routes, o, to.Version) // when its rows are on their way
 	s.presence.Add(members.RoutedRows, float64(len(s.routes.Expert)/max(1, s.routes.K)))

@@ -28,8 +28,10 @@ type Settings struct {
 	Way      int
 	// Prefill and Decode are the objectives of steps, in seconds.
 	Prefill, Decode float64
-	// Paper has thresholds move as algorithm 2 says, and no more.
-	Paper  bool
+	// Paper has thresholds move as algorithm 2 says, and no more; Predictive by what steps to come
+	// are predicted to take.
+	Paper, Predictive bool
+
 	Exempt []uint32
 	// MaxLoss bounds what a layer's outputs lose, as a share; 1: nothing does.
 	MaxLoss float64
@@ -73,7 +75,8 @@ type Phase struct {
 type decider struct {
 	set    Settings
 	heard  heard
-	phases [2]*brownout.Controller
+	phases [2]governor
+	ahead  [2]*foresight // the same; nil: they do not predict
 	shown  [2]Phase
 	missed [2]bool // the objective, at the floor
 
@@ -91,16 +94,27 @@ type decider struct {
 func newDecider(s Settings, now float64) (*decider, error) {
 	d := &decider{set: s, heard: heard{model: s.Model, from: map[string]*pb.Latencies{}}, wanted: Wanted{Settings: &pb.BrownoutSettings{}}, reason: "begun"}
 	for phase, slo := range []float64{s.Prefill, s.Decode} {
-		c, err := brownout.NewController(s.rule(slo), now)
-		if err != nil {
+		if err := d.govern(phase, s.rule(slo), now); err != nil {
 			return nil, fmt.Errorf("the objective of %s: %w", phaseNames[phase], err)
 		}
-		d.phases[phase], d.shown[phase].Threshold = c, brownout.One
+		d.shown[phase].Threshold = brownout.One
 	}
 	if err := d.use(s.Way); err != nil {
 		return nil, err
 	}
 	return d, nil
+}
+
+// govern begins to decide on a phase.
+func (d *decider) govern(phase int, r brownout.Rule, now float64) (err error) {
+	if !d.set.Predictive {
+		d.phases[phase], err = brownout.NewController(r, now)
+		return err
+	}
+	layers := len(d.set.MoELayers) - len(d.set.Exempt)
+	d.ahead[phase], err = newForesight(r, phase, float64(2*layers*d.set.Experts), now)
+	d.phases[phase] = d.ahead[phase]
+	return err
 }
 
 // use has united experts of a way stand in.
@@ -149,11 +163,28 @@ func (d *decider) hear(l *pb.Latencies, now float64) {
 	for _, s := range l.DecodeSeconds {
 		d.phases[decode].Observe(now, float64(s))
 	}
+	for _, c := range l.Curves {
+		if f := d.ahead[phaseOf(c)]; f != nil {
+			f.see(l.Replica, c, now)
+		}
+	}
+	for _, f := range d.ahead {
+		if f != nil {
+			f.come(l.Replica, int(l.ComingRows))
+		}
+	}
 	d.ignored += d.absurd() - before
 	d.waited = float64(l.WaitedSeconds)
 	if l.Busy {
 		d.busy = now + 4*MeterEvery.Seconds()
 	}
+}
+
+func phaseOf(c *pb.StepCurve) int {
+	if c.GetPrefill() {
+		return prefill
+	}
+	return decode
 }
 
 func (d *decider) absurd() int { return d.phases[prefill].Ignored() + d.phases[decode].Ignored() }

@@ -236,13 +236,13 @@ func (w *world) load(for_ time.Duration, takes func(threshold float64) float64) 
 		took := time.Duration(takes(float64(decode)/brownout.One) * float64(time.Second))
 		time.Sleep(took)
 		w.meter.Step(false, took)
-		w.meter.Wait(0, true)
+		w.meter.Wait(0, true, 0)
 		if time.Since(told) >= MeterEvery {
 			w.tell(w.meter.Take())
 			told = time.Now()
 		}
 	}
-	w.meter.Wait(0, false)
+	w.meter.Wait(0, false, 0)
 	if l := w.meter.Take(); l != nil {
 		w.tell(l)
 	}

@@ -12,8 +12,18 @@ import (
 // MeterEvery is how often a replica tells what it has measured.
 const MeterEvery = 250 * time.Millisecond
 
-// MostTimes bounds the times of a phase in one message.
-const MostTimes = 512
+const (
+	// MostTimes bounds the times of a phase in one message.
+	MostTimes = 512
+	// MostCurves bounds the steps of which a message has curves.
+	MostCurves = 16
+	// CurveEvery is how often gates are asked for the curve of a phase's step, and Points is at how
+	// many thresholds.
+	CurveEvery = 250 * time.Millisecond
+	Points     = 11
+	// mostRows bounds the rows of a step.
+	mostRows = 1 << 20
+)
 
 // Meter measures the steps of one replica. It is safe for concurrent use.
 type Meter struct {
@@ -21,6 +31,7 @@ type Meter struct {
 	of      *pb.Latencies // what is told next
 	waiting float64
 	busy    bool
+	coming  int
 }
 
 // NewMeter is of a run of a replica, which life names.
@@ -41,11 +52,21 @@ func (m *Meter) Step(prefill bool, took time.Duration) {
 	}
 }
 
-// Wait takes in how long requests have waited for their first token, and whether there are any.
-func (m *Meter) Wait(longest time.Duration, busy bool) {
+// Curve takes in what gates have told of a step.
+func (m *Meter) Curve(c *pb.StepCurve) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.waiting, m.busy = longest.Seconds(), busy
+	if len(m.of.Curves) < MostCurves {
+		m.of.Curves = append(m.of.Curves, c)
+	}
+}
+
+// Wait takes in how long requests have waited for their first token, whether there are any, and how
+// many rows more steps will have for them.
+func (m *Meter) Wait(longest time.Duration, busy bool, coming int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting, m.busy, m.coming = longest.Seconds(), busy, coming
 }
 
 // Take is what there is to tell; nil: nothing.
@@ -56,7 +77,7 @@ func (m *Meter) Take() *pb.Latencies {
 		return nil
 	}
 	out := m.of
-	out.Number, out.WaitedSeconds, out.Busy = out.Number+1, float32(m.waiting), m.busy
+	out.Number, out.WaitedSeconds, out.Busy, out.ComingRows = out.Number+1, float32(m.waiting), m.busy, uint32(m.coming)
 	m.of = &pb.Latencies{Version: out.Version, Model: out.Model, Replica: out.Replica, Life: out.Life, Number: out.Number}
 	return out
 }
@@ -76,7 +97,7 @@ func (h *heard) take(l *pb.Latencies) bool {
 	switch {
 	case l.Version != schemas.Version || l.Model != h.model || !schemas.IsReplicaID(l.Replica):
 		return false
-	case len(l.PrefillSeconds) > MostTimes || len(l.DecodeSeconds) > MostTimes:
+	case len(l.PrefillSeconds) > MostTimes || len(l.DecodeSeconds) > MostTimes || len(l.Curves) > MostCurves || l.ComingRows > mostRows:
 		return false
 	case !(l.WaitedSeconds >= 0) || math.IsInf(float64(l.WaitedSeconds), 0):
 		return false

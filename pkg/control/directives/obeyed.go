@@ -52,6 +52,10 @@ func (o *Obeyed) Put(w Written) {
 	}
 }
 
+// Newest is the directive that holds, or held before thresholds rose without a controller; nil: there
+// is none.
+func (o *Obeyed) Newest() *pb.Directive { return o.used.Load() }
+
 // Renewed says that a controller has renewed its lease.
 func (o *Obeyed) Renewed() { o.moved.Store(max(1, int64(time.Since(o.begun)))) }
 

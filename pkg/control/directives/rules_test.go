@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -56,15 +57,18 @@ func TestMeter(t *testing.T) {
 		m.Step(false, time.Millisecond)
 	}
 	m.Step(true, time.Second)
-	m.Wait(3*time.Second, true)
+	for range MostCurves + 1 {
+		m.Curve(&pb.StepCurve{Rows: 1})
+	}
+	m.Wait(3*time.Second, true, 4)
 	l := m.Take()
-	if len(l.DecodeSeconds) != MostTimes || len(l.PrefillSeconds) != 1 || l.WaitedSeconds != 3 || !l.Busy || l.Number != 1 || l.Life != 4 {
+	if len(l.DecodeSeconds) != MostTimes || len(l.PrefillSeconds) != 1 || l.WaitedSeconds != 3 || !l.Busy || l.Number != 1 || l.Life != 4 || len(l.Curves) != MostCurves || l.ComingRows != 4 {
 		t.Errorf("%d of decode, %v of prefill, waited %v, number %d", len(l.DecodeSeconds), l.PrefillSeconds, l.WaitedSeconds, l.Number)
 	}
-	if l := m.Take(); l.Number != 2 || len(l.DecodeSeconds) > 0 {
+	if l := m.Take(); l.Number != 2 || len(l.DecodeSeconds)+len(l.Curves) > 0 {
 		t.Errorf("the next one: %v", l)
 	}
-	m.Wait(0, false)
+	m.Wait(0, false, 0)
 	if l := m.Take(); l != nil {
 		t.Errorf("when there is nothing more: %v", l)
 	}
@@ -82,6 +86,12 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(message, uint64(1))
+	told := latencies(1, 0.1)
+	told.Curves, told.ComingRows = []*pb.StepCurve{toldOf(brownout.One, 0.2)}, 3
+	if message, err = proto.Marshal(told); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(message, uint64(1))
 	f.Fuzz(func(t *testing.T, body []byte, revision uint64) {
 		if w := testRules().decode(body, revision); w.Directive != nil && testRules().Check(w.Directive, revision) != nil {
 			t.Errorf("%v is obeyed", w.Directive)
@@ -89,20 +99,24 @@ func FuzzDecode(f *testing.F) {
 		if w := testRules().decodeSettings(body, revision); w.Settings != nil && CheckSettings(w.Settings) != nil {
 			t.Errorf("%v is wanted", w.Settings)
 		}
-		d, err := newDecider(testSettings(), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := &pb.Latencies{}
-		if proto.Unmarshal(body, l) == nil {
-			d.hear(l, 1)
-		}
-		d.resume(testRules().decode(body, revision).Directive, 1)
-		d.want(testRules().decodeSettings(body, revision), 1)
-		made, _ := d.decide(2)
-		made.Version, made.Model = 1, testModel
-		if err := testRules().Check(made, 1); err != nil {
-			t.Errorf("%v is written: %v", made, err)
+		for _, predictive := range []bool{false, true} {
+			s := testSettings()
+			s.Predictive = predictive
+			d, err := newDecider(s, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := &pb.Latencies{}
+			if proto.Unmarshal(body, l) == nil {
+				d.hear(l, 1)
+			}
+			d.resume(testRules().decode(body, revision).Directive, 1)
+			d.want(testRules().decodeSettings(body, revision), 1)
+			made, _ := d.decide(2)
+			made.Version, made.Model = 1, testModel
+			if err := testRules().Check(made, 1); err != nil {
+				t.Errorf("%v is written: %v", made, err)
+			}
 		}
 	})
 }

@@ -34,19 +34,36 @@ func (p *Splitter) Curve(s Settings, r Rows, onto Curve) error {
 }
 
 // threshold is that of a point.
-func (c Curve) threshold(i int) int {
-	if len(c) == 1 {
+func (c Curve) threshold(i int) int { return PointOf(i, len(c)) }
+
+// PointOf is the threshold of one of so many points, from 0 to 1.
+func PointOf(i, of int) int {
+	if of == 1 {
 		return One
 	}
-	return i * One / (len(c) - 1)
+	return i * One / (of - 1)
 }
 
-// at is the accesses at the next point that is no lower than a threshold.
-func (c Curve) at(threshold int) float64 {
+// At is the accesses at the next point that is no lower than a threshold.
+func (c Curve) At(threshold int) float64 {
 	if len(c) == 0 {
 		return 0
 	}
+	threshold = min(max(threshold, 0), One)
 	return c[(threshold*(len(c)-1)+One-1)/One]
+}
+
+// Grown is the curve of a step with more rows by a factor, which choose as its rows do, where so many
+// experts can be accessed at most.
+func (c Curve) Grown(factor, most float64) Curve {
+	if !(factor > 1) || !(most > 0) {
+		return c
+	}
+	out := make(Curve, len(c))
+	for i, accesses := range c {
+		out[i] = most * (1 - math.Pow(1-min(accesses/most, 1), factor))
+	}
+	return out
 }
 
 // Demand is what a phase has before it.
@@ -65,6 +82,9 @@ type Ahead struct {
 	Hold   float64 // seconds for which a higher threshold must have been enough before it is taken
 	Band   int     // millionths: a rise is no smaller
 	Floor  int     // millionths
+	// Calm is for how many seconds no rise is tried after one that had to be taken back, while there
+	// is something to do: accesses do not say well what steps take.
+	Calm float64
 }
 
 // AheadOf are settings that settle: the threshold falls at once, and rises when it would have
@@ -76,7 +96,7 @@ func AheadOf(slo float64) Ahead {
 // Check says what is wrong with the settings.
 func (a Ahead) Check() error {
 	r := Paper(a.SLO)
-	r.Share, r.Floor, r.Warning, r.Interval = a.Share, a.Floor, a.Margin, a.Hold
+	r.Share, r.Floor, r.Warning, r.Interval, r.Calm = a.Share, a.Floor, a.Margin, a.Hold, a.Calm
 	if err := r.Check(); err != nil {
 		return err
 	}
@@ -97,6 +117,8 @@ type Predictive struct {
 	sorted    []float64
 	wanted    []wanted // of the last Hold seconds
 	since     *float64 // when the first was; nil before
+	rose      bool     // the last move was a rise
+	calm      float64  // until when none is tried
 }
 
 type wanted struct {
@@ -116,6 +138,30 @@ func NewPredictive(a Ahead, c Costs) (*Predictive, error) {
 		return nil, fmt.Errorf("%w: a step costs %+v; costs are numbers of at least 0", ErrSettings, c)
 	}
 	return &Predictive{set: a, costs: c, threshold: One}, nil
+}
+
+// Threshold is in millionths.
+func (p *Predictive) Threshold() int { return p.threshold }
+
+// Set has it go on from a threshold that something else has set.
+func (p *Predictive) Set(threshold int) {
+	p.threshold, p.wanted, p.since = min(max(threshold, p.set.Floor, 0), One), nil, nil
+	p.rose, p.calm = false, 0
+}
+
+// Bound changes how low the threshold may go.
+func (p *Predictive) Bound(floor int) {
+	p.set.Floor = min(max(floor, 0), One)
+	p.threshold = max(p.threshold, p.set.Floor)
+}
+
+// Refit has it predict by costs that were fitted to samples, the newest of which, the last ones, say how
+// far the costs are wrong.
+func (p *Predictive) Refit(c Costs, samples []Sample) {
+	p.costs, p.ratios, p.next = c, p.ratios[:0], 0
+	for _, s := range samples[max(0, len(samples)-steps):] {
+		p.Observe(s.Rows, s.Accesses, s.Seconds)
+	}
 }
 
 // Observe hears what a step took; what cannot be does not count.
@@ -138,12 +184,13 @@ func (p *Predictive) Advance(now float64, demand ...Demand) Change {
 	scale := p.scale()
 	for _, d := range demand {
 		most = min(most, p.largest(d, scale))
-		latency = max(latency, p.predict(d, d.Curve.at(p.threshold), scale))
+		latency = max(latency, p.predict(d, d.Curve.At(p.threshold), scale))
 	}
 	held, to := p.remember(now, most), p.threshold
-	if latency > p.set.SLO {
+	switch calm := len(demand) > 0 && now < p.calm; {
+	case latency > p.set.SLO:
 		to = min(to, most)
-	} else if held >= to+p.set.Band || held == One {
+	case !calm && (held >= to+p.set.Band || held == One):
 		to = max(to, held)
 	}
 	to = max(to, p.set.Floor)
@@ -151,8 +198,19 @@ func (p *Predictive) Advance(now float64, demand ...Demand) Change {
 	if ch.Moved {
 		ch.Reason = fmt.Sprintf("predicted %.0f ms of %.0f at %.3f; threshold %.3f", 1e3*latency, 1e3*p.set.SLO, share(p.threshold), share(to))
 	}
-	p.threshold = to
+	p.moved(now, to)
 	return ch
+}
+
+// moved takes a threshold.
+func (p *Predictive) moved(now float64, to int) {
+	if to < p.threshold && p.rose {
+		p.calm = now + p.set.Calm
+	}
+	if to != p.threshold {
+		p.rose = to > p.threshold
+	}
+	p.threshold = to
 }
 
 // scale is what predictions are multiplied with, so that they suffice for a share of steps.

@@ -138,7 +138,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Panics:           counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
 		RefusedReplies:   counter("refused_replies_total", "Messages from outside whose reply subject may not be published to."),
 		StreamFill:       newMirror("stream_fill_ratio", "Share of its bound in bytes or messages that a durable stream holds, by kind: prompt, sequence, token, or a bucket.", "stream"),
-		TimeClaims:       counter("cut_time_claims_total", "Durations in blocks that were longer than the layer took, or of too many functions."),
+		TimeClaims:       counter("cut_time_claims_total", "Durations in blocks that were longer than the layer took, or of too many functions, and accesses that a layer cannot have."),
 		stepPart:         histograms("step_part_seconds", "Time of a step on attention's own clock, by part; they add up to the step.", stageBuckets, "part"),
 		layerStage:       histograms("layer_stage_seconds", "Time of a layer's routed experts, by layer and stage; a layer's stages add up to the layer.", stageBuckets, "layer", "stage"),
 		prediction:       histograms("prediction_seconds", "Time a predictor takes for the rows of one message, by the layer that it predicts.", stageBuckets, "layer"),
@@ -202,6 +202,7 @@ func (m *Metrics) begin() {
 	m.Canaries("answered")
 	m.Hosts.begin()
 	m.Directives.begin()
+	m.Brownout.begin()
 }
 
 // fineBuckets reach from 50 µs, a small model's layer, to about 105 s.

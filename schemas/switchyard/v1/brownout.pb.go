@@ -97,7 +97,11 @@ type Latencies struct {
 	// none waits.
 	WaitedSeconds float32 `protobuf:"fixed32,8,opt,name=waited_seconds,json=waitedSeconds,proto3" json:"waited_seconds,omitempty"`
 	// There are requests, so that silence is no idleness.
-	Busy          bool `protobuf:"varint,9,opt,name=busy,proto3" json:"busy,omitempty"`
+	Busy bool `protobuf:"varint,9,opt,name=busy,proto3" json:"busy,omitempty"`
+	// Some of the steps, of which gates have told what they access.
+	Curves []*StepCurve `protobuf:"bytes,10,rep,name=curves,proto3" json:"curves,omitempty"`
+	// Requests without a token yet, by microbatch: as many rows more have steps to come.
+	ComingRows    uint32 `protobuf:"varint,11,opt,name=coming_rows,json=comingRows,proto3" json:"coming_rows,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -195,6 +199,101 @@ func (x *Latencies) GetBusy() bool {
 	return false
 }
 
+func (x *Latencies) GetCurves() []*StepCurve {
+	if x != nil {
+		return x.Curves
+	}
+	return nil
+}
+
+func (x *Latencies) GetComingRows() uint32 {
+	if x != nil {
+		return x.ComingRows
+	}
+	return 0
+}
+
+// StepCurve is what a step took, and what it would have accessed at other thresholds.
+type StepCurve struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It had rows of a prompt.
+	Prefill bool    `protobuf:"varint,1,opt,name=prefill,proto3" json:"prefill,omitempty"`
+	Rows    uint32  `protobuf:"varint,2,opt,name=rows,proto3" json:"rows,omitempty"`
+	Seconds float32 `protobuf:"fixed32,3,opt,name=seconds,proto3" json:"seconds,omitempty"`
+	// The threshold that it had, in millionths: of prompts' rows, if it had any, else the other.
+	Millionths uint32 `protobuf:"varint,4,opt,name=millionths,proto3" json:"millionths,omitempty"`
+	// Experts that have rows, over all layers whose gates tell it, at thresholds from 0 to 1 that are
+	// evenly apart.
+	Accesses      []uint32 `protobuf:"varint,5,rep,packed,name=accesses,proto3" json:"accesses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepCurve) Reset() {
+	*x = StepCurve{}
+	mi := &file_switchyard_v1_brownout_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepCurve) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepCurve) ProtoMessage() {}
+
+func (x *StepCurve) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_brownout_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepCurve.ProtoReflect.Descriptor instead.
+func (*StepCurve) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_brownout_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *StepCurve) GetPrefill() bool {
+	if x != nil {
+		return x.Prefill
+	}
+	return false
+}
+
+func (x *StepCurve) GetRows() uint32 {
+	if x != nil {
+		return x.Rows
+	}
+	return 0
+}
+
+func (x *StepCurve) GetSeconds() float32 {
+	if x != nil {
+		return x.Seconds
+	}
+	return 0
+}
+
+func (x *StepCurve) GetMillionths() uint32 {
+	if x != nil {
+		return x.Millionths
+	}
+	return 0
+}
+
+func (x *StepCurve) GetAccesses() []uint32 {
+	if x != nil {
+		return x.Accesses
+	}
+	return nil
+}
+
 // BrownoutSettings is the key `settings` in `brownout`: what an operator wants.
 type BrownoutSettings struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -210,7 +309,7 @@ type BrownoutSettings struct {
 
 func (x *BrownoutSettings) Reset() {
 	*x = BrownoutSettings{}
-	mi := &file_switchyard_v1_brownout_proto_msgTypes[1]
+	mi := &file_switchyard_v1_brownout_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -222,7 +321,7 @@ func (x *BrownoutSettings) String() string {
 func (*BrownoutSettings) ProtoMessage() {}
 
 func (x *BrownoutSettings) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_brownout_proto_msgTypes[1]
+	mi := &file_switchyard_v1_brownout_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -235,7 +334,7 @@ func (x *BrownoutSettings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BrownoutSettings.ProtoReflect.Descriptor instead.
 func (*BrownoutSettings) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_brownout_proto_rawDescGZIP(), []int{1}
+	return file_switchyard_v1_brownout_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *BrownoutSettings) GetMode() BrownoutMode {
@@ -298,7 +397,7 @@ type Directive struct {
 
 func (x *Directive) Reset() {
 	*x = Directive{}
-	mi := &file_switchyard_v1_brownout_proto_msgTypes[2]
+	mi := &file_switchyard_v1_brownout_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -310,7 +409,7 @@ func (x *Directive) String() string {
 func (*Directive) ProtoMessage() {}
 
 func (x *Directive) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_brownout_proto_msgTypes[2]
+	mi := &file_switchyard_v1_brownout_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -323,7 +422,7 @@ func (x *Directive) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Directive.ProtoReflect.Descriptor instead.
 func (*Directive) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_brownout_proto_rawDescGZIP(), []int{2}
+	return file_switchyard_v1_brownout_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Directive) GetVersion() uint64 {
@@ -428,7 +527,7 @@ var File_switchyard_v1_brownout_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_brownout_proto_rawDesc = "" +
 	"\n" +
-	"\x1cswitchyard/v1/brownout.proto\x12\rswitchyard.v1\x1a\x1cswitchyard/v1/pipeline.proto\"\x8c\x02\n" +
+	"\x1cswitchyard/v1/brownout.proto\x12\rswitchyard.v1\x1a\x1cswitchyard/v1/pipeline.proto\"\xdf\x02\n" +
 	"\tLatencies\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\rR\aversion\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\x06R\x05model\x12\x18\n" +
@@ -438,7 +537,19 @@ const file_switchyard_v1_brownout_proto_rawDesc = "" +
 	"\x0fprefill_seconds\x18\x06 \x03(\x02R\x0eprefillSeconds\x12%\n" +
 	"\x0edecode_seconds\x18\a \x03(\x02R\rdecodeSeconds\x12%\n" +
 	"\x0ewaited_seconds\x18\b \x01(\x02R\rwaitedSeconds\x12\x12\n" +
-	"\x04busy\x18\t \x01(\bR\x04busy\"\xb1\x01\n" +
+	"\x04busy\x18\t \x01(\bR\x04busy\x120\n" +
+	"\x06curves\x18\n" +
+	" \x03(\v2\x18.switchyard.v1.StepCurveR\x06curves\x12\x1f\n" +
+	"\vcoming_rows\x18\v \x01(\rR\n" +
+	"comingRows\"\x8f\x01\n" +
+	"\tStepCurve\x12\x18\n" +
+	"\aprefill\x18\x01 \x01(\bR\aprefill\x12\x12\n" +
+	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x18\n" +
+	"\aseconds\x18\x03 \x01(\x02R\aseconds\x12\x1e\n" +
+	"\n" +
+	"millionths\x18\x04 \x01(\rR\n" +
+	"millionths\x12\x1a\n" +
+	"\baccesses\x18\x05 \x03(\rR\baccesses\"\xb1\x01\n" +
 	"\x10BrownoutSettings\x12/\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x1b.switchyard.v1.BrownoutModeR\x04mode\x12-\n" +
 	"\x12prefill_millionths\x18\x02 \x01(\rR\x11prefillMillionths\x12+\n" +
@@ -479,22 +590,24 @@ func file_switchyard_v1_brownout_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_brownout_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_brownout_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_switchyard_v1_brownout_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_switchyard_v1_brownout_proto_goTypes = []any{
 	(BrownoutMode)(0),        // 0: switchyard.v1.BrownoutMode
 	(*Latencies)(nil),        // 1: switchyard.v1.Latencies
-	(*BrownoutSettings)(nil), // 2: switchyard.v1.BrownoutSettings
-	(*Directive)(nil),        // 3: switchyard.v1.Directive
-	(Strategy)(0),            // 4: switchyard.v1.Strategy
+	(*StepCurve)(nil),        // 2: switchyard.v1.StepCurve
+	(*BrownoutSettings)(nil), // 3: switchyard.v1.BrownoutSettings
+	(*Directive)(nil),        // 4: switchyard.v1.Directive
+	(Strategy)(0),            // 5: switchyard.v1.Strategy
 }
 var file_switchyard_v1_brownout_proto_depIdxs = []int32{
-	0, // 0: switchyard.v1.BrownoutSettings.mode:type_name -> switchyard.v1.BrownoutMode
-	4, // 1: switchyard.v1.Directive.strategy:type_name -> switchyard.v1.Strategy
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	2, // 0: switchyard.v1.Latencies.curves:type_name -> switchyard.v1.StepCurve
+	0, // 1: switchyard.v1.BrownoutSettings.mode:type_name -> switchyard.v1.BrownoutMode
+	5, // 2: switchyard.v1.Directive.strategy:type_name -> switchyard.v1.Strategy
+	3, // [3:3] is the sub-list for method output_type
+	3, // [3:3] is the sub-list for method input_type
+	3, // [3:3] is the sub-list for extension type_name
+	3, // [3:3] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_brownout_proto_init() }
@@ -509,7 +622,7 @@ func file_switchyard_v1_brownout_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_brownout_proto_rawDesc), len(file_switchyard_v1_brownout_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   3,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

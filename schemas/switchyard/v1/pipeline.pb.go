@@ -658,7 +658,10 @@ type Stamp struct {
 	// One decision is made for all rows of a layer, in however many parts they travel.
 	Whole bool `protobuf:"varint,6,opt,name=whole,proto3" json:"whole,omitempty"`
 	// What the bundle of united experts is named by in the log.
-	Bundle        uint64 `protobuf:"fixed64,7,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	Bundle uint64 `protobuf:"fixed64,7,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	// At so many thresholds, from 0 to 1 and evenly apart, the gate is to tell how many experts have
+	// rows (GateTime); 0: at none.
+	Points        uint32 `protobuf:"varint,8,opt,name=points,proto3" json:"points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -738,6 +741,13 @@ func (x *Stamp) GetWhole() bool {
 func (x *Stamp) GetBundle() uint64 {
 	if x != nil {
 		return x.Bundle
+	}
+	return 0
+}
+
+func (x *Stamp) GetPoints() uint32 {
+	if x != nil {
+		return x.Points
 	}
 	return 0
 }
@@ -1221,7 +1231,10 @@ type GateTime struct {
 	// From the message's arrival at the process until its turn.
 	QueueNs uint64 `protobuf:"varint,1,opt,name=queue_ns,json=queueNs,proto3" json:"queue_ns,omitempty"`
 	// Decoding, routing and splitting.
-	ComputeNs     uint64 `protobuf:"varint,2,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
+	ComputeNs uint64 `protobuf:"varint,2,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
+	// Not a time: how many experts, and united ones, have rows of the group at each threshold that
+	// its stamp asks for. It is the threshold of prompts' rows, if the group has any, else the other.
+	Accesses      []uint32 `protobuf:"varint,3,rep,packed,name=accesses,proto3" json:"accesses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1268,6 +1281,13 @@ func (x *GateTime) GetComputeNs() uint64 {
 		return x.ComputeNs
 	}
 	return 0
+}
+
+func (x *GateTime) GetAccesses() []uint32 {
+	if x != nil {
+		return x.Accesses
+	}
+	return nil
 }
 
 // FunctionTime is how long a function had one dispatch, in nanoseconds.
@@ -1418,7 +1438,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"PhaseRange\x12*\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x14.switchyard.v1.PhaseR\x05phase\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x10\n" +
-	"\x03own\x18\x03 \x01(\bR\x03own\"\xf2\x01\n" +
+	"\x03own\x18\x03 \x01(\bR\x03own\"\x8a\x02\n" +
 	"\x05Stamp\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x123\n" +
 	"\bstrategy\x18\x02 \x01(\x0e2\x17.switchyard.v1.StrategyR\bstrategy\x12\x10\n" +
@@ -1426,7 +1446,8 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x12prefill_millionths\x18\x04 \x01(\rR\x11prefillMillionths\x12+\n" +
 	"\x11decode_millionths\x18\x05 \x01(\rR\x10decodeMillionths\x12\x14\n" +
 	"\x05whole\x18\x06 \x01(\bR\x05whole\x12\x16\n" +
-	"\x06bundle\x18\a \x01(\x06R\x06bundle\"\x9f\x02\n" +
+	"\x06bundle\x18\a \x01(\x06R\x06bundle\x12\x16\n" +
+	"\x06points\x18\b \x01(\rR\x06points\"\x9f\x02\n" +
 	"\x06Hidden\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
 	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x121\n" +
@@ -1470,11 +1491,12 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\tfunctions\x18\x05 \x03(\v2\x1b.switchyard.v1.FunctionTimeR\tfunctions\x12\x17\n" +
 	"\await_ns\x18\x06 \x01(\x04R\x06waitNs\x12*\n" +
 	"\x05fates\x18\a \x01(\v2\x14.switchyard.v1.FatesR\x05fates\x12!\n" +
-	"\fbyte_seconds\x18\b \x03(\x02R\vbyteSeconds\"D\n" +
+	"\fbyte_seconds\x18\b \x03(\x02R\vbyteSeconds\"`\n" +
 	"\bGateTime\x12\x19\n" +
 	"\bqueue_ns\x18\x01 \x01(\x04R\aqueueNs\x12\x1d\n" +
 	"\n" +
-	"compute_ns\x18\x02 \x01(\x04R\tcomputeNs\"\xd1\x01\n" +
+	"compute_ns\x18\x02 \x01(\x04R\tcomputeNs\x12\x1a\n" +
+	"\baccesses\x18\x03 \x03(\rR\baccesses\"\xd1\x01\n" +
 	"\fFunctionTime\x12\x1a\n" +
 	"\bfunction\x18\x01 \x01(\x06R\bfunction\x12\x12\n" +
 	"\x04rows\x18\x02 \x01(\rR\x04rows\x12\x19\n" +

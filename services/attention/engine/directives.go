@@ -8,13 +8,29 @@ import (
 
 // Directives say what gates are to obey, and hear what steps take. They return at once.
 type Directives interface {
-	// Now is for a step that begins now.
-	Now() Directive
-	// Step hears what a step took; prefill is one with rows of prompts.
-	Step(prefill bool, took time.Duration)
-	// Wait hears how long requests have waited for their first token at most, and whether there
-	// are any requests.
-	Wait(longest time.Duration, busy bool)
+	// Now is for a step that begins now; prefill is one with rows of prompts.
+	Now(prefill bool) Directive
+	// Step hears of a step that is done, and Wait of the requests that there are.
+	Step(s Stepped)
+	Wait(w Waiting)
+}
+
+// Stepped is what a step took.
+type Stepped struct {
+	Prefill bool // it had rows of prompts
+	Rows    int
+	Took    time.Duration
+	// Curve is what it would have accessed at thresholds from 0 to 1, evenly apart; nil: gates have
+	// not told. Millionths is the threshold of its phase.
+	Curve      []uint32
+	Millionths uint32
+}
+
+// Waiting is what requests wait for.
+type Waiting struct {
+	Longest time.Duration // that one has waited for its first token
+	Busy    bool          // there are requests
+	Coming  int           // without a token yet, by worker: rows that later steps have more
 }
 
 // Directive is what a step obeys.
@@ -32,7 +48,7 @@ func (d *scheduler) obey(mb *microbatch) {
 	if d.directives == nil {
 		return
 	}
-	now := d.directives.Now()
+	now := d.directives.Now(mb.prefill)
 	if mb.order = now.Order; mb.order == nil {
 		return
 	}
@@ -62,20 +78,40 @@ func threshold(p *part, o *layer.Order) uint32 {
 	return min(o.Stamp.PrefillMillionths, o.Stamp.DecodeMillionths)
 }
 
-// tellWait tells how long producers' requests have waited for their first token.
+// tellWait tells what producers' requests wait for.
 func (d *scheduler) tellWait() {
 	if d.directives == nil {
 		return
 	}
-	longest, busy, now := time.Duration(0), false, d.now()
+	var w Waiting
+	now := d.now()
 	for _, s := range d.own.order {
 		if s.ended || s.flow.IsCanary() {
 			continue
 		}
-		busy = true
-		if s.generated() == 0 && !s.accepted.IsZero() {
-			longest = max(longest, now.Sub(s.accepted))
+		w.Busy = true
+		if s.generated() > 0 {
+			continue
+		}
+		w.Coming++
+		if !s.accepted.IsZero() {
+			w.Longest = max(w.Longest, now.Sub(s.accepted))
 		}
 	}
-	d.directives.Wait(longest, busy)
+	workers := max(1, len(d.crew.idle)+len(d.crew.busy))
+	w.Coming = (w.Coming + workers - 1) / workers
+	d.directives.Wait(w)
+}
+
+// stepped is what is told of a microbatch that went through the layers.
+func (mb *microbatch) stepped() Stepped {
+	s := Stepped{Prefill: mb.prefill, Rows: mb.rows, Took: mb.layers + mb.heads, Curve: mb.curve}
+	if mb.order == nil {
+		return s
+	}
+	s.Millionths = mb.order.Stamp.DecodeMillionths
+	if mb.prefill {
+		s.Millionths = mb.order.Stamp.PrefillMillionths
+	}
+	return s
 }

@@ -13,16 +13,15 @@ import (
 
 // regime is directives that a test sets, and what was heard.
 type regime struct {
-	now   Directive
-	waits []time.Duration
-	busy  []bool
+	now     Directive
+	prefill []bool
+	waits   []Waiting
+	steps   []Stepped
 }
 
-func (r *regime) Now() Directive           { return r.now }
-func (r *regime) Step(bool, time.Duration) {}
-func (r *regime) Wait(longest time.Duration, busy bool) {
-	r.waits, r.busy = append(r.waits, longest), append(r.busy, busy)
-}
+func (r *regime) Now(prefill bool) Directive { r.prefill = append(r.prefill, prefill); return r.now }
+func (r *regime) Step(s Stepped)             { r.steps = append(r.steps, s) }
+func (r *regime) Wait(w Waiting)             { r.waits = append(r.waits, w) }
 
 // Steps obey what holds when they begin. Rows of requests that accept no stand-in, or that have
 // had more of their rows degraded than may be, are marked; without directives none is.
@@ -65,9 +64,29 @@ func TestObeys(t *testing.T) {
 		t.Errorf("with less than it has had: %s", got)
 	}
 	b.land(0, 9, nil)
+	if got := fmt.Sprint(r.prefill); got != "[true false false]" {
+		t.Errorf("directives were asked for steps of prompts: %s", got)
+	}
 	records := book(allow).records
 	if token := records[1].GetToken(); token.Degraded.GetRows() != 1 || records[0].GetToken().Degraded != nil || book(allow).end().Degraded.GetTokens() != 1 {
 		t.Errorf("the log has %v", records)
+	}
+}
+
+// A step that is told has the threshold of its phase; without an order there is none.
+func TestStepped(t *testing.T) {
+	o := &layer.Order{Stamp: &pb.Stamp{PrefillMillionths: 3, DecodeMillionths: 2}}
+	for _, tc := range []struct {
+		mb   microbatch
+		want string
+	}{
+		{microbatch{prefill: true, rows: 9, order: o, curve: []uint32{4, 5}, layers: time.Second, heads: time.Second}, "{true 9 2s [4 5] 3}"},
+		{microbatch{rows: 1, order: o}, "{false 1 0s [] 2}"},
+		{microbatch{rows: 1}, "{false 1 0s [] 0}"},
+	} {
+		if got := fmt.Sprint(tc.mb.stepped()); got != tc.want {
+			t.Errorf("%s, want %s", got, tc.want)
+		}
 	}
 }
 
@@ -87,7 +106,7 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// What waits longest for its first token is told, but for canaries and those that have theirs.
+// What waits for its first token is told, and longest how long, but for canaries and those that have theirs.
 func TestTellsWait(t *testing.T) {
 	b := newBench(t, 1, 64)
 	r := &regime{}
@@ -100,7 +119,7 @@ func TestTellsWait(t *testing.T) {
 	b.step(1)
 	b.later(time.Second)
 	b.tellLine()
-	if fmt.Sprint(r.waits, r.busy) != "[0s 3s 0s] [false true true]" {
-		t.Errorf("%v, %v", r.waits, r.busy)
+	if got := fmt.Sprint(r.waits); got != "[{0s false 0} {3s true 2} {0s true 0}]" {
+		t.Error(got)
 	}
 }

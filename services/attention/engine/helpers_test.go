@@ -111,6 +111,7 @@ type unheard struct{ forward.MoE }
 func (unheard) Begin(context.Context, layer.Step)                {}
 func (unheard) Number() uint64                                   { return 0 }
 func (unheard) Layers() []ledger.Layer                           { return nil }
+func (unheard) Curve() []uint32                                  { return nil }
 func (unheard) Outcome(int, int) (fates *pb.Fates, c layer.Cost) { return nil, c }
 func (unheard) Waiting() bool                                    { return false }
 

@@ -72,7 +72,7 @@ func (s *stats) step(mb *microbatch, times *ledger.Step) {
 	}
 	s.metrics.Step().Observe((mb.layers + mb.heads).Seconds())
 	if s.directives != nil && !mb.probes() {
-		s.directives.Step(mb.prefill, mb.layers+mb.heads)
+		s.directives.Step(mb.stepped())
 	}
 	s.times.add(mb.rows, times)
 	if s.steps != nil {

@@ -23,6 +23,8 @@ type microbatch struct {
 	prefill       bool
 	wanted        int // rows with logits
 	layers, heads time.Duration
+	// curve is what the step would have accessed at thresholds from 0 to 1; nil: nobody asked.
+	curve []uint32
 	// stalls is what of layers was waiting for experts' weights: fewer rows wait for as much.
 	stalls time.Duration
 }

@@ -43,10 +43,12 @@ type Remote interface {
 	forward.MoE
 	// Begin begins a step, whose layers Start calls one after the other.
 	Begin(ctx context.Context, s layer.Step)
-	// Number is the step's, Layers is where the time of each of its layers went, and Outcome
-	// what became of some of its rows, and what they cost.
+	// Number is the step's, Layers is where the time of each of its layers went, Curve what it would
+	// have accessed at other thresholds, and Outcome what became of some of its rows, and what they
+	// cost.
 	Number() uint64
 	Layers() []ledger.Layer
+	Curve() []uint32
 	Outcome(first, rows int) (*pb.Fates, layer.Cost)
 	// Waiting says that other services have the rows.
 	Waiting() bool
@@ -132,6 +134,7 @@ func (w *worker) compute(ctx context.Context, mb *microbatch) error {
 	for i := range mb.parts {
 		mb.parts[i].accept()
 	}
+	mb.curve = w.remote.Curve()
 	w.stats.step(mb, &ledger.Step{Number: w.remote.Number(), Began: began, Rows: mb.rows, Own: w.step.Clock.Spent, Layers: w.remote.Layers()})
 	return nil
 }

@@ -43,6 +43,7 @@ type gathered struct {
 	functions []ledger.Function // of the layer that is away
 	fates     stepFates
 	costs     stepCosts
+	curve     stepCurve
 }
 
 func newCollection(s shape, n *counts, l *latency, each bool) *collection {
@@ -59,6 +60,7 @@ func (c *collection) begin(step uint64, rows int) {
 	c.step, c.layers = step, c.layers[:0]
 	c.fates.begin(rows)
 	c.costs.begin(rows)
+	c.curve = stepCurve{sum: c.curve.sum}
 }
 
 // prepare awaits so many elements of a layer, and cuts them into parts of so many rows at most, and
@@ -77,6 +79,13 @@ func (c *collection) prepare(layer, elements, limit int, cuts []int) []rowsPart 
 		}
 	}
 	return c.parts
+}
+
+// ask awaits what the layer's stamp asks of gates, of each part.
+func (c *collection) ask(s *pb.Stamp) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.curve.ask(s, len(c.parts))
 }
 
 // rows is how many the layer has.
@@ -143,6 +152,9 @@ func (c *collection) fill(p *rowsPart, b *pb.Block) error {
 	}
 	c.fates.take(c.layer, p, c.rows(), b.Fates)
 	c.costs.take(p, c.rows(), b)
+	if !c.curve.take(b.GetGate().GetAccesses(), c.shape.experts) {
+		c.counts.cut(1)
+	}
 	p.arrived = true
 	c.missing--
 	return nil

@@ -28,7 +28,7 @@ func (c *counts) hop(ctx context.Context, took time.Duration, l *ledger.Layer) {
 	describe(trace.SpanFromContext(ctx), l)
 }
 
-// cut counts claims of time that could not be.
+// cut counts claims of blocks that could not be.
 func (c *counts) cut(n int) { c.metrics.TimeClaims.Add(float64(n)) }
 
 func (c *counts) reissued(n int) {

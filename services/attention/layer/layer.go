@@ -36,7 +36,7 @@ func New(s Settings) *Layer {
 	d, peers := s.Deployment, &Peers{}
 	return &Layer{d: d, Peers: peers, Exchange: newExchange(wiring{
 		subjects: d.Subjects, identity: d.Identity, owner: s.Replica, epoch: rand.Uint64(),
-		shape: shape{hidden: d.Model.Spec.Hidden, slots: d.Model.Spec.TopK, layers: d.MoELayers(), wire: d.Wire},
+		shape: shape{hidden: d.Model.Spec.Hidden, slots: d.Model.Spec.TopK, experts: d.Model.Spec.Experts, layers: d.MoELayers(), wire: d.Wire},
 		hop:   d.Hop, conn: d.Conn, allRows: d.Streams.AllRows, to: peers,
 		counts: &counts{metrics: d.Telemetry.Metrics, presence: s.Presence}, each: d.Steps != nil,
 	})}

@@ -4,10 +4,11 @@ import "github.com/switchyard/switchyard/pkg/compute/tensor"
 
 // shape is what rows and their slots are.
 type shape struct {
-	hidden int // elements of a row
-	slots  int // of a row
-	layers []int
-	wire   tensor.Wire
+	hidden  int // elements of a row
+	slots   int // of a row
+	experts int // of a layer
+	layers  []int
+	wire    tensor.Wire
 }
 
 // rowsPart is what one Hidden message carries.

@@ -82,6 +82,7 @@ func (r *Remote) prepare(layer int, x []float32) (parts []rowsPart) {
 	r.layer, r.at, r.x = layer, max(0, slices.Index(r.shape.layers, layer)), x
 	parts = r.back.prepare(layer, len(x), r.rowsPerMessage(), r.before.cuts)
 	r.stamp = r.order.stamp(layer, len(parts))
+	r.back.ask(r.stamp)
 	select {
 	case <-r.hurried:
 	default:
@@ -242,6 +243,14 @@ func (r *Remote) reissue(ctx context.Context, attempt uint32) error {
 
 // Layers is where the time of each layer of the step went, in their order.
 func (r *Remote) Layers() []ledger.Layer { return r.back.layers }
+
+// Curve is how many experts would have had rows of the step at each threshold that its stamp asked
+// for, over all layers; nil: some gate has not told.
+func (r *Remote) Curve() []uint32 {
+	r.back.mu.Lock()
+	defer r.back.mu.Unlock()
+	return r.back.curve.whole()
+}
 
 // Outcome says what became of so many rows of the step from the first on, and what they cost.
 // Fates are nil where all slots had their own experts.

@@ -130,7 +130,7 @@ func newFakeLayer(t *testing.T, rowsPerMessage int) (*fakeLayer, *Remote) {
 	}
 	y.x = newExchange(wiring{
 		subjects: schemas.NewSubjects("switchyard", "demo"), identity: wire.Identity{Model: 7}, owner: "attention-1", epoch: 9,
-		shape: shape{hidden: width, slots: 2, wire: tensor.F32}, hop: y, conn: y.conn, to: y.to,
+		shape: shape{hidden: width, slots: 2, experts: 8, wire: tensor.F32}, hop: y, conn: y.conn, to: y.to,
 		counts: &counts{
 			metrics:  telemetry.NewMetrics(prometheus.NewRegistry()),
 			presence: (&deployment.Deployment{}).NewPresence("attention-1", "attention"),

@@ -1,8 +1,6 @@
 package browned
 
 import (
-	"time"
-
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/engine"
 	"github.com/switchyard/switchyard/services/attention/layer"
@@ -21,6 +19,6 @@ func obey(c *cluster.Settings, s *pb.Stamp, exempt []int) {
 // fixed is a directive that nobody changes.
 type fixed struct{ order *layer.Order }
 
-func (f fixed) Now() engine.Directive  { return engine.Directive{Order: f.order, Share: 1} }
-func (fixed) Step(bool, time.Duration) {}
-func (fixed) Wait(time.Duration, bool) {}
+func (f fixed) Now(bool) engine.Directive { return engine.Directive{Order: f.order, Share: 1} }
+func (fixed) Step(engine.Stepped)         {}
+func (fixed) Wait(engine.Waiting)         {}

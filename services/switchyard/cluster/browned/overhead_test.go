@@ -1,0 +1,94 @@
+package browned
+
+import (
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/switchyard/switchyard/internal/quantile"
+	"github.com/switchyard/switchyard/pkg/policy/brownout"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
+)
+
+// A round is so many requests at a time, of so many tokens each.
+const (
+	roundRequests = 16
+	roundTokens   = 96
+)
+
+// What brownouts cost where they change nothing, and what fates cost in messages and logs: rounds of
+// two pipelines alternate, SWITCHYARD_PAIRS of them.
+//
+//	SWITCHYARD_PAIRS=12 go test -count=1 -run TestOverhead -v ./services/switchyard/cluster/browned
+func TestOverhead(t *testing.T) {
+	pairs, err := strconv.Atoi(os.Getenv("SWITCHYARD_PAIRS"))
+	if err != nil {
+		t.Skip("SWITCHYARD_PAIRS says how many pairs of rounds are measured; without it nothing is")
+	}
+	if pairs = min(pairs, quantile.MostValues); pairs < 2 {
+		t.Fatalf("SWITCHYARD_PAIRS is %d; it must be at least 2", pairs)
+	}
+	controlled := func(predictive bool) clustertest.Change {
+		return func(c *cluster.Settings) {
+			c.Services.Attention.Brownout = attention.Brownout{Strategy: brownout.Full, Prefill: time.Hour, Decode: time.Hour, MaxLoss: 1, Predictive: predictive}
+		}
+	}
+	stamp := &pb.Stamp{Version: 1, Strategy: pb.Strategy_STRATEGY_FULL, PrefillMillionths: 500_000, DecodeMillionths: 400_000, Whole: true}
+	degraded := func(c *cluster.Settings) { obey(c, stamp, nil) }
+	silent := func(c *cluster.Settings) {
+		degraded(c)
+		c.Services.Gate.Fates = func(*pb.Hidden) *pb.Fates { return nil }
+	}
+	none := func(*cluster.Settings) {}
+	for _, tc := range []struct {
+		name          string
+		with, without clustertest.Change
+	}{
+		{"threshold 1, steady", controlled(false), none},
+		{"threshold 1, predictive", controlled(true), none},
+		{"fates in messages and the log", degraded, silent},
+		{"nothing, by itself", none, none},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			both := [2]clustertest.Cluster{clustertest.Start(t, clustertest.Demo(t), tc.without), clustertest.Start(t, clustertest.Demo(t), tc.with)}
+			var ratios []float64
+			for i := range pairs + 1 {
+				var took [2]float64
+				for k := range both {
+					which := (i + k) % 2
+					took[which] = round(t, both[which])
+				}
+				if i > 0 { // the first one gets warm
+					ratios = append(ratios, took[1]/took[0])
+				}
+			}
+			mean, half := quantile.Interval95(ratios)
+			t.Logf("%s: %+.2f %% of a round's time, 95 %% interval %+.2f to %+.2f %%, %d pairs", tc.name, 100*(mean-1), 100*(mean-half-1), 100*(mean+half-1), pairs)
+		})
+	}
+}
+
+// round is the seconds that requests take which begin together.
+func round(t *testing.T, y clustertest.Cluster) float64 {
+	t.Helper()
+	began, most := time.Now(), int32(roundTokens)
+	var all sync.WaitGroup
+	for i := range roundRequests {
+		chunks := y.Ask(t, &pb.Prompt{InputIds: compared.PromptIDs(i, 20, y.Settings.Node.Shared.Model.Spec.Vocab), MaxTokens: &most, IgnoreEos: true})
+		all.Go(func() {
+			for _, err := range chunks {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return time.Since(began).Seconds()
+}
