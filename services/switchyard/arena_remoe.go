@@ -54,6 +54,14 @@ func (c *ArenaCmd) showRemoe(e *env, r *arena.RemoeReport) error {
 			return err
 		}
 	}
+	for _, g := range r.Gaps {
+		if c.JSON {
+			break // the report has them
+		}
+		if err := show(e, false, g, g.String()); err != nil {
+			return err
+		}
+	}
 	for _, d := range r.Changes {
 		if c.JSON {
 			break // the report has them

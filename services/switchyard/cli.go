@@ -23,6 +23,7 @@ import (
 	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/sim/rented"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
@@ -58,6 +59,8 @@ type CLI struct {
 	Arena          ArenaCmd          `cmd:"" group:"Measure:" help:"Compare the control loop's policies on one trace, and write a report."`
 	Policy         PolicyCmd         `cmd:"" group:"Measure:" help:"Make one scaling or placement decision from a state in JSON, without a server."`
 	Record         RecordCmd         `cmd:"" group:"Measure:" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
+	SPS            SPSCmd            `cmd:"" group:"Measure:" name:"sps" help:"Build stores of past prompts that foretell experts of similar ones, ask them, and measure what they foretell."`
+	Profile        ProfileCmd        `cmd:"" group:"Measure:" help:"Measure what an expert takes with the processors that so much memory of a serverless platform has."`
 	Maps           MapsCmd           `cmd:"" group:"Measure:" help:"Build expert maps from recordings, and look after files of them."`
 	Distill        DistillCmd        `cmd:"" group:"Measure:" help:"Make united experts, which stand in for several of a model's experts in a brownout."`
 	Rerun          RerunCmd          `cmd:"" group:"Measure:" help:"Compute a logged request again, alone, and say whether its tokens are those of the log."`
@@ -237,7 +240,7 @@ func constants() kong.Option {
 	list := func(use registry.Use) string { return strings.Join(registry.Names(use), ", ") }
 	named := strings.NewReplacer(
 		"${nats}", defaultNATS, "${prefix}", schemas.DefaultPrefix, "${max_queued}", strconv.Itoa(tokenizer.DefaultMaxQueued), "${prompt_tokens}", strconv.Itoa(bench.PromptLength),
-		"${platforms}", strings.Join(profiles.PlatformNames(), ", "), "${live_policies}", list(registry.Live), "${simulated_policies}", list(registry.Simulated), "${host_policies}", list(registry.Hosts),
+		"${platforms}", strings.Join(profiles.PlatformNames(), ", "), "${rented_shapes}", strings.Join(rented.Names(), ", "), "${live_policies}", list(registry.Live), "${simulated_policies}", list(registry.Simulated), "${host_policies}", list(registry.Hosts),
 		"${scaling_policies}", list(registry.Scaling), "${placing_policies}", list(registry.Placing),
 		"${default_policy}", registry.Default, "${tenant}", schemas.DefaultTenant,
 	)

@@ -20,6 +20,7 @@ type PlanCmd struct {
 	Get   PlanGetCmd   `cmd:"" help:"Print the settings of plans and the plan: layers, functions, hosts."`
 	Set   PlanSetCmd   `cmd:"" help:"Change settings of plans; the planner follows at once."`
 	Watch PlanWatchCmd `cmd:"" help:"Print settings and layers, and each change with its reason as it comes."`
+	Solve PlanSolveCmd `cmd:"" help:"Plan one request for a serverless platform, without a server: which experts leave, with how much memory, for how much."`
 }
 
 // PlanFrom says which model's plans.

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/compute/promptfile"
+	"github.com/switchyard/switchyard/pkg/lab/prompts"
+	"github.com/switchyard/switchyard/pkg/lab/speeds"
+	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
+	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
+	"github.com/switchyard/switchyard/pkg/sim/rented"
+)
+
+// PlanSolveCmd plans one request for a serverless platform, without a server. Its flags are no
+// variables: other commands have some of these names.
+type PlanSolveCmd struct {
+	Policy    string        `env:"-" default:"remoe" enum:"remoe" help:"Who decides: remoe." placeholder:"NAME"`
+	Shape     string        `env:"-" required:"" help:"Shape of the model: ${rented_shapes}." placeholder:"NAME"`
+	TTFT      time.Duration `env:"-" name:"slo-ttft" required:"" help:"Most time to the first token, from a cold start." placeholder:"TIME"`
+	TPOT      time.Duration `env:"-" name:"slo-tpot" required:"" help:"Most time of each token after it, in the mean." placeholder:"TIME"`
+	MaxTokens int           `env:"-" default:"200" help:"Tokens that the answer may have." placeholder:"N"`
+	Prompt    string        `env:"-" required:"" help:"The request's prompt." placeholder:"TEXT"`
+	Store     string        `env:"-" help:"Store of similar prompts (switchyard sps build) that foretells the experts; without it they are those of generated texts, in the mean." placeholder:"FILE"`
+	Model     string        `env:"-" help:"Hugging Face model directory whose tokenizer counts the prompt and whose embeddings --store is asked with; without it the demo model in this binary." placeholder:"DIR"`
+	Platform  string        `env:"-" default:"kubernetes" help:"Serverless platform: ${platforms}, or a file of one." placeholder:"NAME"`
+	Curves    string        `env:"-" help:"Times of an expert by memory (switchyard profile) instead of the platform's processors." placeholder:"FILE"`
+	Sizes     string        `env:"-" name:"memory" help:"Memory sizes that functions can have, in MB, as 200:2000:100 or a list; without it the shape's." placeholder:"MB,..."`
+	MainSizes string        `env:"-" name:"main-memory" help:"Memory sizes that the main model's host can have, in MB; without it the shape's." placeholder:"MB,..."`
+	Replicas  *int          `env:"-" help:"Most replicas of a function; without it the shape's." placeholder:"N"`
+	Payload   *float64      `env:"-" help:"Most bytes of an invocation; without it the platform's." placeholder:"BYTES"`
+	Price     float64       `env:"-" name:"gpu-price" default:"3" help:"Price of GPU memory, as a multiple of that of hosts." placeholder:"TIMES"`
+	Seed      uint64        `env:"-" default:"1" help:"Seed of generated texts." placeholder:"N"`
+	Exact     bool          `env:"-" help:"Also find the cheapest plan there is, if the request does as is foretold."`
+	Explain   bool          `env:"-" help:"Say how each part was decided, and what the baselines would take."`
+	JSON      bool          `env:"-" name:"json" help:"Print a JSON object."`
+}
+
+// solved is what is printed.
+type solved struct {
+	Policy   string `json:"policy"`
+	Shape    string `json:"shape"`
+	Platform string `json:"platform"`
+	Device   string `json:"device"`
+	Foretold string `json:"foretold_by"`
+	// Planning are the milliseconds of deciding, without prediction and without --exact.
+	Planning float64 `json:"planning_ms"`
+	*rented.Solution
+}
+
+// Run plans. An SLO that cannot be kept is printed as such, and is exit code 3.
+func (c *PlanSolveCmd) Run(ctx context.Context, e *env) error {
+	q, out, err := c.question(ctx, e)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if _, err := remoe.Decide(q.System, q.Request, q.Activation, rented.Settled()); err != nil && !errors.Is(err, remoe.ErrInfeasible) && !errors.Is(err, remoe.ErrSizes) {
+		return usage(err)
+	}
+	out.Planning = 1e3 * time.Since(began).Seconds()
+	if out.Solution, err = rented.Solve(*q); err != nil {
+		return usage(err)
+	}
+	if out.Feasible {
+		return show(e, c.JSON, out, c.text(out))
+	}
+	if c.JSON {
+		if err := show(e, true, out, ""); err != nil {
+			return err
+		}
+	}
+	return &exitError{exitInfeasible, c.refusal(out)}
+}
+
+// question is what the flags ask, and what is printed of it.
+func (c *PlanSolveCmd) question(ctx context.Context, e *env) (_ *rented.Question, _ *solved, err error) {
+	shape, err := rented.Open(c.Shape)
+	if err != nil {
+		return nil, nil, usage(fmt.Errorf("--shape: %w", err))
+	}
+	if c.MaxTokens < 1 {
+		return nil, nil, usage(fmt.Errorf("--max-tokens is %d; an answer has 1 token or more", c.MaxTokens))
+	}
+	if c.TTFT <= 0 || c.TPOT <= 0 {
+		return nil, nil, usage(fmt.Errorf("--slo-ttft is %v and --slo-tpot %v; both must be above 0", c.TTFT, c.TPOT))
+	}
+	system, platform, err := c.system(shape)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	asked, err := c.ask(ctx, e, shape)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(asked.ids)+c.MaxTokens > shape.Context {
+		return nil, nil, usage(fmt.Errorf("the prompt has %d tokens and --max-tokens is %d; shape %s has room for %d together: shorten one", len(asked.ids), c.MaxTokens, shape.Name, shape.Context))
+	}
+	q := &rented.Question{
+		System: system, Activation: asked.activation, Exact: c.Exact,
+		Request: remoe.Request{
+			Most: max(len(asked.ids), min(shape.Context, len(c.Prompt))), Prompt: len(asked.ids), Output: c.MaxTokens - 1,
+			SLO: serverless.SLO{TTFT: c.TTFT.Seconds(), TPOT: c.TPOT.Seconds()}, Decided: rented.Decided,
+		},
+	}
+	return q, &solved{Policy: c.Policy, Shape: shape.Name, Platform: platform.Name, Device: "simulated, A100 and " + platform.About, Foretold: asked.by}, nil
+}
+
+// system is the shape on what is rented, with what flags change of both.
+func (c *PlanSolveCmd) system(shape rented.Shape) (*serverless.System, *profiles.Platform, error) {
+	platform, err := profiles.OpenPlatform(c.Platform)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--platform: %w", err)
+	}
+	on := rented.Conditions{Platform: platform.Cost(), Ratio: c.Price, Replicas: c.Replicas, Payload: c.Payload}
+	if on.Functions, err = megabytes("memory", c.Sizes); err != nil {
+		return nil, nil, err
+	}
+	if on.Main, err = megabytes("main-memory", c.MainSizes); err != nil {
+		return nil, nil, err
+	}
+	if c.Curves != "" {
+		if on.Speeds, err = speeds.Read(c.Curves); err != nil {
+			return nil, nil, fmt.Errorf("--curves: %w", err)
+		}
+	}
+	system, err := shape.System(on)
+	return system, platform, err
+}
+
+// asked is a prompt with what is foretold of it, and by what.
+type asked struct {
+	ids        []uint32
+	activation []float32
+	by         string
+}
+
+// ask counts the prompt's tokens and foretells its experts.
+func (c *PlanSolveCmd) ask(ctx context.Context, e *env, shape rented.Shape) (a asked, err error) {
+	m, err := openModel(ctx, e, c.Model)
+	if err != nil {
+		return a, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	threads, err := newPool(0)
+	if err != nil {
+		return a, err
+	}
+	defer threads.Close()
+	r, err := prompts.Open(m, threads)
+	if err != nil {
+		return a, usage(err)
+	}
+	if a.ids, err = r.IDs(c.Prompt); err != nil {
+		return a, usage(fmt.Errorf("--prompt: %w", err))
+	}
+	if c.Store == "" {
+		a.by = fmt.Sprintf("the mean of %d generated prompts", rented.Typical)
+		a.activation, err = shape.Typical(c.Seed)
+		return a, wrongly(err)
+	}
+	store, err := promptfile.Read(c.Store)
+	if err == nil {
+		err = store.Fits(m.Hash, shape.Layers, shape.Experts)
+	}
+	if err != nil {
+		return a, usage(fmt.Errorf("--store: %w", err))
+	}
+	v, err := r.Vector(a.ids)
+	if err != nil {
+		return a, usage(fmt.Errorf("--prompt: %w", err))
+	}
+	a.by, a.activation = fmt.Sprintf("%d similar prompts of %d in %s", min(store.Alpha, store.Len()), store.Len(), c.Store), store.Predict(v)
+	return a, nil
+}
+
+// refusal says why no plan was made.
+func (c *PlanSolveCmd) refusal(s *solved) error {
+	return &remoe.Infeasible{Limit: s.Constraint, TTFT: s.NearestTTFT, TPOT: s.NearestTPOT}
+}
+
+// text is a plan for people.
+func (c *PlanSolveCmd) text(s *solved) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s on %s (%s), foretold by %s\n", s.Shape, s.Platform, s.Device, s.Foretold)
+	fmt.Fprintf(&b, "prompt %d tokens (at most %d before they are counted), answer %d; planned in %.1f ms\n", s.Prompt, s.Most, s.Output+1, s.Planning)
+	fmt.Fprintf(&b, "cost $%.3g a request, and $%.3g for its start; TTFT %.3g s (%.3g s of it cold), TPOT %.1f ms\n", s.Cost, s.Starting, s.TTFT, s.Start, 1e3*s.TPOT)
+	fmt.Fprintf(&b, "main model's host %.0f MB; %.1f %% of experts are functions\n", s.Main/(1<<20), 100*s.Ratio)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "LAYER\tREMOTE\tMEMORY\tREPLICAS\tPREFILL ROWS\tDECODE ROWS")
+	for l, one := range s.Layers {
+		fmt.Fprintf(w, "%d\t%d of them\t%.0f MB\t%d\t%.1f\t%.1f\n", l, len(one.Remote), one.Memory/(1<<20), one.Replicas, one.Prefill, one.Decode)
+	}
+	w.Flush()
+	if s.Exact != nil {
+		fmt.Fprintf(&b, "%s: $%.3g; this plan costs %+.1f %% of it\n", s.Exact.Name, s.Exact.Cost, 100*s.Exact.Change)
+	}
+	for _, l := range s.Limits {
+		fmt.Fprintf(&b, "expected to be broken: %s\n", l)
+	}
+	if c.Explain {
+		b.WriteString(howDecided(s))
+	}
+	return b.String()
+}
+
+// howDecided says how the four steps went, and what the baselines take.
+func howDecided(s *solved) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nb, w (algorithm 2): in the worst case %.1f %% of experts may leave, with a TTFT of %.3g s and a TPOT of %.1f ms; the next larger share keeps them no more\n",
+		100*s.Ratio, s.WorstTTFT, 1e3*s.WorstTPOT)
+	fmt.Fprintf(&b, "x (section IV-D): of each layer the experts with the fewest expected rows leave\n")
+	z := s.Sizes
+	switch {
+	case z.Table && s.Ratio > 0:
+		fmt.Fprintf(&b, "y: sizes were searched in the table of times, since %s\n", z.Why)
+	case s.Ratio > 0:
+		fmt.Fprintf(&b, "y (dual of P2): T(y) = %.3g·exp(-%.3g·y) + %.3g s, R² %.3f; convex by theorem 2, Slater's condition %s; λ %.3g, KKT residual %.1g; dual $%.6g ≤ best sizes $%.6g ≤ chosen $%.6g (rounded $%.6g)\n",
+			z.Theta1, z.Theta2, z.Theta3, z.R2, map[bool]string{true: "holds", false: "does not hold"}[z.Slater], z.Lambda, z.KKT, z.Dual, z.Best, z.Chosen, z.Rounded)
+	default:
+		fmt.Fprintf(&b, "y: no expert leaves, so that no function has a size\n")
+	}
+	most := 0
+	for _, l := range s.Layers {
+		most = max(most, l.Replicas)
+	}
+	fmt.Fprintf(&b, "z (theorem 4, eq. 15): up to %d replicas, as payload and TTFT need them and as long as one more makes the request cheaper\n", cmp.Or(most, 1))
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "BASELINE\tCOST\tTTFT\tTPOT\tKEEPS THE SLO\tTHIS PLAN COSTS")
+	for _, o := range s.Baselines {
+		fmt.Fprintf(w, "%s\t$%.3g\t%.3g s\t%.1f ms\t%v\t%+.1f %%\n", o.Name, o.Cost, o.TTFT, 1e3*o.TPOT, o.Keeps, 100*o.Change)
+	}
+	w.Flush()
+	return b.String()
+}
