@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -55,6 +56,9 @@ type StreamSpec struct {
 	Copies time.Duration
 	// DropOldest is for what may be lost rather than keep anybody waiting.
 	DropOldest bool
+	// Refuses is of a memory stream that refuses what has no room, as file streams do; Direct lets
+	// each server that has the stream answer who reads single messages.
+	Refuses, Direct bool
 	// Rollup lets one message take the place of all others of its subject.
 	Rollup bool
 }
@@ -93,6 +97,7 @@ const (
 	deadBytes   = 64 << 20
 	promptBytes = 256 << 20
 	tensorBytes = 64 << 20
+	objectBytes = 256 << 20
 )
 
 // Streams are the names and definitions of a model's streams.
@@ -109,6 +114,8 @@ type Streams struct {
 	PromptBytes int64
 	// AllRows keeps copies of all rows for predictors.
 	AllRows bool
+	// Moved has services move rows through objects, where plans say so.
+	Moved bool
 }
 
 const (
@@ -195,6 +202,23 @@ func (s Streams) Rows() StreamSpec {
 	}
 }
 
+// Objects is the object store of rows on their way: the newest of a name stays, what has no room is
+// refused, and age removes what nobody has.
+func (s Streams) Objects() StreamSpec {
+	return StreamSpec{
+		Name: "OBJ_" + s.name(objectsKind), Subjects: []string{s.objects("C"), s.objects("M")}, Retention: Limits,
+		Memory: true, MaxAge: TensorAge, MaxBytes: objectBytes, MaxPerSubject: 1, Refuses: true, Direct: true,
+	}
+}
+
+// objectsKind names the bucket of rows on their way.
+const objectsKind = "TRANSFER"
+
+func (s Streams) objects(kind string) string { return "$O." + s.name(objectsKind) + "." + kind + ".>" }
+
+// ObjectPrefix begins the subjects of objects' chunks.
+func (s Streams) ObjectPrefix() string { return strings.TrimSuffix(s.objects("C"), ">") }
+
 func (s Streams) tensor(kind, subject string) StreamSpec {
 	retention := Interest
 	if s.Hops == HopsAcked {
@@ -212,9 +236,12 @@ func (s Streams) Durable() []StreamSpec {
 }
 
 // Tensors lists the memory streams of a model with these MoE layers; with core hops none but
-// that of copies for predictors.
+// that of copies for predictors, and that of objects.
 func (s Streams) Tensors(moeLayers []int) []StreamSpec {
 	var rows []StreamSpec
+	if s.Moved {
+		rows = append(rows, s.Objects())
+	}
 	if s.AllRows {
 		rows = append(rows, s.Rows())
 	}

@@ -106,3 +106,25 @@ func parseStored(data []byte) (Stored, error) {
 	}
 	return Stored{Subject: r.Message.Subject, Data: r.Message.Data, Sequence: r.Message.Seq, Time: r.Message.Time}, nil
 }
+
+// Direct reads the newest message of a subject, whichever server has it, with one request: it may
+// be behind the stream's leader. It tries once; none is ErrNoMessage.
+func (c *Conn) Direct(ctx context.Context, stream, subject string) (*nats.Msg, error) {
+	if err := checkSubject(subject, ""); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	m, err := c.nc.RequestWithContext(ctx, apiPrefix(c.js)+"DIRECT.GET."+stream+"."+subject, nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", subject, err)
+	}
+	switch status := m.Header.Get("Status"); status {
+	case "":
+		return m, nil
+	case "404":
+		return nil, ErrNoMessage
+	default:
+		return nil, fmt.Errorf("reading %s: the server answers %s %s", subject, status, m.Header.Get("Description"))
+	}
+}

@@ -112,6 +112,10 @@ func streamConfig(spec schemas.StreamSpec, replicas int) jetstream.StreamConfig 
 		// A second copy would cost each hop a round trip between servers.
 		cfg.Storage, cfg.Discard, cfg.Replicas = jetstream.MemoryStorage, jetstream.DiscardOld, 1
 	}
+	if spec.Refuses {
+		cfg.Discard = jetstream.DiscardNew
+	}
+	cfg.AllowDirect = spec.Direct
 	if spec.MaxBytes == 0 {
 		cfg.MaxBytes = -1
 	}

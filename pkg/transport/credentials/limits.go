@@ -38,7 +38,7 @@ const limitStep = 1 << 30
 func LimitsOf(s rights.Scope, st Storage) Limits {
 	var sum schemas.Room
 	for _, m := range s.Models {
-		streams := schemas.Streams{Subjects: schemas.NewSubjects(s.Prefix, m.Name), Hops: schemas.HopsUnacked, LogBytes: st.LogBytes}
+		streams := schemas.Streams{Subjects: schemas.NewSubjects(s.Prefix, m.Name), Hops: schemas.HopsUnacked, LogBytes: st.LogBytes, Moved: m.Objects}
 		sum = sum.Plus(streams.Room(m.MoELayers))
 	}
 	return Limits{Storage: st, Memory: roundUp(sum.Memory), File: roundUp(sum.File + st.Objects)}

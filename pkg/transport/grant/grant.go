@@ -76,3 +76,27 @@ func Draining(n Names, service string) Grant {
 		Subscribe: []string{n.Drain(service, "*")}, Publish: []string{n.Drained(service, "*")},
 	}
 }
+
+// StoringRows is for who puts rows into objects, where plans say so; nil: none do here.
+func StoringRows(n Names) []Grant {
+	if !n.Streams.Moved {
+		return nil
+	}
+	return []Grant{{Reason: "to store rows as objects, as plans with transfers indirect or pipelined want", Publish: []string{n.Streams.ObjectPrefix() + ">"}}}
+}
+
+// FetchingRows is for who gets rows out of objects.
+func FetchingRows(n Names) []Grant {
+	if !n.Streams.Moved {
+		return nil
+	}
+	return []Grant{{Reason: "to fetch rows that are stored as objects", Publish: []string{Get(n.Streams.Objects().Name)}}}
+}
+
+// RemovingRows is for who removes such objects when their rows are summed.
+func RemovingRows(n Names) []Grant {
+	if !n.Streams.Moved {
+		return nil
+	}
+	return []Grant{{Reason: "to remove the objects of rows that are summed", Publish: []string{API("STREAM.PURGE", n.Streams.Objects().Name)}}}
+}

@@ -65,7 +65,38 @@ func Page(s Scope) string {
 		own := slices.DeleteFunc(slices.Clone(u.Grants), func(g Grant) bool { return slices.ContainsFunc(shared, equals(g)) })
 		writeGrants(&b, fmt.Sprintf("%s: %s", u.Name, u.What), own)
 	}
+	writeObjects(&b, s, users)
 	return b.String()
+}
+
+const objectsHead = `## Rows in objects
+
+Rights that users have besides where ` + "`--objects`" + ` says that plans may have [transfers](design/transfer.md) indirect or pipelined.
+They are not in the tables above.
+
+| user | why | may publish |
+|---|---|---|
+`
+
+// writeObjects writes which rights come with objects, where the scope has none.
+func writeObjects(b *strings.Builder, s Scope, users []User) {
+	with := s
+	with.Models = slices.Clone(s.Models)
+	for i := range with.Models {
+		with.Models[i].Objects = true
+	}
+	var rows []string
+	for i, u := range Users(with) {
+		for _, g := range u.Grants {
+			more := slices.DeleteFunc(g.Publish, func(subject string) bool { return Covers(users[i].Publish(), subject) })
+			if len(more) > 0 {
+				rows = append(rows, fmt.Sprintf("| %s | %s | %s |\n", u.Name, g.Reason, codes(more)))
+			}
+		}
+	}
+	if len(rows) > 0 {
+		b.WriteString(objectsHead + strings.Join(rows, "") + "\n")
+	}
 }
 
 func equals(g Grant) func(Grant) bool {

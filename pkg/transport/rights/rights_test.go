@@ -108,6 +108,25 @@ func TestHops(t *testing.T) {
 	}
 }
 
+// Only where objects are wanted may services move rows through them, each as far as it does.
+func TestObjects(t *testing.T) {
+	const store, read, purge = "$O.switchyard_TRANSFER_demo.C.a.b.0", "$JS.API.DIRECT.GET.OBJ_switchyard_TRANSFER_demo.x", "$JS.API.STREAM.PURGE.OBJ_switchyard_TRANSFER_demo"
+	s := Scope{Prefix: schemas.DefaultPrefix, Models: []Model{{Name: "demo", MoELayers: []int{0}, Objects: true}}}
+	may := map[string][]string{store: {"gate", "expert"}, read: {"expert", "aggregator"}, purge: {"aggregator"}}
+	for subject, who := range may {
+		for _, u := range Users(s) {
+			if got := Covers(u.Publish(), subject); got != slices.Contains(who, u.Name) {
+				t.Errorf("with objects %s may use %s: %v", u.Name, subject, got)
+			}
+		}
+		for _, u := range users() {
+			if Covers(u.Publish(), subject) {
+				t.Errorf("without objects %s may use %s", u.Name, subject)
+			}
+		}
+	}
+}
+
 func TestCovers(t *testing.T) {
 	for _, tc := range []struct {
 		pattern, subject string

@@ -25,6 +25,8 @@ type Model struct {
 	MoELayers []int `json:"moe_layers"`
 	// Positions are the most tokens of a prompt and its answer; 0: unknown.
 	Positions int `json:"positions,omitempty"`
+	// Objects lets services move rows through objects, which plans with transfers indirect or pipelined need.
+	Objects bool `json:"objects,omitempty"`
 }
 
 // User is one user of the server, with all its rights.
@@ -126,7 +128,9 @@ func (s Scope) user(r role) User {
 	}
 	u.add(Grant{Reason: "to receive answers, on inboxes of its own", Subscribe: []string{grant.Under(u.Inbox)}})
 	for _, m := range s.Models {
-		for _, g := range r.Grants(grant.NewNames(s.Prefix, m.Name, m.MoELayers)) {
+		names := grant.NewNames(s.Prefix, m.Name, m.MoELayers)
+		names.Streams.Moved = m.Objects
+		for _, g := range r.Grants(names) {
 			u.add(g)
 		}
 	}

@@ -1305,7 +1305,11 @@ type PlanSettings struct {
 	// How many hosts run each function, as far as there are so many with room.
 	Replicas uint32 `protobuf:"varint,3,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	// How many experts a united expert of plans stands in for; 0: as many as the largest that hosts have.
-	Way           uint32 `protobuf:"varint,4,opt,name=way,proto3" json:"way,omitempty"`
+	Way uint32 `protobuf:"varint,4,opt,name=way,proto3" json:"way,omitempty"`
+	// How rows reach functions; unspecified: as the policy says.
+	Transfer TransferMode `protobuf:"varint,5,opt,name=transfer,proto3,enum=switchyard.v1.TransferMode" json:"transfer,omitempty"`
+	// Rows of a minibatch, of the pipelined mode alone; else 0.
+	Minibatch     uint32 `protobuf:"varint,6,opt,name=minibatch,proto3" json:"minibatch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1364,6 +1368,20 @@ func (x *PlanSettings) GetReplicas() uint32 {
 func (x *PlanSettings) GetWay() uint32 {
 	if x != nil {
 		return x.Way
+	}
+	return 0
+}
+
+func (x *PlanSettings) GetTransfer() TransferMode {
+	if x != nil {
+		return x.Transfer
+	}
+	return TransferMode_TRANSFER_MODE_UNSPECIFIED
+}
+
+func (x *PlanSettings) GetMinibatch() uint32 {
+	if x != nil {
+		return x.Minibatch
 	}
 	return 0
 }
@@ -1560,12 +1578,14 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\bversions\x18\x02 \x03(\v2'.switchyard.v1.GateLayers.VersionsEntryR\bversions\x1a;\n" +
 	"\rVersionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"p\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xc7\x01\n" +
 	"\fPlanSettings\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12\x1a\n" +
 	"\bgrouping\x18\x02 \x01(\tR\bgrouping\x12\x1a\n" +
 	"\breplicas\x18\x03 \x01(\rR\breplicas\x12\x10\n" +
-	"\x03way\x18\x04 \x01(\rR\x03way\"\x8b\x01\n" +
+	"\x03way\x18\x04 \x01(\rR\x03way\x127\n" +
+	"\btransfer\x18\x05 \x01(\x0e2\x1b.switchyard.v1.TransferModeR\btransfer\x12\x1c\n" +
+	"\tminibatch\x18\x06 \x01(\rR\tminibatch\"\x8b\x01\n" +
 	"\x05Lease\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x1a\n" +
@@ -1642,11 +1662,12 @@ var file_switchyard_v1_control_proto_depIdxs = []int32{
 	3,  // 9: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
 	12, // 10: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
 	18, // 11: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	1,  // 12: switchyard.v1.PlanSettings.transfer:type_name -> switchyard.v1.TransferMode
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_control_proto_init() }

@@ -879,7 +879,9 @@ type Dispatch struct {
 	Prefill bool `protobuf:"varint,15,opt,name=prefill,proto3" json:"prefill,omitempty"`
 	// A hash of the group's fates: what two gates make of one group is not mixed up. 0: all have
 	// their own experts.
-	Decision      uint64 `protobuf:"fixed64,16,opt,name=decision,proto3" json:"decision,omitempty"`
+	Decision uint64 `protobuf:"fixed64,16,opt,name=decision,proto3" json:"decision,omitempty"`
+	// The rows are in objects: the tensor has no data. Absent: they are in the tensor.
+	Parcel        *Parcel `protobuf:"bytes,17,opt,name=parcel,proto3" json:"parcel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1005,6 +1007,139 @@ func (x *Dispatch) GetDecision() uint64 {
 	return 0
 }
 
+func (x *Dispatch) GetParcel() *Parcel {
+	if x != nil {
+		return x.Parcel
+	}
+	return nil
+}
+
+// Parcel is rows that are in objects, and not in the message that names these.
+type Parcel struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Mode  TransferMode           `protobuf:"varint,1,opt,name=mode,proto3,enum=switchyard.v1.TransferMode" json:"mode,omitempty"`
+	// Token rows of each object but the last, of the pipelined mode alone; else 0: all.
+	Minibatch uint32 `protobuf:"varint,2,opt,name=minibatch,proto3" json:"minibatch,omitempty"`
+	// In the order of their rows. A partial's has one, or none where its outputs are in the message.
+	Pieces        []*Piece `protobuf:"bytes,3,rep,name=pieces,proto3" json:"pieces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Parcel) Reset() {
+	*x = Parcel{}
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Parcel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Parcel) ProtoMessage() {}
+
+func (x *Parcel) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Parcel.ProtoReflect.Descriptor instead.
+func (*Parcel) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *Parcel) GetMode() TransferMode {
+	if x != nil {
+		return x.Mode
+	}
+	return TransferMode_TRANSFER_MODE_UNSPECIFIED
+}
+
+func (x *Parcel) GetMinibatch() uint32 {
+	if x != nil {
+		return x.Minibatch
+	}
+	return 0
+}
+
+func (x *Parcel) GetPieces() []*Piece {
+	if x != nil {
+		return x.Pieces
+	}
+	return nil
+}
+
+// Piece is an object of a group of rows.
+type Piece struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its name behind the group's: function, replica, what it has (i: rows, o: outputs), minibatch, and
+	// a hash of what it is made of.
+	Name          string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Sha256        []byte `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"`
+	Size          uint32 `protobuf:"varint,3,opt,name=size,proto3" json:"size,omitempty"` // bytes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Piece) Reset() {
+	*x = Piece{}
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Piece) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Piece) ProtoMessage() {}
+
+func (x *Piece) ProtoReflect() protoreflect.Message {
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Piece.ProtoReflect.Descriptor instead.
+func (*Piece) Descriptor() ([]byte, []int) {
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Piece) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Piece) GetSha256() []byte {
+	if x != nil {
+		return x.Sha256
+	}
+	return nil
+}
+
+func (x *Piece) GetSize() uint32 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
 // Partial is one weighted expert output per place of its dispatch. What a group
 // awaits is in each of its partials; a place that nobody was asked for adds nothing.
 // Where a host has all places of a token row that the group awaits, and these are several, it
@@ -1021,15 +1156,18 @@ type Partial struct {
 	Function *FunctionTime `protobuf:"bytes,8,opt,name=function,proto3" json:"function,omitempty"`
 	Fates    *Fates        `protobuf:"bytes,9,opt,name=fates,proto3" json:"fates,omitempty"` // the dispatch's
 	// What each place took of experts' memory, in bytes times seconds; absent: not metered.
-	ByteSeconds   []float32 `protobuf:"fixed32,10,rep,packed,name=byte_seconds,json=byteSeconds,proto3" json:"byte_seconds,omitempty"`
-	Decision      uint64    `protobuf:"fixed64,11,opt,name=decision,proto3" json:"decision,omitempty"` // the dispatch's
+	ByteSeconds []float32 `protobuf:"fixed32,10,rep,packed,name=byte_seconds,json=byteSeconds,proto3" json:"byte_seconds,omitempty"`
+	Decision    uint64    `protobuf:"fixed64,11,opt,name=decision,proto3" json:"decision,omitempty"` // the dispatch's
+	// Places, tensor and byte_seconds are in an object, which is a Partial with these alone. Absent: they
+	// are here.
+	Parcel        *Parcel `protobuf:"bytes,12,opt,name=parcel,proto3" json:"parcel,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Partial) Reset() {
 	*x = Partial{}
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[8]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +1179,7 @@ func (x *Partial) String() string {
 func (*Partial) ProtoMessage() {}
 
 func (x *Partial) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[8]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +1192,7 @@ func (x *Partial) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Partial.ProtoReflect.Descriptor instead.
 func (*Partial) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{8}
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Partial) GetKey() *Key {
@@ -1120,6 +1258,13 @@ func (x *Partial) GetDecision() uint64 {
 	return 0
 }
 
+func (x *Partial) GetParcel() *Parcel {
+	if x != nil {
+		return x.Parcel
+	}
+	return nil
+}
+
 // Block is the sum over slots of a group's partials: (rows, d). A service that
 // can never compute the rows sends the error in its place.
 type Block struct {
@@ -1141,7 +1286,7 @@ type Block struct {
 
 func (x *Block) Reset() {
 	*x = Block{}
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[9]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1298,7 @@ func (x *Block) String() string {
 func (*Block) ProtoMessage() {}
 
 func (x *Block) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[9]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1311,7 @@ func (x *Block) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Block.ProtoReflect.Descriptor instead.
 func (*Block) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{9}
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Block) GetKey() *Key {
@@ -1241,7 +1386,7 @@ type GateTime struct {
 
 func (x *GateTime) Reset() {
 	*x = GateTime{}
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[10]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1253,7 +1398,7 @@ func (x *GateTime) String() string {
 func (*GateTime) ProtoMessage() {}
 
 func (x *GateTime) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[10]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1266,7 +1411,7 @@ func (x *GateTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateTime.ProtoReflect.Descriptor instead.
 func (*GateTime) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{10}
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GateTime) GetQueueNs() uint64 {
@@ -1311,7 +1456,7 @@ type FunctionTime struct {
 
 func (x *FunctionTime) Reset() {
 	*x = FunctionTime{}
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[11]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1468,7 @@ func (x *FunctionTime) String() string {
 func (*FunctionTime) ProtoMessage() {}
 
 func (x *FunctionTime) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_pipeline_proto_msgTypes[11]
+	mi := &file_switchyard_v1_pipeline_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1481,7 @@ func (x *FunctionTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FunctionTime.ProtoReflect.Descriptor instead.
 func (*FunctionTime) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{11}
+	return file_switchyard_v1_pipeline_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *FunctionTime) GetFunction() uint64 {
@@ -1456,7 +1601,7 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\n" +
 	"whole_rows\x18\x05 \x01(\rR\twholeRows\x12,\n" +
 	"\x06replay\x18\x06 \x01(\v2\x14.switchyard.v1.FatesR\x06replay\x12\x14\n" +
-	"\x05probe\x18\a \x01(\bR\x05probe\"\xab\x03\n" +
+	"\x05probe\x18\a \x01(\bR\x05probe\"\xda\x03\n" +
 	"\bDispatch\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x1a\n" +
 	"\bfunction\x18\x02 \x01(\tR\bfunction\x12\x14\n" +
@@ -1471,7 +1616,16 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x03way\x18\r \x01(\rR\x03way\x12*\n" +
 	"\x05fates\x18\x0e \x01(\v2\x14.switchyard.v1.FatesR\x05fates\x12\x18\n" +
 	"\aprefill\x18\x0f \x01(\bR\aprefill\x12\x1a\n" +
-	"\bdecision\x18\x10 \x01(\x06R\bdecision\"\xdd\x02\n" +
+	"\bdecision\x18\x10 \x01(\x06R\bdecision\x12-\n" +
+	"\x06parcel\x18\x11 \x01(\v2\x15.switchyard.v1.ParcelR\x06parcel\"\x85\x01\n" +
+	"\x06Parcel\x12/\n" +
+	"\x04mode\x18\x01 \x01(\x0e2\x1b.switchyard.v1.TransferModeR\x04mode\x12\x1c\n" +
+	"\tminibatch\x18\x02 \x01(\rR\tminibatch\x12,\n" +
+	"\x06pieces\x18\x03 \x03(\v2\x14.switchyard.v1.PieceR\x06pieces\"G\n" +
+	"\x05Piece\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06sha256\x18\x02 \x01(\fR\x06sha256\x12\x12\n" +
+	"\x04size\x18\x03 \x01(\rR\x04size\"\x8c\x03\n" +
 	"\aPartial\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12\x14\n" +
 	"\x05place\x18\x03 \x03(\rR\x05place\x12-\n" +
@@ -1482,7 +1636,8 @@ const file_switchyard_v1_pipeline_proto_rawDesc = "" +
 	"\x05fates\x18\t \x01(\v2\x14.switchyard.v1.FatesR\x05fates\x12!\n" +
 	"\fbyte_seconds\x18\n" +
 	" \x03(\x02R\vbyteSeconds\x12\x1a\n" +
-	"\bdecision\x18\v \x01(\x06R\bdecision\"\xd8\x02\n" +
+	"\bdecision\x18\v \x01(\x06R\bdecision\x12-\n" +
+	"\x06parcel\x18\f \x01(\v2\x15.switchyard.v1.ParcelR\x06parcel\"\xd8\x02\n" +
 	"\x05Block\x12$\n" +
 	"\x03key\x18\x01 \x01(\v2\x12.switchyard.v1.KeyR\x03key\x12-\n" +
 	"\x06tensor\x18\x02 \x01(\v2\x15.switchyard.v1.TensorR\x06tensor\x12*\n" +
@@ -1534,7 +1689,7 @@ func file_switchyard_v1_pipeline_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_pipeline_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_switchyard_v1_pipeline_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_switchyard_v1_pipeline_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_switchyard_v1_pipeline_proto_goTypes = []any{
 	(Dtype)(0),           // 0: switchyard.v1.Dtype
 	(Phase)(0),           // 1: switchyard.v1.Phase
@@ -1547,13 +1702,16 @@ var file_switchyard_v1_pipeline_proto_goTypes = []any{
 	(*Stamp)(nil),        // 8: switchyard.v1.Stamp
 	(*Hidden)(nil),       // 9: switchyard.v1.Hidden
 	(*Dispatch)(nil),     // 10: switchyard.v1.Dispatch
-	(*Partial)(nil),      // 11: switchyard.v1.Partial
-	(*Block)(nil),        // 12: switchyard.v1.Block
-	(*GateTime)(nil),     // 13: switchyard.v1.GateTime
-	(*FunctionTime)(nil), // 14: switchyard.v1.FunctionTime
-	(*Fates)(nil),        // 15: switchyard.v1.Fates
-	(FunctionKind)(0),    // 16: switchyard.v1.FunctionKind
-	(*Error)(nil),        // 17: switchyard.v1.Error
+	(*Parcel)(nil),       // 11: switchyard.v1.Parcel
+	(*Piece)(nil),        // 12: switchyard.v1.Piece
+	(*Partial)(nil),      // 13: switchyard.v1.Partial
+	(*Block)(nil),        // 14: switchyard.v1.Block
+	(*GateTime)(nil),     // 15: switchyard.v1.GateTime
+	(*FunctionTime)(nil), // 16: switchyard.v1.FunctionTime
+	(*Fates)(nil),        // 17: switchyard.v1.Fates
+	(FunctionKind)(0),    // 18: switchyard.v1.FunctionKind
+	(TransferMode)(0),    // 19: switchyard.v1.TransferMode
+	(*Error)(nil),        // 20: switchyard.v1.Error
 }
 var file_switchyard_v1_pipeline_proto_depIdxs = []int32{
 	0,  // 0: switchyard.v1.Tensor.dtype:type_name -> switchyard.v1.Dtype
@@ -1565,28 +1723,32 @@ var file_switchyard_v1_pipeline_proto_depIdxs = []int32{
 	3,  // 6: switchyard.v1.Hidden.tensor:type_name -> switchyard.v1.Tensor
 	7,  // 7: switchyard.v1.Hidden.phases:type_name -> switchyard.v1.PhaseRange
 	8,  // 8: switchyard.v1.Hidden.stamp:type_name -> switchyard.v1.Stamp
-	15, // 9: switchyard.v1.Hidden.replay:type_name -> switchyard.v1.Fates
+	17, // 9: switchyard.v1.Hidden.replay:type_name -> switchyard.v1.Fates
 	4,  // 10: switchyard.v1.Dispatch.key:type_name -> switchyard.v1.Key
 	3,  // 11: switchyard.v1.Dispatch.tensor:type_name -> switchyard.v1.Tensor
-	13, // 12: switchyard.v1.Dispatch.gate:type_name -> switchyard.v1.GateTime
-	16, // 13: switchyard.v1.Dispatch.kind:type_name -> switchyard.v1.FunctionKind
-	15, // 14: switchyard.v1.Dispatch.fates:type_name -> switchyard.v1.Fates
-	4,  // 15: switchyard.v1.Partial.key:type_name -> switchyard.v1.Key
-	3,  // 16: switchyard.v1.Partial.tensor:type_name -> switchyard.v1.Tensor
-	13, // 17: switchyard.v1.Partial.gate:type_name -> switchyard.v1.GateTime
-	14, // 18: switchyard.v1.Partial.function:type_name -> switchyard.v1.FunctionTime
-	15, // 19: switchyard.v1.Partial.fates:type_name -> switchyard.v1.Fates
-	4,  // 20: switchyard.v1.Block.key:type_name -> switchyard.v1.Key
-	3,  // 21: switchyard.v1.Block.tensor:type_name -> switchyard.v1.Tensor
-	17, // 22: switchyard.v1.Block.error:type_name -> switchyard.v1.Error
-	13, // 23: switchyard.v1.Block.gate:type_name -> switchyard.v1.GateTime
-	14, // 24: switchyard.v1.Block.functions:type_name -> switchyard.v1.FunctionTime
-	15, // 25: switchyard.v1.Block.fates:type_name -> switchyard.v1.Fates
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	15, // 12: switchyard.v1.Dispatch.gate:type_name -> switchyard.v1.GateTime
+	18, // 13: switchyard.v1.Dispatch.kind:type_name -> switchyard.v1.FunctionKind
+	17, // 14: switchyard.v1.Dispatch.fates:type_name -> switchyard.v1.Fates
+	11, // 15: switchyard.v1.Dispatch.parcel:type_name -> switchyard.v1.Parcel
+	19, // 16: switchyard.v1.Parcel.mode:type_name -> switchyard.v1.TransferMode
+	12, // 17: switchyard.v1.Parcel.pieces:type_name -> switchyard.v1.Piece
+	4,  // 18: switchyard.v1.Partial.key:type_name -> switchyard.v1.Key
+	3,  // 19: switchyard.v1.Partial.tensor:type_name -> switchyard.v1.Tensor
+	15, // 20: switchyard.v1.Partial.gate:type_name -> switchyard.v1.GateTime
+	16, // 21: switchyard.v1.Partial.function:type_name -> switchyard.v1.FunctionTime
+	17, // 22: switchyard.v1.Partial.fates:type_name -> switchyard.v1.Fates
+	11, // 23: switchyard.v1.Partial.parcel:type_name -> switchyard.v1.Parcel
+	4,  // 24: switchyard.v1.Block.key:type_name -> switchyard.v1.Key
+	3,  // 25: switchyard.v1.Block.tensor:type_name -> switchyard.v1.Tensor
+	20, // 26: switchyard.v1.Block.error:type_name -> switchyard.v1.Error
+	15, // 27: switchyard.v1.Block.gate:type_name -> switchyard.v1.GateTime
+	16, // 28: switchyard.v1.Block.functions:type_name -> switchyard.v1.FunctionTime
+	17, // 29: switchyard.v1.Block.fates:type_name -> switchyard.v1.Fates
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_pipeline_proto_init() }
@@ -1603,7 +1765,7 @@ func file_switchyard_v1_pipeline_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_pipeline_proto_rawDesc), len(file_switchyard_v1_pipeline_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -14,15 +14,16 @@ func Service() catalog.Service {
 		Lack: "no aggregator of model %s is ready",
 		Role: catalog.Role{
 			What: "sums what experts computed", Grants: grants,
-			Can:    "read partials; send wrong blocks",
+			Can:    "read partials; send wrong blocks; remove rows that are stored as objects, which are sent again",
 			Cannot: "write tokens",
 		},
 	}
 }
 
 func grants(n grant.Names) []grant.Grant {
-	return append(grant.Joining(n), []grant.Grant{
+	all := append(grant.Joining(n), []grant.Grant{
 		grant.Taking("to take partials", []string{n.AnyPartial()}, n.Streams.Partial().Name),
 		{Reason: "to send blocks", Publish: []string{n.AnyBlock()}},
 	}...)
+	return append(all, append(grant.FetchingRows(n), grant.RemovingRows(n)...)...)
 }

@@ -15,7 +15,7 @@ func Service() catalog.Service {
 		Role: catalog.Role{
 			What: "a host of experts, and a planner", Grants: grants,
 			Can: "read the rows of all hosts; send wrong partials, which are summed; say wrong loads, for other hosts too; " +
-				"write plans that lead rows to hosts of its choice, and settings of plans",
+				"store wrong rows for other hosts; write plans that lead rows to hosts of its choice, and settings of plans",
 			Cannot: "write tokens, answer producers",
 		},
 	}
@@ -26,7 +26,7 @@ func grants(n grant.Names) []grant.Grant {
 	for i, stream := range n.Experts() {
 		drop[i] = grant.Under(grant.API("CONSUMER.DELETE", stream))
 	}
-	return append(grant.Joining(n), []grant.Grant{
+	all := append(grant.Joining(n), []grant.Grant{
 		grant.Following(n),
 		{Reason: "to say how its functions are, and to clear what the killed have left", Publish: []string{n.Keys("functions")}},
 		grant.Taking("to take rows of its functions", []string{n.Functions(), n.AnyHost()}, append(n.Experts(), n.Streams.Host().Name)...),
@@ -36,4 +36,5 @@ func grants(n grant.Names) []grant.Grant {
 		{Reason: "to say what each expert computed", Publish: []string{n.Load()}, Subscribe: []string{n.LoadAsk()}},
 		grant.Planning(n),
 	}...)
+	return append(all, append(grant.StoringRows(n), grant.FetchingRows(n)...)...)
 }

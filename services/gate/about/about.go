@@ -21,11 +21,12 @@ func Service() catalog.Service {
 }
 
 func grants(n grant.Names) []grant.Grant {
-	return append(grant.Joining(n), []grant.Grant{
+	all := append(grant.Joining(n), []grant.Grant{
 		grant.Following(n),
 		{Reason: "to say which plans it uses", Publish: []string{n.Key("functions", "gate.*")}},
 		grant.Taking("to take rows", []string{n.AnyHidden(), n.AnyGate()}, n.Streams.Hidden().Name, n.Streams.Gate().Name),
 		{Reason: "to send rows to experts", Publish: []string{n.Functions(), n.AnyHost()}},
 		{Reason: "to refuse rows", Publish: []string{n.AnyBlock()}},
 	}...)
+	return append(all, grant.StoringRows(n)...)
 }
