@@ -44,6 +44,7 @@ type group struct {
 	took   []float32 // of memory, by row; none: nothing was metered
 	seen   []uint64  // a bit a slot
 	began  time.Time
+	stored bool          // rows or outputs are in objects
 	times                // of what has arrived
 	age    *list.Element // in groups.byAge
 	bytes  int           // as counted in groups.bytes
@@ -137,6 +138,7 @@ func (gs *groups) openGroup(id groupID, p *pb.Partial, now time.Time) *group {
 	g, places := gs.reuse(), int(p.Key.Rows)*gs.shape.TopK
 	g.id, g.key, g.awaits, g.began = id, p.Key, p.Awaits, now
 	g.wanted, g.have = g.awaits.Count(places), 0
+	g.stored = false
 	g.x, g.place, g.took, g.times = g.x[:0], g.place[:0], g.took[:0], times{functions: g.functions[:0]}
 	g.seen = tensor.Resize(g.seen, (places+63)/64)
 	clear(g.seen)
@@ -178,6 +180,7 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 			g.took[gs.rowOf(g, place)] += p.ByteSeconds[i]
 		}
 	}
+	g.stored = g.stored || p.Parcel != nil
 	if fresh {
 		g.times.add(p)
 	}

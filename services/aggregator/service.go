@@ -28,6 +28,7 @@ type Service struct {
 	metrics  *telemetry.Metrics
 	partials *bus.Receiving
 	stop     context.CancelFunc // ends the view
+	gathers  *gathers
 
 	late   wire.Lateness
 	mu     sync.Mutex
@@ -49,9 +50,10 @@ func New(d *deployment.Deployment) *Service {
 	id := d.ReplicaID("aggregator")
 	presence := d.NewPresence(id, "aggregator")
 	presence.RowSums = true
+	tracer := d.Telemetry.Tracer("aggregator", id)
 	return &Service{
 		d: d, id: id, presence: presence, groups: newGroups(d.Shape, groupsLimit(d)), late: wire.Lateness{Shape: d.Shape},
-		tracer: d.Telemetry.Tracer("aggregator", id), metrics: d.Telemetry.Metrics,
+		tracer: tracer, metrics: d.Telemetry.Metrics, gathers: newGathers(d, tracer),
 	}
 }
 
@@ -145,7 +147,9 @@ func (s *Service) Stop(ctx context.Context) error {
 	if s.partials == nil {
 		return nil
 	}
-	return s.partials.Drain(ctx)
+	err := s.partials.Drain(ctx)
+	s.gathers.end(ctx)
+	return err
 }
 
 // receive handles one partial.
@@ -158,6 +162,14 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	if err := s.late.Check(p.Key, m.Arrived, time.Now()); err != nil {
 		return err
 	}
+	if len(p.Parcel.GetPieces()) > 0 {
+		return s.gather(ctx, p)
+	}
+	return s.take(ctx, p)
+}
+
+// take takes in a partial that has its rows, and sends the block of a group that it makes whole.
+func (s *Service) take(ctx context.Context, p *pb.Partial) error {
 	block, err := s.add(p)
 	if err != nil {
 		s.metrics.Refused.Inc()
@@ -181,8 +193,11 @@ func (s *Service) add(p *pb.Partial) (*pb.Block, error) {
 		return nil, err
 	}
 	if what == repeated {
-		s.metrics.Repeats.Inc()
+		s.repeat(p)
 		return nil, nil
+	}
+	if g.stored {
+		s.gathers.forget(p.Key)
 	}
 	s.sum = s.groups.sum(g, s.sum)
 	gate, fates, functions, took, wait := g.gate, g.fates, slices.Clone(g.functions), slices.Clone(g.took), s.last.Sub(g.began)

@@ -57,8 +57,8 @@ func newTrack(t *testing.T) *track {
 	}
 }
 
-// planned gives the gate a plan, and the host that serves it.
-func (k *track) planned() {
+// planned gives the gate a plan, with changed functions, and the host that serves it.
+func (k *track) planned(change ...func(*pb.Function)) {
 	k.t.Helper()
 	hosts := said{}
 	k.plan.states = hosts
@@ -66,6 +66,9 @@ func (k *track) planned() {
 	layers := k.d.MoELayers()
 	for _, layer := range layers {
 		f := plan.Function(layer, allExperts, "expert-1")
+		for _, fn := range change {
+			fn(f)
+		}
 		hosts.put(layer, f.Id, functions.Replica{Host: "expert-1", Phase: pb.FunctionPhase_FUNCTION_PHASE_WARM, Joined: true})
 		l, err := plan.Rules{MoELayers: layers, Experts: k.d.Model.Spec.Experts}.Check(&pb.LayerPlan{Layer: uint32(layer), Functions: []*pb.Function{f}})
 		if err != nil {

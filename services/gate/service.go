@@ -14,11 +14,13 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -44,6 +46,8 @@ type Service struct {
 	acking   sync.Mutex // of acknowledge
 	loads    *loadMeter
 	slow     *slowHosts
+	rows     *transfer.Link
+	stores   stores
 
 	late   wire.Lateness
 	mu     sync.Mutex
@@ -68,6 +72,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("gate", id), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
 		slow: newSlowHosts(d.Logger, d.Telemetry.Metrics.Hosts),
 	}
+	s.rows, s.stores = d.Rows(s.tracer), newStores(d)
 	s.hidden = &shared{receive: s.receiveAny, log: d.Logger}
 	return s
 }
@@ -148,6 +153,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	if s.own != nil {
 		err = errors.Join(err, s.own.Drain(ctx))
 	}
+	s.stores.end()
 	return err
 }
 
@@ -217,7 +223,13 @@ func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, all []outgoing, to
 	}
 	all[0].Gate, all[0].Fates = took, of
 	for _, out := range all {
-		if err := s.d.Hop.Send(ctx, s.to.address(out), out.Dispatch); err != nil {
+		to := transfer.Address{Subject: s.to.address(out), Function: out.function, Replica: out.replica}
+		by := s.rows.By(out.mode, out.minibatch)
+		if out.mode == plan.Pipelined || out.mode == plan.Indirect {
+			s.stores.begin(ctx, by, to, out.Dispatch)
+			continue
+		}
+		if err := by.Scatter(ctx, to, out.Dispatch); err != nil {
 			return fmt.Errorf("dispatching to function %s of layer %d: %w", out.function, h.Key.Layer, err)
 		}
 	}

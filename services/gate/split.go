@@ -44,10 +44,13 @@ type spread struct {
 }
 
 // outgoing is a dispatch, of which function's rows, and the host that gets it by name;
-// empty: the function's group does.
+// empty: the function's group does. replica is which of the function's dispatches it is, mode and minibatch
+// how its rows travel.
 type outgoing struct {
 	*pb.Dispatch
-	function, host string
+	function, host     string
+	replica, minibatch int
+	mode               pb.TransferMode
 }
 
 // share is the routing of one message under construction.
@@ -74,7 +77,7 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, 
 			if sp.parts == 0 {
 				s.open(sp, of(f))
 			}
-			sh := s.share(sp, sp.part(row), h.Key, to.Targets[f].Id)
+			sh := s.share(sp, sp.part(row), h.Key, to.Targets[f].Function)
 			expert := routes.Expert[at]
 			if to.Targets[f].Kind == plan.United {
 				sh.Kind, sh.Way = plan.United, to.Targets[f].Way
@@ -137,10 +140,12 @@ func (s *spread) turn() {
 	s.taken++
 }
 
-func (s *splitter) share(of *spread, part int, key *pb.Key, function string) *share {
+func (s *splitter) share(of *spread, part int, key *pb.Key, f *pb.Function) *share {
 	at := &s.shares[of.first+part]
 	if *at == nil {
-		*at = &share{outgoing: outgoing{Dispatch: &pb.Dispatch{Key: key, Decision: s.decision}, function: function}}
+		*at = &share{outgoing: outgoing{
+			Dispatch: &pb.Dispatch{Key: key, Decision: s.decision}, function: f.Id, replica: part, mode: f.Transfer, minibatch: int(f.Minibatch),
+		}}
 		if part < len(of.hosts) {
 			(*at).host = of.hosts[part]
 		}

@@ -29,6 +29,7 @@ type AuthCmd struct {
 type AuthScope struct {
 	Models  []string `env:"-" default:"demo" help:"Models to have rights for: demo, a directory with a config.json, NAME=DIR, or NAME=N with how many layers it has." placeholder:"MODEL,…"`
 	Tenants []string `env:"-" help:"Tenants beside the default one, each with a producer of its own." placeholder:"NAME,…"`
+	Objects bool     `env:"-" help:"Also let services move rows through objects, as plans with transfers indirect or pipelined want (switchyard plan set --transfer)."`
 
 	ProducerBounds `embed:""`
 }
@@ -75,6 +76,7 @@ type AuthUpdateCmd struct {
 
 	Models  []string      `env:"-" help:"All models to have rights for, as in auth init; without it those that there are." placeholder:"MODEL,…"`
 	Tenants []string      `env:"-" help:"All tenants beside the default one; without it those that there are. Producers of others are removed." placeholder:"NAME,…"`
+	Objects bool          `env:"-" help:"Also let services of all models move rows through objects, as in auth init; without it those may that could, and of --models none."`
 	Expires time.Duration `env:"-" default:"0" help:"How long new credentials are good; 0 is for ever." placeholder:"TIME"`
 	Revoke  bool          `name:"revoke-moved" env:"-" help:"End the credentials of users whom an update has moved to another account; without it they stay good for the old one."`
 
@@ -256,7 +258,17 @@ func (c *AuthUpdateCmd) scope(f credentials.Folder) (s rights.Scope, err error) 
 			return s, err
 		}
 	}
+	if c.Objects {
+		letObjects(s.Models)
+	}
 	return s, c.ProducerBounds.into(&s.Bounds)
+}
+
+// letObjects has services of models move rows through objects.
+func letObjects(models []rights.Model) {
+	for i := range models {
+		models[i].Objects = true
+	}
 }
 
 // into sets those bounds that are given.
@@ -290,6 +302,9 @@ func (f AuthScope) scope(prefix string) (s rights.Scope, err error) {
 	s = rights.Scope{Prefix: prefix, Tenants: f.Tenants}
 	if s.Models, err = readModels(f.Models); err != nil {
 		return s, err
+	}
+	if f.Objects {
+		letObjects(s.Models)
 	}
 	return s, f.ProducerBounds.into(&s.Bounds)
 }

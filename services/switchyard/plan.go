@@ -41,10 +41,12 @@ type PlanGetCmd struct {
 type PlanSetCmd struct {
 	PlanFrom `embed:""`
 
-	Policy   string `env:"-" help:"Who decides what is where: ${host_policies}." placeholder:"NAME"`
-	Grouping string `env:"-" help:"Experts of one function: planner (all of a layer on one host) or expert (one each)." placeholder:"KIND"`
-	Way      *int   `env:"-" help:"How many experts a united expert of plans stands in for, where hosts have united experts of several ways; without it the most." placeholder:"N"`
-	Replicas *int   `env:"-" help:"Hosts that run each function, as far as there are so many with room." placeholder:"N"`
+	Policy    string `env:"-" help:"Who decides what is where: ${host_policies}." placeholder:"NAME"`
+	Grouping  string `env:"-" help:"Experts of one function: planner (all of a layer on one host) or expert (one each)." placeholder:"KIND"`
+	Way       *int   `env:"-" help:"How many experts a united expert of plans stands in for, where hosts have united experts of several ways; without it the most." placeholder:"N"`
+	Transfer  string `env:"-" help:"How rows reach experts and come back: direct (messages), indirect (an object each way) or pipelined (an object for each minibatch, fetched while others are computed); without it as the policy says, which is direct." placeholder:"MODE"`
+	Minibatch *int   `env:"-" help:"With --transfer pipelined: rows of a minibatch (default 64)." placeholder:"N"`
+	Replicas  *int   `env:"-" help:"Hosts that run each function, as far as there are so many with room." placeholder:"N"`
 }
 
 // PlanWatchCmd prints changes.
@@ -164,13 +166,39 @@ func (c *PlanSetCmd) change() (plan.Settings, error) {
 			return change, usage(fmt.Errorf("--way is %d; it must be 2 to %d", change.Way, plan.MaxWay))
 		}
 	}
+	if err := c.transfer(&change); err != nil {
+		return change, usage(err)
+	}
 	if change == (plan.Settings{}) {
-		return change, usage(errors.New("nothing to set; give --policy, --grouping, --replicas or --way"))
+		return change, usage(errors.New("nothing to set; give --policy, --grouping, --replicas, --way or --transfer"))
 	}
 	if err := plan.DefaultSettings().With(change).Check(); err != nil {
 		return change, usage(fmt.Errorf("these settings cannot be set: %w", err))
 	}
 	return change, nil
+}
+
+// defaultMinibatch is the rows of a minibatch unless they are given.
+const defaultMinibatch = 64
+
+// transfer adds what the flags say of how rows travel.
+func (c *PlanSetCmd) transfer(change *plan.Settings) error {
+	mode, known := plan.Transfers[c.Transfer]
+	switch {
+	case c.Transfer != "" && !known:
+		return fmt.Errorf("--transfer is %.64q; it must be direct, indirect or pipelined", c.Transfer)
+	case c.Minibatch != nil && mode != plan.Pipelined:
+		return errors.New("--minibatch is of --transfer pipelined alone; give both, or neither")
+	case c.Minibatch != nil && (*c.Minibatch < 1 || *c.Minibatch > plan.MaxMinibatch):
+		return fmt.Errorf("--minibatch is %d; it must be 1 to %d rows", *c.Minibatch, plan.MaxMinibatch)
+	}
+	if change.Transfer = mode; mode == plan.Pipelined {
+		change.Minibatch = defaultMinibatch
+		if c.Minibatch != nil {
+			change.Minibatch = *c.Minibatch
+		}
+	}
+	return nil
 }
 
 // Run prints changes until a signal, which is how it is meant to end.

@@ -276,14 +276,17 @@ func read(t *testing.T, js jetstream.JetStream, bucket, key string, into proto.M
 func TestPlanUsage(t *testing.T) {
 	t.Parallel()
 	for says, args := range testkit.SomeOf(map[string][]string{
-		`there is no policy "magic"; there are: static`:                  {"set", "--policy", "magic"},
-		`there is no grouping "pair"; there are: planner and expert`:     {"set", "--grouping", "pair"},
-		"--replicas is 0; it must be 1 to 1024":                          {"set", "--replicas", "0"},
-		"replicas is 1025; it must be 1 to 1024":                         {"set", "--replicas", "1025"},
-		"nothing to set; give --policy, --grouping, --replicas or --way": {"set"},
-		`expected one of "get", "set", "watch"`:                          {},
-		`unexpected argument fly`:                                        {"fly"},
-		`--connect-timeout is 0s`:                                        {"watch", "--connect-timeout", "0s"},
+		`there is no policy "magic"; there are: static`:                              {"set", "--policy", "magic"},
+		`there is no grouping "pair"; there are: planner and expert`:                 {"set", "--grouping", "pair"},
+		"--replicas is 0; it must be 1 to 1024":                                      {"set", "--replicas", "0"},
+		"replicas is 1025; it must be 1 to 1024":                                     {"set", "--replicas", "1025"},
+		"nothing to set; give --policy, --grouping, --replicas, --way or --transfer": {"set"},
+		`--transfer is "pigeon"; it must be direct, indirect or pipelined`:           {"set", "--transfer", "pigeon"},
+		"--minibatch is of --transfer pipelined alone":                               {"set", "--transfer", "direct", "--minibatch", "7"},
+		"--minibatch is 0; it must be 1 to 1048576 rows":                             {"set", "--transfer", "pipelined", "--minibatch", "0"},
+		`expected one of "get", "set", "watch"`:                                      {},
+		`unexpected argument fly`:                                                    {"fly"},
+		`--connect-timeout is 0s`:                                                    {"watch", "--connect-timeout", "0s"},
 	}) {
 		if got := invoke("", append([]string{"plan"}, args...)...); got.code != exitUsage || !strings.Contains(got.err, says) {
 			t.Errorf("%v: %+v, want %q", args, got, says)

@@ -37,6 +37,8 @@ type SetupCmd struct {
 	LogBytes        string        `default:"4GiB" help:"Most bytes that answers take in the token log, as the services have it." placeholder:"BYTES"`
 	RowsToPredictor string        `default:"sampled" enum:"sampled,all" help:"Rows that predictors see, as the services have it: sampled or all." placeholder:"KIND"`
 
+	Objects bool `help:"Also make the store of rows on their way, which plans with transfers indirect or pipelined need (switchyard plan set --transfer)."`
+
 	Change []string `help:"Streams to change in all in which they differ, even if that drops what they hold." placeholder:"STREAM,…"`
 	Remake []string `help:"Streams to delete with all that they hold, and to make anew, if they cannot be changed; tensors are all those of tensors." placeholder:"STREAM,…"`
 	Keep   bool     `help:"Go on, and make streams again that a server has lost."`
@@ -98,7 +100,7 @@ func (c *SetupCmd) models(prefix string) (models []bus.Model, err error) {
 			return nil, usage(err)
 		}
 		names := schemas.NewSubjects(prefix, cmp.Or(c.Name, m.Name))
-		streams := schemas.Streams{Subjects: names, Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes, AllRows: c.RowsToPredictor == allRows}
+		streams := schemas.Streams{Subjects: names, Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes, AllRows: c.RowsToPredictor == allRows, Moved: c.Objects}
 		if m.Positions > 0 {
 			streams.PromptBytes = schemas.MaxPrompt(m.Positions)
 		}

@@ -112,6 +112,8 @@ type Plans interface {
 // Groups are the functions' consumer groups, as a deployment makes them.
 type Groups interface {
 	EnsureGroup(ctx context.Context, layer int, function string, kept bool) error
+	// EnsureObjects makes the store of rows on their way, where it is missing.
+	EnsureObjects(ctx context.Context) error
 }
 
 // Records are what replicas say of functions, as a functions.View shows them.
@@ -186,6 +188,7 @@ type tenure struct {
 	gone map[string]time.Time // replicas whose records are left, since when
 	// began are the settings at the tenure's beginning: a scaler's plan stays until they change.
 	began plan.Settings
+	store objects // of rows on their way
 }
 
 // hold plans anew whenever something changes, until ctx ends.
@@ -293,7 +296,7 @@ func (t *tenure) replan(ctx context.Context) error {
 	if err != nil || len(known.Hosts) == 0 { // not even the planner's own host is seen yet
 		return err
 	}
-	known.InForce = state.Layers()
+	known.InForce = inForce(state, known.Settings)
 	decision, err := t.decide(known)
 	if err != nil {
 		return fmt.Errorf("planning for %d hosts: %w", len(known.Hosts), err)
@@ -301,7 +304,7 @@ func (t *tenure) replan(ctx context.Context) error {
 	if err := t.keepGroups(ctx, decision.Layers); err != nil {
 		return err
 	}
-	now, changed, err := t.Plans.Write(ctx, state, decision.Layers, t.by)
+	now, changed, err := t.Plans.Write(ctx, state, t.move(ctx, decision.Layers, state, known.Settings), t.by)
 	for _, l := range changed { // the rest may be of a bucket that is gone
 		t.view.Put(now[l])
 	}

@@ -186,6 +186,12 @@ func (w *world) Write(_ context.Context, old planstore.State, wanted []*pb.Layer
 	return now, changed, nil
 }
 
+// EnsureObjects implements Groups.
+func (w *world) EnsureObjects(context.Context) error {
+	w.say("the store of rows")
+	return w.fault("objects")
+}
+
 // EnsureGroup implements Groups.
 func (w *world) EnsureGroup(_ context.Context, layer int, function string, kept bool) error {
 	w.say("group of function %s of layer %d kept: %v", function, layer, kept)

@@ -45,19 +45,26 @@ type Settings struct {
 	// Way is how many experts a united expert of plans stands in for; 0: as many as those of the
 	// largest way that hosts have.
 	Way int
+	// Transfer is how rows reach functions; unspecified: as the policy says. Minibatch is the rows of
+	// a minibatch, of the pipelined mode alone; else 0.
+	Transfer  pb.TransferMode
+	Minibatch int
 }
+
+// MaxMinibatch bounds the rows of a minibatch.
+const MaxMinibatch = 1 << 20
 
 // DefaultSettings hold while nobody has set any.
 func DefaultSettings() Settings { return Settings{Policy: Static, Grouping: ByHost, Replicas: 1} }
 
 // SettingsOf reads what a bucket holds; Check says whether it is legal.
 func SettingsOf(p *pb.PlanSettings) Settings {
-	return Settings{Policy: p.GetPolicy(), Grouping: Grouping(p.GetGrouping()), Replicas: int(p.GetReplicas()), Way: int(p.GetWay())}
+	return Settings{Policy: p.GetPolicy(), Grouping: Grouping(p.GetGrouping()), Replicas: int(p.GetReplicas()), Way: int(p.GetWay()), Transfer: p.GetTransfer(), Minibatch: int(p.GetMinibatch())}
 }
 
 // Proto is the settings' form in a bucket.
 func (s Settings) Proto() *pb.PlanSettings {
-	return &pb.PlanSettings{Policy: s.Policy, Grouping: string(s.Grouping), Replicas: uint32(s.Replicas), Way: uint32(s.Way)}
+	return &pb.PlanSettings{Policy: s.Policy, Grouping: string(s.Grouping), Replicas: uint32(s.Replicas), Way: uint32(s.Way), Transfer: s.Transfer, Minibatch: uint32(s.Minibatch)}
 }
 
 // Check refuses settings that no planner can follow, and says which there are.
@@ -72,17 +79,24 @@ func (s Settings) Check() error {
 		return fmt.Errorf("replicas is %d; it must be 1 to %d", s.Replicas, MaxReplicas)
 	case s.Way < 0 || s.Way == 1 || s.Way > MaxWay:
 		return fmt.Errorf("way is %d; it must be 2 to %d, or 0 for the largest that hosts have", s.Way, MaxWay)
+	case s.Minibatch < 0 || s.Minibatch > MaxMinibatch:
+		return fmt.Errorf("minibatch is %d rows; it must be 1 to %d, or 0 without transfer pipelined", s.Minibatch, MaxMinibatch)
 	}
-	return nil
+	return checkTransfer(&pb.Function{Transfer: s.Transfer, Minibatch: uint32(s.Minibatch)})
 }
 
 // With is the settings with those in their place that another one names; what
 // is empty or 0 there stays.
 func (s Settings) With(change Settings) Settings {
+	minibatch := cmp.Or(change.Minibatch, s.Minibatch)
+	if change.Transfer != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED { // the minibatch is the new mode's
+		minibatch = change.Minibatch
+	}
 	return Settings{
 		Policy:   cmp.Or(change.Policy, s.Policy),
 		Grouping: cmp.Or(change.Grouping, s.Grouping),
 		Replicas: cmp.Or(change.Replicas, s.Replicas),
 		Way:      cmp.Or(change.Way, s.Way),
+		Transfer: cmp.Or(change.Transfer, s.Transfer), Minibatch: minibatch,
 	}
 }

@@ -389,6 +389,11 @@ func (d *Deployment) EnsureGroup(ctx context.Context, layer int, function string
 	return d.Hop.Ensure(ctx, r)
 }
 
+// EnsureObjects makes the store of rows on their way, where it is missing.
+func (d *Deployment) EnsureObjects(ctx context.Context) error {
+	return d.EnsureStreams(ctx, d.Streams.Objects())
+}
+
 // FunctionGroup is how a host receives a function's rows. The group of hosts that
 // were killed goes by itself.
 func (d *Deployment) FunctionGroup(layer int, function string) bus.Receiver {

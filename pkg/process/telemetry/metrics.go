@@ -95,6 +95,8 @@ type Metrics struct {
 	Maps MapMetrics
 	// Directives are of how far brownouts go.
 	Directives DirectiveMetrics
+	// Transfers are of rows between gates, hosts and aggregators.
+	Transfers TransferMetrics
 	// GPUs are of whoever computes with one.
 	GPUs *GPUs
 	// Scaler are scalers'.
@@ -147,6 +149,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Maps:             newMapMetrics(),
 		Directives:       newDirectiveMetrics(),
 		Brownout:         newBrownoutMetrics(),
+		Transfers:        newTransferMetrics(),
 		GPUs:             newGPUs(),
 		Scaler:           newScalerMetrics(),
 		genAI:            newGenAI(),
@@ -172,7 +175,7 @@ func (m *Metrics) register(r prometheus.Registerer) {
 	r.MustRegister(m.waits.queue, m.waits.canary, m.Ready, m.Links.connections, m.Links.reconnects, m.Members, m.GPUs)
 	r.MustRegister(slices.Concat(m.Kafka.all(), m.Tenants.all())...)
 	r.MustRegister(slices.Concat(m.Hosts.all(), m.Maps.all(), m.Brownout.all())...)
-	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all())...)
+	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all(), m.Transfers.all())...)
 }
 
 // outcomes are how a request can end: finish reasons, and the codes of errors.

@@ -36,6 +36,9 @@ const (
 	AttrRows     = attribute.Key("rows")
 	AttrFunction = attribute.Key("function")
 	AttrAttempt  = attribute.Key("attempt")
+	// AttrMinibatch is which of a dispatch's minibatches is stored or fetched, from 0; the names of such
+	// spans are the stages of package transfer.
+	AttrMinibatch = attribute.Key("minibatch")
 	// AttrDistance is how many layers ahead a prediction is.
 	AttrDistance = attribute.Key("distance")
 	// AttrFunctions is how many dispatches a gate makes, or a layer's block speaks of, and
@@ -227,6 +230,11 @@ func (e endpoint) httpOptions() []otlptracehttp.Option {
 // Layer is the attribute of a layer's spans.
 func Layer(layer uint32) trace.SpanStartEventOption {
 	return trace.WithAttributes(AttrLayer.Int64(int64(layer)))
+}
+
+// Minibatch is the attribute of the spans of one.
+func Minibatch(n int) trace.SpanStartEventOption {
+	return trace.WithAttributes(AttrMinibatch.Int(n))
 }
 
 // Function is the attribute of an expert's spans.

@@ -98,9 +98,6 @@ func newFunction(layer int, spec *pb.Function, with United, m *telemetry.Metrics
 
 // unitsOf are a function's units as the device names them, or why the host can never serve them.
 func unitsOf(layer int, f *pb.Function, with United) (ids []forward.ExpertID, err error) {
-	if t := f.GetTransfer(); t != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED && t != plan.Direct {
-		return nil, fmt.Errorf("function %s: this host takes rows in single messages (transfer mode %d, direct), and the plan wants mode %d; plan it with mode %[2]d", f.GetId(), plan.Direct, t)
-	}
 	is := f.GetKind() == plan.United
 	if is && (with == nil || !with.Has(int(f.GetWay()), f.GetBundle())) {
 		return nil, fmt.Errorf("function %s: this host has no weights of united experts of way %d in bundle %016x; give it that bundle, or plan it elsewhere", f.GetId(), f.GetWay(), f.GetBundle())

@@ -72,11 +72,11 @@ func TestFailedLoad(t *testing.T) {
 func TestUnable(t *testing.T) {
 	play(t, 0, Settings{}, func(h *host) {
 		all := h.wanted(warm, 0, 1, 2, 3)
-		united, indirect := plan.UnitedFunction(0, plan.Bundle{Way: 2, ID: 7}, []uint32{0, 1}, h.common.Host), h.wanted(cold, 1)
-		indirect.Transfer = plan.Indirect
-		h.planFunctions(all, united, indirect)
+		united, other := plan.UnitedFunction(0, plan.Bundle{Way: 2, ID: 7}, []uint32{0, 1}, h.common.Host), plan.UnitedFunction(0, plan.Bundle{Way: 4, ID: 7}, []uint32{0}, h.common.Host)
+		all.Transfer = plan.Indirect // however rows come
+		h.planFunctions(all, united, other)
 		h.awaitWarm(0, 1, 2, 3)
-		for id, why := range map[string]string{united.Id: "no weights of united experts of way 2", indirect.Id: "transfer mode 3, direct"} {
+		for id, why := range map[string]string{united.Id: "no weights of united experts of way 2", other.Id: "no weights of united experts of way 4"} {
 			h.await(why, func() bool {
 				h.mu.Lock()
 				defer h.mu.Unlock()

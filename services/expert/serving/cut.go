@@ -43,26 +43,3 @@ func onlyExperts(shape *wire.Shape, d *pb.Dispatch, experts []uint32) *pb.Dispat
 	}
 	return part
 }
-
-// cut makes several partials of one that is over the payload limit; the first
-// carries the times.
-func cut(p *pb.Partial, maxRows int) []*pb.Partial {
-	n := len(p.Place)
-	if n <= maxRows {
-		return []*pb.Partial{p}
-	}
-	stride := len(p.Tensor.Data) / n
-	var out []*pb.Partial
-	for from := 0; from < n; from += maxRows {
-		to := min(from+maxRows, n)
-		out = append(out, &pb.Partial{
-			Key: p.Key, Place: p.Place[from:to], Awaits: p.Awaits, Decision: p.Decision, ByteSeconds: p.ByteSeconds[min(from, len(p.ByteSeconds)):min(to, len(p.ByteSeconds))],
-			Tensor: &pb.Tensor{
-				Dtype: p.Tensor.Dtype, Rows: uint32(to - from), Cols: p.Tensor.Cols,
-				Data: p.Tensor.Data[from*stride : to*stride],
-			},
-		})
-	}
-	out[0].Gate, out[0].Function, out[0].Fates = p.Gate, p.Function, p.Fates
-	return out
-}

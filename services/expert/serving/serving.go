@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/compute"
@@ -57,8 +58,6 @@ const (
 	// ownInFlight that are taken; usually none comes.
 	ownAtOnce   = 4
 	ownInFlight = 32
-	// routingBytes is for a partial row's own row and slot.
-	routingBytes = 16
 )
 
 // Serving computes the dispatches that come to one host.
@@ -67,6 +66,7 @@ type Serving struct {
 	d       *deployment.Deployment
 	metrics *telemetry.Metrics
 	late    wire.Lateness
+	rows    *transfer.Link
 
 	own      *bus.Receiving // rows for this host by name; nil before Listen
 	waiters  sync.WaitGroup // dispatches by name that wait for a function
@@ -76,7 +76,7 @@ type Serving struct {
 // New returns a Serving that takes what Receive is given.
 func New(s Settings) *Serving {
 	d := s.Deployment
-	return &Serving{Settings: s, d: d, metrics: d.Telemetry.Metrics, late: wire.Lateness{Shape: d.Shape}, awaiting: make(chan struct{}, waitAtOnce)}
+	return &Serving{Settings: s, d: d, rows: d.Rows(s.Tracer), metrics: d.Telemetry.Metrics, late: wire.Lateness{Shape: d.Shape}, awaiting: make(chan struct{}, waitAtOnce)}
 }
 
 // Listen begins to take dispatches that are sent to the host by name.
@@ -105,6 +105,7 @@ type incoming struct {
 	arrived time.Time
 	took    *pb.FunctionTime
 	watch   ledger.Stopwatch
+	again   bool // another host may have begun with it
 }
 
 // Receive computes a dispatch: one from the group of f, or, when f is nil, one
@@ -121,7 +122,7 @@ func (s *Serving) Receive(ctx context.Context, m *bus.Msg, f *residency.Function
 		return err
 	}
 	took.TransferNs = watch.Lap()
-	in := incoming{d, m.Arrived, took, watch}
+	in := incoming{d, m.Arrived, took, watch, m.Delivered > 1 || d.GetKey().GetAttempt() > 0}
 	if f == nil {
 		return s.receiveByName(ctx, in)
 	}
@@ -136,6 +137,9 @@ func (s *Serving) serve(ctx context.Context, f *residency.Function, in incoming)
 	groups := s.Functions.Fit(f, in.d.GetExpert())
 	if groups == nil {
 		return s.servePart(ctx, f, in)
+	}
+	if err := s.rows.Whole(ctx, in.d); err != nil {
+		return s.outcome(ctx, f, in.d, err)
 	}
 	if _, err := s.d.Shape.CheckDispatch(in.d); err != nil {
 		return s.refuse(ctx, in.d, err)
@@ -180,32 +184,62 @@ func (s *Serving) servePart(ctx context.Context, f *residency.Function, in incom
 	defer span.End()
 	in.took.Function = f.Number()
 	in.took.TransferNs += in.watch.Lap()
-	return s.handle(ctx, f, in.d, in.took, a.Cold)
+	return s.handle(ctx, f, in, a.Cold)
 }
 
-// handle computes a dispatch and sends its partial.
-func (s *Serving) handle(ctx context.Context, f *residency.Function, d *pb.Dispatch, took *pb.FunctionTime, cold bool) error {
-	began := time.Now()
-	c := s.Computers.Take(began)
-	defer s.Computers.Give(c) // the partial is the computer's until it is sent
-	p, err := c.Compute(d, took)
+// handle has the rows of a dispatch fetched where they are elsewhere, computes them, and sends what
+// comes of them.
+func (s *Serving) handle(ctx context.Context, f *residency.Function, in incoming, cold bool) error {
+	d, took := in.d, in.took
+	to := s.d.Subjects.Partial(d.GetKey().GetAggregator())
+	err := s.rows.Of(d.Parcel).Serve(ctx, to, d, in.again, func(ctx context.Context, part *pb.Dispatch, waited time.Duration, then func(*pb.Partial) error) error {
+		took.TransferNs += uint64(waited)
+		p := computing{f, part, took, cold}
+		took = &pb.FunctionTime{Function: f.Number()} // of the next minibatch
+		return s.compute(p, then)
+	})
+	return s.outcome(ctx, f, d, err)
+}
+
+// outcome says what comes of a dispatch that met an error.
+func (s *Serving) outcome(ctx context.Context, f *residency.Function, d *pb.Dispatch, err error) error {
 	switch unable := (*compute.UnitError)(nil); {
-	case errors.As(err, &unable):
+	case err == nil:
+		return nil
+	case errors.As(err, &unable), transfer.Lost(err):
 		return s.decline(ctx, d, err)
 	case compute.Permanent(err):
 		return s.refuse(ctx, d, err)
-	case err != nil:
-		return fmt.Errorf("function %s: %w", f.ID(), err)
 	}
-	s.metrics.ExpertCompute().Observe(time.Since(began).Seconds())
-	s.count(f, d, took)
-	if cold {
-		took.ColdRows = coldRows(s.d.Shape, d.Place)
-	}
-	return s.send(ctx, d, p)
+	return fmt.Errorf("function %s: %w", f.ID(), err)
 }
 
-// count counts a dispatch that was computed.
+// computing is a dispatch, or a minibatch of one, whose rows are there.
+type computing struct {
+	f    *residency.Function
+	d    *pb.Dispatch
+	took *pb.FunctionTime
+	cold bool
+}
+
+// compute computes rows, counts them, and hands on what comes of them.
+func (s *Serving) compute(in computing, then func(*pb.Partial) error) error {
+	began := time.Now()
+	c := s.Computers.Take(began)
+	defer s.Computers.Give(c) // the partial is the computer's until it is sent
+	p, err := c.Compute(in.d, in.took)
+	if err != nil {
+		return err
+	}
+	s.metrics.ExpertCompute().Observe(time.Since(began).Seconds())
+	s.count(in.f, in.d, in.took)
+	if in.cold {
+		in.took.ColdRows = coldRows(s.d.Shape, in.d.Place)
+	}
+	return then(p)
+}
+
+// count counts rows that were computed.
 func (s *Serving) count(f *residency.Function, d *pb.Dispatch, took *pb.FunctionTime) {
 	f.Computed(d.Expert, took)
 	if d.Kind != plan.United {
@@ -213,20 +247,6 @@ func (s *Serving) count(f *residency.Function, d *pb.Dispatch, took *pb.Function
 	}
 	s.Presence.Add(members.HostMessages, 1)
 	s.Presence.Add(members.HostRows, float64(len(d.Expert)))
-}
-
-// send sends a partial to the aggregator that its dispatch names, in as many messages as it
-// takes.
-func (s *Serving) send(ctx context.Context, d *pb.Dispatch, p *pb.Partial) error {
-	to := s.d.Subjects.Partial(d.Key.Aggregator)
-	d.Key.Aggregator, d.Key.RowSums = "", false // the partial's subject and places say it
-	limit := wire.RowsPerMessage(int(s.d.Conn.MaxPayload())-len(d.Awaits), s.d.Shape.Hidden*s.d.Wire.ElementBytes()+routingBytes)
-	for _, part := range cut(p, limit) {
-		if err := s.d.Hop.Send(ctx, to, part); err != nil {
-			return fmt.Errorf("publishing a partial: %w", err)
-		}
-	}
-	return nil
 }
 
 // refuse tells the owner of rows that no host can compute them.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -143,8 +144,18 @@ func (n *Node) Names() schemas.Streams {
 func (n *Node) wanted() bus.Model {
 	s := n.Names()
 	s.Hops, s.LogAge, s.LogBytes, s.AllRows = n.Shared.Hops, n.Shared.LogAge, n.Shared.LogBytes, n.Shared.AllRows
+	s.Moved = n.objects()
 	s.PromptBytes = schemas.MaxPrompt(n.Shared.Model.Spec.LongestRequest())
 	return bus.Model{Streams: s, MoELayers: deployment.MoELayers(n.Shared.Model)}
+}
+
+// objects says whether the node's users may move rows through objects.
+func (n *Node) objects() bool {
+	if n.users == nil {
+		return false
+	}
+	scope, err := n.users.ReadScope()
+	return err == nil && slices.ContainsFunc(scope.Models, func(m rights.Model) bool { return m.Name == n.ModelName() && m.Objects })
 }
 
 // Close closes the cores, the telemetry and the model.

@@ -183,8 +183,19 @@ func (s *State) grouped(by plan.Grouping) bool {
 	return true
 }
 
+// transferred says that rows of all functions travel as settings say, where they say so.
+func (s *State) transferred(want plan.Settings) bool {
+	how := plan.TransferName(want.Transfer)
+	return how == "" || !slices.ContainsFunc(s.Layers, func(l Layer) bool {
+		return slices.ContainsFunc(l.Functions, func(f Function) bool { return f.Transfer != how || int(f.Minibatch) != want.Minibatch })
+	})
+}
+
 // follows says that all layers are planned by settings.
 func (s *State) follows(want plan.Settings) bool {
+	if !s.transferred(want) {
+		return false
+	}
 	by := fmt.Sprintf("grouping %s, replicas %d", want.Grouping, want.Replicas)
 	for _, l := range s.Layers {
 		if !strings.Contains(l.Reason, by) {

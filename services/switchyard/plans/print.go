@@ -32,13 +32,18 @@ func (f Function) what() string {
 	if f.Way > 0 {
 		text = fmt.Sprintf("united experts %s of way %d", ranges(f.Experts), f.Way)
 	}
-	switch {
-	case f.Minibatch > 0:
-		text += fmt.Sprintf("  %s in minibatches of %d rows", terminal.Clean(f.Transfer), f.Minibatch)
-	case f.Transfer != "":
-		text += "  " + terminal.Clean(f.Transfer)
+	if how := traveling(f.Transfer, int(f.Minibatch)); how != "" {
+		text += "  " + how
 	}
 	return text
+}
+
+// traveling says how rows reach functions; empty: nothing is said of it.
+func traveling(transfer string, minibatch int) string {
+	if minibatch > 0 {
+		return fmt.Sprintf("%s in minibatches of %d rows", terminal.Clean(transfer), minibatch)
+	}
+	return terminal.Clean(transfer)
 }
 
 // where says what is wanted of which host.
@@ -64,6 +69,9 @@ func (s Settings) Text() string {
 		return "settings refused: " + terminal.Clean(s.Error)
 	}
 	text := fmt.Sprintf("policy %s, grouping %s, replicas %d", s.Policy, s.Grouping, s.Replicas)
+	if how := traveling(s.Transfer, s.Minibatch); how != "" {
+		text += ", transfer " + how
+	}
 	if s.Default {
 		text += " (the defaults; none are set)"
 	}

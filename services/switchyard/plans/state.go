@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
@@ -36,6 +35,10 @@ type Settings struct {
 	Replicas int           `json:"replicas"`
 	// Way is how many experts united experts of plans stand in for; 0: as many as those of the largest way.
 	Way int `json:"way,omitempty"`
+	// Transfer is how rows reach functions; empty: as the policy says. Minibatch are the rows of each
+	// part, if they are pipelined.
+	Transfer  string `json:"transfer,omitempty"`
+	Minibatch int    `json:"minibatch,omitempty"`
 	// Default says that nobody has set any.
 	Default bool `json:"default,omitempty"`
 	// Error says why those in the bucket are refused; the others are 0 then.
@@ -139,7 +142,7 @@ func decodeSettings(body []byte) Settings {
 
 // FromPlan is legal settings' form here.
 func FromPlan(s plan.Settings) Settings {
-	return Settings{Policy: s.Policy, Grouping: s.Grouping, Replicas: s.Replicas, Way: s.Way}
+	return Settings{Policy: s.Policy, Grouping: s.Grouping, Replicas: s.Replicas, Way: s.Way, Transfer: plan.TransferName(s.Transfer), Minibatch: s.Minibatch}
 }
 
 func decodeLayer(number int, body []byte) Layer {
@@ -155,10 +158,7 @@ func decodeLayer(number int, body []byte) Layer {
 }
 
 func functionOf(f *pb.Function) Function {
-	out := Function{ID: f.Id, Experts: f.Experts, Hosts: []string{}, Way: f.Way, Minibatch: f.Minibatch}
-	if f.Transfer != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED {
-		out.Transfer = strings.ToLower(strings.TrimPrefix(f.Transfer.String(), "TRANSFER_MODE_"))
-	}
+	out := Function{ID: f.Id, Experts: f.Experts, Hosts: []string{}, Way: f.Way, Transfer: plan.TransferName(f.Transfer), Minibatch: f.Minibatch}
 	for _, p := range f.Placements {
 		switch p.Want {
 		case pb.Want_WANT_KEPT:

@@ -129,6 +129,11 @@ func compareEncoder(t *testing.T, dir string, wire tensor.Wire, want []encoded) 
 		s.Services.Attention.MaxRows = 16
 	})
 	y.AwaitHosts(t, 2)
+	compareEncoded(t, y, want)
+}
+
+func compareEncoded(t *testing.T, y clustertest.Cluster, want []encoded) {
+	t.Helper()
 	q := compared.Asker(y)
 	got, errs := make([]encoded, len(want)), make([]error, len(want))
 	var all sync.WaitGroup
