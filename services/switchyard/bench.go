@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
@@ -44,6 +45,7 @@ type BenchCmd struct {
 	Seconds       float64 `default:"1" help:"About how many seconds a turn of either takes." placeholder:"S"`
 	Breakdown     bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`
 	Rescale       bool    `help:"Measure instead the time between tokens while the plan changes, with 3 hosts."`
+	Transfer      bool    `help:"Measure instead how rows of one expert reach a host and come back, over a NATS server of the measurement's own, by transfer mode: direct, indirect and pipelined; --rows are those of a dispatch (default 1 to 16384)."`
 	Stages        bool    `help:"Also tell the time of a step by stage, as the services measure it."`
 	Loads         bool    `help:"Also measure what it costs to tell Kafka of experts' loads; without --kafka to a broker in this process."`
 	Guarantees    bool    `help:"Also measure what it costs that no accepted request is lost: beside a pipeline without token logs."`
@@ -73,6 +75,9 @@ func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }() // after the pipelines
+	if c.Transfer {
+		return c.transfers(ctx, e, m, line)
+	}
 	if err := c.checkModel(m); err != nil {
 		return usage(err)
 	}
@@ -100,6 +105,27 @@ func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 		return errors.Join(err, c.profile(e, b, line))
 	}
 	return measured(e, c, c.Batch, line, func(n int) (fmt.Stringer, error) { return b.Measure(ctx, n) })
+}
+
+// transferRows are those of dispatches unless --rows says others.
+var transferRows = []int{1, 4, 16, 64, 256, 1024, 4096, 16384}
+
+// transfers measures how rows travel.
+func (c *BenchCmd) transfers(ctx context.Context, e *env, m *model.Model, line *terminal.Progress) error {
+	rows := c.Rows
+	if len(rows) == 0 {
+		rows = transferRows
+	}
+	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
+	defer threads.Close()
+	t, err := bench.MeasureTransfers(ctx, bench.TransferSettings{
+		Model: m, Pool: threads, Wire: tensor.Wire(c.Wire), Hops: schemas.Hops(c.Hops), Rows: rows, Rounds: c.Rounds, Progress: line.Set,
+	})
+	if err != nil {
+		return err
+	}
+	line.Clear()
+	return show(e, c.JSON, t, t.String())
 }
 
 // profile writes what experts take on this machine, if asked to.
@@ -240,9 +266,13 @@ func (c *BenchCmd) check(insecure bool) error {
 			return usage(fmt.Errorf("--batch has %d; it must be 1 to %d", n, maxBatch))
 		}
 	}
+	most := maxRows
+	if c.Transfer {
+		most = slices.Max(transferRows)
+	}
 	for _, n := range c.Rows {
-		if n < 1 || n > maxRows {
-			return usage(fmt.Errorf("--rows has %d; it must be 1 to %d", n, maxRows))
+		if n < 1 || n > most {
+			return usage(fmt.Errorf("--rows has %d; it must be 1 to %d", n, most))
 		}
 	}
 	_, err := c.KafkaFlags.config(insecure)
@@ -258,6 +288,8 @@ func (c *BenchCmd) check(insecure bool) error {
 // checkInstead refuses what --rescale and --rows have no use for, as they measure something else.
 func (c *BenchCmd) checkInstead() error {
 	switch also := c.Breakdown || c.Stages || c.Loads || c.Guarantees; {
+	case c.Transfer && (c.Rescale || c.ProfileOut != "" || c.Device != "cpu" || also):
+		return usage(errors.New("--transfer measures how rows travel alone, on the cpu; leave out --rescale, --profile-out, --device, --breakdown, --stages, --loads and --guarantees"))
 	case c.Rescale && (len(c.Rows) > 0 || also):
 		return usage(errors.New("--rescale measures changes of plans alone; leave out --rows, --breakdown, --stages, --loads and --guarantees"))
 	case len(c.Rows) > 0 && also:

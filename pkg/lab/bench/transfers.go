@@ -1,0 +1,276 @@
+package bench
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// TransferSettings say what of transfers is measured.
+type TransferSettings struct {
+	Model *model.Model
+	Pool  *pool.Pool
+	Wire  tensor.Wire
+	Hops  schemas.Hops
+	// Rows are those of one expert, of one dispatch.
+	Rows []int
+	// Rounds are the turns of which a median is taken.
+	Rounds   int
+	Progress func(format string, args ...any)
+}
+
+// mostMinibatches is how many minibatches rows are cut into at most.
+const mostMinibatches = 64
+
+// sweepRounds are the turns of each number of minibatches before the best is measured.
+const sweepRounds = 3
+
+// Timed is a transfer mode with so many rows: a host's time with them and the whole way's, medians of
+// all turns; what the formula says of the host's; and how far apart two runs of the same are.
+type Timed struct {
+	Mode      string  `json:"mode"`
+	Seconds   float64 `json:"host_seconds"`
+	Latency   float64 `json:"latency_seconds"`
+	Model     float64 `json:"model_seconds"`
+	Error     float64 `json:"model_error"`
+	Apart     float64 `json:"runs_apart"`
+	Minibatch int     `json:"minibatch,omitempty"`
+}
+
+// TransferReading is what so many rows of an expert take, by mode. A mode that cannot is missing.
+type TransferReading struct {
+	Rows    int     `json:"rows"`
+	Bytes   int     `json:"bytes"`
+	Compute float64 `json:"compute_seconds"`
+	Modes   []Timed `json:"modes"`
+	// Best is the number of minibatches with the least time of the host, and Formula sqrt(r·D_out/(B_s·T_dl)).
+	Best    int     `json:"best_minibatches"`
+	Formula float64 `json:"formula_minibatches"`
+}
+
+// TransferCosts are what was measured of the store and of messages by themselves.
+type TransferCosts struct {
+	Access         float64 `json:"store_access_seconds"`             // T_dl
+	StoreBytes     float64 `json:"store_bytes_per_second"`           // B_s
+	Put            float64 `json:"store_put_seconds"`                // of no bytes
+	Get            float64 `json:"store_get_seconds"`                // of no bytes
+	Message        float64 `json:"message_seconds"`                  // of no bytes
+	MessageBytes   float64 `json:"message_bytes_per_second"`         // B_d
+	RowBytes       int     `json:"row_bytes"`                        // D_in and D_out
+	IndirectFrom   int     `json:"indirect_below_direct_from_rows"`  // 0: nowhere
+	PipelinedFrom  int     `json:"pipelined_below_direct_from_rows"` // 0: nowhere
+	PipelinedFirst int     `json:"pipelined_below_indirect_from_rows"`
+	DirectUpTo     int     `json:"direct_up_to_rows"`
+}
+
+// Transfers are all readings.
+type Transfers struct {
+	TransferCosts
+	Model    string            `json:"model"`
+	Readings []TransferReading `json:"readings"`
+}
+
+// MeasureTransfers moves rows of one expert over a NATS server of its own in every mode.
+func MeasureTransfers(ctx context.Context, s TransferSettings) (*Transfers, error) {
+	s.Rows = slices.Compact(slices.Sorted(slices.Values(s.Rows)))
+	y, err := openYard(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	defer y.close()
+	s.Progress("measuring the store and messages…")
+	out := &Transfers{Model: s.Model.Name}
+	if out.TransferCosts, err = y.costs(ctx); err != nil {
+		return nil, err
+	}
+	for _, rows := range s.Rows {
+		s.Progress("moving %d rows…", rows)
+		r, err := y.reading(ctx, out.TransferCosts, rows)
+		if err != nil {
+			return nil, fmt.Errorf("%d rows: %w", rows, err)
+		}
+		out.Readings = append(out.Readings, r)
+	}
+	out.breakEvens()
+	return out, nil
+}
+
+// way is a mode with the rows of its minibatches.
+type way struct {
+	mode      pb.TransferMode
+	minibatch int
+}
+
+// reading measures every mode with so many rows, in turns.
+func (y *yard) reading(ctx context.Context, c TransferCosts, rows int) (r TransferReading, err error) {
+	r = TransferReading{Rows: rows, Bytes: rows * c.RowBytes, Formula: math.Sqrt(float64(rows*c.RowBytes) / (c.StoreBytes * c.Access))}
+	if r.Compute, err = y.computes(ctx, rows); err != nil {
+		return r, err
+	}
+	best, err := y.best(ctx, rows)
+	if err != nil {
+		return r, err
+	}
+	r.Best = parts(rows, best.minibatch)
+	ways := []way{{plan.Indirect, 0}, best}
+	if y.fits(rows) {
+		ways = append([]way{{plan.Direct, 0}}, ways...)
+	}
+	times := make([][]carriage, len(ways))
+	for range 2 * y.s.Rounds {
+		for i, w := range ways {
+			t, err := y.turn(ctx, w, rows)
+			if err != nil {
+				return r, err
+			}
+			times[i] = append(times[i], t)
+		}
+	}
+	for i, w := range ways {
+		t := timed(w, times[i])
+		if t.Model, err = y.model(ctx, c, w, rows, r.Compute); err != nil {
+			return r, err
+		}
+		t.Error = t.Model/t.Seconds - 1
+		r.Modes = append(r.Modes, t)
+	}
+	return r, nil
+}
+
+// timed is the medians of turns, those of the first and the second half being two runs.
+func timed(w way, turns []carriage) Timed {
+	of := func(turns []carriage, what func(carriage) float64) float64 {
+		all := make([]float64, len(turns))
+		for i, t := range turns {
+			all[i] = what(t)
+		}
+		return median(all)
+	}
+	host := func(t carriage) float64 { return t.host.Seconds() }
+	t := Timed{
+		Mode: plan.TransferName(w.mode), Minibatch: w.minibatch,
+		Seconds: of(turns, host), Latency: of(turns, func(t carriage) float64 { return t.whole.Seconds() }),
+	}
+	half := len(turns) / 2
+	t.Apart = math.Abs(of(turns[:half], host)/of(turns[half:], host) - 1)
+	return t
+}
+
+// best is the pipelined way with the least time of the host, of a few turns each.
+func (y *yard) best(ctx context.Context, rows int) (best way, err error) {
+	least := math.Inf(1)
+	for n := 1; n <= min(rows, mostMinibatches); n *= 2 {
+		w := way{plan.Pipelined, (rows + n - 1) / n}
+		var times []float64
+		for range sweepRounds {
+			t, err := y.turn(ctx, w, rows)
+			if err != nil {
+				return best, err
+			}
+			times = append(times, t.host.Seconds())
+		}
+		if m := median(times); m < least {
+			best, least = w, m
+		}
+	}
+	return best, nil
+}
+
+// parts is how many minibatches rows make.
+func parts(rows, minibatch int) int { return (rows + minibatch - 1) / minibatch }
+
+// model is the host's time by the formulas, of a host that is warm. compute is what all rows take at once.
+func (y *yard) model(ctx context.Context, c TransferCosts, w way, rows int, compute float64) (float64, error) {
+	bytes := func(rows int) float64 { return float64(rows * c.RowBytes) }
+	switch w.mode {
+	case plan.Direct:
+		return compute + c.Message + bytes(rows)/c.MessageBytes, nil
+	case plan.Indirect:
+		return 2*c.Access + compute + 2*bytes(rows)/c.StoreBytes, nil
+	}
+	each, err := y.computes(ctx, w.minibatch)
+	if err != nil {
+		return 0, err
+	}
+	move := bytes(w.minibatch) / c.StoreBytes
+	return float64(parts(rows, w.minibatch))*(c.Access+max(move+each, move)) + c.Access + move, nil
+}
+
+// breakEvens finds from how many rows on one mode is quicker than another, as measured.
+func (t *Transfers) breakEvens() {
+	latency := func(r TransferReading, mode pb.TransferMode) float64 {
+		for _, m := range r.Modes {
+			if m.Mode == plan.TransferName(mode) {
+				return m.Latency
+			}
+		}
+		return math.Inf(1)
+	}
+	from := func(a, b pb.TransferMode) (rows int) {
+		for _, r := range slices.Backward(t.Readings) {
+			if latency(r, a) >= latency(r, b) {
+				return rows
+			}
+			rows = r.Rows
+		}
+		return rows
+	}
+	t.IndirectFrom, t.PipelinedFrom, t.PipelinedFirst = from(plan.Indirect, plan.Direct), from(plan.Pipelined, plan.Direct), from(plan.Pipelined, plan.Indirect)
+	for _, r := range t.Readings {
+		if !math.IsInf(latency(r, plan.Direct), 1) {
+			t.DirectUpTo = r.Rows
+		}
+	}
+}
+
+// String is all readings for people.
+func (t *Transfers) String() string {
+	text := fmt.Sprintf("store: %.0f µs an access (%.0f to put, %.0f to get), %.0f MB/s; message: %.0f µs, %.0f MB/s; a row has %d bytes\n",
+		1e6*t.Access, 1e6*t.Put, 1e6*t.Get, t.StoreBytes/1e6, 1e6*t.Message, t.MessageBytes/1e6, t.RowBytes)
+	for _, r := range t.Readings {
+		text += fmt.Sprintf("%6d rows, %.2f ms to compute:", r.Rows, 1e3*r.Compute)
+		for _, m := range r.Modes {
+			text += fmt.Sprintf("  %s %.2f ms on the host (formula %+.0f %%, two runs %.0f %% apart), %.2f in all;", m.Mode, 1e3*m.Seconds, 100*m.Error, 100*m.Apart, 1e3*m.Latency)
+		}
+		text += fmt.Sprintf("  best of %d minibatches, %.1f by the formula\n", r.Best, r.Formula)
+	}
+	return text + fmt.Sprintf("quicker in all: indirect than direct %s, pipelined than direct %s, pipelined than indirect %s; messages take %d rows\n",
+		fromRows(t.IndirectFrom), fromRows(t.PipelinedFrom), fromRows(t.PipelinedFirst), t.DirectUpTo)
+}
+
+func fromRows(n int) string {
+	if n == 0 {
+		return "nowhere"
+	}
+	return fmt.Sprintf("from %d rows on", n)
+}
+
+// carriage is one transfer: the host's time, and that from a gate's beginning to an aggregator's end.
+type carriage struct{ host, whole time.Duration }
+
+// point is what so many bytes took.
+type point struct{ bytes, seconds float64 }
+
+// line is what no bytes take, and how many bytes pass in a second: the least squares of relative
+// differences, neither below nothing.
+func line(points []point) (first, rate float64) {
+	var w, wx, wy, wxx, wxy float64
+	for _, p := range points {
+		weight := 1 / (p.seconds * p.seconds)
+		w, wx, wy = w+weight, wx+weight*p.bytes, wy+weight*p.seconds
+		wxx, wxy = wxx+weight*p.bytes*p.bytes, wxy+weight*p.bytes*p.seconds
+	}
+	slope := (w*wxy - wx*wy) / (w*wxx - wx*wx)
+	least := slices.MinFunc(points, func(a, b point) int { return cmp.Compare(a.seconds, b.seconds) }).seconds
+	return max(least/100, (wy-slope*wx)/w), 1 / max(slope, 1e-15)
+}
