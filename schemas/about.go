@@ -10,8 +10,10 @@ const (
 	AboutHash    = "model_hash"
 	AboutClass   = "numeric_class"
 	AboutWire    = "wire"
-	AboutText    = "text" // whether it has a tokenizer
-	AboutChat    = "chat" // whether it has a chat template
+	AboutText    = "text"      // whether it has a tokenizer
+	AboutChat    = "chat"      // whether it has a chat template
+	AboutBOS     = "bos_token" // what begins a text, and what ends one, as tokenizer_config.json has it; empty: nothing
+	AboutEOS     = "eos_token"
 	AboutTask    = "task"
 	AboutRunning = "requests_running" // that make tokens, as far as this replica knows
 	AboutWaiting = "requests_waiting" // that wait for their turn

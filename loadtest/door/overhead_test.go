@@ -69,10 +69,15 @@ func TestOverhead(t *testing.T) {
 			more = append(more, first[1]-first[0])
 		}
 	}
+	var spent [2]processors
 	for i := range rounds + 2 {
 		var rate [2]float64
 		for _, which := range order(i) {
+			before := y.processors(t)
 			rate[which] = batch(t, asks[which])
+			if i >= 2 {
+				spent[which].add(before, y.processors(t))
+			}
 		}
 		if i >= 2 {
 			ratios = append(ratios, rate[1]/rate[0])
@@ -82,6 +87,9 @@ func TestOverhead(t *testing.T) {
 	t.Logf("first token by HTTP minus by NATS, %d pairs: median %+.2f ms (95%% interval %+.2f to %+.2f)", len(more), middle, low, high)
 	low, middle, high = median(ratios)
 	t.Logf("tokens/s by HTTP over by NATS, batch %d, %d pairs: median %.3f (95%% interval %.3f to %.3f)", atOnce, len(ratios), middle, low, high)
+	for which, door := range []string{"NATS", "HTTP"} {
+		t.Logf("processors' time a token by %s: %s", door, spent[which].over(len(ratios)*atOnce*told64))
+	}
 }
 
 // order is who goes first in a round.

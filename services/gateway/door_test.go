@@ -21,6 +21,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/internal/fake"
+	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
 // newDoor is a door before services that the test plays.
@@ -269,6 +270,45 @@ func TestCompletionLogprobs(t *testing.T) {
 	}
 }
 
+// Without a tokenizer, ids can be scored, and tokens are named by theirs.
+func TestLogprobsWithoutTokenizer(t *testing.T) {
+	u := &fake.Upstream{Bare: true, Answer: func(p *pb.Prompt) []*pb.Chunk {
+		lp := float32(-1)
+		answer := fake.Words(p, "length", "")
+		answer[0].Logprobs[0] = &pb.TokenLogprobs{Chosen: &pb.TokenLogprob{Id: 10, Logprob: -0.5}, Top: []*pb.TokenLogprob{{Id: 10, Logprob: -0.5}, {Id: 7, Logprob: -2}}}
+		return append([]*pb.Chunk{{Index: -1, Score: &pb.Score{Position: 0, Logprob: &lp, Top: []*pb.TokenLogprob{{Id: 3, Logprob: -0.25}}}}}, answer...)
+	}}
+	w := ask(newDoor(t, u), "POST", "/v1/completions", `{"model":"demo","prompt":[5,6],"echo":true,"logprobs":1,"max_tokens":1}`)
+	want := `"tokens":["token_id:5","token_id:6","token_id:10"],"token_logprobs":[null,-1,-0.5],"top_logprobs":[null,{"token_id:3":-0.25,"token_id:6":-1},{"token_id:10":-0.5,"token_id:7":-2}]`
+	if !strings.Contains(w.Body.String(), want) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+// Clients of vLLM may have tokens that are no text named by their ids.
+func TestNumberedTokens(t *testing.T) {
+	w := ask(newDoor(t, &fake.Upstream{}), "POST", "/v1/chat/completions", hi+`,"logprobs":true,"top_logprobs":2,"return_tokens_as_token_ids":true}`)
+	if want := `{"token":"token_id:7","logprob":-2,"bytes":[226,130]}`; !strings.Contains(w.Body.String(), want) {
+		t.Errorf("%s", w.Body)
+	}
+}
+
+// What a tokenizer puts around a text is left out where the client asks for that, and what is in
+// the text is not.
+func TestWithoutEnds(t *testing.T) {
+	m := upstream.Model{BOS: "<s>", EOS: "</s>"}
+	for text, want := range map[string]int{"a": 1, "<s>a": 2, "a</s>": 2, "<s>a</s>": 3} {
+		tokens := &pb.Tokens{Ids: []uint32{1, 5, 2}, Pieces: [][]byte{[]byte("<s>"), []byte("a"), []byte("</s>")}}
+		if withoutEnds(tokens, text, m); len(tokens.Ids) != want || len(tokens.Pieces) != want {
+			t.Errorf("%q: %v", text, tokens.Ids)
+		}
+	}
+	empty := &pb.Tokens{}
+	if withoutEnds(empty, "", m); len(empty.Ids) != 0 {
+		t.Errorf("%v", empty.Ids)
+	}
+}
+
 func TestChatLogprobs(t *testing.T) {
 	w := ask(newDoor(t, &fake.Upstream{}), "POST", "/v1/chat/completions", hi+`,"logprobs":true,"top_logprobs":2}`)
 	want := `{"token":"Hello","logprob":-0.5,"bytes":[72,101,108,108,111],"top_logprobs":[{"token":"Hello","logprob":-0.5,"bytes":[72,101,108,108,111]},{"token":"�","logprob":-2,"bytes":[226,130]}]}`
@@ -287,7 +327,9 @@ func TestOthers(t *testing.T) {
 		{"POST", "/tokenize", hi + `}`, `"count":1`},
 		{"POST", "/detokenize", `{"model":"demo","tokens":[1,2]}`, `{"prompt":"w w "}`},
 		{"POST", "/detokenize", `{"model":"demo","tokens":[]}`, `{"prompt":""}`},
-		{"GET", "/tokenizer_info", "", `"vocab_size":8192`},
+		{"POST", "/tokenize", `{"prompt":"a b","add_special_tokens":false}`, `"tokens":[1,2]`},
+		{"POST", "/detokenize", `{"tokens":[1,2]}`, `{"prompt":"w w "}`},
+		{"GET", "/tokenizer_info", "", `"vocab_size":8192,"model_max_length":512,"bos_token":null,"eos_token":"</s>"`},
 		{"GET", "/health", "", "ready"},
 		{"GET", "/healthz", "", "live"},
 		{"GET", "/metrics", "", "go_goroutines"},

@@ -20,12 +20,14 @@ type echo struct {
 
 // echoed makes a prompt one of ids, whose tokens are known, and which is scored where
 // log-probabilities are asked for.
-func (d *Door) echoed(ctx context.Context, m upstream.Model, p *pb.Prompt) (*pb.Prompt, *echo, error) {
-	tokens, err := d.Upstream.Tokens(ctx, m.Name, &pb.Prompt{Text: p.Text, InputIds: p.InputIds, SpecialTokens: p.SpecialTokens})
-	if err != nil {
-		return nil, nil, err
+func (d *Door) echoed(ctx context.Context, m upstream.Model, p *pb.Prompt) (scored *pb.Prompt, e *echo, err error) {
+	tokens := &pb.Tokens{Ids: p.InputIds} // which is all there is to know without a tokenizer
+	if m.Text || len(p.InputIds) == 0 {
+		if tokens, err = d.Upstream.Tokens(ctx, m.Name, &pb.Prompt{Text: p.Text, InputIds: p.InputIds, SpecialTokens: p.SpecialTokens}); err != nil {
+			return nil, nil, err
+		}
 	}
-	e := &echo{text: p.Text}
+	e = &echo{text: p.Text}
 	if e.text == "" {
 		e.text = tokens.Text
 	}
@@ -38,7 +40,7 @@ func (d *Door) echoed(ctx context.Context, m upstream.Model, p *pb.Prompt) (*pb.
 	if p.Logprobs != nil {
 		e.tokens = make([]openai.Token, len(tokens.Ids))
 		for i := range e.tokens {
-			e.tokens[i] = openai.Token{Bytes: pieceOf(tokens, i), First: i == 0}
+			e.tokens[i] = openai.Token{ID: tokens.Ids[i], Bytes: pieceOf(tokens, i), First: i == 0}
 		}
 	}
 	return p, e, nil

@@ -18,20 +18,22 @@ type got struct {
 	chunk  *pb.Chunk
 }
 
-// push takes it into its answer, and returns what that tells.
-func (g got) push(c *openai.Choice, t *tale) (pieces []openai.Piece) {
+// push takes it into its answer, and returns what that tells: the prompt, where it is told, and
+// what has come.
+func (g got) push(c *openai.Choice, t *tale) (pieces [2]openai.Piece) {
 	if g.chunk.Score != nil {
 		if g.echo != nil {
 			g.echo.score(g.chunk.Score)
 		}
-		return nil
+		return pieces
 	}
 	t.chunk(g.chunk)
 	if g.echo != nil && !g.echo.told {
 		g.echo.told = true
-		pieces = append(pieces, c.Echo(g.echo.text, g.echo.tokens))
+		pieces[0] = c.Echo(g.echo.text, g.echo.tokens)
 	}
-	return append(pieces, c.Push(g.chunk))
+	pieces[1] = c.Push(g.chunk)
+	return pieces
 }
 
 // gather asks for all answers at once, and yields their chunks as they come. The first error

@@ -1,11 +1,14 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
+	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
 // tokenize tells the ids of a text or a chat, as vLLM's clients ask for them.
@@ -14,13 +17,16 @@ func (d *Door) tokenize(c *call) error {
 	if err != nil {
 		return err
 	}
-	m, err := d.Upstream.Find(c.r.Context(), ask.Model)
+	m, err := d.named(c.r.Context(), ask.Model)
 	if err != nil {
 		return err
 	}
 	tokens, err := d.Upstream.Tokens(c.r.Context(), m.Name, ask.Prompt)
 	if err != nil {
 		return d.refusal(c.r.Context(), err, m.Context)
+	}
+	if ask.Bare {
+		withoutEnds(tokens, ask.Prompt.Text, m)
 	}
 	ids := tokens.Ids
 	if ids == nil {
@@ -41,13 +47,23 @@ func (d *Door) tokenize(c *call) error {
 	return nil
 }
 
+// withoutEnds takes from a text's ids what its tokenizer has put around it.
+func withoutEnds(t *pb.Tokens, text string, m upstream.Model) {
+	if len(t.Ids) > 0 && m.BOS != "" && string(pieceOf(t, 0)) == m.BOS && !strings.HasPrefix(text, m.BOS) {
+		t.Ids, t.Pieces = t.Ids[1:], t.Pieces[1:]
+	}
+	if n := len(t.Ids) - 1; n >= 0 && m.EOS != "" && string(pieceOf(t, n)) == m.EOS && !strings.HasSuffix(text, m.EOS) {
+		t.Ids, t.Pieces = t.Ids[:n], t.Pieces[:n]
+	}
+}
+
 // detokenize tells the text of ids.
 func (d *Door) detokenize(c *call) error {
 	ask, err := readBody(d, c, openai.ReadDetokenize)
 	if err != nil {
 		return err
 	}
-	m, err := d.Upstream.Find(c.r.Context(), ask.Model)
+	m, err := d.named(c.r.Context(), ask.Model)
 	if err != nil {
 		return err
 	}
@@ -63,25 +79,38 @@ func (d *Door) detokenize(c *call) error {
 	return nil
 }
 
-// tokenizerInfo tells what is known of a model's tokenizer.
-func (d *Door) tokenizerInfo(c *call) error {
-	name := c.r.URL.Query().Get("model")
+// named is the model of a name. vLLM serves one, which its clients need not name here.
+func (d *Door) named(ctx context.Context, name string) (upstream.Model, error) {
 	if all := d.Upstream.Models(); name == "" && len(all) == 1 {
-		name = all[0].Name
+		return all[0], nil
 	}
 	if name == "" {
-		return reply.Bad("model", "several models are served: name one as ?model=NAME")
+		return upstream.Model{}, reply.Bad("model", "several models are served, or none yet: name one as model")
 	}
-	m, err := d.Upstream.Find(c.r.Context(), name)
+	return d.Upstream.Find(ctx, name)
+}
+
+func unlessEmpty(text string) *string {
+	if text == "" {
+		return nil
+	}
+	return &text
+}
+
+// tokenizerInfo tells what is known of a model's tokenizer.
+func (d *Door) tokenizerInfo(c *call) error {
+	m, err := d.named(c.r.Context(), c.r.URL.Query().Get("model"))
 	if err != nil {
 		return err
 	}
 	reply.JSON(c.w, http.StatusOK, struct {
-		Model string `json:"model"`
-		Vocab int    `json:"vocab_size"`
-		Max   int    `json:"model_max_length"`
-		Text  bool   `json:"has_tokenizer"`
-		Chat  bool   `json:"has_chat_template"`
-	}{m.Name, m.Vocab, m.Context, m.Text, m.Chat})
+		Model string  `json:"model"`
+		Vocab int     `json:"vocab_size"`
+		Max   int     `json:"model_max_length"`
+		BOS   *string `json:"bos_token"`
+		EOS   *string `json:"eos_token"`
+		Text  bool    `json:"has_tokenizer"`
+		Chat  bool    `json:"has_chat_template"`
+	}{m.Name, m.Vocab, m.Context, unlessEmpty(m.BOS), unlessEmpty(m.EOS), m.Text, m.Chat})
 	return nil
 }

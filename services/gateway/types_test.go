@@ -19,11 +19,11 @@ var doorways = []struct {
 	{"/v1/responses", `{"model":"demo","input":"x"`, []string{"model", "input", "instructions", "stream", "background", "store", "metadata", "temperature", "top_p", "user", "max_output_tokens", "tools", "tool_choice", "parallel_tool_calls", "text", "truncation", "previous_response_id", "brownout"}},
 	{"/v1/messages", `{"model":"demo","max_tokens":9,"messages":[{"role":"user","content":"hi"}]`, []string{"model", "messages", "max_tokens", "system", "stream", "temperature", "top_p", "top_k", "stop_sequences", "tools", "tool_choice", "thinking", "brownout"}},
 	{"/v1/messages/count_tokens", `{"model":"demo","messages":[{"role":"user","content":"hi"}]`, []string{"model", "messages", "system", "tools", "tool_choice", "thinking"}},
-	{"/tokenize", `{"model":"demo","prompt":"x"`, []string{"model", "prompt", "return_token_strs"}},
+	{"/tokenize", `{"model":"demo","prompt":"x"`, []string{"model", "prompt", "return_token_strs", "special_tokens", "add_special_tokens"}},
 	{"/detokenize", `{"model":"demo","tokens":[1]`, []string{"model", "tokens"}},
 }
 
-var sampled = []string{"model", "stream", "n", "temperature", "top_p", "top_k", "min_p", "min_tokens", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "seed", "stop", "stop_token_ids", "ignore_eos", "max_tokens", "brownout"}
+var sampled = []string{"model", "stream", "n", "temperature", "top_p", "top_k", "min_p", "min_tokens", "repetition_penalty", "presence_penalty", "frequency_penalty", "logit_bias", "seed", "stop", "stop_token_ids", "ignore_eos", "max_tokens", "return_tokens_as_token_ids", "brownout"}
 
 var wrongs = []string{"true", "5", "-1", "1.5", "1e400", "99999999999999999999", `"x"`, `""`, "[]", "{}", "[5]", `["x"]`, "[[]]", "[{}]", `[null]`, `{"x":5}`, `{"type":5}`, `{"type":"x"}`, `{"x":{"y":[]}}`}
 

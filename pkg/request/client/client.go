@@ -103,7 +103,7 @@ func (c *Client) Prompt(ctx context.Context, p *pb.Prompt) (*Stream, error) {
 	if p.RequestId == "" {
 		p.RequestId = rand.Text() // who guesses it can read the answer
 	}
-	s, err := c.open(ctx, p.RequestId, p.FromIndex, p.Score != "")
+	s, err := c.open(ctx, p.RequestId, p.FromIndex, p.Score != "", inboxSize)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,11 @@ func (c *Client) Ask(ctx context.Context, p *pb.Prompt) (*Stream, error) {
 	if p.RequestId == "" {
 		p.RequestId = rand.Text() // as Prompt
 	}
-	s, err := c.open(ctx, p.RequestId, p.FromIndex, p.Score != "")
+	room := inboxSize
+	if p.Score == "" {
+		room = askedInbox
+	}
+	s, err := c.open(ctx, p.RequestId, p.FromIndex, p.Score != "", room)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +145,7 @@ func (c *Client) Ask(ctx context.Context, p *pb.Prompt) (*Stream, error) {
 // Resume streams a request that was accepted before, from a token index on.
 // The end of ctx cancels the request.
 func (c *Client) Resume(ctx context.Context, request string, fromIndex int32) (*Stream, error) {
-	s, err := c.open(ctx, request, fromIndex, false)
+	s, err := c.open(ctx, request, fromIndex, false, inboxSize)
 	if err != nil {
 		return nil, err
 	}

@@ -112,10 +112,10 @@ func (o *order) from() int32 {
 type series struct {
 	next  int32
 	count int                 // chunks that came, repeats too
-	early map[int32]*pb.Chunk // by first index
+	early map[int32]*pb.Chunk // by first index; nil: none was early yet
 }
 
-func newSeries(from int32) series { return series{next: from, early: map[int32]*pb.Chunk{}} }
+func newSeries(from int32) series { return series{next: from} }
 
 // add takes a chunk with the indices from first to last, and returns those that are due.
 func (l *series) add(c *pb.Chunk, first, last int32) (ready []*pb.Chunk, err error) {
@@ -126,6 +126,9 @@ func (l *series) add(c *pb.Chunk, first, last int32) (ready []*pb.Chunk, err err
 	case first < l.next:
 		return nil, fmt.Errorf("a chunk has tokens %d to %d, but those before %d came in another chunk", first, last, l.next)
 	case first > l.next:
+		if l.early == nil {
+			l.early = map[int32]*pb.Chunk{}
+		}
 		if len(l.early) < maxEarly {
 			l.early[first] = c
 		}

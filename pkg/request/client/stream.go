@@ -18,6 +18,9 @@ const (
 	// inboxSize is how many chunks may wait for a slow reader; a replay brings
 	// again what is beyond it.
 	inboxSize = 4096
+	// askedInbox is the same of an ask without scores: its chunks come one by one, as they are
+	// made, and a process may have thousands.
+	askedInbox = 1024
 	// overtaking lets chunks that overtook each other arrive before a gap counts as one.
 	overtaking = 20 * time.Millisecond
 	// maxSilence bounds the pause between replays that bring nothing.
@@ -44,14 +47,14 @@ type Stream struct {
 	lost     time.Time     // since when the connection is broken; zero: it is not
 }
 
-// open subscribes to a new inbox before anything can be sent to it.
-func (c *Client) open(ctx context.Context, request string, from int32, scored bool) (*Stream, error) {
+// open subscribes to a new inbox, with room for so many chunks, before anything can be sent to it.
+func (c *Client) open(ctx context.Context, request string, from int32, scored bool, room int) (*Stream, error) {
 	if err := schemas.CheckRequestID(request); err != nil {
 		return nil, &Error{Code: CodeBadRequest, Message: err.Error()}
 	}
 	s := &Stream{
 		client: c, ctx: ctx, request: request,
-		msgs: make(chan *nats.Msg, inboxSize), order: newOrder(from, scored), pause: c.settings.Silence,
+		msgs: make(chan *nats.Msg, room), order: newOrder(from, scored), pause: c.settings.Silence,
 	}
 	var err error
 	if s.inbox, err = c.nc.ChanSubscribe(c.nc.NewInbox(), s.msgs); err != nil {

@@ -14,7 +14,8 @@ type Head struct {
 
 // Token is one token of an answer or of its prompt, with what was told of it.
 type Token struct {
-	Bytes   []byte
+	ID      uint32
+	Bytes   []byte // none: the model has no tokenizer
 	Logprob float32
 	Top     []*pb.TokenLogprob
 	// First says that nothing is before it that it could follow from.
@@ -55,6 +56,13 @@ func (p Piece) Nothing() bool {
 	return p.Text == "" && p.Reasoning == "" && len(p.Calls) == 0 && len(p.Tokens) == 0 && len(p.ids) == 0 && p.Finish == ""
 }
 
+// textAlone says that a text is all there is to tell.
+func (p Piece) textAlone() bool {
+	text := p.Text
+	p.Text = ""
+	return text != "" && p.Nothing()
+}
+
 // Push takes a chunk of the answer in.
 func (c *Choice) Push(chunk *pb.Chunk) Piece {
 	p := Piece{Text: chunk.Text, Finish: chunk.FinishReason, Reasoning: chunk.GetParsed().GetReasoningContent(), Calls: CallsOf(chunk)}
@@ -62,7 +70,7 @@ func (c *Choice) Push(chunk *pb.Chunk) Piece {
 		p.ids = chunk.TokenIds
 	}
 	for _, l := range chunk.Logprobs {
-		p.Tokens = append(p.Tokens, Token{Bytes: l.GetChosen().GetToken(), Logprob: l.GetChosen().GetLogprob(), Top: l.Top})
+		p.Tokens = append(p.Tokens, Token{ID: l.GetChosen().GetId(), Bytes: l.GetChosen().GetToken(), Logprob: l.GetChosen().GetLogprob(), Top: l.Top})
 	}
 	if chunk.Usage != nil {
 		c.usage = chunk.Usage

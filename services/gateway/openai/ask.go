@@ -24,8 +24,9 @@ type Ask struct {
 	Echo bool
 	// Logprobs is how many candidates are told of each token; nil: none are told of.
 	Logprobs *int32
-	// IDs says that the ids of an answer's tokens are told, as vLLM's clients ask for them.
-	IDs bool
+	// IDs says that the ids of an answer's tokens are told, as vLLM's clients ask for them, and
+	// Numbered that log-probabilities name tokens by their ids, as token_id:7.
+	IDs, Numbered bool
 }
 
 // mostAnswers bounds the answers of one request.
@@ -50,7 +51,7 @@ func common(o *Object, a *Ask) *pb.Prompt {
 		}
 		o.EndOf(options)
 	}
-	a.N = int(Or(o, "n", int32(1)))
+	a.N, a.Numbered = int(Or(o, "n", int32(1))), Or(o, "return_tokens_as_token_ids", false)
 	if a.N < 1 || a.N > mostAnswers {
 		o.Fail(reply.Bad("n", "n is %d; it must be 1 to %d", a.N, mostAnswers))
 	}
@@ -58,7 +59,7 @@ func common(o *Object, a *Ask) *pb.Prompt {
 	sampling(o, p)
 	grammar(o, p)
 	o.Ignore("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "prediction", "priority",
-		"request_id", "skip_special_tokens", "spaces_between_special_tokens", "return_tokens_as_token_ids", "return_token_ids", "length_penalty")
+		"request_id", "skip_special_tokens", "spaces_between_special_tokens", "return_token_ids", "length_penalty")
 	o.Refuse("it is not served here", "include_stop_str_in_output", "use_beam_search",
 		"prompt_logprobs", "truncate_prompt_tokens", "bad_words", "logits_processors", "allowed_token_ids", "kv_transfer_params", "mm_processor_kwargs", "cache_salt")
 	return p

@@ -86,23 +86,27 @@ type candidate struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-func candidateOf(token []byte, logprob float32) candidate {
+func candidateOf(id uint32, token []byte, logprob float32, numbered bool) candidate {
 	numbers := make([]int, len(token))
 	for i, b := range token {
 		numbers[i] = int(b)
 	}
-	return candidate{strings.ToValidUTF8(string(token), "\uFFFD"), logprob, numbers}
+	text := strings.ToValidUTF8(string(token), "\uFFFD")
+	if numbered {
+		text = numberText(id)
+	}
+	return candidate{text, logprob, numbers}
 }
 
-func chatLogprobsOf(tokens []Token, wanted bool) *ChatLogprobs {
-	if !wanted {
+func (w chatWriter) logprobsOf(tokens []Token) *ChatLogprobs {
+	if !w.logprobs {
 		return nil
 	}
 	out := &ChatLogprobs{Content: []ChatLogprob{}}
 	for _, t := range tokens {
-		one := ChatLogprob{candidate: candidateOf(t.Bytes, t.Logprob), Top: []candidate{}}
+		one := ChatLogprob{candidate: candidateOf(t.ID, t.Bytes, t.Logprob, w.numbered), Top: []candidate{}}
 		for _, top := range t.Top {
-			one.Top = append(one.Top, candidateOf(top.Token, top.Logprob))
+			one.Top = append(one.Top, candidateOf(top.Id, top.Token, top.Logprob, w.numbered))
 		}
 		out.Content = append(out.Content, one)
 	}
@@ -115,15 +119,15 @@ func (h Head) chat(choices []ChatChoice, u *Usage) Chat {
 
 // chatWriter writes replies to a chat.
 type chatWriter struct {
-	head     Head
-	logprobs bool
+	head               Head
+	logprobs, numbered bool
 }
 
 func (w chatWriter) whole(choices []*Choice, u *Usage) any {
 	all := make([]ChatChoice, len(choices))
 	for i, c := range choices {
 		all[i] = ChatChoice{
-			Index: c.Index, Message: messageOf(c), Logprobs: chatLogprobsOf(c.tokens, w.logprobs), FinishReason: &c.finish,
+			Index: c.Index, Message: messageOf(c), Logprobs: w.logprobsOf(c.tokens), FinishReason: &c.finish,
 		}
 	}
 	return w.head.chat(all, u)
@@ -142,7 +146,11 @@ func (w chatWriter) part(c *Choice, p Piece) (out []any) {
 		delta.Reasoning = &p.Reasoning
 	}
 	if delta.Content != nil || delta.Reasoning != nil {
-		out = append(out, w.one(ChatChoice{Index: c.Index, Delta: delta, Logprobs: chatLogprobsOf(p.Tokens, w.logprobs && len(p.Tokens) > 0)}))
+		one := ChatChoice{Index: c.Index, Delta: delta}
+		if len(p.Tokens) > 0 {
+			one.Logprobs = w.logprobsOf(p.Tokens)
+		}
+		out = append(out, w.one(one))
 	}
 	for _, call := range p.Calls {
 		out = append(out, w.call(c, call)...)

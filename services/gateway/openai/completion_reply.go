@@ -2,6 +2,7 @@ package openai
 
 import (
 	"fmt"
+	"strconv"
 	"unicode/utf8"
 )
 
@@ -47,11 +48,22 @@ func TokenText(token []byte) string {
 	return text
 }
 
+// numberText is a token as its id, which vLLM's clients can ask for.
+func numberText(id uint32) string { return "token_id:" + strconv.FormatUint(uint64(id), 10) }
+
+// named is a token as a text: its id where the client asks for that, and where it has no bytes.
+func (w completionWriter) named(id uint32, token []byte) string {
+	if w.numbered || len(token) == 0 {
+		return numberText(id)
+	}
+	return TokenText(token)
+}
+
 // logprobsOf are those of tokens whose first one stands at an offset, in characters.
-func logprobsOf(tokens []Token, offset int) *CompletionLogprobs {
+func (w completionWriter) logprobsOf(tokens []Token, offset int) *CompletionLogprobs {
 	out := &CompletionLogprobs{Tokens: []string{}, Logprobs: []*float32{}, Top: []map[string]float32{}, Offsets: []int{}}
 	for _, t := range tokens {
-		text := TokenText(t.Bytes)
+		text := w.named(t.ID, t.Bytes)
 		out.Tokens, out.Offsets = append(out.Tokens, text), append(out.Offsets, offset)
 		offset += utf8.RuneCount(t.Bytes)
 		if t.First {
@@ -60,7 +72,7 @@ func logprobsOf(tokens []Token, offset int) *CompletionLogprobs {
 		}
 		top := map[string]float32{text: t.Logprob}
 		for _, one := range t.Top {
-			top[TokenText(one.Token)] = one.Logprob
+			top[w.named(one.Id, one.Token)] = one.Logprob
 		}
 		out.Logprobs, out.Top = append(out.Logprobs, new(t.Logprob)), append(out.Top, top)
 	}
@@ -73,8 +85,8 @@ func (h Head) completion(choices []CompletionChoice, u *Usage) Completion {
 
 // completionWriter writes replies to a completion.
 type completionWriter struct {
-	head     Head
-	logprobs bool
+	head               Head
+	logprobs, numbered bool
 }
 
 func (w completionWriter) whole(choices []*Choice, u *Usage) any {
@@ -82,7 +94,7 @@ func (w completionWriter) whole(choices []*Choice, u *Usage) any {
 	for i, c := range choices {
 		all[i] = CompletionChoice{Index: c.Index, Text: c.text.String(), TokenIDs: c.ids, FinishReason: &c.finish}
 		if w.logprobs {
-			all[i].Logprobs = logprobsOf(c.tokens, 0)
+			all[i].Logprobs = w.logprobsOf(c.tokens, 0)
 		}
 	}
 	return w.head.completion(all, u)
@@ -91,7 +103,7 @@ func (w completionWriter) whole(choices []*Choice, u *Usage) any {
 func (w completionWriter) part(c *Choice, p Piece) []any {
 	one := CompletionChoice{Index: c.Index, Text: p.Text, TokenIDs: p.ids}
 	if w.logprobs && len(p.Tokens) > 0 {
-		one.Logprobs = logprobsOf(p.Tokens, c.offset)
+		one.Logprobs = w.logprobsOf(p.Tokens, c.offset)
 		for _, t := range p.Tokens {
 			c.offset += utf8.RuneCount(t.Bytes)
 		}

@@ -9,11 +9,13 @@ import (
 type Tokens struct {
 	Model  string
 	Prompt *pb.Prompt
-	// Texts says that each token's text is wanted, too.
-	Texts bool
+	// Texts says that each token's text is wanted, too, and Bare that what begins and ends a text
+	// is not put around it.
+	Texts, Bare bool
 }
 
-// ReadTokenize reads what is to become ids: prompt, or messages.
+// ReadTokenize reads what is to become ids: prompt, or messages. Special tokens in a prompt count
+// here, as they do for vLLM.
 func ReadTokenize(body []byte) (*Tokens, error) {
 	o, err := Parse(body)
 	if err != nil {
@@ -29,7 +31,8 @@ func ReadTokenize(body []byte) (*Tokens, error) {
 	case *text == "":
 		o.Fail(reply.Bad("prompt", "prompt is empty"))
 	default:
-		t.Prompt.Text = *text
+		t.Prompt.Text, t.Prompt.SpecialTokens = *text, Or(o, "special_tokens", true)
+		t.Bare = !Or(o, "add_special_tokens", true)
 	}
 	o.Ignore("add_special_tokens", "add_generation_prompt")
 	return t, o.End()

@@ -23,15 +23,15 @@ func NewWriter(a *Ask, h Head) *Reply {
 	case !a.Chat:
 		h.Object = completionObject
 		h.ID = "cmpl-" + h.ID
-		w = completionWriter{h, a.Logprobs != nil}
+		w = completionWriter{h, a.Logprobs != nil, a.Numbered}
 	case a.Stream:
 		h.ID, h.Object = "chatcmpl-"+h.ID, chatChunkObject
-		w = chatWriter{h, a.Logprobs != nil}
+		w = chatWriter{h, a.Logprobs != nil, a.Numbered}
 	default:
 		h.ID, h.Object = "chatcmpl-"+h.ID, chatObject
-		w = chatWriter{h, a.Logprobs != nil}
+		w = chatWriter{h, a.Logprobs != nil, a.Numbered}
 	}
-	r := &Reply{ask: a, writer: w}
+	r := &Reply{ask: a, writer: w, text: newTextEvent(h, a.Chat)}
 	for i := range a.Answers() {
 		r.Choices = append(r.Choices, &Choice{Index: i, numbered: a.IDs})
 	}
@@ -44,15 +44,22 @@ type Reply struct {
 
 	ask    *Ask
 	writer Writer
+	text   *textEvent
+	events [1]any
 }
 
 // Whole is the reply once all answers have ended.
 func (r *Reply) Whole() any { return r.writer.whole(r.Choices, UsageOf(r.Choices, r.ask.N)) }
 
-// Parts are the events of what came to an answer.
+// Parts are the events of what came to an answer. They are good until the next call.
 func (r *Reply) Parts(c *Choice, p Piece) []any {
-	if p.Nothing() {
+	switch {
+	case p.Nothing():
 		return nil
+	case p.textAlone() && !(p.First && r.ask.Chat): // which has the role
+		r.text.index, r.text.text = c.Index, p.Text
+		r.events[0] = r.text
+		return r.events[:]
 	}
 	return r.writer.part(c, p)
 }

@@ -12,8 +12,13 @@ type Events struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	stall   time.Duration
+	until   time.Time // a client that has read nothing until then is gone
+	line    []byte    // of an event, written anew for each
 	begun   bool
 }
+
+// appender is a value that writes its own JSON.
+type appender interface{ AppendJSON(to []byte) []byte }
 
 // NewEvents prepares a stream whose client may take up to stall to read an event.
 func NewEvents(w http.ResponseWriter, stall time.Duration) *Events {
@@ -30,22 +35,31 @@ func (e *Events) Send(v any) error { return e.send("", v) }
 func (e *Events) Named(event string, v any) error { return e.send("event: "+event+"\n", v) }
 
 func (e *Events) send(before string, v any) error {
-	data, err := encode(v)
-	if err != nil {
-		return fmt.Errorf("encoding an event: %w", err)
+	line := append(append(e.line[:0], before...), "data: "...)
+	if own, is := v.(appender); is {
+		line = own.AppendJSON(line)
+	} else {
+		data, err := Encode(v)
+		if err != nil {
+			return fmt.Errorf("encoding an event: %w", err)
+		}
+		line = append(line, data...)
 	}
-	line := make([]byte, 0, len(before)+len(data)+len("data: \n\n"))
-	line = append(append(append(append(line, before...), "data: "...), data...), "\n\n"...)
-	return e.write(line)
+	e.line = append(line, "\n\n"...)
+	return e.write(e.line)
 }
 
 // Done ends the stream, for clients that wait for OpenAI's mark.
 func (e *Events) Done() error { return e.write([]byte("data: [DONE]\n\n")) }
 
-// write sends bytes at once. A client that does not read within stall is gone.
+// write sends bytes at once. A client that does not read within stall is gone, or an eighth of
+// it earlier: the bound is not set for each of many events.
 func (e *Events) write(line []byte) error {
 	e.begin()
-	_ = e.control.SetWriteDeadline(time.Now().Add(e.stall)) // a recorder in tests has none
+	if now := time.Now(); e.until.Sub(now) < e.stall-e.stall/8 {
+		e.until = now.Add(e.stall)
+		_ = e.control.SetWriteDeadline(e.until) // a recorder in tests has none
+	}
 	if _, err := e.w.Write(line); err != nil {
 		return fmt.Errorf("writing an event: %w", err)
 	}

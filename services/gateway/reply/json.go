@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// encode is v as one line of JSON.
-func encode(v any) ([]byte, error) {
+// Encode is v as one line of JSON.
+func Encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
@@ -20,7 +20,7 @@ func encode(v any) ([]byte, error) {
 
 // JSON answers with v. That it cannot be encoded is a fault of the program.
 func JSON(w http.ResponseWriter, status int, v any) {
-	data, err := encode(v)
+	data, err := Encode(v)
 	if err != nil {
 		status, data = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer cannot be written as JSON","type":"server_error","param":null,"code":"internal"}}`)
 	}

@@ -101,6 +101,7 @@ func readAbout(meta map[string]string) (m Model, err error) {
 		Running: figure(schemas.AboutRunning), Waiting: figure(schemas.AboutWaiting), KVUsed: figure(schemas.AboutKVUsed),
 		Name: meta[schemas.AboutModel], Context: number(schemas.AboutContext), Vocab: number(schemas.AboutVocab), Created: int64(number(schemas.AboutCreated)),
 		Family: meta[schemas.AboutFamily], Hash: meta[schemas.AboutHash], Class: meta[schemas.AboutClass], Wire: meta[schemas.AboutWire],
+		BOS: meta[schemas.AboutBOS], EOS: meta[schemas.AboutEOS],
 		Text: meta[schemas.AboutText] == "true", Chat: meta[schemas.AboutChat] == "true", Ready: meta[schemas.AboutReady] == "true",
 	}
 	if m.Name == "" || schemas.ModelToken(m.Name) != m.Name {

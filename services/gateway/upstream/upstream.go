@@ -55,6 +55,8 @@ type Model struct {
 	Created int64 // in seconds since 1970
 	// Family, Hash, Class and Wire are what its bits depend on.
 	Family, Hash, Class, Wire string
+	// BOS and EOS are the special tokens that begin and end its texts; empty: there are none.
+	BOS, EOS string
 	// Running and Waiting count its requests, and KVUsed is the share of its pages of keys and
 	// values that are used.
 	Running, Waiting, KVUsed float64

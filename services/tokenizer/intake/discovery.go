@@ -12,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/tokenizer/delivery"
 )
@@ -25,6 +26,7 @@ type service struct {
 	about     string
 	started   time.Time
 	endpoints []*endpoint
+	text      func() *tokenizer.Tokenizer // as of Settings
 }
 
 // endpoint is one subject of a service.
@@ -96,11 +98,15 @@ func (e *service) metadata() map[string]string {
 	m, spec := e.model, e.d.Model.Spec
 	flag := strconv.FormatBool
 	running, waiting, used := e.loads()
+	var bos, eos string
+	if text := e.text(); text != nil {
+		bos, eos = text.Ends()
+	}
 	return map[string]string{
 		schemas.AboutRunning: strconv.FormatFloat(running, 'f', 0, 64), schemas.AboutWaiting: strconv.FormatFloat(waiting, 'f', 0, 64), schemas.AboutKVUsed: strconv.FormatFloat(used, 'f', 4, 64),
 		schemas.AboutModel: e.d.Subjects.Model, schemas.AboutContext: strconv.Itoa(m.MaxLen), schemas.AboutVocab: strconv.Itoa(m.Vocab),
 		schemas.AboutFamily: spec.Family, schemas.AboutHash: e.d.Model.Hash, schemas.AboutClass: e.d.Kind().NumericClass, schemas.AboutWire: e.d.Kind().Wire,
-		schemas.AboutText: flag(m.EncodeText != nil), schemas.AboutChat: flag(m.EncodeChat != nil), schemas.AboutTask: taskNames[m.Task],
+		schemas.AboutText: flag(m.EncodeText != nil), schemas.AboutChat: flag(m.EncodeChat != nil), schemas.AboutBOS: bos, schemas.AboutEOS: eos, schemas.AboutTask: taskNames[m.Task],
 		schemas.AboutReady: flag(e.presence.Ready() && e.probe.Canaries.Ready() == nil && e.notReady() == nil), schemas.AboutCreated: strconv.FormatInt(e.started.Unix(), 10),
 	}
 }

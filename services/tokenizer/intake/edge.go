@@ -59,7 +59,7 @@ func (s *Edge) Listen() error {
 // offer opens a service's subjects and its discovery; those that share work are in one group.
 func (s *Edge) offer(name, group string, subjects []string, about string, handle nats.MsgHandler) error {
 	e := &service{
-		common: s.common, about: "model " + s.d.Subjects.Model + ": " + about, started: time.Now().UTC(),
+		common: s.common, about: "model " + s.d.Subjects.Model + ": " + about, started: time.Now().UTC(), text: s.tokens.text,
 		id: micro.ServiceIdentity{Name: s.d.Subjects.Prefix + "-" + name, ID: nuid.Next(), Version: s.version, Metadata: map[string]string{}},
 	}
 	for i, subject := range subjects {

@@ -25,6 +25,8 @@ type Upstream struct {
 	Holds chan struct{}
 	// Unready is why no model can be asked.
 	Unready error
+	// Bare says that the model has no tokenizer.
+	Bare bool
 
 	mu        sync.Mutex
 	prompts   []*pb.Prompt
@@ -36,7 +38,7 @@ type Upstream struct {
 
 // Model is the model that there is.
 func Model() upstream.Model {
-	return upstream.Model{Name: "demo", Context: 512, Vocab: 8192, Created: 1, Family: "f", Hash: "h", Class: "c", Wire: "bf16", Text: true, Chat: true, Ready: true}
+	return upstream.Model{Name: "demo", Context: 512, Vocab: 8192, Created: 1, Family: "f", Hash: "h", Class: "c", Wire: "bf16", EOS: "</s>", Text: true, Chat: true, Ready: true}
 }
 
 // Words are the chunks of an answer with these tokens, the last of which ends it.
@@ -55,14 +57,20 @@ func Words(p *pb.Prompt, reason string, words ...string) (out []*pb.Chunk) {
 }
 
 // Models is the one.
-func (u *Upstream) Models() []upstream.Model { return []upstream.Model{Model()} }
+func (u *Upstream) Models() []upstream.Model { return []upstream.Model{u.model()} }
+
+func (u *Upstream) model() upstream.Model {
+	m := Model()
+	m.Text, m.Chat = !u.Bare, !u.Bare
+	return m
+}
 
 // Find knows demo.
 func (u *Upstream) Find(_ context.Context, name string) (upstream.Model, error) {
 	if name != "demo" && name != "org/demo" {
 		return upstream.Model{}, &client.Error{Code: client.CodeModelNotFound, Message: "The model does not exist"}
 	}
-	return Model(), nil
+	return u.model(), nil
 }
 
 // Ask answers.
@@ -153,6 +161,9 @@ func (u *Upstream) Cancel(_, request string) error {
 
 // Tokens makes an id of each word, and a word of each id.
 func (u *Upstream) Tokens(_ context.Context, _ string, p *pb.Prompt) (*pb.Tokens, error) {
+	if u.Bare {
+		return nil, &client.Error{Code: client.CodeBadRequest, Message: "the model has no tokenizer"}
+	}
 	out := &pb.Tokens{Ids: p.InputIds}
 	for i, w := range strings.SplitAfter(p.Text, " ") {
 		if w != "" {
