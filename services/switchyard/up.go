@@ -41,7 +41,7 @@ type UpCmd struct {
 	UnitedFlags    `embed:"" group:"Expert hosts:"`
 
 	Hosts   int      `default:"1" help:"Expert hosts in this process." placeholder:"N"`
-	Scaling string   `default:"auto" help:"Who decides how many replicas experts have: ${live_policies}, with settings as in eplb:every=300s (docs/policies.md); none runs no scaler, no predictor and no Kafka; auto is ${default_policy} where several hosts have a device each (--device paced), and static where they share one, as a copy saves no time there." placeholder:"NAME"`
+	Scaling string   `default:"auto" help:"Who decides how many replicas experts have: ${live_policies}, with settings as in eplb:every=300s (docs/policies.md); none runs no scaler, no predictor and no Kafka; auto is ${default_policy} where several hosts have a device each (--device paced); where they share one, a copy saves no time: there it is none, or static if --kafka or --kafka-listen wants loads told." placeholder:"NAME"`
 	Data    string   `help:"Folder that keeps accepted requests over restarts; without it a temporary one that is removed." placeholder:"DIR"`
 	Sync    bool     `help:"Write through to the disk before anything is acknowledged, so that a power cut loses nothing either; slower."`
 	Auth    authFlag `placeholder:"DIR" help:"Let in users with their own rights only, over TLS: those of a folder that auth init has made, or that this makes; without DIR it is auth in the --data folder."`
@@ -68,6 +68,8 @@ func (c *UpCmd) chosenScaling() string {
 		return c.Scaling
 	case c.Device == "paced" && c.Hosts > 1 && c.Replication == 0:
 		return registry.Default
+	case c.KafkaListen == "" && len(c.Kafka) == 0:
+		return noScaling // to tell loads takes a twentieth of the processors
 	}
 	return plan.Static
 }
@@ -155,7 +157,7 @@ func (c *UpCmd) settingsBeside(ctx context.Context, e *env, first *cluster.Node)
 	}
 	s.Count, s.Listen, s.Data, s.Insecure, s.Sync = cluster.OneEach(), c.Listen, c.Data, e.Insecure, c.Sync
 	s.Count["expert"] = c.Hosts
-	if c.Scaling != noScaling {
+	if c.chosenScaling() != noScaling {
 		s.EmbedKafka, s.Count["predictor"], s.Count["scaler"] = true, 1, 1
 		s.KafkaListen, s.KafkaTopic = c.KafkaListen, c.KafkaTopic
 	}
@@ -219,8 +221,11 @@ func (c *UpCmd) services(g Globals) (s cluster.Services, err error) {
 	}
 	s.Kafka, err = c.KafkaFlags.config(g.Insecure)
 	wrong = append(wrong, err)
-	if c.Scaling != noScaling {
-		s.Scaler, err = c.ScalingFlags.Config(c.chosenScaling(), c.KeepAlive, s.Expert.Profile)
+	if scaling := c.chosenScaling(); c.Scaling != noScaling {
+		if scaling == noScaling {
+			scaling = plan.Static // its settings are checked, though no scaler runs
+		}
+		s.Scaler, err = c.ScalingFlags.Config(scaling, c.KeepAlive, s.Expert.Profile)
 		wrong = append(wrong, wrongly(err))
 	}
 	return s, errors.Join(wrong...)
