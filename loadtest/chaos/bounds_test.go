@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
 // What auth init lets a tenant have unless told otherwise (switchyard auth init --help).
@@ -50,7 +52,7 @@ func (g *guarded) exceed(t *testing.T) {
 func (g *guarded) allConnections(t *testing.T, most int) (conns []*nats.Conn) {
 	t.Helper()
 	for range most {
-		nc, err := nats.Connect(g.url, nats.UserInfo(tenant, password), nats.CustomInboxPrefix("_INBOX."+tenant))
+		nc, err := nats.Connect(g.url, nats.Timeout(testkit.Patience), nats.UserInfo(tenant, password), nats.CustomInboxPrefix("_INBOX."+tenant))
 		if errors.Is(err, nats.ErrMaxAccountConnectionsExceeded) {
 			return conns
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -65,6 +66,9 @@ func (g *guarded) launchServices(login func(user string) (flags []string), atEdg
 	}
 }
 
+// passwords are the variables from which the server has its users' passwords.
+var passwords = regexp.MustCompile(`\$([A-Z_]+_PASSWORD)`)
+
 // configure writes the server's settings, with an administrator of each account beside the
 // users of the file, and each service's NATS context with inboxes of its own.
 func (g *guarded) configure(addr string) (path string) {
@@ -73,8 +77,8 @@ func (g *guarded) configure(addr string) (path string) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	for _, user := range append(slices.Clone(kinds), producer, tenant, viewer, operator, maker, edge, gateway) {
-		g.t.Setenv(strings.ToUpper(strings.ReplaceAll(user, "-", "_"))+"_PASSWORD", password)
+	for _, user := range passwords.FindAllStringSubmatch(string(text), -1) {
+		g.t.Setenv(user[1], password)
 	}
 	dir := g.t.TempDir()
 	settings := strings.NewReplacer("port: 4222", "listen: "+addr, "/data", filepath.Join(dir, "store")).Replace(string(text))
@@ -113,7 +117,7 @@ func (g *guarded) write(path, text string) {
 // user connects as one of the file's users.
 func (g *guarded) user(name string, opts ...nats.Option) *nats.Conn {
 	g.t.Helper()
-	nc, err := nats.Connect(g.url, append(opts, nats.UserInfo(name, password))...)
+	nc, err := nats.Connect(g.url, append(opts, nats.Timeout(testkit.Patience), nats.UserInfo(name, password))...)
 	if err != nil {
 		g.t.Fatal(err)
 	}

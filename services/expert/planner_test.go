@@ -73,7 +73,7 @@ func TestStuckHostIsMute(t *testing.T) {
 
 // A planner that has just begun to listen leaves nobody out who is here.
 func TestPlannerHearsEverybody(t *testing.T) {
-	d := testdeployment.Open(t)
+	d, stood := testdeployment.Open(t), testkit.Standing(t)
 	var hosts []plan.Host
 	for _, id := range []string{"expert-a", "expert-b", "expert-c"} {
 		p := d.NewPresence(id, "expert")
@@ -112,7 +112,9 @@ func TestPlannerHearsEverybody(t *testing.T) {
 	case p := <-plans:
 		want := []string{"expert-a", "expert-b", "expert-c", s.id}
 		slices.Sort(want)
-		if got := slices.Sorted(maps.Keys(plan.Hosts(map[int]*plan.Layer{0: p}))); !slices.Equal(got, want) {
+		got := slices.Sorted(maps.Keys(plan.Hosts(map[int]*plan.Layer{0: p})))
+		// Where the process stood still a host was late, which a planner that has just begun cannot know.
+		if late := stood() > (members.Hearing-members.Interval)/2; !slices.Equal(got, want) && !late {
 			t.Errorf("the first plan is for %v, want %v", got, want)
 		}
 	case <-time.After(testkit.Patience):

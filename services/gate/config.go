@@ -13,7 +13,7 @@ type Config struct {
 	// its memory as the gates' weights and buffers need.
 	GPU *gpus.GPU
 	// Fates says what became of the slots of hidden rows, for tests of what follows from it;
-	// nil: each has its own expert.
+	// where it is nil, or says nil, that is what the gate has done.
 	Fates func(*pb.Hidden) *pb.Fates
 }
 

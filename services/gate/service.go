@@ -199,7 +199,9 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 		return s.disobey(ctx, h, err)
 	}
 	if s.config.Fates != nil {
-		o.fates = s.config.Fates(h)
+		if told := s.config.Fates(h); told != nil {
+			o.fates = told
+		}
 	}
 	o.count(s.metrics.Brownout)
 	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, fates.Hash(o.fates)

@@ -21,15 +21,16 @@ func TestForgedRows(t *testing.T) {
 		return len(y.topic.members()) == 1 && said && y.metric("switchyard_plan_decision_seconds") > 0
 	})
 	y.settled()
-	before := y.layer().Version
+	check := y.unhurried(0)
 	const forged = 1500 // more than wait for hosts' word
 	for range forged {
 		y.rows(0, 1_000_000)
 	}
 	testkit.Eventually(t, "it is named", func() bool { return y.log.count("gate=gate-a") > 0 })
 	testkit.Eventually(t, "it is counted", func() bool { return y.metric("switchyard_scaler_refused_samples_total") > 1 })
-	if now := y.layer(); now.Version != before || y.log.count("gate=gate-a") != 1 {
-		t.Errorf("the plan went from version %d to %d; %d lines name the gate", before, now.Version, y.log.count("gate=gate-a"))
+	check()
+	if n := y.log.count("gate=gate-a"); n != 1 {
+		t.Errorf("%d lines name the gate", n)
 	}
 	testkit.Eventually(t, "operators hear of it", func() bool {
 		for _, m := range members.OfService(s.view.Snapshot(), "scaler") {

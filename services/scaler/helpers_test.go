@@ -3,12 +3,16 @@ package scaler
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
@@ -17,6 +21,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -231,6 +236,32 @@ func (y *stage) rows(expert, rows uint32) {
 		Version: schemas.Version, Model: y.d.Identity.Model, Host: "gate-a", Layer: uint32(y.d.MoELayers()[0]), SpanMs: 10,
 		Source: pb.LoadSource_LOAD_SOURCE_GATE, Steps: []*pb.StepLoad{step},
 	})
+}
+
+// unhurried follows the plans. What it returns wants none to have been written in which an expert has
+// more than one replica: a host that is late changes plans, too, but to no more replicas.
+func (y *stage) unhurried(expert uint32) (check func()) {
+	y.t.Helper()
+	written := make(chan *nats.Msg, 1<<12)
+	nc := y.d.Conn.NATS()
+	_, err := nc.ChanSubscribe(bus.KeySubject(y.d.Streams.Bucket("plans"), "*"), written)
+	flush := func() {
+		y.t.Helper()
+		if err = errors.Join(err, nc.FlushTimeout(testkit.Patience)); err != nil {
+			y.t.Fatal(err)
+		}
+	}
+	flush()
+	return func() {
+		y.t.Helper()
+		flush()
+		for range len(written) {
+			lp := &pb.LayerPlan{}
+			if proto.Unmarshal((<-written).Data, lp) == nil && replicas(lp, expert) > 1 {
+				y.t.Errorf("a plan had %d replicas of expert %d: %s", replicas(lp, expert), expert, lp.Reason)
+			}
+		}
+	}
 }
 
 // await lets rows come until something is so.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -32,10 +33,7 @@ func TestHotExpertGainsReplicas(t *testing.T) {
 	if replicas(first, 0) != 1 || len(first.Functions) != y.d.Model.Spec.Experts {
 		t.Errorf("the first plan is %v", first)
 	}
-	y.await("replicas", 0, func(lp *pb.LayerPlan) bool { return replicas(lp, 0) > 1 })
-	if lp := y.layer(); !strings.Contains(lp.Reason, "saves") {
-		t.Errorf("the reason is %q", lp.Reason)
-	}
+	y.await("replicas, since that saves time", 0, func(lp *pb.LayerPlan) bool { return replicas(lp, 0) > 1 && strings.Contains(lp.Reason, "saves") })
 	for name, least := range map[string]float64{
 		"switchyard_scalers": 1, "switchyard_rebalances_total": 2, "switchyard_scaler_samples_total": 1, "switchyard_planned_replicas": 2,
 		"switchyard_layer_balancedness_ratio": 0.01, "switchyard_plan_age_seconds": 1e-9, "switchyard_plan_decision_seconds": 1,
@@ -95,12 +93,15 @@ func TestKafkaMetricsWhileActive(t *testing.T) {
 // Only the scaler with the lease reads samples; the other one takes over where it
 // ends, from the plan in force, and plans on by what comes then.
 func TestStandbyTakesOver(t *testing.T) {
-	y := newStage(t, 3)
+	y, stood := newStage(t, 3), testkit.Standing(t)
 	first, stop := y.scaler(testConfig())
 	testkit.Eventually(t, "the first one reads", func() bool { return len(y.topic.members()) == 1 })
 	second, _ := y.scaler(testConfig())
 	y.settled()
 	y.await("replicas", 0, func(lp *pb.LayerPlan) bool { return replicas(lp, 0) > 1 })
+	if stood() >= lease.TTL/8 {
+		t.Skip("the machine stood still, so that a lease may have lapsed")
+	}
 	if got := y.topic.members(); len(got) != 1 || got[0] != first.id || second.Ready() != nil {
 		t.Errorf("%v read; the second one: %v", got, second.Ready())
 	}
@@ -110,11 +111,9 @@ func TestStandbyTakesOver(t *testing.T) {
 		t.Error("a scaler that stopped stands by")
 	}
 	testkit.Eventually(t, "the second one reads", func() bool { got := y.topic.members(); return len(got) == 1 && got[0] == second.id })
-	if now := y.layer(); replicas(now, 0) != replicas(before, 0) {
-		t.Errorf("taking over changed the plan from %v to %v", before, now)
-	}
+	testkit.Eventually(t, "who takes over keeps the plan", func() bool { return replicas(y.layer(), 0) == replicas(before, 0) })
 	y.await("other replicas", 1, func(lp *pb.LayerPlan) bool { return replicas(lp, 2) > 1 && lp.WriterEpoch > before.WriterEpoch })
-	if y.topic.most != 1 {
+	if y.topic.most != 1 && stood() < lease.TTL/8 {
 		t.Errorf("%d scalers have read at a time", y.topic.most)
 	}
 }
@@ -149,7 +148,7 @@ func TestSuspendedScalerIsFenced(t *testing.T) {
 		old.policy.observe(hot(y, 2)) // which alone would lead to another plan
 		return y.log.count("a planner with a later lease wrote the plan") > 0
 	})
-	if now := y.layer(); now.WriterEpoch != before.WriterEpoch || replicas(now, 2) > replicas(before, 2) {
+	if now := y.layer(); now.WriterEpoch < before.WriterEpoch || replicas(now, 2) > replicas(before, 2) {
 		t.Errorf("the plan went from %v to %v", before, now)
 	}
 }
@@ -187,7 +186,7 @@ func TestBadSamples(t *testing.T) {
 	y.scaler(testConfig())
 	testkit.Eventually(t, "it reads", func() bool { return len(y.topic.members()) == 1 })
 	y.settled()
-	before := y.layer().Version
+	check := y.unhurried(0)
 	spoil := []func(*pb.LoadSample){
 		func(s *pb.LoadSample) { s.Model++ },
 		func(s *pb.LoadSample) { s.Layer = 99 },
@@ -215,9 +214,7 @@ func TestBadSamples(t *testing.T) {
 			t.Errorf("%d lines of kind %s", n, kind)
 		}
 	}
-	if now := y.layer().Version; now != before {
-		t.Errorf("the plan went from version %d to %d: %s", before, now, y.layer().Reason)
-	}
+	check()
 }
 
 // What a host has refused for want of memory goes elsewhere, whatever memory it

@@ -27,7 +27,7 @@ func (f ConnectFlags) Validate() error {
 // waits bound what a command waits for. Without any, its flags and the clock do; tests
 // have others.
 type waits struct {
-	dial   time.Duration // for a server at the start; 0: --connect-timeout
+	dial   time.Duration // for a server at the start, and its first answer; 0: --connect-timeout
 	drain  time.Duration // for services to finish or hand over; 0: cluster.DrainTime
 	ending func(context.Context, time.Time, error) (context.Context, context.CancelFunc)
 }

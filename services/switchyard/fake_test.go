@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +18,14 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-func TestMain(m *testing.M) { testleaks.Main(m) }
+// TestMain has commands wait for a server as long as a busy machine may take; those that are to
+// give up say so themselves.
+func TestMain(m *testing.M) {
+	if err := os.Setenv("SWITCHYARD_CONNECT_TIMEOUT", testkit.Patience.String()); err != nil {
+		panic(err)
+	}
+	testleaks.Main(m)
+}
 
 // fake is a NATS server with a service that answers prompts with the words of
 // the prompt itself.
@@ -42,7 +50,7 @@ func startFake(t *testing.T) *fake {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.nc.Close)
-	if f.js, err = jetstream.New(f.nc); err != nil {
+	if f.js, err = jetstream.New(f.nc, jetstream.WithDefaultTimeout(testkit.Patience)); err != nil {
 		t.Fatal(err)
 	}
 	subjects := schemas.NewSubjects(schemas.DefaultPrefix, "demo")

@@ -110,11 +110,9 @@ func TestMetricsDetail(t *testing.T) {
 		t.Skip("TestPagedOnIsMeasured has all of its goroutines")
 	}
 	p := startMeasured(t, "--metrics-detail", "total")
-	_, page := p.get(t, "/metrics")
+	page := ""
 	for _, want := range []string{`switchyard_expert_rows_total{expert="all",layer="all",model="demo"} `, `switchyard_layer_stage_seconds_count{layer="all",`} {
-		if !strings.Contains(page, want) {
-			t.Errorf("no %s", want)
-		}
+		testkit.Eventually(t, want, func() bool { _, page = p.get(t, "/metrics"); return strings.Contains(page, want) })
 	}
 	if i := strings.Index(page, `layer="0"`); i >= 0 {
 		t.Errorf("a layer is told apart: %.200s", page[max(0, i-100):])

@@ -65,7 +65,7 @@ func (f PlanFrom) open(ctx context.Context, e *env) (*bus.Conn, jetstream.KeyVal
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, e.waits.dialing(f.ConnectFlags))
 	defer cancel()
 	kv, err := plans.Open(ctx, conn.JetStream(), f.names(e))
 	if err != nil {

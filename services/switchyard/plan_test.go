@@ -52,7 +52,7 @@ func newPlanned(t *testing.T, url string) *planned {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(testkit.Patience))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,9 +124,10 @@ func TestPlanSet(t *testing.T) {
 		args := []string{"--nats", p.url, "plan", "watch", "--json"}
 		watching <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: seen, err: io.Discard})
 	}()
-	if got := p.plan("set", "--grouping", "expert", "--replicas", "2"); got.code != 0 || got.out != "policy static, grouping expert, replicas 2\n" {
-		t.Fatalf("%+v", got)
-	}
+	p.until("the settings are followed", func() bool { // before, a host may be late, or the planner
+		got := p.plan("set", "--grouping", "expert", "--replicas", "2")
+		return got.code == exitDone && got.out == "policy static, grouping expert, replicas 2\n"
+	})
 	s := p.await("one function an expert", func(f plans.Function) bool { return len(f.Experts) == 1 && len(f.Hosts) == 2 })
 	if s.Settings.Grouping != "expert" || !strings.Contains(s.Layers[0].Reason, "grouping expert, replicas 2") {
 		t.Errorf("%+v", s)
@@ -138,10 +139,11 @@ func TestPlanSet(t *testing.T) {
 	if code := <-watching; code != exitDone {
 		t.Errorf("watching ended with %d:\n%s", code, seen)
 	}
-	var told plans.State
-	if got := p.plan("get", "--json"); json.Unmarshal([]byte(got.out), &told) != nil || len(told.Layers) != len(s.Layers) || len(hosts(told)) != 2 {
-		t.Errorf("%+v", got)
-	}
+	p.until("the plan is told in JSON", func() bool { // a host that is late may be out of it for a while
+		var told plans.State
+		got := p.plan("get", "--json")
+		return json.Unmarshal([]byte(got.out), &told) == nil && len(told.Layers) == len(s.Layers) && len(hosts(told)) == 2
+	})
 	if got := p.plan("get"); got.code != 0 || !strings.Contains(got.out, "layer 0, version ") || !strings.Contains(got.out, "  experts 0  on expert-") {
 		t.Errorf("%+v", got)
 	}
@@ -155,24 +157,27 @@ func TestPlanSetRefused(t *testing.T) {
 	p.awaitHosts()
 	refused := func(says string, args ...string) {
 		t.Helper()
-		if got := p.plan(append([]string{"set"}, args...)...); got.code != exitFailed || got.out != "" || !strings.Contains(got.err, says) {
-			t.Errorf("%v: %+v, want %q", args, got, says)
-		}
-		if s := p.get().Settings; s.Replicas != 1 {
-			t.Errorf("%v: the settings are %+v", args, s)
-		}
+		p.until("a refusal that says "+says, func() bool { // a host or the scaler may be late to say that it is here
+			before, got := p.get().Settings, p.plan(append([]string{"set"}, args...)...)
+			is := got.code == exitFailed && got.out == "" && strings.Contains(got.err, says)
+			if now := p.get().Settings; is && now != before {
+				t.Errorf("%v: the settings are %+v, and were %+v", args, now, before)
+			}
+			return is
+		})
 	}
 	refused("--replicas is 5, and model demo has 2 expert hosts", "--replicas", "5")
-	if got := p.plan("get"); !strings.Contains(got.out, "one of 2 expert hosts plans, by the settings") {
-		t.Errorf("%+v", got)
-	}
+	p.until("it says who plans", func() bool {
+		return strings.Contains(p.plan("get").out, "one of 2 expert hosts plans, by the settings")
+	})
 	startProbed(t, "scaler", p.url, "--kafka", "127.0.0.1:1")
 	p.until("the scaler plans", func() bool { return p.get().Here.Scaler != nil })
 	refused("(--scaling moeless+lean) plans for model demo", "--replicas", "2")
 	refused("start it with --scaling static", "--policy", "static", "--grouping", "expert")
-	if got := p.plan("set", "--grouping", "expert"); got.code != exitDone || !strings.Contains(got.err, "policy and replicas of the settings are of plans without it") {
-		t.Errorf("%+v", got)
-	}
+	p.until("a grouping is set beside the scaler", func() bool {
+		got := p.plan("set", "--grouping", "expert")
+		return got.code == exitDone && strings.Contains(got.err, "policy and replicas of the settings are of plans without it")
+	})
 	seen := &sharedText{}
 	ctx, stop := context.WithCancel(t.Context())
 	watching := make(chan int, 1)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/top"
@@ -102,18 +104,7 @@ func TestTopTable(t *testing.T) {
 	f := startFake(t)
 	populate(t, f)
 	compute(t, f)
-	got := f.invoke("", "top", "--once", "--span", "20s")
-	if got.code != 0 {
-		t.Fatalf("got %+v", got)
-	}
-	fields := map[string]string{}
-	for line := range strings.Lines(got.out) {
-		words := strings.Fields(line)
-		if len(words) > 1 {
-			fields[words[0]+" "+words[1]] = strings.Join(words, " ")
-		}
-	}
-	for key, want := range map[string]string{
+	wants := map[string]string{
 		"demo NOT":    "NOT SERVING: missing gate, aggregator",
 		"gate: there": "there is no gate",
 		"tokens/s 0":  "TTFT 25 ms since start running 2 waiting 0 errors 5 KV pages 64 of 256 (25%) answer 1.5 s requests 7 tokens 99 failed 2 refused 3",
@@ -124,19 +115,41 @@ func TestTopTable(t *testing.T) {
 		"Load of":     "no host of this model sent",
 		"here 4":      "here 4 1 0 0 v1 tokenizer attention expert×2",
 		"gate 0":      "gate 0 of 0 - - - - there is no gate",
-	} {
+	}
+	ends := map[string]string{"0": "45 2: 33 0.45 ▃·█", "10": "20 0: 20 1.00 █"}
+	lacks := ""
+	defer func() { t.Log(lacks) }()
+	testkit.Eventually(t, "the table shows all", func() bool { // a renewal may be late
+		got := f.invoke("", "top", "--once", "--span", "20s")
+		if strings.Contains(got.out, "TOKENS_") || strings.Contains(got.out, "other") {
+			t.Errorf("shows more than its queues:\n%s", got.out)
+		}
+		lacks = got.err + lacking(got.out, wants, ends)
+		return got.code == exitDone && lacks == ""
+	})
+}
+
+// lacking says which lines a table lacks: by their first two words what they have, and by their first one
+// how they end.
+func lacking(table string, wants, ends map[string]string) string {
+	fields := map[string]string{}
+	for line := range strings.Lines(table) {
+		words := strings.Fields(line)
+		if len(words) > 1 {
+			fields[words[0]+" "+words[1]] = strings.Join(words, " ")
+		}
+	}
+	for key, want := range wants {
 		if !strings.Contains(fields[key], want) {
-			t.Errorf("line %q is %q, want %q in\n%s", key, fields[key], want, got.out)
+			return fmt.Sprintf("line %q is %q, want %q in\n%s", key, fields[key], want, table)
 		}
 	}
-	for layer, want := range map[string]string{"0": "45 2: 33 0.45 ▃·█", "10": "20 0: 20 1.00 █"} {
-		if line := lineOf(got.out, layer); !strings.HasSuffix(line, want) {
-			t.Errorf("layer %s is %q, want it to end with %q in\n%s", layer, line, want, got.out)
+	for layer, want := range ends {
+		if line := lineOf(table, layer); !strings.HasSuffix(line, want) {
+			return fmt.Sprintf("layer %s is %q, want it to end with %q in\n%s", layer, line, want, table)
 		}
 	}
-	if strings.Contains(got.out, "TOKENS_") || strings.Contains(got.out, "other") {
-		t.Errorf("shows more than its queues:\n%s", got.out)
-	}
+	return ""
 }
 
 // lineOf is the line that begins with a word, its spaces made one each.
@@ -154,22 +167,26 @@ func TestTopJSON(t *testing.T) {
 	f := startFake(t)
 	populate(t, f)
 	compute(t, f)
-	got := f.invoke("", "top", "--json", "--span", "20s")
-	var s top.Snapshot
-	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != 0 {
-		t.Fatalf("got %+v: %v", got, err)
-	}
-	if len(s.Members) != 4 || s.Members[0].ID != "t1" || s.Members[1].Host != "here" || s.Members[1].PID != 4711 || s.Members[1].Version != "v1" || !(s.Members[1].UptimeSeconds > 0) || s.Serving || len(s.Missing) != 2 || len(s.Layers) != 2 || s.Layers[0].Layer != 0 || len(s.Layers[0].Rows) != 3 ||
-		s.Layers[0].Rows[2] != 33 || s.Layers[1].Layer != 10 || !(s.Seconds > 0) || s.RefusedSamples == 0 {
-		t.Errorf("got %s", got.out)
-	}
-	var stages []string
-	for _, q := range s.Queues {
-		stages = append(stages, q.Stage)
-	}
-	if want := "PROMPTS EXPERT-0 EXPERT-10"; strings.Join(stages, " ") != want {
-		t.Errorf("queues are %v, want %s", stages, want)
-	}
+	testkit.Eventually(t, "JSON has all", func() bool { // a renewal may be late
+		got := f.invoke("", "top", "--json", "--span", "20s")
+		var s top.Snapshot
+		if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != 0 {
+			return false
+		}
+		var stages []string
+		for _, q := range s.Queues {
+			stages = append(stages, q.Stage)
+		}
+		if want := "PROMPTS EXPERT-0 EXPERT-10"; strings.Join(stages, " ") != want {
+			t.Errorf("queues are %v, want %s", stages, want)
+		}
+		if len(s.Members) != 4 || len(s.Layers) != 2 || len(s.Layers[0].Rows) != 3 {
+			return false
+		}
+		one := s.Members[1]
+		return s.Members[0].ID == "t1" && one.Host == "here" && one.PID == 4711 && one.Version == "v1" && one.UptimeSeconds > 0 && !s.Serving && len(s.Missing) == 2 &&
+			s.Layers[0].Layer == 0 && s.Layers[0].Rows[2] == 33 && s.Layers[1].Layer == 10 && s.Seconds > 0 && s.RefusedSamples > 0
+	})
 }
 
 func TestTopNobody(t *testing.T) {
@@ -187,9 +204,13 @@ func TestTopSilentHost(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	populate(t, f)
-	got := f.invoke("", "top", "--json", "--span", "50ms")
-	var s top.Snapshot
-	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != 0 || len(s.Layers) != 0 || len(s.Members) != 4 {
-		t.Errorf("got %+v: %v", got, err)
-	}
+	testkit.Eventually(t, "all members", func() bool { // a renewal may be late
+		got := f.invoke("", "top", "--json", "--span", "50ms")
+		var s top.Snapshot
+		err := json.Unmarshal([]byte(got.out), &s)
+		if len(s.Layers) != 0 {
+			t.Errorf("got %+v", got)
+		}
+		return err == nil && got.code == 0 && len(s.Members) == 4
+	})
 }

@@ -110,7 +110,7 @@ func TestStoreGone(t *testing.T) {
 	t.Parallel()
 	address := testkit.FreeAddr(t)
 	server := startServer(t, t.TempDir(), address)
-	e := &env{Globals: Globals{NATS: "nats://" + address}, stdio: stdio{out: io.Discard, err: io.Discard}, log: slog.New(slog.DiscardHandler)}
+	e := &env{Globals: Globals{NATS: "nats://" + address}, stdio: stdio{out: io.Discard, err: io.Discard}, log: slog.New(slog.DiscardHandler), waits: patient}
 	err := e.withStore(t.Context(), "push", ConnectFlags{100 * time.Millisecond}, func(ctx context.Context, _ *bus.Conn) error {
 		server.Shutdown()
 		<-ctx.Done()

@@ -35,10 +35,11 @@ type rig struct {
 	events []string
 	held   int
 	epoch  uint64
+	stood  func() time.Duration
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{t: t, dir: t.TempDir(), addr: "127.0.0.1:0"}
+	r := &rig{t: t, dir: t.TempDir(), addr: "127.0.0.1:0", stood: testkit.Standing(t)}
 	r.start()
 	r.addr = strings.TrimPrefix(r.srv.URL(), "nats://")
 	t.Cleanup(func() { r.srv.Shutdown() })
@@ -136,7 +137,8 @@ func (r *rig) contendBy(o Options, owner string, kv jetstream.KeyValue, use func
 func (r *rig) enter(h *Held) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.held++; r.held > 1 {
+	// Where the process stood still, the next holder may begin before the last one has heard of the time.
+	if r.held++; r.held > 1 && r.stood() < ttl/8 {
 		r.t.Error("two hold the lease")
 	}
 	if h.Epoch() <= r.epoch {

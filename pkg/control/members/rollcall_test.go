@@ -1,6 +1,7 @@
 package members
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -147,8 +148,13 @@ func TestErased(t *testing.T) {
 	t.Cleanup(srv.Shutdown)
 	kv := connect(t, srv)
 	v := view(t, kv)
-	leave := announce(kv, named("a"))
-	defer leave()
+	ctx, stop := context.WithCancel(context.Background())
+	announced := make(chan struct{})
+	go func() { // far more often than others do, so that it is not missed on a slow machine
+		defer close(announced)
+		_ = Announce(ctx, kv, named("a"), Interval/40, nil)
+	}()
+	defer func() { stop(); <-announced }()
 	await(t, v, "a")
 	changed := v.Changed()
 	for range 50 {

@@ -73,8 +73,8 @@ func TestGrammarSurvivesItsOwner(t *testing.T) {
 	want := answerOf(t, c, prompt(), func() {})
 	checkPerson(t, want)
 
+	valve.ShutAt(t, 3)
 	got := answerOf(t, c, prompt(), func() {
-		valve.Shut(t)
 		leave()
 		valve.Open()
 		stopFirst()

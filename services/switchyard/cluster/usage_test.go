@@ -55,7 +55,8 @@ func TestUsageSurvivesItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	n := int32(120)
+	n := int32(40)
+	valve.ShutAt(t, 3)
 	stream, err := c.Prompt(t.Context(), &pb.Prompt{InputIds: []uint32{1, 2, 3}, MaxTokens: &n, IgnoreEos: true})
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +67,6 @@ func TestUsageSurvivesItsOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last = chunk; chunk.Index == 2 {
-			valve.Shut(t)
 			leave()
 			valve.Open()
 			stopFirst()
@@ -77,7 +77,7 @@ func TestUsageSurvivesItsOwner(t *testing.T) {
 	checkReplay(t, c, last)
 }
 
-// checkCosts wants costs of tokens that never fall and are not 0, of two owners.
+// checkCosts wants costs of tokens that never fall and are not 0, of two owners or more.
 func checkCosts(t *testing.T, heard chan *nats.Msg, last *pb.Chunk) {
 	t.Helper()
 	before, owners, end := 0.0, map[uint64]bool{}, (*pb.Cost)(nil)
@@ -100,7 +100,7 @@ func checkCosts(t *testing.T, heard chan *nats.Msg, last *pb.Chunk) {
 		}
 		return end != nil
 	})
-	if len(owners) != 2 || end.ExpertGbS < before || last.Usage.GetExpertGbS() != end.ExpertGbS {
+	if len(owners) < 2 || end.ExpertGbS < before || last.Usage.GetExpertGbS() != end.ExpertGbS {
 		t.Errorf("%d owners; the end has %v, the last token %v, usage %v", len(owners), end, before, last.Usage)
 	}
 }

@@ -22,8 +22,10 @@ import (
 const (
 	// askAgain is how often a replica is asked: each answer says that it is there still.
 	askAgain = 400 * time.Millisecond
-	// answerWithin is how long a replica may stay without an answer.
-	answerWithin = 4 * time.Second
+	// unanswered is how often a replica may be asked in vain, and answerWithin how long that takes:
+	// while this process stands still nobody is asked.
+	unanswered   = 10
+	answerWithin = unanswered * askAgain
 	// absentWithin bounds the question if it has a connection.
 	absentWithin = time.Second
 )
@@ -123,7 +125,8 @@ type asker struct {
 type asked struct {
 	top.Member
 	began    time.Time
-	answered time.Time // last; zero: never
+	answered bool // once at least
+	inVain   int  // how often it was asked since its last answer
 	gone     chan error
 	done     bool // gone has its value
 }
@@ -140,7 +143,7 @@ func (a *asker) heard(m *nats.Msg) {
 	if r == nil || r.done {
 		return
 	}
-	if r.answered = time.Now(); !state.Gone {
+	if r.answered, r.inVain = true, 0; !state.Gone {
 		return
 	}
 	r.done = true
@@ -208,14 +211,14 @@ func (a *asker) lost(ctx context.Context, r *asked, subject string) error {
 	if denied := a.Conn.Denied(); denied != nil && (strings.Contains(denied.Error(), subject) || strings.Contains(denied.Error(), a.Names.Subjects.Drained("*", "*"))) {
 		return denied
 	}
-	a.mu.Lock()
-	answered, done := r.answered, r.done
-	a.mu.Unlock()
-	since := answered
-	if answered.IsZero() {
-		since = r.began
+	if !a.Conn.Connected() {
+		return nil
 	}
-	if done || time.Since(since) < answerWithin || !a.Conn.Connected() {
+	a.mu.Lock()
+	r.inVain++
+	answered, waits := r.answered, r.done || r.inVain < unanswered
+	a.mu.Unlock()
+	if waits {
 		return nil
 	}
 	absent, err := a.Conn.Absent(ctx, a.Names.Subjects.Here(r.ID), absentWithin)
@@ -224,7 +227,7 @@ func (a *asker) lost(ctx context.Context, r *asked, subject string) error {
 		return err
 	case absent:
 		return errors.New("it went without having drained, as when it is killed; others take over what it had")
-	case answered.IsZero():
+	case !answered:
 		return fmt.Errorf("it has a connection and has not answered for %v: it hangs, or its version knows no drain. %s", answerWithin, where(r.Member))
 	}
 	return nil // it works on, as far as can be seen; the limit is near enough

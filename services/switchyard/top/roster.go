@@ -22,6 +22,9 @@ const (
 	// since a viewer may be far away. Who was never heard has neverHeard.
 	silentTooLong = 2 * members.TTL
 	neverHeard    = members.TTL
+	// runs is how often a viewer notes that it runs. One that has not for stoodStill has heard nobody
+	// meanwhile, and blames nobody for that.
+	runs, stoodStill = 100 * time.Millisecond, time.Second
 	// window is how far back rates look.
 	window = 4 * time.Second
 	// maxLooks bounds what is kept of a member: its renewals in window, and some.
@@ -173,11 +176,18 @@ func cause(ctx context.Context) error {
 // follow takes updates in until there are no more, and closes begun when those are over that
 // were there before.
 func (r *roster) follow(ctx context.Context, updates <-chan jetstream.KeyValueEntry, begun chan<- struct{}) {
-	fresh := false
+	fresh, last := false, time.Now()
+	tick := time.NewTicker(runs)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-tick.C:
+			if now := time.Now(); now.Sub(last) > stoodStill {
+				r.forgive(now)
+			}
+			last = time.Now()
 		case e, open := <-updates:
 			switch {
 			case !open:

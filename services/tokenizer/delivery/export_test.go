@@ -11,7 +11,6 @@ import (
 
 // What tests of a whole replica look at.
 const (
-	HeldWithin           = heldWithin
 	CancelGrace          = cancelGrace
 	InterestAsked        = interestAsked
 	InterestHeld         = interestHeld
@@ -56,6 +55,9 @@ func (s *Replays) Hold() (release func()) {
 	s.open.mu.Lock()
 	return s.open.mu.Unlock
 }
+
+// HeldWithin gives other replicas so long to say that a caller waits.
+func (s *Replays) HeldWithin(d time.Duration) { s.heldWithin = d }
 
 func (s *Replays) Asked(request string) bool { return s.open.asked(request) }
 

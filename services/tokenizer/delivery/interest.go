@@ -55,7 +55,7 @@ func (s *Replays) OnProbe(m *nats.Msg) {
 // asked for it, too, and waits. Every further token comes here again, so
 // that it is cancelled when the last one goes.
 func (s *Replays) whenDeserted(request string) {
-	noted := s.deserted.note(request, heldWithin, func(context.Context) { s.endings.Cancel(request) })
+	noted := s.deserted.note(request, s.heldWithin, func(context.Context) { s.endings.Cancel(request) })
 	if noted {
 		s.signal(s.d.Subjects.Interest(interestAsked, request))
 	}

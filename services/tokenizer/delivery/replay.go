@@ -28,13 +28,15 @@ type Replays struct {
 	looking  chan struct{}     // one for each that is looked up
 	prompts  sight
 	deserted *timers // requests whose caller seems to be gone
+
+	heldWithin time.Duration // heldWithin but in tests
 }
 
 func newReplays(c *common, now func() time.Time, sender *Sender, kinds *Kinds, endings *Endings) *Replays {
 	return &Replays{
 		common: c, sender: sender, kinds: kinds, endings: endings,
 		open: newOpenReplays(c.replica, now), rate: newReplayRate(), lookups: admission.NewShares(lookupsWaiting), looking: make(chan struct{}, lookupsAtOnce),
-		deserted: newTimers(maxEnding, endingAtOnce),
+		deserted: newTimers(maxEnding, endingAtOnce), heldWithin: heldWithin,
 	}
 }
 

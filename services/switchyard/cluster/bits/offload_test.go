@@ -3,8 +3,10 @@ package bits
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -25,7 +27,6 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 	"github.com/switchyard/switchyard/services/switchyard/drain"
-	"github.com/switchyard/switchyard/services/switchyard/top"
 )
 
 // Hosts that hold fewer experts than they serve, down to one, give the bits of direct calls,
@@ -62,7 +63,10 @@ func TestOffloadIsDirect(t *testing.T) {
 			compared.Compare(t, y, hosts, want)
 			compared.Same(t, y, want.Tokens, "once more")
 			if expert.Foresees(tc.offload) {
-				testkit.Eventually(t, "hints of the predictor", func() bool { return counted(t, y, "switchyard_hints_sent_total") > 0 })
+				testkit.Eventually(t, "hints of the predictor", func() bool { // which sends none for rows that it sees late
+					compared.Same(t, y, want.Tokens, "by hints")
+					return counted(t, y, "switchyard_hints_sent_total") > 0
+				})
 				drainPredictor(t, y)
 				compared.Same(t, y, want.Tokens, "without a predictor")
 			}
@@ -86,7 +90,7 @@ func largest(t *testing.T, m *model.Model) int64 {
 func misleading(t *testing.T, y clustertest.Cluster, m *model.Model) {
 	t.Helper()
 	conn, names := y.Conn(t), y.Settings.Node.Names().Subjects
-	hosts := replicas(t, y, "expert")
+	hosts := replicas(t, y, "expert", 2)
 	number, err := strconv.ParseUint(m.Hash[:16], 16, 64)
 	if err != nil {
 		t.Fatal(err)
@@ -109,28 +113,21 @@ func misleading(t *testing.T, y clustertest.Cluster, m *model.Model) {
 	})
 }
 
-// replicas are the ids of a service's that live.
-func replicas(t *testing.T, y clustertest.Cluster, service string) (ids []string) {
+// replicas are the ids of a service's, when there are so many.
+func replicas(t *testing.T, y clustertest.Cluster, service string, count int) (ids []string) {
 	t.Helper()
-	conn := y.Conn(t)
-	r := top.NewReader(conn.NATS(), conn.JetStream(), y.Settings.Node.Names())
-	defer r.Close()
-	s, err := r.Live(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range s.Members {
-		if m.Service == service {
-			ids = append(ids, m.ID)
-		}
-	}
+	told := y.Told(t)
+	testkit.Eventually(t, fmt.Sprintf("%d of service %s", count, service), func() bool {
+		ids = slices.Sorted(maps.Keys(told(service)))
+		return len(ids) == count
+	})
 	return ids
 }
 
 // drainPredictor has the predictor leave.
 func drainPredictor(t *testing.T, y clustertest.Cluster) {
 	t.Helper()
-	for _, id := range replicas(t, y, "predictor") {
+	for _, id := range replicas(t, y, "predictor", 1) {
 		gone := 0
 		_, err := drain.Run(t.Context(), drain.Settings{
 			Conn: y.Conn(t), Names: y.Settings.Node.Names(), Name: id, Within: testkit.Patience,

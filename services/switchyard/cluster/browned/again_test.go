@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/compute/united"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/lab/rerun"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -47,6 +48,7 @@ func TestRerunIsIdentical(t *testing.T) {
 			t.Parallel()
 			m := clustertest.Open(t, dir)
 			folder := clustertest.Students(t, m, false, 4)
+			var valve clustertest.Valve
 			y := start(t, m, folder, setting{way: 4, strategy: brownout.Partial, prefill: 300_000, decode: 200_000}, clustertest.Context(128), func(s *cluster.Settings) {
 				if tc.count != nil {
 					s.Count = tc.count
@@ -54,9 +56,10 @@ func TestRerunIsIdentical(t *testing.T) {
 				if tc.pages > 0 {
 					clustertest.Pages(tc.pages)(s)
 				}
-			})
+			}, valve.In)
 			awaitWarm(t, y)
-			tokens := crowd(t, y, func() {
+			valve.Shut(t)
+			tokens := crowd(t, y, valve.Open, func() {
 				for _, service := range []string{"attention", "gate", "aggregator", "expert"} {
 					if tc.count != nil {
 						leave(t, y, service)
@@ -80,8 +83,9 @@ func TestRerunIsIdentical(t *testing.T) {
 
 func requestOf(i int) string { return fmt.Sprintf("crowd-%d", i) }
 
-// crowd asks for everything at once, and does something when all have begun.
-func crowd(t *testing.T, y clustertest.Cluster, then func()) [][]uint32 {
+// crowd asks for everything at once; open is called when all are under way, and then something else when
+// all have begun to answer.
+func crowd(t *testing.T, y clustertest.Cluster, open, then func()) [][]uint32 {
 	t.Helper()
 	tokens, most := make([][]uint32, crowdSize), int32(crowdTokens)
 	var all, begun sync.WaitGroup
@@ -104,6 +108,8 @@ func crowd(t *testing.T, y clustertest.Cluster, then func()) [][]uint32 {
 			}
 		})
 	}
+	y.AwaitAttention(t, members.Active, crowdSize)
+	open()
 	begun.Wait()
 	then()
 	all.Wait()
@@ -160,19 +166,21 @@ func leave(t *testing.T, y clustertest.Cluster, service string) {
 	conn, names := y.Conn(t), y.Settings.Node.Names()
 	r := top.NewReader(conn.NATS(), conn.JetStream(), names)
 	defer r.Close()
-	s, err := r.Live(t.Context())
-	if err != nil {
+	id := ""
+	testkit.Eventually(t, "a replica of "+service, func() bool { // which may be late
+		s, err := r.Live(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(s.Members, func(m top.Member) bool { return m.Service == service && m.Ready && !m.Draining })
+		if i >= 0 {
+			id = s.Members[i].ID
+		}
+		return i >= 0
+	})
+	if _, err := drain.Run(t.Context(), drain.Settings{Conn: conn, Names: names, Name: id, Within: testkit.Patience, Tell: func(drain.Result) {}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range s.Members {
-		if m.Service == service && m.Ready && !m.Draining {
-			if _, err := drain.Run(t.Context(), drain.Settings{Conn: conn, Names: names, Name: m.ID, Within: testkit.Patience, Tell: func(drain.Result) {}}); err != nil {
-				t.Fatal(err)
-			}
-			return
-		}
-	}
-	t.Fatalf("there is no %s", service)
 }
 
 // counter is a counter's value in this process.

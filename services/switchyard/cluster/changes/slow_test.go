@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -45,16 +45,17 @@ func TestSlowHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	y := clustertest.Start(t, clustertest.Demo(t), clustertest.Paced(t, file), func(s *cluster.Settings) { s.Services.Expert.Plans.Replicas = 2 })
-	want, shares := greedy(t, y), watchSlow(t, y)
+	want, shares, rows := greedy(t, y), watchSlow(t, y), greedyRows(y.Settings.Node.Shared.Model)
+	before := shares(rows)
 	joinSlow(t, y, slow)
 	had := false
 	testkit.Eventually(t, "rows on the slow host, and then hardly any", func() bool {
-		before := shares()
 		if got := greedy(t, y); !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
 		}
-		all := shares().minus(before)
-		had = had || all.slow > 0
+		now := shares(before.slow + before.others + rows)
+		all := now.minus(before)
+		before, had = now, had || all.slow > 0
 		return had && all.slow < 0.05*(all.slow+all.others)
 	})
 }
@@ -63,10 +64,13 @@ func profileOf(alpha float64) []byte {
 	return []byte(strings.TrimSpace(fmt.Sprintf(hostProfile, alpha)))
 }
 
+// greedyPrompt are the tokens of greedy's prompt, and greedyTokens those of its answer.
+const greedyPrompt, greedyTokens = 5, 4
+
 // greedy asks for the likeliest tokens.
 func greedy(t *testing.T, y clustertest.Cluster) (ids []uint32) {
 	t.Helper()
-	for c, err := range y.Ask(t, &pb.Prompt{Text: "Once upon a time", MaxTokens: proto.Int32(4), Temperature: proto.Float64(0), IgnoreEos: true}) {
+	for c, err := range y.Ask(t, &pb.Prompt{Text: "Once upon a time", MaxTokens: proto.Int32(greedyTokens), Temperature: proto.Float64(0), IgnoreEos: true}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,32 +114,30 @@ type rowsOf struct{ slow, others float64 }
 
 func (r rowsOf) minus(o rowsOf) rowsOf { return rowsOf{r.slow - o.slow, r.others - o.others} }
 
-// watchSlow returns what tells of all hosts' rows, when they have announced them:
-// slow ones are those that are not here yet.
-func watchSlow(t *testing.T, y clustertest.Cluster) func() rowsOf {
+// greedyRows are the rows of experts that one answer takes.
+func greedyRows(m *model.Model) float64 {
+	return float64((greedyPrompt + greedyTokens - 1) * m.Spec.MoELayers() * m.Spec.TopK)
+}
+
+// watchSlow returns what tells of all hosts' rows, when they have told of so many: slow ones are
+// those of hosts that are not here yet.
+func watchSlow(t *testing.T, y clustertest.Cluster) func(least float64) rowsOf {
 	t.Helper()
-	d, err := y.Settings.Node.Deploy(t.Context(), cluster.Replica{Service: "test", Conn: y.Conn(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	view, err := members.Watch(t.Context(), d.Members)
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(members.Hearing)
-	before := map[string]bool{}
-	for _, m := range view.Snapshot() {
-		before[m.Id] = true
-	}
-	return func() (r rowsOf) {
-		time.Sleep(members.Hearing)
-		for _, m := range members.OfService(view.Snapshot(), "expert") {
-			if before[m.Id] {
-				r.others += m.Stats[members.HostRows]
-			} else {
-				r.slow += m.Stats[members.HostRows]
+	told := y.Told(t)
+	var before map[string]*pb.Member
+	testkit.Eventually(t, "the first host", func() bool { before = told("expert"); return len(before) == 1 })
+	return func(least float64) (r rowsOf) {
+		testkit.Eventually(t, fmt.Sprintf("%v rows are told of", least), func() bool {
+			r = rowsOf{}
+			for id, m := range told("expert") {
+				if before[id] != nil {
+					r.others += m.Stats[members.HostRows]
+				} else {
+					r.slow += m.Stats[members.HostRows]
+				}
 			}
-		}
+			return r.slow+r.others >= least
+		})
 		return r
 	}
 }

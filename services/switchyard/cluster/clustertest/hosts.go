@@ -72,6 +72,31 @@ func (y Cluster) AwaitAttention(t testing.TB, stat string, requests int) {
 	})
 }
 
+// Told returns what tells what each replica of a service said last, by id: a busy machine may be late
+// with its next word, for which others would count the replica as gone.
+func (y Cluster) Told(t testing.TB) func(service string) map[string]*pb.Member {
+	t.Helper()
+	present, err := y.Conn(t).EnsureBucket(t.Context(), 1, y.Settings.Node.Names().Bucket("members"), members.BucketTTL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(service string) map[string]*pb.Member {
+		t.Helper()
+		keys, err := present.ListKeys(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]*pb.Member{}
+		for id := range keys.Keys() {
+			entry, err := present.Get(t.Context(), id)
+			if m := (&pb.Member{}); err == nil && proto.Unmarshal(entry.Value(), m) == nil && m.Service == service {
+				all[id] = m
+			}
+		}
+		return all
+	}
+}
+
 // legalPlans says what a legal plan of a model is to a member that is here.
 func legalPlans(m *model.Model, all []*pb.Member) plan.Rules {
 	s := plan.Rules{Experts: m.Spec.Experts}

@@ -208,11 +208,8 @@ func TestDoorsAgree(t *testing.T) {
 		}
 	})
 	t.Run("metrics", func(t *testing.T) {
-		_, page := d.get(t, "/metrics")
 		for _, want := range []string{`vllm:num_requests_running{`, `vllm:kv_cache_usage_perc{`, `vllm:time_to_first_token_seconds_count{`, `switchyard_http_requests_total{`} {
-			if !strings.Contains(page, want) {
-				t.Errorf("metrics have no %s", want)
-			}
+			testkit.Eventually(t, "metrics have "+want, func() bool { _, page := d.get(t, "/metrics"); return strings.Contains(page, want) })
 		}
 	})
 }

@@ -40,11 +40,11 @@ func TestTwoModels(t *testing.T) {
 			}
 		}
 	}
-	_, page := d.get(t, "/metrics")
 	for _, m := range []string{d.Name(), d.Settings.Beside[0].Node.ModelName()} {
-		if !strings.Contains(page, `switchyard_ready{model="`+m+`"} 1`) {
-			t.Errorf("metrics do not say that %s is ready", m)
-		}
+		testkit.Eventually(t, "metrics say that "+m+" is ready", func() bool { // a replica may be late to say so
+			_, page := d.get(t, "/metrics")
+			return strings.Contains(page, `switchyard_ready{model="`+m+`"} 1`)
+		})
 	}
 	if status, body := d.post(t, "/v1/completions", `{"model":"third","prompt":[1]}`); status != http.StatusNotFound || !strings.Contains(body, "served here: "+d.Name()) {
 		t.Errorf("%d %s", status, body)

@@ -50,7 +50,7 @@ func TestClosedConnectionEndsTheProcess(t *testing.T) {
 // Names that messages claim do not become subjects that cost a connection.
 func TestLongNames(t *testing.T) {
 	s := newAdversary(t, 1)
-	good := &pb.Key{Version: schemas.Version, Model: s.layer0().ModelHash, Owner: "a", Epoch: 1, Step: 1, Rows: 1, Aggregator: "s"}
+	good := &pb.Key{Version: schemas.Version, Model: s.layer().ModelHash, Owner: "a", Epoch: 1, Step: 1, Rows: 1, Aggregator: "s"}
 	aggregator := s.anyOf("aggregator").Id
 	for _, spoil := range []func(*pb.Key, string){
 		func(k *pb.Key, name string) { k.Owner = name },

@@ -36,12 +36,13 @@ type adversary struct {
 	conn  *bus.Conn
 	names schemas.Streams
 	plans jetstream.KeyValue
+	count int // of its hosts
 }
 
 func newAdversary(t *testing.T, hosts int) *adversary {
 	t.Helper()
 	y := clustertest.Start(t, clustertest.Open(t, goldens.Dir("mixtral")), clustertest.Hosts(hosts), clustertest.Context(compared.Positions))
-	s := &adversary{Asker: compared.Asker(y), t: t, y: y, conn: y.Conn(t), names: y.Settings.Node.Names()}
+	s := &adversary{Asker: compared.Asker(y), t: t, y: y, conn: y.Conn(t), names: y.Settings.Node.Names(), count: hosts}
 	var err error
 	if s.plans, err = s.conn.EnsureBucket(t.Context(), 1, s.names.Bucket("plans"), 0); err != nil {
 		t.Fatal(err)
@@ -65,7 +66,8 @@ func (s *adversary) layer0() *pb.LayerPlan {
 // one out for a while.
 func (s *adversary) planned() (check func()) {
 	s.t.Helper()
-	here := s.hosts()
+	var here map[string]bool
+	s.until("the plan has the hosts", func() bool { here = s.hosts(); return len(here) == s.count })
 	var mu sync.Mutex
 	var others []string
 	_, err := s.conn.NATS().Subscribe(bus.KeySubject(s.names.Bucket("plans"), "*"), func(m *nats.Msg) {
@@ -208,7 +210,8 @@ func TestForgedPlans(t *testing.T) {
 			s.put("0", good)
 		}},
 	} {
-		good := s.layer0()
+		var good *pb.LayerPlan
+		s.until("there is a plan", func() bool { good = s.layer0(); return len(hostsOf(good)) == s.count })
 		tc.spoil(proto.CloneOf(good))
 		s.join("gate")
 		s.join("expert")

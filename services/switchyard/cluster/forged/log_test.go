@@ -71,10 +71,14 @@ func (s *logWriter) put(request string, m proto.Message) {
 	s.publish(s.names.Subjects.Token(request), data, nil)
 }
 
-// ask streams a seeded answer, and calls during once, early in it: the answer waits for that.
+// ask streams a seeded answer, and calls during once, early in it: the answer waits for that,
+// however late this sees its beginning.
 func (s *logWriter) ask(request string, during func()) (ids []uint32, end *pb.Chunk) {
 	s.t.Helper()
 	n, temperature, seed := int32(answerTokens), 0.8, uint32(7)
+	if during != nil {
+		s.valve.ShutAt(s.t, 3)
+	}
 	stream, err := s.y.Producer.Prompt(s.t.Context(), &pb.Prompt{
 		RequestId: request, InputIds: compared.PromptIDs(1, 11, 8192), MaxTokens: &n, Temperature: &temperature, Seed: &seed, IgnoreEos: true,
 	})
@@ -86,8 +90,7 @@ func (s *logWriter) ask(request string, during func()) (ids []uint32, end *pb.Ch
 			s.t.Fatal(err)
 		}
 		ids, end = append(ids, chunk.TokenIds...), chunk
-		if len(ids) == 3 && during != nil {
-			s.valve.Shut(s.t)
+		if len(ids) >= 3 && during != nil {
 			during()
 			s.valve.Open()
 			during = nil
@@ -135,11 +138,11 @@ func TestLogsDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := fmt.Sprintf(`{"input_ids":[5,6,7],"request_id":"r","max_tokens":200,"ignore_eos":true,"reply_to":%q}`, inbox)
+	s.valve.ShutAt(t, 3)
 	s.publish(s.names.Subjects.Prompt(), []byte(body), nil)
 	if _, err := sub.NextMsg(testkit.Patience); err != nil {
 		t.Fatal(err)
 	}
-	s.valve.Shut(t)
 	if err := s.conn.JetStream().DeleteStream(t.Context(), s.names.Tokens().Name); err != nil {
 		t.Fatal(err)
 	}

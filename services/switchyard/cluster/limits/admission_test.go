@@ -20,6 +20,7 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/services/attention/queue"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 )
@@ -40,25 +41,38 @@ func TestSlowPrefillStays(t *testing.T) {
 	m.Spec.Vocab = 200_000 // scores are what takes long
 	y := clustertest.Start(t, m, func(s *cluster.Settings) { s.Count["attention"], s.Services.Attention.MaxRows = 3, 2048 })
 	logged := watchLog(t, y)
-	none, scores := int32(0), 0
-	prompt := &pb.Prompt{RequestId: "slow", InputIds: make([]uint32, 500), MaxTokens: &none, Score: "logprobs"}
-	for c, err := range y.Ask(t, prompt) {
-		if err != nil {
-			t.Fatal(err)
+	positions := 500
+	if testkit.Race { // each takes ten times as long
+		positions = 60
+	}
+	for try := range 5 {
+		stood := testkit.Standing(t)
+		none, scores, id := int32(0), 0, fmt.Sprint("slow-", try)
+		for c, err := range y.Ask(t, &pb.Prompt{RequestId: id, InputIds: make([]uint32, positions), MaxTokens: &none, Score: "logprobs"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Score != nil {
+				scores++
+			}
 		}
-		if c.Score != nil {
-			scores++
+		claims := 0
+		for _, e := range logged() {
+			if e.claim && e.request == id {
+				claims++
+			}
+		}
+		if scores != positions {
+			t.Errorf("%d scores, want %d", scores, positions)
+		}
+		switch longest := stood(); {
+		case claims == 1:
+			return
+		case longest < queue.AckWait/8:
+			t.Fatalf("%d claims, want 1, on a machine that ran on, but for %v", claims, longest)
 		}
 	}
-	claims := 0
-	for _, e := range logged() {
-		if e.claim {
-			claims++
-		}
-	}
-	if claims != 1 || scores != 500 {
-		t.Errorf("%d claims and %d scores, want 1 and 500", claims, scores)
-	}
+	t.Skip("whenever this was tried the machine stood still, and let claims lapse")
 }
 
 // filling is a prompt that needs so many pages.
@@ -154,56 +168,54 @@ func watchLog(t *testing.T, y clustertest.Cluster) func() []entry {
 func TestCapacity(t *testing.T) {
 	t.Parallel()
 	y := clustertest.Start(t, clustertest.Demo(t), clustertest.Pages(2))
-	wantRefused(t, y.Answer(t, filling("early", 3)), client.CodeBadRequest, "need 3 KV pages", "has 2")
+	awaitRefusal(t, y, "early", 3, "need 3 KV pages", "has 2")
 	leave := addAttention(t, y, 6)
-	awaitAnswer(t, y, true)
-	for i := range 4 { // each may come to either of them first
-		if err := y.Answer(t, filling(fmt.Sprint("held-", i), 3)); err != nil {
-			t.Error(err)
-		}
+	for i := range 5 { // each may come to either of them first
+		awaitAnswer(t, y, fmt.Sprint("held-", i), true)
 	}
-	wantRefused(t, y.Answer(t, filling("too-large", 7)), client.CodeBadRequest, "need 7 KV pages", "has 6")
+	awaitRefusal(t, y, "too-large", 7, "need 7 KV pages", "has 6")
 	leave()
-	awaitAnswer(t, y, false)
+	awaitAnswer(t, y, "left", false)
 }
 
 // The same of replicas with another --max-model-len than the tokenizer's.
 func TestContexts(t *testing.T) {
 	t.Parallel()
 	y := clustertest.Start(t, clustertest.Demo(t), func(s *cluster.Settings) { s.Services.Attention.MaxModelLen = 2 * cpu.PagePositions })
-	wantRefused(t, y.Answer(t, filling("early", 3)), client.CodeBadRequest, "95 prompt and 1 new tokens do not fit the longest context", "replica, 64:")
+	awaitRefusal(t, y, "early", 3, "95 prompt and 1 new tokens do not fit the longest context", "replica, 64:")
 	leave := addAttention(t, y, 6)
-	awaitAnswer(t, y, true)
-	for i := range 8 { // each may come to either of them first
-		if err := y.Answer(t, filling(fmt.Sprint("long-", i), 3)); err != nil {
-			t.Error(err)
-		}
+	for i := range 9 { // each may come to either of them first
+		awaitAnswer(t, y, fmt.Sprint("long-", i), true)
 	}
 	leave()
-	awaitAnswer(t, y, false)
+	awaitAnswer(t, y, "left", false)
 }
 
-func wantRefused(t *testing.T, err error, code string, says ...string) {
+// awaitRefusal asks for what no replica can hold until that is refused by what the largest one can:
+// while a replica is late to say that it is here, it is refused otherwise. It is never answered.
+func awaitRefusal(t *testing.T, y clustertest.Cluster, name string, pages int, says ...string) {
 	t.Helper()
-	var refused *client.Error
-	if !errors.As(err, &refused) || refused.Code != code {
-		t.Errorf("%v, want code %s", err, code)
-		return
-	}
-	for _, s := range says {
-		if !strings.Contains(refused.Message, s) {
-			t.Errorf("%q does not say %q", refused.Message, s)
+	asked := 0
+	testkit.Eventually(t, fmt.Sprintf("a refusal that says %q", says), func() bool {
+		asked++
+		err := y.Answer(t, filling(fmt.Sprint(name, "-", asked), pages))
+		if err == nil {
+			t.Fatalf("%d pages are answered", pages)
 		}
-	}
+		var refused *client.Error
+		return errors.As(err, &refused) && refused.Code == client.CodeBadRequest &&
+			!slices.ContainsFunc(says, func(s string) bool { return !strings.Contains(refused.Message, s) })
+	})
 }
 
-// awaitAnswer asks for 3 pages until that is answered, or refused.
-func awaitAnswer(t *testing.T, y clustertest.Cluster, answered bool) {
+// awaitAnswer asks for 3 pages until that is answered, or refused: a replica may be late to say that
+// it is here.
+func awaitAnswer(t *testing.T, y clustertest.Cluster, name string, answered bool) {
 	t.Helper()
 	asked := 0
 	testkit.Eventually(t, fmt.Sprintf("answered: %v", answered), func() bool {
 		asked++
-		return (y.Answer(t, filling(fmt.Sprintf("await-%v-%d", answered, asked), 3)) == nil) == answered
+		return (y.Answer(t, filling(fmt.Sprint(name, "-", asked), 3)) == nil) == answered
 	})
 }
 
