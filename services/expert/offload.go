@@ -38,17 +38,27 @@ type offload struct {
 	outlook hints.Outlook   // of that order; nil: it has none
 	fetches bool            // what hints name
 	soon    float32         // hints.Settings.Soon
-	freed   *atomic.Pointer[func()]
+	ended   *atomic.Pointer[func(device.Ended)]
 }
 
-// tell says that a load has ended, which may have left room.
+// tell tells who has asked that a load has ended.
 func (o offload) tell(e device.Ended) {
-	if o.freed == nil {
+	if o.ended == nil {
 		return
 	}
-	no := (*device.RefusedError)(nil)
-	if f := o.freed.Load(); f != nil && !errors.As(e.Err, &no) {
-		(*f)()
+	if tell := o.ended.Load(); tell != nil {
+		(*tell)(e)
+	}
+}
+
+// loadEnded is for a load that has ended: there may be room, or what hints named.
+func (s *Service) loadEnded(e device.Ended) {
+	if no := (*device.RefusedError)(nil); errors.As(e.Err, &no) {
+		return
+	}
+	s.functions.Freed()
+	if e.Err == nil {
+		s.follower.Loaded(e.ID)
 	}
 }
 
@@ -62,7 +72,7 @@ func (c Config) offload(spec model.Spec) (o offload, err error) {
 	if c.Offload == "" || c.Offload == NoOffload {
 		return o, nil
 	}
-	o.freed = &atomic.Pointer[func()]{}
+	o.ended = &atomic.Pointer[func(device.Ended)]{}
 	if slices.Contains(residency.Names(), c.Offload) {
 		o.order, err = residency.Named(c.Offload)
 		return o, err

@@ -95,9 +95,9 @@ func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set 
 		functions.Yield, rows.Watch, follow = s.follower.Yield, s.follower, s.follower.Follow
 	}
 	s.functions = residency.New(functions)
-	if o.freed != nil {
-		freed := s.functions.Freed
-		o.freed.Store(&freed)
+	if o.ended != nil {
+		ended := s.loadEnded
+		o.ended.Store(&ended)
 	}
 	rows.Functions = s.functions
 	s.serving = serving.New(rows)

@@ -55,14 +55,16 @@ func (f *Follower) stateOf(id forward.ExpertID) string {
 func (f *Follower) meet(w *want, state string) {
 	f.Metrics.HintAge.Observe(time.Since(w.came).Seconds())
 	w.asked = true
-	if !w.caused || !w.has() {
+	if !w.caused || !w.loaded && !w.has() {
 		return
 	}
-	switch state {
-	case "hit":
-		f.prefetched("used", w.ticket.Bytes)
-	case "late":
-		f.prefetched("late", w.ticket.Bytes)
+	switch {
+	case state == "hit":
+		f.prefetched("used", w.bytes)
+	case state == "late":
+		f.prefetched("late", w.bytes)
+	case w.loaded: // and went again
+		f.prefetched("wasted", w.bytes)
 	}
 }
 

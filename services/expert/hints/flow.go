@@ -34,8 +34,10 @@ type want struct {
 	// caused says that the expert was not in memory, nor on its way there.
 	caused bool
 	asked  bool // rows have come
+	loaded bool // it is in memory, or was: whether it stays there the device's order says
 	over   bool
-	ticket *device.Ticket // nil: it yielded, or found no room
+	ticket *device.Ticket // of the load; nil: there is none, or it has yielded
+	bytes  int64          // of the expert
 }
 
 // priorities is what a probability of 1 is worth at the next layer.
@@ -46,8 +48,20 @@ func (w *want) priority() int64 {
 	return int64(float64(w.p) * priorities / float64(max(1, w.id.Layer-w.flow.at)))
 }
 
-// has says whether memory is taken, or will be, for the want.
+// has says whether the want has a load.
 func (w *want) has() bool { return w.ticket != nil && w.ticket.Err() == nil }
+
+// roomless says whether the want has no load for want of room, which it may have yielded.
+func (w *want) roomless() bool {
+	no := (*device.RefusedError)(nil)
+	return w.ticket == nil || errors.As(w.ticket.Err(), &no)
+}
+
+// there says that the expert is in memory.
+func (w *want) there() {
+	w.loaded = true
+	w.release()
+}
 
 func (w *want) release() {
 	if w.ticket != nil {
@@ -128,26 +142,29 @@ func (f *Follower) advance(fl *flow, layer int) {
 	}
 }
 
-// rank has the device load a want with the priority that it has by now.
+// rank has the device load a want with the priority that it has by now. What is in memory, or was, it
+// does not load again.
 func (f *Follower) rank(w *want) {
-	old := w.ticket
-	if old != nil && old.Err() == nil && !f.loading(w.id) {
-		return // it is there
+	if w.loaded || f.warm(w.id) {
+		w.there()
+		return
 	}
 	priority := device.Hinted + w.priority()
 	if f.Soon > 0 && w.p >= f.Soon && w.flow.decodes && w.id.Layer == w.flow.at+1 {
 		priority = w.priority()
 	}
+	old := w.ticket
 	w.ticket = f.Device.Load(context.Background(), w.id, priority)
+	w.bytes = w.ticket.Bytes
 	if old != nil {
 		old.Release()
 	}
-	if refused := (*device.RefusedError)(nil); errors.As(w.ticket.Err(), &refused) {
+	if w.roomless() {
 		f.count("roomless", 1)
 	}
 }
 
-func (f *Follower) loading(id forward.ExpertID) bool { return f.Device.State(id).Phase != device.Warm }
+func (f *Follower) warm(id forward.ExpertID) bool { return f.Device.State(id).Phase == device.Warm }
 
 // ranked are the wants that are not over, those first that are worth least: rows of some have
 // come, and others are less probable, or further away.
@@ -169,12 +186,12 @@ func (f *Follower) sweep() { f.line = slices.DeleteFunc(f.line, func(w *want) bo
 
 // end ends a want; rows for which it was right have been counted.
 func (f *Follower) end(w *want) {
-	if w.caused && !w.asked && w.has() {
+	if w.caused && !w.asked {
 		switch s := f.Device.State(w.id); {
-		case s.Phase == device.Warm:
-			f.prefetched("wasted", w.ticket.Bytes)
-		case !s.Queued:
-			f.prefetched("cancelled", w.ticket.Bytes)
+		case w.loaded || w.has() && s.Phase == device.Warm:
+			f.prefetched("wasted", w.bytes)
+		case w.has() && !s.Queued:
+			f.prefetched("cancelled", w.bytes)
 		}
 	}
 	w.release()

@@ -14,9 +14,9 @@ import (
 
 // Follower has a device load what hints name before rows come for it, and counts whether
 // rows found it. A hint is worth its probability by the layers that its step has yet to pass
-// until its own: when the step gets on, what is left is ranked anew. What was loaded for a
-// hint stays for its rows until the step has passed; a miss takes the room before (Yield),
-// another hint does not. It is safe for concurrent use.
+// until its own: when the step gets on, what is left is ranked anew, and so is what found no room when
+// rows have given some back. What was loaded for a hint the device's order keeps, or gives up. A load
+// that has not ended gives its room to rows that have none (Yield). It is safe for concurrent use.
 type Follower struct {
 	Settings
 
@@ -183,8 +183,32 @@ func (f *Follower) oldest() *want {
 	return f.line[0]
 }
 
-// Yield gives back memory of experts that no rows are here for yet: so many bytes, if there
-// are as many, those first that are worth least.
+// Loaded says that a load has ended well.
+func (f *Follower) Loaded(id forward.ExpertID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fl := range f.flows {
+		if w := fl.wants[id]; w != nil {
+			w.there()
+		}
+	}
+}
+
+// Done says that rows have given their experts back: there may be room for what had none.
+func (f *Follower) Done() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fl := range f.flows {
+		for _, w := range fl.wants {
+			if w.id.Layer > fl.at && !w.loaded && w.roomless() {
+				f.rank(w)
+			}
+		}
+	}
+}
+
+// Yield gives back memory of loads that no rows are here for yet: so many bytes, if there are as
+// many, those first that are worth least.
 func (f *Follower) Yield(bytes int64) (gave bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,8 +216,8 @@ func (f *Follower) Yield(bytes int64) (gave bool) {
 		if bytes <= 0 {
 			break
 		}
-		if w.has() {
-			bytes -= w.ticket.Bytes
+		if taken := f.Device.State(w.id).Bytes; taken > 0 && w.has() {
+			bytes -= taken
 			gave = true
 			w.release()
 		}

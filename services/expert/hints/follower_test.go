@@ -32,7 +32,12 @@ func newSeat(t *testing.T, room int, order ...func(*Settings)) *seat {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &seat{t: t, fake: devicetest.NewFake(6, 4, device.Settings{Budget: int64(room) * devicetest.Bytes, Loads: 1})}
+	s := &seat{t: t}
+	s.fake = devicetest.NewFake(6, 4, device.Settings{Budget: int64(room) * devicetest.Bytes, Loads: 1, Ended: func(e device.Ended) {
+		if e.Err == nil {
+			s.Loaded(e.ID)
+		}
+	}})
 	with := Settings{
 		Device: s.fake, Serves: func(_, expert int) bool { return expert != 3 }, Fetch: true,
 		Layers: 6, Experts: 4, Metrics: tel.Metrics.Hosts,
@@ -184,27 +189,72 @@ func TestDropsReached(t *testing.T) {
 	}
 }
 
-// What hints hold gives way to rows, what is worth least first, and not to other hints.
+// A load for a hint gives its room to rows, and is begun anew; one that waits has none to give.
 func TestYield(t *testing.T) {
 	s := newSeat(t, 2)
-	s.hint(1, 0, 1, 0.5, 0)
+	end := s.fake.Faults.Hold(id(5, 2))
+	defer end()
+	rows := s.fake.Load(t.Context(), id(5, 2), device.Demanded)
+	defer rows.Release()
+	testkit.Eventually(t, "the load", func() bool { return len(s.fake.Faults.Began()) == 1 })
 	s.hint(1, 0, 3, 0.5, 0)
-	s.await(1, 0, device.Warm)
+	if s.Yield(1) {
+		t.Error("what waits has given room")
+	}
+	let := s.fake.Faults.Hold(id(3, 0))
+	defer let()
+	end()
+	testkit.Eventually(t, "the load for the hint", func() bool { return len(s.fake.Faults.Began()) == 2 })
+	if !s.Yield(1) {
+		t.Error("a load has given nothing")
+	}
+	s.await(3, 0, device.Cold)
+	let()
+	s.rows(1, 1, 1)
 	s.await(3, 0, device.Warm)
+	s.given(3, 0)
+	if s.Yield(1) {
+		t.Error("what is loaded is the order's to give")
+	}
+}
+
+// given waits until no hint has an expert.
+func (s *seat) given(layer, expert int) {
+	s.t.Helper()
+	testkit.Eventually(s.t, "it is given back", func() bool { return s.fake.State(id(layer, expert)).Tickets == 0 })
+}
+
+// A hint that finds no room is followed when rows have given some back.
+func TestRoomless(t *testing.T) {
+	s := newSeat(t, 1)
+	ticket := s.fake.Load(t.Context(), id(0, 0), device.Demanded)
+	<-ticket.Done()
 	s.hint(1, 0, 2, 1, 1)
 	s.counted(s.Metrics.HintedExperts, 1, "roomless")
-	if !s.Yield(1) {
-		t.Error("nothing yields")
+	s.Done()
+	s.counted(s.Metrics.HintedExperts, 2, "roomless")
+	ticket.Release()
+	s.Done()
+	s.await(2, 1, device.Warm)
+	s.Done()
+	if n := len(s.fake.Faults.Began()); n != 2 {
+		t.Errorf("%d loads", n)
 	}
+}
+
+// What a hint has loaded holds no room for it: where the order lets another one have that, it is wasted.
+func TestLoaded(t *testing.T) {
+	s := newSeat(t, 1)
+	s.hint(1, 0, 2, 1, 1)
+	s.await(2, 1, device.Warm)
+	s.Loaded(id(5, 0)) // which no hint names
+	s.given(2, 1)
 	ticket := s.fake.Load(t.Context(), id(0, 0), device.Demanded)
-	defer ticket.Release()
 	<-ticket.Done()
-	if s.fake.State(id(1, 0)).Phase != device.Warm || s.fake.State(id(3, 0)).Phase != device.Cold {
-		t.Error("the nearer one went")
-	}
-	if !s.Yield(1) || s.Yield(1) {
-		t.Error("there is one more")
-	}
+	s.rows(1, 2, 1)
+	s.counted(s.Metrics.Accesses, 1, "miss", "decode")
+	s.counted(s.Metrics.Prefetched, devicetest.Bytes, "wasted")
+	ticket.Release()
 }
 
 // However many hints and microbatches come, no more than so many are remembered.

@@ -87,7 +87,9 @@ func (f *Function) needs(experts []uint32) (ids []forward.ExpertID) {
 
 // lend waits until the experts of a dispatch are in memory, where they stay until giveUp.
 func (t *table) lend(ctx context.Context, f *Function, d *pb.Dispatch, arrived time.Time) (a Roused, err error) {
-	if a.lent, a.Waited, err = t.borrowAll(ctx, f, f.needs(d.GetExpert())); err != nil {
+	ids := f.needs(d.GetExpert())
+	slices.SortStableFunc(ids, func(a, b forward.ExpertID) int { return t.memory.absent(a) - t.memory.absent(b) }) // else one that is there may go for one that is not
+	if a.lent, a.Waited, err = t.borrowAll(ctx, f, ids); err != nil {
 		return a, fmt.Errorf("function %s: %w", f.spec.Id, err)
 	}
 	f.begin()

@@ -183,3 +183,22 @@ func TestPins(t *testing.T) {
 		}
 	})
 }
+
+// Of the experts of a dispatch none that is there goes for one that is not.
+func TestHeldFirst(t *testing.T) {
+	play(t, 2, offloads, func(h *host) {
+		h.plan([]uint32{0, 1, 2, 3})
+		h.awaitWarm(0, 1, 2, 3)
+		f := h.table.functions[rig.ID(0, 1, 2, 3)]
+		for _, experts := range [][]uint32{{2}, {3}, {0, 2}} {
+			a, err := h.Rouse(h.t.Context(), f, &pb.Dispatch{Expert: experts}, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Done(f, a)
+		}
+		if n := h.fake.Loads(2); n != 1 || h.fake.Phase(3) != device.Cold {
+			t.Errorf("%d loads of one that was there; experts are %v", n, h.fake.Phases())
+		}
+	})
+}

@@ -43,6 +43,8 @@ type Watch interface {
 	Arrived(d *pb.Dispatch)
 	// Stalled says that a dispatch has waited so long for experts.
 	Stalled(d *pb.Dispatch, waited time.Duration)
+	// Done says that a dispatch has given its experts back.
+	Done()
 }
 
 // Presence counts what the members see of the host; a *deployment.Presence does.
@@ -177,7 +179,7 @@ func (s *Serving) servePart(ctx context.Context, f *residency.Function, in incom
 			return wire.ErrLate
 		}
 	}
-	defer s.Functions.Done(f, a)
+	defer s.done(f, a)
 	ctx, span := s.Tracer.Child(ctx, telemetry.SpanExpert,
 		telemetry.Layer(in.d.GetKey().GetLayer()), telemetry.Attempt(in.d.GetKey().GetAttempt()), telemetry.Function(f.ID()),
 		telemetry.Stalled(a.Missing, time.Duration(in.took.StallNs).Seconds()))
@@ -185,6 +187,14 @@ func (s *Serving) servePart(ctx context.Context, f *residency.Function, in incom
 	in.took.Function = f.Number()
 	in.took.TransferNs += in.watch.Lap()
 	return s.handle(ctx, f, in, a.Cold)
+}
+
+// done ends what a dispatch has had of the host.
+func (s *Serving) done(f *residency.Function, a residency.Roused) {
+	s.Functions.Done(f, a)
+	if s.Watch != nil {
+		s.Watch.Done()
+	}
 }
 
 // handle has the rows of a dispatch fetched where they are elsewhere, computes them, and sends what
