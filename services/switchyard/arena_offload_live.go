@@ -191,7 +191,10 @@ func (s *offloadLive) run(ctx context.Context, e *env, policy arena.LiveOffload,
 	if err != nil {
 		return nil, err
 	}
-	return offloadRun(result, figures), nil
+	run := offloadRun(result, figures)
+	_, loads := figures.observed("expert_load_seconds", "outcome", "warm")
+	run.Moved = float64(loads) * s.pipeline.Model.ExpertBytes / 1e9
+	return run, nil
 }
 
 // ownMaps is a copy of the maps for one run's predictor, which writes it; empty without one.
@@ -282,12 +285,13 @@ func offloadRun(r *replay.Result, all figures) *arena.OffloadRun {
 	o := &arena.OffloadRun{
 		TTFT: l.TTFT.Mean, TPOT: l.TPOT.Mean, Hits: hits("decode", "hit"), Late: hits("decode", "late"), Prefill: hits("prefill", "hit"),
 		Stall: of("expert_stall_seconds_total"), Hints: of("hints_sent_total"), Search: of("map_search_seconds"), LateShare: r.LateShare,
-		Moved: of("expert_loaded_bytes_total") / 1e9, Reissued: of("reissues_total"), Stages: offloadStages(r),
+		Reissued: of("reissues_total"), Stages: offloadStages(r),
 		Used:    of("prefetched_bytes_total", "outcome", "used") / 1e9,
 		Overdue: of("prefetched_bytes_total", "outcome", "late") / 1e9,
 		Wasted:  of("prefetched_bytes_total", "outcome", "wasted") / 1e9,
 	}
-	o.Semantic, o.Trajectory = all.mean("map_search_seconds", "semantic"), all.mean("map_search_seconds", "trajectory")
+	o.Semantic, o.Trajectory = all.mean("map_search_seconds", "kind", "semantic"), all.mean("map_search_seconds", "kind", "trajectory")
+	o.Load = all.mean("expert_load_seconds", "outcome", "warm")
 	if n := len(r.Frames); n > 0 {
 		o.Held = r.Frames[n-1].Held - r.Frames[0].Held
 	}
@@ -322,15 +326,20 @@ func gathered(from *prometheus.Registry) (all figures, err error) {
 	return all, nil
 }
 
-// mean is that of what a histogram has observed of a kind; 0 without any.
-func (f figures) mean(name, kind string) float64 {
-	sum, samples := 0.0, uint64(0)
+// mean is that of what a histogram has observed where a label has a value; 0 without any.
+func (f figures) mean(name, label, value string) float64 {
+	sum, samples := f.observed(name, label, value)
+	return sum / float64(max(1, samples))
+}
+
+// observed is what a histogram has observed where a label has a value, all together, and how often.
+func (f figures) observed(name, label, value string) (sum float64, samples uint64) {
 	for _, one := range f {
-		if one.name == "switchyard_"+name && one.labels["kind"] == kind {
+		if one.name == "switchyard_"+name && one.labels[label] == value {
 			sum, samples = sum+one.value, samples+one.samples
 		}
 	}
-	return sum / float64(max(1, samples))
+	return sum, samples
 }
 
 // sum is that of a metric over what has these labels, given by name and value in turns.
@@ -347,7 +356,8 @@ func (f figures) sum(name string, labels ...string) (sum float64) {
 	return sum
 }
 
-// offloadStages are a mean layer's, of steps with several rows, which are prompts', and with one.
+// offloadStages are a mean layer's, of steps with several rows, which are prompts', and with one; own is
+// what attention computes before it.
 func offloadStages(r *replay.Result) map[string]map[string]float64 {
 	all, layers := map[string]map[string]float64{"prefill": {}, "decode": {}}, map[string]float64{}
 	for i := range r.Steps {
@@ -355,13 +365,16 @@ func offloadStages(r *replay.Result) map[string]map[string]float64 {
 		if r.Steps[i].Rows > 1 {
 			phase = "prefill"
 		}
+		own := r.Steps[i].Took - r.Steps[i].Behind
 		for _, l := range r.Steps[i].Layers {
+			own -= l.Total
 			layers[phase]++
 			for stage, took := range l.By {
 				all[phase][ledger.Stage(stage).String()] += took.Seconds() * 1e3
 			}
 			all[phase]["total"] += l.Total.Seconds() * 1e3
 		}
+		all[phase]["own"] += own.Seconds() * 1e3
 	}
 	for phase, of := range all {
 		for stage := range of {

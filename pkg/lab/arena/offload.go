@@ -47,6 +47,8 @@ const (
 	partCapacity = "capacity" // figure 14a
 	partBatch    = "batch"    // figure 14b
 	partShared   = "one shared link"
+	partBelow    = "memory below"
+	partPrompts  = "maps of prompts"
 )
 
 // The kinds of routing beside those of the other suite.

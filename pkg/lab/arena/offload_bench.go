@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/sim/offload"
 )
 
@@ -47,7 +48,7 @@ func (b *offloadBench) all() error {
 		func() error { return b.distances(lab) },
 	}
 	if b.job.seed == b.Seed { // what varies little from seed to seed, or takes long
-		parts = append(parts, b.capacities, b.batches, b.shared, b.constants)
+		parts = append(parts, b.capacities, b.batches, b.shared, b.below, b.prompts, b.constants)
 	}
 	for _, part := range parts {
 		if err := part(); err != nil {
@@ -237,4 +238,44 @@ func (b *offloadBench) shared() error {
 		return err
 	}
 	return b.each(lab, partShared, offload.Policies(), b.middle(), 0)
+}
+
+// What the part of a tier below has: memory for half of the experts, which a store fills as a PCIe 4.0 drive
+// would; both are assumed.
+const (
+	belowShare   = 0.5
+	belowRate    = 7e9
+	belowLatency = 100e-6
+)
+
+// below has hosts' experts come from a memory that has some of them.
+func (b *offloadBench) below() error {
+	bed := b.bed
+	bed.Below = offload.Below{Bytes: belowShare * b.traffic.All(), Link: cost.Link{Latency: belowLatency, Bandwidth: belowRate}}
+	lab, err := b.lab(bed, min(b.Texts.Served, 4), 1)
+	if err != nil {
+		return err
+	}
+	return b.each(lab, partBelow, offload.Policies(), b.middle(), 0)
+}
+
+// prompts vary what the rows of prompts leave in stores of maps.
+func (b *offloadBench) prompts() error {
+	policies, err := some(offload.FMoE)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []offload.Prompts{offload.MeanMap, offload.LastMap, offload.EveryMap} {
+		t := b.traffic
+		t.Prompts, t.Served = kind, t.Served[:b.Texts.Served]
+		lab, err := offload.NewLab(t, b.bed, offload.DefaultDelays(), b.Distance, b.Capacity, 1)
+		if err != nil {
+			return err
+		}
+		if err := b.each(lab, partPrompts, policies, b.middle(), 0); err != nil {
+			return err
+		}
+		b.lines[len(b.lines)-1].Constant = string(kind)
+	}
+	return nil
 }

@@ -150,14 +150,18 @@ func (p *OffloadPipeline) Maps(model, tenant string) (*expertmap.Store, error) {
 	return offload.NewStore(p.Traffic, model, tenant, p.Capacity, p.Distance)
 }
 
-// Simulate is what the simulator says of a policy, where layers take so long beside.
+// Simulate is what the simulator says of a policy, where so much is spent beside.
 func (p *OffloadPipeline) Simulate(policy offload.Policy, budget float64, beside offload.Beside) (*offload.Result, error) {
 	bed, err := offload.RTX3090()
 	if err != nil {
 		return nil, err
 	}
 	bed.Hosts, bed.Anew, bed.Device, bed.Memory = p.Hosts, true, p.Profile.Compute(), p.Profile.MemoryBytes.Value
-	bed.Link.Bandwidth = p.Profile.Link().Bandwidth
+	bed.Link = p.Profile.Link()
+	bed.Below = offload.Below{Bytes: p.Profile.Below.Value, Link: p.Profile.Way()}
+	if p.Profile.Shared.Value > 0 {
+		bed.Shared = p.Profile.Shared.Value
+	}
 	lab, err := offload.NewLab(p.Traffic, bed, p.Delays, p.Distance, p.Capacity, 1)
 	if err != nil {
 		return nil, err
@@ -178,58 +182,6 @@ func (p *OffloadPipeline) hear(runs []OffloadRun) {
 	if len(semantic) > 0 {
 		p.Delays.Semantic, p.Delays.Trajectory = average(semantic), average(trajectory)
 	}
-}
-
-// measured is what the simulator is told of a pipeline: what layers take beside, by runs in which all
-// experts are held, and loads, by runs that load on demand.
-func (p *OffloadPipeline) measured(held, demanded []*OffloadRun, budget float64) (b offload.Beside, err error) {
-	if b, err = p.beside(held, budget); err != nil || len(demanded) == 0 {
-		return b, err
-	}
-	return p.loadBeside(demanded, budget, b)
-}
-
-// beside is what layers take beside, by runs in which all experts are held.
-func (p *OffloadPipeline) beside(held []*OffloadRun, budget float64) (b offload.Beside, err error) {
-	policy, err := offload.Find(offload.Held)
-	if err != nil {
-		return b, err
-	}
-	r, err := p.Simulate(policy, budget, b)
-	if err != nil {
-		return b, err
-	}
-	var first, next []float64
-	for _, one := range held {
-		first, next = append(first, one.TTFT), append(next, one.TPOT)
-	}
-	layers := float64(p.Layers)
-	b.PrefillLayer = max(0, average(first)/1e3-r.TTFT()) / layers
-	b.DecodeLayer = max(0, average(next)/1e3-r.TPOT()) / layers
-	return b, nil
-}
-
-// loadBeside is what a load takes beside its transfer, by runs without prediction, whose decode steps
-// are waits for loads, most of them: with that the simulator takes as long as they. Steps take longer in
-// proportion to it, so that a few corrections find it.
-func (p *OffloadPipeline) loadBeside(demanded []*OffloadRun, budget float64, b offload.Beside) (offload.Beside, error) {
-	policy, err := offload.Find(offload.OnDemand)
-	if err != nil {
-		return b, err
-	}
-	var took []float64
-	for _, one := range demanded {
-		took = append(took, one.TPOT/1e3)
-	}
-	for range 3 {
-		r, err := p.Simulate(policy, budget, b)
-		if err != nil {
-			return b, err
-		}
-		loads := float64(r.Decode.Loads) / float64(max(1, r.Decode.Steps))
-		b.Load = max(0, b.Load+(average(took)-r.TPOT())/max(1, loads))
-	}
-	return b, nil
 }
 
 func average(values []float64) (m float64) {

@@ -66,11 +66,12 @@ func TestOffloadLive(t *testing.T) {
 		t.Errorf("%v, %v", store, err)
 	}
 	report := &OffloadLiveReport{Model: "demo", Budgets: []float64{12}}
+	stages := map[string]map[string]float64{"decode": {stageOwn: 0.5, "messages": 0.4, stageTotal: 7}}
 	for repeat := 1; repeat <= 2; repeat++ {
 		of := float64(repeat)
 		report.Runs = append(report.Runs,
 			OffloadRun{Policy: liveHeld, Repeat: repeat, TTFT: 80 * of, TPOT: 10 * of},
-			OffloadRun{Policy: offload.OnDemand, Budget: 12, Repeat: repeat, TTFT: 400 * of, TPOT: 60 * of, Hits: 0.1},
+			OffloadRun{Policy: offload.OnDemand, Budget: 12, Repeat: repeat, TTFT: 400 * of, TPOT: 60 * of, Hits: 0.1, Stages: stages, Load: 0.006},
 			OffloadRun{Policy: offload.FMoE, Budget: 12, Repeat: repeat, TTFT: 200 * of, TPOT: 45 * of, Hits: 0.4})
 	}
 	if err := report.Conclude(p, LiveOffloads()); err != nil {
@@ -79,10 +80,10 @@ func TestOffloadLive(t *testing.T) {
 	if c := report.Changes[1]; c.Policy != offload.FMoE || c.What != tpot.what || math.Abs(c.Change+0.25) > 1e-9 || c.High-c.Low > 1e-9 {
 		t.Errorf("%+v", c)
 	}
-	if f := report.Fidelity; len(f) != 2*3-1 || f[3].What != tpot.what || f[3].Simulated <= 15 || f[3].Live != 67.5 || f[3].Low >= f[3].High {
+	if f := report.Fidelity; len(f) != 2*3 || f[4].What != tpot.what || f[4].Simulated <= 15 || f[4].Live != 67.5 || f[4].Low >= f[4].High {
 		t.Errorf("%+v", f)
 	}
-	if b := report.Beside; b.DecodeLayer <= 0 || b.DecodeLayer > 0.015/8 || b.PrefillLayer <= 0 || b.Load < 0 {
+	if b := report.Beside; b.Decode.Hops != 0.2e-3 || math.Abs(b.Load-(0.006-157286400/32e9)) > 1e-9 || math.Abs(b.Decode.Step-0.030) > 1e-9 {
 		t.Errorf("%+v", b)
 	}
 	set.Distance = 8

@@ -28,9 +28,11 @@ type OffloadRun struct {
 	Wasted  float64 `json:"prefetched_wasted_gb"`
 	Hints   float64 `json:"hints"`
 	// Moved are the gigabytes that all loads moved; Reissued how often rows were sent again.
-	Moved    float64 `json:"moved_gb"`
+	Moved float64 `json:"moved_gb"`
+	// Load are the seconds of a load, from its begin to its end, in the mean.
+	Load     float64 `json:"load_s_mean"`
 	Reissued float64 `json:"reissued"`
-	// Stages are the parts of a layer's time by phase, in milliseconds.
+	// Stages are the parts of a layer's time by phase, in milliseconds, with what attention computes before it.
 	Stages map[string]map[string]float64 `json:"stages_ms"`
 	// Search are the seconds that searches for maps took, Semantic those of a step's by what its rows
 	// begin with, Trajectory those of a layer's, in the mean; 0: there were none.
@@ -78,7 +80,7 @@ type OffloadLiveReport struct {
 	Requests int               `json:"requests"`
 	Budgets  []float64         `json:"budgets_gb"`
 	Runs     []OffloadRun      `json:"runs"`
-	Beside   offload.Beside    `json:"beside_layer_s"`
+	Beside   offload.Beside    `json:"beside_s"`
 	Delays   offload.Delays    `json:"delays_s"`
 	Changes  []OffloadClaim    `json:"changes"`
 	Fidelity []OffloadFidelity `json:"fidelity"`
@@ -126,15 +128,18 @@ func (r *OffloadLiveReport) Conclude(p *OffloadPipeline, policies []LiveOffload)
 	p.hear(r.Runs)
 	r.Delays = p.Delays
 	for _, gb := range r.Budgets {
-		held := r.runsOf(liveHeld, gb)
-		if len(held) > 0 {
-			if r.Beside, err = p.measured(held, r.runsOf(offload.OnDemand, gb), p.Model.Budget(gb*gigabyte)); err != nil {
+		known := r.runsOf(offload.OnDemand, gb)
+		if len(known) == 0 {
+			known = r.runsOf(liveHeld, gb)
+		}
+		if len(known) > 0 {
+			if r.Beside, err = p.measured(known, p.Model.Budget(gb*gigabyte)); err != nil {
 				return err
 			}
 		}
 		for _, one := range policies {
 			r.compare(one, gb)
-			if len(held) > 0 {
+			if len(known) > 0 {
 				if err := r.simulate(p, one, gb); err != nil {
 					return err
 				}
@@ -179,7 +184,7 @@ func (r *OffloadLiveReport) simulate(p *OffloadPipeline, policy LiveOffload, gb 
 		return fmt.Errorf("simulating %s: %w", policy.Name, err)
 	}
 	for _, m := range measures {
-		if m.sim == nil || m.what == tpot.what && policy.Name == offload.OnDemand { // what a load takes is of it
+		if m.sim == nil {
 			continue
 		}
 		said := m.sim(s)

@@ -92,7 +92,7 @@ func TestOffloadVariants(t *testing.T) {
 	for _, l := range r.Lines {
 		parts[l.Part], kinds[l.Routing] = true, true
 	}
-	for _, part := range []string{partBudget, partPatterns, partOrders, partDistance, partCapacity, partBatch, partShared, partConstants, partOnline} {
+	for _, part := range []string{partBudget, partPatterns, partOrders, partDistance, partCapacity, partBatch, partShared, partBelow, partPrompts, partConstants, partOnline} {
 		if !parts[part] {
 			t.Errorf("part %q is not there", part)
 		}

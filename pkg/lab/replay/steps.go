@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
@@ -16,7 +17,8 @@ import (
 type Step struct {
 	Number uint64
 	At     time.Duration // since the run's beginning
-	Took   time.Duration // from its beginning to the end of its last layer
+	Took   time.Duration // from its beginning to the end
+	Behind time.Duration // of that: behind its last layer
 	Rows   int
 	Parts  []ledger.Part
 	Layers []Layer // those with experts, in their order
@@ -103,6 +105,7 @@ func (r *recorder) step(t *ledger.Step) {
 	}
 	s := r.of(t.Number)
 	s.At, s.Rows, s.Took, s.Parts = t.Began.Sub(r.began), t.Rows, time.Since(t.Began), t.Parts
+	s.Behind = t.Own[forward.Head] + t.Own[forward.Sampling]
 	r.heard[t.Number] = true
 	for _, l := range t.Layers {
 		s.Layers[r.layers[l.Layer]].Layer = l

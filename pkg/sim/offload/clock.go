@@ -6,7 +6,7 @@ import "math"
 type event struct {
 	at   float64
 	host *host // nil: a prediction arrives
-	link bool  // the host's link is done with a piece or a load; else a unit has computed
+	link bool  // the host's link is done with a piece or a load; else its call has ended
 }
 
 // slowest is the bytes a second below which a link stands still.
@@ -21,8 +21,8 @@ func (e *engine) next() event {
 	demanded, ahead := e.rates()
 	for h := range e.hosts {
 		host := &e.hosts[h]
-		if len(host.computing) > 0 && host.computing[0].until < first.at {
-			first = event{host.computing[0].until, host, false}
+		if host.calls && host.until < first.at {
+			first = event{host.until, host, false}
 		}
 		if host.running != none {
 			left, rate := max(0, host.left()), host.rate(demanded, ahead)
@@ -46,7 +46,7 @@ func (e *engine) rates() (demanded, ahead float64) {
 	var rows, others int
 	for h := range e.hosts {
 		switch i := e.hosts[h].running; {
-		case i == none:
+		case i == none || e.units[i].fetching:
 		case e.units[i].demanded:
 			rows++
 		default:
@@ -60,6 +60,12 @@ func (e *engine) rates() (demanded, ahead float64) {
 
 // rate is that of a host's link, of those.
 func (h *host) rate(demanded, ahead float64) float64 {
+	if s := &h.units[h.running]; s.fetching {
+		if h.below.at == h {
+			return h.Below.Link.Bandwidth
+		}
+		return 0
+	}
 	if h.units[h.running].demanded {
 		return demanded
 	}
@@ -73,7 +79,9 @@ func (e *engine) flow(to float64) {
 		if host := &e.hosts[h]; host.running != none {
 			moved := min(max(0, host.left()), (to-e.now)*host.rate(demanded, ahead))
 			e.units[host.running].moved += moved
-			e.phase.busy[h] += moved
+			if !e.units[host.running].fetching {
+				e.phase.busy[h] += moved
+			}
 		}
 	}
 	e.now = max(e.now, to)

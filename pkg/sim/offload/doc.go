@@ -4,12 +4,13 @@
 //
 // A run is steps one after the other: a prefill of a batch's prompts, then a decode step for
 // each token. A step passes through the layers. In each, attention computes; then the gate says
-// which experts have rows, and all of them are demanded of their hosts; a host computes one
-// expert after the other, each when its weights are there; the layer ends when the last host
-// is done. What a host holds, loads and evicts is decided by the machine that hosts run
-// (pkg/policy/residency), in the policy's order.
+// which experts have rows, and each host gets a dispatch for those that are its own. It computes them
+// in one call when all are there, or in several where its memory does not take all; the layer ends when
+// the last host is done. What a host holds, loads and evicts is decided by the machine that hosts run
+// (pkg/policy/residency), in the policy's order. As hosts do, each knows of a step what dispatches and
+// hints tell it.
 //
-// An expert is a hit if its weights are complete when it is demanded, late if they are on their
+// An expert is a hit if its weights are complete when the dispatch comes, late if they are on their
 // way, else a miss: once per step, layer and expert, prefill and decode apart.
 //
 // What is predicted does not depend on time: Foresee finds it once for many runs. A prediction

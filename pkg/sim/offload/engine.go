@@ -18,14 +18,29 @@ type Settings struct {
 	Beside
 	// Filled begins with as many experts on each host as it holds, the first layers' first.
 	Filled bool
-	// Delay are the seconds from a layer's gate to a prediction at the hosts; First that before
-	// the first layer.
+	// Delay are the seconds from a layer's gate to a prediction at the hosts; First that from a
+	// step's beginning to the one before the first layer.
 	Delay, First float64
+	// Rows says that predictions for a prompt take as long for each of its rows.
+	Rows bool
 }
 
-// Beside are the seconds that a layer takes beside what is simulated, messages for one, and those that
-// a load takes beside its transfer.
-type Beside struct{ PrefillLayer, DecodeLayer, Load float64 }
+// Beside are the seconds that are spent beside what is simulated.
+type Beside struct {
+	Prefill, Decode Around
+	// Load is what a load takes beside its transfer.
+	Load float64
+}
+
+// Around are the seconds around what a step's devices do.
+type Around struct {
+	// Step is before a step begins.
+	Step float64
+	// Before is from a layer's beginning until its rows are at hosts; of that Hops is on the way, as long as what is
+	// foretold before the first layer is on it. After is from a host's results until
+	// the layer's end. Held is what a host takes for rows beside computing them, while it keeps their experts.
+	Before, Hops, Held, After float64
+}
 
 // engine runs a workload.
 type engine struct {
@@ -37,10 +52,10 @@ type engine struct {
 	phase   *Phase
 	now     float64
 	hosts   []host
-	outlook *residency.Outlook
+	below   *below // nil: there is no tier below
 	step    int
 	layer   int // that the step has reached; -1 before the first
-	pending int // units of this layer that do not compute yet
+	pending int // hosts that are not done with this layer's rows
 	hold    bool
 	hints   []arrival
 	units   []state   // by layer and expert
@@ -50,19 +65,23 @@ type engine struct {
 // state is what the engine knows of an expert, beside its host's machine.
 type state struct {
 	moved    float64 // bytes of its load
-	demanded bool    // in this layer, and does not compute yet
+	fetching bool    // they come from the tier below's store yet
+	below    bool    // a load keeps it in the tier below
+	demanded bool    // in this layer, and is not there yet
 	hinted   bool    // a hint holds a reference
+	roomless bool    // a hint found no room for it
 	due      int     // the step that it was hinted for
+	chance   float64 // that it was hinted with
 	soon     bool    // its hint is for the layer that comes next, and probable
 	ahead    bool    // its load began for a hint
 	fetched  bool    // it is held because of a hint, and was not demanded since
 }
 
-// arrival is a prediction on its way to the hosts.
+// arrival is a prediction on its way to the hosts, made at a layer of a step.
 type arrival struct {
-	at   float64
-	step int
-	look *Look
+	at          float64
+	step, layer int
+	looks       []Look
 }
 
 // ErrStuck says that demanded experts can never be loaded.
@@ -76,22 +95,17 @@ func Run(s Settings, w *Workload, p Policy, f *Foresight) (*Result, error) {
 		}
 	}
 	e := &engine{Settings: s, w: w, policy: p, f: f, r: &Result{}, hosts: make([]host, s.Hosts), units: make([]state, w.Layers*w.Experts)}
-	ageing := p.Ageing
-	if ageing == 0 {
-		ageing = 1
+	if p.Order == "belady" {
+		e.uses = w.positions()
 	}
-	var err error
-	if e.outlook, err = residency.NewOutlook(w.Layers, w.Experts, w.TopK, ageing); err != nil {
-		return nil, err
-	}
-	order, err := e.order()
-	if err != nil {
-		return nil, fmt.Errorf("policy %s: %w", p.Name, err)
+	if s.Below.Bytes > 0 {
+		e.below = newBelow(e)
 	}
 	e.r.Prefill.busy, e.r.Decode.busy = make([]float64, s.Hosts), make([]float64, s.Hosts)
 	for h := range e.hosts {
-		e.hosts[h] = host{engine: e, number: h, running: none, stop: none}
-		e.hosts[h].m = residency.New(residency.Settings{Budget: int64(s.Budget / float64(s.Hosts)), Order: order})
+		if err := e.open(h); err != nil {
+			return nil, fmt.Errorf("policy %s: %w", p.Name, err)
+		}
 	}
 	if s.Filled && !p.Whole {
 		e.fill()
@@ -105,11 +119,33 @@ func Run(s Settings, w *Workload, p Policy, f *Foresight) (*Result, error) {
 	return e.r, nil
 }
 
+// open makes a host, which knows of steps what it is told and what rows tell.
+func (e *engine) open(number int) (err error) {
+	h := &e.hosts[number]
+	*h = host{engine: e, number: number, running: none, stop: none, reached: -1, known: -1}
+	ageing := e.policy.Ageing
+	if ageing == 0 {
+		ageing = 1
+	}
+	if h.outlook, err = residency.NewOutlook(e.w.Layers, e.w.Experts, e.w.TopK, ageing); err != nil {
+		return err
+	}
+	order, err := e.order(h.outlook)
+	if err != nil {
+		return err
+	}
+	h.m = residency.New(residency.Settings{Budget: int64(e.each()), Order: order})
+	return nil
+}
+
+// each are the bytes of a host.
+func (e *engine) each() float64 { return e.Budget / float64(e.Hosts) }
+
 // fill has hosts hold what they have room for, as hosts do before the first step.
 func (e *engine) fill() {
 	for i := range e.units {
 		h, u := e.host(i), e.unit(i)
-		if h.m.Used()+int64(e.w.ExpertBytes) > int64(e.Budget/float64(e.Hosts)) {
+		if h.m.Used()+int64(e.w.ExpertBytes) > int64(e.each()) {
 			continue
 		}
 		h.m.Want(residency.Want{Unit: u, Bytes: int64(e.w.ExpertBytes), Urgency: residency.Planned})
@@ -117,30 +153,32 @@ func (e *engine) fill() {
 		h.m.Release(u)
 		for ok := true; ok; _, ok = h.m.Next() { // all of it is done
 		}
+		if e.below != nil && e.below.keep(u) {
+			e.below.release(u)
+		}
 	}
 }
 
 // none is no unit.
 const none = -1
 
-func (e *engine) order() (residency.Order, error) {
+func (e *engine) order(o *residency.Outlook) (residency.Order, error) {
 	switch e.policy.Order {
 	case "belady":
-		e.uses = e.w.positions()
 		return residency.Belady{Next: e.nextUse}, nil
 	case "lru":
 		return residency.LRU{}, nil
 	case "next-use":
 		if e.Shared > 0 {
-			return residency.NextUse{Outlook: e.outlook, Margin: sharedMargin}, nil
+			return residency.NextUse{Outlook: o, Margin: sharedMargin}, nil
 		}
 	}
-	return residency.Foresighted(e.policy.Order, e.outlook)
+	return residency.Foresighted(e.policy.Order, o)
 }
 
 // sharedMargin is what hosts with one link ask of improbable prefetches: enough that those cost
 // next to nothing where nothing can be foretold (TestUnpredictable).
-const sharedMargin = 1.3
+const sharedMargin = 2.5
 
 // positions are for each unit where it is used, in order.
 func (w *Workload) positions() [][]int32 {
@@ -173,6 +211,14 @@ func (e *engine) host(i int) *host { return &e.hosts[e.at(i)] }
 // at is the number of a unit's host.
 func (e *engine) at(i int) int { return e.At(i/e.w.Experts, i%e.w.Experts, e.w.Experts) }
 
+// around is what the step's phase spends beside.
+func (e *engine) around() *Around {
+	if e.phase == &e.r.Prefill {
+		return &e.Beside.Prefill
+	}
+	return &e.Beside.Decode
+}
+
 // run takes a step through all layers.
 func (e *engine) run(step int) error {
 	s := &e.w.Steps[step]
@@ -182,8 +228,9 @@ func (e *engine) run(step int) error {
 		e.phase = &e.r.Prefill
 	}
 	began := e.now
-	e.outlook.Step()
-	e.outlook.At(0, -1)
+	if err := e.advance(e.now + e.around().Step); err != nil {
+		return err
+	}
 	if err := e.look(); err != nil {
 		return err
 	}

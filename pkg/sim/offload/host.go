@@ -3,33 +3,31 @@ package offload
 import (
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 )
 
 // host is one host's memory, link and device.
 type host struct {
 	*engine
-	number int
-	m      *residency.Machine
+	number  int
+	m       *residency.Machine
+	outlook *residency.Outlook
 
 	running int     // the unit that the link moves, or none
 	target  float64 // bytes at which its load ends
 	stop    float64 // bytes at which a piece ends that a more urgent load waits for, or none
 	debt    float64 // bytes that the link still moves of a load that was cancelled
 
-	hinted    []int // units with a hint's reference, and some that had one
-	refused   []int // demanded units for which there was no room
-	ready     []int // demanded units that may not compute yet
-	called    bool  // the device has a call in this layer
-	free      float64
-	computing []busy // in order
-}
+	known   int   // the step that hints or rows have told of
+	reached int   // the layer of it that they have told of; -1: none
+	decodes bool  // rows of answers have come of it
+	hinted  []int // units with a hint's reference, or without room for one, and some that had one
 
-// busy is a unit that computes.
-type busy struct {
-	unit  int
-	until float64
+	groups [][]int // units of this layer that have rows: the host has room for one group at a time
+	have   int     // those of the first group that are there
+	short  []int   // those of it for which there was no room
+	until  float64 // when the call with the first group ends
+	calls  bool    // it runs
 }
 
 // left is how many bytes the link moves until something is to be done.
@@ -43,11 +41,35 @@ func (h *host) left() float64 {
 
 func (h *host) holds(i int) bool { return h.m.Phase(h.unit(i)) == residency.Held }
 
-// demand is for rows that came for a unit.
-func (h *host) demand(i int) {
-	u, s := h.unit(i), &h.units[i]
-	found := h.m.Want(residency.Want{Unit: u, Bytes: int64(h.w.ExpertBytes), Urgency: residency.Demanded})
-	switch found {
+// dispatch is for the rows of a layer that come to the host, if any do. How they find their experts
+// counts before anything is done about those that are not there.
+func (h *host) dispatch(layer int) {
+	units := h.asked(layer)
+	if len(units) == 0 {
+		return
+	}
+	h.begin(h.step)
+	h.decodes = h.phase == &h.r.Decode
+	h.advance(layer)
+	for _, i := range units {
+		h.meet(i)
+	}
+	for _, i := range units {
+		h.outlook.Visit(h.unit(i))
+		if h.uses != nil {
+			h.uses[i] = h.uses[i][1:]
+		}
+	}
+	h.m.Rerank()
+	h.pending++
+	h.groups = h.fit(units)
+	h.lend()
+}
+
+// meet counts how rows find a unit.
+func (h *host) meet(i int) {
+	s := &h.units[i]
+	switch h.m.Phase(h.unit(i)) {
 	case residency.Held:
 		h.phase.Hits++
 		if s.fetched {
@@ -59,53 +81,75 @@ func (h *host) demand(i int) {
 		h.phase.Misses++
 	}
 	s.fetched = false
-	h.outlook.Visit(u)
-	if h.uses != nil {
-		h.uses[i] = h.uses[i][1:]
-	}
-	if s.hinted {
-		s.hinted = false
-		h.m.Release(u)
-	}
-	h.do()
 }
 
-// hint is for a unit that is to be fetched; soon goes before other hints.
-func (h *host) hint(i int, soon bool) {
-	u, s := h.unit(i), &h.units[i]
-	if s.hinted && (s.soon || !soon) || h.m.Phase(u) == residency.Held {
-		return
-	}
-	want := residency.Want{Unit: u, Bytes: int64(h.w.ExpertBytes), Urgency: residency.Hinted}
-	if soon {
-		want.Urgency = residency.Planned
-	}
-	again := s.hinted
-	s.hinted, s.soon = true, soon
-	h.m.Want(want)
-	if again {
-		h.m.Release(u)
-	} else {
-		h.hinted = append(h.hinted, i)
-	}
-	h.do()
-}
-
-// drop gives up hints for a layer and those before.
-func (h *host) drop(layer int) {
-	still := h.hinted[:0]
-	for _, i := range slices.Clone(h.hinted) {
-		switch {
-		case !h.units[i].hinted:
-		case h.units[i].due > h.step || i/h.w.Experts > layer:
-			still = append(still, i)
-		default:
-			h.units[i].hinted = false
-			h.m.Release(h.unit(i))
+// fit shares units out to groups that the host has room for; what it holds comes first, so that
+// none of that goes for another one that rows wait for.
+func (h *host) fit(units []int) (groups [][]int) {
+	slices.SortStableFunc(units, func(a, b int) int {
+		switch x, y := h.holds(a), h.holds(b); {
+		case x == y:
+			return 0
+		case x:
+			return -1
 		}
+		return 1
+	})
+	return slices.Collect(slices.Chunk(units, max(1, int(h.each()/h.w.ExpertBytes))))
+}
+
+// lend wants the units of the first group.
+func (h *host) lend() {
+	h.have = 0
+	for _, i := range h.groups[0] {
+		h.units[i].demanded = true
 	}
-	h.hinted = still
+	h.demand(h.groups[0])
+}
+
+// demand wants units that rows wait for. What is fetched ahead gives its room where there is none.
+func (h *host) demand(units []int) {
+	for {
+		h.short = nil
+		for _, i := range units {
+			h.m.Want(residency.Want{Unit: h.unit(i), Bytes: int64(h.w.ExpertBytes), Urgency: residency.Demanded})
+			h.do()
+		}
+		if len(h.short) == 0 || !h.yield(len(h.short)) {
+			return
+		}
+		units = h.short
+	}
+}
+
+// again demands what had no room, when something may have changed.
+func (h *host) again() {
+	if len(h.short) > 0 {
+		h.demand(h.short)
+	}
+}
+
+// yield gives up loads for hints, so many, those first that are worth least.
+func (h *host) yield(units int) (gave bool) {
+	worth := func(i int) float64 { return h.units[i].chance / float64(h.ahead(i)) }
+	all := slices.DeleteFunc(slices.Clone(h.hinted), func(i int) bool { return !h.units[i].hinted || h.m.Bytes(h.unit(i)) == 0 })
+	slices.SortStableFunc(all, func(a, b int) int {
+		switch x, y := worth(a), worth(b); {
+		case x < y:
+			return -1
+		case x > y:
+			return 1
+		}
+		return 0
+	})
+	for _, i := range all[:min(units, len(all))] {
+		s := &h.units[i]
+		s.hinted, s.roomless = false, true
+		h.m.Release(h.unit(i))
+		gave = true
+	}
 	h.do()
+	return gave
 }
 
 // do does what the machine says.
@@ -117,7 +161,7 @@ func (h *host) do() {
 		case residency.Load:
 			h.load(i)
 		case residency.Resume:
-			h.running, h.target, h.stop = i, h.w.ExpertBytes+h.latency(), none
+			h.resume(i)
 		case residency.Cancel:
 			h.cancel(i)
 		case residency.Evict:
@@ -133,6 +177,9 @@ func (h *host) do() {
 		}
 	}
 	h.pace()
+	if h.below != nil && h.below.at != nil {
+		h.below.at.pace() // rows may wait for what waits for it
+	}
 }
 
 // isReady is for a unit that somebody waited for.
@@ -142,71 +189,47 @@ func (h *host) isReady(i int) {
 		s.hinted = false
 		h.m.Release(h.unit(i))
 	}
-	switch {
-	case !s.demanded:
-	case h.hold:
-		h.ready = append(h.ready, i)
-	default:
-		h.compute(i)
+	if s.demanded {
+		s.demanded = false
+		h.have++
+		h.compute()
 	}
 }
 
-func (h *host) takeReady() {
-	for _, i := range h.ready {
-		h.compute(i)
-	}
-	h.ready = h.ready[:0]
-}
-
-// compute is for a unit that is held and has rows.
-func (h *host) compute(i int) {
-	rows := h.w.Loads(h.step, i/h.w.Experts)[i%h.w.Experts]
-	seconds := h.Device.Seconds(cost.Access{Bytes: h.w.ExpertBytes, Rows: int(rows)})
-	if !h.called {
-		h.called = true
-		seconds += h.Device.Call
-	}
-	h.free = max(h.now, h.free) + seconds
-	h.computing = append(h.computing, busy{i, h.free})
-	h.units[i].demanded = false
-	h.pending--
-}
-
-// computed is for the first unit that computes: its rows are done.
-func (h *host) computed() {
-	i := h.computing[0].unit
-	h.computing = h.computing[1:]
-	h.m.Release(h.unit(i))
-	h.do()
-	h.again()
-}
-
-// refuse is for a unit that has no room now. What was fetched ahead makes room for rows.
+// refuse is for a unit that has no room now.
 func (h *host) refuse(i int) {
-	if !h.units[i].demanded {
-		h.units[i].hinted = false
-		h.r.Refused++
+	s := &h.units[i]
+	s.hinted = false
+	if s.demanded {
+		h.short = append(h.short, i)
 		return
 	}
-	h.refused = append(h.refused, i)
+	s.roomless = true
+	h.r.Refused++
 }
 
-// again demands units anew that had no room, when something may have changed.
-func (h *host) again() {
-	if len(h.refused) == 0 {
+// settled says whether the rows that have come can be computed, if there are any.
+func (h *host) settled() bool { return len(h.groups) == 0 || h.have == len(h.groups[0]) }
+
+// compute calls the device with the first group, when all of it is there.
+func (h *host) compute() {
+	if h.hold || h.calls || len(h.groups) == 0 || !h.settled() {
 		return
 	}
-	for _, i := range h.hinted {
-		if h.units[i].hinted {
-			h.units[i].hinted = false
-			h.m.Release(h.unit(i))
-			h.do()
-		}
-	}
-	wants := h.refused
-	h.refused = nil
-	for _, i := range wants {
-		h.m.Want(residency.Want{Unit: h.unit(i), Bytes: int64(h.w.ExpertBytes), Urgency: residency.Demanded})
+	h.calls, h.until = true, h.now+h.takes(h.groups[0])
+}
+
+// computed is for a call that has ended: its experts are free, and what had no room may have some.
+func (h *host) computed() {
+	h.calls = false
+	for _, i := range h.groups[0] {
+		h.m.Release(h.unit(i))
 		h.do()
 	}
+	if h.groups = h.groups[1:]; len(h.groups) > 0 {
+		h.lend()
+		return
+	}
+	h.pending--
+	h.retry()
 }

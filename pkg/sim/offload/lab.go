@@ -10,7 +10,9 @@ import (
 // that are served.
 type Traffic struct {
 	Model
-	Gates          *routing.Gates
+	Gates *routing.Gates
+	// Prompts is what the rows of prompts leave in stores of maps.
+	Prompts        Prompts
 	Before, Served []*routing.Rows
 }
 
@@ -94,7 +96,7 @@ func (b *Lab) known() []*routing.Rows {
 // Maps are those of the texts before, with what was found in them.
 func (b *Lab) Maps() (*Maps, error) {
 	if b.maps == nil {
-		m, err := NewMaps(b.work, b.known(), b.Capacity, b.Distance, b.Grows)
+		m, err := NewMaps(b.work, b.known(), b.Prompts, b.Capacity, b.Distance, b.Grows)
 		if err != nil {
 			return nil, err
 		}
@@ -189,7 +191,7 @@ func (b *Lab) calibrate(distance int, gates bool) (*calibrated, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := NewMaps(w, b.Before[:cut], b.Capacity, b.Distance, false)
+	before, err := NewMaps(w, b.Before[:cut], b.Prompts, b.Capacity, b.Distance, false)
 	if err != nil {
 		return nil, err
 	}
@@ -210,6 +212,7 @@ func (b *Lab) Run(p Policy, budget float64) (*Result, error) {
 	}
 	s := Settings{Testbed: b.Testbed, Budget: budget, Beside: b.Beside, Filled: b.Filled}
 	s.Delay, s.First = b.delay(p.Predictor)
+	s.Rows = b.Prompts == EveryMap
 	return Run(s, b.work, p, f)
 }
 

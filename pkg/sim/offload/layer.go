@@ -12,23 +12,23 @@ func (e *engine) look() error {
 	if len(looks) == 0 {
 		return nil
 	}
-	delay := e.Delay
+	delay, way := e.Delay, 0.0
 	if e.layer < 0 {
-		delay = e.First
+		delay, way = e.First, e.around().Hops
 	}
+	if e.Rows && e.phase == &e.r.Prefill {
+		delay *= float64(len(e.w.Steps[e.step].Rows))
+	}
+	a := arrival{e.now + delay + way, e.step, e.layer, looks}
 	if !e.policy.Synchronous {
-		for i := range looks {
-			e.send(arrival{e.now + delay, e.step, &looks[i]})
-		}
+		e.send(a)
 		return nil
 	}
-	if err := e.advance(e.now + delay); err != nil {
+	if err := e.advance(a.at); err != nil {
 		return err
 	}
-	for i := range looks {
-		e.arrive(arrival{e.now, e.step, &looks[i]})
-	}
-	return e.until(func() bool { return e.outstanding() == 0 && (e.layer < 0 || e.pending == e.settled()) })
+	e.arrive(a)
+	return e.until(e.settled)
 }
 
 // send puts a prediction in the line of those that arrive.
@@ -40,91 +40,53 @@ func (e *engine) send(a arrival) {
 	e.hints = slices.Insert(e.hints, at, a)
 }
 
-// outstanding are the hints whose loads have not ended.
-func (e *engine) outstanding() (n int) {
+// arrive lets hosts know of a prediction.
+func (e *engine) arrive(a arrival) {
 	for h := range e.hosts {
-		for _, i := range e.hosts[h].hinted {
-			if e.units[i].hinted {
-				n++
-			}
-		}
+		e.hosts[h].hear(a)
 	}
-	return n
 }
 
-// settled are the demanded units that could compute, and those that wait for others' room.
-func (e *engine) settled() (n int) {
+// settled says whether all hints' loads have ended, and the layer's experts are there or wait for
+// the room that others have.
+func (e *engine) settled() bool {
 	for h := range e.hosts {
-		n += len(e.hosts[h].ready) + len(e.hosts[h].refused)
+		if one := &e.hosts[h]; one.outstanding() || !one.settled() {
+			return false
+		}
 	}
-	return n
+	return true
 }
 
 // pass takes the step through a layer.
 func (e *engine) pass(layer, rows int) error {
-	beside := e.DecodeLayer
-	if e.phase == &e.r.Prefill {
-		beside = e.PrefillLayer
-	}
-	if err := e.advance(e.now + e.reads(e.w.LayerBytes, rows) + beside); err != nil {
+	around := e.around()
+	if err := e.advance(e.now + e.reads(e.w.LayerBytes, rows) + around.Before); err != nil {
 		return err
 	}
 	e.layer = layer
-	began := e.now
+	began, ideal := e.now, e.ideal(layer)
 	if e.policy.Whole {
-		e.now += e.ideal(layer)
+		e.now += ideal + around.After
 		e.count(layer)
 		return nil
 	}
-	e.outlook.At(0, layer)
 	e.hold = e.policy.Synchronous
 	for h := range e.hosts {
-		e.hosts[h].m.Rerank()
-		e.hosts[h].called = false
+		e.hosts[h].dispatch(layer)
 	}
-	e.demand(layer)
-	e.drop(layer)
 	if err := e.look(); err != nil {
 		return err
 	}
 	e.hold = false
 	for h := range e.hosts {
-		e.hosts[h].takeReady()
+		e.hosts[h].compute()
 	}
 	if err := e.until(func() bool { return e.pending == 0 }); err != nil {
 		return err
 	}
-	end := e.now
-	for h := range e.hosts {
-		if e.hosts[h].called {
-			end = max(end, e.hosts[h].free)
-		}
-	}
-	if err := e.advance(end); err != nil {
-		return err
-	}
-	e.phase.Stall += max(0, e.now-began-e.ideal(layer))
-	return nil
-}
-
-// demand asks hosts for all experts that have rows: first for those that are held, so that
-// none of them goes for another one that rows wait for.
-func (e *engine) demand(layer int) {
-	asked := make([]bool, e.w.Experts)
-	for _, held := range []bool{true, false} {
-		for x, n := range e.w.Loads(e.step, layer) {
-			i := layer*e.w.Experts + x
-			if n == 0 || asked[x] || held && !e.host(i).holds(i) {
-				continue
-			}
-			asked[x], e.units[i].demanded = true, true
-			e.pending++
-			e.host(i).demand(i)
-		}
-	}
-	for h := range e.hosts {
-		e.hosts[h].pace()
-	}
+	e.phase.Stall += max(0, e.now-began-ideal)
+	return e.advance(e.now + around.After)
 }
 
 // count counts a layer's demands as hits, where all is held.
@@ -136,62 +98,32 @@ func (e *engine) count(layer int) {
 	}
 }
 
-// drop gives up hints for layers that are reached.
-func (e *engine) drop(layer int) {
-	for h := range e.hosts {
-		e.hosts[h].drop(layer)
-		e.hosts[h].again()
-	}
-}
-
 // ideal is what a layer's experts take if all are held.
 func (e *engine) ideal(layer int) (most float64) {
-	busy := make([]float64, e.Hosts)
-	for x, n := range e.w.Loads(e.step, layer) {
-		if n == 0 {
-			continue
+	for h := range e.hosts {
+		if units := e.hosts[h].asked(layer); len(units) > 0 {
+			most = max(most, e.hosts[h].takes(units))
 		}
-		h := e.At(layer, x, e.w.Experts)
-		if busy[h] == 0 {
-			busy[h] = e.Device.Call
-		}
-		busy[h] += e.Device.Seconds(cost.Access{Bytes: e.w.ExpertBytes, Rows: int(n)})
-		most = max(most, busy[h])
 	}
 	return most
 }
 
-// arrive lets hosts know of a prediction.
-func (e *engine) arrive(a arrival) {
-	look, due := a.look, a.step
-	if look.Next {
-		due++
+// asked are the units of a layer that have rows and are the host's.
+func (h *host) asked(layer int) (units []int) {
+	for x, n := range h.w.Loads(h.step, layer) {
+		if i := layer*h.w.Experts + x; n > 0 && h.engine.at(i) == h.number {
+			units = append(units, i)
+		}
 	}
-	if due < e.step || due == e.step && look.Target <= e.layer {
-		e.r.Dropped += len(look.Fetch)
-		return
-	}
-	if look.Told != nil {
-		e.outlook.Tell(0, look.Target, look.Told)
-	}
-	for _, h := range look.Fetch {
-		e.outlook.Await(e.unit(look.Target*e.w.Experts + h.Expert))
-	}
-	e.rerank()
-	if e.policy.Distance < 0 {
-		return
-	}
-	for _, h := range look.Fetch {
-		i := look.Target*e.w.Experts + h.Expert
-		e.units[i].due = due
-		next := look.Target-e.layer+(due-e.step)*e.w.Layers == 1
-		soon := next && e.policy.Soon > 0 && float64(h.Chance) >= e.policy.Soon && e.phase == &e.r.Decode
-		e.host(i).hint(i, soon)
-	}
+	return units
 }
 
-func (e *engine) rerank() {
-	for h := range e.hosts {
-		e.hosts[h].m.Rerank()
+// takes is what a host takes for the rows of units that are there, in one call.
+func (h *host) takes(units []int) float64 {
+	var all []cost.Access
+	for _, i := range units {
+		rows := h.w.Loads(h.step, i/h.w.Experts)[i%h.w.Experts]
+		all = append(all, cost.Access{Bytes: h.w.ExpertBytes, Rows: int(rows)})
 	}
+	return h.Device.Compute(all...) + h.around().Held
 }

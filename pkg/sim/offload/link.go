@@ -6,30 +6,75 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 )
 
-// latency is that of the link, and what else a load takes, in bytes.
-func (h *host) latency() float64 { return (h.Link.Latency + h.Beside.Load) * h.Link.Bandwidth }
+// aim says up to where the running unit's bytes move: those of the link's latency, and of what else a
+// load takes, are among them.
+func (h *host) aim() {
+	link, more := h.Link, h.Beside.Load
+	if h.units[h.running].fetching {
+		link, more = h.Below.Link, 0
+	}
+	h.target, h.stop = h.w.ExpertBytes+(link.Latency+more)*link.Bandwidth, none
+}
 
 func (h *host) load(i int) {
 	s := &h.units[i]
-	s.moved, s.ahead = -h.debt, !s.demanded
-	h.debt = 0
-	h.running, h.target, h.stop = i, h.w.ExpertBytes+h.latency(), none
+	s.ahead, s.moved = !s.demanded, 0
 	if s.ahead {
 		h.phase.Fetches++
 	} else {
 		h.phase.Loads++
 	}
+	if h.below != nil {
+		s.below = h.below.hold(h.unit(i))
+		s.fetching = !s.below
+	}
+	if !s.fetching {
+		h.owe(i)
+	}
+	h.resume(i)
+}
+
+// owe has the link first move what it still moves of a load that was cancelled.
+func (h *host) owe(i int) { h.units[i].moved, h.debt = -h.debt, 0 }
+
+func (h *host) resume(i int) {
+	h.running = i
+	h.aim()
+	if h.units[i].fetching {
+		h.below.join(h)
+	}
+}
+
+// stand ends the running of a unit's load.
+func (h *host) stand() {
+	if h.units[h.running].fetching {
+		h.below.leave(h)
+	}
+	h.running, h.stop = none, none
 }
 
 func (h *host) cancel(i int) {
 	s := &h.units[i]
 	if h.running == i {
-		h.debt += h.pieceEnd(s.moved) - s.moved
-		h.running = none
+		if !s.fetching {
+			h.debt += h.pieceEnd(s.moved) - s.moved
+		}
+		h.stand()
 	}
-	h.r.Wasted += max(0, s.moved)
-	s.moved = 0
+	if !s.fetching {
+		h.r.Wasted += max(0, s.moved)
+	}
+	h.arrived(i)
 	h.m.Stopped(h.unit(i))
+}
+
+// arrived is for a unit that the tier below need not keep for a load any more.
+func (h *host) arrived(i int) {
+	s := &h.units[i]
+	if s.below {
+		h.below.release(h.unit(i))
+	}
+	s.moved, s.fetching, s.below = 0, false, false
 }
 
 // pieceEnd is where the piece ends in which a load is.
@@ -40,10 +85,12 @@ func (h *host) pieceEnd(moved float64) float64 {
 // pace lets a load stand at the end of its piece if rows wait for another one, or if another one
 // is for the layer that comes next and this one is not.
 func (h *host) pace() {
-	if h.running == none || h.stop >= 0 || h.units[h.running].demanded || !h.rowsWait() && (h.units[h.running].soon || !h.soonWaits()) {
+	if h.running == none || h.stop >= 0 || h.units[h.running].demanded {
 		return
 	}
-	h.stop = (math.Floor(h.units[h.running].moved/h.Piece) + 1) * h.Piece
+	if h.rowsWait() || !h.units[h.running].soon && h.soonWaits() || h.below.presses(h) {
+		h.stop = (math.Floor(h.units[h.running].moved/h.Piece) + 1) * h.Piece
+	}
 }
 
 // soonWaits says whether a load for the layer that comes next waits.
@@ -58,9 +105,11 @@ func (h *host) soonWaits() bool {
 
 // rowsWait says whether rows wait for a load that does not run.
 func (h *host) rowsWait() bool {
-	from := h.layer * h.w.Experts
-	for x := range h.w.Experts {
-		if i := from + x; i >= 0 && h.at(i) == h.number && h.units[i].demanded && i != h.running && h.m.Phase(h.unit(i)) != residency.Held {
+	if len(h.groups) == 0 {
+		return false
+	}
+	for _, i := range h.groups[0] {
+		if h.units[i].demanded && i != h.running && h.m.Phase(h.unit(i)) != residency.Held {
 			return true
 		}
 	}
@@ -71,16 +120,27 @@ func (h *host) rowsWait() bool {
 func (h *host) moved() {
 	i := h.running
 	s := &h.units[i]
-	if s.moved < h.target-1e-6 && h.stop >= 0 {
+	switch {
+	case s.moved < h.target-1e-6 && h.stop >= 0:
 		s.moved = h.stop
 		h.stop = none
 		if !h.m.Piece(h.unit(i)) {
-			h.running = none
+			h.stand()
+		} else if h.below.presses(h) {
+			h.below.leave(h)
+			h.below.join(h)
 		}
 		h.do()
 		return
+	case s.fetching:
+		h.below.leave(h)
+		s.fetching, s.below = false, h.below.keep(h.unit(i))
+		h.owe(i)
+		h.aim()
+		h.pace()
+		return
 	}
-	s.moved = 0
+	h.arrived(i)
 	h.running, h.stop = none, none
 	s.fetched = s.ahead && !s.demanded
 	if s.ahead && s.demanded {

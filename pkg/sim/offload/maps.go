@@ -16,6 +16,7 @@ const tenant = "simulated"
 // rows of a workload. What is found does not depend on the distance.
 type Maps struct {
 	w     *Workload
+	kind  Prompts
 	store *expertmap.Store
 	kept  map[int][]float32 // of the store's maps, those that were found, as they were then
 	steps [][]matched       // of each step's queries
@@ -41,16 +42,15 @@ func (m match) of(layer, experts int) []float32 {
 	return m.probs[layer*experts : (layer+1)*experts]
 }
 
-// NewMaps fills a store with the maps of texts, a map for each generated row and one for each
-// prompt, the mean of its rows; and searches it for all rows of a workload. Distance counts
+// NewMaps fills a store with the maps of texts, a map for each generated row and those that prompts leave; and searches it for all rows of a workload. Distance counts
 // where a store that is full says which map goes. Of a store that grows, the maps of each step of
 // the workload enter it behind the step.
-func NewMaps(w *Workload, texts []*routing.Rows, capacity, distance int, grows bool) (*Maps, error) {
-	store, err := NewStore(Traffic{Model: w.Model, Gates: w.Gates, Before: texts}, "", tenant, capacity, distance)
+func NewMaps(w *Workload, texts []*routing.Rows, kind Prompts, capacity, distance int, grows bool) (*Maps, error) {
+	store, err := NewStore(Traffic{Model: w.Model, Gates: w.Gates, Before: texts, Prompts: kind}, "", tenant, capacity, distance)
 	if err != nil {
 		return nil, err
 	}
-	m := &Maps{w: w, store: store, steps: make([][]matched, len(w.Steps)), kept: map[int][]float32{}}
+	m := &Maps{w: w, kind: kind, store: store, steps: make([][]matched, len(w.Steps)), kept: map[int][]float32{}}
 	return m, m.search(grows)
 }
 
@@ -65,7 +65,7 @@ func NewStore(t Traffic, model, tenant string, capacity, distance int) (*expertm
 		return nil, err
 	}
 	for i, text := range t.Before {
-		if err := keep(store, tenant, text); err != nil {
+		if err := keep(store, tenant, text, t.Prompts); err != nil {
 			return nil, fmt.Errorf("the maps of text %d: %w", i, err)
 		}
 	}
@@ -73,9 +73,8 @@ func NewStore(t Traffic, model, tenant string, capacity, distance int) (*expertm
 }
 
 // keep adds a text's maps.
-func keep(store *expertmap.Store, tenant string, t *routing.Rows) error {
-	if t.Prompt > 0 {
-		q := meanOf(t, 0, t.Prompt)
+func keep(store *expertmap.Store, tenant string, t *routing.Rows, kind Prompts) error {
+	for _, q := range kind.of(t) {
 		if err := store.Add(tenant, q.embedding, q.all); err != nil {
 			return err
 		}
@@ -86,6 +85,32 @@ func keep(store *expertmap.Store, tenant string, t *routing.Rows) error {
 		}
 	}
 	return nil
+}
+
+// Prompts is what the rows of prompts leave and look for, as predictors have it (--prefill-maps).
+type Prompts string
+
+// The kinds; none is MeanMap.
+const (
+	MeanMap  Prompts = "mean" // one map, the mean of theirs
+	LastMap  Prompts = "last" // that of the last row
+	EveryMap Prompts = "rows" // one each
+)
+
+// of are the queries of a text's prompt.
+func (p Prompts) of(t *routing.Rows) (all []query) {
+	switch {
+	case t.Prompt == 0:
+	case p == LastMap:
+		all = append(all, meanOf(t, t.Prompt-1, t.Prompt))
+	case p == EveryMap:
+		for r := range t.Prompt {
+			all = append(all, meanOf(t, r, r+1))
+		}
+	default:
+		all = append(all, meanOf(t, 0, t.Prompt))
+	}
+	return all
 }
 
 // query is what is searched for.
@@ -109,17 +134,18 @@ func meanOf(t *routing.Rows, from, to int) query {
 	return q
 }
 
-// queries are those of a step: each row, or of a prompt the mean.
-func (w *Workload) queries(step int) (all []query) {
-	s := w.Steps[step]
+// queries are those of a step: each row, or what prompts have.
+func (m *Maps) queries(step int) (all []query) {
+	s := m.w.Steps[step]
 	for i, r := range s.Rows {
 		switch {
 		case !s.Prefill:
 			all = append(all, query{r.Text, 1, r.Embedding(r.At), r.Map(r.At)})
 		case i == 0 || s.Rows[i-1].Text != r.Text:
-			q := meanOf(r.Rows, 0, r.Prompt)
-			q.text = r.Text
-			all = append(all, q)
+			for _, q := range m.kind.of(r.Rows) {
+				q.text = r.Text
+				all = append(all, q)
+			}
 		}
 	}
 	return all
@@ -131,7 +157,7 @@ func (m *Maps) search(grows bool) error {
 	search := m.store.Begin(tenant)
 	var semantic, trajectory []float64
 	for s, step := range m.w.Steps {
-		all := m.w.queries(s)
+		all := m.queries(s)
 		for _, q := range all {
 			search.Reset()
 			one := matched{text: q.text, rows: q.rows, layers: make([]match, m.w.Layers)}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 )
 
@@ -66,6 +67,9 @@ func TestRuns(t *testing.T) {
 		lab.Hosts = rapid.IntRange(1, 3).Draw(t, "hosts")
 		if rapid.Bool().Draw(t, "one link") {
 			lab.Shared = lab.Link.Bandwidth
+		}
+		if rapid.Bool().Draw(t, "a tier below") {
+			lab.Below = Below{lab.ExpertBytes * rapid.Float64Range(1, 30).Draw(t, "experts"), cost.Link{Latency: 1e-4, Bandwidth: 5e9}}
 		}
 		budget := float64(lab.Hosts) * lab.ExpertBytes * rapid.Float64Range(1, 12).Draw(t, "budget")
 		held := run(t, lab, Policies()[0], budget)
@@ -203,6 +207,7 @@ func TestRefusals(t *testing.T) {
 		"budget":    {func(*Lab) float64 { return 0.5e9 }, "0.50 GB on 6 hosts holds no expert of tiny a host; one takes 0.1000 GB: take 0.60 GB or more"},
 		"memory":    {func(*Lab) float64 { return 1e12 }, "1000 GB is more than 6 hosts have"},
 		"bandwidth": {func(b *Lab) float64 { b.Link.Bandwidth = 0; return 1e9 }, "needs both above 0"},
+		"below":     {func(b *Lab) float64 { b.Below.Bytes = 1e6; return 1e9 }, "the memory below has 0.00 GB, filled at 0 bytes a second; it needs 0.10 GB"},
 		"hosts":     {func(b *Lab) float64 { b.Hosts = 0; return 1e9 }, "a testbed has 0 hosts"},
 	} {
 		other := *lab

@@ -70,13 +70,16 @@ func TestFilled(t *testing.T) {
 	}
 }
 
-// Layers take what they do beside, each once a step.
+// Layers take what they do beside, each once a step, and steps what comes before them.
 func TestBeside(t *testing.T) {
 	held := Policies()[0]
 	plain := run(t, fresh(t, 5, func(*Lab) {}), held, 1e9)
-	with := run(t, fresh(t, 5, func(b *Lab) { b.PrefillLayer, b.DecodeLayer = 0.002, 0.001 }), held, 1e9)
+	with := run(t, fresh(t, 5, func(b *Lab) {
+		b.Prefill = Around{Step: 0.003, Before: 0.001, Held: 0.0005, After: 0.0005}
+		b.Decode = Around{Before: 0.0004, Hops: 0.0002, Held: 0.0002, After: 0.0004}
+	}), held, 1e9)
 	n := float64(tiny().Layers)
-	if a, b := with.TTFT()-plain.TTFT(), with.TPOT()-plain.TPOT(); math.Abs(a-0.002*n) > 1e-9 || math.Abs(b-0.001*n) > 1e-9 {
+	if a, b := with.TTFT()-plain.TTFT(), with.TPOT()-plain.TPOT(); math.Abs(a-0.003-0.002*n) > 1e-9 || math.Abs(b-0.001*n) > 1e-9 {
 		t.Errorf("%v and %v more", a, b)
 	}
 }

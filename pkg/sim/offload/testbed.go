@@ -94,6 +94,8 @@ type Testbed struct {
 	Link cost.Link
 	// Shared bounds the bytes a second of all links together; 0 does not.
 	Shared float64
+	// Below is what hosts' memory is filled from.
+	Below Below
 	// Piece is how many bytes move before a more urgent transfer goes on.
 	Piece float64
 	// Memory is the bytes of a host's device.
@@ -154,6 +156,8 @@ func (t Testbed) Check(m Model, budget float64) error {
 		return fmt.Errorf("a link moves %v bytes a second in pieces of %v; a profile for offloading needs both above 0", t.Link.Bandwidth, t.Piece)
 	case budget < float64(t.Hosts)*m.ExpertBytes:
 		return fmt.Errorf("a budget of %.2f GB on %d hosts holds no expert of %s a host; one takes %.4f GB: take %.2f GB or more", budget/1e9, t.Hosts, m.Name, m.ExpertBytes/1e9, float64(t.Hosts)*m.ExpertBytes/1e9)
+	case t.Below.Bytes > 0 && (t.Below.Bytes < m.ExpertBytes || !(t.Below.Link.Bandwidth > 0)):
+		return fmt.Errorf("the memory below has %.2f GB, filled at %v bytes a second; it needs %.2f GB for an expert of %s, and a bandwidth", t.Below.Bytes/1e9, t.Below.Link.Bandwidth, m.ExpertBytes/1e9, m.Name)
 	case budget > float64(t.Hosts)*t.Memory:
 		return fmt.Errorf("a budget of %.0f GB is more than %d hosts have, %.0f GB", budget/1e9, t.Hosts, float64(t.Hosts)*t.Memory/1e9)
 	}

@@ -129,8 +129,12 @@ func (p *Profile) Link() cost.Link {
 
 // Fetch is the time that an expert's weights take from the store to the machine's memory.
 func (p *Profile) Fetch() time.Duration {
-	from := cost.Link{Latency: p.Latency.Value, Bandwidth: p.Store.Value}
-	return time.Duration(from.Seconds(p.ExpertBytes.Value) * float64(time.Second))
+	return time.Duration(p.Way().Seconds(p.ExpertBytes.Value) * float64(time.Second))
+}
+
+// Way is that of experts' weights from the store to the machine's memory.
+func (p *Profile) Way() cost.Link {
+	return cost.Link{Latency: p.Latency.Value, Bandwidth: p.Store.Value}
 }
 
 // Start is the time before a cold expert's transfer.

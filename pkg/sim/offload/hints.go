@@ -1,0 +1,187 @@
+package offload
+
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/policy/residency"
+)
+
+// What a host does about hints, as services/expert/hints does.
+
+// hear takes in what a predictor says of a step at a layer. A host hears of layers of which it is to
+// fetch something, and of all in the next step.
+func (h *host) hear(a arrival) {
+	var mine []Look
+	for _, look := range a.looks {
+		if fetch := h.own(look); look.Next || len(fetch) > 0 {
+			look.Fetch = fetch
+			mine = append(mine, look)
+		}
+	}
+	switch {
+	case len(mine) == 0:
+		return
+	case a.step < h.known:
+		h.drop(mine...)
+		return
+	}
+	h.begin(a.step)
+	h.advance(a.layer)
+	for _, look := range mine {
+		h.tell(look)
+	}
+	h.m.Rerank()
+	for _, look := range mine {
+		switch {
+		case h.policy.Distance < 0:
+		case !look.Next && look.Target <= h.reached:
+			h.drop(look)
+		default:
+			h.hint(look)
+		}
+	}
+}
+
+// own are the hints for experts of the host.
+func (h *host) own(look Look) (fetch []Hint) {
+	for _, one := range look.Fetch {
+		if h.engine.at(look.Target*h.w.Experts+one.Expert) == h.number {
+			fetch = append(fetch, one)
+		}
+	}
+	return fetch
+}
+
+// drop counts hints for layers that are reached.
+func (h *host) drop(looks ...Look) {
+	for _, look := range looks {
+		h.r.Dropped += len(look.Fetch)
+	}
+}
+
+// tell has the order know.
+func (h *host) tell(look Look) {
+	if look.Told != nil {
+		h.outlook.Tell(0, look.Target, look.Told)
+	}
+	if !look.Next && look.Target <= h.reached {
+		return
+	}
+	for _, one := range look.Fetch {
+		h.outlook.Await(h.unit(look.Target*h.w.Experts + one.Expert))
+	}
+}
+
+// hint wants what is to be fetched.
+func (h *host) hint(look Look) {
+	due := h.known
+	if look.Next {
+		due++
+	}
+	for _, one := range look.Fetch {
+		i := look.Target*h.w.Experts + one.Expert
+		s := &h.units[i]
+		if s.due != due {
+			s.due, s.chance = due, 0
+		}
+		s.chance = max(s.chance, float64(one.Chance))
+		h.rank(i)
+	}
+}
+
+// ahead is how many layers there are to a unit's, for which it was hinted.
+func (h *host) ahead(i int) int {
+	return max(1, (h.units[i].due-h.known)*h.w.Layers+i/h.w.Experts-h.reached)
+}
+
+// rank wants a unit as a hint, as urgently as it is by now.
+func (h *host) rank(i int) {
+	u, s := h.unit(i), &h.units[i]
+	soon := h.policy.Soon > 0 && s.chance >= h.policy.Soon && h.decodes && h.ahead(i) == 1
+	if h.m.Phase(u) == residency.Held {
+		s.roomless = false
+		return
+	}
+	if s.hinted && (s.soon || !soon) {
+		return
+	}
+	want := residency.Want{Unit: u, Bytes: int64(h.w.ExpertBytes), Urgency: residency.Hinted}
+	if soon {
+		want.Urgency = residency.Planned
+	}
+	again := s.hinted
+	if !slices.Contains(h.hinted, i) {
+		h.hinted = append(h.hinted, i)
+	}
+	s.hinted, s.roomless, s.soon = true, false, soon
+	h.m.Want(want)
+	if again {
+		h.m.Release(u)
+	}
+	h.do()
+}
+
+// begin says that a step has begun.
+func (h *host) begin(step int) {
+	if step == h.known {
+		return
+	}
+	h.known, h.reached, h.decodes = step, -1, false
+	h.sweep(func(i int) bool { return h.units[i].due >= step })
+	h.outlook.Step()
+	h.outlook.At(0, -1)
+}
+
+// advance says that the step has reached a layer: hints for those before are over, as are those for
+// it whose loads have not begun, and the rest is ranked anew.
+func (h *host) advance(layer int) {
+	if layer <= h.reached {
+		return
+	}
+	h.reached = layer
+	h.outlook.At(0, layer)
+	h.m.Rerank()
+	h.sweep(func(i int) bool {
+		to := i / h.w.Experts
+		return h.units[i].due > h.known || to > layer || to == layer && h.m.Phase(h.unit(i)) == residency.Loading
+	})
+	h.retry()
+}
+
+// sweep gives up the hints that are not to stay.
+func (h *host) sweep(stays func(i int) bool) {
+	still := h.hinted[:0]
+	for _, i := range slices.Clone(h.hinted) {
+		switch s := &h.units[i]; {
+		case !s.hinted && !s.roomless:
+		case stays(i):
+			still = append(still, i)
+		case s.hinted:
+			s.hinted = false
+			h.m.Release(h.unit(i))
+		default:
+			s.roomless = false
+		}
+	}
+	h.hinted = still
+	h.do()
+}
+
+// retry ranks hints anew, for which there may be room by now.
+func (h *host) retry() {
+	for _, i := range h.hinted {
+		if s := &h.units[i]; (s.hinted || s.roomless) && (s.due > h.known || i/h.w.Experts > h.reached) {
+			h.rank(i)
+		}
+	}
+}
+
+// outstanding says whether the load of a hint has not ended.
+func (h *host) outstanding() bool {
+	for _, i := range h.hinted {
+		if h.units[i].hinted {
+			return true
+		}
+	}
+	return false
+}
