@@ -126,7 +126,7 @@ func (l *rentedLab) byRemote(*serverless.System) error {
 			if free {
 				name += ", all of them for a row"
 			}
-			f.Series = append(f.Series, RemoeSeries{name, shares, times(1e3, seconds)})
+			f.Series = append(f.Series, RemoeSeries{name, shares, milliseconds(seconds)})
 			if cpus == 5 && !free {
 				f.Words += fmt.Sprintf("; a line through the first explains %.3f of its variance", straight(shares, seconds))
 			}
@@ -136,10 +136,10 @@ func (l *rentedLab) byRemote(*serverless.System) error {
 	return nil
 }
 
-func times(by float64, all []float64) []float64 {
-	out := slices.Clone(all)
+func milliseconds(seconds []float64) []float64 {
+	out := slices.Clone(seconds)
 	for i := range out {
-		out[i] *= by
+		out[i] *= 1e3
 	}
 	return out
 }
@@ -191,7 +191,7 @@ func (l *rentedLab) byLength(system *serverless.System) error {
 func (l *rentedLab) byMemory(system *serverless.System) error {
 	f := l.figure("6", "time of a token's experts by memory", "GB of the function, a processor each", "ms in a layer", "By the platform's profile")
 	memory, seconds, fit, err := rented.ByMemory(system)
-	f.Series = []RemoeSeries{{"profile", memory, times(1e3, seconds)}}
+	f.Series = []RemoeSeries{{"profile", memory, milliseconds(seconds)}}
 	if err != nil {
 		f.Words += fmt.Sprintf("; there is no fit: %v", err)
 	} else {

@@ -179,31 +179,40 @@ func (a *access) mean(rows int, q *quota, least time.Duration) (float64, error) 
 // where there is none as the last size that was measured.
 func (f *File) fit(rows []int) error {
 	for _, n := range rows {
-		var memory, seconds []float64
-		for _, p := range f.Points {
-			if p.Rows == n && !p.Extrapolated {
-				memory, seconds = append(memory, p.Memory/gb), append(seconds, p.Seconds)
-			}
-		}
+		memory, seconds := f.measured(n)
 		if len(memory) == 0 {
 			return fmt.Errorf("every size has more processors than this machine's %d; name smaller ones", f.Cores)
 		}
-		one := Fit{Rows: n}
 		curve, err := remoe.FitTimes(memory, seconds)
+		f.fill(n, seconds[len(seconds)-1], curve, err)
 		if err != nil {
-			one.Refused = err.Error()
-		} else {
-			one.Theta1, one.Theta2, one.Theta3, one.R2 = curve.Theta1, curve.Theta2, curve.Theta3, curve.R2
+			f.Fits = append(f.Fits, Fit{Rows: n, Refused: err.Error()})
+			continue
 		}
-		f.Fits = append(f.Fits, one)
-		last := seconds[len(seconds)-1]
-		for i := range f.Points {
-			if p := &f.Points[i]; p.Rows == n && p.Extrapolated {
-				if p.Seconds = last; err == nil {
-					p.Seconds = min(last, curve.At(p.Memory/gb))
-				}
-			}
-		}
+		f.Fits = append(f.Fits, Fit{Rows: n, Theta1: curve.Theta1, Theta2: curve.Theta2, Theta3: curve.Theta3, R2: curve.R2})
 	}
 	return nil
+}
+
+// measured are the times of accesses of so many rows, by GB.
+func (f *File) measured(rows int) (memory, seconds []float64) {
+	for _, p := range f.Points {
+		if p.Rows == rows && !p.Extrapolated {
+			memory, seconds = append(memory, p.Memory/gb), append(seconds, p.Seconds)
+		}
+	}
+	return memory, seconds
+}
+
+// fill extrapolates; an error says that there is no curve.
+func (f *File) fill(rows int, last float64, curve remoe.Fit, err error) {
+	for i := range f.Points {
+		p := &f.Points[i]
+		if p.Rows != rows || !p.Extrapolated {
+			continue
+		}
+		if p.Seconds = last; err == nil {
+			p.Seconds = min(last, curve.At(p.Memory/gb))
+		}
+	}
 }
