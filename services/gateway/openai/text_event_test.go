@@ -28,7 +28,11 @@ func TestTextEvent(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := event.(*textEvent).AppendJSON(nil); string(got) != string(want) || !json.Valid(got) {
+				own, is := event.(*textEvent)
+				if !is {
+					t.Fatalf("an event of a text alone is %T", event)
+				}
+				if got := own.AppendJSON(nil); string(got) != string(want) || !json.Valid(got) {
 					t.Fatalf("%s, want %s", got, want)
 				}
 			}

@@ -56,7 +56,7 @@ func (r *Reply) Parts(c *Choice, p Piece) []any {
 	switch {
 	case p.Nothing():
 		return nil
-	case p.textAlone() && !(p.First && r.ask.Chat): // which has the role
+	case p.textAlone() && (!p.First || !r.ask.Chat): // the first of a chat has the role
 		r.text.index, r.text.text = c.Index, p.Text
 		r.events[0] = r.text
 		return r.events[:]

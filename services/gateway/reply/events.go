@@ -45,8 +45,9 @@ func (e *Events) send(before string, v any) error {
 		}
 		line = append(line, data...)
 	}
-	e.line = append(line, "\n\n"...)
-	return e.write(e.line)
+	line = append(line, "\n\n"...)
+	e.line = line
+	return e.write(line)
 }
 
 // Done ends the stream, for clients that wait for OpenAI's mark.
