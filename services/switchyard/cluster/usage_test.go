@@ -55,7 +55,7 @@ func TestUsageSurvivesItsOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	n := int32(40)
+	n := int32(120) // the first owner may go on for some steps when the valve opens
 	valve.ShutAt(t, 3)
 	stream, err := c.Prompt(t.Context(), &pb.Prompt{InputIds: []uint32{1, 2, 3}, MaxTokens: &n, IgnoreEos: true})
 	if err != nil {
