@@ -189,21 +189,21 @@ func (y *yard) best(ctx context.Context, rows int) (best way, err error) {
 // parts is how many minibatches rows make.
 func parts(rows, minibatch int) int { return (rows + minibatch - 1) / minibatch }
 
-// model is the host's time by the formulas, of a host that is warm. compute is what all rows take at once.
+// model is the host's time by the formulas, of a host that is warm: only the message that begins it comes before. compute is what all rows take at once.
 func (y *yard) model(ctx context.Context, c TransferCosts, w way, rows int, compute float64) (float64, error) {
 	bytes := func(rows int) float64 { return float64(rows * c.RowBytes) }
 	switch w.mode {
 	case plan.Direct:
 		return compute + c.Message + bytes(rows)/c.MessageBytes, nil
 	case plan.Indirect:
-		return 2*c.Access + compute + 2*bytes(rows)/c.StoreBytes, nil
+		return c.Message + 2*c.Access + compute + 2*bytes(rows)/c.StoreBytes, nil
 	}
 	each, err := y.computes(ctx, w.minibatch)
 	if err != nil {
 		return 0, err
 	}
 	move := bytes(w.minibatch) / c.StoreBytes
-	return float64(parts(rows, w.minibatch))*(c.Access+max(move+each, move)) + c.Access + move, nil
+	return c.Message + float64(parts(rows, w.minibatch))*(c.Access+max(move+each, move)) + c.Access + move, nil
 }
 
 // breakEvens finds from how many rows on one mode is quicker than another, as measured.
@@ -261,16 +261,14 @@ type carriage struct{ host, whole time.Duration }
 // point is what so many bytes took.
 type point struct{ bytes, seconds float64 }
 
-// line is what no bytes take, and how many bytes pass in a second: the least squares of relative
-// differences, neither below nothing.
+// line is what the fewest bytes take, and how many bytes pass in a second beyond: the least squares of
+// relative differences.
 func line(points []point) (first, rate float64) {
-	var w, wx, wy, wxx, wxy float64
+	least := slices.MinFunc(points, func(a, b point) int { return cmp.Compare(a.bytes, b.bytes) })
+	xx, xy := 0.0, 0.0
 	for _, p := range points {
-		weight := 1 / (p.seconds * p.seconds)
-		w, wx, wy = w+weight, wx+weight*p.bytes, wy+weight*p.seconds
-		wxx, wxy = wxx+weight*p.bytes*p.bytes, wxy+weight*p.bytes*p.seconds
+		x, weight := p.bytes-least.bytes, 1/(p.seconds*p.seconds)
+		xx, xy = xx+weight*x*x, xy+weight*x*(p.seconds-least.seconds)
 	}
-	slope := (w*wxy - wx*wy) / (w*wxx - wx*wx)
-	least := slices.MinFunc(points, func(a, b point) int { return cmp.Compare(a.seconds, b.seconds) }).seconds
-	return max(least/100, (wy-slope*wx)/w), 1 / max(slope, 1e-15)
+	return least.seconds, 1 / max(xy/xx, 1e-15)
 }
