@@ -23,7 +23,7 @@ import (
 
 // ArenaCmd compares policies on one trace.
 type ArenaCmd struct {
-	Suite      string        `required:"" enum:"moeless,elasticity,fmoe,brownout,remoe" help:"What is compared: moeless (MoEless' scaling and placement with their baselines), elasticity (plans that follow a load that shifts, always live), fmoe (experts in a memory budget, with fMoE's baselines, always simulated), brownout (bursts, with BrownoutServe's stand-ins for experts and their rivals, always simulated), or remoe (experts as functions of a serverless platform, with Remoe's baselines, always simulated)." placeholder:"NAME"`
+	Suite      string        `required:"" enum:"moeless,elasticity,fmoe,brownout,remoe,bo-ods" help:"What is compared: moeless (MoEless' scaling and placement with their baselines), elasticity (plans that follow a load that shifts, always live), fmoe (experts in a memory budget, with fMoE's baselines, always simulated), brownout (bursts, with BrownoutServe's stand-ins for experts and their rivals, always simulated), remoe (experts as functions of a serverless platform, with Remoe's baselines, always simulated), or bo-ods (the same for batches, planned before they come, with BO/ODS's baselines, always simulated)." placeholder:"NAME"`
 	BackEnd    string        `default:"sim" enum:"sim,live" help:"What runs it: sim (a simulated clock) or live (the pipeline on paced hosts)." placeholder:"KIND"`
 	Trace      string        `help:"Requests: a CSV file as Azure publishes it (TIMESTAMP, ContextTokens, GeneratedTokens), or JSON lines as Mooncake does (timestamp, input_length, output_length); or requests by the hour, with --lengths." placeholder:"FILE"`
 	Lengths    string        `help:"Where --trace has requests by the hour (CSV with hour and requests, as of BurstGPT): a trace whose requests lend theirs their tokens, in order." placeholder:"FILE"`
@@ -54,6 +54,7 @@ type ArenaCmd struct {
 
 	BrownoutFlags `embed:""`
 	RemoeFlags    `embed:""`
+	BOODSFlags    `embed:""`
 }
 
 // BatchFlags are of batches that are made anew: at operating points, and live.
@@ -75,6 +76,9 @@ func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
 	}
 	if c.Suite == "remoe" {
 		return c.remoe(ctx, e)
+	}
+	if c.Suite == "bo-ods" {
+		return c.boods(ctx, e)
 	}
 	if err := c.checkOthers(); err != nil {
 		return err
@@ -104,6 +108,9 @@ func (c *ArenaCmd) checkOthers() error {
 	}
 	if name, err := changed(&c.RemoeFlags, &RemoeFlags{}); err != nil || name != "" {
 		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite remoe only; leave it out", name)))
+	}
+	if name, err := changed(&c.BOODSFlags, &BOODSFlags{}); err != nil || name != "" {
+		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite bo-ods only; leave it out", name)))
 	}
 	if len(c.Load) == 0 || c.BackEnd == "live" {
 		if name, err := changed(&c.PointFlags, &PointFlags{}); err != nil || name != "" {

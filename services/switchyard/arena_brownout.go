@@ -50,7 +50,7 @@ func (c *ArenaCmd) brownoutSettings() (s arena.Brownout, err error) {
 	case len(c.Policies) > 0:
 		return s, errors.New("--suite brownout compares all of its policies; leave --policies out")
 	}
-	others := []struct{ flags, empty any }{{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}, {&c.LiveFlags, &LiveFlags{}}, {&c.OffloadFlags, &OffloadFlags{}}, {&c.RemoeFlags, &RemoeFlags{}}}
+	others := []struct{ flags, empty any }{{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}, {&c.LiveFlags, &LiveFlags{}}, {&c.OffloadFlags, &OffloadFlags{}}, {&c.RemoeFlags, &RemoeFlags{}}, {&c.BOODSFlags, &BOODSFlags{}}}
 	for _, other := range others {
 		if name, err := changed(other.flags, other.empty); err != nil || name != "" {
 			return s, errors.Join(err, fmt.Errorf("--%s is of another suite; leave it out", name))

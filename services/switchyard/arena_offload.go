@@ -144,7 +144,7 @@ func (c *ArenaCmd) checkOffloadFlags() error {
 	if c.Trace != "" || c.Lengths != "" {
 		return errors.New("--suite fmoe makes its own requests; leave --trace and --lengths out")
 	}
-	for _, other := range []struct{ flags, empty any }{{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}, {&c.BrownoutFlags, &BrownoutFlags{}}, {&c.RemoeFlags, &RemoeFlags{}}} {
+	for _, other := range []struct{ flags, empty any }{{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}, {&c.BrownoutFlags, &BrownoutFlags{}}, {&c.RemoeFlags, &RemoeFlags{}}, {&c.BOODSFlags, &BOODSFlags{}}} {
 		if name, err := changed(other.flags, other.empty); err != nil || name != "" {
 			return errors.Join(err, fmt.Errorf("--%s is of another suite; leave it out", name))
 		}

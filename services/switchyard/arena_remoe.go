@@ -82,7 +82,7 @@ func (c *ArenaCmd) remoeSettings() (s arena.Remoe, err error) {
 	}
 	others := []struct{ flags, empty any }{
 		{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}, {&c.LiveFlags, &LiveFlags{}}, {&c.OffloadFlags, &OffloadFlags{}},
-		{&c.BrownoutFlags, &BrownoutFlags{}},
+		{&c.BrownoutFlags, &BrownoutFlags{}}, {&c.BOODSFlags, &BOODSFlags{}},
 	}
 	for _, other := range others {
 		if name, err := changed(other.flags, other.empty); err != nil || name != "" {

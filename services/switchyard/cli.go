@@ -21,6 +21,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/lab/bench"
 	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
+	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/sim/rented"
@@ -61,6 +62,8 @@ type CLI struct {
 	Record         RecordCmd         `cmd:"" group:"Measure:" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
 	SPS            SPSCmd            `cmd:"" group:"Measure:" name:"sps" help:"Build stores of past prompts that foretell experts of similar ones, ask them, and measure what they foretell."`
 	Profile        ProfileCmd        `cmd:"" group:"Measure:" help:"Measure what an expert takes with the processors that so much memory of a serverless platform has."`
+	Bayes          BayesCmd          `cmd:"" group:"Measure:" help:"Count which experts rows chose, to foretell those of later rows, and measure what that foretells."`
+	Tune           TuneCmd           `cmd:"" group:"Measure:" help:"Tune a table of chosen experts by what the deployments that are planned by it cost."`
 	Maps           MapsCmd           `cmd:"" group:"Measure:" help:"Build expert maps from recordings, and look after files of them."`
 	Distill        DistillCmd        `cmd:"" group:"Measure:" help:"Make united experts, which stand in for several of a model's experts in a brownout."`
 	Rerun          RerunCmd          `cmd:"" group:"Measure:" help:"Compute a logged request again, alone, and say whether its tokens are those of the log."`
@@ -242,7 +245,7 @@ func constants() kong.Option {
 		"${nats}", defaultNATS, "${prefix}", schemas.DefaultPrefix, "${max_queued}", strconv.Itoa(tokenizer.DefaultMaxQueued), "${prompt_tokens}", strconv.Itoa(bench.PromptLength),
 		"${platforms}", strings.Join(profiles.PlatformNames(), ", "), "${rented_shapes}", strings.Join(rented.Names(), ", "), "${live_policies}", list(registry.Live), "${simulated_policies}", list(registry.Simulated), "${host_policies}", list(registry.Hosts),
 		"${scaling_policies}", list(registry.Scaling), "${placing_policies}", list(registry.Placing),
-		"${default_policy}", registry.Default, "${tenant}", schemas.DefaultTenant,
+		"${foretelling}", strings.Join(bayes.MethodNames(), ", "), "${default_policy}", registry.Default, "${tenant}", schemas.DefaultTenant,
 	)
 	return kong.PostBuild(func(k *kong.Kong) error {
 		return kong.Visit(k.Model.Node, func(node kong.Visitable, next kong.Next) error {

@@ -16,7 +16,7 @@ type PolicyCmd struct {
 	Prefetch PolicyPrefetchCmd `cmd:"" help:"Decide which experts of a layer are fetched by an expert map; JSON in on stdin, JSON out."`
 	Split    PolicySplitCmd    `cmd:"" help:"Decide which experts of a layer keep their rows in a brownout; JSON in on stdin, JSON out."`
 	LPT      PolicyLPTCmd      `cmd:"" name:"lpt" help:"Share loads among replicas by Longest Processing Time; JSON in on stdin, JSON out."`
-	Deploy   PolicyDeployCmd   `cmd:"" help:"Decide which experts of a model are functions of a serverless platform for one request; JSON in on stdin, JSON out."`
+	Deploy   PolicyDeployCmd   `cmd:"" help:"Decide which experts of a model are functions of a serverless platform for one request, or how all are deployed for a batch; JSON in on stdin, JSON out."`
 }
 
 // PolicyScaleCmd is a dry run of a scaling policy. Its name is no variable:
@@ -45,7 +45,7 @@ type PolicyLPTCmd struct{}
 
 // PolicyDeployCmd is a dry run of a deployment.
 type PolicyDeployCmd struct {
-	Name string `env:"-" required:"" enum:"remoe,exact,evaluate,options" help:"What is asked: remoe (its plan), exact (the best of all plans), evaluate (what the given plans are worth) or options (what can be chosen)." placeholder:"NAME"`
+	Name string `env:"-" required:"" enum:"remoe,ods,exact,evaluate,options" help:"What is asked: remoe or, of a batch, ods (its plan), exact (the best of all plans), evaluate (what the given plans are worth) or options (what can be chosen)." placeholder:"NAME"`
 }
 
 // Run reads loads and prints each replica's.

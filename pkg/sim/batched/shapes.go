@@ -35,6 +35,7 @@ var shapes = []Shape{
 	{"bert2bert_moe-4", 24, 4, 1, 768, 3072, 2, 30522},
 	{"demo", 8, 16, 2, 256, 128, 3, 4096},
 	{"wide", 61, 256, 8, 768, 512, 3, 4096},
+	{"small", 2, 3, 1, 768, 3072, 2, 30522}, // for tests
 }
 
 // Names are those of all shapes.

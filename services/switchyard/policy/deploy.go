@@ -12,9 +12,9 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 )
 
-// DeployNames are what can be asked of an instance: a plan by Remoe, the best of all plans, what
-// given plans are worth, and what can be chosen.
-var DeployNames = []string{"remoe", "exact", "evaluate", "options"}
+// DeployNames are what can be asked of an instance: a plan by Remoe, or by ODS of one with loads; the
+// best of all plans, what given plans are worth, and what can be chosen.
+var DeployNames = []string{"remoe", "ods", "exact", "evaluate", "options"}
 
 // Deployed is what is printed of a plan.
 type Deployed struct {
@@ -56,7 +56,8 @@ type DeployOption struct {
 	Values any    `json:"values"`
 }
 
-// Deploy decides which experts of a model are functions for one request.
+// Deploy decides which experts of a model are functions for one request, or how all of them are deployed
+// for a batch.
 func Deploy(name string, in io.Reader) (any, error) {
 	if !slices.Contains(DeployNames, name) {
 		return nil, fmt.Errorf("--name: %w: %q deploys nothing; there are %v", registry.ErrUnknown, name, DeployNames)
@@ -64,6 +65,12 @@ func Deploy(name string, in io.Reader) (any, error) {
 	v, err := read(in)
 	if err != nil {
 		return nil, err
+	}
+	if _, ok := (&reader{}).find(v, "loads", false); ok {
+		return deployBatch(name, v)
+	}
+	if name == "ods" {
+		return nil, fmt.Errorf("%w: loads is missing; ods plans a batch by the rows of each expert", ErrState)
 	}
 	x, err := readInstance(v)
 	if err != nil {

@@ -97,7 +97,10 @@ func TestDeployEvaluate(t *testing.T) {
 }
 
 func TestBadDeploys(t *testing.T) {
-	if _, err := Deploy("ods", strings.NewReader("")); !errors.Is(err, registry.ErrUnknown) {
+	if _, err := Deploy("odds", strings.NewReader("")); !errors.Is(err, registry.ErrUnknown) {
+		t.Errorf("%v", err)
+	}
+	if _, err := Deploy("ods", strings.NewReader(instanceText(t))); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "loads is missing") {
 		t.Errorf("%v", err)
 	}
 	for _, tc := range []struct{ name, old, new, want string }{

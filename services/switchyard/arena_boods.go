@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/lab/arena"
+	"github.com/switchyard/switchyard/pkg/lab/chosen"
+)
+
+// BOODSFlags are of the suite bo-ods.
+type BOODSFlags struct {
+	Rental      string  `default:"lambda" help:"BO/ODS: serverless platform of functions, by name (${platforms}) or file." placeholder:"NAME"`
+	BatchTokens int     `default:"10240" help:"BO/ODS: tokens of a batch." placeholder:"N"`
+	Batches     int     `default:"20" help:"BO/ODS: batches that plans are billed for." placeholder:"N"`
+	Sequences   int     `default:"3400" help:"BO/ODS: sequences that are generated for shapes without a recording." placeholder:"N"`
+	TuneRounds  int     `default:"25" help:"BO/ODS: rounds of a search, at most." placeholder:"N"`
+	Pairs       int     `default:"1000" help:"BO/ODS: keys of the table whose values a round changes." placeholder:"N"`
+	Latency     float64 `default:"1.2309" help:"BO/ODS: latency that plans may have, as a multiple of LambdaML's: at the default throughput is 18.76 % less." placeholder:"TIMES"`
+}
+
+// boodsShapes are those that the suite has without being told.
+const boodsShapes = "bert_moe-4,bert_moe-8,bert_moe-16,bert_moe-4:2,gpt2_moe-4,bert2bert_moe-4,demo"
+
+// boods compares deployments of experts as functions of a serverless platform, planned before batches come.
+func (c *ArenaCmd) boods(ctx context.Context, e *env) error {
+	line := e.progress()
+	defer line.Clear()
+	s, err := c.boodsSettings()
+	if err == nil {
+		err = s.Check()
+	}
+	if err := c.beforeWork(err); err != nil {
+		return err
+	}
+	s.Progress = line.Set
+	r, err := arena.RunBOODS(ctx, s)
+	if err != nil {
+		return err
+	}
+	line.Clear()
+	for _, l := range r.Lines {
+		if err := show(e, c.JSON, l, l.String()); err != nil {
+			return err
+		}
+	}
+	for _, d := range r.Changes {
+		if c.JSON {
+			break // the report has them
+		}
+		if err := show(e, false, d, d.String()); err != nil {
+			return err
+		}
+	}
+	return r.Write(c.Out)
+}
+
+func (c *ArenaCmd) boodsSettings() (s arena.BOODS, err error) {
+	switch {
+	case c.BackEnd != "sim":
+		return s, errors.New("--suite bo-ods is simulated; leave --back-end out, or have sim")
+	case c.Trace != "":
+		return s, errors.New("--suite bo-ods has batches of its own; leave --trace out")
+	}
+	others := []struct{ flags, empty any }{
+		{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}, {&c.LiveFlags, &LiveFlags{}}, {&c.OffloadFlags, &OffloadFlags{}},
+		{&c.BrownoutFlags, &BrownoutFlags{}}, {&c.RemoeFlags, &RemoeFlags{}},
+	}
+	for _, other := range others {
+		if name, err := changed(other.flags, other.empty); err != nil || name != "" {
+			return s, errors.Join(err, fmt.Errorf("--%s is of another suite; leave it out", name))
+		}
+	}
+	s = arena.BOODS{
+		Shapes: c.Shapes, Policies: c.Policies, Platform: c.Rental, Sequences: c.Sequences, Tokens: c.BatchTokens, Learn: 1, Test: c.Batches, Rounds: c.TuneRounds, Pairs: c.Pairs,
+		Limit: c.Latency, Seed: c.Seed, Seeds: c.Seeds, Threads: runtime.GOMAXPROCS(0),
+	}
+	if strings.Join(c.Shapes, ",") == moelessShapes {
+		s.Shapes = strings.Split(boodsShapes, ",")
+	}
+	if c.Recording == "" {
+		return s, nil
+	}
+	m, err := model.Demo()
+	if err != nil {
+		return s, err
+	}
+	s.Recorded, err = chosen.Read(c.Recording, m.Spec.Vocab)
+	return s, errors.Join(err, m.Close())
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/lab/chosen"
+	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
+	"github.com/switchyard/switchyard/pkg/sim/batched"
+)
+
+// BayesCmd looks after tables of chosen experts.
+type BayesCmd struct {
+	Build BayesBuildCmd `cmd:"" help:"Count in a recording which experts rows chose, by token, position and key of attention."`
+	Eval  BayesEvalCmd  `cmd:"" help:"Say how far foretold rows of experts are from those of a recording."`
+}
+
+// BayesFlags say what is read. They are no variables: other commands have these names for other things.
+type BayesFlags struct {
+	In    string  `env:"-" required:"" help:"Recording with keys of attention (switchyard record --features)." placeholder:"FILE"`
+	Table string  `env:"-" required:"" help:"File of the table." placeholder:"FILE"`
+	Share float64 `env:"-" default:"0.95" help:"Share of the recording's sequences that tables are made of; they are measured on the others." placeholder:"RATIO"`
+	Seed  uint64  `env:"-" default:"1" help:"Seed of which sequences these are." placeholder:"N"`
+	Model string  `env:"-" help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
+	JSON  bool    `env:"-" name:"json" help:"Print a JSON object."`
+}
+
+// BayesBuildCmd makes a table.
+type BayesBuildCmd struct {
+	BayesFlags `embed:""`
+}
+
+// BayesEvalCmd measures one.
+type BayesEvalCmd struct {
+	BayesFlags `embed:""`
+
+	Method string `env:"-" help:"Only this one: ${foretelling}; without it all of them." placeholder:"NAME"`
+	Tokens int    `env:"-" default:"10240" help:"Rows that are foretold, at most." placeholder:"N"`
+}
+
+// builtTable is what is printed of one.
+type builtTable struct {
+	bayes.Header
+	Pairs  int    `json:"pairs"`
+	Digest string `json:"digest"`
+}
+
+// read opens the model and the recording of it. The model is closed again.
+func (f BayesFlags) read(ctx context.Context, e *env) (t *batched.Texts, spec *model.Spec, err error) {
+	if !(f.Share > 0 && f.Share <= 1) {
+		return nil, nil, usage(fmt.Errorf("--share is %v; it must be above 0, and 1 at most", f.Share))
+	}
+	m, err := openModel(ctx, e, f.Model)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if t, err = chosen.Read(f.In, m.Spec.Vocab); err != nil {
+		return nil, nil, usage(fmt.Errorf("--in: %w", err))
+	}
+	if t.Model != m.Hash {
+		return nil, nil, usage(fmt.Errorf("--in: the recording is of the model with hash %.16s, and this one has %.16s; name the recorded model with --model", t.Model, m.Hash))
+	}
+	return t, &m.Spec, nil
+}
+
+// Run counts and writes.
+func (c *BayesBuildCmd) Run(ctx context.Context, e *env) error {
+	t, _, err := c.read(ctx, e)
+	if err != nil {
+		return err
+	}
+	if err := takesFiles(filepath.Dir(c.Table)); err != nil {
+		return err
+	}
+	first, _ := t.Parts(c.Share, c.Seed)
+	table, err := t.Table(first)
+	if err != nil {
+		return usage(fmt.Errorf("--in: %w", err))
+	}
+	digest, err := chosen.WriteTable(c.Table, table)
+	if err != nil {
+		return err
+	}
+	b := builtTable{table.Header, table.Pairs(), digest}
+	return show(e, c.JSON, b, fmt.Sprintf("%d pairs of %d rows of %d sequences in %s, digest %.16s\n", b.Pairs, b.Rows, b.Samples, c.Table, digest))
+}
+
+// Foretold is how right a method is.
+type Foretold struct {
+	Method     string  `json:"method"`
+	Tokens     int     `json:"tokens"`
+	Difference float64 `json:"difference_rows"`
+	Relative   float64 `json:"prediction_error"`
+}
+
+// Run measures.
+func (c *BayesEvalCmd) Run(ctx context.Context, e *env) error {
+	methods := bayes.Methods()
+	if c.Method != "" {
+		m, err := bayes.MethodOf(c.Method)
+		if err != nil {
+			return usage(fmt.Errorf("--method: %w", err))
+		}
+		methods = []bayes.Method{m}
+	}
+	if c.Tokens < 1 {
+		return usage(fmt.Errorf("--tokens is %d; it must be 1 or more", c.Tokens))
+	}
+	t, _, err := c.read(ctx, e)
+	if err != nil {
+		return err
+	}
+	table, _, err := chosen.ReadTable(c.Table, t.Model)
+	if err != nil {
+		return usage(fmt.Errorf("--table: %w", err))
+	}
+	_, rest := t.Parts(c.Share, c.Seed)
+	rows := t.Batch(rest, c.Tokens)
+	if rows.Len() == 0 {
+		return usage(fmt.Errorf("--share is %v, which leaves no sequences to measure on; lower it", c.Share))
+	}
+	all, err := foretold(table, methods, rows)
+	if err != nil {
+		return usage(err)
+	}
+	return c.show(e, all)
+}
+
+func foretold(table *bayes.Table, methods []bayes.Method, rows *bayes.Rows) (all []Foretold, err error) {
+	frequency, err := bayes.NewFrequency(table.Vocab, rows.Tokens)
+	if err != nil {
+		return nil, err
+	}
+	came, err := table.Real(rows)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range methods {
+		by, err := bayes.New(table, m, frequency)
+		if err != nil {
+			return nil, err
+		}
+		loads, err := by.Loads(rows)
+		if err != nil {
+			return nil, err
+		}
+		one := Foretold{Method: m.Name, Tokens: rows.Len()}
+		one.Difference, one.Relative = bayes.Difference(came, loads)
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// show prints a line for each method.
+func (c *BayesEvalCmd) show(e *env, all []Foretold) error {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "METHOD\tTOKENS\tROWS WRONG OF AN EXPERT\tBY THE MEAN LOAD")
+	for _, one := range all {
+		if c.JSON {
+			if err := show(e, true, one, ""); err != nil {
+				return err
+			}
+		}
+		fmt.Fprintf(w, "%s\t%d\t%.2f\t%.2f %%\n", one.Method, one.Tokens, one.Difference, 100*one.Relative)
+	}
+	w.Flush()
+	if c.JSON {
+		return nil
+	}
+	return show(e, false, nil, b.String())
+}

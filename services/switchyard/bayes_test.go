@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+)
+
+// recordedKeys are a recording with keys of many short texts.
+func recordedKeys(t *testing.T, in func(string) string) {
+	t.Helper()
+	words := []string{"cat", "dog", "ball", "sun", "tree", "red", "big", "old", "house", "boat", "fish", "moon"}
+	var text strings.Builder
+	for i := range 144 {
+		text.WriteString("Once the " + words[i%12] + " saw a " + words[i/12] + "\n<|endoftext|>\n")
+	}
+	if err := os.WriteFile(in("texts.txt"), []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := invoke("", "record", "--features", "--no-inputs", "--out", in("r"), "--tokens", "100000", "--answer-tokens", "0", "--texts", in("texts.txt")); got.code != exitDone {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// A table is built of a recording, measured and tuned; a tuning that is asked for again goes on.
+func TestBayes(t *testing.T) {
+	t.Parallel()
+	if testkit.Race {
+		t.Skip("the packages that count and tune start no goroutines")
+	}
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	recordedKeys(t, in)
+	of := []string{"--json", "--in", in("r"), "--table", in("t"), "--share", "0.8"}
+	got := invoke("", append([]string{"bayes", "build"}, of...)...)
+	var built builtTable
+	if err := json.Unmarshal([]byte(got.out), &built); err != nil || got.code != exitDone || built.Samples != 116 || built.Pairs == 0 || len(built.Layers) != 8 || len(built.Digest) != 64 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	got = invoke("", append([]string{"bayes", "eval"}, of...)...)
+	if lines := strings.Split(strings.TrimSpace(got.out), "\n"); got.code != exitDone || len(lines) != 9 || !strings.Contains(lines[0], `"prediction_error":0.`) {
+		t.Fatalf("%+v", got)
+	}
+	tune := append([]string{"tune", "--tokens", "64", "--pairs", "20", "--acquisition", "random", "--rounds", "2"}, of...)
+	got = invoke("", tune...)
+	var tuned tunedTable
+	if err := json.Unmarshal([]byte(got.out), &tuned); err != nil || got.code != exitDone || tuned.Rounds != 2 || tuned.Cost > tuned.Before || tuned.Cost <= 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	again := invoke("", tune...)
+	var same tunedTable
+	if err := json.Unmarshal([]byte(again.out), &same); err != nil || same.Digest != tuned.Digest || same.Rounds != 2 {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	if got := invoke("", append(tune, "--pairs", "21")...); got.code != exitUsage || !strings.Contains(got.err, "remove the file to begin anew") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What cannot be counted or tuned is named, with the cure.
+func TestBayesRefuses(t *testing.T) {
+	t.Parallel()
+	if testkit.Race {
+		t.Skip("nothing here starts goroutines")
+	}
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	story, _ := texts(t)
+	for name, more := range map[string][]string{"plain": nil, "few": {"--features"}} {
+		args := append([]string{"record", "--no-inputs", "--out", in(name), "--answer-tokens", "0", "--texts", story}, more...)
+		if got := invoke("", args...); got.code != exitDone {
+			t.Fatalf("%+v", got)
+		}
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"bayes build --in PLAIN --table T", "make it with switchyard record --features"},
+		{"bayes build --in FEW --table T", "record 100 sequences or more"},
+		{"bayes build --in NONE --table T", "no such file"},
+		{"bayes build --in FEW --table T --share 0", "--share is 0"},
+		{"bayes eval --in FEW --table FEW", "make it with switchyard bayes build"},
+		{"bayes eval --in FEW --table NONE", "reading the table"},
+		{"bayes eval --in FEW --table FEW --method luck", "no method foretells experts"},
+		{"bayes eval --in FEW --table FEW --tokens 0", "--tokens is 0"},
+		{"tune --in FEW --table T --rounds 0", "--rounds is 0"},
+		{"tune --in FEW --table T --method luck", "no method foretells experts"},
+		{"arena --suite bo-ods --out OUT --batch-tokens 1", "batches of 1 tokens"},
+		{"arena --suite bo-ods --out OUT --back-end live", "--suite bo-ods is simulated"},
+		{"arena --suite bo-ods --out OUT --slo 3", "--slo is of another suite"},
+		{"arena --suite remoe --out OUT --pairs 3", "--pairs is of another suite"},
+	} {
+		args := strings.NewReplacer("PLAIN", in("plain"), "FEW", in("few"), "NONE", in("none"), "OUT", in("out"), " T", " "+in("t")).Replace(tt.args)
+		if got := invoke("", strings.Fields(args)...); got.code != exitUsage || !strings.Contains(got.err, tt.want) {
+			t.Errorf("%s: %+v", tt.args, got)
+		}
+	}
+}
