@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
@@ -32,6 +33,8 @@ type Config struct {
 	Profile *profiles.Profile
 	// Machine is what paced hosts of a process share; nil: each is on a machine of its own.
 	Machine *paced.Machine
+	// Rent is the serverless platform that the host is of; nil: it is of none.
+	Rent *Rent
 	// GPU is what computes in the CPU's place; nil is none.
 	GPU *gpus.GPU
 	// United is the folder of united experts that the host can load; empty: it has none.
@@ -42,6 +45,14 @@ type Config struct {
 	// Device, if set, is what the host computes on, rather than one of its own, and stays
 	// open when the host ends, for measurements.
 	Device device.Device
+}
+
+// Rent is a serverless platform, on which functions take the time of the memory that plans rent
+// them with.
+type Rent struct {
+	Name   string
+	System *serverless.System
+	Seed   uint64 // of what invocations take beside their work
 }
 
 // Check refuses a budget that does not hold one expert of a model, or that the
@@ -74,7 +85,10 @@ func (c Config) Check(m *model.Model) error {
 
 // largest is the bytes that the budget counts for the largest expert.
 func (c Config) largest(m *model.Model) (int64, error) {
-	if c.Profile != nil {
+	switch {
+	case c.Rent != nil:
+		return int64(c.Rent.System.Expert), nil
+	case c.Profile != nil:
 		return c.Profile.Expert(), nil
 	}
 	return device.Largest(m.Spec, func(id forward.ExpertID) (int64, error) { return forward.ExpertBytes(m, id) })
@@ -98,6 +112,8 @@ func (c Config) device(d *deployment.Deployment, o offload, beside device.Beside
 		return c.Device, nil
 	case c.GPU != nil:
 		return c.GPU.Experts(d.Model, d.Wire, s)
+	case c.Rent != nil:
+		return paced.NewRented(d.Model, d.Pool, c.Rent.System, c.Rent.Name, c.Rent.Seed, s), nil
 	case c.Profile != nil:
 		return paced.New(d.Model, d.Pool, c.Profile, cmp.Or(c.Machine, paced.NewMachine(c.Profile)), s), nil
 	}

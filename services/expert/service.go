@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -46,6 +47,8 @@ type Service struct {
 	view      *members.View // from Start on
 	states    *functions.View
 	announcer *functions.Announcer
+	first     chan struct{}      // closed when a plan is there
+	planned   sync.Once          // closes it
 	stop      context.CancelFunc // ends what Start began
 	untold    func()             // ends telling the metrics
 }
@@ -73,7 +76,7 @@ func New(d *deployment.Deployment, c Config) (*Service, error) {
 
 func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set *united.Set) *Service {
 	id := d.ReplicaID("expert")
-	s := &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), device: on, united: set, untold: func() {}}
+	s := &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "expert"), device: on, united: set, first: make(chan struct{}), untold: func() {}}
 	if n, err := device.Largest(d.Model.Spec, on.Size); err == nil {
 		s.expertBytes = uint64(n)
 	}
@@ -167,7 +170,11 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	tasks.Go(s.awaitServing)
 	planning := tasks.Within(ctx)
-	tasks.Go(func(context.Context) { s.planner().Run(planning) })
+	tasks.Go(func(context.Context) {
+		if s.mayPlan(planning) {
+			s.planner().Run(planning)
+		}
+	})
 	return errors.Join(tasks.Run(s.presence.Announce), s.deviceError())
 }
 
@@ -175,6 +182,8 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) followPlan(ctx context.Context) {
 	_ = s.d.Plans.Follow(ctx, func(v planstore.Value) { // fails without a bucket only, which Start needed
 		if v.Plan != nil {
+			s.planned.Do(func() { close(s.first) })
+			s.rent(v.Plan)
 			s.functions.Adopt(v.Plan)
 		}
 	})

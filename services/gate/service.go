@@ -56,6 +56,7 @@ type Service struct {
 	split  *splitter
 	divide *division
 	homes  *homing
+	rented renting
 	to     addresses
 	traces planTraces
 	x      []float32
@@ -205,7 +206,8 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	}
 	o.count(s.metrics.Brownout)
 	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, fates.Hash(o.fates)
-	all := s.split.split(h, o.routes, to, s.homes.ways(&s.to, to, s.divide.ways(&s.to, to, o.routes)))
+	ways := s.rented.ways(h, &s.to, to, o.routes, s.homes.ways(&s.to, to, s.divide.ways(&s.to, to, o.routes)))
+	all := s.split.split(h, o.routes, to, ways)
 	markPrefill(h.Phases, s.routes.K, all)
 	s.traces.describe(span, int(h.Key.Layer), to, len(all))
 	took.ComputeNs, took.Accesses = took.ComputeNs+watch.Lap(), o.curve

@@ -32,6 +32,8 @@ type ways struct {
 	parts int      // messages at most; 0: not asked for yet
 	hosts []string // of each part, by name; none: all go to the function's group
 	rows  []int    // of each part, in the rows' order; none: they are dealt in turn, so that no part gets two more than another
+	// experts has the part of each expert, whose rows it gets all; none: parts get rows whole.
+	experts []int32
 }
 
 // spread deals a function's rows out to its parts.
@@ -77,7 +79,7 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, 
 			if sp.parts == 0 {
 				s.open(sp, of(f))
 			}
-			sh := s.share(sp, sp.part(row), h.Key, to.Targets[f].Function)
+			sh := s.share(sp, sp.part(row, routes.Expert[at]), h.Key, to.Targets[f].Function)
 			expert := routes.Expert[at]
 			if to.Targets[f].Kind == plan.United {
 				sh.Kind, sh.Way = plan.United, to.Targets[f].Way
@@ -119,9 +121,12 @@ func (s *splitter) awaits(routes *forward.Routes) wire.Awaits {
 	return a
 }
 
-// part is where a row goes; rows come in ascending order. A row's experts in one
-// function stay together.
-func (s *spread) part(row int) int {
+// part is where a row for an expert goes; rows come in ascending order. A row's experts in one
+// function stay together, unless parts have experts of their own.
+func (s *spread) part(row int, expert int32) int {
+	if s.experts != nil {
+		return int(s.experts[expert])
+	}
 	if row != s.last {
 		s.last = row
 		s.turn()

@@ -36,6 +36,8 @@ type Config struct {
 	Takes *cost.Device
 	// Load is what loading an expert takes there; 0: it is not known before hosts have told.
 	Load time.Duration
+	// Rent plans for hosts of a serverless platform in Scaling's place; nil: they are of none.
+	Rent *Rent
 }
 
 // Check says what is wrong, by the names of the flags.

@@ -82,10 +82,13 @@ func (p *policy) Begin() {
 }
 
 // Hear implements planner.Elastic.
-func (p *policy) Hear(ctx context.Context) {
+func (p *policy) Hear(ctx context.Context) { p.hear(ctx, p.observe) }
+
+// hear hands samples on, and paces decisions, until ctx ends.
+func (p *policy) hear(ctx context.Context, observe func(*pb.LoadSample)) {
 	var pacing sync.WaitGroup
 	pacing.Go(func() { p.pace(ctx) })
-	if err := p.samples.Consume(ctx, p.observe); err != nil {
+	if err := p.samples.Consume(ctx, observe); err != nil {
 		p.log.Error("no load samples; the plan follows the hosts only", "error", err)
 	}
 	pacing.Wait()
@@ -123,6 +126,13 @@ func (p *policy) wake(now time.Time) {
 		close(p.news)
 		p.news = make(chan struct{})
 	}
+}
+
+// refresh has the next look decide anew.
+func (p *policy) refresh() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fresh = true
 }
 
 // hearMembers tells the core who is here, and what hosts have computed. p.mu is held.

@@ -35,6 +35,7 @@ type Service struct {
 	view     *members.View
 	states   *functions.View
 	policy   *policy
+	rented   *renter            // plans in the policy's place; nil: none does
 	stop     context.CancelFunc // ends the view
 	unfollow func()             // ends the metrics
 }
@@ -108,6 +109,11 @@ func (s *Service) start(ctx context.Context, samples Samples) (err error) {
 	if s.view, err = s.presence.Watch(watching); err != nil {
 		return err
 	}
+	if s.config.Rent != nil {
+		if s.rented, err = newRenter(s.policy, s.d, *s.config.Rent); err != nil {
+			return err
+		}
+	}
 	s.presence.SetReady(true)
 	return nil
 }
@@ -146,9 +152,13 @@ func (s *Service) Run(ctx context.Context) error {
 }
 
 func (s *Service) planner(l planner.Lease) *planner.Planner {
+	var by planner.Elastic = s.policy
+	if s.rented != nil {
+		by = s.rented
+	}
 	return planner.New(planner.Settings{
 		Lease: l, Members: s.view, Caller: s.presence, Plans: s.d.Plans, Groups: s.d, Records: s.states,
-		Model: s.policy.model.Model, Elastic: s.policy, Logger: s.d.Logger,
+		Model: s.policy.model.Model, Elastic: by, Logger: s.d.Logger,
 	})
 }
 

@@ -22,6 +22,9 @@ type RemoeFlags struct {
 
 // remoe compares ways to serve single requests on a serverless platform.
 func (c *ArenaCmd) remoe(ctx context.Context, e *env) error {
+	if c.BackEnd == "live" {
+		return c.remoeLive(ctx, e)
+	}
 	line := e.progress()
 	defer line.Clear()
 	s, err := c.remoeSettings()
@@ -75,8 +78,6 @@ func (c *ArenaCmd) showRemoe(e *env, r *arena.RemoeReport) error {
 
 func (c *ArenaCmd) remoeSettings() (s arena.Remoe, err error) {
 	switch {
-	case c.BackEnd != "sim":
-		return s, errors.New("--suite remoe is simulated; leave --back-end out, or have sim")
 	case c.Trace != "":
 		return s, errors.New("--suite remoe has requests one by one; leave --trace out")
 	}

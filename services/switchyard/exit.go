@@ -16,7 +16,7 @@ const (
 	exitFailed      = 1 // the request or check failed
 	exitUsage       = 2 // wrong usage or unusable input
 	exitNoServer    = 3 // no connection
-	exitInfeasible  = 3 // of plan solve, which asks no server: no plan keeps the SLO
+	exitInfeasible  = 3 // before any server is asked: no plan keeps the SLO
 	exitInterrupted = 130
 )
 

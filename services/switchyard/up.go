@@ -39,6 +39,7 @@ type UpCmd struct {
 	TelemetryFlags `embed:"" group:"Metrics and traces:"`
 	StageFlags     `embed:"" group:"Attention:"`
 	UnitedFlags    `embed:"" group:"Expert hosts:"`
+	RentFlags      `embed:"" group:"Serverless platform:"`
 
 	Hosts   int      `default:"1" help:"Expert hosts in this process." placeholder:"N"`
 	Scaling string   `default:"auto" help:"Who decides how many replicas experts have: ${live_policies}, with settings as in eplb:every=300s (docs/policies.md); none runs no scaler, no predictor and no Kafka; auto is ${default_policy} where several hosts have a device each (--device paced); where they share one, a copy saves no time: there it is none, or static if --kafka or --kafka-listen wants loads told." placeholder:"NAME"`
@@ -152,6 +153,9 @@ func (c *UpCmd) settings(ctx context.Context, e *env) (cluster.Settings, error) 
 
 // settingsBeside are of a model in a process that has one already; nil: it has none.
 func (c *UpCmd) settingsBeside(ctx context.Context, e *env, first *cluster.Node) (s cluster.Settings, err error) {
+	if err := c.prepareRent(); err != nil {
+		return s, err
+	}
 	if s.Services, err = c.services(e.Globals); err != nil {
 		return s, err
 	}
@@ -166,6 +170,9 @@ func (c *UpCmd) settingsBeside(ctx context.Context, e *env, first *cluster.Node)
 	}
 	tc := c.TelemetryFlags.config("switchyard", c.ModelFlags)
 	tellDevice(e, s.Services, c.ModelFlags, &tc)
+	if c.rents() {
+		tc.Device = "paced:" + c.Platform
+	}
 	if first == nil {
 		s.Node, err = newNode(ctx, e, c.ModelFlags, tc)
 	} else {
@@ -175,6 +182,9 @@ func (c *UpCmd) settingsBeside(ctx context.Context, e *env, first *cluster.Node)
 		return s, err
 	}
 	s.Node.Shared.Class = classOf(s.Services, c.ModelFlags)
+	if err := c.rent(e, &s); err != nil {
+		return s, errors.Join(err, s.Node.Close())
+	}
 	if err := s.Services.Check(s.Node.Shared.Model, s.Count); err != nil {
 		return s, errors.Join(usage(err), s.Node.Close())
 	}

@@ -47,6 +47,20 @@ type Use struct {
 	all []use
 	of  []int32 // of each entry, its use
 	at  []int32 // of each expert, its use and 1 more; 0: it has none
+
+	// Layer and Access are of a device that meters calls as a whole, Free says that it charges
+	// nothing for this one, and whole is what it has charged for each entry.
+	Layer  int
+	Access meter.Access
+	Free   bool
+	billed bool
+	whole  float64
+}
+
+// Charge has the call's entries share what the call took as a whole, in bytes times seconds, in
+// place of what their experts did.
+func (u *Use) Charge(took float64) {
+	u.billed, u.whole = true, took/float64(max(1, len(u.of)))
 }
 
 // use is that of one expert.
@@ -63,13 +77,16 @@ func (u *Use) Entries() int { return len(u.of) }
 // Took is what an entry of the call took of memory, in bytes times seconds: its part of
 // what its expert did.
 func (u *Use) Took(entry int) float64 {
+	if u.billed {
+		return u.whole
+	}
 	of := &u.all[u.of[entry]]
 	return of.took / float64(of.rows)
 }
 
 // list finds the experts of a call.
 func (u *Use) list(first int, experts []uint32, limit int) {
-	u.all, u.of = u.all[:0], u.of[:0]
+	u.all, u.of, u.billed = u.all[:0], u.of[:0], false
 	if len(u.at) < limit {
 		u.at = make([]int32, limit)
 	}

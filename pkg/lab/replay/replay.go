@@ -13,6 +13,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
@@ -58,7 +59,9 @@ type Result struct {
 	Shape   routing.Shape
 	Frames  []Frame
 	Changes []Change
-	Views   []View
+	// Plans are those of layers that were seen, by the versions that steps name.
+	Plans map[Planned]*plan.Layer
+	Views []View
 	// Cold counts functions that rows found cold, as hosts tell.
 	Cold uint64
 	// LateShare is how many of the paced results this machine had too late.
@@ -140,7 +143,7 @@ func (s *Settings) send(ctx context.Context, y *cluster.Cluster, w *watcher, ste
 	}
 	r.Steps, r.Partial, r.script = steps.result()
 	r.Shape = routing.Shape{Layers: len(steps.layers), Experts: steps.experts, TopK: steps.topK}
-	r.Frames, r.Changes, r.Views, r.Cold = w.frames, w.seen(), w.views, steps.coldStarts()
+	r.Frames, r.Changes, r.Plans, r.Views, r.Cold = w.frames, w.seen(), w.seenPlans(), w.views, steps.coldStarts()
 	r.LateShare = w.late()
 	r.layerIndex = steps.layers
 	return r, nil

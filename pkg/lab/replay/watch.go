@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -43,6 +44,12 @@ type Change struct {
 	Serving time.Duration
 }
 
+// Planned names a layer's plan.
+type Planned struct {
+	Layer   int
+	Version uint64
+}
+
 // watcher looks at plans and hosts.
 type watcher struct {
 	*deployment.Deployment
@@ -56,6 +63,7 @@ type watcher struct {
 	mu      sync.Mutex
 	began   time.Time // zero: nothing is kept yet
 	plans   map[int]*plan.Layer
+	all     map[Planned]*plan.Layer
 	changes []Change
 
 	frames []Frame
@@ -70,7 +78,7 @@ func watch(ctx context.Context, y *cluster.Cluster, steps *recorder) (*watcher, 
 		return nil, err
 	}
 	own, stop := context.WithCancel(ctx)
-	w := &watcher{conn: r.Conn, steps: steps, stop: stop, plans: map[int]*plan.Layer{}}
+	w := &watcher{conn: r.Conn, steps: steps, stop: stop, plans: map[int]*plan.Layer{}, all: map[Planned]*plan.Layer{}}
 	if w.Deployment, err = n.Deploy(ctx, r); err == nil {
 		err = w.follow(own)
 	}
@@ -154,6 +162,7 @@ func (w *watcher) changed(v planstore.Value) {
 	}
 	before := w.plans[v.Layer]
 	w.plans[v.Layer] = v.Plan
+	w.all[Planned{v.Layer, v.Plan.Version}] = v.Plan
 	if w.began.IsZero() || before == nil {
 		return
 	}
@@ -225,6 +234,13 @@ func (w *watcher) seen() []Change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.changes)
+}
+
+// seenPlans are all plans so far.
+func (w *watcher) seenPlans() map[Planned]*plan.Layer {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.all)
 }
 
 // begin keeps what happens from now on.

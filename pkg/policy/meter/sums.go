@@ -1,7 +1,7 @@
 package meter
 
-// gigabyte is the unit of sums.
-const gigabyte = 1e9
+// Gigabyte is the unit of sums, in bytes.
+const Gigabyte = 1e9
 
 // Sums are what units have come to. GB·s are gigabytes of units times the seconds that
 // they had them.
@@ -31,7 +31,7 @@ func (s Sums) Held() float64 { return s.Loading + s.Kept + s.Serving }
 func (s Sums) Idle() float64 { return max(0, s.Held()-s.Taken) }
 
 // Mean is the bytes that were set aside, over the meter's time.
-func (s Sums) Mean() float64 { return s.Held() * gigabyte / max(s.Seconds, 1e-9) }
+func (s Sums) Mean() float64 { return s.Held() * Gigabyte / max(s.Seconds, 1e-9) }
 
 // Read sums up all groups as of now. What it says never falls.
 func (m *Meter) Read(now float64) Sums {
@@ -43,7 +43,7 @@ func (m *Meter) Read(now float64) Sums {
 		m.told[s] = max(m.told[s], by[s])
 	}
 	s := of(m.told)
-	s.Taken, s.Begun, s.Loads, s.Moved, s.ColdStarts = m.taken/gigabyte, m.begun, m.loads, uint64(m.moved), m.colds
+	s.Taken, s.Begun, s.Loads, s.Moved, s.ColdStarts = m.taken/Gigabyte, m.begun, m.loads, uint64(m.moved), m.colds
 	s.Peak, s.Seconds = uint64(m.peak), after(now, 0)
 	return s
 }
@@ -61,7 +61,7 @@ func (m *Meter) Group(i int, now float64) Sums {
 }
 
 func of(by [states]float64) Sums {
-	return Sums{Loading: by[Loading] / gigabyte, Kept: by[Kept] / gigabyte, Serving: by[Serving] / gigabyte}
+	return Sums{Loading: by[Loading] / Gigabyte, Kept: by[Kept] / Gigabyte, Serving: by[Serving] / Gigabyte}
 }
 
 // addTo adds byte·seconds, with those of units that are in a state yet.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -114,7 +115,7 @@ func (r Rules) add(l *Layer, at int32, f *pb.Function) error {
 	if err := r.checkKind(f); err != nil {
 		return err
 	}
-	if err := checkTransfer(f); err != nil {
+	if err := cmp.Or(checkTransfer(f), checkRented(f)); err != nil {
 		return err
 	}
 	if len(f.GetExperts()) == 0 {

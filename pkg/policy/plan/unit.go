@@ -66,6 +66,22 @@ func checkTransfer(f *pb.Function) error {
 	return nil
 }
 
+// mostRented bounds the memory that a replica is rented with: a PiB.
+const mostRented = 1 << 50
+
+// checkRented says what of a function no platform rents.
+func checkRented(f *pb.Function) error {
+	switch {
+	case f.GetMemoryBytes() > mostRented:
+		return fmt.Errorf("its replicas have %d bytes of memory; %d is the most", f.GetMemoryBytes(), int64(mostRented))
+	case f.GetBeside() && f.GetMemoryBytes() == 0:
+		return fmt.Errorf("it is rented beside attention with no memory; what is rented has some")
+	case f.GetMemoryBytes() > 0 && f.GetKind() != Routed:
+		return fmt.Errorf("it is of kind %d and rented; only routed experts are", f.GetKind())
+	}
+	return nil
+}
+
 // addUnited enters a function of united experts.
 func (r Rules) addUnited(l *Layer, at int32, f *pb.Function) error {
 	if l.stands == nil {

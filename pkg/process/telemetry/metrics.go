@@ -101,6 +101,8 @@ type Metrics struct {
 	GPUs *GPUs
 	// Scaler are scalers'.
 	Scaler *ScalerMetrics
+	// Rented are of scalers that plan by Remoe.
+	Rented RentedMetrics
 
 	genAI genAI
 }
@@ -152,6 +154,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Transfers:        newTransferMetrics(),
 		GPUs:             newGPUs(),
 		Scaler:           newScalerMetrics(),
+		Rented:           newRentedMetrics(),
 		genAI:            newGenAI(),
 		waits:            newWaits(),
 		Ready:            newTable("ready", "Whether this process is ready, as /readyz says (1 or 0)."),
@@ -175,7 +178,7 @@ func (m *Metrics) register(r prometheus.Registerer) {
 	r.MustRegister(m.waits.queue, m.waits.canary, m.Ready, m.Links.connections, m.Links.reconnects, m.Members, m.GPUs)
 	r.MustRegister(slices.Concat(m.Kafka.all(), m.Tenants.all())...)
 	r.MustRegister(slices.Concat(m.Hosts.all(), m.Maps.all(), m.Brownout.all())...)
-	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all(), m.Transfers.all())...)
+	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all(), m.Transfers.all(), m.Rented.all())...)
 }
 
 // outcomes are how a request can end: finish reasons, and the codes of errors.
@@ -206,6 +209,7 @@ func (m *Metrics) begin() {
 	m.Hosts.begin()
 	m.Directives.begin()
 	m.Brownout.begin()
+	m.Rented.begin()
 }
 
 // fineBuckets reach from 50 µs, a small model's layer, to about 105 s.

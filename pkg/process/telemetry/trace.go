@@ -67,10 +67,25 @@ const EventPlan = "plan"
 // spans of gates that come to use such a plan link to it.
 const SpanPlan = "plan"
 
+// The spans of a request whose experts are rented (policy remoe): what it asks of them is
+// foretold, the steps of planning follow, and at its end stands its bill.
+const (
+	SpanForetell = "remoe.foretell"
+	SpanRemoe    = "remoe." // and a step
+	SpanBill     = "remoe.bill"
+)
+
 // Keys of its attributes.
 const (
 	AttrScaling = attribute.Key("scaling")
 	AttrLayers  = attribute.Key("layers")
+	// A bill's: gigabytes times seconds of each part, all of it in dollars, and whether the
+	// request has missed its SLO.
+	AttrGPUGBs      = attribute.Key("gpu_gb_s")
+	AttrHostGBs     = attribute.Key("host_gb_s")
+	AttrFunctionGBs = attribute.Key("functions_gb_s")
+	AttrDollars     = attribute.Key("dollars")
+	AttrMissed      = attribute.Key("slo_missed")
 )
 
 // Tracer makes the spans of one service. A nil Tracer makes none and allocates nothing.

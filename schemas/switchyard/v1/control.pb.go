@@ -846,7 +846,13 @@ type Function struct {
 	// Rows of a minibatch, of the pipelined mode alone; else 0.
 	Minibatch uint32 `protobuf:"varint,8,opt,name=minibatch,proto3" json:"minibatch,omitempty"`
 	// Of united experts: what their file is named by; else 0.
-	Bundle        uint64 `protobuf:"fixed64,9,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	Bundle uint64 `protobuf:"fixed64,9,opt,name=bundle,proto3" json:"bundle,omitempty"`
+	// Bytes of memory that each replica is rented with on a serverless platform, which decide its
+	// speed; 0: it is not rented. Gates give a rented function's experts to its replicas whole, the
+	// longest work first, where rows are of prompts, and else a message's rows to one of them.
+	MemoryBytes uint64 `protobuf:"varint,10,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	// It is rented for the host that stands beside attention, and no invocation reaches it.
+	Beside        bool `protobuf:"varint,11,opt,name=beside,proto3" json:"beside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -935,6 +941,20 @@ func (x *Function) GetBundle() uint64 {
 		return x.Bundle
 	}
 	return 0
+}
+
+func (x *Function) GetMemoryBytes() uint64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *Function) GetBeside() bool {
+	if x != nil {
+		return x.Beside
+	}
+	return false
 }
 
 // LayerPlan is the desired state of one layer; its key in `plans` is the layer's
@@ -1531,7 +1551,7 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"deliveries\"H\n" +
 	"\tPlacement\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12'\n" +
-	"\x04want\x18\x02 \x01(\x0e2\x13.switchyard.v1.WantR\x04want\"\xa6\x02\n" +
+	"\x04want\x18\x02 \x01(\x0e2\x13.switchyard.v1.WantR\x04want\"\xe1\x02\n" +
 	"\bFunction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aexperts\x18\x02 \x03(\rR\aexperts\x12/\n" +
@@ -1542,7 +1562,10 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x03way\x18\x06 \x01(\rR\x03way\x127\n" +
 	"\btransfer\x18\a \x01(\x0e2\x1b.switchyard.v1.TransferModeR\btransfer\x12\x1c\n" +
 	"\tminibatch\x18\b \x01(\rR\tminibatch\x12\x16\n" +
-	"\x06bundle\x18\t \x01(\x06R\x06bundleJ\x04\b\x03\x10\x04\"\xb1\x03\n" +
+	"\x06bundle\x18\t \x01(\x06R\x06bundle\x12!\n" +
+	"\fmemory_bytes\x18\n" +
+	" \x01(\x04R\vmemoryBytes\x12\x16\n" +
+	"\x06beside\x18\v \x01(\bR\x06besideJ\x04\b\x03\x10\x04\"\xb1\x03\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +

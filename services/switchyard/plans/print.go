@@ -35,6 +35,12 @@ func (f Function) what() string {
 	if how := traveling(f.Transfer, int(f.Minibatch)); how != "" {
 		text += "  " + how
 	}
+	switch {
+	case f.Beside:
+		text += fmt.Sprintf("  beside attention, of its %d MiB", f.Memory>>20)
+	case f.Memory > 0:
+		text += fmt.Sprintf("  rented with %d MiB", f.Memory>>20)
+	}
 	return text
 }
 

@@ -68,6 +68,10 @@ type Function struct {
 	// each part, if it is pipelined.
 	Transfer  string `json:"transfer,omitempty"`
 	Minibatch uint32 `json:"minibatch,omitempty"`
+	// Memory are the bytes that each replica is rented with, and Beside says that it stands beside
+	// attention (policy remoe).
+	Memory uint64 `json:"memory_bytes,omitempty"`
+	Beside bool   `json:"beside,omitempty"`
 }
 
 // Open returns a model's bucket of plans.
@@ -158,7 +162,10 @@ func decodeLayer(number int, body []byte) Layer {
 }
 
 func functionOf(f *pb.Function) Function {
-	out := Function{ID: f.Id, Experts: f.Experts, Hosts: []string{}, Way: f.Way, Transfer: plan.TransferName(f.Transfer), Minibatch: f.Minibatch}
+	out := Function{
+		ID: f.Id, Experts: f.Experts, Hosts: []string{}, Way: f.Way, Transfer: plan.TransferName(f.Transfer), Minibatch: f.Minibatch,
+		Memory: f.MemoryBytes, Beside: f.Beside,
+	}
 	for _, p := range f.Placements {
 		switch p.Want {
 		case pb.Want_WANT_KEPT:

@@ -51,11 +51,14 @@ func planned(s *serverless.System, r Request, m Main, d *serverless.Demand, set 
 	for l := range to.Layers {
 		to.Layers[l].Remote = selected(&d.Layers[l], m.Away)
 	}
+	set.done(StageExperts)
 	var err error
 	if to.Memory, err = memory(s, &to.Plan, d, r.SLO, set.Sizing, exact); err != nil {
 		return nil, err
 	}
+	set.done(StageMemory)
 	replicas(s, &to.Plan, d, r, set.Bound)
+	set.done(StageReplicas)
 	to.Expected = s.Serve(&to.Plan, d, r.Decided)
 	to.Limits = s.Limits(&to.Plan, d, r.SLO, r.Decided)
 	return to, nil

@@ -24,6 +24,22 @@ type Settings struct {
 	Step float64
 	Bound
 	Sizing Sizing // of functions
+	// Done, if set, hears of each step that has been decided: StageExperts, StageMemory and
+	// StageReplicas.
+	Done func(stage string)
+}
+
+// The steps that follow Preallocate.
+const (
+	StageExperts  = "select"
+	StageMemory   = "memory"
+	StageReplicas = "replicas"
+)
+
+func (s *Settings) done(stage string) {
+	if s.Done != nil {
+		s.Done(stage)
+	}
 }
 
 // Main is what is decided before the prompt is read.

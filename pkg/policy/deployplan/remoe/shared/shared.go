@@ -1,0 +1,230 @@
+package shared
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
+	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
+)
+
+// Settings are of a planner.
+type Settings struct {
+	System *serverless.System
+	Plan   remoe.Settings
+	// SLO is promised to requests of at most Most tokens that make at most Output more after the
+	// first.
+	SLO          serverless.SLO
+	Most, Output int
+	// Decided is how many seconds behind a request its functions begin to start.
+	Decided float64
+	// Window is how many of the last requests a plan is for.
+	Window int
+	// Worth is the part of their cost that a change has to save.
+	Worth float64
+	// BestEffort serves as MIX does what no plan keeps the SLO for.
+	BestEffort bool
+}
+
+// mostWindow bounds the requests that are kept in mind.
+const mostWindow = 1 << 12
+
+// Check says what is wrong with settings, and what to do.
+func (s *Settings) Check() error {
+	switch {
+	case s.Window < 1 || s.Window > mostWindow:
+		return fmt.Errorf("a plan is for the last %d requests; set it to 1 to %d", s.Window, mostWindow)
+	case !(s.Worth >= 0 && s.Worth < 1):
+		return fmt.Errorf("a change of the plan has to save %v of the cost; set it from 0 to below 1", s.Worth)
+	}
+	return errors.Join(s.System.Check(), s.longest().Check())
+}
+
+// longest is the request that the SLO is promised to.
+func (s *Settings) longest() remoe.Request {
+	return remoe.Request{Most: s.Most, Prompt: max(1, s.Most), Output: s.Output, SLO: s.SLO, Decided: s.Decided}
+}
+
+// Request is one that was admitted, with the activation that is foretold.
+type Request struct {
+	Prompt, Output int // tokens, and those after the first
+	Activation     []float32
+}
+
+// Planner keeps a plan. It has no clock.
+type Planner struct {
+	Settings
+	// Main is the main model's part, and Refused why it is that of MIX; nil: the SLO holds.
+	Main    remoe.Main
+	Refused *remoe.Infeasible
+
+	last  []Request // the newest last
+	plan  *serverless.Plan
+	fresh bool // requests have come since the last decision
+}
+
+// New is a planner without requests. The error is a *remoe.Infeasible where no plan keeps the SLO.
+func New(s Settings) (*Planner, error) {
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	p := &Planner{Settings: s, fresh: true}
+	var err error
+	if p.Main, err = remoe.Preallocate(s.System, s.longest(), s.Plan); err == nil {
+		return p, nil
+	}
+	if !errors.As(err, &p.Refused) || !s.BestEffort {
+		return nil, err
+	}
+	need := s.System.All() + s.System.Token*float64(s.Most+s.Output)
+	at := slices.IndexFunc(s.System.Main, func(size float64) bool { return size >= need })
+	if at < 0 {
+		return nil, err
+	}
+	p.Main = remoe.Main{Memory: s.System.Main[at]}
+	return p, nil
+}
+
+// Admit takes in a request. One of more tokens than the SLO is promised to counts as the longest.
+func (p *Planner) Admit(r Request) error {
+	if len(r.Activation) != p.System.Layers*p.System.Experts {
+		return fmt.Errorf("the activation has %d values; %d layers of %d experts need %d", len(r.Activation), p.System.Layers, p.System.Experts, p.System.Layers*p.System.Experts)
+	}
+	r.Prompt, r.Output = min(max(1, r.Prompt), p.Most), min(max(0, r.Output), p.Output)
+	p.last = append(p.last, r)
+	p.last = p.last[max(0, len(p.last)-p.Window):]
+	p.fresh = true
+	return nil
+}
+
+// Planned says whether a plan is in force.
+func (p *Planner) Planned() bool { return p.plan != nil }
+
+// Adopt goes on from a plan that is in force.
+func (p *Planner) Adopt(plan *serverless.Plan) { p.plan = plan }
+
+// Verdict is a decision.
+type Verdict struct {
+	Plan    *serverless.Plan // in force from now on
+	Changed bool
+	Reason  string
+}
+
+// Decide is the plan for the last requests. Beside an error the plan in force stays.
+func (p *Planner) Decide() (Verdict, error) {
+	if !p.fresh && p.plan != nil {
+		return Verdict{Plan: p.plan}, nil
+	}
+	d, err := p.decided()
+	if err != nil {
+		return Verdict{Plan: p.plan}, err
+	}
+	p.fresh = false
+	to := &d.Plan
+	reason, worth := p.worth(to)
+	if !worth {
+		return Verdict{Plan: p.plan}, nil
+	}
+	p.plan = to
+	if p.Refused != nil {
+		reason = fmt.Sprintf("best effort, as constraint %s is in the way of the SLO; %s", p.Refused.Limit, reason)
+	}
+	return Verdict{Plan: to, Changed: true, Reason: reason}, nil
+}
+
+// decided is Remoe's plan for a request that stands for the last ones.
+func (p *Planner) decided() (*remoe.Decision, error) {
+	r := p.longest()
+	activation := p.Mean()
+	if len(p.last) > 0 {
+		r.Prompt, r.Output = 1, 0
+		for _, one := range p.last {
+			r.Prompt, r.Output = max(r.Prompt, one.Prompt), max(r.Output, one.Output)
+		}
+	}
+	return remoe.After(p.System, r, p.Main, activation, p.Plan, false)
+}
+
+// Mean is the activation of the last requests, by their tokens; even before there is one.
+func (p *Planner) Mean() []float32 {
+	mean := make([]float32, p.System.Layers*p.System.Experts)
+	all := 0.0
+	for _, r := range p.last {
+		all += float64(r.Prompt + r.Output)
+	}
+	for _, r := range p.last {
+		share := float32(float64(r.Prompt+r.Output) / all)
+		for i, v := range r.Activation {
+			mean[i] += share * v
+		}
+	}
+	if all == 0 {
+		for i := range mean {
+			mean[i] = 1 / float32(p.System.Experts)
+		}
+	}
+	return mean
+}
+
+// worth says why a plan replaces the one in force; false: that stays.
+func (p *Planner) worth(to *serverless.Plan) (reason string, worth bool) {
+	switch {
+	case p.plan == nil:
+		return "the first plan", true
+	case same(p.plan, to):
+		return "", false
+	case p.plan.Main != to.Main:
+		return "the main model has other memory", true
+	case len(p.last) == 0:
+		return "", false
+	}
+	now, missedNow := p.cost(p.plan)
+	then, missedThen := p.cost(to)
+	then += p.starting(to)
+	switch n := len(p.last); {
+	case missedThen < missedNow:
+		return fmt.Sprintf("%d instead of %d of the last %d requests are expected to miss their SLO", missedThen, missedNow, n), true
+	case missedThen == missedNow && then <= now*(1-p.Worth):
+		return fmt.Sprintf("the last %d requests would have cost %.1f %% less, with what new functions take to start", n, 100*(1-then/now)), true
+	}
+	return "", false
+}
+
+// cost is what the last requests would have cost, in dollars, and how many would have missed their
+// SLO, on functions that are warm.
+func (p *Planner) cost(of *serverless.Plan) (dollars float64, missed int) {
+	for _, r := range p.last {
+		d := p.System.Expected(r.Activation, r.Prompt, r.Output)
+		b := p.System.Serve(of, &d, 0)
+		dollars += b.Cost()
+		if b.Prefill > p.SLO.TTFT || b.TPOT() > p.SLO.TPOT {
+			missed++
+		}
+	}
+	return dollars, missed
+}
+
+// starting is what a plan's functions that are not in force take to start, in dollars.
+func (p *Planner) starting(to *serverless.Plan) (dollars float64) {
+	f := &p.System.Functions
+	for i := range to.Layers {
+		is, was := &to.Layers[i], &p.plan.Layers[i]
+		more := is.Replicas - was.Replicas
+		if !slices.Equal(is.Remote, was.Remote) || is.Memory != was.Memory {
+			more = is.Replicas
+		}
+		if n := is.Size(); n > 0 && more > 0 {
+			dollars += float64(more) * f.Run(is.Memory, f.Cold(float64(n)*p.System.Expert))
+		}
+	}
+	return dollars
+}
+
+// same says whether two plans rent the same. What a function without experts would have does not
+// count.
+func same(a, b *serverless.Plan) bool {
+	return a.Main == b.Main && slices.EqualFunc(a.Layers, b.Layers, func(x, y serverless.Layer) bool {
+		return slices.Equal(x.Remote, y.Remote) && (x.Size() == 0 || x.Memory == y.Memory && x.Replicas == y.Replicas)
+	})
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/switchyard/switchyard/internal/splitmix"
+	"github.com/switchyard/switchyard/pkg/lab/arena"
+	"github.com/switchyard/switchyard/pkg/lab/replay"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+)
+
+const (
+	// rentedTold are the requests that tell what is beside experts on this machine.
+	rentedTold = 5
+	// rentedAnswer are the tokens of an answer, rentedPrompt the least of a prompt and how many
+	// more one may have.
+	rentedAnswer = 32
+	rentedPrompt = 80
+	rentedVaried = 60
+)
+
+// remoeLive serves requests one by one with experts that are rented, and models the same rows.
+func (c *ArenaCmd) remoeLive(ctx context.Context, e *env) error {
+	if err := c.beforeWork(c.checkRemoeLive()); err != nil {
+		return err
+	}
+	s, err := inProcess(ctx, e, func(up *UpCmd) {
+		up.Policy, up.Scaling, up.Platform, up.GPUPrice, up.MaxModelLen, up.Microbatches = "remoe", autoScaling, c.Platform, c.Prices[0], liveContext, 1
+		up.SLOPrompt, up.SLOTokens = rentedPrompt+rentedVaried, rentedAnswer
+	})
+	if err != nil {
+		return err
+	}
+	rent := s.Services.Scaler.Rent
+	live := arena.RemoeLive{System: rent.System, MoELayers: deployment.MoELayers(s.Node.Shared.Model), Told: rentedTold}
+	requests := c.rentedRequests(s.Node.Shared.Model.Spec.Vocab)
+	r, err := c.replay(ctx, e, "remoe", replay.Settings{Cluster: s, Requests: requests, InTurn: true})
+	if err != nil {
+		return err
+	}
+	if err := r.Failed(); err != nil {
+		return err
+	}
+	figures, err := gathered(s.Node.Shared.Telemetry.Registry)
+	if err != nil {
+		return err
+	}
+	f, err := live.Compare(r, requests, figures.sum("switchyard_rented_dollars_total"))
+	if err != nil {
+		return err
+	}
+	f.Shape, f.Policy, f.Device = "demo", "remoe", "paced:"+c.Platform
+	f.GBs, f.Missed = figures.by("switchyard_rented_gb_seconds_total", "part"), figures.by("switchyard_slo_missed_total", "objective")
+	if err := show(e, c.JSON, f, f.String()); err != nil {
+		return err
+	}
+	return writeJSON(c.Out, "live.json", f)
+}
+
+func (c *ArenaCmd) checkRemoeLive() error {
+	switch {
+	case len(c.Policies) > 0 && (len(c.Policies) > 1 || c.Policies[0] != "remoe"):
+		return errors.New("--suite remoe --back-end live runs remoe alone; leave the other --policies to --back-end sim")
+	case c.Requests <= rentedTold || c.Requests > 1000:
+		return fmt.Errorf("--requests is %d; it must be %d to 1000, as the first %d tell what is beside experts", c.Requests, rentedTold+1, rentedTold)
+	case len(c.Prices) == 0:
+		return errors.New("--prices is empty; name one")
+	}
+	return nil
+}
+
+// rentedRequests are prompts of random tokens.
+func (c *ArenaCmd) rentedRequests(vocab int) (all []replay.Request) {
+	state := splitmix.Mix(c.Seed)
+	draw := func(below int) int { return int(splitmix.Next(&state) % uint64(below)) }
+	for i := range c.Requests {
+		q := replay.Request{Tokens: rentedAnswer, Seed: uint32(i), IDs: make([]uint32, rentedPrompt+draw(rentedVaried))}
+		for k := range q.IDs {
+			q.IDs[k] = uint32(draw(vocab))
+		}
+		all = append(all, q)
+	}
+	return all
+}
+
+// by are the values of a metric by one of its labels.
+func (f figures) by(name, label string) map[string]float64 {
+	all := map[string]float64{}
+	for _, one := range f {
+		if one.name == name {
+			all[one.labels[label]] += one.value
+		}
+	}
+	return all
+}

@@ -1,0 +1,91 @@
+package changes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
+)
+
+// rentedHost is a process with another expert host of a pipeline that rents experts; kill ends its
+// connection in the middle of whatever it does.
+func rentedHost(t *testing.T, y clustertest.Cluster) (kill func()) {
+	t.Helper()
+	s, err := clustertest.Settings(t.Context(), clustertest.Open(t, elasticModel), tensor.BF16, schemas.HopsUnacked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clustertest.Rented(t)(&s)
+	s.Node.Bus.URL = y.URL()
+	p := cluster.NewPipeline(s.Node, s.Services, map[string]int{"expert": 1})
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, bus.ErrClosed) {
+			t.Error(err)
+		}
+		if err := s.Node.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := p.AwaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		for _, c := range p.Connections() {
+			c.NATS().Close()
+		}
+	}
+}
+
+// Tokens are those of direct calls when experts are rented: beside attention and as functions with
+// a replica or two, when the planner is killed, and when a host with replicas is.
+func TestRented(t *testing.T) {
+	if testkit.Race {
+		t.Skip("raced pipelines take long, and other ones here race what hosts, gates and scalers do")
+	}
+	t.Parallel()
+	want := compared.Direct(t, elasticModel, tensor.BF16)
+	y := clustertest.Start(t, clustertest.Open(t, elasticModel), clustertest.Hosts(2), clustertest.Context(compared.Positions), clustertest.Rented(t),
+		func(s *cluster.Settings) { s.Listen = "127.0.0.1:0" })
+	compared.Same(t, y, want.Tokens, "with a replica of each function")
+	kill := rentedHost(t, y)
+	compared.Compare(t, y, 3, want)
+	testkit.Eventually(t, "requests are billed", func() bool {
+		return rentedRequests(t, y) >= compared.AtOnce
+	})
+	for _, conn := range y.Pipeline.Connections() {
+		if strings.HasPrefix(conn.NATS().Opts.Name, "switchyard scaler") {
+			conn.NATS().Close()
+			<-conn.Closed()
+		}
+	}
+	compared.Same(t, y, want.Tokens, "without a planner")
+	kill()
+	compared.Same(t, y, want.Tokens, "without a replica")
+}
+
+// rentedRequests is how many requests the planner has billed.
+func rentedRequests(t *testing.T, y clustertest.Cluster) int {
+	t.Helper()
+	families, err := y.Settings.Node.Shared.Telemetry.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "switchyard_rented_requests_total" {
+			return int(f.GetMetric()[0].GetCounter().GetValue())
+		}
+	}
+	return 0
+}

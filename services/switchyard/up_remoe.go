@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/device/paced"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
+	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
+	sharedplan "github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
+	"github.com/switchyard/switchyard/pkg/sim/rented"
+	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/scaler"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// RentFlags rent experts as functions of a serverless platform.
+type RentFlags struct {
+	Policy     string        `enum:",remoe" default:"" help:"remoe rents experts as functions of a serverless platform that paced hosts stand for, and plans which, with what memory, by the last requests (docs/remoe.md)." placeholder:"NAME"`
+	Platform   string        `default:"kubernetes" help:"With --policy remoe: the platform, by name (${platforms}) or file." placeholder:"NAME|FILE"`
+	SLOTTFT    time.Duration `name:"slo-ttft" default:"8s" help:"With --policy remoe: most time to a request's first token, from a cold start." placeholder:"TIME"`
+	SLOTPOT    time.Duration `name:"slo-tpot" default:"150ms" help:"With --policy remoe: most time of each token after it, in the mean." placeholder:"TIME"`
+	SLOPrompt  int           `name:"slo-prompt" default:"500" help:"With --policy remoe: tokens of the longest prompt that these are promised to." placeholder:"N"`
+	SLOTokens  int           `name:"slo-tokens" default:"200" help:"With --policy remoe: tokens of the longest answer that these are promised to." placeholder:"N"`
+	GPUPrice   float64       `name:"gpu-price" default:"3" help:"With --policy remoe: what a GB of attention's GPU costs, as a multiple of one of hosts." placeholder:"TIMES"`
+	BestEffort bool          `help:"With --policy remoe: start though no plan keeps the objectives, with all experts beside attention."`
+}
+
+const (
+	// rentedHosts are those of a process that rents experts, unless there are to be others: one
+	// beside attention, and as many as functions have replicas at most.
+	rentedHosts = 5
+	// rentedStep is ε, rentedAfter how far behind a request its functions begin to start,
+	// rentedFor the last requests that a plan is for, and rentedWorth what a change has to save;
+	// all are assumed.
+	rentedStep  = 1. / 64
+	rentedAfter = 50 * time.Millisecond
+	rentedFor   = 20
+	rentedWorth = 0.02
+)
+
+// rents says whether experts are rented.
+func (f *RentFlags) rents() bool { return f.Policy == sharedplan.Name }
+
+// prepareRent sets what follows from --policy remoe in other flags, and refuses what does not go
+// with it.
+func (c *UpCmd) prepareRent() error {
+	if !c.rents() {
+		return nil
+	}
+	with := func(flag, value string) error {
+		return usage(fmt.Errorf("--policy remoe does not go with --%s %s; leave one out", flag, value))
+	}
+	switch {
+	case c.Device != "cpu" && c.Device != "paced":
+		return with("device", c.Device)
+	case c.Profile != "":
+		return with("profile", c.Profile)
+	case c.Offload != expert.NoOffload:
+		return with("offload", c.Offload)
+	case c.Scaling != autoScaling:
+		return with("scaling", c.Scaling)
+	case c.Grouping != "":
+		return with("grouping", c.Grouping)
+	case c.Replication > 0:
+		return with("replication", fmt.Sprint(c.Replication))
+	case c.Auth.on:
+		return usage(errors.New("--policy remoe does not go with --auth yet: its planner hears requests, which a scaler's user may not"))
+	}
+	c.Device, c.Scaling = "cpu", noScaling
+	if c.Hosts == 1 {
+		c.Hosts = rentedHosts
+	}
+	return nil
+}
+
+// rent has hosts and the scaler rent a model's experts.
+func (c *UpCmd) rent(e *env, s *cluster.Settings) error {
+	if !c.rents() {
+		return nil
+	}
+	platform, err := profiles.OpenPlatform(c.Platform)
+	if err != nil {
+		return usage(fmt.Errorf("--platform: %w", err))
+	}
+	m := s.Node.Shared.Model
+	y, err := rentedSystem(m, rented.Conditions{Platform: platform.Cost(), Ratio: c.GPUPrice})
+	if err != nil {
+		return usage(err)
+	}
+	y.Replicas = max(1, min(y.Replicas, c.Hosts-1))
+	plan := sharedplan.Settings{
+		System: y, Plan: remoe.Settings{Step: rentedStep}, SLO: serverless.SLO{TTFT: c.SLOTTFT.Seconds(), TPOT: c.SLOTPOT.Seconds()},
+		Most: c.SLOPrompt, Output: c.SLOTokens - 1, Decided: rentedAfter.Seconds(), Window: rentedFor, Worth: rentedWorth, BestEffort: c.BestEffort,
+	}
+	if err := promised(e, plan); err != nil {
+		return err
+	}
+	e.log.Info("expert hosts take the time and memory of functions of a serverless platform", "device", paced.NameOf(&profiles.Profile{Name: platform.Name}), "is", platform.About, "assumed", platform.Assumed())
+	s.Services.Expert.Rent = &expert.Rent{Name: platform.Name, System: y, Seed: 1}
+	s.Services.Scaler, err = c.ScalingFlags.Config("static", c.KeepAlive, nil)
+	s.Services.Scaler.Rent = &scaler.Rent{Settings: plan}
+	s.EmbedKafka, s.KafkaListen, s.KafkaTopic, s.Count["scaler"] = true, c.KafkaListen, c.KafkaTopic, 1
+	return wrongly(err)
+}
+
+// promised refuses objectives that no plan keeps, or says that they are not kept.
+func promised(e *env, s sharedplan.Settings) error {
+	p, err := sharedplan.New(s)
+	switch {
+	case err == nil && p.Refused != nil:
+		e.log.Warn("--best-effort: the objectives are not kept, and all experts stay beside attention", "why", p.Refused)
+	case errors.Is(err, remoe.ErrInfeasible):
+		return &exitError{exitInfeasible, fmt.Errorf("%w; give other --slo-ttft, --slo-tpot, --slo-prompt or --slo-tokens, or --best-effort to start anyway", err)}
+	case err != nil:
+		return usage(err)
+	}
+	return nil
+}
+
+// rentedSystem is a model on what is rented for it.
+func rentedSystem(m *model.Model, on rented.Conditions) (*serverless.System, error) {
+	of, err := cluster.RentedModel(m)
+	if err != nil {
+		return nil, err
+	}
+	return rented.Of(m.Name, of, cluster.RentedElement).System(on)
+}
