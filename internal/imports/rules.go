@@ -203,7 +203,7 @@ var Rules = slices.Concat(wingRules(), []Rule{
 	{
 		Of: []string{"pkg/compute/device/..."},
 		Only: []string{
-			"std", "internal/parallel", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/kvcache", "pkg/compute/model", "pkg/compute/safetensors", "pkg/policy/cost", "pkg/policy/meter", "pkg/policy/residency", "pkg/policy/unit", "pgregory.net/rapid",
+			"std", "internal/parallel", "internal/splitmix", "kernels/...", "pkg/compute/device/...", "pkg/compute/forward", "pkg/compute/kvcache", "pkg/compute/model", "pkg/compute/safetensors", "pkg/policy/cost/...", "pkg/policy/meter", "pkg/policy/residency", "pkg/policy/unit", "pgregory.net/rapid",
 			"golang.org/x/sys/...", "gopkg.in/yaml.v3",
 		},
 		Reason: "a device holds and computes what it is told to; who wants what, and why, is decided above it",

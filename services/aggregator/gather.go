@@ -100,15 +100,18 @@ func (s *Service) missed(ctx context.Context, p *pb.Partial, err error) {
 
 // forget removes a group's objects soon.
 func (g *gathers) forget(k *pb.Key) {
-	g.begin.Do(func() {
-		ctx, stop := context.WithCancel(context.Background())
-		g.stop = stop
-		go g.removeAll(ctx)
-	})
+	g.begin.Do(g.remove)
 	select {
 	case g.groups <- transfer.Group(k):
 	default:
 	}
+}
+
+// remove begins to remove what is to be forgotten, until stop is called.
+func (g *gathers) remove() {
+	ctx, stop := context.WithCancel(context.Background())
+	g.stop = stop
+	go g.removeAll(ctx)
 }
 
 // removeAll removes one group's objects after the other's. What fails is removed by age.

@@ -91,7 +91,7 @@ func (b *bills) close(q *billed, end *pb.Terminal, tracer *telemetry.Tracer) {
 }
 
 // missed counts the objectives that a request has missed.
-func (b *bills) missed(q *billed, times *pb.Timings) (any bool) {
+func (b *bills) missed(q *billed, times *pb.Timings) (some bool) {
 	tpot := 0.0
 	if q.tokens > 1 {
 		tpot = (times.Total - times.Ttft) / float64(q.tokens-1)
@@ -99,8 +99,8 @@ func (b *bills) missed(q *billed, times *pb.Timings) (any bool) {
 	for i, over := range []bool{times.Ttft > b.slo.TTFT, tpot > b.slo.TPOT} {
 		if over {
 			b.metrics.Missed(telemetry.Objectives[i])
-			any = true
+			some = true
 		}
 	}
-	return any
+	return some
 }

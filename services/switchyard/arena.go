@@ -97,20 +97,16 @@ func (c *ArenaCmd) Run(ctx context.Context, e *env) error {
 
 // checkOthers refuses flags that the suite moeless, or its back end, has no use for.
 func (c *ArenaCmd) checkOthers() error {
-	if name, err := changed(&c.ElasticFlags, &ElasticFlags{}); err != nil || name != "" {
-		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite elasticity only; leave it out", name)))
-	}
-	if name, err := changed(&c.OffloadFlags, &OffloadFlags{}); err != nil || name != "" {
-		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite fmoe only; leave it out", name)))
-	}
-	if name, err := changed(&c.BrownoutFlags, &BrownoutFlags{}); err != nil || name != "" {
-		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite brownout only; leave it out", name)))
-	}
-	if name, err := changed(&c.RemoeFlags, &RemoeFlags{}); err != nil || name != "" {
-		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite remoe only; leave it out", name)))
-	}
-	if name, err := changed(&c.BOODSFlags, &BOODSFlags{}); err != nil || name != "" {
-		return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite bo-ods only; leave it out", name)))
+	for _, other := range []struct {
+		suite        string
+		flags, empty any
+	}{
+		{"elasticity", &c.ElasticFlags, &ElasticFlags{}}, {"fmoe", &c.OffloadFlags, &OffloadFlags{}}, {"brownout", &c.BrownoutFlags, &BrownoutFlags{}},
+		{"remoe", &c.RemoeFlags, &RemoeFlags{}}, {"bo-ods", &c.BOODSFlags, &BOODSFlags{}},
+	} {
+		if name, err := changed(other.flags, other.empty); err != nil || name != "" {
+			return cmp.Or(err, usage(fmt.Errorf("--%s is of --suite %s only; leave it out", name, other.suite)))
+		}
 	}
 	if len(c.Load) == 0 || c.BackEnd == "live" {
 		if name, err := changed(&c.PointFlags, &PointFlags{}); err != nil || name != "" {

@@ -77,8 +77,7 @@ func (c *ArenaCmd) showRemoe(e *env, r *arena.RemoeReport) error {
 }
 
 func (c *ArenaCmd) remoeSettings() (s arena.Remoe, err error) {
-	switch {
-	case c.Trace != "":
+	if c.Trace != "" {
 		return s, errors.New("--suite remoe has requests one by one; leave --trace out")
 	}
 	others := []struct{ flags, empty any }{

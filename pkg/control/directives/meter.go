@@ -17,10 +17,10 @@ const (
 	MostTimes = 512
 	// MostCurves bounds the steps of which a message has curves.
 	MostCurves = 16
-	// CurveEvery is how often gates are asked for the curve of a phase's step, and Points is at how
-	// many thresholds.
+	// CurveEvery is how often gates are asked for the curve of a phase's step.
 	CurveEvery = 250 * time.Millisecond
-	Points     = 11
+	// Points is at how many thresholds they are asked for it.
+	Points = 11
 	// mostRows bounds the rows of a step.
 	mostRows = 1 << 20
 )

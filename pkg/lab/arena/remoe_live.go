@@ -137,7 +137,7 @@ func (l *RemoeLive) request(r *replay.Result, q *replay.Request, a *replay.Answe
 	}
 	for rows := 0; at < len(r.Steps) && rows < one.prompt+one.tokens-1; at++ {
 		s := &r.Steps[at]
-		if before(r, a, s.At) {
+		if before(a, s.At) {
 			return one, at, fmt.Errorf("%w: %d of %d rows were seen", errSteps, rows, one.prompt+one.tokens-1)
 		}
 		p, err := l.plan(r, s)
@@ -152,7 +152,7 @@ func (l *RemoeLive) request(r *replay.Result, q *replay.Request, a *replay.Answe
 }
 
 // before says whether a step is of a later request.
-func before(r *replay.Result, a *replay.Answer, at time.Duration) bool {
+func before(a *replay.Answer, at time.Duration) bool {
 	return len(a.Times) > 0 && at > a.Times[len(a.Times)-1]
 }
 

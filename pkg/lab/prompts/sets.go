@@ -109,7 +109,7 @@ func lines(documents []string) (all []string) {
 	for _, d := range documents {
 		for line := range strings.Lines(d) {
 			line = strings.TrimSpace(line)
-			if line != "" && !(strings.HasPrefix(line, "=") && strings.HasSuffix(line, "=")) {
+			if heading := strings.HasPrefix(line, "=") && strings.HasSuffix(line, "="); line != "" && !heading {
 				all = append(all, line)
 			}
 		}

@@ -155,12 +155,11 @@ func (x *problem) frontier(l int, m scatter.Mode, beta int, relaxed bool) []poin
 	total := 0.0
 	for _, list := range of {
 		for i, o := range list {
-			switch {
-			case i == 0:
+			if i == 0 {
 				total += o.cost
-			default:
-				steps = append(steps, step{max(ends, o.ends), list[i-1].cost - o.cost})
+				continue
 			}
+			steps = append(steps, step{max(ends, o.ends), list[i-1].cost - o.cost})
 		}
 	}
 	slices.SortFunc(steps, func(a, b step) int { return cmp.Compare(a.ends, b.ends) })

@@ -157,6 +157,22 @@ func (x *reader) prompts(s *Store, slots int) (there int, err error) {
 	return there, nil
 }
 
+// members reads which prompts are in a leaf.
+func (x *reader) members(s *Store, n *node, count int) error {
+	for range count {
+		slot := 0
+		if err := x.numbers(&slot); err != nil {
+			return err
+		}
+		if slot >= len(s.leaves) || s.leaves[slot] != nil || length(s.vectors.row(int32(slot))) == 0 {
+			return fmt.Errorf("%w: its tree has prompt %d of %d twice, or one that is not there", ErrDamaged, slot, len(s.leaves))
+		}
+		s.leaves[slot] = n
+		n.members = append(n.members, int32(slot))
+	}
+	return nil
+}
+
 // node reads a node and what is below it. A prompt is in one leaf.
 func (x *reader) node(s *Store, parent *node, depth int) (n *node, err error) {
 	n = &node{parent: parent}
@@ -175,16 +191,8 @@ func (x *reader) node(s *Store, parent *node, depth int) (n *node, err error) {
 			return nil, fmt.Errorf("%w: a medoid has length %v, not 1", ErrDamaged, norm)
 		}
 	}
-	for range members {
-		slot := 0
-		if err := x.numbers(&slot); err != nil {
-			return nil, err
-		}
-		if slot >= len(s.leaves) || s.leaves[slot] != nil || length(s.vectors.row(int32(slot))) == 0 {
-			return nil, fmt.Errorf("%w: its tree has prompt %d of %d twice, or one that is not there", ErrDamaged, slot, len(s.leaves))
-		}
-		s.leaves[slot] = n
-		n.members = append(n.members, int32(slot))
+	if err := x.members(s, n, members); err != nil {
+		return nil, err
 	}
 	n.size = members
 	for range children {
