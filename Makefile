@@ -108,12 +108,13 @@ test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs
 	CGO_ENABLED=1 $(GO) test -count=1 -tags emulate -bench GPU -benchtime 1x ./kernels/cuda/emulate ./pkg/compute/device/cuda
 
 # Only packages whose code or tests start goroutines or lock: in others nothing can race. Load
-# tests run other processes, which are not raced, and bench runs pipelines that cluster/ races. Of
+# tests run other processes, which are not raced, bench runs pipelines that cluster/ races, and the
+# arena simulates in goroutines that share nothing. Of
 # tests whose cases differ in what is computed alone, testkit.Some takes one: "make test" has
 # compared all, and what can race is the same. Whole pipelines come first and without the others,
 # whose computing would keep them from answering in time, and few at a time: each of sixteen would
 # be late for its own parts, and do again what was late.
-RACED = $(filter-out ./loadtest/% ./pkg/lab/bench/,$(filter $(patsubst github.com/switchyard/switchyard%,.%/,$(shell $(GO) list ./...)),$(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .)))))
+RACED = $(filter-out ./loadtest/% ./pkg/lab/bench/ ./pkg/lab/arena/,$(filter $(patsubst github.com/switchyard/switchyard%,.%/,$(shell $(GO) list ./...)),$(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .)))))
 
 .PHONY: race race-pipelines race-parts
 race: race-pipelines race-parts ## Run the tests with the race detector (needs a C compiler)
