@@ -50,7 +50,11 @@ func (s *Service) gather(ctx context.Context, p *pb.Partial) error {
 		return nil
 	}
 	g := s.gathers
-	g.places <- struct{}{}
+	select {
+	case g.places <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	g.all.Go(func() {
 		defer func() { <-g.places }()
 		defer s.d.Conn.Recover(s.d.Subjects.Partial(s.id))

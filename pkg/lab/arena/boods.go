@@ -7,9 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 
-	"github.com/switchyard/switchyard/internal/parallel"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/bo"
@@ -102,20 +100,8 @@ func RunBOODS(ctx context.Context, s BOODS) (*BOODSReport, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	n := len(s.Shapes) * s.Seeds
-	labs, failed, done, one := make([]*batchLab, n), error(nil), 0, sync.Mutex{}
-	parallel.Each(max(1, min(s.Threads, runtime.GOMAXPROCS(0))), 0, n, func(i int) {
-		if ctx.Err() != nil {
-			return
-		}
-		l, err := s.lab(ctx, s.Shapes[i/s.Seeds], s.Seed+uint64(i%s.Seeds))
-		one.Lock()
-		defer one.Unlock()
-		labs[i], failed = l, errors.Join(failed, err)
-		done++
-		s.Progress("%d of %d shapes and seeds…", done, n)
-	})
-	if err := errors.Join(failed, ctx.Err()); err != nil {
+	labs, err := eachLab(ctx, min(s.Threads, runtime.GOMAXPROCS(0)), s.Shapes, s.Seeds, s.Seed, s.Progress, s.lab)
+	if err != nil {
 		return nil, err
 	}
 	r := &BOODSReport{Seed: s.Seed, Platform: s.Platform}

@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/parallel"
 	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
@@ -119,20 +117,8 @@ func RunRemoe(ctx context.Context, s Remoe) (*RemoeReport, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	n := len(s.Shapes) * s.Seeds
-	labs, failed, done, one := make([]*rentedLab, n), error(nil), 0, sync.Mutex{}
-	parallel.Each(max(1, s.Threads), 0, n, func(i int) {
-		if ctx.Err() != nil {
-			return
-		}
-		l, err := s.lab(ctx, s.Shapes[i/s.Seeds], s.Seed+uint64(i%s.Seeds))
-		one.Lock()
-		defer one.Unlock()
-		labs[i], failed = l, errors.Join(failed, err)
-		done++
-		s.Progress("%d of %d shapes and seeds…", done, n)
-	})
-	if err := errors.Join(failed, ctx.Err()); err != nil {
+	labs, err := eachLab(ctx, s.Threads, s.Shapes, s.Seeds, s.Seed, s.Progress, s.lab)
+	if err != nil {
 		return nil, err
 	}
 	r := &RemoeReport{Seed: s.Seed, Platform: s.Platform}

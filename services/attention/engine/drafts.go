@@ -8,6 +8,9 @@ type drafts struct {
 	price speculation.Price
 }
 
+// dear is the price of a row from which nothing is looked up.
+const dear = 0.9
+
 // add adds drafted rows to a microbatch that may have so many more, as far as they pay. Where gates
 // obey a stamp there are none: what becomes of rows then depends on which others there are.
 func (d *drafts) add(mb *microbatch, room int) {
@@ -15,6 +18,9 @@ func (d *drafts) add(mb *microbatch, room int) {
 		return
 	}
 	price := d.price.Row(mb.rows)
+	if price >= dear {
+		return // hardly a token is worth it: the lookups are spared
+	}
 	for i := range mb.parts {
 		p := &mb.parts[i]
 		n := p.draft(min(d.most, room), price)
