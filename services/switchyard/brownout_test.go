@@ -59,7 +59,19 @@ func TestDistillAndEval(t *testing.T) {
 	if got.code != exitDone || !slices.Equal(ways, []string{"8", "8", "8", "full", "full", "full", "topk-1", "topk-1", "topk-1", "reroute", "reroute", "reroute"}) {
 		t.Errorf("%+v", got)
 	}
+	task := filepath.Join(dir, "piqa.json")
+	body := `[{"instruction": "x to the question: The dog\n\nSolution1: ran home Solution2: is blue\n\nAnswer format: ", "answer": "solution1"},
+		{"instruction": "x to the question: Lily saw\n\nSolution1: a stone flew Solution2: a bird\n\nAnswer format: ", "answer": "solution2"}]`
+	if err := os.WriteFile(task, []byte(body), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	short := []string{"eval", "--model", model, "--recording", rec, "--way", "full", "--batch", "2", "--sequences", "1", "--length", "12", "--choices", "0"}
+	if got := invoke("", append(short, "--threshold", "1", "--task", task, "--shots", "1")...); got.code != exitDone || !strings.Contains(got.out, "piqa: ") || !strings.Contains(got.out, "of 1 right, chance being 0.500") {
+		t.Errorf("%+v", got)
+	}
 	for want, args := range map[string][]string{
+		"after 6 that are answered are wanted":                  {"--way", "full", "--task", task, "--shots", "6"},
+		"this is no task":                                       {"--way", "full", "--task", text},
 		"has none of way 2; make them with switchyard distill":  {"--way", "2", "--united", united},
 		"there are no united experts of it; name their folder":  {"--way", "2"},
 		`way "1": a way is a number from 2`:                     {"--way", "1"},

@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/switchyard/switchyard/pkg/compute/recording"
 	"github.com/switchyard/switchyard/pkg/compute/united"
 	"github.com/switchyard/switchyard/pkg/lab/quality"
+	"github.com/switchyard/switchyard/pkg/lab/record"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 )
 
@@ -26,6 +30,9 @@ type EvalCmd struct {
 	Sequences int      `default:"6" help:"Texts of each domain." placeholder:"N"`
 	Length    int      `default:"64" help:"Most tokens of a text." placeholder:"N"`
 	Choices   int      `default:"88" help:"Choices among four continuations, in all." placeholder:"N"`
+	Task      []string `help:"Files of questions with options: LLM-Adapters' JSON, or XCOPA's lines; each may be packed (.gz)." placeholder:"FILE"`
+	Questions int      `default:"500" help:"Most questions of a task." placeholder:"N"`
+	Shots     int      `default:"0" help:"Answered questions before each; 5 at most." placeholder:"N"`
 	Exempt    []int    `help:"Layers that are not browned out." placeholder:"N,..."`
 	ByLoss    bool     `help:"Choose whose rows are handed over by the error of distillation, at as few accesses."`
 	Wire      string   `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
@@ -55,9 +62,12 @@ func (c *EvalCmd) Run(ctx context.Context, e *env) (err error) {
 	defer line.Clear()
 	s := quality.Settings{
 		Model: m, Pool: threads, Recording: r, Seed: c.Seed, Ways: c.Way, Batches: c.Batch, Sequences: c.Sequences, Length: c.Length,
-		Choices: c.Choices, Exempt: c.Exempt, ByLoss: c.ByLoss, Wire: ModelFlags{Wire: c.Wire}.wire(), Progress: line.Set, Bundles: map[int]*united.Bundle{},
+		Choices: c.Choices, Questions: c.Questions, Shots: c.Shots, Exempt: c.Exempt, ByLoss: c.ByLoss, Wire: ModelFlags{Wire: c.Wire}.wire(), Progress: line.Set, Bundles: map[int]*united.Bundle{},
 	}
 	if s.Thresholds, err = thresholds(c.Threshold); err != nil {
+		return usage(err)
+	}
+	if s.Tasks, err = tasks(c.Task); err != nil {
 		return usage(err)
 	}
 	for _, way := range c.Way {
@@ -88,8 +98,32 @@ func (c *EvalCmd) measure(ctx context.Context, e *env, s quality.Settings, clear
 		_, err := fmt.Fprintf(e.out, "%5d %-8s %8.2f  %10.3f %+6.2f %% ± %5.2f  %5.3f  %+6.2f ± %5.2f  %+6.2f %%  %5.3f  %+6.2f ± %5.2f  %8.3f  %8.3f\n",
 			l.Batch, l.Way, l.Threshold, l.Perplexity, 100*l.Rise, 100*l.RiseInterval, l.Top1, 100*l.Points, 100*l.Interval, 100*l.Loss,
 			l.Choice, 100*l.ChoicePoints, 100*l.ChoiceInterval, l.Accesses, l.Degraded)
+		for _, name := range slices.Sorted(maps.Keys(l.Tasks)) {
+			_, errTask := fmt.Fprintf(e.out, "      %s: %s\n", name, l.Tasks[name])
+			err = errors.Join(err, errTask)
+		}
 		return err
 	})
+}
+
+// mostTask bounds a file of questions, in bytes.
+const mostTask = 8 << 20
+
+// tasks reads files of questions; each has its file's name, without endings.
+func tasks(paths []string) (list []quality.Task, err error) {
+	for _, path := range paths {
+		body, err := record.ReadSome(path, mostTask)
+		if err != nil {
+			return nil, fmt.Errorf("reading the task %s: %w", path, err)
+		}
+		name, _, _ := strings.Cut(filepath.Base(path), ".")
+		t, err := quality.ReadTask(name, body)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, t)
+	}
+	return list, nil
 }
 
 // mostThresholds bounds a list of thresholds.

@@ -40,6 +40,8 @@ type Line struct {
 	ChoiceLoss     float64 `json:"choice_loss"`
 	ChoiceInterval float64 `json:"choice_points_interval"`
 	Choices        int     `json:"choices"`
+	// Tasks are those with questions, by name.
+	Tasks map[string]TaskLine `json:"tasks,omitempty"`
 	// Accesses are those of decode as a share of those at threshold 1, Degraded the share of routed rows.
 	Accesses float64 `json:"accesses_ratio"`
 	Degraded float64 `json:"degraded_ratio"`
@@ -53,7 +55,16 @@ type measurer struct {
 	runner  *direct.Runner
 	texts   []text
 	choices []choice
-	chosen  map[string][]bool // whether each was found, by way and threshold
+	chosen  map[string]chosen // by way and threshold
+
+	asked    [][]choice // of each task
+	answered [][]bool   // at threshold 1
+}
+
+// chosen is what was found of choices in a setting.
+type chosen struct {
+	right []bool
+	tasks map[string]TaskLine
 }
 
 // Run measures all settings, and tells each when it is there. Threshold 1 comes first.
@@ -61,11 +72,11 @@ func Run(ctx context.Context, s Settings, tell func(Line) error) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	m := &measurer{Settings: s, chosen: map[string][]bool{}}
+	m := &measurer{Settings: s, chosen: map[string]chosen{}}
 	if err := m.open(ctx); err != nil {
 		return err
 	}
-	base, err := m.choose(ctx, s.Ways[0], brownout.One, nil)
+	base, err := m.base(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,16 +92,33 @@ func Run(ctx context.Context, s Settings, tell func(Line) error) error {
 	return nil
 }
 
+// base makes all choices at threshold 1.
+func (m *measurer) base(ctx context.Context) (base chosen, err error) {
+	if base.right, err = m.choose(ctx, m.Ways[0], brownout.One, m.choices); err != nil {
+		return base, err
+	}
+	for i, list := range m.asked {
+		m.Progress("task %s, %d questions…", m.Tasks[i].Name, len(list))
+		right, err := m.choose(ctx, m.Ways[0], brownout.One, list)
+		if err != nil {
+			return base, err
+		}
+		m.answered = append(m.answered, right)
+	}
+	base.tasks, err = m.taskLines(func(i int) ([]bool, error) { return m.answered[i], nil })
+	return base, err
+}
+
 // sweep measures all ways and thresholds at a batch, beside threshold 1.
-func (m *measurer) sweep(ctx context.Context, batch int, one *outcome, base []bool, tell func(Line) error) error {
+func (m *measurer) sweep(ctx context.Context, batch int, one *outcome, base chosen, tell func(Line) error) error {
 	for _, way := range m.Ways {
 		for _, threshold := range m.Thresholds {
 			m.Progress("batch %d, way %s, threshold %.2f…", batch, way, float64(threshold)/brownout.One)
-			got, right, err := m.setting(ctx, way, threshold, batch, one, base)
+			got, made, err := m.setting(ctx, way, threshold, batch, one, base)
 			if err != nil {
 				return err
 			}
-			l := m.line(one, got, base, right)
+			l := m.line(one, got, base, made)
 			l.Way, l.Threshold, l.Batch = way, float64(threshold)/brownout.One, batch
 			if err := tell(l); err != nil {
 				return err
@@ -101,21 +129,24 @@ func (m *measurer) sweep(ctx context.Context, batch int, one *outcome, base []bo
 }
 
 // setting measures one way and threshold. Choices do not depend on the batch.
-func (m *measurer) setting(ctx context.Context, way string, threshold, batch int, one *outcome, base []bool) (got *outcome, right []bool, err error) {
+func (m *measurer) setting(ctx context.Context, way string, threshold, batch int, one *outcome, base chosen) (got *outcome, made chosen, err error) {
 	if threshold == brownout.One {
 		return one, base, nil
 	}
 	if got, err = m.decode(ctx, way, threshold, batch); err != nil {
-		return nil, nil, err
+		return nil, made, err
 	}
-	key := fmt.Sprint(way, threshold)
-	if right = m.chosen[key]; right == nil {
-		if right, err = m.choose(ctx, way, threshold, nil); err != nil {
-			return nil, nil, err
-		}
-		m.chosen[key] = right
+	key := fmt.Sprint(way, " ", threshold)
+	made, ok := m.chosen[key]
+	if ok {
+		return got, made, nil
 	}
-	return got, right, nil
+	if made.right, err = m.choose(ctx, way, threshold, m.choices); err != nil {
+		return nil, made, err
+	}
+	made.tasks, err = m.taskLines(func(i int) ([]bool, error) { return m.choose(ctx, way, threshold, m.asked[i]) })
+	m.chosen[key] = made
+	return got, made, err
 }
 
 func (m *measurer) open(ctx context.Context) error {
@@ -125,6 +156,9 @@ func (m *measurer) open(ctx context.Context) error {
 		return err
 	}
 	m.choices = choices(domains, m.Length, m.Choices)
+	if err = m.openTasks(); err != nil {
+		return err
+	}
 	cpu := device.NewCPU(m.Model, m.Pool, device.Settings{})
 	if err := device.LoadAll(ctx, cpu, m.Model.Spec); err != nil {
 		return fmt.Errorf("loading the experts: %w", err)
@@ -141,9 +175,14 @@ func (m *measurer) open(ctx context.Context) error {
 		}
 	}
 	shape := kvcache.ShapeOf(&m.Model.Spec)
-	sequences := max(slices.Max(m.Batches), options)
+	sequences, length := max(slices.Max(m.Batches), mostOptions), m.Length
+	for _, list := range m.asked {
+		for _, c := range list {
+			length = max(length, c.rows())
+		}
+	}
 	m.runner, err = direct.New(m.Model, m.Pool, direct.Settings{
-		Wire: m.Wire, MaxPositions: m.Length + 1, KVBytes: int64(sequences) * int64(shape.Need(m.Length+1)) * shape.PageBytes(),
+		Wire: m.Wire, MaxPositions: length + 1, KVBytes: int64(sequences) * int64(shape.Need(length+1)) * shape.PageBytes(),
 		On: direct.Parts{Experts: m.experts}, Redirect: m.split.redirect,
 	})
 	return err
@@ -237,30 +276,30 @@ func judge(logits []float32, id uint32) (nats float64, right bool) {
 	return math.Log(sum) - float64(logits[id]-most), best == int(id)
 }
 
-// choose says of each choice whether the true continuation is the most probable. The four are one
+// choose says of each choice whether the true continuation is the most probable. Those of a choice are one
 // microbatch, as prompts are.
-func (m *measurer) choose(ctx context.Context, way string, threshold int, right []bool) ([]bool, error) {
+func (m *measurer) choose(ctx context.Context, way string, threshold int, list []choice) (right []bool, err error) {
 	if err := m.use(way, threshold); err != nil {
 		return nil, err
 	}
-	for _, c := range m.choices {
+	for _, c := range list {
 		best, least := 0, math.Inf(1)
 		nats, err := m.prefill(ctx, c)
 		if err != nil {
 			return nil, err
 		}
 		for k, n := range nats {
-			if n < least {
-				best, least = k, n
+			if n/c.weight[k] < least {
+				best, least = k, n/c.weight[k]
 			}
 		}
-		right = append(right, best == 0)
+		right = append(right, best == c.right)
 	}
 	return right, nil
 }
 
 // prefill is what each continuation takes.
-func (m *measurer) prefill(ctx context.Context, c choice) (nats [options]float64, err error) {
+func (m *measurer) prefill(ctx context.Context, c choice) (nats []float64, err error) {
 	var open []*direct.Sequence
 	defer func() {
 		for _, s := range open {
@@ -270,15 +309,17 @@ func (m *measurer) prefill(ctx context.Context, c choice) (nats [options]float64
 	for _, ids := range c.whole {
 		s, err := m.runner.Add(ids, 1, greedy)
 		if err != nil {
-			return nats, err
+			return nil, err
 		}
 		open = append(open, s)
 	}
-	length := len(c.whole[0])
-	err = m.runner.Rows(ctx, open, func(row int, logits []float32) {
-		k, at := row/length, row%length
-		if at+1 >= length-length/4 && at+1 < length {
-			n, _ := judge(logits, c.whole[k][at+1])
+	nats = make([]float64, len(c.whole))
+	k, at := 0, 0
+	err = m.runner.Rows(ctx, open, func(_ int, logits []float32) {
+		if at++; at == len(c.whole[k]) {
+			k, at = k+1, 0
+		} else if at >= c.from[k] {
+			n, _ := judge(logits, c.whole[k][at])
 			nats[k] += n
 		}
 	})
@@ -286,8 +327,8 @@ func (m *measurer) prefill(ctx context.Context, c choice) (nats [options]float64
 }
 
 // line compares a setting with threshold 1.
-func (m *measurer) line(one, got *outcome, base, right []bool) (l Line) {
-	l.Tokens, l.Choices, l.Domains = len(got.nats), len(right), map[string]float64{}
+func (m *measurer) line(one, got *outcome, base, made chosen) (l Line) {
+	l.Tokens, l.Choices, l.Domains = len(got.nats), len(made.right), map[string]float64{}
 	sums, counts := make([]float64, len(m.Recording.Domains)), make([]float64, len(m.Recording.Domains))
 	diff, points := make([]float64, len(got.nats)), make([]float64, len(got.nats))
 	top1 := 0.0
@@ -310,20 +351,10 @@ func (m *measurer) line(one, got *outcome, base, right []bool) (l Line) {
 	l.Rise, l.RiseInterval = math.Expm1(mean), math.Exp(mean)*half
 	l.Points, l.Interval = interval(points)
 	l.Loss = ratio(l.Points, top1)
-	l.choose(base, right)
+	l.Choice, l.ChoicePoints, l.ChoiceInterval, l.ChoiceLoss = lost(base.right, made.right)
+	l.Tasks = made.tasks
 	l.Accesses, l.Degraded = ratio(float64(got.after), float64(got.before)), ratio(float64(got.total-got.kept), float64(got.total))
 	return l
-}
-
-func (l *Line) choose(base, right []bool) {
-	lost, was := make([]float64, len(right)), 0.0
-	for i, r := range right {
-		lost[i] = number(base[i]) - number(r)
-		l.Choice += number(r) / float64(len(right))
-		was += number(base[i]) / float64(len(right))
-	}
-	l.ChoicePoints, l.ChoiceInterval = interval(lost)
-	l.ChoiceLoss = ratio(l.ChoicePoints, was)
 }
 
 // interval is a mean, and half of its 95 % interval.

@@ -36,6 +36,9 @@ type Settings struct {
 	Sequences  int   // of each domain
 	Length     int   // tokens of each, at most
 	Choices    int   // of continuations, in all; 0 is none
+	Tasks      []Task
+	Questions  int   // of each task, at most
+	Shots      int   // answered questions before each
 	Exempt     []int // layers that are not browned out
 	ByLoss     bool  // S2 by the error of distillation, not by rows
 	Wire       tensor.Wire
@@ -52,6 +55,9 @@ func (s *Settings) Check() error {
 		return errors.New("ways, thresholds and batches are wanted, as in --way 2,4,8,full --threshold 0:1:0.1 --batch 1,8,64")
 	case s.Sequences < 1 || s.Length < 2 || s.Choices < 0 || s.Length > spec.MaxPositions:
 		return fmt.Errorf("%d sequences of each domain, %d tokens of each, and %d choices are wanted; sequences need 2 tokens, and the model has %d positions", s.Sequences, s.Length, s.Choices, spec.MaxPositions)
+	}
+	if len(s.Tasks) > 0 && (s.Questions < 1 || s.Shots < 0 || s.Shots > MostShots) {
+		return fmt.Errorf("%d questions of each task after %d that are answered are wanted; there must be 1, and at most %d answered", s.Questions, s.Shots, MostShots)
 	}
 	for _, w := range s.Ways {
 		if err := s.checkWay(w); err != nil {

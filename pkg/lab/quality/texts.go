@@ -49,11 +49,24 @@ func texts(domains [][]text, each int) (list []text, err error) {
 	return list, nil
 }
 
-// options is how many continuations a choice has.
+// options is how many continuations a choice has that is made of texts.
 const options = 4
 
-// choice is a beginning with continuations, the first of which is the true one.
-type choice struct{ whole [options][]uint32 }
+// choice is a beginning with continuations, one of which is the true one.
+type choice struct {
+	whole  [][]uint32
+	from   []int     // where each continuation begins
+	weight []float64 // by which what it takes is divided
+	right  int
+}
+
+// rows are those of the longest.
+func (c choice) rows() (most int) {
+	for _, ids := range c.whole {
+		most = max(most, len(ids))
+	}
+	return most
+}
 
 // choices are made of texts that are whole: three quarters of a text, and the rest of it and of
 // three others of its domain.
@@ -82,11 +95,12 @@ func choices(domains [][]text, length, most int) (list []choice) {
 
 func choiceOf(of []text, length, tail int) (c choice, ok bool) {
 	begin := of[0].ids
-	for k, t := range of {
+	for _, t := range of {
 		if len(t.ids) < length {
 			return c, false
 		}
-		c.whole[k] = append(append([]uint32{}, begin[:length-tail]...), t.ids[length-tail:length]...)
+		c.whole = append(c.whole, append(append([]uint32{}, begin[:length-tail]...), t.ids[length-tail:length]...))
+		c.from, c.weight = append(c.from, length-tail), append(c.weight, 1)
 	}
 	return c, true
 }
