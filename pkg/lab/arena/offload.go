@@ -182,7 +182,7 @@ func (s Offload) jobs() (jobs []offloadJob) {
 			for _, k := range strengths {
 				jobs = append(jobs, s.synthetic(name, k.name, s.Routing.Stronger(k.factor), s.Seed+i, (*offloadBench).atMiddle))
 			}
-			jobs = append(jobs, s.synthetic(name, routingUnpredictable, s.Routing.Unpredictable(), s.Seed+i, (*offloadBench).atBudgets))
+			jobs = append(jobs, s.synthetic(name, routingUnpredictable, s.Routing.Unpredictable(), s.Seed+i, (*offloadBench).unforeseen))
 		}
 	}
 	jobs = append(s.online(), jobs...) // they take longest
@@ -202,7 +202,7 @@ func (s Offload) synthetic(shape, kind string, p routing.StateParams, seed uint6
 			return t, err
 		}
 		texts := s.Texts
-		if s.Variants && kind == routingFitted && seed == s.Seed { // batches need more of them
+		if s.Variants && (kind == routingFitted || kind == routingUnpredictable) && seed == s.Seed { // batches need more of them
 			texts.Served = max(texts.Served, batches[len(batches)-1])
 		}
 		return offload.Synthetic(m, p, texts, seed)

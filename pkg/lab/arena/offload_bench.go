@@ -58,10 +58,16 @@ func (b *offloadBench) all() error {
 	return nil
 }
 
-// atMiddle are all policies with one budget, atBudgets with all.
+// atMiddle are all policies with one budget.
 func (b *offloadBench) atMiddle() error { return b.only(b.middle()) }
 
-func (b *offloadBench) atBudgets() error { return b.only(b.Budgets...) }
+// unforeseen are all policies with all budgets, and batches.
+func (b *offloadBench) unforeseen() error {
+	if err := b.only(b.Budgets...); err != nil || b.job.seed != b.Seed {
+		return err
+	}
+	return b.batches()
+}
 
 func (b *offloadBench) only(budgets ...float64) error {
 	lab, err := b.lab(b.bed, b.Texts.Served, 1)
@@ -250,13 +256,18 @@ const (
 
 // below has hosts' experts come from a memory that has some of them.
 func (b *offloadBench) below() error {
-	bed := b.bed
-	bed.Below = offload.Below{Bytes: belowShare * b.traffic.All(), Link: cost.Link{Latency: belowLatency, Bandwidth: belowRate}}
-	lab, err := b.lab(bed, min(b.Texts.Served, 4), 1)
+	lab, err := b.lab(b.lowered(), min(b.Texts.Served, 4), 1)
 	if err != nil {
 		return err
 	}
 	return b.each(lab, partBelow, offload.Policies(), b.middle(), 0)
+}
+
+// lowered is the testbed with that memory.
+func (b *offloadBench) lowered() offload.Testbed {
+	bed := b.bed
+	bed.Below = offload.Below{Bytes: belowShare * b.traffic.All(), Link: cost.Link{Latency: belowLatency, Bandwidth: belowRate}}
+	return bed
 }
 
 // prompts vary what the rows of prompts leave in stores of maps.

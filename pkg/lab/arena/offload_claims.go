@@ -21,9 +21,15 @@ func (r *OffloadReport) conclude() {
 		}
 		if at.routing == routingUnpredictable {
 			for _, gb := range r.Budgets {
-				r.bound(at, offload.Ours, offload.Unfetched, gb)
-				r.bound(at, offload.FMoE, offload.OnDemand, gb)
+				at.budget = gb
+				r.bound(at, 1)
 			}
+		}
+	}
+	for _, at := range r.places() {
+		for _, n := range batches {
+			at.part, at.budget, at.value = partBatch, r.Middle, float64(n)
+			r.bound(at, n)
 		}
 	}
 }
@@ -77,19 +83,27 @@ func (r *OffloadReport) gap(at offloadKey, policy string, gb float64) {
 	r.Gaps = append(r.Gaps, g)
 }
 
-func (r *OffloadReport) bound(at offloadKey, policy, against string, gb float64) {
-	ours, theirs := r.named(at, policy, gb), r.named(at, against, gb)
-	mean, half, ok := change(ours, theirs, tpot.of)
-	if !ok {
-		return
-	}
+// unprefetched are policies that prefetch, and what each is without that.
+var unprefetched = [][2]string{{offload.Ours, offload.Unfetched}, {offload.FMoE, offload.OnDemand}, {"promoe", offload.OnDemand}}
+
+// bound compares policies with what they are without prefetching, of lines with so many sequences together.
+func (r *OffloadReport) bound(at offloadKey, batch int) {
 	moved := func(l *OffloadLine) float64 { return l.Loads }
-	b := OffloadBound{Shape: at.shape, Budget: gb, Policy: policy, Against: against, Times: 1 + mean, Low: 1 + mean - half, High: 1 + mean + half}
-	b.Wasted = meanOf(ours, func(l *OffloadLine) float64 { return l.Wasted })
-	if m := meanOf(theirs, moved); m > 0 {
-		b.Unneeded = meanOf(ours, moved) / m
+	for _, pair := range unprefetched {
+		ours, theirs := r.named(at, pair[0], at.budget), r.named(at, pair[1], at.budget)
+		mean, half, ok := change(ours, theirs, tpot.of)
+		if !ok {
+			continue
+		}
+		b := OffloadBound{
+			Shape: at.shape, Routing: at.routing, Batch: float64(batch), Budget: at.budget, Policy: pair[0], Against: pair[1],
+			Times: 1 + mean, Low: 1 + mean - half, High: 1 + mean + half, Wasted: meanOf(ours, func(l *OffloadLine) float64 { return l.Wasted }),
+		}
+		if m := meanOf(theirs, moved); m > 0 {
+			b.Unneeded = meanOf(ours, moved) / m
+		}
+		r.Bounds = append(r.Bounds, b)
 	}
-	r.Bounds = append(r.Bounds, b)
 }
 
 // baselines are the paper's, and its synchronous ones without their waiting.

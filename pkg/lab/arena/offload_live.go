@@ -56,7 +56,7 @@ func LiveOffloads() []LiveOffload {
 		{Name: offload.OnDemand, Order: "lru", Simulated: find(offload.OnDemand)},
 		{Name: offload.FMoE, Order: "fmoe", Maps: Untroubled, Simulated: find(offload.FMoE), Against: offload.OnDemand},
 		{Name: "next-use", Order: "next-use", Maps: Untroubled, Simulated: next, Against: offload.OnDemand},
-		{Name: offload.Ours, Order: "fmoe+", Distance: 5, Maps: Untroubled, Against: offload.OnDemand},
+		{Name: offload.Ours, Order: "fmoe+", Distance: 5, Maps: Untroubled, Simulated: find(offload.Ours), Against: offload.OnDemand},
 		{Name: "fmoe-unaided", Order: "fmoe", Simulated: nothing, Against: offload.OnDemand},
 		{Name: "fmoe-late", Order: "fmoe", Maps: Late, Against: "fmoe-unaided"},
 		{Name: "fmoe-stopped", Order: "fmoe", Maps: Stopped, Against: "fmoe-unaided"},

@@ -76,7 +76,7 @@ type OffloadReport struct {
 	Routing   string              `json:"routing"`
 	Params    routing.StateParams `json:"routing_params"`
 	Claims    []OffloadClaim      `json:"claims"`
-	Bounds    []OffloadBound      `json:"unpredictable"`
+	Bounds    []OffloadBound      `json:"prefetching"`
 	Gaps      []OffloadGap        `json:"gaps"`
 	Lines     []OffloadLine       `json:"lines"`
 	Entropies []OffloadEntropy    `json:"entropies"`
@@ -120,9 +120,12 @@ var (
 	cramped = stated{"TPOT", tpot.of, [4]float64{-0.32, -0.24, -0.18, -0.18}}
 )
 
-// OffloadBound says how much slower steps are for prefetching where nothing can be foretold.
+// OffloadBound says how much slower steps are for prefetching: by budget where nothing can be foretold, and by
+// how many sequences are served together.
 type OffloadBound struct {
 	Shape    string  `json:"shape"`
+	Routing  string  `json:"routing"`
+	Batch    float64 `json:"batch"`
 	Budget   float64 `json:"budget_gb"`
 	Policy   string  `json:"policy"`
 	Against  string  `json:"against"`

@@ -46,7 +46,7 @@ func TestOffload(t *testing.T) {
 	if err := r.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"report.json", "lines.csv", "claims.csv", "gaps.csv", "unpredictable.csv", "report.html"} {
+	for _, name := range []string{"report.json", "lines.csv", "claims.csv", "gaps.csv", "prefetching.csv", "report.html"} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -97,8 +97,12 @@ func TestOffloadVariants(t *testing.T) {
 			t.Errorf("part %q is not there", part)
 		}
 	}
-	if len(kinds) != 4 || len(r.Bounds) == 0 {
-		t.Errorf("routing %v, %d bounds", kinds, len(r.Bounds))
+	together := map[string]float64{}
+	for _, b := range r.Bounds {
+		together[b.Routing] = max(together[b.Routing], b.Batch)
+	}
+	if len(kinds) != 4 || len(together) != 2 || together[routingFitted] != 32 || together[routingUnpredictable] != 32 {
+		t.Errorf("routing %v, bounds of %v sequences", kinds, together)
 	}
 }
 

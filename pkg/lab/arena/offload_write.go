@@ -14,11 +14,11 @@ import (
 )
 
 // Write writes the report into a folder, which is made: report.json, lines.csv, claims.csv,
-// gaps.csv, unpredictable.csv, entropies.csv, online.csv and report.html.
+// gaps.csv, prefetching.csv, entropies.csv, online.csv and report.html.
 func (r *OffloadReport) Write(folder string) error {
 	return writeFiles(folder, []file{
 		{"report.json", r.writeJSON}, {"lines.csv", table(r.lineRows()).write}, {"claims.csv", table(r.claimRows()).write},
-		{"gaps.csv", table(r.gapRows()).write}, {"unpredictable.csv", table(r.boundRows()).write},
+		{"gaps.csv", table(r.gapRows()).write}, {"prefetching.csv", table(r.boundRows()).write},
 		{"entropies.csv", table(r.entropyRows()).write}, {"online.csv", table(r.onlineRows()).write}, {"report.html", r.writePage},
 	})
 }
@@ -65,9 +65,9 @@ func (r *OffloadReport) gapRows() [][]string {
 }
 
 func (r *OffloadReport) boundRows() [][]string {
-	rows := [][]string{{"shape", "budget_gb", "policy", "against", "tpot_times", "low", "high", "wasted_gb", "moved_times"}}
+	rows := [][]string{{"shape", "routing", "budget_gb", "batch", "policy", "against", "tpot_times", "low", "high", "wasted_gb", "moved_times"}}
 	for _, b := range r.Bounds {
-		rows = append(rows, []string{b.Shape, number(b.Budget), b.Policy, b.Against, number(b.Times), number(b.Low), number(b.High), number(b.Wasted), number(b.Unneeded)})
+		rows = append(rows, []string{b.Shape, b.Routing, number(b.Budget), number(b.Batch), b.Policy, b.Against, number(b.Times), number(b.Low), number(b.High), number(b.Wasted), number(b.Unneeded)})
 	}
 	return rows
 }
