@@ -2,6 +2,7 @@ package expertmap
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"testing"
 
@@ -106,6 +107,9 @@ func TestSemantic(t *testing.T) {
 		for slot := range p.count {
 			row := p.mapIn(slot).Embedding
 			is := cosine(float64(cpu.Chain(mine, row)), float64(cpu.Chain(mine, mine)), float64(cpu.Chain(row, row)))
+			if is > 0 && slices.Equal(mine, row) {
+				is = 2 // the same embedding comes before others of its direction, whose product may round to more than 1
+			}
 			if is > score || is == score && p.added[slot] > p.added[best] {
 				best, score = slot, is
 			}

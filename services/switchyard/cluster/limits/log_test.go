@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -66,9 +67,14 @@ func TestSmallLog(t *testing.T) {
 		t.Errorf("%d refused, %d answered", refused.Load(), whole.Load())
 	}
 	for i := range 8 {
-		if err := s.small(fmt.Sprint("small", i)); err != nil {
-			t.Errorf("a small one beside what large ones left: %v", err)
-		}
+		// A tokenizer may have ended the large ones before it tells that they need no more room.
+		testkit.Eventually(t, "a small one has room beside what large ones left", func() bool {
+			err := s.small(fmt.Sprint("small", i))
+			if err != nil && err.Code != "overloaded" {
+				t.Errorf("a small one: %v", err)
+			}
+			return err == nil
+		})
 	}
 }
 
