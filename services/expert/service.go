@@ -160,7 +160,7 @@ func (s *Service) Run(ctx context.Context) error {
 	leave := handover.Handover{Presence: s.presence, Functions: s.functions, Members: s.view}
 	tasks := lifecycle.Leaving(ctx, s.deviceFailed(), leave.Run)
 	tasks.Go(s.followPlan)
-	tasks.Go(func(ctx context.Context) { s.states.Follow(ctx, s.announcer, func(functions.Change) {}) })
+	tasks.Go(func(ctx context.Context) { s.states.FollowOwn(ctx, s.announcer) })
 	tasks.Needs(s.announcer.Run)
 	tasks.Go(func(ctx context.Context) { s.functions.Run(ctx, s.view) })
 	tasks.Go(s.report.Run)

@@ -97,6 +97,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.acks, err = functions.NewAnnouncer(s.d.Functions); err != nil {
 		return err
 	}
+	s.acks.Rest = functions.GateRests
 	s.plan = newPlanSwitch(s.d.MoELayers(), s.states)
 	s.presence.Trouble = s.plan.ready
 	s.to = addresses{subjects: s.d.Subjects, hosts: s.view.Roster("expert"), slow: s.slow.now}

@@ -43,6 +43,8 @@ type large struct {
 	work    []*work      // of each gate
 	written atomic.Int64 // bytes to both buckets
 	largest atomic.Int64
+	heard   atomic.Int64 // plans, by all hosts
+	plans   int64        // written
 }
 
 // work is what a gate's handlers have done.
@@ -92,8 +94,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestSizeInGroups has a hot expert of every layer leave its function and gain a replica, all at
-// once, where experts share functions as they do by default. Set SWITCHYARD_SIZE=1.
+// TestSizeInGroups has a hot expert of eight layers leave its function and gain a replica, as many as one
+// decision may try at first, and one of every layer at once, where experts share functions as they do by default. Set SWITCHYARD_SIZE=1.
 func TestSizeInGroups(t *testing.T) {
 	if os.Getenv("SWITCHYARD_SIZE") == "" {
 		t.Skip("set SWITCHYARD_SIZE=1")
@@ -108,22 +110,23 @@ func TestSizeInGroups(t *testing.T) {
 		functionsOf += len(lp.Functions)
 	}
 	t.Logf("%d functions: used by all gates after %v; %d bytes in both buckets", functionsOf, time.Since(began).Round(time.Millisecond), l.written.Load())
-	l.settle()
-	const hot = 17
-	var changed []*pb.LayerPlan
-	for _, lp := range dealt {
-		changed = append(changed, leave(lp, hot))
+	for version, n := range []int{8, sizeLayers} {
+		l.everywhere()
+		var changed []*pb.LayerPlan
+		for layer := range n {
+			changed = append(changed, leave(state[layer].Plan.LayerPlan, uint32(17+version)))
+		}
+		began = time.Now()
+		state = l.write(state, changed...)
+		wrote := time.Since(began)
+		l.until("the replicas are used", func(p *planSwitch) bool {
+			return !slices.ContainsFunc(l.s.MoELayers[:n], func(layer int) bool {
+				r := p.in(layer)
+				return r.Version != state[layer].Plan.Version || len(r.Targets[r.Of(int32(17+version))].Hosts) != 2
+			})
+		}, time.Millisecond)
+		t.Logf("a replica in each of %d layers: written in %v, used by all gates after %v", n, wrote.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 	}
-	began = time.Now()
-	l.write(state, changed...)
-	wrote := time.Since(began)
-	l.until("the replicas are used", func(p *planSwitch) bool {
-		return !slices.ContainsFunc(l.s.MoELayers, func(layer int) bool {
-			r := p.in(layer)
-			return r.Version < 2 || len(r.Targets[r.Of(hot)].Hosts) != 2
-		})
-	}, time.Millisecond)
-	t.Logf("a replica in each of %d layers: written in %v, used by all gates after %v", sizeLayers, wrote.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 }
 
 // dealt is the static policy's plan.
@@ -236,6 +239,7 @@ func (l *large) gate(g int) {
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	acks.Rest = functions.GateRests
 	p, w, id := newPlanSwitch(l.s.MoELayers, view), &work{}, fmt.Sprintf("gate-%d", g)
 	live := map[string]bool{}
 	for h := range sizeHosts {
@@ -267,7 +271,8 @@ func (l *large) gate(g int) {
 	l.run(func(ctx context.Context) { _ = acks.Run(ctx) })
 }
 
-// hosts starts those that share a connection; they load in no time.
+// hosts starts those that share a connection; they load in no time. Each follows what a host
+// does. One of them reads plans for all: that takes the processors of the hosts elsewhere.
 func (l *large) hosts(first int) {
 	l.t.Helper()
 	store, said := l.buckets(l.connect())
@@ -279,6 +284,7 @@ func (l *large) hosts(first int) {
 		}
 		announcers[hostID(h)] = a
 		l.run(func(ctx context.Context) { _ = a.Run(ctx) })
+		l.follow(said, a)
 	}
 	l.run(func(ctx context.Context) {
 		_ = store.Follow(ctx, func(v planstore.Value) {
@@ -301,6 +307,38 @@ func (l *large) hosts(first int) {
 	})
 }
 
+// follow is what a host follows.
+func (l *large) follow(said *bus.Bucket, a *functions.Announcer) {
+	l.t.Helper()
+	view, err := functions.NewView(said, l.s)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	plans, err := said.Conn().EnsureBucket(l.t.Context(), 1, "plans", 0)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	b, err := bus.AsBucket(plans)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.run(func(ctx context.Context) { view.FollowOwn(ctx, a) })
+	l.run(func(ctx context.Context) {
+		_ = b.Follow(ctx, func(string, []byte, uint64) { l.heard.Add(1) })
+	})
+}
+
+// everywhere waits until each host has heard all plans, and nothing more is written.
+func (l *large) everywhere() {
+	l.t.Helper()
+	for limit := time.Now().Add(100 * time.Second); l.heard.Load() < l.plans*sizeHosts; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(limit) {
+			l.t.Fatalf("hosts heard %d plans", l.heard.Load())
+		}
+	}
+	l.settle()
+}
+
 // full has each expert alone on one host.
 func (l *large) full() (out []*pb.LayerPlan) {
 	for layer := range sizeLayers {
@@ -319,6 +357,7 @@ func (l *large) write(old planstore.State, wanted ...*pb.LayerPlan) planstore.St
 	if err != nil {
 		l.t.Fatal(err)
 	}
+	l.plans += int64(len(wanted))
 	return now
 }
 

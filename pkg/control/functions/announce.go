@@ -21,14 +21,22 @@ import (
 // together is said together.
 const coalesce = 5 * time.Millisecond
 
+// GateRests is a gate's Rest: hosts that drain wait for its word, no row does, and each word goes to
+// every host.
+const GateRests = 200 * time.Millisecond
+
 // Announcer keeps the keys of one replica as it wants them: it writes what has
 // changed, and writes again what somebody else has changed. A nil one has none.
 type Announcer struct {
+	// Rest is the least time between what is written and what is written next.
+	Rest time.Duration
+
 	b     *bus.Bucket
 	dirty chan struct{} // a note that there is something to write
 
 	mu   sync.Mutex
 	keys map[string]*said
+	more chan struct{} // closed and replaced when there is another key
 }
 
 // said is a key's value.
@@ -47,7 +55,7 @@ func NewAnnouncer(kv jetstream.KeyValue) (*Announcer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Announcer{b: b, dirty: make(chan struct{}, 1), keys: map[string]*said{}}, nil
+	return &Announcer{b: b, dirty: make(chan struct{}, 1), keys: map[string]*said{}, more: make(chan struct{})}, nil
 }
 
 // Set says what a key holds from now on.
@@ -68,6 +76,8 @@ func (a *Announcer) set(key string, value proto.Message, last bool) error {
 	if k == nil {
 		k = &said{}
 		a.keys[key] = k
+		close(a.more)
+		a.more = make(chan struct{})
 	}
 	k.last = last
 	if k.body == nil || !bytes.Equal(k.body, body) {
@@ -78,6 +88,19 @@ func (a *Announcer) set(key string, value proto.Message, last bool) error {
 }
 
 func (a *Announcer) note() { notify.Send(a.dirty) }
+
+// layers are those that it has a host's keys of; more is closed when there is another key.
+func (a *Announcer) layers() (layers []int, more <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for key := range a.keys {
+		if layer, _, err := parseHostKey(key); err == nil {
+			layers = append(layers, layer)
+		}
+	}
+	slices.Sort(layers)
+	return slices.Compact(layers), a.more
+}
 
 // saw looks at what lies at a key: somebody may have changed it.
 func (a *Announcer) saw(key string, body []byte, revision uint64) {
@@ -123,7 +146,7 @@ func (a *Announcer) Run(ctx context.Context) error {
 	defer a.clear(context.WithoutCancel(ctx))
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	for {
+	for next := time.Now(); ; next = time.Now().Add(a.Rest) {
 		select {
 		case <-ctx.Done():
 			return nil
@@ -132,7 +155,7 @@ func (a *Announcer) Run(ctx context.Context) error {
 			continue
 		case <-a.dirty:
 		}
-		if pause.For(ctx, coalesce) != nil {
+		if pause.For(ctx, max(coalesce, time.Until(next))) != nil {
 			return nil
 		}
 		if err := a.write(ctx); err != nil {

@@ -22,7 +22,7 @@ func TestWrittenOver(t *testing.T) {
 		{"another's key", func(a *Announcer, _ []byte) { a.saw("3.host-b", []byte("x"), 8) }, false},
 	} {
 		for _, first := range []bool{true, false} {
-			a := &Announcer{dirty: make(chan struct{}, 1), keys: map[string]*said{}}
+			a := &Announcer{dirty: make(chan struct{}, 1), keys: map[string]*said{}, more: make(chan struct{})}
 			if err := a.Set(key, &pb.HostLayer{Host: "host-a", Layer: 3}); err != nil {
 				t.Fatal(err)
 			}

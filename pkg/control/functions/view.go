@@ -45,6 +45,9 @@ type View struct {
 	// that there is room for some by now.
 	full map[int]bool
 	room bool
+
+	wholly sync.Once
+	whole  chan struct{} // closed when all keys are asked for
 }
 
 // theGates stands for the gates beside the layers.
@@ -56,7 +59,7 @@ func NewView(kv jetstream.KeyValue, s Settings) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &View{s: s, b: b}
+	v := &View{s: s, b: b, whole: make(chan struct{})}
 	v.forget()
 	return v, nil
 }
@@ -76,17 +79,17 @@ func (v *View) Follow(ctx context.Context, own *Announcer, changed func(Change))
 	for ctx.Err() == nil {
 		v.forget()
 		own.lost()
-		v.read(ctx, own, changed)
+		_ = v.read(ctx, own, changed)
 		_ = pause.For(ctx, retryEvery) // the loop sees the end of ctx
 	}
 }
 
-// read follows the bucket until it is made anew, or is to be read again because
-// there is room for what did not fit, or ctx ends.
-func (v *View) read(ctx context.Context, own *Announcer, changed func(Change)) {
+// read follows the bucket, or some of its keys, until it is made anew, which bus.ErrReplaced
+// says, or is to be read again because there is room for what did not fit, or ctx ends.
+func (v *View) read(ctx context.Context, own *Announcer, changed func(Change), keys ...string) error {
 	ctx, again := context.WithCancel(ctx)
 	defer again()
-	_ = v.b.Follow(ctx, func(key string, body []byte, revision uint64) { // ErrReplaced, or ctx's end
+	return v.b.Follow(ctx, func(key string, body []byte, revision uint64) {
 		own.saw(key, body, revision)
 		c, err := v.put(key, body)
 		switch {
@@ -98,7 +101,7 @@ func (v *View) read(ctx context.Context, own *Announcer, changed func(Change)) {
 		if v.hasRoom() {
 			again()
 		}
-	})
+	}, keys...)
 }
 
 func (v *View) hasRoom() bool {
@@ -259,8 +262,10 @@ func (v *View) UsedBy(gates []*pb.Member, layer int, version uint64) bool {
 // Clear removes a key of a replica that is gone, and does not wait for it.
 func (v *View) Clear(ctx context.Context, key string) error { return v.b.Clear(ctx, key) }
 
-// Keys lists the keys of each replica that the bucket has some of.
+// Keys lists the keys of each replica that the bucket has some of, as far as the view knows.
+// What is left out by FollowOwn is followed from then on.
 func (v *View) Keys() map[string][]string {
+	v.wholly.Do(func() { close(v.whole) })
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	keys := map[string][]string{}

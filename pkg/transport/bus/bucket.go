@@ -77,7 +77,7 @@ func bucketConfig(name string, ttl time.Duration, replicas int, keys []string) j
 	cfg := jetstream.StreamConfig{
 		Name: schemas.BucketStream(name), Subjects: []string{KeySubject(name, ">")}, Storage: jetstream.FileStorage, Replicas: replicas,
 		MaxMsgsPerSubject: 1, MaxAge: ttl, MaxBytes: schemas.BucketBytes, Discard: jetstream.DiscardOld,
-		AllowRollup: true, DenyDelete: true, AllowDirect: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL,
+		MaxConsumers: mostFollowers, AllowRollup: true, DenyDelete: true, AllowDirect: true, AllowMsgTTL: true, SubjectDeleteMarkerTTL: markerTTL,
 	}
 	if len(keys) > 0 {
 		cfg.Subjects, cfg.MaxMsgSize = keySubjects(name, keys), valueBytes(len(keys))
@@ -85,6 +85,10 @@ func bucketConfig(name string, ttl time.Duration, replicas int, keys []string) j
 	}
 	return cfg
 }
+
+// mostFollowers of a bucket may there be: each host follows plans, and the server's own bound is 1,000
+// consumers a stream.
+const mostFollowers = 8192
 
 func keySubjects(bucket string, keys []string) []string {
 	subjects := make([]string, len(keys))
@@ -205,9 +209,13 @@ func (b *Bucket) Renew(ctx context.Context, key string, m proto.Message, done fu
 // Follow calls fn with the newest value of each key, and then with every further
 // write, in their order and without a gap, until ctx ends. The value of a key that
 // was deleted is empty. ErrReplaced says that the bucket was made anew: begin again.
-func (b *Bucket) Follow(ctx context.Context, fn func(key string, value []byte, revision uint64)) error {
+// With patterns of keys, of which no two may match the same key, it does so for these alone.
+func (b *Bucket) Follow(ctx context.Context, fn func(key string, value []byte, revision uint64), keys ...string) error {
+	if len(keys) == 0 {
+		keys = []string{">"}
+	}
 	prefix := len(KeySubject(b.Bucket(), ""))
-	return b.conn.Follow(ctx, schemas.BucketStream(b.Bucket()), []string{KeySubject(b.Bucket(), ">")}, Place{}, func(m Stored) bool {
+	return b.conn.Follow(ctx, schemas.BucketStream(b.Bucket()), keySubjects(b.Bucket(), keys), Place{}, func(m Stored) bool {
 		fn(m.Subject[prefix:], m.Data, m.Sequence)
 		return true
 	})
