@@ -82,7 +82,7 @@ func start(t *testing.T, name, program string, env []string, args ...string) *Pr
 }
 
 // loadTests begin the variables that start load tests.
-var loadTests = []string{"SWITCHYARD_CHAOS", "SWITCHYARD_CLUSTER", "SWITCHYARD_DOOR", "SWITCHYARD_OVERLOAD", "SWITCHYARD_PAGES", "SWITCHYARD_SCALING", "SWITCHYARD_SOAK", "SWITCHYARD_UPGRADE"}
+var loadTests = []string{"SWITCHYARD_CHAOS", "SWITCHYARD_CLUSTER", "SWITCHYARD_DOOR", "SWITCHYARD_OVERLOAD", "SWITCHYARD_PAGES", "SWITCHYARD_PROGRAMS", "SWITCHYARD_SCALING", "SWITCHYARD_SOAK", "SWITCHYARD_UPGRADE"}
 
 // environment is this process's without what is meant for load tests: services
 // warn of variables that they do not know.
