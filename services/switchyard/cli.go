@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ type CLI struct {
 	Distill        DistillCmd        `cmd:"" group:"Measure:" help:"Make united experts, which stand in for several of a model's experts in a brownout."`
 	Rerun          RerunCmd          `cmd:"" group:"Measure:" help:"Compute a logged request again, alone, and say whether its tokens are those of the log."`
 	Eval           EvalCmd           `cmd:"" group:"Measure:" help:"Measure what brownouts cost answers, on held-out texts."`
-	TrainPredictor TrainPredictorCmd `cmd:"" group:"Measure:" help:"Train predictors of expert loads, and show how right they are."`
+	TrainPredictor TrainPredictorCmd `cmd:"" group:"Measure:" name:"train-predictor" help:"Train predictors of expert loads, and show how right they are."`
 }
 
 // Globals are the flags that every command has.
@@ -183,10 +184,12 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
+	cli.Services = serviceCommands()
 	if file != nil {
 		options = append(options, kong.Resolvers(file))
+	} else if len(args) > 0 && len(strayVariables(&kong.Application{Node: &kong.Node{}})) == 0 {
+		options = append(options, onlyCommand(cli, args[0])...)
 	}
-	cli.Services = serviceCommands()
 	parser, err := newParser(cli, options...)
 	if err != nil {
 		return nil, fmt.Errorf("building the command line: %w", err)
@@ -196,6 +199,39 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 		return nil, usage(withHelp(err))
 	}
 	return parsed, nil
+}
+
+// onlyCommand leaves all commands but the named one out of the parser: to build them all takes
+// longer than most commands run. A configuration, variables for flags, and a name that is no
+// command's need all.
+func onlyCommand(cli *CLI, name string) []kong.Option {
+	grammars := []reflect.Value{reflect.ValueOf(cli).Elem()}
+	for _, more := range cli.Services {
+		grammars = append(grammars, reflect.ValueOf(more).Elem())
+	}
+	var others []string
+	found := false
+	for _, grammar := range grammars {
+		for field := range grammar.Fields() {
+			if _, is := field.Tag.Lookup("cmd"); !is {
+				continue
+			}
+			if commandName(field) == name {
+				found = true
+			} else {
+				others = append(others, field.Name)
+			}
+		}
+	}
+	if !found {
+		return nil
+	}
+	return []kong.Option{kong.IgnoreFields(`^CLI\.(` + strings.Join(others, "|") + `)$`)}
+}
+
+// commandName is the one that the parser takes.
+func commandName(field reflect.StructField) string {
+	return cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name))
 }
 
 // newParser is a parser with the constants filled in. Most of the time of kong.New goes into the

@@ -42,3 +42,25 @@ func TestHelpOfAllCommands(t *testing.T) {
 		}
 	}
 }
+
+// The parser of one command knows that one, as the parser of all does.
+func TestOnlyCommand(t *testing.T) {
+	t.Parallel()
+	all, err := newParser(&CLI{Services: serviceCommands()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range all.Model.Children {
+		cli := &CLI{Services: serviceCommands()}
+		one, err := newParser(cli, onlyCommand(cli, want.Name)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := one.Model.Children; len(got) != 1 || got[0].Name != want.Name || len(got[0].Flags) != len(want.Flags) || len(one.Model.Flags) != len(all.Model.Flags) {
+			t.Errorf("for %s: %d commands", want.Name, len(got))
+		}
+	}
+	if cli := (&CLI{Services: serviceCommands()}); onlyCommand(cli, "no-command") != nil {
+		t.Error("a command that there is not leaves others out")
+	}
+}
