@@ -47,7 +47,7 @@ type MapsBuildCmd struct {
 	Train       float64 `default:"1" help:"Share of each domain's sequences of which the store is built; it is measured on the others." placeholder:"RATIO"`
 	Least       float64 `default:"0" help:"Measure with a threshold of at least so much; the paper's, 1 less the score, is often 0." placeholder:"RATIO"`
 	Online      bool    `help:"Take in maps of what is measured, too, after each step, as while serving."`
-	PrefillMaps string  `default:"last" enum:"last,mean,rows" help:"Which maps a prompt has: of its last row, the mean of all, or one of each row." placeholder:"ROWS"`
+	PrefillMaps string  `default:"mean" enum:"last,mean,rows" help:"Which maps a prompt has: of its last row, the mean of all, or one of each row." placeholder:"ROWS"`
 	Embedding   string  `default:"rows" enum:"last,mean,rows,pair" help:"What stands beside a map: the row's own embedding (rows or last), a quarter of the one before it added (pair), or the mean of the context's." placeholder:"ROWS"`
 	Tenant      string  `env:"-" default:"${tenant}" help:"Whose maps they are." placeholder:"NAME"`
 	Threads     int     `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`

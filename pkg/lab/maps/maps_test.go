@@ -81,6 +81,9 @@ func TestRun(t *testing.T) {
 			if tt.prefill == Rows && r.Prefill.Recall < 0.99 {
 				t.Errorf("prompts that were there before are foretold by %v", r.Prefill.Recall)
 			}
+			if tt.prefill == Mean && r.Prefill.Hinted < 2*float64(store.TopK) {
+				t.Errorf("of prompts of several rows %v experts a layer are foretold", r.Prefill.Hinted)
+			}
 			if text := r.String(); !strings.Contains(text, "decode") {
 				t.Error(text)
 			}

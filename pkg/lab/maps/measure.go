@@ -39,8 +39,9 @@ type Figures struct {
 	// foretold right of them.
 	Repeated       float64 `json:"repeated"`
 	RecallRepeated float64 `json:"recall_repeated"`
-	// Hinted is how many experts of a layer were foretold.
-	Hinted float64 `json:"hinted"`
+	// Hinted is how many experts of a layer were foretold, Precision the share of those that it needs.
+	Hinted    float64 `json:"hinted"`
+	Precision float64 `json:"precision"`
 	// Pearson's coefficients of score and recall.
 	PearsonSemantic   float64 `json:"pearson_semantic"`
 	PearsonTrajectory float64 `json:"pearson_trajectory"`
@@ -63,6 +64,7 @@ type phase struct {
 	steps  int
 	by     [2]series
 	hinted float64
+	right  float64 // of those
 	layers int
 	search time.Duration
 }
@@ -91,13 +93,13 @@ func (m *meter) step(tenant string, st *step) {
 		q := m.search(tenant, i)
 		if match, ok := q.Embedding(one.Embedding); ok {
 			for l := 1; l <= s.Distance; l++ {
-				m.hint(match, l, foretold[l-1])
+				m.hint(match, l, st.each, foretold[l-1])
 				scores[l-1] += float64(match.Score) / float64(len(st.maps))
 			}
 		}
 		for l := 1; l+s.Distance <= s.Layers; l++ {
 			if match, ok := q.Layer(l, one.Probabilities[(l-1)*s.Experts:l*s.Experts]); ok {
-				m.hint(match, l+s.Distance, foretold[l+s.Distance-1])
+				m.hint(match, l+s.Distance, st.each, foretold[l+s.Distance-1])
 				scores[l+s.Distance-1] += float64(match.Score) / float64(len(st.maps))
 			}
 		}
@@ -118,10 +120,10 @@ func (m *meter) search(tenant string, i int) *expertmap.Search {
 	return m.q[i]
 }
 
-// hint adds what a match foretells of a layer.
-func (m *meter) hint(match expertmap.Match, layer int, foretold map[int]bool) {
+// hint adds what a match foretells of a layer, for so many rows, as predictors do.
+func (m *meter) hint(match expertmap.Match, layer, rows int, foretold map[int]bool) {
 	m.store.RowInto(m.row, match.Index, layer)
-	m.hints = expertmap.Select(m.row, min(match.Score, 1-m.least), m.store.TopK, m.hints[:0])
+	m.hints = expertmap.Select(m.row, min(match.Score, 1-m.least), expertmap.Least(m.row, rows, m.store.TopK), m.hints[:0])
 	for _, h := range m.hints {
 		foretold[h.Expert] = true
 	}
@@ -143,6 +145,7 @@ func (p *phase) layer(semantic bool, score float64, foretold map[int]bool, neede
 	}
 	by.scores, by.recalls = append(by.scores, score), append(by.recalls, float64(hits)/float64(all))
 	p.hinted += float64(len(foretold))
+	p.right += float64(hits)
 	p.layers++
 }
 
@@ -168,7 +171,7 @@ func (p *phase) figures() Figures {
 		Steps: p.steps, Semantic: total(semantic.scores) / n, Trajectory: total(trajectory.scores) / t,
 		RecallSemantic: total(semantic.recalls) / n, RecallTrajectory: total(trajectory.recalls) / t,
 		PearsonSemantic: predict.Pearson(semantic.scores, semantic.recalls), PearsonTrajectory: predict.Pearson(trajectory.scores, trajectory.recalls),
-		Hinted: p.hinted / float64(p.layers), Search: p.search.Seconds() * 1e6 / float64(p.steps),
+		Hinted: p.hinted / float64(p.layers), Precision: p.right / max(1, p.hinted), Search: p.search.Seconds() * 1e6 / float64(p.steps),
 	}
 	if same := semantic.certain(); len(same) > 0 {
 		f.Repeated, f.RecallRepeated = float64(len(same))/n, total(same)/float64(len(same))
@@ -202,13 +205,13 @@ func (r *Report) String() string {
 		return b.String()
 	}
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "PHASE\tSTEPS\tRECALL\tBY EMBEDDING\tBY LAYERS\tHINTED\tSCORES\tPEARSON\tSEARCH")
+	fmt.Fprintln(w, "PHASE\tSTEPS\tRECALL\tBY EMBEDDING\tBY LAYERS\tHINTED\tRIGHT\tSCORES\tPEARSON\tSEARCH")
 	for _, phase := range []struct {
 		name string
 		Figures
 	}{{"prefill", r.Prefill}, {"decode", r.Decode}} {
-		fmt.Fprintf(w, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.2f\t%.3f, %.3f\t%.2f, %.2f\t%.0f µs\n", phase.name, phase.Steps, phase.Recall, phase.RecallSemantic, phase.RecallTrajectory,
-			phase.Hinted, phase.Semantic, phase.Trajectory, phase.PearsonSemantic, phase.PearsonTrajectory, phase.Search)
+		fmt.Fprintf(w, "%s\t%d\t%.3f\t%.3f\t%.3f\t%.2f\t%.3f\t%.3f, %.3f\t%.2f, %.2f\t%.0f µs\n", phase.name, phase.Steps, phase.Recall, phase.RecallSemantic, phase.RecallTrajectory,
+			phase.Hinted, phase.Precision, phase.Semantic, phase.Trajectory, phase.PearsonSemantic, phase.PearsonTrajectory, phase.Search)
 	}
 	if err := w.Flush(); err != nil {
 		return err.Error() // strings.Builder takes everything

@@ -13,6 +13,7 @@ import (
 type step struct {
 	decode bool
 	maps   []expertmap.Map
+	each   int      // how many rows a map stands for
 	needed [][]bool // (L, J)
 }
 
@@ -103,7 +104,7 @@ func (a *rows) decayed(n, d int) {
 // step is that of the rows [from, to).
 func (b *builder) step(all *rows, from, to int, decode bool) *step {
 	r := b.Recording
-	st := &step{decode: decode, needed: make([][]bool, len(r.Layers))}
+	st := &step{decode: decode, each: 1, needed: make([][]bool, len(r.Layers))}
 	for l := range st.needed {
 		st.needed[l] = make([]bool, r.Experts)
 		for i := from; i < to; i++ {
@@ -118,7 +119,7 @@ func (b *builder) step(all *rows, from, to int, decode bool) *step {
 			st.maps = append(st.maps, b.mapOf(all, i, i+1))
 		}
 	case b.Prefill == Mean:
-		st.maps = []expertmap.Map{b.mapOf(all, from, to)}
+		st.maps, st.each = []expertmap.Map{b.mapOf(all, from, to)}, to-from
 	default:
 		one := b.mapOf(all, to-1, to)
 		one.Embedding = b.embedding(all, from, to)
