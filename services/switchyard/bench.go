@@ -46,6 +46,8 @@ type BenchCmd struct {
 	Breakdown     bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`
 	Rescale       bool    `help:"Measure instead the time between tokens while the plan changes, with 3 hosts."`
 	Transfer      bool    `help:"Measure instead how rows of one expert reach a host and come back, over a NATS server of the measurement's own, by transfer mode: direct, indirect and pipelined; --rows are those of a dispatch (default 1 to 16384)."`
+	Bill          string  `help:"With --transfer: measure instead what a batch is billed where each expert is a function of this serverless platform (${platforms}, or a file of one), beside what the formulas say, by transfer mode." placeholder:"NAME|FILE"`
+	BillTokens    int     `default:"10240" help:"With --bill: tokens of the batch." placeholder:"N"`
 	Stages        bool    `help:"Also tell the time of a step by stage, as the services measure it."`
 	Loads         bool    `help:"Also measure what it costs to tell Kafka of experts' loads; without --kafka to a broker in this process."`
 	Guarantees    bool    `help:"Also measure what it costs that no accepted request is lost: beside a pipeline without token logs."`
@@ -118,9 +120,11 @@ func (c *BenchCmd) transfers(ctx context.Context, e *env, m *model.Model, line *
 	}
 	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
 	defer threads.Close()
-	t, err := bench.MeasureTransfers(ctx, bench.TransferSettings{
-		Model: m, Pool: threads, Wire: tensor.Wire(c.Wire), Hops: schemas.Hops(c.Hops), Rows: rows, Rounds: c.Rounds, Progress: line.Set,
-	})
+	s := bench.TransferSettings{Model: m, Pool: threads, Wire: tensor.Wire(c.Wire), Hops: schemas.Hops(c.Hops), Rows: rows, Rounds: c.Rounds, Progress: line.Set}
+	if c.Bill != "" {
+		return c.bills(ctx, e, s, line)
+	}
+	t, err := bench.MeasureTransfers(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -290,6 +294,10 @@ func (c *BenchCmd) checkInstead() error {
 	switch also := c.Breakdown || c.Stages || c.Loads || c.Guarantees; {
 	case c.Transfer && (c.Rescale || c.ProfileOut != "" || c.Device != "cpu" || also):
 		return usage(errors.New("--transfer measures how rows travel alone, on the cpu; leave out --rescale, --profile-out, --device, --breakdown, --stages, --loads and --guarantees"))
+	case c.Bill != "" && !c.Transfer:
+		return usage(errors.New("--bill is of --transfer; give both, or neither"))
+	case c.Bill != "" && (c.BillTokens < 1 || c.BillTokens > slices.Max(transferRows)):
+		return usage(fmt.Errorf("--bill-tokens is %d; it must be 1 to %d", c.BillTokens, slices.Max(transferRows)))
 	case c.Rescale && (len(c.Rows) > 0 || also):
 		return usage(errors.New("--rescale measures changes of plans alone; leave out --rows, --breakdown, --stages, --loads and --guarantees"))
 	case len(c.Rows) > 0 && also:

@@ -32,19 +32,23 @@ type TransferSettings struct {
 // mostMinibatches is how many minibatches rows are cut into at most.
 const mostMinibatches = 64
 
-// sweepRounds are the turns of each number of minibatches before the best is measured.
-const sweepRounds = 3
-
-// Timed is a transfer mode with so many rows: a host's time with them and the whole way's, medians of
-// all turns; what the formula says of the host's; and how far apart two runs of the same are.
+// Timed is a transfer mode with so many rows: a host's time with them, that of them which it computed,
+// and the whole way's, medians of all turns; what the formula says of the host's; and how far apart two
+// runs of the same are.
 type Timed struct {
-	Mode      string  `json:"mode"`
-	Seconds   float64 `json:"host_seconds"`
-	Latency   float64 `json:"latency_seconds"`
-	Model     float64 `json:"model_seconds"`
-	Error     float64 `json:"model_error"`
-	Apart     float64 `json:"runs_apart"`
-	Minibatch int     `json:"minibatch,omitempty"`
+	Mode    string  `json:"mode"`
+	Seconds float64 `json:"host_seconds"`
+	Compute float64 `json:"compute_seconds"`
+	Latency float64 `json:"latency_seconds"`
+	// Model has the constants of transfers, Alone those of the store and of messages by themselves.
+	// Beside is of pipelined rows where a host fetches while it computes, which the formula does not.
+	Model       float64 `json:"model_seconds"`
+	Error       float64 `json:"model_error"`
+	Alone       float64 `json:"model_alone_seconds"`
+	Beside      float64 `json:"model_beside_seconds,omitempty"`
+	BesideError float64 `json:"model_beside_error,omitempty"`
+	Apart       float64 `json:"runs_apart"`
+	Minibatch   int     `json:"minibatch,omitempty"`
 }
 
 // TransferReading is what so many rows of an expert take, by mode. A mode that cannot is missing.
@@ -56,16 +60,26 @@ type TransferReading struct {
 	// Best is the number of minibatches with the least time of the host, and Formula sqrt(r·D_out/(B_s·T_dl)).
 	Best    int     `json:"best_minibatches"`
 	Formula float64 `json:"formula_minibatches"`
+	// Fits says that constants are of these turns, so that formulas are judged by the other readings.
+	Fits bool `json:"fits"`
 }
 
-// TransferCosts are what was measured of the store and of messages by themselves.
+// Ways are the constants of formulas.
+type Ways struct {
+	Access       float64 `json:"store_access_seconds"`     // T_dl
+	StoreBytes   float64 `json:"store_bytes_per_second"`   // B_s
+	Message      float64 `json:"message_seconds"`          // of no bytes
+	MessageBytes float64 `json:"message_bytes_per_second"` // B_d
+	Pipeline     float64 `json:"pipeline_seconds"`         // beside that, of what fetches and stores beside a computation
+}
+
+// TransferCosts are the constants, of transfers and of the store and of messages by themselves, and
+// from how many rows on which mode is quicker.
 type TransferCosts struct {
-	Access         float64 `json:"store_access_seconds"`             // T_dl
-	StoreBytes     float64 `json:"store_bytes_per_second"`           // B_s
+	Ways
+	Itself         Ways    `json:"by_themselves"`
 	Put            float64 `json:"store_put_seconds"`                // of no bytes
 	Get            float64 `json:"store_get_seconds"`                // of no bytes
-	Message        float64 `json:"message_seconds"`                  // of no bytes
-	MessageBytes   float64 `json:"message_bytes_per_second"`         // B_d
 	RowBytes       int     `json:"row_bytes"`                        // D_in and D_out
 	IndirectFrom   int     `json:"indirect_below_direct_from_rows"`  // 0: nowhere
 	PipelinedFrom  int     `json:"pipelined_below_direct_from_rows"` // 0: nowhere
@@ -101,6 +115,8 @@ func MeasureTransfers(ctx context.Context, s TransferSettings) (*Transfers, erro
 		}
 		out.Readings = append(out.Readings, r)
 	}
+	out.fit()
+	out.judge()
 	out.breakEvens()
 	return out, nil
 }
@@ -113,7 +129,7 @@ type way struct {
 
 // reading measures every mode with so many rows, in turns.
 func (y *yard) reading(ctx context.Context, c TransferCosts, rows int) (r TransferReading, err error) {
-	r = TransferReading{Rows: rows, Bytes: rows * c.RowBytes, Formula: math.Sqrt(float64(rows*c.RowBytes) / (c.StoreBytes * c.Access))}
+	r = TransferReading{Rows: rows, Bytes: rows * c.RowBytes}
 	if r.Compute, err = y.computes(ctx, rows); err != nil {
 		return r, err
 	}
@@ -137,12 +153,7 @@ func (y *yard) reading(ctx context.Context, c TransferCosts, rows int) (r Transf
 		}
 	}
 	for i, w := range ways {
-		t := timed(w, times[i])
-		if t.Model, err = y.model(ctx, c, w, rows, r.Compute); err != nil {
-			return r, err
-		}
-		t.Error = t.Model/t.Seconds - 1
-		r.Modes = append(r.Modes, t)
+		r.Modes = append(r.Modes, timed(w, times[i]))
 	}
 	return r, nil
 }
@@ -159,7 +170,7 @@ func timed(w way, turns []carriage) Timed {
 	host := func(t carriage) float64 { return t.host.Seconds() }
 	t := Timed{
 		Mode: plan.TransferName(w.mode), Minibatch: w.minibatch,
-		Seconds: of(turns, host), Latency: of(turns, func(t carriage) float64 { return t.whole.Seconds() }),
+		Seconds: of(turns, host), Compute: of(turns, func(t carriage) float64 { return t.compute.Seconds() }), Latency: of(turns, func(t carriage) float64 { return t.whole.Seconds() }),
 	}
 	half := len(turns) / 2
 	t.Apart = math.Abs(of(turns[:half], host)/of(turns[half:], host) - 1)
@@ -172,7 +183,7 @@ func (y *yard) best(ctx context.Context, rows int) (best way, err error) {
 	for n := 1; n <= min(rows, mostMinibatches); n *= 2 {
 		w := way{plan.Pipelined, (rows + n - 1) / n}
 		var times []float64
-		for range sweepRounds {
+		for range y.s.Rounds {
 			t, err := y.turn(ctx, w, rows)
 			if err != nil {
 				return best, err
@@ -189,21 +200,76 @@ func (y *yard) best(ctx context.Context, rows int) (best way, err error) {
 // parts is how many minibatches rows make.
 func parts(rows, minibatch int) int { return (rows + minibatch - 1) / minibatch }
 
-// model is the host's time by the formulas, of a host that is warm: only the message that begins it comes before. compute is what all rows take at once.
-func (y *yard) model(ctx context.Context, c TransferCosts, w way, rows int, compute float64) (float64, error) {
-	bytes := func(rows int) float64 { return float64(rows * c.RowBytes) }
-	switch w.mode {
-	case plan.Direct:
-		return compute + c.Message + bytes(rows)/c.MessageBytes, nil
-	case plan.Indirect:
-		return c.Message + 2*c.Access + compute + 2*bytes(rows)/c.StoreBytes, nil
+// fit takes the constants from every other reading of direct and indirect rows: what is left of a
+// host's time beside computing.
+func (t *Transfers) fit() {
+	var direct, indirect []point
+	first := Timed{}
+	for i := range t.Readings {
+		r := &t.Readings[i]
+		if i%2 > 0 {
+			continue
+		}
+		r.Fits = true
+		for _, m := range r.Modes {
+			left := point{float64(r.Bytes), max(0, m.Seconds-m.Compute)}
+			switch m.Mode {
+			case plan.TransferName(plan.Direct):
+				direct = append(direct, left)
+			case plan.TransferName(plan.Indirect):
+				indirect = append(indirect, point{2 * left.bytes, left.seconds})
+			default:
+				if first.Mode == "" {
+					first = m
+				}
+			}
+		}
 	}
-	each, err := y.computes(ctx, w.minibatch)
-	if err != nil {
-		return 0, err
+	if len(direct) < 2 || len(indirect) < 2 {
+		t.Ways = t.Itself
+		return
 	}
-	move := bytes(w.minibatch) / c.StoreBytes
-	return c.Message + float64(parts(rows, w.minibatch))*(c.Access+max(move+each, move)) + c.Access + move, nil
+	t.Message, t.MessageBytes = line(direct)
+	both, rate := line(indirect)
+	t.Access, t.StoreBytes = max(both-t.Message, 1e-9)/2, rate
+	t.Pipeline = max(0, first.Seconds-t.says(&first, t.Readings[0].Rows, t.RowBytes))
+}
+
+// judge says what formulas say of each reading.
+func (t *Transfers) judge() {
+	for i := range t.Readings {
+		r := &t.Readings[i]
+		r.Formula = math.Sqrt(float64(r.Bytes) / (t.StoreBytes * t.Access))
+		for j := range r.Modes {
+			m := &r.Modes[j]
+			m.Model, m.Alone = t.says(m, r.Rows, t.RowBytes), t.Itself.says(m, r.Rows, t.RowBytes)
+			m.Error = m.Model/m.Seconds - 1
+			if m.Minibatch > 0 {
+				m.Beside = t.beside(m, r.Rows, t.RowBytes)
+				m.BesideError = m.Beside/m.Seconds - 1
+			}
+		}
+	}
+}
+
+// says is the host's time by the formulas, of a host that is warm: only the message that begins it comes before.
+func (w Ways) says(m *Timed, rows, each int) float64 {
+	bytes := float64(rows * each)
+	switch m.Mode {
+	case plan.TransferName(plan.Direct):
+		return m.Compute + w.Message + bytes/w.MessageBytes
+	case plan.TransferName(plan.Indirect):
+		return w.Message + 2*w.Access + m.Compute + 2*bytes/w.StoreBytes
+	}
+	n, move := float64(parts(rows, m.Minibatch)), float64(m.Minibatch*each)/w.StoreBytes
+	return w.Message + w.Pipeline + n*(w.Access+max(move+m.Compute/n, move)) + w.Access + move
+}
+
+// beside is that of pipelined rows where fetching, computing and storing are beside each other.
+func (w Ways) beside(m *Timed, rows, each int) float64 {
+	n := float64(parts(rows, m.Minibatch))
+	move, compute := w.Access+float64(m.Minibatch*each)/w.StoreBytes, m.Compute/n
+	return w.Message + w.Pipeline + 2*move + compute + (n-1)*max(move, compute)
 }
 
 // breakEvens finds from how many rows on one mode is quicker than another, as measured.
@@ -235,17 +301,27 @@ func (t *Transfers) breakEvens() {
 
 // String is all readings for people.
 func (t *Transfers) String() string {
-	text := fmt.Sprintf("store: %.0f µs an access (%.0f to put, %.0f to get), %.0f MB/s; message: %.0f µs, %.0f MB/s; a row has %d bytes\n",
-		1e6*t.Access, 1e6*t.Put, 1e6*t.Get, t.StoreBytes/1e6, 1e6*t.Message, t.MessageBytes/1e6, t.RowBytes)
+	text := fmt.Sprintf("in transfers: store %.0f µs an access, %.0f MB/s; message %.0f µs, %.0f MB/s; a pipeline %.0f µs; a row has %d bytes\n",
+		1e6*t.Access, t.StoreBytes/1e6, 1e6*t.Message, t.MessageBytes/1e6, 1e6*t.Pipeline, t.RowBytes)
+	text += fmt.Sprintf("by themselves: store %.0f µs an access (%.0f to put, %.0f to get), %.0f MB/s; message %.0f µs, %.0f MB/s\n",
+		1e6*t.Itself.Access, 1e6*t.Put, 1e6*t.Get, t.Itself.StoreBytes/1e6, 1e6*t.Itself.Message, t.Itself.MessageBytes/1e6)
 	for _, r := range t.Readings {
-		text += fmt.Sprintf("%6d rows, %.2f ms to compute:", r.Rows, 1e3*r.Compute)
+		text += fmt.Sprintf("%6d rows, %.2f ms to compute%s:", r.Rows, 1e3*r.Compute, map[bool]string{true: " (constants are of these)"}[r.Fits])
 		for _, m := range r.Modes {
-			text += fmt.Sprintf("  %s %.2f ms on the host (formula %+.0f %%, two runs %.0f %% apart), %.2f in all;", m.Mode, 1e3*m.Seconds, 100*m.Error, 100*m.Apart, 1e3*m.Latency)
+			text += fmt.Sprintf("  %s %.3f ms on the host (%.3f of them compute; formula %+.1f %%%s, two runs %.1f %% apart), %.3f in all;",
+				m.Mode, 1e3*m.Seconds, 1e3*m.Compute, 100*m.Error, besideText(m), 100*m.Apart, 1e3*m.Latency)
 		}
 		text += fmt.Sprintf("  best of %d minibatches, %.1f by the formula\n", r.Best, r.Formula)
 	}
 	return text + fmt.Sprintf("quicker in all: indirect than direct %s, pipelined than direct %s, pipelined than indirect %s; messages take %d rows\n",
 		fromRows(t.IndirectFrom), fromRows(t.PipelinedFrom), fromRows(t.PipelinedFirst), t.DirectUpTo)
+}
+
+func besideText(m Timed) string {
+	if m.Minibatch == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", fetching beside computing %+.1f %%", 100*m.BesideError)
 }
 
 func fromRows(n int) string {
@@ -255,8 +331,9 @@ func fromRows(n int) string {
 	return fmt.Sprintf("from %d rows on", n)
 }
 
-// carriage is one transfer: the host's time, and that from a gate's beginning to an aggregator's end.
-type carriage struct{ host, whole time.Duration }
+// carriage is one transfer: the host's time, what it computed of that, and the time from a gate's
+// beginning to an aggregator's end.
+type carriage struct{ host, compute, whole time.Duration }
 
 // point is what so many bytes took.
 type point struct{ bytes, seconds float64 }

@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
@@ -37,12 +40,23 @@ type yard struct {
 	host      *party
 	sum       *party
 	computers *compute.Computers
-	served    chan served
-	summed    chan error
+	journeys  sync.Map // *journey by its step
+	beside    sync.WaitGroup
+	objects   *store.Store    // the host's
+	system    *scatter.System // whose times functions have
+	alarms    *paced.Alarms
 	ends      []func()
-	step      uint64
-	rows      atomic.Int64 // of the transfer under way, that the aggregator has not
+	step      atomic.Uint64
 	computed  map[int]float64
+}
+
+// journey is a transfer under way.
+type journey struct {
+	rows   atomic.Int64 // that the aggregator has not
+	summed chan error
+	served chan served
+	nanos  atomic.Int64 // that were computed
+	rented *invocation  // nil: the host takes its own time
 }
 
 // party is one of them.
@@ -64,7 +78,7 @@ const yardFunction, yardSum = "0000000000000001", "aggregator-yard"
 const transferWithin = time.Minute
 
 func openYard(ctx context.Context, s TransferSettings) (y *yard, err error) {
-	y = &yard{s: s, served: make(chan served, 1), summed: make(chan error, 1), computed: map[int]float64{}}
+	y = &yard{s: s, computed: map[int]float64{}}
 	defer func() {
 		if err != nil {
 			y.close()
@@ -115,6 +129,7 @@ func (y *yard) connect(ctx context.Context) (err error) {
 		y.ends = append(y.ends, conn.Close)
 		*p = y.party(conn)
 	}
+	y.objects = store.New(y.host.conn, y.streams)
 	specs := append(y.streams.Tensors([]int{y.layer}), y.streams.Objects())
 	if err := y.gate.conn.Ensure(ctx, 1, specs...); err != nil {
 		return err
@@ -144,6 +159,7 @@ func (y *yard) receive(ctx context.Context, p *party, r bus.Receiver, h bus.Hand
 
 // close ends all, the last begun first.
 func (y *yard) close() {
+	y.beside.Wait()
 	for i := len(y.ends) - 1; i >= 0; i-- {
 		y.ends[i]()
 	}
@@ -158,9 +174,8 @@ func (y *yard) fits(rows int) bool {
 
 // dispatch is rows for the expert.
 func (y *yard) dispatch(rows int) *pb.Dispatch {
-	y.step++
 	d := &pb.Dispatch{
-		Key:  &pb.Key{Version: schemas.Version, Owner: "attention-yard", Epoch: 1, Step: y.step, Layer: uint32(y.layer), Rows: uint32(rows), Aggregator: yardSum},
+		Key:  &pb.Key{Version: schemas.Version, Owner: "attention-yard", Epoch: 1, Step: y.step.Add(1), Layer: uint32(y.layer), Rows: uint32(rows), Aggregator: yardSum},
 		Kind: plan.Routed, Place: make([]uint32, rows), Expert: make([]uint32, rows), Weight: make([]float32, rows),
 	}
 	x := make([]float32, rows*y.shape.Hidden)
@@ -175,42 +190,68 @@ func (y *yard) dispatch(rows int) *pb.Dispatch {
 }
 
 // turn moves rows once, and leaves nothing in the store.
-func (y *yard) turn(ctx context.Context, w way, rows int) (t carriage, err error) {
+func (y *yard) turn(ctx context.Context, w way, rows int) (carriage, error) {
+	return y.move(ctx, w, rows, nil)
+}
+
+// move is a turn, on a host that may be rented.
+func (y *yard) move(ctx context.Context, w way, rows int, rented *invocation) (t carriage, err error) {
 	ctx, cancel := context.WithTimeout(ctx, transferWithin)
 	defer cancel()
 	d := y.dispatch(rows)
-	group := transfer.Group(d.Key)
-	y.rows.Store(int64(rows))
+	group, step := transfer.Group(d.Key), d.Key.Step
+	now := &journey{summed: make(chan error, 1), served: make(chan served, 1), rented: rented}
+	now.rows.Store(int64(rows))
+	y.journeys.Store(step, now)
+	defer y.journeys.Delete(step)
 	began := time.Now()
 	to := transfer.Address{Subject: y.streams.Subjects.Expert(y.layer, yardFunction), Function: yardFunction}
 	if err := y.gate.link.By(w.mode, w.minibatch).Scatter(ctx, to, d); err != nil {
 		return t, err
 	}
 	select {
-	case err = <-y.summed:
+	case err = <-now.summed:
 		t.whole = time.Since(began)
 	case <-ctx.Done():
 		return t, fmt.Errorf("a transfer of %d rows took longer than %v", rows, transferWithin)
 	}
-	s := <-y.served
-	t.host = s.took
+	s := <-now.served
+	t.host, t.compute = s.took, time.Duration(now.nanos.Load())
 	if w.mode != plan.Direct {
 		err = errors.Join(err, y.sum.link.Forget(ctx, group))
 	}
 	return t, errors.Join(err, s.err)
 }
 
-// serve is the host's part of a turn.
+// of is the turn of a message; nil: it is over.
+func (y *yard) of(k *pb.Key) *journey {
+	now, _ := y.journeys.Load(k.GetStep())
+	of, _ := now.(*journey)
+	return of
+}
+
+// serve is the host's part of a turn. Functions that are rented compute beside each other.
 func (y *yard) serve(ctx context.Context, m *bus.Msg) error {
 	began, d := time.Now(), &pb.Dispatch{}
-	err := proto.Unmarshal(m.Data, d)
-	if err == nil {
-		to := y.streams.Subjects.Partial(yardSum)
-		err = y.host.link.Of(d.Parcel).Serve(ctx, to, d, false, func(_ context.Context, d *pb.Dispatch, _ time.Duration, then func(*pb.Partial) error) error {
-			return y.compute(d, then)
-		})
+	if err := proto.Unmarshal(m.Data, d); err != nil {
+		return err
 	}
-	y.served <- served{time.Since(began), err}
+	now := y.of(d.Key)
+	switch {
+	case now == nil:
+	case now.rented != nil:
+		y.beside.Go(func() { now.served <- y.rent(ctx, now.rented, d, began) })
+	default:
+		err := y.host.link.Of(d.Parcel).Serve(ctx, y.streams.Subjects.Partial(yardSum), d, false,
+			func(_ context.Context, d *pb.Dispatch, _ time.Duration, then func(*pb.Partial) error) error {
+				began := time.Now()
+				return y.compute(d, func(p *pb.Partial) error {
+					now.nanos.Add(int64(time.Since(began)))
+					return then(p)
+				})
+			})
+		now.served <- served{time.Since(began), err}
+	}
 	return nil
 }
 
@@ -227,19 +268,23 @@ func (y *yard) compute(d *pb.Dispatch, then func(*pb.Partial) error) error {
 // gather is the aggregator's part of a turn.
 func (y *yard) gather(ctx context.Context, m *bus.Msg) error {
 	p := &pb.Partial{}
-	err := proto.Unmarshal(m.Data, p)
-	if err == nil {
-		p, err = y.sum.link.Of(p.Parcel).Gather(ctx, p)
+	if err := proto.Unmarshal(m.Data, p); err != nil {
+		return err
 	}
+	now := y.of(p.Key)
+	if now == nil {
+		return nil
+	}
+	p, err := y.sum.link.Of(p.Parcel).Gather(ctx, p)
 	if err == nil {
 		_, err = y.shape.CheckPartial(p)
 	}
-	if err != nil {
-		y.summed <- err
+	if err == nil && now.rows.Add(-int64(len(p.Place))) > 0 {
 		return nil
 	}
-	if y.rows.Add(-int64(len(p.Place))) == 0 {
-		y.summed <- nil
+	select {
+	case now.summed <- err:
+	default: // one error is enough
 	}
 	return nil
 }
@@ -287,14 +332,14 @@ func (y *yard) costs(ctx context.Context) (c TransferCosts, err error) {
 	}
 	put, perPut := line(puts)
 	get, perGet := line(gets)
-	c.Put, c.Get, c.Access, c.StoreBytes = put, get, (put+get)/2, 2/(1/perPut+1/perGet)
-	c.Message, c.MessageBytes = line(messages)
+	c.Put, c.Get, c.Itself.Access, c.Itself.StoreBytes = put, get, (put+get)/2, 2/(1/perPut+1/perGet)
+	c.Itself.Message, c.Itself.MessageBytes = line(messages)
 	return c, nil
 }
 
 // stored puts and gets an object of so many bytes a few times: medians.
 func (y *yard) stored(ctx context.Context, bytes int) (put, get point, err error) {
-	data, objects := make([]byte, bytes), store.New(y.host.conn, y.streams)
+	data, objects := make([]byte, bytes), y.objects
 	var puts, gets []float64
 	for range 2*y.s.Rounds + 1 {
 		began := time.Now()

@@ -2,6 +2,7 @@ package ods
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -40,6 +41,12 @@ type edge struct {
 // below the cost. It is nil where even the fastest points take too long. Every layer has points,
 // each later one slower and cheaper.
 func knapsack(layers [][]point, limit float64, most int) *chosen {
+	return knapsackBelow(layers, limit, most, math.Inf(1))
+}
+
+// knapsackBelow is knapsack where only choices below some cost matter: a dearer one need not be the
+// cheapest, and the bound is no more than that cost.
+func knapsackBelow(layers [][]point, limit float64, most int, below float64) *chosen {
 	if _, seconds := fastest(layers); seconds > limit {
 		return nil
 	}
@@ -64,7 +71,7 @@ func knapsack(layers [][]point, limit float64, most int) *chosen {
 		at, _ = fastest(layers)
 		cost, _ = costOf(layers, at)
 	}
-	return (&search{layers: layers, limit: limit, price: price, most: most, best: chosen{at, cost, cost}}).run()
+	return (&search{layers: layers, limit: limit, price: price, most: most, best: chosen{at, cost, cost}, ceiling: min(cost, below)}).run()
 }
 
 // edges are those of all layers' lower hulls, the cheapest second first.
@@ -100,6 +107,8 @@ type search struct {
 	price  float64 // of a second: the Lagrangian multiplier
 	most   int
 	best   chosen
+	// ceiling is what a choice has to cost less than.
+	ceiling float64
 	// Of the layers from one on: the least that their points cost with their seconds' price, and
 	// the least seconds.
 	priced, least []float64
@@ -125,7 +134,7 @@ func (x *search) run() *chosen {
 		}
 		x.priced[l], x.least[l] = x.priced[l+1]+low, x.least[l+1]+x.layers[l][0].latency
 	}
-	x.dropped = x.best.cost
+	x.dropped = x.ceiling
 	all := make([][]state, 0, n+1)
 	now := []state{{}}
 	for l := range x.layers {
@@ -133,7 +142,7 @@ func (x *search) run() *chosen {
 		now = x.next(l, now)
 	}
 	x.finish(append(all, now))
-	x.best.bound = min(x.best.cost, x.dropped)
+	x.best.bound = min(x.ceiling, x.dropped)
 	return &x.best
 }
 
@@ -152,7 +161,7 @@ func (x *search) next(l int, now []state) (to []state) {
 			if one.latency+x.least[l+1] > x.limit*(1+rounding) {
 				break // later points are slower
 			}
-			if x.bound(l+1, one) < x.best.cost*(1+rounding) {
+			if x.bound(l+1, one) < x.ceiling*(1+rounding) {
 				to = append(to, one)
 			}
 		}
@@ -184,7 +193,7 @@ func (x *search) finish(all [][]state) {
 	last := all[len(all)-1]
 	best := -1
 	for i, s := range last {
-		if s.latency <= x.limit && s.cost < x.best.cost && (best < 0 || s.cost < last[best].cost) {
+		if s.latency <= x.limit && s.cost < x.ceiling && (best < 0 || s.cost < last[best].cost) {
 			best = i
 		}
 	}
@@ -192,7 +201,7 @@ func (x *search) finish(all [][]state) {
 		return
 	}
 	x.best.at = slices.Clone(x.best.at)
-	x.best.cost = last[best].cost
+	x.best.cost, x.ceiling = last[best].cost, last[best].cost
 	for l := len(x.layers); l > 0; l-- {
 		s := all[l][best]
 		x.best.at[l-1], best = s.at, s.from

@@ -135,24 +135,49 @@ func (x *problem) choices() (sets [][]int) {
 }
 
 // best is the cheapest choice within a limit; nil where there is none. Bound is of all sizes tried.
+//
+// A plan whose layers have minibatches of their own costs no more than one whose layers share them. So
+// where the cheapest of those shares them, it is the cheapest of these, and otherwise bounds them.
 func (x *problem) best(modes func(l int) []scatter.Mode, left float64) (t table, c *chosen) {
-	bound := math.Inf(1)
+	all := x.points(modes, x.betas, false)
+	if !all.whole() {
+		return nil, nil
+	}
+	own := knapsack(all, left, x.States)
+	if own == nil || x.PerLayer || all.shares(own.at) {
+		return all, own
+	}
+	bound, below := math.Inf(1), math.Inf(1)
 	for _, betas := range x.choices() {
 		points := x.points(modes, betas, false)
 		if !points.whole() {
 			continue
 		}
-		if one := knapsack(points, left, x.States); one != nil {
+		if one := knapsackBelow(points, left, x.States, below); one != nil {
 			bound = min(bound, one.bound)
-			if c == nil || one.cost < c.cost {
-				t, c = points, one
+			if one.cost < below {
+				t, c, below = points, one, one.cost
 			}
 		}
 	}
 	if c != nil {
-		c.bound = bound
+		c.bound = max(bound, own.bound)
 	}
 	return t, c
+}
+
+// shares says whether all pipelined layers of a choice have minibatches of one size.
+func (t table) shares(at []int) bool {
+	beta := 0
+	for l, i := range at {
+		if p := t[l][i]; p.mode == scatter.Pipelined {
+			if beta > 0 && p.beta != beta {
+				return false
+			}
+			beta = p.beta
+		}
+	}
+	return true
 }
 
 // whole says whether each layer has a point.
@@ -210,11 +235,16 @@ func (x *problem) infeasible(seconds float64) error {
 
 // result is the plan of chosen points.
 func (x *problem) result(t table, at []int, bound float64) *Result {
+	return x.resultOf(t.picked(at), bound)
+}
+
+// picked are chosen points.
+func (t table) picked(at []int) []point {
 	picked := make([]point, len(at))
 	for l, i := range at {
 		picked[l] = t[l][i]
 	}
-	return x.resultOf(picked, bound)
+	return picked
 }
 
 func (x *problem) resultOf(picked []point, bound float64) *Result {
@@ -272,6 +302,9 @@ func (x *problem) single(m scatter.Mode, left float64) single {
 	var best, fast *chosen
 	var bestOf, fastOf table
 	quickest := math.Inf(1)
+	if own, c := x.best(func(int) []scatter.Mode { return []scatter.Mode{m} }, left); c != nil {
+		return single{own.picked(c.at), c.cost, true}
+	}
 	for _, betas := range x.choices() {
 		if m != scatter.Pipelined && bestOf != nil {
 			break // they do not matter
@@ -289,7 +322,6 @@ func (x *problem) single(m scatter.Mode, left float64) single {
 			best, bestOf = one, some
 		}
 	}
-	out.keeps = best != nil && len(can) == x.Layers
 	if best == nil {
 		best, bestOf = fast, fastOf
 	}
