@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -56,7 +57,54 @@ func TestBayes(t *testing.T) {
 	if err := json.Unmarshal([]byte(again.out), &same); err != nil || same.Digest != tuned.Digest || same.Rounds != 2 {
 		t.Fatalf("%+v, %v", again, err)
 	}
+	solvesBatches(t, in)
 	if got := invoke("", append(tune, "--pairs", "21")...); got.code != exitUsage || !strings.Contains(got.err, "remove the file to begin anew") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// solvesBatches plans a text by a table. A limit that no plan keeps is exit code 3, with one that can be
+// asked for.
+func solvesBatches(t *testing.T, in func(string) string) {
+	t.Helper()
+	solve := func(more ...string) (s BatchSolved, got result) {
+		got = invoke("", append([]string{"plan", "solve", "--policy", "bo-ods", "--json", "--table", in("t"), "--text", in("texts.txt"), "--tokens", "400"}, more...)...)
+		if err := json.Unmarshal([]byte(got.out), &s); err != nil && got.out != "" {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		return s, got
+	}
+	by, got := solve("--limit", "60s")
+	if got.code != exitDone || !by.Feasible || by.Tokens != 400 || len(by.Layers) != 8 || len(by.Layers[0].Experts) != 16 || by.Cost <= 0 || by.Latency > 60 || by.Gap != nil {
+		t.Fatalf("%+v", got)
+	}
+	if best, got := solve("--limit", "60s", "--solver", "exact"); got.code != exitDone || best.Cost > by.Cost*(1+1e-9) || best.Gap == nil {
+		t.Errorf("%+v", got)
+	}
+	no, got := solve("--limit", "1ms")
+	if got.code != exitInfeasible || no.Feasible || no.Least <= 1e-3 || no.Binding == nil || no.LayerSeconds <= 0 || !strings.Contains(got.err, "raise the limit") {
+		t.Fatalf("%+v", got)
+	}
+	if _, got := solve("--limit", fmt.Sprintf("%.6fs", no.Least+1e-6)); got.code != exitDone {
+		t.Errorf("what can be kept is refused: %+v", got)
+	}
+	if got := invoke("", "tune", "--in", in("r"), "--table", in("t"), "--share", "0.8", "--tokens", "64", "--pairs", "20", "--rounds", "1", "--limit", "1ms", "--out", in("no")); got.code != exitInfeasible {
+		t.Errorf("%+v", got)
+	}
+	for args, want := range map[string]string{
+		"":                                       "--limit is 0s; give one above 0",
+		"--limit 60s --shape small":              "--shape is of --policy remoe",
+		"--limit 60s --profile moon":             "there is no platform",
+		"--limit 60s --method bayes+attention":   "nobody knows of a text before",
+		"--limit 60s --text " + in("nothing"):    "--text: reading texts",
+		"--limit 60s --table " + in("texts.txt"): "--table",
+		"--limit 60s --tokens 0":                 "--tokens is 0",
+	} {
+		if _, got := solve(strings.Fields(args)...); got.code != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	if got := invoke("", "plan", "solve", "--table", in("t")); got.code != exitUsage || !strings.Contains(got.err, "--table is of --policy bo-ods") {
 		t.Errorf("%+v", got)
 	}
 }

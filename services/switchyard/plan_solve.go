@@ -18,17 +18,25 @@ import (
 	"github.com/switchyard/switchyard/pkg/sim/rented"
 )
 
-// PlanSolveCmd plans one request for a serverless platform, without a server. Its flags are no
+// PlanSolveCmd plans experts as functions of a serverless platform, without a server. Its flags are no
 // variables: other commands have some of these names.
 type PlanSolveCmd struct {
-	Policy    string        `env:"-" default:"remoe" enum:"remoe" help:"Who decides: remoe." placeholder:"NAME"`
-	Shape     string        `env:"-" required:"" help:"Shape of the model: ${rented_shapes}." placeholder:"NAME"`
-	TTFT      time.Duration `env:"-" name:"slo-ttft" required:"" help:"Most time to the first token, from a cold start." placeholder:"TIME"`
-	TPOT      time.Duration `env:"-" name:"slo-tpot" required:"" help:"Most time of each token after it, in the mean." placeholder:"TIME"`
+	Policy string `env:"-" default:"remoe" enum:"remoe,bo-ods" help:"Who decides: remoe, for one request, or bo-ods, for a batch of tokens." placeholder:"NAME"`
+	Model  string `env:"-" help:"Hugging Face model directory whose tokenizer counts the prompt or text and whose embeddings --store is asked with; without it the demo model in this binary." placeholder:"DIR"`
+	JSON   bool   `env:"-" name:"json" help:"Print a JSON object."`
+
+	RequestFlags `embed:"" group:"--policy remoe:"`
+	BatchSolving `embed:"" group:"--policy bo-ods:"`
+}
+
+// RequestFlags are of a plan for one request.
+type RequestFlags struct {
+	Shape     string        `env:"-" help:"Shape of the model: ${rented_shapes}." placeholder:"NAME"`
+	TTFT      time.Duration `env:"-" name:"slo-ttft" help:"Most time to the first token, from a cold start." placeholder:"TIME"`
+	TPOT      time.Duration `env:"-" name:"slo-tpot" help:"Most time of each token after it, in the mean." placeholder:"TIME"`
 	MaxTokens int           `env:"-" default:"200" help:"Tokens that the answer may have." placeholder:"N"`
-	Prompt    string        `env:"-" required:"" help:"The request's prompt." placeholder:"TEXT"`
+	Prompt    *string       `env:"-" help:"The request's prompt." placeholder:"TEXT"`
 	Store     string        `env:"-" help:"Store of similar prompts (switchyard sps build) that foretells the experts; without it they are those of generated texts, in the mean." placeholder:"FILE"`
-	Model     string        `env:"-" help:"Hugging Face model directory whose tokenizer counts the prompt and whose embeddings --store is asked with; without it the demo model in this binary." placeholder:"DIR"`
 	Platform  string        `env:"-" default:"kubernetes" help:"Serverless platform: ${platforms}, or a file of one." placeholder:"NAME"`
 	Curves    string        `env:"-" help:"Times of an expert by memory (switchyard profile) instead of the platform's processors." placeholder:"FILE"`
 	Sizes     string        `env:"-" name:"memory" help:"Memory sizes that functions can have, in MB, as 200:2000:100 or a list; without it the shape's." placeholder:"MB,..."`
@@ -39,7 +47,6 @@ type PlanSolveCmd struct {
 	Seed      uint64        `env:"-" default:"1" help:"Seed of generated texts." placeholder:"N"`
 	Exact     bool          `env:"-" help:"Also find the cheapest plan there is, if the request does as is foretold."`
 	Explain   bool          `env:"-" help:"Say how each part was decided, and what the baselines would take."`
-	JSON      bool          `env:"-" name:"json" help:"Print a JSON object."`
 }
 
 // solved is what is printed.
@@ -56,6 +63,12 @@ type solved struct {
 
 // Run plans. An SLO that cannot be kept is printed as such, and is exit code 3.
 func (c *PlanSolveCmd) Run(ctx context.Context, e *env) error {
+	if c.Policy == boodsName {
+		return c.batch(ctx, e)
+	}
+	if err := c.ofRequest(); err != nil {
+		return usage(err)
+	}
 	q, out, err := c.question(ctx, e)
 	if err != nil {
 		return err
@@ -77,6 +90,19 @@ func (c *PlanSolveCmd) Run(ctx context.Context, e *env) error {
 		}
 	}
 	return &exitError{exitInfeasible, c.refusal(out)}
+}
+
+// ofRequest refuses flags of batches, and wants those of a request.
+func (c *PlanSolveCmd) ofRequest() error {
+	if name, err := changed(&c.BatchSolving, &BatchSolving{}); err != nil || name != "" {
+		return errors.Join(err, fmt.Errorf("--%s is of --policy bo-ods; leave it out", name))
+	}
+	for name, missing := range map[string]bool{"shape": c.Shape == "", "prompt": c.Prompt == nil} {
+		if missing {
+			return fmt.Errorf("--%s is missing: --policy remoe needs --shape, --slo-ttft, --slo-tpot and --prompt", name)
+		}
+	}
+	return nil
 }
 
 // question is what the flags ask, and what is printed of it.
@@ -105,7 +131,7 @@ func (c *PlanSolveCmd) question(ctx context.Context, e *env) (_ *rented.Question
 	q := &rented.Question{
 		System: system, Activation: asked.activation, Exact: c.Exact,
 		Request: remoe.Request{
-			Most: max(len(asked.ids), min(shape.Context, len(c.Prompt))), Prompt: len(asked.ids), Output: c.MaxTokens - 1,
+			Most: max(len(asked.ids), min(shape.Context, len(*c.Prompt))), Prompt: len(asked.ids), Output: c.MaxTokens - 1,
 			SLO: serverless.SLO{TTFT: c.TTFT.Seconds(), TPOT: c.TPOT.Seconds()}, Decided: rented.Decided,
 		},
 	}
@@ -157,7 +183,7 @@ func (c *PlanSolveCmd) ask(ctx context.Context, e *env, shape rented.Shape) (a a
 	if err != nil {
 		return a, usage(err)
 	}
-	if a.ids, err = r.IDs(c.Prompt); err != nil {
+	if a.ids, err = r.IDs(*c.Prompt); err != nil {
 		return a, usage(fmt.Errorf("--prompt: %w", err))
 	}
 	if c.Store == "" {

@@ -94,9 +94,12 @@ func (c *TuneCmd) Run(ctx context.Context, e *env) error {
 	return c.search(ctx, e, s, out, of)
 }
 
-// refused marks errors of input as that.
+// refused marks errors of input as that, and limits that no plan keeps.
 func (c *TuneCmd) refused(err error) error {
-	if errors.Is(err, ods.ErrInfeasible) || errors.Is(err, bo.ErrSettings) || errors.Is(err, bayes.ErrTable) || errors.Is(err, scatter.ErrSystem) {
+	if errors.Is(err, ods.ErrInfeasible) {
+		return &exitError{exitInfeasible, err}
+	}
+	if errors.Is(err, bo.ErrSettings) || errors.Is(err, bayes.ErrTable) || errors.Is(err, scatter.ErrSystem) {
 		return usage(err)
 	}
 	return err
