@@ -46,7 +46,7 @@ func TestOffload(t *testing.T) {
 	if err := r.Write(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"report.json", "lines.csv", "claims.csv", "gaps.csv", "prefetching.csv", "report.html"} {
+	for _, name := range []string{"report.json", "lines.csv", "claims.csv", "gaps.csv", "prefetching.csv", "tables.md", "report.html"} {
 		data, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -55,6 +55,9 @@ func TestOffload(t *testing.T) {
 			if _, err := csv.NewReader(strings.NewReader(string(data))).ReadAll(); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
+		}
+		if name == "tables.md" && (!strings.Contains(string(data), "| promoe |") || strings.Contains(string(data), "NaN")) {
+			t.Errorf("%s", data)
 		}
 		if name == "report.html" && !strings.Contains(string(data), "<svg") {
 			t.Error("the page has no figure")

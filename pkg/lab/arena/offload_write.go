@@ -14,12 +14,13 @@ import (
 )
 
 // Write writes the report into a folder, which is made: report.json, lines.csv, claims.csv,
-// gaps.csv, prefetching.csv, entropies.csv, online.csv and report.html.
+// gaps.csv, prefetching.csv, entropies.csv, online.csv, tables.md and report.html.
 func (r *OffloadReport) Write(folder string) error {
 	return writeFiles(folder, []file{
 		{"report.json", r.writeJSON}, {"lines.csv", table(r.lineRows()).write}, {"claims.csv", table(r.claimRows()).write},
 		{"gaps.csv", table(r.gapRows()).write}, {"prefetching.csv", table(r.boundRows()).write},
-		{"entropies.csv", table(r.entropyRows()).write}, {"online.csv", table(r.onlineRows()).write}, {"report.html", r.writePage},
+		{"entropies.csv", table(r.entropyRows()).write}, {"online.csv", table(r.onlineRows()).write},
+		{"tables.md", r.writeTables}, {"report.html", r.writePage},
 	})
 }
 
