@@ -8,6 +8,26 @@ import (
 	"github.com/switchyard/switchyard/services/gateway/internal/fake"
 )
 
+// Each API's usage counts the prompt's tokens that were not computed, as that API has it. Choices of one
+// prompt have computed it, or not, each by itself: the first one counts.
+func TestUsageCached(t *testing.T) {
+	d := newDoor(t, &fake.Upstream{Answer: func(p *pb.Prompt) []*pb.Chunk {
+		all := fake.Words(p, "stop", "Hello")
+		all[0].Usage.CachedTokens = new(int32(2)) // of 3
+		return all
+	}})
+	for path, tc := range map[string][2]string{
+		"/v1/chat/completions": {hi + `,"n":2}`, `"prompt_tokens_details":{"cached_tokens":2}`},
+		"/v1/completions":      {`{"model":"demo","prompt":"hi"}`, `"prompt_tokens_details":{"cached_tokens":2}`},
+		"/v1/responses":        {`{"model":"demo","input":"hi"}`, `"input_tokens":3,"input_tokens_details":{"cached_tokens":2}`},
+		"/v1/messages":         {`{"model":"demo","max_tokens":9,"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hi"},{"role":"user","content":"hi"}]}`, `"input_tokens":1,"cache_creation_input_tokens":0,"cache_read_input_tokens":2`},
+	} {
+		if got := ask(d, "POST", path, tc[0]).Body.String(); !strings.Contains(got, tc[1]) {
+			t.Errorf("%s: %s, want %s", path, got, tc[1])
+		}
+	}
+}
+
 // Each API's usage has what answers took of experts' memory and what a brownout changed, added up
 // over choices, and nothing of it where there was nothing.
 func TestUsage(t *testing.T) {

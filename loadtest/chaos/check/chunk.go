@@ -49,7 +49,7 @@ func (c *Chunk) tokens() string {
 	if json.Unmarshal(c.Usage, &usage) != nil || usage == nil {
 		return string(c.Usage)
 	}
-	for _, metered := range []string{"expert_gb_s", "cold_starts"} {
+	for _, metered := range []string{"expert_gb_s", "cold_starts", "cached_tokens"} {
 		delete(usage, metered)
 	}
 	text, err := json.Marshal(usage)

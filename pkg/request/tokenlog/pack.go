@@ -50,6 +50,7 @@ func (p *Packer) Add(r *pb.Record) {
 func (p *Packer) token(t *pb.Token) {
 	p.packed.TokenIds = append(p.packed.TokenIds, t.Id)
 	p.packed.Stop = t.Stop
+	p.packed.Cached += t.Cached // only token 0 has some
 	p.size += 5
 	if t.Cost != nil {
 		p.packed.Cost = t.Cost
@@ -93,6 +94,9 @@ func unfold(p *pb.Packed) []*pb.Record {
 	}
 	for i, id := range p.TokenIds {
 		t := &pb.Token{Index: int32(i), Id: id, Stop: p.Stop && i == len(p.TokenIds)-1, Fates: fates[int32(i)]}
+		if i == 0 {
+			t.Cached = p.Cached
+		}
 		if i == len(p.TokenIds)-1 {
 			t.Cost, t.Degraded = p.Cost, p.Degraded
 		}

@@ -557,7 +557,10 @@ type Usage struct {
 	// The lowest share of a layer's routed rows that was to keep its experts, from 0 to 1.
 	LowestThreshold *float64 `protobuf:"fixed64,8,opt,name=lowest_threshold,json=lowestThreshold,proto3,oneof" json:"lowest_threshold,omitempty"`
 	// The most experts that a united expert stood in for; 0: none stood in for any.
-	UnitedWay     *uint32 `protobuf:"varint,9,opt,name=united_way,json=unitedWay,proto3,oneof" json:"united_way,omitempty"`
+	UnitedWay *uint32 `protobuf:"varint,9,opt,name=united_way,json=unitedWay,proto3,oneof" json:"united_way,omitempty"`
+	// How many of prompt_tokens were not computed, because keys and values of the same beginning
+	// were there already; absent: none, or it is not known.
+	CachedTokens  *int32 `protobuf:"varint,10,opt,name=cached_tokens,json=cachedTokens,proto3,oneof" json:"cached_tokens,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -651,6 +654,13 @@ func (x *Usage) GetLowestThreshold() float64 {
 func (x *Usage) GetUnitedWay() uint32 {
 	if x != nil && x.UnitedWay != nil {
 		return *x.UnitedWay
+	}
+	return 0
+}
+
+func (x *Usage) GetCachedTokens() int32 {
+	if x != nil && x.CachedTokens != nil {
+		return *x.CachedTokens
 	}
 	return 0
 }
@@ -1462,7 +1472,7 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x05regex\x18\x03 \x01(\tR\x05regex\x12\x16\n" +
 	"\x06choice\x18\x04 \x03(\tR\x06choice\x12\x12\n" +
 	"\x04ebnf\x18\x05 \x01(\tR\x04ebnf\x12\x18\n" +
-	"\acompact\x18\x06 \x01(\bR\acompact\"\xff\x03\n" +
+	"\acompact\x18\x06 \x01(\bR\acompact\"\xbb\x04\n" +
 	"\x05Usage\x12#\n" +
 	"\rprompt_tokens\x18\x01 \x01(\x05R\fpromptTokens\x12+\n" +
 	"\x11completion_tokens\x18\x02 \x01(\x05R\x10completionTokens\x12#\n" +
@@ -1474,14 +1484,17 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\x0fdegraded_tokens\x18\a \x01(\rH\x04R\x0edegradedTokens\x88\x01\x01\x12.\n" +
 	"\x10lowest_threshold\x18\b \x01(\x01H\x05R\x0flowestThreshold\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"united_way\x18\t \x01(\rH\x06R\tunitedWay\x88\x01\x01B\x0e\n" +
+	"united_way\x18\t \x01(\rH\x06R\tunitedWay\x88\x01\x01\x12(\n" +
+	"\rcached_tokens\x18\n" +
+	" \x01(\x05H\aR\fcachedTokens\x88\x01\x01B\x0e\n" +
 	"\f_expert_gb_sB\x0e\n" +
 	"\f_cold_startsB\x13\n" +
 	"\x11_reasoning_tokensB\x10\n" +
 	"\x0e_degraded_rowsB\x12\n" +
 	"\x10_degraded_tokensB\x13\n" +
 	"\x11_lowest_thresholdB\r\n" +
-	"\v_united_way\"I\n" +
+	"\v_united_wayB\x10\n" +
+	"\x0e_cached_tokens\"I\n" +
 	"\aTimings\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\x01R\x05queue\x12\x12\n" +
 	"\x04ttft\x18\x02 \x01(\x01R\x04ttft\x12\x14\n" +

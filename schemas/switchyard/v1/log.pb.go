@@ -1087,7 +1087,10 @@ type Token struct {
 	// Of the request up to this token; absent: not metered.
 	Cost *Cost `protobuf:"bytes,7,opt,name=cost,proto3" json:"cost,omitempty"`
 	// Of the request up to this token; absent: nothing.
-	Degraded      *Degraded `protobuf:"bytes,8,opt,name=degraded,proto3" json:"degraded,omitempty"`
+	Degraded *Degraded `protobuf:"bytes,8,opt,name=degraded,proto3" json:"degraded,omitempty"`
+	// Only of token 0: how many of the prompt's tokens were not computed for it, because keys and
+	// values of the same beginning were there already.
+	Cached        int32 `protobuf:"varint,9,opt,name=cached,proto3" json:"cached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1169,6 +1172,13 @@ func (x *Token) GetDegraded() *Degraded {
 		return x.Degraded
 	}
 	return nil
+}
+
+func (x *Token) GetCached() int32 {
+	if x != nil {
+		return x.Cached
+	}
+	return 0
 }
 
 // Terminal ends a request, once.
@@ -1264,8 +1274,10 @@ type Packed struct {
 	// Of the tokens that have any, ascending.
 	Fates []*TokenFates `protobuf:"bytes,7,rep,name=fates,proto3" json:"fates,omitempty"`
 	// The last token's.
-	Cost          *Cost     `protobuf:"bytes,8,opt,name=cost,proto3" json:"cost,omitempty"`
-	Degraded      *Degraded `protobuf:"bytes,9,opt,name=degraded,proto3" json:"degraded,omitempty"`
+	Cost     *Cost     `protobuf:"bytes,8,opt,name=cost,proto3" json:"cost,omitempty"`
+	Degraded *Degraded `protobuf:"bytes,9,opt,name=degraded,proto3" json:"degraded,omitempty"`
+	// Token 0's.
+	Cached        int32 `protobuf:"varint,10,opt,name=cached,proto3" json:"cached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1361,6 +1373,13 @@ func (x *Packed) GetDegraded() *Degraded {
 		return x.Degraded
 	}
 	return nil
+}
+
+func (x *Packed) GetCached() int32 {
+	if x != nil {
+		return x.Cached
+	}
+	return 0
 }
 
 // Record is one message of a request's token log. Its field numbers are those
@@ -1972,7 +1991,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x04rows\x18\x01 \x01(\rR\x04rows\x12\x16\n" +
 	"\x06tokens\x18\x02 \x01(\rR\x06tokens\x12+\n" +
 	"\x11lowest_millionths\x18\x03 \x01(\rR\x10lowestMillionths\x12\x10\n" +
-	"\x03way\x18\x04 \x01(\rR\x03way\"\x92\x02\n" +
+	"\x03way\x18\x04 \x01(\rR\x03way\"\xaa\x02\n" +
 	"\x05Token\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\rR\x02id\x128\n" +
@@ -1980,13 +1999,14 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x04stop\x18\x04 \x01(\bR\x04stop\x12*\n" +
 	"\x05fates\x18\x06 \x03(\v2\x14.switchyard.v1.FatesR\x05fates\x12'\n" +
 	"\x04cost\x18\a \x01(\v2\x13.switchyard.v1.CostR\x04cost\x123\n" +
-	"\bdegraded\x18\b \x01(\v2\x17.switchyard.v1.DegradedR\bdegradedJ\x04\b\x05\x10\x06R\x05epoch\"\xeb\x01\n" +
+	"\bdegraded\x18\b \x01(\v2\x17.switchyard.v1.DegradedR\bdegraded\x12\x16\n" +
+	"\x06cached\x18\t \x01(\x05R\x06cachedJ\x04\b\x05\x10\x06R\x05epoch\"\xeb\x01\n" +
 	"\bTerminal\x12#\n" +
 	"\rfinish_reason\x18\x01 \x01(\tR\ffinishReason\x12*\n" +
 	"\x05error\x18\x02 \x01(\v2\x14.switchyard.v1.ErrorR\x05error\x120\n" +
 	"\atimings\x18\x03 \x01(\v2\x16.switchyard.v1.TimingsR\atimings\x12'\n" +
 	"\x04cost\x18\x04 \x01(\v2\x13.switchyard.v1.CostR\x04cost\x123\n" +
-	"\bdegraded\x18\x05 \x01(\v2\x17.switchyard.v1.DegradedR\bdegraded\"\x94\x03\n" +
+	"\bdegraded\x18\x05 \x01(\v2\x17.switchyard.v1.DegradedR\bdegraded\"\xac\x03\n" +
 	"\x06Packed\x12-\n" +
 	"\x06accept\x18\x01 \x01(\v2\x15.switchyard.v1.AcceptR\x06accept\x12,\n" +
 	"\x06scores\x18\x02 \x03(\v2\x14.switchyard.v1.ScoreR\x06scores\x12\x1b\n" +
@@ -1996,7 +2016,9 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\bterminal\x18\x06 \x01(\v2\x17.switchyard.v1.TerminalR\bterminal\x12/\n" +
 	"\x05fates\x18\a \x03(\v2\x19.switchyard.v1.TokenFatesR\x05fates\x12'\n" +
 	"\x04cost\x18\b \x01(\v2\x13.switchyard.v1.CostR\x04cost\x123\n" +
-	"\bdegraded\x18\t \x01(\v2\x17.switchyard.v1.DegradedR\bdegraded\"\xb1\x03\n" +
+	"\bdegraded\x18\t \x01(\v2\x17.switchyard.v1.DegradedR\bdegraded\x12\x16\n" +
+	"\x06cached\x18\n" +
+	" \x01(\x05R\x06cached\"\xb1\x03\n" +
 	"\x06Record\x12\x17\n" +
 	"\x06format\x18\xe8\a \x01(\aR\x06format\x12\x17\n" +
 	"\x06writer\x18\xe9\a \x01(\tR\x06writer\x12\x15\n" +

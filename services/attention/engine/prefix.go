@@ -15,12 +15,12 @@ func (p prefixes) mayShare(s *Sequence) bool {
 // begin has a sequence that got its pages begin with what is there, and says how many of its ids that
 // spares. Its last id is computed in any case, and all that have scores.
 func (p prefixes) begin(s *Sequence) (spared int) {
-	s.offered = 0
+	s.offered, s.cached = 0, 0
 	if !p.mayShare(s) || s.scores() {
 		return 0
 	}
 	s.done = s.table.Begin(s.pageKeys((len(s.ids) - 1) / kvcache.PagePositions))
-	s.offered = s.done / kvcache.PagePositions
+	s.offered, s.cached = s.done/kvcache.PagePositions, s.done
 	return s.done
 }
 
@@ -38,6 +38,7 @@ func (p prefixes) offer(s *Sequence) {
 type shared struct {
 	keys    []kvcache.Key // of its first pages
 	offered int           // of its pages, the first ones: to others, or by them
+	cached  int           // of its ids, when it last got its pages
 }
 
 // pageKeys are the keys of a sequence's first n pages, whose ids it has.

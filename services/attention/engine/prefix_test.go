@@ -44,7 +44,11 @@ func TestPrefixKeepsTokens(t *testing.T) {
 	want := realBench(t, 64).answer("r", as)
 	b := sharing(t)
 	for i, cached := range []float64{0, 3 * kvcache.PagePositions, 6 * kvcache.PagePositions} {
-		if got := b.answer("r", as); !same(got, want) || b.cached() != cached {
+		got := b.answer("r", as)
+		if told := got[0].GetToken().GetCached(); told != int32(min(i, 1)*3*kvcache.PagePositions) {
+			t.Errorf("request %d tells of %d cached", i, told)
+		}
+		if !same(got, want) || b.cached() != cached {
 			t.Errorf("request %d: %v cached, want %v; %v\nwant %v", i, b.cached(), cached, got, want)
 		}
 	}

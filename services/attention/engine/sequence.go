@@ -181,6 +181,9 @@ func (s *Sequence) free() {
 // take adds a generated token and returns its record.
 func (s *Sequence) take(c sampling.Choice) *pb.Token {
 	t := &pb.Token{Index: int32(s.generated()), Id: c.ID, Logprobs: logprobsOf(c, s.params, s.generated())}
+	if s.generated() == 0 {
+		t.Cached = int32(s.cached)
+	}
 	for _, id := range s.seq.StopTokenIds {
 		t.Stop = t.Stop || id == c.ID
 	}

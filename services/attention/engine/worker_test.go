@@ -100,6 +100,9 @@ func strip(records []*pb.Record) []*pb.Record {
 		if end := r.GetTerminal(); end != nil {
 			end.Timings = nil
 		}
+		if token := r.GetToken(); token != nil {
+			token.Cached = 0
+		}
 	}
 	return records
 }

@@ -117,9 +117,16 @@ func (a *Answer) Push(c *pb.Chunk) (events []Event) {
 	if c.FinishReason == "stop" && a.calls() {
 		a.m.StopReason = new("tool_use")
 	}
-	a.m.Usage.OutputTokens = c.GetUsage().GetCompletionTokens()
-	a.m.Usage.Add(c.GetUsage())
+	a.m.Usage.count(c.GetUsage())
 	return append(events, a.end()...)
+}
+
+// count takes what the last chunk counts. Here the prompt's cached tokens are not among its others.
+func (u *usage) count(of *pb.Usage) {
+	u.CacheReadTokens = of.GetCachedTokens()
+	u.InputTokens = max(0, u.InputTokens-u.CacheReadTokens)
+	u.OutputTokens = of.GetCompletionTokens()
+	u.Add(of)
 }
 
 // calls says whether there are any.

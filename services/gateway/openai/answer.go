@@ -128,6 +128,7 @@ func UsageOf(choices []*Choice, n int) *Usage {
 		}
 		if i%n == 0 {
 			u.PromptTokens += c.usage.PromptTokens
+			u.Prompt.CachedTokens += c.usage.GetCachedTokens()
 		}
 		u.CompletionTokens += c.usage.CompletionTokens
 		u.Completion.ReasoningTokens += c.usage.GetReasoningTokens()

@@ -137,7 +137,7 @@ func (r *Response) Object() *Object {
 	}
 	if u := r.usage; u != nil {
 		o.Usage = &usage{
-			InputTokens: u.PromptTokens, InputDetails: map[string]int{"cached_tokens": 0}, OutputTokens: u.CompletionTokens,
+			InputTokens: u.PromptTokens, InputDetails: map[string]int{"cached_tokens": int(u.GetCachedTokens())}, OutputTokens: u.CompletionTokens,
 			OutputDetails: map[string]int{"reasoning_tokens": int(u.GetReasoningTokens())}, TotalTokens: u.PromptTokens + u.CompletionTokens,
 		}
 		o.Usage.Add(u)

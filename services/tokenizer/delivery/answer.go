@@ -25,7 +25,8 @@ type answer struct {
 	reasoned int32    // of these, thoughts
 	cost     *pb.Cost // of the newest token that has come; nil: none has said any
 	degraded *pb.Degraded
-	filled   int // of the prompt whose places tokens fill: what has been shown
+	cached   int32 // of the prompt's tokens
+	filled   int   // of the prompt whose places tokens fill: what has been shown
 	last     *pb.Chunk
 	stopped  bool // by a stop string: what follows is not shown
 	finished bool
@@ -104,6 +105,7 @@ func (a *answer) token(t *pb.Token) *pb.Chunk {
 		return nil
 	}
 	a.tokens++
+	a.cached += t.Cached // only token 0 has some
 	c := a.chunk(t.Index)
 	c.TokenIds = []uint32{t.Id}
 	if t.Logprobs != nil {
@@ -196,6 +198,9 @@ func (a *answer) usage(t *pb.Terminal) *pb.Usage {
 	u := &pb.Usage{PromptTokens: a.accept.PromptTokens, CompletionTokens: a.tokens}
 	if c := cmp.Or(t.Cost, a.cost); c != nil {
 		u.ExpertGbS, u.ColdStarts = &c.ExpertGbS, &c.ColdStarts
+	}
+	if a.cached > 0 {
+		u.CachedTokens = new(min(a.cached, a.accept.PromptTokens))
 	}
 	if a.parser != nil {
 		u.ReasoningTokens = new(a.reasoned)

@@ -9,6 +9,12 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
+// cached has a token say how many of the prompt's were not computed.
+func cached(r *pb.Record, n int32) *pb.Record {
+	r.Epoch, r.GetToken().Cached = 1, n
+	return r
+}
+
 // degraded has a record say what a brownout has changed.
 func degraded(r *pb.Record, rows uint32) *pb.Record {
 	d := &pb.Degraded{Rows: rows, Tokens: 2, LowestMillionths: 600_000, Way: 8}
@@ -44,6 +50,7 @@ func TestUsage(t *testing.T) {
 		records []*pb.Record
 		want    *pb.Usage
 	}{
+		{"behind what is cached", nil, []*pb.Record{cached(tokens("ab")[0], 16), cached(tokens("ab")[1], 0), end(nil)}, &pb.Usage{CompletionTokens: 2, PromptTokens: 20, CachedTokens: proto.Int32(16)}},
 		{"nobody has metered", nil, append(costs(-1, -1), end(nil)), &pb.Usage{CompletionTokens: 2}},
 		{"the end's", nil, append(costs(1, 2), end(&pb.Cost{ExpertGbS: 3, ColdStarts: 2})), &pb.Usage{CompletionTokens: 2, ExpertGbS: proto.Float64(3), ColdStarts: proto.Uint32(2)}},
 		{"the newest token's", nil, append(costs(1, 2), end(nil)), &pb.Usage{CompletionTokens: 2, ExpertGbS: proto.Float64(2), ColdStarts: proto.Uint32(1)}},
@@ -55,7 +62,7 @@ func TestUsage(t *testing.T) {
 		}},
 		{"behind a stop string", []string{"a"}, append(costs(1, 2, 4), end(nil)), &pb.Usage{CompletionTokens: 1, ExpertGbS: proto.Float64(4), ColdStarts: proto.Uint32(1)}},
 	} {
-		accept := &pb.Accept{MaxTokens: 9, Stop: tc.stop, Identity: &pb.Identity{}}
+		accept := &pb.Accept{MaxTokens: 9, PromptTokens: tc.want.PromptTokens, Stop: tc.stop, Identity: &pb.Identity{}}
 		last := func(records []*pb.Record) *pb.Usage {
 			chunks := collect(accept, records)
 			return chunks[len(chunks)-1].Usage
