@@ -39,6 +39,9 @@ type Config struct {
 	Listen   string
 	Listener net.Listener
 
+	// Alone says that nothing else of weight is in this process.
+	Alone bool
+
 	Keys, Cert, Key string
 	MaxBody         int64
 	MaxStreams      int
@@ -47,7 +50,11 @@ type Config struct {
 }
 
 // Config is what they say.
-func (c *Command) Config(p service.Process) (Config, error) { return c.Flags.Config(c.Listen, p) }
+func (c *Command) Config(p service.Process) (Config, error) {
+	out, err := c.Flags.Config(c.Listen, p)
+	out.Alone = true
+	return out, err
+}
 
 // mostStreams bounds what takes memory beforehand.
 const mostStreams = 1 << 20

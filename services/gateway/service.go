@@ -77,6 +77,9 @@ func (s *Service) Run(ctx context.Context) error {
 	go func() { served <- s.serve(limited) }()
 	tasks := lifecycle.Serving(ctx)
 	tasks.Go(s.up.Run)
+	if s.config.Alone {
+		tasks.Go(runCrew)
+	}
 	return tasks.Run(func(ctx context.Context) error {
 		s.bare.Logger.Info("HTTP's clients are served", "at", s.Addr(), "tls", s.config.Cert != "", "keys", s.config.Keys != "")
 		select {
