@@ -51,7 +51,7 @@ const (
 
 // BOODSPolicies are the names of the suite's deployments (figure 13), and of what they are compared with.
 func BOODSPolicies() []string {
-	return []string{"cpu-cluster", "cpu-cluster-fused", "cpu-fitted", "lambdaml", "lambdaml-best", "random", "ods", "bo-ods", "exact", "remoe"}
+	return []string{"cpu-cluster", "cpu-cluster-fused", "cpu-fitted", "lambdaml", "lambdaml-best", "random", "ods", "ods-expected", "bo-ods", "exact", "remoe"}
 }
 
 // Check says what is wrong with the settings.
@@ -134,7 +134,7 @@ func (s *BOODS) lab(ctx context.Context, name string, seed uint64) (*batchLab, e
 	if err := l.open(name); err != nil {
 		return nil, err
 	}
-	for _, part := range []func() error{l.prediction, l.modes, l.targets, l.overall} {
+	for _, part := range []func() error{l.prediction, l.modes, l.targets, l.overall, l.assumed} {
 		if err := errors.Join(ctx.Err(), part()); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

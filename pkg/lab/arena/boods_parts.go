@@ -179,6 +179,11 @@ func (l *batchLab) unlearnt(problem *bo.Problem) (foretold [][]float64, base flo
 	if l.asked("ods") {
 		l.bills("ods", plan, time.Since(began), foretold)
 	}
+	if l.asked("ods-expected") {
+		if err := l.expected(); err != nil {
+			return nil, 0, err
+		}
+	}
 	if l.asked("random") {
 		r, err := ods.Random(l.system, foretold, l.limit, ods.Default(), l.seed)
 		if err != nil {
@@ -187,6 +192,24 @@ func (l *batchLab) unlearnt(problem *bo.Problem) (foretold [][]float64, base flo
 		l.bills("random", &r.Plan, 0, foretold)
 	}
 	return foretold, l.cost(plan), nil
+}
+
+// expected is ODS's plan by expected counts of tokens, the best of what foretells rows here.
+func (l *batchLab) expected() error {
+	m, err := bayes.MethodOf("lina+expected")
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	foretold, err := l.problem(m).Foretell(nil)
+	if err != nil {
+		return err
+	}
+	plan, err := l.plan(foretold)
+	if err == nil {
+		l.bills("ods-expected", plan, time.Since(began), foretold)
+	}
+	return err
 }
 
 func (l *batchLab) asked(name string) bool {
@@ -256,15 +279,7 @@ func (l *batchLab) clusters() {
 
 // known is the plan by the rows that come, in the mean of test batches.
 func (l *batchLab) known() (*scatter.Plan, error) {
-	mean := make([][]float64, l.system.Layers)
-	for i := range mean {
-		mean[i] = make([]float64, l.system.Experts)
-		for _, b := range l.test {
-			for e, d := range b.Real[i] {
-				mean[i][e] += d / float64(len(l.test))
-			}
-		}
-	}
+	mean := l.meanRows()
 	began := time.Now()
 	limit := l.limit
 	r, err := ods.Exact(l.system, mean, limit, ods.Default())

@@ -51,6 +51,10 @@ type BOODSLine struct {
 	KnownRatio  float64 `json:"ratio_known_rows"`
 	KernelRows  float64 `json:"kernel_error_rows"`
 	KernelPairs float64 `json:"kernel_error_pairs"`
+	// Of assumptions: the cheapest plan's cost by the cluster's and by LambdaML's, and its throughput by LambdaML's.
+	ClusterRatio float64 `json:"ratio_cluster"`
+	LambdaRatio  float64 `json:"ratio_lambdaml"`
+	SpeedRatio   float64 `json:"throughput_ratio_lambdaml"`
 }
 
 // bill fills in what a batch took.
@@ -100,6 +104,9 @@ var boodsCompared = []struct{ policy, against, claim string }{
 	{"bo-ods", "lambdaml-best", ""},
 	{"bo-ods", "ods", "below 0"},
 	{"bo-ods", "exact", "closely aligns"},
+	{"bo-ods", "ods-expected", ""},
+	{"ods-expected", "cpu-cluster", ""},
+	{"ods-expected", "lambdaml", ""},
 	{"bo-ods", "random", ""},
 	{"bo-ods", "remoe", ""},
 }
@@ -176,6 +183,9 @@ func (l BOODSLine) String() string {
 	case partFigure12:
 		return fmt.Sprintf("%s %.4f of no BO (learnt %.4f), %.4f of known rows; %d rounds of %.2f s; held-out error by rows %.2f %%, by pairs %.2f %%\n",
 			of, l.Ratio, l.LearntRatio, l.KnownRatio, l.Rounds, l.RoundSeconds, 100*l.KernelRows, 100*l.KernelPairs)
+	case partAssumed:
+		return fmt.Sprintf("%s costs %+.1f %% of the cluster, %+.1f %% of lambdaml at %+.1f %% throughput; %s%s\n",
+			of, 100*l.ClusterRatio-100, 100*l.LambdaRatio-100, 100*l.SpeedRatio-100, l.Modes, unless(l.Feasible, ", infeasible"))
 	}
 	return fmt.Sprintf("%s %.6f $ and %.6f of requests, %8.1f GB·s, %8.2f s, %7.1f tokens/s; rows wrong by %.2f %%; %s\n", of, l.Cost, l.Requests, l.GBs, l.Latency, l.Throughput, 100*l.Error, l.Modes)
 }
