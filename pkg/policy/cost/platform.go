@@ -70,7 +70,7 @@ func (p Platform) Device(size float64) Device {
 
 // Takes is what an access takes of a function with so much memory, of which it uses no more
 // processors than Threads, or what was measured of it.
-func (p Platform) Takes(size float64, a Access) float64 {
+func (p *Platform) Takes(size float64, a Access) float64 {
 	if p.Speeds != nil {
 		return p.Speeds.Seconds(size, a)
 	}

@@ -39,69 +39,80 @@ type replica struct {
 	seconds float64
 }
 
-// replica is equation 3: the time of a replica with rows of its experts. What the payload does
-// not take at once is invoked again.
-func (s *System) replica(memory float64, rows []float64, t Draw) (r replica) {
-	for _, n := range rows {
-		r.seconds += s.load(memory, n)
-		r.bytes += n * s.Token
-	}
-	r.experts, r.calls = len(rows), int(math.Ceil(r.bytes/s.Functions.Payload))
-	for range r.calls {
-		r.seconds += t()
-	}
-	return r
-}
-
 // load is what an expert's rows take in prefill, in a function.
 func (s *System) load(memory, rows float64) float64 {
 	return s.Compute(memory, rows) + rows*s.Travel()
 }
 
-// replicas are those of a layer in prefill: its experts divided by their rows.
-func (s *System) replicas(l *Layer, r *Rows, t Draw) (all []replica) {
-	var rows, loads []float64
+// Prefill is what a layer's experts take of a prompt, as far as the number of replicas does not
+// matter: who looks for that number asks for each of them.
+type Prefill struct {
+	Local  float64 // seconds of the local experts: the first part of equation 2
+	Remote float64 // of the remote ones, one after the other
+	system *System
+	rows   []float64 // of each remote expert that has some
+	loads  []float64 // seconds of them
+	order  []int     // the largest load first
+}
+
+// Prefill is a layer's, whatever replicas it has.
+func (s *System) Prefill(main float64, l *Layer, r *Rows) (p Prefill) {
+	p.system = s
 	for e, away := range l.Remote {
-		if n := r.Prefill[e]; away && n > 0 {
-			rows, loads = append(rows, n), append(loads, s.load(l.Memory, n))
+		n := r.Prefill[e]
+		switch {
+		case !away:
+			p.Local += s.Compute(main, n)
+		case n > 0:
+			p.rows, p.loads = append(p.rows, n), append(p.loads, s.load(l.Memory, n))
+			p.Remote += p.loads[len(p.loads)-1]
 		}
 	}
-	if len(rows) == 0 {
+	p.order = descending(p.loads)
+	return p
+}
+
+// replicas are so many, of which each has experts with rows, divided by their loads. One takes what
+// its experts take one after the other, and its invocations beside (equation 3): what the payload
+// does not take at once is invoked again.
+func (p *Prefill) replicas(n int, t Draw) []replica {
+	if len(p.loads) == 0 {
 		return nil
 	}
-	groups, _ := partition(loads, l.Replicas)
-	for _, g := range groups {
-		if len(g) == 0 {
-			continue
+	of, _ := partition(p.loads, p.order, n)
+	all := make([]replica, n)
+	for i, at := range of {
+		one := &all[at]
+		one.experts++
+		one.seconds += p.loads[i]
+		one.bytes += p.rows[i] * p.system.Token
+	}
+	all = slices.DeleteFunc(all, func(r replica) bool { return r.experts == 0 })
+	for i := range all {
+		one := &all[i]
+		one.calls = int(math.Ceil(one.bytes / p.system.Functions.Payload))
+		for range one.calls {
+			one.seconds += t()
 		}
-		own := make([]float64, len(g))
-		for i, at := range g {
-			own[i] = rows[at]
-		}
-		all = append(all, s.replica(l.Memory, own, t))
 	}
 	return all
 }
 
-// PrefillLocal is the first part of equation 2: what a layer's local experts take.
-func (s *System) PrefillLocal(main float64, l *Layer, r *Rows) (seconds float64) {
-	for e, away := range l.Remote {
-		if !away {
-			seconds += s.Compute(main, r.Prefill[e])
-		}
-	}
-	return seconds
-}
-
-// PrefillExperts is equation 2, with the time of all replicas together.
-func (s *System) PrefillExperts(main float64, l *Layer, r *Rows, prompt int, t Draw) (seconds, functions float64, calls int) {
-	seconds = s.PrefillLocal(main, l, r)
-	for _, one := range s.replicas(l, r, t) {
+// Experts is equation 2 with so many replicas, and the time of all of them together.
+func (p *Prefill) Experts(replicas, prompt int, t Draw) (seconds, functions float64, calls int) {
+	seconds = p.Local
+	for _, one := range p.replicas(replicas, t) {
 		seconds = max(seconds, one.seconds)
 		functions += one.seconds
 		calls += one.calls
 	}
-	return seconds + 2*s.Move(prompt), functions, calls
+	return seconds + 2*p.system.Move(prompt), functions, calls
+}
+
+// PrefillExperts is equation 2, with the time of all replicas together.
+func (s *System) PrefillExperts(main float64, l *Layer, r *Rows, prompt int, t Draw) (seconds, functions float64, calls int) {
+	p := s.Prefill(main, l, r)
+	return p.Experts(l.Replicas, prompt, t)
 }
 
 // PrefillLayer is a layer's part of equation 1.
@@ -175,10 +186,11 @@ func (s *System) MainMemory(layers []Layer, tokens int) float64 {
 	return bytes
 }
 
-// Heavy says whether a replica of a layer's prefill has more bytes than an invocation takes, and
-// experts that another replica could have (constraint 10g). One expert's rows can be sent in parts.
-func (s *System) Heavy(l *Layer, r *Rows) bool {
-	return slices.ContainsFunc(s.replicas(l, r, s.Mean()), s.heavy)
+// Heavy says whether one of so many replicas of a layer's prefill has more bytes than an invocation
+// takes, and experts that another replica could have (constraint 10g). One expert's rows can be sent
+// in parts.
+func (p *Prefill) Heavy(replicas int) bool {
+	return slices.ContainsFunc(p.replicas(replicas, p.system.Mean()), p.system.heavy)
 }
 
 func (s *System) heavy(r replica) bool { return r.experts > 1 && r.bytes > s.Functions.Payload }

@@ -39,6 +39,11 @@ const rounding = 1e-9
 // Limits are the constraints 10b to 10i that a plan breaks for a request, the shape of the plan
 // (10h, 10i, 10d) first: without one there is no bill.
 func (s *System) Limits(p *Plan, d *Demand, o SLO, decided float64) (all []Limit) {
+	return s.LimitsOf(p, d, o, func() Bill { return s.Serve(p, d, decided) })
+}
+
+// LimitsOf is Limits with a bill of the plan, which is asked for where there can be one.
+func (s *System) LimitsOf(p *Plan, d *Demand, o SLO, bill func() Bill) (all []Limit) {
 	over := func(name string, layer int, needs, most float64) {
 		if needs > most*(1+rounding) {
 			all = append(all, Limit{name, layer, needs, most})
@@ -63,13 +68,14 @@ func (s *System) Limits(p *Plan, d *Demand, o SLO, decided float64) (all []Limit
 			continue
 		}
 		over("10e", i, s.FunctionMemory(l, &d.Layers[i]), l.Memory)
-		for _, one := range s.replicas(l, &d.Layers[i], s.Mean()) {
+		prefill := s.Prefill(p.Main, l, &d.Layers[i])
+		for _, one := range prefill.replicas(l.Replicas, s.Mean()) {
 			if s.heavy(one) {
 				over("10g", i, one.bytes, s.Functions.Payload)
 			}
 		}
 	}
-	b := s.Serve(p, d, decided)
+	b := bill()
 	over("10b", -1, b.TTFT(), o.TTFT)
 	over("10c", -1, b.TPOT(), o.TPOT)
 	return all

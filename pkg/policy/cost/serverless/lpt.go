@@ -1,7 +1,6 @@
 package serverless
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,18 +18,36 @@ func Partition(loads []float64, replicas int) (groups [][]int, makespan float64,
 			return nil, 0, fmt.Errorf("load %d is %v; it must be finite, and 0 or above", i, v)
 		}
 	}
-	groups, sums := partition(loads, replicas)
+	of, sums := partition(loads, descending(loads), replicas)
+	groups = make([][]int, replicas)
+	for i, r := range of {
+		groups[r] = append(groups[r], i)
+	}
 	return groups, slices.Max(sums), nil
 }
 
-// partition is Partition of loads that can be.
-func partition(loads []float64, replicas int) (groups [][]int, sums []float64) {
+// descending are the places of loads, which are no NaN, the largest first.
+func descending(loads []float64) []int {
 	order := make([]int, len(loads))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(loads[b], loads[a]) })
-	groups, sums = make([][]int, replicas), make([]float64, replicas)
+	slices.SortFunc(order, func(a, b int) int {
+		switch x, y := loads[a], loads[b]; {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return a - b
+	})
+	return order
+}
+
+// partition is Partition of loads that can be, in their order: the replica of each, and what each
+// replica has.
+func partition(loads []float64, order []int, replicas int) (of []int, sums []float64) {
+	of, sums = make([]int, len(loads)), make([]float64, replicas)
 	for _, i := range order {
 		least := 0
 		for r, sum := range sums {
@@ -38,11 +55,8 @@ func partition(loads []float64, replicas int) (groups [][]int, sums []float64) {
 				least = r
 			}
 		}
-		groups[least] = append(groups[least], i)
+		of[i] = least
 		sums[least] += loads[i]
 	}
-	for _, g := range groups {
-		slices.Sort(g)
-	}
-	return groups, sums
+	return of, sums
 }

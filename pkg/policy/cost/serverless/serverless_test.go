@@ -70,6 +70,11 @@ func TestEquations(t *testing.T) {
 	}
 }
 
+func heavy(s *System, p *Plan, d *Demand) bool {
+	prefill := s.Prefill(p.Main, &p.Layers[0], &d.Layers[0])
+	return prefill.Heavy(p.Layers[0].Replicas)
+}
+
 // What a payload does not take is invoked again.
 func TestPayload(t *testing.T) {
 	s := tiny()
@@ -78,7 +83,7 @@ func TestPayload(t *testing.T) {
 	if b := s.Serve(p, d, 0); b.Calls != 2 || b.Splits != 1 || b.TPOT() != 0 {
 		t.Errorf("%+v", b)
 	}
-	if got := s.Limits(p, d, SLO{100, 100}, 0); len(got) != 1 || got[0].Name != "10g" || got[0].Needs != 8<<10 || !s.Heavy(&p.Layers[0], &d.Layers[0]) {
+	if got := s.Limits(p, d, SLO{100, 100}, 0); len(got) != 1 || got[0].Name != "10g" || got[0].Needs != 8<<10 || !heavy(s, p, d) {
 		t.Errorf("%v", got)
 	}
 	p.Layers[0].Replicas = 2

@@ -104,13 +104,12 @@ func (s *System) Compute(memory, rows float64) float64 {
 		return 0
 	}
 	low := math.Floor(rows)
-	at := func(n float64) float64 {
-		return s.Functions.Takes(memory, cost.Access{Bytes: s.Expert, Rows: int(n)})
-	}
+	at := s.Functions.Takes(memory, cost.Access{Bytes: s.Expert, Rows: int(low)})
 	if rows == low {
-		return at(low)
+		return at
 	}
-	return at(low) + (rows-low)*(at(low+1)-at(low))
+	next := s.Functions.Takes(memory, cost.Access{Bytes: s.Expert, Rows: int(low) + 1})
+	return at + (rows-low)*(next-at)
 }
 
 // Move is τ_sw: what rows take from the GPU to its host, or back.

@@ -35,13 +35,16 @@ func (b Bound) Rows(tokens, topK, experts, m int) float64 {
 // least one and at most each, where f grows ever faster from one row on: some have all they can,
 // and the others one.
 func most(experts int, rows, each float64, f func(rows float64) float64) (sum float64) {
-	left := rows
+	left, last, of := rows, math.NaN(), 0.0
 	for i := range experts {
 		if left <= 0 {
 			break
 		}
 		n := min(each, max(min(1, left), left-float64(experts-1-i)))
-		sum += f(n)
+		if n != last {
+			last, of = n, f(n)
+		}
+		sum += of
 		left -= n
 	}
 	return sum

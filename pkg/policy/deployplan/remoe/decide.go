@@ -60,6 +60,6 @@ func planned(s *serverless.System, r Request, m Main, d *serverless.Demand, set 
 	replicas(s, &to.Plan, d, r, set.Bound)
 	set.done(StageReplicas)
 	to.Expected = s.Serve(&to.Plan, d, r.Decided)
-	to.Limits = s.Limits(&to.Plan, d, r.SLO, r.Decided)
+	to.Limits = s.LimitsOf(&to.Plan, d, r.SLO, func() serverless.Bill { return to.Expected })
 	return to, nil
 }

@@ -122,11 +122,11 @@ func Replicated(s *serverless.System, p *serverless.Plan, d *serverless.Demand, 
 		now := &serverless.Plan{Main: p.Main, Layers: slices.Clone(p.Layers)}
 		for l := range now.Layers {
 			one := now.Layers[l]
-			cheapest := math.Inf(1)
+			cheapest, prefill := math.Inf(1), s.Prefill(p.Main, &one, &d.Layers[l])
 			for z := 1; z <= s.Replicas && one.Size() > 0; z++ {
 				one.Replicas = z
 				b := s.Part(p.Main, &one, d, l)
-				if v := second*b.Seconds() + b.Remote + price*b.Prefill; v < cheapest && !s.Heavy(&one, &d.Layers[l]) {
+				if v := second*b.Seconds() + b.Remote + price*b.Prefill; v < cheapest && !prefill.Heavy(z) {
 					cheapest, now.Layers[l].Replicas = v, z
 				}
 			}

@@ -5,7 +5,7 @@ import "github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 // replicas decides z (section IV-F): as many as the payload needs, then where the cost falls most
 // until the TTFT holds by theorem 4, and then as long as that makes the request cheaper.
 func replicas(s *serverless.System, p *serverless.Plan, d *serverless.Demand, r Request, b Bound) {
-	x := scaler{System: s, p: p, d: d, second: s.Second(p.Main, d.Prompt+d.Output), one: b.Rows(d.Prompt, s.TopK, s.Experts, 1)}
+	x := newScaler(s, p, d, b)
 	for l := range p.Layers {
 		x.payload(l)
 	}
@@ -34,17 +34,33 @@ type scaler struct {
 	*serverless.System
 	p      *serverless.Plan
 	d      *serverless.Demand
-	second float64 // H^w
-	one    float64 // N^up: rows of an expert at most
+	second float64              // H^w
+	beside float64              // seconds of a layer's prefill beside its experts
+	parts  []serverless.Prefill // of each layer
+	one    []float64            // what an expert of each takes at most: N^up rows
 	gains  []float64
 	of     []int // the replicas that gains are for
+}
+
+func newScaler(s *serverless.System, p *serverless.Plan, d *serverless.Demand, b Bound) *scaler {
+	n := len(p.Layers)
+	x := &scaler{
+		System: s, p: p, d: d, second: s.Second(p.Main, d.Prompt+d.Output), beside: s.NonExpert(d.Prompt),
+		parts: make([]serverless.Prefill, n), one: make([]float64, n), gains: make([]float64, n), of: make([]int, n),
+	}
+	rows := b.Rows(d.Prompt, s.TopK, s.Experts, 1)
+	for l := range p.Layers {
+		one := &p.Layers[l]
+		x.parts[l], x.one[l] = s.Prefill(p.Main, one, &d.Layers[l]), s.Compute(one.Memory, rows)+rows*s.Travel()
+	}
+	return x
 }
 
 // payload sets the fewest replicas of which none has more bytes than an invocation takes, unless
 // it has one expert alone.
 func (x *scaler) payload(l int) {
 	one := &x.p.Layers[l]
-	for one.Replicas = 1; one.Replicas < x.System.Replicas && x.Heavy(one, &x.d.Layers[l]); one.Replicas++ {
+	for one.Replicas = 1; one.Replicas < x.System.Replicas && x.parts[l].Heavy(one.Replicas); one.Replicas++ {
 	}
 }
 
@@ -57,27 +73,17 @@ func (x *scaler) worst() (seconds float64) {
 }
 
 func (x *scaler) worstLayer(l, z int) float64 {
-	one, r := &x.p.Layers[l], &x.d.Layers[l]
-	seconds := x.PrefillLocal(x.p.Main, one, r)
-	all := 0.0
-	for e, away := range one.Remote {
-		if n := r.Prefill[e]; away && n > 0 {
-			all += x.Compute(one.Memory, n) + n*x.Travel()
-		}
+	part := &x.parts[l]
+	seconds := part.Local
+	if part.Remote > 0 {
+		seconds = max(seconds, replicated(part.Remote, min(part.Remote, x.one[l]), x.Overhead(), z))
 	}
-	if all > 0 {
-		most := x.Compute(one.Memory, x.one) + x.one*x.Travel()
-		seconds = max(seconds, replicated(all, min(all, most), x.Overhead(), z))
-	}
-	return seconds + 2*x.Move(x.d.Prompt) + x.NonExpert(x.d.Prompt)
+	return seconds + 2*x.Move(x.d.Prompt) + x.beside
 }
 
 // potential is the layer that gains most by one more replica, ϖ of equation 15; -1 where none may
 // have more. With quicker only layers count that the replica makes quicker in the worst case.
 func (x *scaler) potential(quicker bool) (best int, gain float64) {
-	if x.gains == nil {
-		x.gains, x.of = make([]float64, x.Layers), make([]int, x.Layers)
-	}
 	best = -1
 	for l := range x.p.Layers {
 		one := &x.p.Layers[l]
@@ -97,8 +103,6 @@ func (x *scaler) potential(quicker bool) (best int, gain float64) {
 
 // dollars is what a layer costs in prefill with so many replicas.
 func (x *scaler) dollars(l, z int) float64 {
-	one := x.p.Layers[l]
-	one.Replicas = z
-	seconds, functions, _ := x.PrefillLayer(x.p.Main, &one, &x.d.Layers[l], x.d.Prompt, x.Mean())
-	return seconds*x.second + x.Functions.Run(one.Memory, functions)
+	seconds, functions, _ := x.parts[l].Experts(z, x.d.Prompt, x.Mean())
+	return (seconds+x.beside)*x.second + x.Functions.Run(x.p.Layers[l].Memory, functions)
 }
