@@ -1,6 +1,7 @@
 package scaler
 
 import (
+	"container/list"
 	"context"
 	"strings"
 
@@ -18,41 +19,59 @@ type bills struct {
 	slo     serverless.SLO
 	main    float64 // bytes of the host beside attention
 	metrics telemetry.RentedMetrics
-	live    map[string]*billed
+	live    map[string]*list.Element
+	order   *list.List // of *billed, the oldest first
+}
+
+func newBills(y *serverless.System, slo serverless.SLO, main float64, m telemetry.RentedMetrics) bills {
+	return bills{system: y, slo: slo, main: main, metrics: m, live: map[string]*list.Element{}, order: list.New()}
 }
 
 // billed is a request under way.
 type billed struct {
+	id     string
 	ctx    context.Context //nolint:containedctx // of its trace
 	prompt int
 	tokens int
 	cost   *pb.Cost
 }
 
-// mostBilled bounds the requests under way that are billed.
+// mostBilled bounds the requests under way that are billed. More are not under way at once: the
+// oldest has ended, and its end was not heard, as no stream keeps what this scaler hears.
 const mostBilled = 1 << 13
 
-// open begins a request's bill, if there is room.
+// open begins a request's bill, unless it has one: a sequence may be stored again.
 func (b *bills) open(ctx context.Context, id string, prompt int) {
-	if len(b.live) < mostBilled {
-		b.live[id] = &billed{ctx: ctx, prompt: prompt}
+	if b.live[id] != nil {
+		return
 	}
+	if b.order.Len() >= mostBilled {
+		b.take(b.order.Front())
+		b.metrics.Unbilled.Inc()
+	}
+	b.live[id] = b.order.PushBack(&billed{id: id, ctx: ctx, prompt: prompt})
+}
+
+// take ends a bill.
+func (b *bills) take(e *list.Element) *billed {
+	q := b.order.Remove(e).(*billed) //nolint:forcetypeassert // the list has no others
+	delete(b.live, q.id)
+	return q
 }
 
 // hear takes in a record of a request's log.
 func (b *bills) hear(subject string, r *pb.Record, tracer *telemetry.Tracer) {
-	id := subject[strings.LastIndexByte(subject, '.')+1:]
-	q := b.live[id]
-	if q == nil {
+	e := b.live[subject[strings.LastIndexByte(subject, '.')+1:]]
+	if e == nil {
 		return // it came before this scaler planned
 	}
+	q := e.Value.(*billed) //nolint:forcetypeassert // the list has no others
 	switch {
 	case r.GetToken() != nil:
 		q.tokens = max(q.tokens, int(r.GetToken().Index)+1)
 		q.cost = r.GetToken().Cost
 	case r.GetTerminal() != nil:
-		delete(b.live, id)
-		b.close(q, r.GetTerminal(), tracer)
+		b.close(b.take(e), r.GetTerminal(), tracer)
 	}
 }
 

@@ -57,7 +57,7 @@ func newRenter(p *policy, d *deployment.Deployment, r Rent) (*renter, error) {
 	}
 	t := &renter{policy: p, d: d, rent: r, core: core, rows: newActivation(d.MoELayers(), y.Experts)}
 	t.limits = claims.Limits{Model: d.Identity.Model, Layers: spec.Layers, Experts: spec.Experts, MoE: d.Shape.MoE, TopK: spec.TopK}
-	t.bills = bills{system: y, slo: r.SLO, main: core.Main.Memory, metrics: d.Telemetry.Metrics.Rented, live: map[string]*billed{}}
+	t.bills = newBills(y, r.SLO, core.Main.Memory, d.Telemetry.Metrics.Rented)
 	return t, nil
 }
 
@@ -71,7 +71,7 @@ func (r *renter) Begin() {
 		r.log.Error("not planning", "error", err)
 		return
 	}
-	r.core = core
+	r.core, r.bills = core, newBills(r.rent.System, r.rent.SLO, core.Main.Memory, r.bills.metrics)
 }
 
 // Hear implements planner.Elastic.

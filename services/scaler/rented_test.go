@@ -2,6 +2,7 @@ package scaler
 
 import (
 	"math"
+	"strconv"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,7 +39,7 @@ func TestBills(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	m := telemetry.NewMetrics(registry).Rented
 	y := &serverless.System{Model: serverless.Model{Fixed: 2e9, Token: 1, Cache: 1}, GPUPrice: 3, Functions: cost.Platform{Prices: cost.Prices{Memory: 1}}}
-	b := bills{system: y, slo: serverless.SLO{TTFT: 1, TPOT: 0.1}, main: 4e9, metrics: m, live: map[string]*billed{}}
+	b := newBills(y, serverless.SLO{TTFT: 1, TPOT: 0.1}, 4e9, m)
 	hear := func(id string, r *pb.Record) { b.hear("switchyard.token.m.0."+id, r, nil) }
 	end := func(ttft, total float64) *pb.Record {
 		return &pb.Record{Kind: &pb.Record_Terminal{Terminal: &pb.Terminal{Timings: &pb.Timings{Queue: 0.5, Ttft: ttft, Total: total}}}}
@@ -69,6 +70,25 @@ func TestBills(t *testing.T) {
 		if math.Abs(got[name]-want) > 1e-6*want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}
+	}
+}
+
+// A request whose end is never heard gives way to younger ones, which are billed; one that is stored
+// again goes on with its bill.
+func TestBillsForgotten(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	b := newBills(&serverless.System{}, serverless.SLO{}, 0, telemetry.NewMetrics(registry).Rented)
+	for i := range 2 * mostBilled {
+		b.open(t.Context(), strconv.Itoa(i), 1)
+		b.open(t.Context(), strconv.Itoa(i), 1)
+	}
+	const last = "switchyard.token.m.0.16383"
+	b.hear(last, &pb.Record{Kind: &pb.Record_Token{Token: &pb.Token{}}}, nil)
+	b.open(t.Context(), "16383", 1)
+	b.hear(last, &pb.Record{Kind: &pb.Record_Terminal{Terminal: &pb.Terminal{Timings: &pb.Timings{Total: 1}}}}, nil)
+	got := counters(t, registry)
+	if len(b.live) != mostBilled-1 || b.order.Len() != mostBilled-1 || got["switchyard_rented_requests_total"] != 1 || got["switchyard_rented_requests_unbilled_total"] != mostBilled {
+		t.Errorf("%d are under way; %v", len(b.live), got)
 	}
 }
 

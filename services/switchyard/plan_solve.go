@@ -15,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/lab/speeds"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
+	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/sim/rented"
 )
 
@@ -37,6 +38,7 @@ type RequestFlags struct {
 	MaxTokens int           `env:"-" default:"200" help:"Tokens that the answer may have." placeholder:"N"`
 	Prompt    *string       `env:"-" help:"The request's prompt." placeholder:"TEXT"`
 	Store     string        `env:"-" help:"Store of similar prompts (switchyard sps build) that foretells the experts; without it they are those of generated texts, in the mean." placeholder:"FILE"`
+	Tokenizer string        `env:"-" help:"The shape's tokenizer, which counts the prompt in place of the model's: folder or file, as of switchyard tokenize." placeholder:"PATH"`
 	Platform  string        `env:"-" default:"kubernetes" help:"Serverless platform: ${platforms}, or a file of one." placeholder:"NAME"`
 	Curves    string        `env:"-" help:"Times of an expert by memory (switchyard profile) instead of the platform's processors." placeholder:"FILE"`
 	Sizes     string        `env:"-" name:"memory" help:"Memory sizes that functions can have, in MB, as 200:2000:100 or a list; without it the shape's." placeholder:"MB,..."`
@@ -56,6 +58,7 @@ type solved struct {
 	Platform string `json:"platform"`
 	Device   string `json:"device"`
 	Foretold string `json:"foretold_by"`
+	Counted  string `json:"counted_by"` // the prompt's tokens
 	// Planning are the milliseconds of deciding, without prediction and without --exact.
 	Planning float64 `json:"planning_ms"`
 	*rented.Solution
@@ -125,17 +128,17 @@ func (c *PlanSolveCmd) question(ctx context.Context, e *env) (_ *rented.Question
 	if err != nil {
 		return nil, nil, err
 	}
-	if len(asked.ids)+c.MaxTokens > shape.Context {
-		return nil, nil, usage(fmt.Errorf("the prompt has %d tokens and --max-tokens is %d; shape %s has room for %d together: shorten one", len(asked.ids), c.MaxTokens, shape.Name, shape.Context))
+	if asked.tokens+c.MaxTokens > shape.Context {
+		return nil, nil, usage(fmt.Errorf("the prompt has %d tokens and --max-tokens is %d; shape %s has room for %d together: shorten one", asked.tokens, c.MaxTokens, shape.Name, shape.Context))
 	}
 	q := &rented.Question{
 		System: system, Activation: asked.activation, Exact: c.Exact,
 		Request: remoe.Request{
-			Most: max(len(asked.ids), min(shape.Context, len(*c.Prompt))), Prompt: len(asked.ids), Output: c.MaxTokens - 1,
+			Most: max(asked.tokens, min(shape.Context, len(*c.Prompt))), Prompt: asked.tokens, Output: c.MaxTokens - 1,
 			SLO: serverless.SLO{TTFT: c.TTFT.Seconds(), TPOT: c.TPOT.Seconds()}, Decided: rented.Decided,
 		},
 	}
-	return q, &solved{Policy: c.Policy, Shape: shape.Name, Platform: platform.Name, Device: "simulated, A100 and " + platform.About, Foretold: asked.by}, nil
+	return q, &solved{Policy: c.Policy, Shape: shape.Name, Platform: platform.Name, Device: "simulated, A100 and " + platform.About, Foretold: asked.by, Counted: asked.counted}, nil
 }
 
 // system is the shape on what is rented, with what flags change of both.
@@ -162,7 +165,8 @@ func (c *PlanSolveCmd) system(shape rented.Shape) (*serverless.System, *profiles
 
 // asked is a prompt with what is foretold of it, and by what.
 type asked struct {
-	ids        []uint32
+	tokens     int
+	counted    string
 	activation []float32
 	by         string
 }
@@ -183,8 +187,12 @@ func (c *PlanSolveCmd) ask(ctx context.Context, e *env, shape rented.Shape) (a a
 	if err != nil {
 		return a, usage(err)
 	}
-	if a.ids, err = r.IDs(*c.Prompt); err != nil {
+	ids, err := r.IDs(*c.Prompt)
+	if err != nil {
 		return a, usage(fmt.Errorf("--prompt: %w", err))
+	}
+	if err := c.count(&a, len(ids), m.Name); err != nil {
+		return a, usage(err)
 	}
 	if c.Store == "" {
 		a.by = fmt.Sprintf("the mean of %d generated prompts", rented.Typical)
@@ -198,12 +206,31 @@ func (c *PlanSolveCmd) ask(ctx context.Context, e *env, shape rented.Shape) (a a
 	if err != nil {
 		return a, usage(fmt.Errorf("--store: %w", err))
 	}
-	v, err := r.Vector(a.ids)
+	v, err := r.Vector(ids)
 	if err != nil {
 		return a, usage(fmt.Errorf("--prompt: %w", err))
 	}
 	a.by, a.activation = fmt.Sprintf("%d similar prompts of %d in %s", min(store.Alpha, store.Len()), store.Len(), c.Store), store.Predict(v)
 	return a, nil
+}
+
+// count sets how many tokens the prompt has: by the shape's tokenizer where it is named, else those
+// that the model has counted.
+func (c *PlanSolveCmd) count(a *asked, tokens int, model string) error {
+	a.tokens, a.counted = tokens, "the tokenizer of "+model
+	if c.Tokenizer == "" {
+		return nil
+	}
+	t, err := tokenizer.OpenPath(c.Tokenizer, "")
+	if err != nil {
+		return fmt.Errorf("--tokenizer: %w", err)
+	}
+	ids, err := t.EncodePrompt(*c.Prompt, false)
+	if err != nil {
+		return fmt.Errorf("--prompt: %w", err)
+	}
+	a.tokens, a.counted = max(1, len(ids)), c.Tokenizer
+	return nil
 }
 
 // refusal says why no plan was made.
@@ -215,7 +242,7 @@ func (c *PlanSolveCmd) refusal(s *solved) error {
 func (c *PlanSolveCmd) text(s *solved) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s on %s (%s), foretold by %s\n", s.Shape, s.Platform, s.Device, s.Foretold)
-	fmt.Fprintf(&b, "prompt %d tokens (at most %d before they are counted), answer %d; planned in %.1f ms\n", s.Prompt, s.Most, s.Output+1, s.Planning)
+	fmt.Fprintf(&b, "prompt %d tokens by %s (at most %d before they are counted), answer %d; planned in %.1f ms\n", s.Prompt, s.Counted, s.Most, s.Output+1, s.Planning)
 	fmt.Fprintf(&b, "cost $%.3g a request, and $%.3g for its start; TTFT %.3g s (%.3g s of it cold), TPOT %.1f ms\n", s.Cost, s.Starting, s.TTFT, s.Start, 1e3*s.TPOT)
 	fmt.Fprintf(&b, "main model's host %.0f MB; %.1f %% of experts are functions\n", s.Main/(1<<20), 100*s.Ratio)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -27,6 +27,14 @@ func TestPlanSolve(t *testing.T) {
 	if got := solve("--explain", "--exact"); got.code != exitDone || !strings.Contains(got.out, "algorithm 2") || !strings.Contains(got.out, "fetch") || !strings.Contains(got.out, "of all plans") {
 		t.Errorf("%+v", got)
 	}
+	words := filepath.Join(t.TempDir(), "vocab.txt")
+	if err := os.WriteFile(words, []byte("[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nonce\nupon\na\ntime\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = solved{}
+	if got := solve("--json", "--tokenizer", words); json.Unmarshal([]byte(got.out), &s) != nil || s.Counted != words || s.Prompt < 4 || s.Prompt > 6 {
+		t.Errorf("%+v", got)
+	}
 	got = solve("--json", "--slo-ttft", "1ms", "--slo-tpot", "1us")
 	s = solved{}
 	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != exitInfeasible || s.Feasible || s.Constraint == "" || s.NearestTTFT <= 1e-3 || !strings.Contains(got.err, "constraint 10") {
@@ -67,6 +75,7 @@ func TestPlanSolveRefuses(t *testing.T) {
 		{"--curves BAD", "no file of switchyard profile"},
 		{"--store BAD", "switchyard sps build makes one"},
 		{"--policy ods", "policy"},
+		{"--tokenizer BAD", "--tokenizer: "},
 	}) {
 		got := solve(strings.Fields(strings.ReplaceAll(tt.args, "BAD", bad))...)
 		if got.code != exitUsage || !strings.Contains(got.err, tt.want) {

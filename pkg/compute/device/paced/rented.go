@@ -23,7 +23,8 @@ import (
 //   - A call takes what the system says of its experts (pkg/policy/cost/serverless): in a function
 //     also the rows' way and an invocation's draw. A container computes one call after the other.
 //   - Experts of a cold function come one after the other once its container has started; layers
-//     have links of their own.
+//     have links of their own. A function that has other memory, or other experts beside some that
+//     it had, has a new container: it starts with all of its experts while the old one computes.
 //   - A call is billed: the memory of its function for as long as it ran. The host beside attention
 //     is rented as long as a request runs, and its calls are billed with that.
 type Rented struct {
@@ -36,7 +37,8 @@ type Rented struct {
 
 	mu     sync.Mutex
 	layers [][]Rental
-	state  uint64 // of draws
+	coming []coming // of each layer
+	state  uint64   // of draws
 	meter  *meter.Meter
 	units  []metered
 	of     map[*forward.Expert]int // what is loaded, with its layer
@@ -65,7 +67,7 @@ func NewRented(m *model.Model, p *pool.Pool, y *serverless.System, name string, 
 func newRented(m *model.Model, p *pool.Pool, y *serverless.System, name string, seed uint64, s device.Settings, wait waiter) *Rented {
 	profile, layers := profileOf(y, name), m.Spec.Layers
 	d := &Rented{
-		system: y, began: time.Now(), containers: make([]timeline, layers), layers: make([][]Rental, layers), state: splitmix.Mix(seed),
+		system: y, began: time.Now(), containers: make([]timeline, layers), layers: make([][]Rental, layers), coming: make([]coming, layers), state: splitmix.Mix(seed),
 		meter: meter.New(layers), units: make([]metered, layers), of: map[*forward.Expert]int{},
 	}
 	cpu := device.PackedWith(m, s.Beside)
@@ -91,34 +93,9 @@ func profileOf(y *serverless.System, name string) *profiles.Profile {
 	}
 }
 
-// Rent says what a layer's functions on this host are rented with from now on. What computes
-// already goes on.
-func (d *Rented) Rent(layer int, all []Rental) {
-	if uint(layer) >= uint(len(d.layers)) {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.layers[layer] = all
-	bytes := 0.0
-	for _, r := range all {
-		if r.Beside {
-			bytes += r.Memory / float64(d.system.Layers)
-		} else {
-			bytes += r.Memory
-		}
-	}
-	u := &d.units[layer]
-	if u.bytes == bytes {
-		return
-	}
-	u.bytes = bytes
-	d.reopen(layer)
-}
-
 // reopen counts a layer's memory anew; d.mu is held.
-func (d *Rented) reopen(layer int) {
-	u, now := &d.units[layer], time.Since(d.began).Seconds()
+func (d *Rented) reopen(layer int, now float64) {
+	u := &d.units[layer]
 	d.meter.Drop(&u.unit, now)
 	switch {
 	case u.bytes == 0 || u.held+u.loading == 0:
@@ -131,9 +108,11 @@ func (d *Rented) reopen(layer int) {
 
 // rental is what an expert is rented with; false before a plan has said so. d.mu is held.
 func (d *Rented) rental(layer int, expert uint32) (r Rental, ok bool) {
-	for _, one := range d.layers[layer] {
-		if slices.Contains(one.Experts, expert) {
-			return one, true
+	for _, some := range [...][]Rental{d.layers[layer], d.coming[layer].all} {
+		for _, one := range some {
+			if slices.Contains(one.Experts, expert) {
+				return one, true
+			}
 		}
 	}
 	return r, false
@@ -170,6 +149,7 @@ func (d *Rented) takesOf(in forward.Routed) (beside bool, seconds float64) {
 		rows[e]++
 	}
 	d.mu.Lock()
+	d.settle(in.Layer, d.now())
 	r, ok := d.rental(in.Layer, in.Expert[0])
 	draw := splitmix.Unit(splitmix.Next(&d.state))
 	d.mu.Unlock()
@@ -190,12 +170,14 @@ func (d *Rented) Begin(u *device.Use, layer int, experts []uint32, waited time.D
 	d.Store.Begin(u, layer, experts, waited)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now := time.Since(d.began).Seconds()
+	now := d.now()
+	d.settle(layer, now)
 	// A call pays for its own time alone: rows that come later have no wait behind them.
 	u.Layer, u.Access = layer, d.meter.Begin(&d.units[layer].unit, now+meter.Span, now)
-	u.Free = slices.ContainsFunc(d.layers[layer], func(r Rental) bool {
-		return r.Beside && len(experts) > 0 && slices.Contains(r.Experts, experts[0])
-	})
+	if len(experts) > 0 {
+		r, _ := d.rental(layer, experts[0])
+		u.Free = r.Beside
+	}
 }
 
 // End bills the function's memory for as long as it ran, in place of what the experts took.
@@ -203,7 +185,7 @@ func (d *Rented) End(u *device.Use) {
 	d.Store.End(u)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	took := d.meter.End(&d.units[u.Layer].unit, u.Access, time.Since(d.began).Seconds())
+	took := d.meter.End(&d.units[u.Layer].unit, u.Access, d.now())
 	if u.Free {
 		took = 0
 	}
@@ -214,14 +196,22 @@ func (d *Rented) End(u *device.Use) {
 func (d *Rented) Metered() meter.Sums {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.meter.Read(time.Since(d.began).Seconds())
+	now := d.now()
+	for layer := range d.coming {
+		d.settle(layer, now)
+	}
+	return d.meter.Read(now)
 }
 
 // MeteredLayer is what that of a layer has come to.
 func (d *Rented) MeteredLayer(layer int) meter.Sums {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.meter.Group(layer, time.Since(d.began).Seconds())
+	now := d.now()
+	if uint(layer) < uint(len(d.coming)) {
+		d.settle(layer, now)
+	}
+	return d.meter.Group(layer, now)
 }
 
 // rentedLoader loads each layer's experts by its own link, and meters its container.
@@ -257,7 +247,7 @@ func (d *Rented) comes(layer int) {
 	defer d.mu.Unlock()
 	u := &d.units[layer]
 	if u.loading++; u.loading == 1 && u.held == 0 {
-		d.reopen(layer)
+		d.reopen(layer, d.now())
 	}
 }
 
@@ -273,9 +263,9 @@ func (d *Rented) came(layer int, e *forward.Expert, err error) {
 	}
 	switch {
 	case u.held+u.loading == 0:
-		d.reopen(layer)
+		d.reopen(layer, d.now())
 	case u.loading == 0:
-		d.meter.Hold(&u.unit, time.Since(d.began).Seconds())
+		d.meter.Hold(&u.unit, d.now())
 	}
 }
 
@@ -290,7 +280,7 @@ func (d *Rented) goes(e *forward.Expert) {
 	delete(d.of, e)
 	if u := &d.units[layer]; u.held > 0 {
 		if u.held--; u.held+u.loading == 0 {
-			d.reopen(layer)
+			d.reopen(layer, d.now())
 		}
 	}
 }

@@ -101,7 +101,12 @@ func TestRented(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 		d.Rent(0, []Rental{{Experts: []uint32{0, 1}, Memory: 2000}})
+		d.took(10+1+5, func() { d.call(1) }) // until its container has started
+		time.Sleep(time.Second)
 		d.took(5+1+5, func() { d.call(1) })
+		if s := d.Metered(); math.Abs(s.Loading*1e9-220-2000*0.220) > 1 || s.Loads != 2 {
+			t.Errorf("a new container has started: %+v", s)
+		}
 		d.Rent(0, []Rental{{Experts: []uint32{0, 1}, Memory: 8000, Beside: true}})
 		d.took(2*1.25+1, func() {
 			if billed := d.call(0, 1); billed != 0 {
