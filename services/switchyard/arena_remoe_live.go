@@ -8,7 +8,11 @@ import (
 	"github.com/switchyard/switchyard/internal/splitmix"
 	"github.com/switchyard/switchyard/pkg/lab/arena"
 	"github.com/switchyard/switchyard/pkg/lab/replay"
+	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
+	sharedplan "github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/sim/rented"
+	"github.com/switchyard/switchyard/services/scaler"
 )
 
 const (
@@ -34,9 +38,12 @@ func (c *ArenaCmd) remoeLive(ctx context.Context, e *env) error {
 		return err
 	}
 	rent := s.Services.Scaler.Rent
+	if rent.SLO, err = rentedObjective(rent); err != nil {
+		return err
+	}
 	live := arena.RemoeLive{System: rent.System, MoELayers: deployment.MoELayers(s.Node.Shared.Model), Told: rentedTold}
 	requests := c.rentedRequests(s.Node.Shared.Model.Spec.Vocab)
-	r, err := c.replay(ctx, e, "remoe", replay.Settings{Cluster: s, Requests: requests, InTurn: true})
+	r, err := c.replay(ctx, e, "remoe", replay.Settings{Cluster: s, Requests: requests, Hosts: 1, InTurn: true})
 	if err != nil {
 		return err
 	}
@@ -57,6 +64,29 @@ func (c *ArenaCmd) remoeLive(ctx context.Context, e *env) error {
 		return err
 	}
 	return writeJSON(c.Out, "live.json", f)
+}
+
+// rentedTimes is the objective: a multiple of what requests take with all experts on the host, so that
+// some leave, and others stay.
+const rentedTimes = 2
+
+// rentedObjective is it, for the longest requests, and refuses one that no plan keeps.
+func rentedObjective(r *scaler.Rent) (o serverless.SLO, err error) {
+	even := make([]float32, r.System.Layers*r.System.Experts)
+	for i := range even {
+		even[i] = 1 / float32(r.System.Experts)
+	}
+	longest := rented.Served{Demand: r.System.Expected(even, r.Most, r.Output)}
+	o, err = rented.Objective(r.System, []rented.Served{longest}, rentedTimes)
+	if err != nil {
+		return o, usage(err)
+	}
+	asked := r.Settings
+	asked.SLO = o
+	if _, err = sharedplan.New(asked); err != nil {
+		return o, usage(err)
+	}
+	return o, nil
 }
 
 func (c *ArenaCmd) checkRemoeLive() error {

@@ -5,6 +5,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,8 @@ type Settings struct {
 	// Cluster is the pipeline; its services tell what they do to whoever asked for that.
 	Cluster  cluster.Settings
 	Requests []Request
+	// Hosts are those that a plan has before requests come; 0: all.
+	Hosts int
 	// InTurn sends each request when the one before it is answered, if that is later than its time.
 	InTurn bool
 	// Script, if set, are the steps that are made, those of another run of the same requests;
@@ -94,7 +97,7 @@ func Run(ctx context.Context, s Settings) (r *Result, err error) {
 		return nil, err
 	}
 	defer w.close()
-	if err := w.awaitHosts(ctx, s.Cluster.Count["expert"]); err != nil {
+	if err := w.awaitHosts(ctx, cmp.Or(s.Hosts, s.Cluster.Count["expert"])); err != nil {
 		return nil, err
 	}
 	if err := pause.For(ctx, s.Settle); err != nil {
