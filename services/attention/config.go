@@ -1,12 +1,14 @@
 package attention
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/engine"
 )
 
@@ -36,6 +38,8 @@ type Config struct {
 	GPU *gpus.GPU
 	// Brownout says when other experts stand in for some.
 	Brownout Brownout
+	// Before is waited for before a sequence of this replica begins; nil: nothing is.
+	Before func(context.Context, *pb.Sequence)
 	// Directives are obeyed in place of a controller's, for tests; nil: none are.
 	Directives engine.Directives
 }

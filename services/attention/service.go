@@ -103,7 +103,7 @@ func (s *Service) build() {
 	s.keeper = renewal.New(s.d.Logger, s.engine.Pulse(), s.engine.Workers(), queue.AckWait)
 	s.queue = queue.New(queue.Settings{
 		Deployment: s.d, Replica: s.id, Presence: s.presence, Log: s.log, Members: s.view, Pages: s.weights.kv, Keeper: s.keeper, Engine: s.engine,
-		MaxSequences: s.config.MaxSequences, MaxModelLen: s.config.MaxModelLen, Throttles: s.config.GPU.Throttles, Tasks: &s.tasks,
+		MaxSequences: s.config.MaxSequences, MaxModelLen: s.config.MaxModelLen, Throttles: s.config.GPU.Throttles, Before: s.config.Before, Tasks: &s.tasks,
 	})
 	s.signals = signals{refused: s.d.Telemetry.Metrics.Refused, leave: s.queue.Cancel, end: s.engine.End}
 }

@@ -17,7 +17,7 @@ import (
 type bills struct {
 	system  *serverless.System
 	slo     serverless.SLO
-	main    float64 // bytes of the host beside attention
+	main    float64 // bytes of the host beside attention, unless a request has its own plan
 	metrics telemetry.RentedMetrics
 	live    map[string]*list.Element
 	order   *list.List // of *billed, the oldest first
@@ -31,6 +31,7 @@ func newBills(y *serverless.System, slo serverless.SLO, main float64, m telemetr
 type billed struct {
 	id     string
 	ctx    context.Context //nolint:containedctx // of its trace
+	main   float64
 	prompt int
 	tokens int
 	cost   *pb.Cost
@@ -40,16 +41,40 @@ type billed struct {
 // oldest has ended, and its end was not heard, as no stream keeps what this scaler hears.
 const mostBilled = 1 << 13
 
-// open begins a request's bill, unless it has one: a sequence may be stored again.
+// open begins a request's bill, which it may have: a sequence may be stored again.
 func (b *bills) open(ctx context.Context, id string, prompt int) {
-	if b.live[id] != nil {
+	if q := b.of(id); q != nil {
+		q.ctx = ctx
 		return
 	}
 	if b.order.Len() >= mostBilled {
 		b.take(b.order.Front())
 		b.metrics.Unbilled.Inc()
 	}
-	b.live[id] = b.order.PushBack(&billed{id: id, ctx: ctx, prompt: prompt})
+	b.live[id] = b.order.PushBack(&billed{id: id, ctx: ctx, main: b.main, prompt: prompt})
+}
+
+// of is a request's bill; nil where it has none.
+func (b *bills) of(id string) *billed {
+	if e := b.live[id]; e != nil {
+		return e.Value.(*billed) //nolint:forcetypeassert // the list has no others
+	}
+	return nil
+}
+
+// rent says what the host beside attention has for a request.
+func (b *bills) rent(id string, main float64) {
+	if q := b.of(id); q != nil {
+		q.main = main
+	}
+}
+
+// trace is the context of a request's trace.
+func (b *bills) trace(id string) context.Context {
+	if q := b.of(id); q != nil {
+		return q.ctx
+	}
+	return context.Background()
 }
 
 // take ends a bill.
@@ -61,17 +86,16 @@ func (b *bills) take(e *list.Element) *billed {
 
 // hear takes in a record of a request's log.
 func (b *bills) hear(subject string, r *pb.Record, tracer *telemetry.Tracer) {
-	e := b.live[subject[strings.LastIndexByte(subject, '.')+1:]]
-	if e == nil {
+	q := b.of(subject[strings.LastIndexByte(subject, '.')+1:])
+	if q == nil {
 		return // it came before this scaler planned
 	}
-	q := e.Value.(*billed) //nolint:forcetypeassert // the list has no others
 	switch {
 	case r.GetToken() != nil:
 		q.tokens = max(q.tokens, int(r.GetToken().Index)+1)
 		q.cost = r.GetToken().Cost
 	case r.GetTerminal() != nil:
-		b.close(b.take(e), r.GetTerminal(), tracer)
+		b.close(b.take(b.live[q.id]), r.GetTerminal(), tracer)
 	}
 }
 
@@ -87,7 +111,7 @@ func (b *bills) close(q *billed, end *pb.Terminal, tracer *telemetry.Tracer) {
 	}
 	seconds := max(0, times.Total-times.Queue)
 	functions := q.cost.GetExpertGbS()
-	gpu, host := b.system.GPUMemory(q.prompt+q.tokens-1), b.main
+	gpu, host := b.system.GPUMemory(q.prompt+q.tokens-1), q.main
 	c := &b.system.Functions
 	price := c.Prices
 	price.Memory = b.system.GPUPrice

@@ -24,6 +24,8 @@ type Rent struct {
 	shared.Settings
 	// Foretell, if set, gives the activation of a prompt's tokens; else the last rows' does.
 	Foretell func(ids []uint32) ([]float32, error)
+	// Turns, if set, have each request wait for its own plan.
+	Turns *Turns
 }
 
 // renter plans by Remoe for all requests that it hears of. It hears of them on core NATS, as
@@ -44,6 +46,7 @@ type renter struct {
 	core  *shared.Planner
 	bills bills
 	asked trace.SpanContext // of the newest request that no decision has heard of
+	turn  *turn             // the request that waits for its plan; nil: none does
 }
 
 func newRenter(p *policy, d *deployment.Deployment, r Rent) (*renter, error) {
@@ -72,6 +75,7 @@ func (r *renter) Begin() {
 		return
 	}
 	r.core, r.bills = core, newBills(r.rent.System, r.rent.SLO, core.Main.Memory, r.bills.metrics)
+	r.rent.Turns.answer(r, nil)
 }
 
 // Hear implements planner.Elastic.
@@ -86,6 +90,7 @@ func (r *renter) Hear(ctx context.Context) {
 	}
 	stop := r.d.Telemetry.Metrics.Rented.Divergence.Follow(r.whileActive(r.divergence))
 	defer stop()
+	defer r.rent.Turns.answer(nil, r)
 	r.policy.hear(ctx, r.observe)
 }
 
@@ -104,6 +109,21 @@ func (r *renter) came(m *nats.Msg) {
 		return // attention refuses it
 	}
 	ctx := telemetry.Propagator{}.Extract(context.Background(), m.Header)
+	r.mu.Lock()
+	r.bills.open(ctx, s.RequestId, len(s.PromptIds))
+	r.mu.Unlock()
+	if r.rent.Turns == nil {
+		r.admit(s, nil)
+		r.refresh()
+	}
+}
+
+// admit has a request count for the plan, and wait for it where it is given as the next one.
+func (r *renter) admit(s *pb.Sequence, next *turn) {
+	r.mu.Lock()
+	ctx := r.bills.trace(s.RequestId)
+	r.bills.open(ctx, s.RequestId, len(s.PromptIds))
+	r.mu.Unlock()
 	_, span := r.tracer.Child(ctx, telemetry.SpanForetell)
 	foretold, err := r.foretell(s.PromptIds)
 	span.End()
@@ -112,14 +132,12 @@ func (r *renter) came(m *nats.Msg) {
 		foretold = r.rows.mean()
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	err = r.core.Admit(shared.Request{Prompt: len(s.PromptIds), Output: int(s.MaxTokens) - 1, Activation: foretold})
-	r.bills.open(ctx, s.RequestId, len(s.PromptIds))
-	r.asked = trace.SpanContextFromContext(ctx)
-	r.mu.Unlock()
 	if err != nil {
 		r.log.Error("a request does not count for the plan", "error", err)
 	}
-	r.refresh()
+	r.asked, r.turn = trace.SpanContextFromContext(ctx), next
 }
 
 // foretell is a prompt's activation.
@@ -171,7 +189,11 @@ func (r *renter) Plan(k plan.Known) (*plan.Decision, error) {
 	}
 	took := time.Since(began)
 	r.metrics.Decision.Observe(took.Seconds())
-	r.decided(began.Add(max(cadence, share*took)), nil, nil)
+	if pause := max(cadence, share*took); r.rent.Turns == nil {
+		began = began.Add(pause)
+	}
+	r.decided(began, nil, nil)
+	r.took(k, v.Plan.Main)
 	if v.Changed {
 		r.log.Info("experts are rented anew", "reason", v.Reason)
 	}

@@ -3,11 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/promptfile"
+	"github.com/switchyard/switchyard/pkg/lab/prompts"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	sharedplan "github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
@@ -26,6 +30,8 @@ type RentFlags struct {
 	SLOPrompt  int           `name:"slo-prompt" default:"500" help:"With --policy remoe: tokens of the longest prompt that these are promised to." placeholder:"N"`
 	SLOTokens  int           `name:"slo-tokens" default:"200" help:"With --policy remoe: tokens of the longest answer that these are promised to." placeholder:"N"`
 	GPUPrice   float64       `name:"gpu-price" default:"3" help:"With --policy remoe: what a GB of attention's GPU costs, as a multiple of one of hosts." placeholder:"TIMES"`
+	PlanFor    string        `name:"plan" enum:"shared,per-request" default:"shared" help:"With --policy remoe: shared plans for the last requests at once; per-request gives each one a plan of its own, and serves one at a time." placeholder:"NAME"`
+	Similar    string        `name:"prompt-store" help:"With --policy remoe: store of past prompts (switchyard sps build) that foretells a request's experts by similar ones; without it they are those of the last rows." placeholder:"FILE"`
 	BestEffort bool          `help:"With --policy remoe: start though no plan keeps the objectives, with all experts beside attention."`
 }
 
@@ -40,6 +46,8 @@ const (
 	rentedAfter = 50 * time.Millisecond
 	rentedFor   = 20
 	rentedWorth = 0.02
+	// perRequest gives each request its own plan.
+	perRequest = "per-request"
 )
 
 // rents says whether experts are rented.
@@ -71,6 +79,9 @@ func (c *UpCmd) prepareRent() error {
 		return usage(errors.New("--policy remoe does not go with --auth yet: its planner hears requests, which a scaler's user may not"))
 	}
 	c.Device, c.Scaling = "cpu", noScaling
+	if c.PlanFor == perRequest {
+		c.MaxSequences = 1
+	}
 	if c.Hosts == 1 {
 		c.Hosts = rentedHosts
 	}
@@ -96,15 +107,54 @@ func (c *UpCmd) rent(e *env, s *cluster.Settings) error {
 		System: y, Plan: remoe.Settings{Step: rentedStep}, SLO: serverless.SLO{TTFT: c.SLOTTFT.Seconds(), TPOT: c.SLOTPOT.Seconds()},
 		Most: c.SLOPrompt, Output: c.SLOTokens - 1, Decided: rentedAfter.Seconds(), Window: rentedFor, Worth: rentedWorth, BestEffort: c.BestEffort,
 	}
+	if c.PlanFor == perRequest {
+		plan.Each, plan.Window, plan.Worth = true, 1, 0
+	}
 	if err := promised(e, plan); err != nil {
 		return err
+	}
+	foretell, err := c.similar(m, s.Node.Shared.Pool, y)
+	if err != nil {
+		return usage(fmt.Errorf("--prompt-store: %w", err))
 	}
 	e.log.Info("expert hosts take the time and memory of functions of a serverless platform", "device", paced.NameOf(&profiles.Profile{Name: platform.Name}), "is", platform.About, "assumed", platform.Assumed())
 	s.Services.Expert.Rent = &expert.Rent{Name: platform.Name, System: y, Seed: 1}
 	s.Services.Scaler, err = c.ScalingFlags.Config("static", c.KeepAlive, nil)
-	s.Services.Scaler.Rent = &scaler.Rent{Settings: plan}
+	s.Services.Scaler.Rent = &scaler.Rent{Settings: plan, Foretell: foretell}
+	if plan.Each {
+		turns := &scaler.Turns{}
+		s.Services.Scaler.Rent.Turns, s.Services.Attention.Before = turns, turns.Before
+	}
 	s.EmbedKafka, s.KafkaListen, s.KafkaTopic, s.Count["scaler"] = true, c.KafkaListen, c.KafkaTopic, 1
 	return wrongly(err)
+}
+
+// similar foretells a prompt's activation by similar ones; nil without a store of them.
+func (c *UpCmd) similar(m *model.Model, threads *pool.Pool, y *serverless.System) (func(ids []uint32) ([]float32, error), error) {
+	if c.Similar == "" {
+		return nil, nil
+	}
+	store, err := promptfile.Read(c.Similar)
+	if err == nil {
+		err = store.Fits(m.Hash, y.Layers, y.Experts)
+	}
+	if err != nil {
+		return nil, err
+	}
+	reader, err := prompts.Open(m, threads)
+	if err != nil {
+		return nil, err
+	}
+	var one sync.Mutex
+	return func(ids []uint32) ([]float32, error) {
+		one.Lock()
+		defer one.Unlock()
+		v, err := reader.Vector(ids)
+		if err != nil {
+			return nil, err
+		}
+		return store.Predict(v), nil
+	}, nil
 }
 
 // promised refuses objectives that no plan keeps, or says that they are not kept.

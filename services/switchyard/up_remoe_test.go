@@ -1,9 +1,16 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/promptfile"
+	"github.com/switchyard/switchyard/pkg/policy/predict/sps"
+	"github.com/switchyard/switchyard/services/attention"
+	"github.com/switchyard/switchyard/services/scaler"
 )
 
 // up --policy remoe has hosts for what it rents, and refuses what cannot be before anything starts.
@@ -27,6 +34,7 @@ func TestRentFlags(t *testing.T) {
 		{"a scaler", func(up *UpCmd) { up.Scaling = "eplb" }, exitUsage, "--scaling eplb"},
 		{"offloading", func(up *UpCmd) { up.Offload = "lru" }, exitUsage, "--offload lru"},
 		{"replicas", func(up *UpCmd) { up.Replication = 2 }, exitUsage, "--replication"},
+		{"no store", func(up *UpCmd) { up.Similar = "nowhere" }, exitUsage, "--prompt-store: reading prompts"},
 		{"users", func(up *UpCmd) { up.Auth.on = true }, exitUsage, "--auth yet"},
 	} {
 		s, err := inProcess(t.Context(), quietEnv(), func(up *UpCmd) {
@@ -45,5 +53,62 @@ func TestRentFlags(t *testing.T) {
 		if err := s.Node.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// With a plan for each request attention has one at a time, and begins it when its plan is there. A
+// store foretells a prompt's experts, unless it is another model's.
+func TestRentEach(t *testing.T) {
+	t.Parallel()
+	store := filepath.Join(t.TempDir(), "store")
+	up := func(change func(*UpCmd)) (*scaler.Rent, *attention.Config, *model.Model, error) {
+		s, err := inProcess(t.Context(), quietEnv(), func(up *UpCmd) {
+			up.Threads, up.Policy, up.Scaling, up.PlanFor = 1, "remoe", autoScaling, perRequest
+			change(up)
+		})
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		t.Cleanup(func() {
+			if err := s.Node.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return s.Services.Scaler.Rent, &s.Services.Attention, s.Node.Shared.Model, nil
+	}
+	r, a, m, err := up(func(*UpCmd) {})
+	if err != nil || !r.Each || r.Window != 1 || r.Turns == nil || r.Foretell != nil || a.Before == nil || a.MaxSequences != 1 {
+		t.Fatalf("%+v, %+v, %v", r, a, err)
+	}
+	write := func(hash string) {
+		set := sps.Paper(r.System.Layers, r.System.Experts, m.Spec.Hidden)
+		set.Model = hash
+		one := sps.Prompt{Vector: make([]float32, m.Spec.Hidden), Activation: make([]float32, r.System.Layers*r.System.Experts)}
+		one.Vector[0] = 1
+		for l := range r.System.Layers {
+			one.Activation[l*r.System.Experts+3] = 1
+		}
+		y, err := sps.New(set, []sps.Prompt{one})
+		if err == nil {
+			err = promptfile.Write(store, y)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := func(up *UpCmd) { up.Similar = store }
+	write("another")
+	if _, _, _, err := up(named); exitCode(err) != exitUsage {
+		t.Errorf("a store of another model: %v", err)
+	}
+	write(m.Hash)
+	if r, _, _, err = up(named); err != nil {
+		t.Fatal(err)
+	}
+	if foretold, err := r.Foretell([]uint32{5, 6}); err != nil || foretold[3] != 1 || foretold[4] != 0 {
+		t.Errorf("%v, %v", foretold, err)
+	}
+	if _, err := r.Foretell(nil); err == nil {
+		t.Error("a prompt without tokens is foretold")
 	}
 }

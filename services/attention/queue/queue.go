@@ -45,7 +45,7 @@ func New(s Settings) *Queue {
 		d: d, replica: s.Replica, presence: s.Presence, keeper: s.Keeper, places: p, checks: checks, reception: reception,
 		puller: &puller{places: p, reception: reception, throttles: s.Throttles},
 		turns: &turns{
-			places: p, conn: d.Conn, subject: d.Subjects.Sequence(), settler: settler, engine: s.Engine, pages: s.Pages, tasks: s.Tasks,
+			places: p, conn: d.Conn, subject: d.Subjects.Sequence(), settler: settler, engine: s.Engine, pages: s.Pages, tasks: s.Tasks, prelude: prelude{before: s.Before, stops: map[string]context.CancelFunc{}},
 			claimer: &claimer{
 				log: s.Log, logger: d.Logger, engine: s.Engine, slots: p.slots, waiting: p.waiting, longest: longest(d.Streams.Tokens().MaxAge),
 				kept: newGrammars(d.Model),

@@ -26,6 +26,8 @@ type Settings struct {
 	MaxSequences, MaxModelLen int
 	// Throttles says that the device is slow for now: siblings are to begin what they can.
 	Throttles func() bool
+	// Before is waited for before a sequence is claimed; nil: nothing is.
+	Before func(context.Context, *pb.Sequence)
 	// Tasks are what goes on until it is done, or the replica stops.
 	Tasks *sync.WaitGroup
 }

@@ -24,6 +24,7 @@ type turns struct {
 	pages   Pages
 	tasks   *sync.WaitGroup
 	ctx     context.Context // ends when the replica stops
+	prelude prelude
 }
 
 // run lets sequences begin until ctx ends. So few of them wait for pages at a time that who
@@ -69,17 +70,27 @@ func (t *turns) rebalance(ctx context.Context) {
 func (t *turns) cancel(request string) {
 	a := t.waiting.leave(request)
 	if a == nil {
+		t.prelude.cancel(request)
 		return
 	}
-	t.tasks.Go(func() {
-		err := t.settler.log.End(t.ctx, request, a.msg.Accept, &pb.Terminal{FinishReason: "cancelled"})
-		t.settler.settle(t.ctx, a.hold, err)
-	})
+	t.tasks.Go(func() { t.cancelled(t.ctx, a) })
+}
+
+// cancelled ends a request that has not begun.
+func (t *turns) cancelled(ctx context.Context, a *arrival) {
+	err := t.settler.log.End(ctx, a.msg.RequestId, a.msg.Accept, &pb.Terminal{FinishReason: "cancelled"})
+	t.settler.settle(ctx, a.hold, err)
 }
 
 // admit claims a sequence's log and hands it to the engine.
 func (t *turns) admit(ctx context.Context, a *arrival) {
 	defer t.line.Entered()
+	if !t.prelude.await(ctx, a.msg) {
+		t.slots.release()
+		t.waiting.refund(a, 0)
+		t.cancelled(t.ctx, a)
+		return
+	}
 	var seq *engine.Sequence
 	err := t.conn.Try(t.subject, func() (err error) {
 		seq, err = t.claimer.own(ctx, a)

@@ -1,6 +1,18 @@
 package remoe
 
-import "github.com/switchyard/switchyard/pkg/policy/cost/serverless"
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
+)
+
+// Rescaled is a plan with the numbers of replicas that a demand wants, its experts and their memory
+// left as they are.
+func Rescaled(s *serverless.System, p *serverless.Plan, d *serverless.Demand, r Request, b Bound) *serverless.Plan {
+	to := &serverless.Plan{Main: p.Main, Layers: slices.Clone(p.Layers)}
+	replicas(s, to, d, r, b)
+	return to
+}
 
 // replicas decides z (section IV-F): as many as the payload needs, then where the cost falls most
 // until the TTFT holds by theorem 4, and then as long as that makes the request cheaper.

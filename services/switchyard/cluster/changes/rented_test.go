@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/scaler"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
@@ -64,15 +65,38 @@ func TestRented(t *testing.T) {
 	testkit.Eventually(t, "requests are billed", func() bool {
 		return rentedRequests(t, y) >= compared.AtOnce
 	})
+	killPlanner(y)
+	compared.Same(t, y, want.Tokens, "without a planner")
+	kill()
+	compared.Same(t, y, want.Tokens, "without a replica")
+}
+
+// Each request has a plan of its own before it begins, and tokens are those of direct calls; without
+// a planner requests go by the plan in force.
+func TestRentedEach(t *testing.T) {
+	if testkit.Race {
+		t.Skip("raced pipelines take long, and other ones here race what hosts, gates and scalers do")
+	}
+	t.Parallel()
+	want := compared.Direct(t, elasticModel, tensor.BF16)
+	turns := &scaler.Turns{}
+	y := clustertest.Start(t, clustertest.Open(t, elasticModel), clustertest.Hosts(2), clustertest.Context(compared.Positions), clustertest.Rented(t), clustertest.Turns(turns))
+	compared.Same(t, y, want.Tokens, "each by its own plan")
+	if own, all := turns.Begun(); own == 0 || all < compared.AtOnce {
+		t.Errorf("%d of %d requests had their own plans", own, all)
+	}
+	killPlanner(y)
+	compared.Same(t, y, want.Tokens, "without a planner")
+}
+
+// killPlanner ends the connection of the scaler.
+func killPlanner(y clustertest.Cluster) {
 	for _, conn := range y.Pipeline.Connections() {
 		if strings.HasPrefix(conn.NATS().Opts.Name, "switchyard scaler") {
 			conn.NATS().Close()
 			<-conn.Closed()
 		}
 	}
-	compared.Same(t, y, want.Tokens, "without a planner")
-	kill()
-	compared.Same(t, y, want.Tokens, "without a replica")
 }
 
 // rentedRequests is how many requests the planner has billed.

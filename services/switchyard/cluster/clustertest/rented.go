@@ -12,6 +12,15 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
+// Turns have each request wait for a plan of its own, with what Rented has made.
+func Turns(turns *scaler.Turns) Change {
+	return func(s *cluster.Settings) {
+		r := s.Services.Scaler.Rent
+		r.Turns, r.Each, r.Window, r.Worth, r.SLO.TTFT = turns, true, 1, 0, 5
+		s.Services.Attention.Before, s.Services.Attention.MaxSequences = turns.Before, 1
+	}
+}
+
 // Rented has hosts stand for a quick serverless platform, whose functions hold half of a layer's
 // experts at most and have two replicas, and a scaler plan by Remoe.
 func Rented(t testing.TB) Change {

@@ -23,6 +23,9 @@ type Settings struct {
 	Window int
 	// Worth is the part of their cost that a change has to save.
 	Worth float64
+	// Each plans for each request by itself, the share of remote experts and the main model's memory
+	// too; a plan that is another one always takes the place of that in force. Window is 1.
+	Each bool
 	// BestEffort serves as MIX does what no plan keeps the SLO for.
 	BestEffort bool
 }
@@ -35,6 +38,8 @@ func (s *Settings) Check() error {
 	switch {
 	case s.Window < 1 || s.Window > mostWindow:
 		return fmt.Errorf("a plan is for the last %d requests; set it to 1 to %d", s.Window, mostWindow)
+	case s.Each && s.Window != 1:
+		return fmt.Errorf("each request has its own plan, which is for the last %d; set it to 1", s.Window)
 	case !(s.Worth >= 0 && s.Worth < 1):
 		return fmt.Errorf("a change of the plan has to save %v of the cost; set it from 0 to below 1", s.Worth)
 	}
@@ -70,20 +75,30 @@ func New(s Settings) (*Planner, error) {
 		return nil, err
 	}
 	p := &Planner{Settings: s, fresh: true}
-	var err error
-	if p.Main, err = remoe.Preallocate(s.System, s.longest(), s.Plan); err == nil {
-		return p, nil
-	}
-	if !errors.As(err, &p.Refused) || !s.BestEffort {
+	if err := p.preallocate(s.longest()); err != nil {
 		return nil, err
 	}
-	need := s.System.All() + s.System.Token*float64(s.Most+s.Output)
-	at := slices.IndexFunc(s.System.Main, func(size float64) bool { return size >= need })
-	if at < 0 {
-		return nil, err
-	}
-	p.Main = remoe.Main{Memory: s.System.Main[at]}
 	return p, nil
+}
+
+// preallocate decides the main model's part for a request.
+func (p *Planner) preallocate(r remoe.Request) error {
+	m, err := remoe.Preallocate(p.System, r, p.Plan)
+	if err == nil {
+		p.Main, p.Refused = m, nil
+		return nil
+	}
+	var refused *remoe.Infeasible
+	if !errors.As(err, &refused) || !p.BestEffort {
+		return err
+	}
+	need := p.System.All() + p.System.Token*float64(p.Most+p.Output)
+	at := slices.IndexFunc(p.System.Main, func(size float64) bool { return size >= need })
+	if at < 0 {
+		return err
+	}
+	p.Main, p.Refused = remoe.Main{Memory: p.System.Main[at]}, refused
+	return nil
 }
 
 // Admit takes in a request. One of more tokens than the SLO is promised to counts as the longest.
@@ -123,6 +138,13 @@ func (p *Planner) Decide() (Verdict, error) {
 	p.fresh = false
 	to := &d.Plan
 	reason, worth := p.worth(to)
+	if !worth && p.plan != nil {
+		// Another number of replicas alone takes less to start.
+		if to = p.rescaled(); to != nil {
+			reason, worth = p.worth(to)
+			reason = "replicas alone: " + reason
+		}
+	}
 	if !worth {
 		return Verdict{Plan: p.plan}, nil
 	}
@@ -135,15 +157,38 @@ func (p *Planner) Decide() (Verdict, error) {
 
 // decided is Remoe's plan for a request that stands for the last ones.
 func (p *Planner) decided() (*remoe.Decision, error) {
+	r := p.stands()
+	if p.Each && len(p.last) > 0 {
+		r.Most = r.Prompt
+		if err := p.preallocate(r); err != nil {
+			return nil, err
+		}
+	}
+	return remoe.After(p.System, r, p.Main, p.Mean(), p.Plan, false)
+}
+
+// stands is a request as long as the longest of the last ones; before there is one, as the longest.
+func (p *Planner) stands() remoe.Request {
 	r := p.longest()
-	activation := p.Mean()
 	if len(p.last) > 0 {
 		r.Prompt, r.Output = 1, 0
 		for _, one := range p.last {
 			r.Prompt, r.Output = max(r.Prompt, one.Prompt), max(r.Output, one.Output)
 		}
 	}
-	return remoe.After(p.System, r, p.Main, activation, p.Plan, false)
+	return r
+}
+
+// rescaled is the plan in force with the replicas that the last requests want; nil where these are
+// the same.
+func (p *Planner) rescaled() *serverless.Plan {
+	r := p.stands()
+	d := p.System.Expected(p.Mean(), r.Prompt, r.Output)
+	to := remoe.Rescaled(p.System, p.plan, &d, r, p.Plan.Bound)
+	if same(p.plan, to) {
+		return nil
+	}
+	return to
 }
 
 // Mean is the activation of the last requests, by their tokens; even before there is one.
@@ -174,6 +219,8 @@ func (p *Planner) worth(to *serverless.Plan) (reason string, worth bool) {
 		return "the first plan", true
 	case same(p.plan, to):
 		return "", false
+	case p.Each:
+		return "the plan of the request that is next", true
 	case p.plan.Main != to.Main:
 		return "the main model has other memory", true
 	case len(p.last) == 0:

@@ -105,6 +105,56 @@ func TestFollows(t *testing.T) {
 	}
 }
 
+// With a plan for each request the plan is the one of the last request alone, as if it had been
+// planned for by itself.
+func TestEach(t *testing.T) {
+	s := settings()
+	s.Each, s.Window, s.SLO.TPOT = true, 1, 0.025
+	p := newPlanner(t, s)
+	for _, r := range []Request{
+		{Prompt: 60, Output: 30, Activation: towards(s.System, 0, 0.45)}, {Prompt: 5, Output: 2, Activation: towards(s.System, 1, 0.9)}, {Prompt: 60, Output: 30, Activation: towards(s.System, 0, 0.45)},
+	} {
+		if err := p.Admit(r); err != nil {
+			t.Fatal(err)
+		}
+		v := decide(t, p)
+		alone, err := remoe.Decide(s.System, remoe.Request{Most: r.Prompt, Prompt: r.Prompt, Output: r.Output, SLO: s.SLO, Decided: s.Decided}, r.Activation, s.Plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !same(v.Plan, &alone.Plan) {
+			t.Errorf("%+v, by itself %+v", v.Plan, alone.Plan)
+		}
+	}
+	if s.Window = 2; s.Check() == nil {
+		t.Error("a request's own plan is for two")
+	}
+}
+
+// Replicas follow the last requests where a change of the rest does not pay.
+func TestReplicasAlone(t *testing.T) {
+	s := settings()
+	s.Worth = 0
+	p := newPlanner(t, s)
+	r := Request{Prompt: 60, Output: 30, Activation: towards(s.System, 0, 0.2)}
+	if err := p.Admit(r); err != nil {
+		t.Fatal(err)
+	}
+	before := decide(t, p).Plan
+	more := &serverless.Plan{Main: before.Main, Layers: slices.Clone(before.Layers)}
+	for l := range more.Layers {
+		more.Layers[l].Replicas = before.Layers[l].Replicas%s.System.Replicas + 1
+	}
+	p.Adopt(more)
+	if got := p.rescaled(); got == nil || !same(got, before) {
+		t.Errorf("%+v, want %+v", got, before)
+	}
+	p.Adopt(before)
+	if got := p.rescaled(); got != nil {
+		t.Errorf("replicas change for nothing: %+v", got)
+	}
+}
+
 func TestRefuses(t *testing.T) {
 	s := settings()
 	s.SLO.TPOT = 1e-6
