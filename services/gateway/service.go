@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/pkg/process/garbage"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -57,6 +58,9 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	return nil
 }
 
+// mostGarbage is more than a thousand streams leave in a second.
+const mostGarbage = 16 << 20
+
 // Listen opens an address for a gateway.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	var lc net.ListenConfig
@@ -79,6 +83,7 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks.Go(s.up.Run)
 	if s.config.Alone {
 		tasks.Go(runCrew)
+		garbage.Bound(mostGarbage)
 	}
 	return tasks.Run(func(ctx context.Context) error {
 		s.bare.Logger.Info("HTTP's clients are served", "at", s.Addr(), "tls", s.config.Cert != "", "keys", s.config.Keys != "")

@@ -20,7 +20,7 @@ const (
 	inboxSize = 4096
 	// askedInbox is the same of an ask without scores: its chunks come one by one, as they are
 	// made, and a process may have thousands.
-	askedInbox = 1024
+	askedInbox = 256
 	// overtaking lets chunks that overtook each other arrive before a gap counts as one.
 	overtaking = 20 * time.Millisecond
 	// maxSilence bounds the pause between replays that bring nothing.

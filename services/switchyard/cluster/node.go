@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/garbage"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
@@ -54,14 +55,14 @@ func (n *Node) config(user string) bus.Config {
 // default, as much garbage as lives, collects a small model's process too often
 // and lets a large one's grow for nothing.
 const (
-	// garbage is how many bytes may gather between two collections.
-	garbage = 64 << 20
+	// mostGarbage is how many bytes may gather between two collections.
+	mostGarbage = 64 << 20
 	// working is what comes to live beside the weights under load: KV pages,
 	// the server's buffers.
 	working = 64 << 20
 )
 
-// TuneCollector is called when the weights are loaded: they are what lives.
+// TuneCollector is called where no pipeline is ready: what is loaded is what lives.
 func TuneCollector() {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -69,7 +70,15 @@ func TuneCollector() {
 	debug.FreeOSMemory()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	debug.SetGCPercent(int(min(max(100*garbage/(m.HeapAlloc+working), 10), 400)))
+	debug.SetGCPercent(int(min(max(100*mostGarbage/(m.HeapAlloc+working), 10), 400)))
+}
+
+// boundGarbage is called where a pipeline is ready.
+func boundGarbage() {
+	if os.Getenv("GOGC") == "" {
+		debug.FreeOSMemory() // what loading left
+		garbage.Bound(mostGarbage)
+	}
 }
 
 // Replica is one replica of this process, with a connection of its own and what counts
