@@ -30,12 +30,17 @@ type dimmer struct {
 	obeyed  *directives.Obeyed
 	meter   *directives.Meter
 	slots   int
-	// made is what steps obey, of a directive: it stays one thing while nothing changes. The
-	// engine's goroutine alone uses both.
-	made engine.Directive
-	from *pb.Directive
+	// made is what steps obey, and those with prompts where thresholds are predicted. The engine's
+	// goroutine alone uses it.
+	made [2]made
 	// asked is when gates were asked last what steps access: those of answers alone, those with prompts.
 	asked [2]time.Time
+}
+
+// made is what steps obey, of a directive: it stays one thing while nothing changes.
+type made struct {
+	engine.Directive
+	from *pb.Directive
 }
 
 func newDimmer(d *deployment.Deployment, c Brownout, replica string) *dimmer {
@@ -68,7 +73,7 @@ func (m *dimmer) Now(ofPrompt bool) engine.Directive {
 	if d == nil {
 		return engine.Directive{}
 	}
-	now := m.directive(d, prefill, decode)
+	now := m.directive(d, ofPrompt, prefill, decode)
 	if asks {
 		s := proto.CloneOf(now.Order.Stamp)
 		s.Points = directives.Points
@@ -93,18 +98,24 @@ func (m *dimmer) asks(ofPrompt bool) bool {
 	return true
 }
 
-// directive is what steps obey of what the controller wrote.
-func (m *dimmer) directive(d *pb.Directive, prefill, decode uint32) engine.Directive {
-	if m.from == d && m.made.Order.Stamp.PrefillMillionths == prefill && m.made.Order.Stamp.DecodeMillionths == decode {
-		return m.made
+// directive is what steps obey of what the controller wrote. Where thresholds are predicted, rows of answers
+// that share a step with a prompt are degraded as far as the prompt's: else their experts are accessed
+// anyway, and lowering the prompt's threshold saves nothing.
+func (m *dimmer) directive(d *pb.Directive, ofPrompt bool, prefill, decode uint32) engine.Directive {
+	kept := &m.made[0]
+	if m.config.Predictive && ofPrompt {
+		kept, decode = &m.made[1], min(decode, prefill)
 	}
-	m.from, m.made = d, engine.Directive{
+	if kept.from == d && kept.Order.Stamp.PrefillMillionths == prefill && kept.Order.Stamp.DecodeMillionths == decode {
+		return kept.Directive
+	}
+	kept.from, kept.Directive = d, engine.Directive{
 		Order: &layer.Order{Exempt: d.Exempt, Stamp: &pb.Stamp{
 			Version: d.Version, Strategy: d.Strategy, Way: d.Way, PrefillMillionths: prefill, DecodeMillionths: decode, Whole: true, Bundle: d.Bundle,
 		}},
 		Share: 1 - float64(d.FloorMillionths)/brownout.One, RowSlots: m.slots,
 	}
-	return m.made
+	return kept.Directive
 }
 
 // Step implements engine.Directives.

@@ -42,6 +42,14 @@ func TestAsks(t *testing.T) {
 		if second := m.Now(false); first.Order == nil || first.Order != second.Order || first.Order.Stamp.Points != 0 || first.Order.Stamp.DecodeMillionths != 500_000 {
 			t.Errorf("%v, then %v", first.Order, second.Order)
 		}
+		lower := later(below, 500_000)
+		lower.PrefillMillionths = 300_000
+		m.obeyed.Put(directives.Written{Directive: lower, Revision: 3})
+		for ofPrompt, want := range map[bool]uint32{false: 500_000, true: 300_000} { // rows of answers beside a prompt are degraded as it is
+			if s := m.Now(ofPrompt).Order.Stamp; s.DecodeMillionths != want || s.PrefillMillionths != 300_000 {
+				t.Errorf("of a prompt %v: %v", ofPrompt, s)
+			}
+		}
 		m.Step(engine.Stepped{Rows: 3, Took: time.Second, Curve: []uint32{1, 2}, Millionths: 9})
 		m.Step(engine.Stepped{Prefill: true, Took: time.Second})
 		m.Wait(engine.Waiting{Busy: true, Coming: 5})

@@ -190,7 +190,7 @@ func (d *directives) decide(s *pb.Stamp, both [2]brownout.Settings) (made [2]*br
 const mostPoints = 101
 
 // curve counts the experts that have rows at each threshold that a stamp asks for: of rows of prompts,
-// if there are any, else of the others.
+// and of answers beside them, if there are any, else of the others.
 func (d *directives) curve(s *pb.Stamp, both [2]brownout.Settings) (accesses []uint32, err error) {
 	if s.Points < 2 || s.Points > mostPoints {
 		return nil, nil
@@ -201,6 +201,9 @@ func (d *directives) curve(s *pb.Stamp, both [2]brownout.Settings) (accesses []u
 	}
 	for i := range int(s.Points) {
 		both[phase].Threshold = brownout.PointOf(i, int(s.Points))
+		if phase == prefillRows {
+			both[decodeRows].Threshold = both[phase].Threshold
+		}
 		_, n, err := d.decide(s, both)
 		if err != nil {
 			return nil, err

@@ -120,9 +120,6 @@ func TestCurve(t *testing.T) {
 		n := [3]int{rapid.IntRange(0, 3).Draw(t, "prefill"), rapid.IntRange(1, 5).Draw(t, "decode"), rapid.IntRange(0, 2).Draw(t, "own")}
 		at := rapid.Uint32Range(0, 10).Draw(t, "threshold")
 		s := &pb.Stamp{Version: 3, Strategy: pb.Strategy(rapid.IntRange(1, 2).Draw(t, "strategy")), Way: 2, Bundle: 9, PrefillMillionths: at * 1e5, DecodeMillionths: at * 1e5, Points: 11}
-		if n[0] > 0 {
-			s.DecodeMillionths = 1e6
-		}
 		h := stamped(n[0]+n[1]+n[2], s, &pb.PhaseRange{Phase: pb.Phase_PHASE_PREFILL, Rows: uint32(n[0])}, &pb.PhaseRange{Phase: pb.Phase_PHASE_DECODE, Rows: uint32(n[1])},
 			&pb.PhaseRange{Phase: pb.Phase_PHASE_DECODE, Rows: uint32(n[2]), Own: true})
 		var d directives

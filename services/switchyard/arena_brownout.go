@@ -14,10 +14,16 @@ import (
 // BrownoutFlags are of the suite brownout.
 type BrownoutFlags struct {
 	Minutes float64 `default:"10" help:"Brownout: for how long requests come at each rate." placeholder:"MINUTES"`
+	United  string  `help:"Brownout, live: folder of united experts of ways 2, 4 and 8." placeholder:"DIR"`
+	Engine  string  `default:"separate" enum:"separate,fused" help:"Brownout, live: whether each expert is a function of its own (separate), or a layer's are one (fused)." placeholder:"NAME"`
+	Streams int     `default:"32" help:"Brownout, live: requests that decode together." placeholder:"N"`
 }
 
 // brownout compares what can be done when requests come faster than they can be served.
 func (c *ArenaCmd) brownout(ctx context.Context, e *env) error {
+	if c.BackEnd == "live" {
+		return c.brownoutLive(ctx, e)
+	}
 	line := e.progress()
 	defer line.Clear()
 	s, err := c.brownoutSettings()
@@ -43,8 +49,6 @@ func (c *ArenaCmd) brownout(ctx context.Context, e *env) error {
 
 func (c *ArenaCmd) brownoutSettings() (s arena.Brownout, err error) {
 	switch {
-	case c.BackEnd != "sim":
-		return s, errors.New("--suite brownout is simulated; leave --back-end out, or have sim")
 	case c.Trace == "":
 		return s, errors.New("--trace is missing; name a CSV file of requests, whose tokens they have")
 	case len(c.Policies) > 0:

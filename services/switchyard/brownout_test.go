@@ -126,7 +126,9 @@ func TestArenaBrownout(t *testing.T) {
 	}
 	for want, more := range map[string][]string{
 		"it must be above 0, and 60 at most": {"--minutes", "0"},
-		"leave --back-end out":               {"--back-end", "live"},
+		"--united is missing":                {"--back-end", "live"},
+		"streams is 65":                      {"--back-end", "live", "--united", dir, "--streams", "65"},
+		"--texts is missing":                 {"--back-end", "live", "--united", dir},
 		"leave --policies out":               {"--policies", "static"},
 		"--maps is of another suite":         {"--maps", "5"},
 	} {

@@ -79,7 +79,7 @@ func TestUsage(t *testing.T) {
 		{"a prompt of no use to changes of plans", []string{"bench", "--rescale", "--batch", "1", "--rounds", "1", "--seconds", "0.01", "--prompt-tokens", "17"}, 2, "switchyard: --prompt-tokens is 17; leave it out with --rescale, and with --rows"},
 		{"layers with a breakdown", []string{"bench", "--rows", "4", "--seconds", "0.01", "--breakdown"}, 2, "switchyard: --rows measures layers alone; leave out --breakdown"},
 		{"changes of plans with stages", []string{"bench", "--rescale", "--batch", "1", "--rounds", "1", "--seconds", "0.01", "--stages"}, 2, "switchyard: --rescale measures changes of plans alone; leave out --rows"},
-		{"paced as nothing", []string{"expert", "--device", "paced"}, 2, "switchyard: --device paced needs --profile: a6000-deepseek-v3, a6000-llama-4-scout"},
+		{"paced as nothing", []string{"expert", "--device", "paced"}, 2, "switchyard: --device paced needs --profile: a100x4-qwen1.5-moe, a6000-deepseek-v3, a6000-llama-4-scout"},
 		{"profile of a CPU", []string{"up", "--profile", "a6000-mixtral"}, 2, `switchyard: --profile is "a6000-mixtral"; it is of --device paced only`},
 		{"no such profile", []string{"up", "--device", "paced", "--profile", "tpu"}, 2, `switchyard: --profile: there is no profile and no file "tpu"`},
 		{

@@ -1,7 +1,9 @@
 package directives
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -35,10 +37,20 @@ type foresight struct {
 
 // outlook is what a replica has before it.
 type outlook struct {
-	at     float64   // when its newest step was heard of
-	rows   []float64 // of its last steps
-	curve  brownout.Curve
+	at     float64 // when its newest step was heard of
+	steps  []seen  // the last ones
 	coming int
+}
+
+// seen is a step of which gates have told.
+type seen struct {
+	rows  float64
+	curve brownout.Curve
+}
+
+// longest is the one with most rows.
+func (o *outlook) longest() seen {
+	return slices.MaxFunc(o.steps, func(a, b seen) int { return cmp.Compare(a.rows, b.rows) })
 }
 
 const (
@@ -106,8 +118,8 @@ func (f *foresight) see(replica string, c *pb.StepCurve, now float64) {
 		v = &outlook{}
 		f.views[replica] = v
 	}
-	v.at, v.curve = now, curve
-	v.rows = append(v.rows[max(0, len(v.rows)-remembered+1):], float64(c.Rows))
+	v.at = now
+	v.steps = append(v.steps[max(0, len(v.steps)-remembered+1):], seen{float64(c.Rows), curve})
 }
 
 // sound says whether a step can be.
@@ -165,12 +177,12 @@ func (f *foresight) demand(now float64) (all []brownout.Demand) {
 			delete(f.views, replica)
 			continue
 		}
-		newest := v.rows[len(v.rows)-1]
-		rows := newest + float64(v.coming)
-		if f.phase == prefill { // the next prompt may be as long as others were
-			rows = max(newest, brownout.NearestRank(append([]float64(nil), v.rows...), 0.9))
+		like, coming := v.steps[len(v.steps)-1], float64(v.coming)
+		if f.phase == prefill { // the next prompt may be as long as the longest of late
+			like, coming = v.longest(), 0
 		}
-		all = append(all, brownout.Demand{Steps: 1, Rows: int(math.Round(rows)), Curve: v.curve.Grown(rows/newest, f.most)})
+		rows := like.rows + coming
+		all = append(all, brownout.Demand{Steps: 1, Rows: int(math.Round(rows)), Curve: like.curve.Grown(rows/like.rows, f.most)})
 	}
 	return all
 }

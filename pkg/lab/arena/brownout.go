@@ -213,6 +213,7 @@ var rivals = []rival{
 	{"none", bursts.None, brownout.Partial, 0, false},
 	{"scale", bursts.None, brownout.Partial, coldBy, false},
 	{"brownout", bursts.Algorithm2, brownout.Partial, 0, false},
+	{"steady", bursts.Steady, brownout.Partial, 0, false},
 	{"ahead", bursts.Ahead, brownout.Partial, 0, false},
 	{"ahead+scale", bursts.Ahead, brownout.Partial, coldBy, false},
 	{"drop", bursts.Algorithm2, brownout.Full, 0, false},

@@ -3,6 +3,7 @@ package bursts
 import (
 	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 )
@@ -15,6 +16,12 @@ type sequence struct {
 	last  float64
 }
 
+// prompted is a step with prompts: their rows, and by layer and expert.
+type prompted struct {
+	rows  int
+	loads []uint32
+}
+
 // engine is a run on its way.
 type engine struct {
 	Settings
@@ -25,17 +32,17 @@ type engine struct {
 	waiting []*sequence
 	seated  []*sequence
 	loads   [2][]uint32
-	latest  [2][]uint32 // of the last step with rows of the phase
+	latest  []uint32 // of the last step without prompts
 	prompts int
 
 	two        [2]*brownout.Controller
 	ahead      [2]*brownout.Predictive
 	thresholds [2]int
 	advanced   float64
-	missing    [2]int    // steps of a phase in a row that missed the SLO
-	missed     float64   // when that were many first; 0 is never
-	prompted   []float64 // rows of the last steps with prompts
-	late       bool      // the last step missed that of decode
+	missing    [2]int     // steps of a phase in a row that missed the SLO
+	missed     float64    // when that were many first; 0 is never
+	prompted   []prompted // the last steps with prompts
+	late       bool       // the last step missed that of decode
 	result     Result
 }
 
@@ -61,7 +68,7 @@ func Run(arrivals []Arrival, s Settings, until, drain float64) (*Result, error) 
 	}
 	e := &engine{Settings: s, splits: splits{Settings: s}, all: arrivals, thresholds: s.Thresholds}
 	for i := range e.loads {
-		e.loads[i], e.latest[i] = make([]uint32, s.Shape.Layers*s.Shape.Experts), make([]uint32, s.Shape.Layers*s.Shape.Experts)
+		e.loads[i] = make([]uint32, s.Shape.Layers*s.Shape.Experts)
 	}
 	if err := e.controllers(); err != nil {
 		return nil, err
@@ -75,7 +82,11 @@ func Run(arrivals []Arrival, s Settings, until, drain float64) (*Result, error) 
 
 func (e *engine) controllers() (err error) {
 	for i := range e.two {
-		if e.two[i], err = brownout.NewController(brownout.Paper(e.SLO[i]), 0); err != nil {
+		rule := brownout.Paper(e.SLO[i])
+		if e.Control == Steady {
+			rule.Calm = brownout.Calm
+		}
+		if e.two[i], err = brownout.NewController(rule, 0); err != nil {
 			return err
 		}
 		d := e.Device
@@ -165,8 +176,8 @@ func (e *engine) control() {
 	busy := len(e.seated)+len(e.waiting) > 0
 	for i := range e.thresholds {
 		before := e.thresholds[i]
-		if e.Control == Algorithm2 {
-			e.thresholds[i] = e.two[i].Advance(e.now, busy && i == Decode).Threshold
+		if e.Control != Ahead {
+			e.thresholds[i] = e.two[i].Advance(e.now, busy).Threshold
 		} else {
 			e.thresholds[i] = e.ahead[i].Advance(e.now, e.demand(i)...).Threshold
 		}
@@ -176,22 +187,33 @@ func (e *engine) control() {
 
 // demand is what a phase has before it.
 func (e *engine) demand(phase int) []brownout.Demand {
-	if phase == Decode {
-		if len(e.seated) == 0 {
-			return nil
-		}
-		return []brownout.Demand{{Steps: 1 / e.copies(), Rows: len(e.seated), Curve: e.splits.curve(e.latest[Decode])}}
-	}
-	if len(e.prompted) == 0 || len(e.seated)+len(e.waiting) == 0 {
+	if len(e.seated)+len(e.waiting) == 0 {
 		return nil
 	}
-	ns := append([]float64(nil), e.prompted...)
-	rows := int(brownout.NearestRank(ns, 0.9)) // the next one is not there yet
-	both := append([]uint32(nil), e.latest[Prefill]...)
-	for i, n := range e.latest[Decode] {
-		both[i] += n
+	loads := [2][]uint32{Decode: e.latest}
+	if phase == Decode {
+		return []brownout.Demand{{Steps: 1 / e.copies(), Rows: len(e.seated), Curve: e.splits.curve(loads, phase, e.thresholds)}}
 	}
-	return []brownout.Demand{{Steps: 1 / e.copies(), Rows: rows, Curve: e.splits.curve(both)}}
+	if len(e.prompted) == 0 {
+		return nil
+	}
+	// The next prompt may not be there yet, and be as long as the longest of late.
+	longest := slices.MaxFunc(e.prompted, func(a, b prompted) int { return cmp.Compare(a.rows, b.rows) })
+	rows := max(longest.rows, e.coming())
+	loads[Prefill] = longest.loads
+	curve := e.splits.curve(loads, phase, e.thresholds).Grown(float64(rows)/float64(longest.rows), float64(e.Shape.Layers*e.Shape.Experts))
+	return []brownout.Demand{{Steps: 1 / e.copies(), Rows: rows, Curve: curve}}
+}
+
+// coming are the rows of prompts in the next step, as far as they wait.
+func (e *engine) coming() (rows int) {
+	for i, s := range e.waiting {
+		if len(e.seated)+i >= e.Seats || rows > 0 && rows+s.Prompt > e.Length {
+			break
+		}
+		rows += s.Prompt
+	}
+	return rows
 }
 
 // observe tells controllers what a step takes.
@@ -199,13 +221,10 @@ func (e *engine) observe(s spent) {
 	phase, rows := Decode, len(e.seated)
 	if e.prompts > 0 {
 		phase, rows = Prefill, e.prompts
-		e.prompted = append(e.prompted, float64(rows))
+		e.prompted = append(e.prompted, prompted{rows, slices.Clone(e.loads[Prefill])})
 		e.prompted = e.prompted[max(0, len(e.prompted)-remembered):]
-	}
-	for i := range e.loads {
-		if i == phase {
-			copy(e.latest[i], e.loads[i])
-		}
+	} else {
+		e.latest = append(e.latest[:0], e.loads[Decode]...)
 	}
 	e.ahead[phase].Observe(rows, float64(s.after), s.seconds)
 	for range max(1, len(e.seated)) { // a sample a token, as the authors have it

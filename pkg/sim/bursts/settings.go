@@ -23,6 +23,7 @@ type Control uint8
 const (
 	None       Control = iota // they stay as they begin
 	Algorithm2                // the paper's, by the latencies of steps; a step with a prompt has the prefill threshold
+	Steady                    // the same, but for rises that had to be taken back: they are not tried again at once
 	Ahead                     // ours, by prediction; rows have their phase's threshold
 )
 

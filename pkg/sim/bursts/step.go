@@ -22,14 +22,8 @@ type spent struct {
 
 // step is what a step with these loads takes, at the thresholds. copies divide the accesses.
 func (p *splits) step(loads *[2][]uint32, prompts int, thresholds [2]int, copies float64) (s spent) {
-	n := p.Shape.Experts
 	for l := range p.Shape.Layers {
-		for i := range p.count {
-			p.count[i] = append(p.count[i][:0], make([]int32, n)...)
-			for e, rows := range loads[i][l*n : (l+1)*n] {
-				p.count[i][e] = int32(rows)
-			}
-		}
+		p.fill(*loads, l)
 		s.experts += p.layer(l, prompts > 0, thresholds, &s) / copies
 	}
 	s.seconds = p.Device.Fixed + p.Device.Prompt*float64(prompts) + s.experts
@@ -38,13 +32,10 @@ func (p *splits) step(loads *[2][]uint32, prompts int, thresholds [2]int, copies
 
 // layer splits the rows in p.count.
 func (p *splits) layer(l int, prompts bool, thresholds [2]int, s *spent) float64 {
-	var set [2]brownout.Settings
-	for i := range set {
-		set[i] = brownout.Settings{Strategy: p.Strategy, Way: p.Way, Threshold: thresholds[i]}
-		if p.exempt(l) {
-			set[i].Threshold = brownout.One
-		}
+	if p.Control == Ahead && prompts { // as attention stamps it
+		thresholds[Decode] = min(thresholds[Decode], thresholds[Prefill])
 	}
+	set := p.settings(l, thresholds)
 	if p.Control == Ahead {
 		d, _, err := p.pair.Split(set, [2]brownout.Rows{{Count: p.count[0]}, {Count: p.count[1]}}, nil)
 		if err != nil {
@@ -93,29 +84,54 @@ func accessed(count [][]int32) (n int) {
 // points is how finely a curve is told.
 const points = 21
 
-// curve is a step's accesses by the threshold of one phase, as its loads were.
-func (p *splits) curve(loads []uint32) brownout.Curve {
+// curve is a step's accesses by the threshold of one phase, as its loads were; those of a phase may be nil.
+func (p *splits) curve(loads [2][]uint32, phase int, thresholds [2]int) brownout.Curve {
 	c := make(brownout.Curve, points)
-	n := p.Shape.Experts
 	for l := range p.Shape.Layers {
-		p.count[0] = p.count[0][:0]
-		before := 0.0
-		for _, rows := range loads[l*n : (l+1)*n] {
-			p.count[0] = append(p.count[0], int32(rows))
-			if rows > 0 {
-				before++
-			}
-		}
+		p.fill(loads, l)
 		if p.exempt(l) {
 			for i := range c {
-				c[i] += before
+				c[i] += float64(accessed(p.count[:]))
 			}
 			continue
 		}
-		set := brownout.Settings{Strategy: p.Strategy, Way: p.Way}
-		if err := p.one.Curve(set, brownout.Rows{Count: p.count[0]}, c); err != nil {
-			panic(err) // Check has seen the settings
+		for i := range c {
+			at := thresholds
+			at[phase] = brownout.PointOf(i, points)
+			if phase == Prefill {
+				at[Decode] = at[Prefill] // as gates tell it
+			}
+			_, n, err := p.pair.Split(p.settings(l, at), [2]brownout.Rows{{Count: p.count[0]}, {Count: p.count[1]}}, nil)
+			if err != nil {
+				panic(err) // Check has seen the settings
+			}
+			c[i] += float64(n)
 		}
 	}
 	return c
+}
+
+// fill has the rows of a layer in p.count.
+func (p *splits) fill(loads [2][]uint32, layer int) {
+	n := p.Shape.Experts
+	for i := range p.count {
+		p.count[i] = append(p.count[i][:0], make([]int32, n)...)
+		if loads[i] == nil {
+			continue
+		}
+		for e, rows := range loads[i][layer*n : (layer+1)*n] {
+			p.count[i][e] = int32(rows)
+		}
+	}
+}
+
+// settings are those of a layer's two phases.
+func (p *splits) settings(layer int, thresholds [2]int) (set [2]brownout.Settings) {
+	for i := range set {
+		set[i] = brownout.Settings{Strategy: p.Strategy, Way: p.Way, Threshold: thresholds[i]}
+		if p.exempt(layer) {
+			set[i].Threshold = brownout.One
+		}
+	}
+	return set
 }

@@ -137,7 +137,7 @@ func TestRefused(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	if len(Names()) != 8 {
+	if len(Names()) != 9 {
 		t.Errorf("the profiles are %v", Names())
 	}
 	for _, name := range Names() {
@@ -155,7 +155,7 @@ func TestOpen(t *testing.T) {
 	if p, err := Open(file); err != nil || p.Name != "mine" {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if _, err := Open("a6000"); err == nil || !strings.Contains(err.Error(), `no file "a6000"; the profiles are a6000-deepseek-v3, a6000-llama-4-scout, a6000-mixtral`) {
+	if _, err := Open("a6000"); err == nil || !strings.Contains(err.Error(), `no file "a6000"; the profiles are a100x4-qwen1.5-moe, a6000-deepseek-v3, a6000-llama-4-scout, a6000-mixtral`) {
 		t.Errorf("a profile that is not there: %v", err)
 	}
 	if _, err := Open(filepath.Dir(file)); err == nil || errors.Is(err, fs.ErrNotExist) {
