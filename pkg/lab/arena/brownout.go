@@ -215,6 +215,7 @@ var rivals = []rival{
 	{"brownout", bursts.Algorithm2, brownout.Partial, 0, false},
 	{"steady", bursts.Steady, brownout.Partial, 0, false},
 	{"ahead", bursts.Ahead, brownout.Partial, 0, false},
+	{"steady+scale", bursts.Steady, brownout.Partial, coldBy, false},
 	{"ahead+scale", bursts.Ahead, brownout.Partial, coldBy, false},
 	{"drop", bursts.Algorithm2, brownout.Full, 0, false},
 	{"shed", bursts.None, brownout.Partial, 0, true},

@@ -50,12 +50,14 @@ type BrownoutLine struct {
 	// its SLO, Reversals how often a minute its threshold turns from 30 s behind it on.
 	Settled   float64 `json:"settled_seconds"`
 	Reversals float64 `json:"reversals_per_minute"`
-	TTFT50    float64 `json:"ttft_ms_p50"`
-	TTFT99    float64 `json:"ttft_ms_p99"`
-	TPOT50    float64 `json:"tpot_ms_p50"`
-	TPOT99    float64 `json:"tpot_ms_p99"`
-	Refused   int     `json:"refused"`
-	Requests  int     `json:"requests"`
+	// Back is when both thresholds are 1 until the burst ends, behind the second replica; -1: there is none.
+	Back     float64 `json:"back_seconds"`
+	TTFT50   float64 `json:"ttft_ms_p50"`
+	TTFT99   float64 `json:"ttft_ms_p99"`
+	TPOT50   float64 `json:"tpot_ms_p50"`
+	TPOT99   float64 `json:"tpot_ms_p99"`
+	Refused  int     `json:"refused"`
+	Requests int     `json:"requests"`
 
 	Trace   []bursts.Second `json:"-"`
 	Changes []bursts.Change `json:"-"`
@@ -94,6 +96,9 @@ func burstLine(r *bursts.Result, slo [2]float64, from, to float64) BrownoutLine 
 	var deviation float64
 	l.MissDecodeSeconds, l.ThresholdDecode, deviation = r.MissedSeconds(bursts.Decode, from, to, slo[1])
 	l.Deviation, l.Settled = 1e3*deviation, r.Settled(bursts.Decode, from, to, slo[1])
+	if l.Back = -1; r.Scaled > 0 && r.Scaled < to {
+		l.Back = r.Back(r.Scaled, to)
+	}
 	const settling = 30
 	if to > from+settling {
 		l.Reversals = 60 * float64(r.Reversals(bursts.Decode, from+settling, to)) / (to - from - settling)
@@ -138,9 +143,13 @@ func (l BrownoutLine) String() string {
 		return fmt.Sprintf("%-8s %-8s %-7s %5.2f requests/s %-11s %7.1f tokens/s, %.3f times (eq. 2: %.3f); %.2f of the accesses, %.2f of the rows degraded\n",
 			l.Engine, l.Load, l.Arrivals, l.Rate, l.Policy, l.Throughput, l.Ratio, l.Predicted, l.Accesses, l.United)
 	}
-	return fmt.Sprintf("%-8s %-8s %-5s seed %d %-11s misses: prefill %5.1f %% of seconds, decode %5.1f %% (%5.1f %% of tokens); thresholds %.3f, %.3f; σ %4.1f ms; settled in %3.0f s, %.1f reversals a minute; %.2f degraded, %d refused\n",
+	back := ""
+	if l.Back >= 0 {
+		back = fmt.Sprintf(", at 1 %.0f s behind the second replica", l.Back)
+	}
+	return fmt.Sprintf("%-8s %-8s %-5s seed %d %-11s misses: prefill %5.1f %% of seconds, decode %5.1f %% (%5.1f %% of tokens); thresholds %.3f, %.3f; σ %4.1f ms; settled in %3.0f s, %.1f reversals a minute; %.2f degraded, %d refused%s\n",
 		l.Engine, l.Load, l.Regime, l.Seed, l.Policy, 100*l.MissPrefillSeconds, 100*l.MissDecodeSeconds, 100*l.MissDecode, l.ThresholdPrefill, l.ThresholdDecode,
-		l.Deviation, l.Settled, l.Reversals, l.United, l.Refused)
+		l.Deviation, l.Settled, l.Reversals, l.United, l.Refused, back)
 }
 
 // Write writes the report into a folder, which is made: report.json, lines.csv, and traces.csv with

@@ -164,34 +164,44 @@ func (m *machine) said(ch Change) []string {
 }
 
 // A rise that had to be taken back is not tried again while latencies are as they were; when they
-// are a tenth lower it is, and so it is after a while.
+// are a tenth lower it is, and so it is after a while, and above the threshold that was too high. A
+// threshold that was 1 all the time did not rise.
 func TestCalm(t *testing.T) {
-	r := Paper(0.15)
-	r.Calm = 60
-	c, err := NewController(r, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Set(500_000, 0)
-	now := 0.0
-	at := func(seconds, latency float64) int {
-		for end := now + seconds; now < end; now += 0.25 {
-			c.Observe(now, latency)
-			c.Advance(now, true)
-		}
-		return c.Threshold()
-	}
-	for _, step := range []struct {
+	type step struct {
 		seconds, latency float64
 		want             int
+	}
+	r := Paper(0.15)
+	r.Calm = 60
+	var c *Controller
+	now := 0.0
+	for name, tc := range map[string]struct {
+		from  int
+		steps []step
 	}{
-		{5.5, 0.1, 600_000}, {5, 0.2, 480_000}, {50, 0.1, 480_000}, {5, 0.089, 580_000}, // by lower latencies
-		{5, 0.2, 464_000}, {50, 0.1, 464_000}, {9, 0.1, 564_000}, // after a while
+		"lower latencies, after a while": {500_000, []step{
+			{5.5, 0.1, 600_000}, {5, 0.2, 480_000}, {50, 0.1, 480_000}, {5, 0.089, 580_000}, {5, 0.2, 464_000}, {50, 0.1, 464_000}, {9, 0.1, 564_000},
+		}},
+		"above what was too high": {500_000, []step{{5.5, 0.1, 600_000}, {5, 0.2, 480_000}, {5, 0.08, 580_000}, {5, 0.1, 580_000}, {5, 0.08, 680_000}, {5, 0.1, 780_000}}},
+		"at 1 before":             {One, []step{{20, 0.05, One}, {2, 0.2, 800_000}, {5, 0.1, 900_000}}},
 	} {
-		if got := at(step.seconds, step.latency); got != step.want {
-			t.Errorf("after %v s at %v: %d, want %d", step.seconds, step.latency, got, step.want)
+		var err error
+		if c, err = NewController(r, 0); err != nil {
+			t.Fatal(err)
+		}
+		c.Set(tc.from, 0)
+		now = 0
+		for i, s := range tc.steps {
+			for end := now + s.seconds; now < end; now += 0.25 {
+				c.Observe(now, s.latency)
+				c.Advance(now, true)
+			}
+			if got := c.Threshold(); got != s.want {
+				t.Errorf("%s, step %d, after %v s at %v: %d, want %d", name, i, s.seconds, s.latency, got, s.want)
+			}
 		}
 	}
+	c.Set(500_000, now)
 	c.Bound(700_000)
 	if c.Threshold() != 700_000 {
 		t.Errorf("%d under its bound", c.Threshold())

@@ -71,8 +71,10 @@ type Controller struct {
 	sorted    []float64
 	ignored   int
 	rose      float64 // the latency by which the last move was a rise; 0: it was none
-	// A rise by lateness was taken back: until calm none is tried again by as much.
+	// A rise by lateness to a threshold was taken back: until calm none is tried again by as much, unless that
+	// threshold has turned out to be low enough meanwhile.
 	calm, lateness float64
+	high           int
 }
 
 type sample struct{ at, seconds float64 }
@@ -136,13 +138,15 @@ func (c *Controller) Advance(now float64, busy bool) Change {
 	ch := Change{Threshold: c.threshold, Latency: latency, Samples: n}
 	switch {
 	case n == 0 || now < c.changed+c.rule.Interval:
-	case latency < c.rule.Warning*c.rule.SLO && now < c.calm && latency > nearby*c.lateness:
+	case latency < c.rule.Warning*c.rule.SLO && now < c.calm && latency > nearby*c.lateness && c.threshold < c.high:
 	case latency < c.rule.Warning*c.rule.SLO:
-		c.rose = latency
-		return c.move(now, c.threshold+c.rule.Increment, ch, "below the warning line")
+		if ch = c.move(now, c.threshold+c.rule.Increment, ch, "below the warning line"); ch.Moved {
+			c.rose = latency
+		}
+		return ch
 	case latency > c.rule.SLO:
 		if c.rose > 0 {
-			c.calm, c.lateness, c.rose = now+c.rule.Calm, c.rose, 0
+			c.calm, c.lateness, c.high, c.rose = now+c.rule.Calm, c.rose, c.threshold, 0
 		}
 		return c.move(now, int(float64(c.threshold)*c.rule.Shrink), ch, "above the SLO")
 	}

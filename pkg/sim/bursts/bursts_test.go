@@ -78,7 +78,7 @@ func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, answer := rapid.IntRange(1, 30).Draw(t, "requests"), rapid.IntRange(1, 20).Draw(t, "answer")
 		s := settings()
-		s.Control = Control(rapid.IntRange(0, 2).Draw(t, "control"))
+		s.Control = Control(rapid.IntRange(0, 3).Draw(t, "control"))
 		s.Way = rapid.IntRange(2, 12).Draw(t, "way")
 		if s.Control == None {
 			s.Thresholds = [2]int{rapid.IntRange(0, brownout.One).Draw(t, "prefill"), rapid.IntRange(0, brownout.One).Draw(t, "decode")}
@@ -118,13 +118,33 @@ func TestBurst(t *testing.T) {
 	}
 	s := settings()
 	base := run(t, all, s)
-	for _, c := range []Control{Algorithm2, Ahead} {
+	for _, c := range []Control{Algorithm2, Steady, Ahead} {
 		s.Control = c
 		r := run(t, all, s)
 		was, _, _ := base.MissedSeconds(Decode, 20, 40, s.SLO[Decode])
 		missed, threshold, _ := r.MissedSeconds(Decode, 20, 40, s.SLO[Decode])
 		if !(was > 0.5 && missed < was && threshold < 1 && r.After < r.Before) {
 			t.Errorf("control %d: %v of the seconds miss, %v without; threshold %v", c, missed, was, threshold)
+		}
+	}
+}
+
+// While a second replica is cold a brownout keeps steps within the SLO that would miss it, and behind that
+// thresholds are 1 again, though the load stays: a scaler that goes by demand is not deceived.
+func TestBridges(t *testing.T) {
+	all := arrivals(t, tape(t), 1000, 0.1, 2, 24)
+	s := settings()
+	s.Scale, s.SLO[Decode] = 40, 0.18
+	scaled := run(t, all, s)
+	for _, c := range []Control{Algorithm2, Steady, Ahead} {
+		s.Control = c
+		r := run(t, all, s)
+		at := r.Scaled
+		cold, low, _ := r.MissedSeconds(Decode, 0, at, s.SLO[Decode])
+		without, _, _ := scaled.MissedSeconds(Decode, 0, scaled.Scaled, s.SLO[Decode])
+		warm, _, _ := r.MissedSeconds(Decode, at+30, 90, s.SLO[Decode])
+		if !(at > 0 && without > 0.9 && cold < 0.5 && low < 1 && warm == 0 && r.Back(at, 90) <= 30) {
+			t.Errorf("control %d: the second replica came at %v s; until then %v of the seconds miss, %v without, at threshold %v; then %v, and it is at 1 after %v s", c, at, cold, without, low, warm, r.Back(at, 90))
 		}
 	}
 }

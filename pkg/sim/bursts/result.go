@@ -17,6 +17,7 @@ type Result struct {
 	Elapsed    float64
 	Requests   int // that ended
 	Refused    int
+	Scaled     float64 // when the second replica came; 0: never
 	Unfinished int
 	Tokens     int       // generated
 	TTFT, TPOT []float64 // of requests, in seconds
@@ -134,6 +135,17 @@ func (r *Result) Reversals(phase int, from, to float64) (n int) {
 		last = by
 	}
 	return n
+}
+
+// Back is how many seconds behind a time both thresholds are 1 until another one; all of them if they
+// are not.
+func (r *Result) Back(at, to float64) float64 {
+	for i := min(int(to), len(r.Trace)) - 1; i >= int(at); i-- {
+		if r.Trace[i].Thresholds != [2]float64{1, 1} {
+			return float64(i+1) - at
+		}
+	}
+	return 0
 }
 
 // still is for how many seconds the SLO must be kept to count as settled.

@@ -47,8 +47,8 @@ type engine struct {
 }
 
 const (
-	// sustained are the steps in a row above the SLO by which an operator, or a scaler, sees that
-	// there is too much to do.
+	// sustained are the steps in a row that would be above the SLO without a brownout by which an operator,
+	// or a scaler, sees that there is too much to do.
 	sustained = 10
 	// remembered are the prompts that tell how large the next one may be.
 	remembered = 16
@@ -74,6 +74,9 @@ func Run(arrivals []Arrival, s Settings, until, drain float64) (*Result, error) 
 		return nil, err
 	}
 	for e.now < until+drain && e.step(until) {
+	}
+	if e.copies() > 1 {
+		e.result.Scaled = e.missed + e.Scale
 	}
 	e.result.Elapsed = e.now
 	e.result.Unfinished = len(e.seated) + len(e.waiting)
@@ -231,12 +234,22 @@ func (e *engine) observe(s spent) {
 		e.two[phase].Observe(e.now+s.seconds, s.seconds)
 	}
 	e.late = phase == Decode && s.seconds > e.SLO[Decode] || phase == Prefill && e.late
-	if e.missing[phase]++; s.seconds <= e.SLO[phase] {
+	if e.missing[phase]++; e.demanded(s) <= e.SLO[phase] {
 		e.missing[phase] = 0
 	}
 	if e.missed == 0 && e.missing[phase] == sustained {
 		e.missed = cmp.Or(e.now, 1e-9)
 	}
+}
+
+// demanded is what a step would have taken without a brownout, as far as accesses say it: a scaler goes by
+// that, or what a brownout spares would never return.
+func (e *engine) demanded(s spent) float64 {
+	each := e.Device.Read
+	if !e.Device.Fused {
+		each += e.Device.Call
+	}
+	return s.seconds + float64(s.before-s.after)*each/e.copies()
 }
 
 // settle takes in what a step made.
