@@ -4,6 +4,7 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 // A round is so many requests at a time, of so many tokens each.
 const (
 	roundRequests = 16
-	roundTokens   = 96
+	roundTokens   = 192
 )
 
 // What brownouts cost where they change nothing, and what fates cost in messages and logs: rounds of
@@ -57,27 +58,30 @@ func TestOverhead(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			both := [2]clustertest.Cluster{clustertest.Start(t, clustertest.Demo(t), tc.without), clustertest.Start(t, clustertest.Demo(t), tc.with)}
-			var ratios []float64
+			var walls, cores []float64
 			for i := range pairs + 1 {
-				var took [2]float64
+				var wall, core [2]float64
 				for k := range both {
 					which := (i + k) % 2
-					took[which] = round(t, both[which])
+					wall[which], core[which] = round(t, both[which])
 				}
 				if i > 0 { // the first one gets warm
-					ratios = append(ratios, took[1]/took[0])
+					walls, cores = append(walls, wall[1]/wall[0]), append(cores, core[1]/core[0])
 				}
 			}
-			mean, half := quantile.Interval95(ratios)
-			t.Logf("%s: %+.2f %% of a round's time, 95 %% interval %+.2f to %+.2f %%, %d pairs", tc.name, 100*(mean-1), 100*(mean-half-1), 100*(mean+half-1), pairs)
+			for what, ratios := range map[string][]float64{"time": walls, "processor time": cores} {
+				mean, half := quantile.Interval95(ratios)
+				t.Logf("%s: %+.2f %% of a round's %s, 95 %% interval %+.2f to %+.2f %%, %d pairs", tc.name, 100*(mean-1), what, 100*(mean-half-1), 100*(mean+half-1), pairs)
+			}
 		})
 	}
 }
 
-// round is the seconds that requests take which begin together.
-func round(t *testing.T, y clustertest.Cluster) float64 {
+// round is the seconds that requests take which begin together, and those of processors. The idle pipeline
+// beside them takes some too.
+func round(t *testing.T, y clustertest.Cluster) (wall, core float64) {
 	t.Helper()
-	began, most := time.Now(), int32(roundTokens)
+	began, before, most := time.Now(), processorSeconds(), int32(roundTokens)
 	var all sync.WaitGroup
 	for i := range roundRequests {
 		chunks := y.Ask(t, &pb.Prompt{InputIds: compared.PromptIDs(i, 20, y.Settings.Node.Shared.Model.Spec.Vocab), MaxTokens: &most, IgnoreEos: true})
@@ -90,5 +94,14 @@ func round(t *testing.T, y clustertest.Cluster) float64 {
 		})
 	}
 	all.Wait()
-	return time.Since(began).Seconds()
+	return time.Since(began).Seconds(), processorSeconds() - before
+}
+
+// processorSeconds are those that this process has taken.
+func processorSeconds() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + 1e-6*float64(u.Utime.Usec+u.Stime.Usec)
 }
