@@ -72,8 +72,8 @@ func (s *BOODS) Check() error {
 		return err
 	}
 	for i, name := range s.Policies {
-		if !slices.Contains(BOODSPolicies(), name) || slices.Contains(s.Policies[:i], name) {
-			return fmt.Errorf("policy %q is unknown or named twice; there are %s", name, strings.Join(BOODSPolicies(), ", "))
+		if !slices.Contains(append(BOODSPolicies(), boSettings), name) || slices.Contains(s.Policies[:i], name) {
+			return fmt.Errorf("policy %q is unknown or named twice; there are %s", name, strings.Join(append(BOODSPolicies(), boSettings), ", "))
 		}
 	}
 	platform, err := profiles.OpenPlatform(s.Platform)

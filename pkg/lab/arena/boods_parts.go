@@ -163,6 +163,11 @@ func (l *batchLab) overall() error {
 			}
 		}
 	}
+	if slices.Contains(l.Policies, boSettings) { // only where it is asked for: it takes as long as all else
+		if err := l.settings(problem, base, l.cost(known)); err != nil {
+			return err
+		}
+	}
 	return l.remoe(foretold)
 }
 
@@ -296,38 +301,50 @@ func (l *batchLab) known() (*scatter.Plan, error) {
 	return &r.Plan, nil
 }
 
-// tune is figure 12: what is learnt costs beside the table as it is, and beside known rows.
-func (l *batchLab) tune(p *bo.Problem, a bo.Acquisition, base, known float64) error {
+// searchSettings are those of a search that has not been told otherwise.
+func (l *batchLab) searchSettings(a bo.Acquisition) bo.Settings {
 	set := bo.Default()
 	set.Acquisition, set.Q, set.Seed = a, l.Pairs, l.seed
 	set.Alpha = 0.01 * float64(l.Tokens*l.shape.TopK) / float64(l.shape.Experts)
+	return set
+}
+
+// tune is figure 12: what is learnt costs beside the table as it is, and beside known rows.
+func (l *batchLab) tune(p *bo.Problem, a bo.Acquisition, base, known float64) error {
+	began := time.Now()
+	s, plan, err := l.searched(p, l.searchSettings(a), string(a), base, known)
+	if err == nil && a == bo.Multi {
+		l.bills("bo-ods", plan, time.Since(began), s.Best().Loads)
+	}
+	return err
+}
+
+// searched is a search with the plan of what it has learnt, and adds a line of it.
+func (l *batchLab) searched(p *bo.Problem, set bo.Settings, name string, base, known float64) (*bo.Search, *scatter.Plan, error) {
 	began := time.Now()
 	s, err := bo.New(p, set)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	rounds := 0
 	for ; rounds < l.Rounds && !s.Done(); rounds++ {
 		if err := errors.Join(l.ctx.Err(), s.Step()); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	took := time.Since(began)
 	plan, err := l.plan(s.Best().Loads)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	line := l.line(partFigure12, string(a))
+	line := l.line(partFigure12, name)
 	line.Rounds, line.RoundSeconds, line.Below, line.Theorem = rounds, took.Seconds()/float64(max(1, rounds)), s.Below, set.Rounds(0.01)
 	line.KernelRows, line.KernelPairs = bo.Errors(p.Table, s.Trials)
 	line.LearntRatio = s.Best().Cost / s.Trials[0].Cost
 	line.Cost = l.cost(plan)
 	line.Ratio, line.KnownRatio = line.Cost/base, line.Cost/known
 	l.add(line)
-	if a == bo.Multi {
-		l.bills("bo-ods", plan, took, s.Best().Loads)
-	}
-	return nil
+	return s, plan, nil
 }
 
 // remoe has Remoe plan the same rows within the same limit, as one request whose tokens are all a

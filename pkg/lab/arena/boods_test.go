@@ -53,6 +53,28 @@ func TestBOODS(t *testing.T) {
 	}
 }
 
+// What is assumed of searches is swept where it is asked for.
+func TestBOODSSettings(t *testing.T) {
+	s := boodsSettings()
+	s.Policies, s.Seeds, s.Rounds, s.Pairs = []string{boSettings}, 1, 1, 5
+	r, err := RunBOODS(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, l := range r.Lines {
+		if l.Part == partFigure12 {
+			n++
+			if l.Ratio <= 0 || l.KnownRatio <= 0 {
+				t.Errorf("%+v", l)
+			}
+		}
+	}
+	if n != 13 {
+		t.Errorf("%d settings were tried", n)
+	}
+}
+
 func TestBOODSRefused(t *testing.T) {
 	for want, spoil := range map[string]func(*BOODS){
 		"no shape is named":              func(s *BOODS) { s.Shapes = nil },
