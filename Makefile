@@ -222,7 +222,7 @@ scaling-test: ## Compare "up" with its control loop and without, live: SWITCHYAR
 	SWITCHYARD_SCALING=$${SWITCHYARD_SCALING:-5} $(GO) test -count=1 -timeout 2h -v ./loadtest/scaling
 
 .PHONY: door-test
-door-test: ## A gateway under 1,000 streams, slow readers and half-open connections, and beside a NATS client (6 minutes)
+door-test: ## A gateway under 1,000 streams, slow readers, half-open connections and kills, and beside a NATS client (9 minutes)
 	SWITCHYARD_DOOR=1 $(GO) test -count=1 -timeout 30m -v ./loadtest/door
 
 .PHONY: soak

@@ -19,6 +19,9 @@ const (
 	// silence is how long no chunk may come before it is looked for, and patience how long no
 	// tokenizer may be there before a request fails.
 	silence, patience = 2 * time.Second, 10 * time.Second
+	// refusedWithin is how long a request that was accepted is watched: of one that is refused then
+	// nothing is kept, so that later nobody knows it.
+	refusedWithin = 500 * time.Millisecond
 	// tokensWithin bounds the wait for ids.
 	tokensWithin = 10 * time.Second
 )
@@ -108,13 +111,21 @@ func (n *NATS) Ask(ctx context.Context, to To, p *pb.Prompt) Chunks {
 	}
 }
 
-// Accept has a request accepted.
+// Accept has a request accepted, and waits a moment for a refusal. It goes on when ctx ends.
 func (n *NATS) Accept(ctx context.Context, to To, p *pb.Prompt) error {
-	stream, err := n.client(to).Prompt(ctx, p)
-	if err == nil {
-		stream.Close()
+	stream, err := n.client(to).Prompt(context.WithoutCancel(ctx), p)
+	if err != nil {
+		return err
 	}
-	return err
+	watching, cancel := context.WithTimeout(ctx, refusedWithin)
+	defer cancel()
+	for chunk, err := range stream.Until(watching) {
+		if err == nil && chunk.Index < 0 {
+			return client.Failure(chunk)
+		}
+		break // its answer begins, or nothing is known of it yet
+	}
+	return nil
 }
 
 // Replay streams an accepted request's answer. Its own context is not ctx, whose end would
