@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 )
 
 // recordedKeys are a recording with keys of many short texts.
@@ -106,6 +108,26 @@ func solvesBatches(t *testing.T, in func(string) string) {
 	}
 	if got := invoke("", "plan", "solve", "--table", in("t")); got.code != exitUsage || !strings.Contains(got.err, "--table is of --policy bo-ods") {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A batch's plan becomes settings of running plans where these can say it.
+func TestRunning(t *testing.T) {
+	t.Parallel()
+	layer := func(m scatter.Mode, beta int, replicas ...int) (l scatter.Layer) {
+		l.Mode, l.Beta = m, beta
+		for _, g := range replicas {
+			l.Experts = append(l.Experts, scatter.Function{Replicas: g})
+		}
+		return l
+	}
+	got, err := running(&scatter.Plan{Layers: []scatter.Layer{layer(scatter.Pipelined, 7, 1, 3), layer(scatter.Pipelined, 9, 2, 1)}})
+	want := plan.Settings{Policy: plan.Static, Grouping: plan.ByExpert, Replicas: 3, Transfer: plan.Pipelined, Minibatch: 9}
+	if err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := running(&scatter.Plan{Layers: []scatter.Layer{layer(scatter.Direct, 0, 1), layer(scatter.Indirect, 0, 1)}}); err == nil || !strings.Contains(err.Error(), "running plans have one mode") {
+		t.Errorf("%v", err)
 	}
 }
 

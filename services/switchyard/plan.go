@@ -98,6 +98,11 @@ func (c *PlanSetCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
+	return c.apply(ctx, e, change)
+}
+
+// apply changes settings.
+func (c *PlanSetCmd) apply(ctx context.Context, e *env, change plan.Settings) error {
 	conn, kv, err := c.open(ctx, e)
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@ type PlanSolveCmd struct {
 
 	RequestFlags `embed:"" group:"--policy remoe:"`
 	BatchSolving `embed:"" group:"--policy bo-ods:"`
+	ConnectFlags `embed:""`
 }
 
 // RequestFlags are of a plan for one request.
