@@ -228,7 +228,7 @@ func (l *lab) bursts() (jobs []func() ([]BrownoutLine, error)) {
 		for _, fused := range []bool{false, true} {
 			for _, regime := range []string{"paper", "rule"} {
 				for k := range l.Seeds {
-					jobs = append(jobs, func() ([]BrownoutLine, error) { return l.burst(of, fused, regime, l.Seed+uint64(k)) })
+					jobs = append(jobs, func() ([]BrownoutLine, error) { return l.burst(of, fused, regime, l.Seed+uint64(k), rivals) })
 				}
 			}
 		}
@@ -236,8 +236,8 @@ func (l *lab) bursts() (jobs []func() ([]BrownoutLine, error)) {
 	return jobs
 }
 
-// burst runs all rivals on the same requests.
-func (l *lab) burst(of traffic, fused bool, regime string, seed uint64) (lines []BrownoutLine, err error) {
+// burst runs rivals on the same requests.
+func (l *lab) burst(of traffic, fused bool, regime string, seed uint64, rivals []rival) (lines []BrownoutLine, err error) {
 	rate, slo := map[string]float64{"sharegpt": 0.5, "alpaca": 1}[of.name], [2]float64{0.25, 0.15}
 	if regime == "rule" {
 		if rate, slo, err = l.rule(of, fused, seed); err != nil {

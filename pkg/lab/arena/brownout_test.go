@@ -1,11 +1,13 @@
 package arena
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/sim"
+	"github.com/switchyard/switchyard/pkg/sim/bursts"
 	"github.com/switchyard/switchyard/pkg/sim/requests"
 	"github.com/switchyard/switchyard/pkg/sim/routing"
 	"github.com/switchyard/switchyard/pkg/sim/trace"
@@ -23,7 +25,8 @@ func TestBurst(t *testing.T) {
 	}
 	s := &Brownout{Trace: []trace.Request{{Context: 900, Generated: 220}, {Context: 1200, Generated: 180}}, Seed: 1}
 	l := &lab{s, requests.NewTape(g, sim.Replay{PerSecond: 1, Domains: 1, Cycle: time.Hour, Seed: 1})}
-	lines, err := l.burst(traffics[0], false, "paper", 1)
+	some := slices.DeleteFunc(slices.Clone(rivals), func(v rival) bool { return v.scale > 0 && v.control != bursts.None || v.name == "drop" })
+	lines, err := l.burst(traffics[0], false, "paper", 1, some)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,8 +35,8 @@ func TestBurst(t *testing.T) {
 		by[line.Policy] = line
 	}
 	none := by["none"]
-	for _, name := range []string{"brownout", "ahead", "drop"} {
-		if got := by[name]; !(none.MissDecodeSeconds > 0.5 && got.MissDecodeSeconds < none.MissDecodeSeconds/2 && got.Accesses < none.Accesses && got.ThresholdDecode < 1) {
+	for _, name := range []string{"brownout", "steady", "ahead"} {
+		if got := by[name]; !(got.MissPrefillSeconds < none.MissPrefillSeconds/2 && none.MissDecodeSeconds > 0.5 && got.MissDecodeSeconds < none.MissDecodeSeconds/2 && got.Accesses < none.Accesses && got.ThresholdDecode < 1) {
 			t.Errorf("%s: %+v, none: %+v", name, got, none)
 		}
 	}
