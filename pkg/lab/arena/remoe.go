@@ -129,6 +129,7 @@ func RunRemoe(ctx context.Context, s Remoe) (*RemoeReport, error) {
 		r.Gaps = append(r.Gaps, l.gaps...)
 	}
 	r.compare()
+	r.drawLines()
 	return r, nil
 }
 

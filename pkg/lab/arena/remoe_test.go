@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,8 +45,18 @@ func TestRemoe(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if len(r.Gaps) == 0 || len(r.Figures) != 5 {
+	if len(r.Gaps) == 0 || len(r.Figures) != 11 {
 		t.Errorf("%d gaps, %d figures", len(r.Gaps), len(r.Figures))
+	}
+	for _, f := range r.Figures {
+		for _, line := range f.Series {
+			if len(line.Y) == 0 || len(line.X) != len(line.Y) || slices.ContainsFunc(line.Y, func(y float64) bool { return !(y >= 0) }) {
+				t.Errorf("figure %s: %+v", f.Figure, line)
+			}
+		}
+		if f.Figure == "prices" && (!slices.IsSorted(f.Series[0].X) || !strings.Contains(f.Words, "remoe costs less than mix at")) {
+			t.Errorf("%+v", f)
+		}
 	}
 	for _, g := range r.Gaps {
 		if sum := g.Prediction + g.WorstCase + g.Relaxation + g.Replicas + g.Selection; math.Abs(sum-g.Whole) > 1e-9 || g.String() == "" {
@@ -57,7 +68,7 @@ func TestRemoe(t *testing.T) {
 		t.Error(err)
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
-	if err != nil || strings.Count(string(page), "<figure>") != 5 || strings.Count(string(page), "<svg") != 5 {
+	if err != nil || strings.Count(string(page), "<figure>") != 11 || strings.Count(string(page), "<svg") != 11 {
 		t.Errorf("%d figures in the page: %v", strings.Count(string(page), "<figure>"), err)
 	}
 	var b bytes.Buffer
