@@ -52,7 +52,7 @@ const variedSLO = 2
 const calibrated = 10
 
 // slowPolicies try many plans for a request.
-var slowPolicies = []string{"remoe+joint", "exact"}
+var slowPolicies = []string{"remoe+joint", "remoe+layers", "exact"}
 
 // Check says what is wrong with the settings.
 func (s *Remoe) Check() error {

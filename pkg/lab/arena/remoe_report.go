@@ -118,7 +118,7 @@ type RemoeReport struct {
 
 // remoeCompared are the policies that are compared, and remoeAgainst with what.
 var (
-	remoeCompared = []string{"remoe", "remoe-printed", "remoe+calibrated", "remoe+joint"}
+	remoeCompared = []string{"remoe", "remoe-printed", "remoe+calibrated", "remoe+joint", "remoe+layers"}
 	remoeAgainst  = []string{"cpu", "gpu", "fetch", "mix", "exact"}
 )
 

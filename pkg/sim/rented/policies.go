@@ -65,7 +65,12 @@ func Policies(scale float64) []Policy {
 		{"remoe", remoe.Settings{Step: step}, planned},
 		{"remoe-printed", remoe.Settings{Step: step, Bound: remoe.Bound{Printed: true}}, planned},
 		{"remoe+calibrated", remoe.Settings{Step: step, Bound: remoe.Bound{Scale: scale}}, planned},
-		{"remoe+joint", remoe.Settings{Step: step}, joint},
+		{"remoe+joint", remoe.Settings{Step: step}, func(r *Run, q *Served, set remoe.Settings) (Outcome, error) {
+			return joint(r, q, set, remoe.Best)
+		}},
+		{"remoe+layers", remoe.Settings{Step: step}, func(r *Run, q *Served, set remoe.Settings) (Outcome, error) {
+			return joint(r, q, set, remoe.Layered)
+		}},
 		{"exact", remoe.Settings{Step: step, Sizing: remoe.Least}, known},
 	}
 }
@@ -118,9 +123,9 @@ func planned(r *Run, q *Served, set remoe.Settings) (Outcome, error) {
 
 // joint decides all at once by what is foretold: the cheapest number of remote experts and main
 // model instead of the most that the worst case allows. The main model waits for the prediction.
-func joint(r *Run, q *Served, set remoe.Settings) (Outcome, error) {
+func joint(r *Run, q *Served, set remoe.Settings, by func(*serverless.System, remoe.Request, *serverless.Demand, remoe.Settings) *remoe.Decision) (Outcome, error) {
 	d := r.Expected(r.Foretold(q), q.Demand.Prompt, q.Demand.Output)
-	best := remoe.Best(r.System, r.request(q), &d, set)
+	best := by(r.System, r.request(q), &d, set)
 	if best == nil {
 		o, err := mixed(r, q, set)
 		o.Refused = true

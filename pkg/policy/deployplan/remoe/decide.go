@@ -44,12 +44,17 @@ func Known(s *serverless.System, r Request, m Main, d *serverless.Demand, set Se
 
 // planned decides x, y and z by a demand.
 func planned(s *serverless.System, r Request, m Main, d *serverless.Demand, set Settings, exact bool) (*Decision, error) {
+	return layered(s, r, m, d, set, exact, func(int) int { return m.Away })
+}
+
+// layered is planned with so many remote experts of each layer.
+func layered(s *serverless.System, r Request, m Main, d *serverless.Demand, set Settings, exact bool, away func(layer int) int) (*Decision, error) {
 	sizes := s.Sizes()
 	to := &Decision{Main: m}
 	to.Plan = *uniform(s, 0, sizes[len(sizes)-1], 1)
 	to.Plan.Main = m.Memory
 	for l := range to.Layers {
-		to.Layers[l].Remote = selected(&d.Layers[l], m.Away)
+		to.Layers[l].Remote = selected(&d.Layers[l], away(l))
 	}
 	set.done(StageExperts)
 	var err error

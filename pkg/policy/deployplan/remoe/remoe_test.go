@@ -345,6 +345,11 @@ func TestDecide(t *testing.T) {
 			t.Fatal(err)
 		}
 		known := Best(s, r, &d, set)
+		own := Layered(s, r, &d, set)
+		if (own == nil) != (known == nil) || own != nil && (own.Expected.Cost() > known.Expected.Cost() || len(own.Limits) > 0) {
+			t.Fatalf("with a share for each layer %+v, with one for all %+v", own, known)
+		}
+		known = own
 		if exact == nil {
 			if known != nil {
 				t.Fatal("there is a plan that Exact has not found")
