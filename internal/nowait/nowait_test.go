@@ -66,7 +66,8 @@ func TestDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := wait(make([]byte, 64<<20)) // more than buffers hold
-		if timed, is := err.(net.Error); !is || !timed.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
+		timed, is := err.(net.Error)         //nolint:errorlint // as package net/http looks at it
+		if !is || !timed.Timeout() || !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := here.SetDeadline(time.Time{}); err != nil {
@@ -83,7 +84,8 @@ func TestErrors(t *testing.T) {
 	}
 	_ = there.Close() // takes the connection back
 	_, err := here.Read(make([]byte, 1))
-	if op, is := err.(*net.OpError); !is || op.Op != "read" || !errors.Is(err, syscall.ECONNRESET) {
+	op, is := err.(*net.OpError) //nolint:errorlint // as package net/http looks at it
+	if !is || op.Op != "read" || !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("of a connection that was reset: %v", err)
 	}
 	if _, err := here.Write([]byte("x")); !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {

@@ -221,7 +221,7 @@ type dialer struct{}
 
 // Dial connects.
 func (dialer) Dial(network, address string) (net.Conn, error) {
-	c, err := net.DialTimeout(network, address, dialTimeout)
+	c, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(context.Background(), network, address)
 	if err != nil {
 		return nil, err // the client looks at it
 	}

@@ -21,22 +21,23 @@ import (
 
 func logIn(t *testing.T, cfg Config) (*Conn, error) {
 	t.Helper()
-	return logInSieved(t, cfg, 0)
+	return logInWith(t, cfg, Settings{})
 }
 
-func logInSieved(t *testing.T, cfg Config, maxHeaders int) (*Conn, error) {
+func logInWith(t *testing.T, cfg Config, s Settings) (*Conn, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
-	return Connect(ctx, cfg, Settings{Logger: slog.New(slog.DiscardHandler), MaxHeaders: maxHeaders})
+	s.Logger = slog.New(slog.DiscardHandler)
+	return Connect(ctx, cfg, s)
 }
 
 // A credentials file is enough: inboxes are the user's own.
 func TestCredentials(t *testing.T) {
 	f := testusers.Make(t, testusers.Demo())
 	s := testusers.Serve(t, testusers.Guarded(t, f))
-	for _, maxHeaders := range []int{0, 8} {
-		conn, err := logInSieved(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()}, maxHeaders)
+	for _, settings := range []Settings{{}, {MaxHeaders: 8}, {NoWait: true}} {
+		conn, err := logInWith(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()}, settings)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +114,7 @@ func TestCredentialsRefused(t *testing.T) {
 		{"no authority's file", f.Creds("gate"), garbage, ErrCredentials, garbage + " has no certificate"},
 	} {
 		for _, maxHeaders := range []int{0, 8} {
-			conn, err := logInSieved(t, Config{URL: s.URL(), Creds: tc.creds, TLSCA: tc.ca}, maxHeaders)
+			conn, err := logInWith(t, Config{URL: s.URL(), Creds: tc.creds, TLSCA: tc.ca}, Settings{MaxHeaders: maxHeaders})
 			if err == nil {
 				conn.Close()
 			}
@@ -136,7 +137,7 @@ func TestRotate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	follows, err := logInSieved(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()}, 8)
+	follows, err := logInWith(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()}, Settings{MaxHeaders: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
