@@ -35,18 +35,22 @@ func TestScaling(t *testing.T) {
 	if err != nil || pairs < 1 || pairs > quantile.MostValues {
 		t.Skip("set SWITCHYARD_SCALING to a number of pairs from 1 to 20 to run it (two minutes and a half each)")
 	}
+	first, err := strconv.Atoi(cmp.Or(os.Getenv("SWITCHYARD_SCALING_FIRST"), "1"))
+	if err != nil || first < 1 {
+		t.Fatal("SWITCHYARD_SCALING_FIRST is the number of the first pair, from 1: where several of these run side by side, no pair is run twice")
+	}
 	program, device := filepath.Join(fleet.Build(t), "switchyard"), pretended(t)
 	var all [2][]measured
 	for i := range pairs {
 		for k := range runs {
 			k = (k + i) % len(runs) // each begins every other pair
-			m := run(t, program, device, runs[k], uint64(i))
+			m := run(t, program, device, runs[k], uint64(first+i-1))
 			all[k] = append(all[k], m)
 			line, err := json.Marshal(m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("pair %d, --scaling %s: %s", i+1, runs[k], line)
+			t.Logf("pair %d, --scaling %s: %s", first+i, runs[k], line)
 		}
 	}
 	t.Logf("%s of %s, with 95 %% intervals of %d pairs:\n%s", runs[1], runs[0], pairs, table(all))

@@ -22,10 +22,13 @@ const (
 	copySteps = 32
 	// copyLeast is the part of a layer's time that a copy has to save.
 	copyLeast = 0.01
+	// copyAhead is how many copies are tried that save that together only: steps wait for several
+	// hosts in turn, and while one is relieved another is as busy.
+	copyAhead = 4
 )
 
 // copied adds copies to a layout that a policy has answered with, one after the other, while
-// the next one saves what a replica is worth, and what the policy asks of each.
+// the next ones save what replicas are worth, and what the policy asks of each.
 func (r *round) copied(w *work, l layout, a ask) layout {
 	if r.division() == nil || len(w.last) == 0 || w.rate == 0 {
 		return l
@@ -43,26 +46,37 @@ func (r *round) copied(w *work, l layout, a ask) layout {
 		}
 	}
 	now := r.tally(w, l, steps)
-	for ; left > 0 && extra(l.counts()) < a.spare; left -= copyTried * copyTried {
-		best, expert, host := now, -1, -1
-		for _, e := range now.blamed(l) {
-			for _, h := range now.idle(l, e, slots) {
-				l.put(e, h, warm)
-				if then := r.tally(w, l, steps); then.seconds < best.seconds {
-					best, expert, host = then, e, h
-				}
-				l.remove(e, h)
-			}
-		}
-		saved := now.seconds - best.seconds
-		if expert < 0 || saved < max(least, copyLeast*now.seconds) {
+	best, seconds := l.clone(), now.seconds
+	for ahead := 1; ahead <= copyAhead && left > 0 && extra(l.counts()) < a.spare; ahead++ {
+		left -= copyTried * copyTried
+		next, found := r.copy(w, l, steps, slots, now)
+		if !found {
 			break
 		}
+		if now = next; seconds-now.seconds >= float64(ahead)*max(least, copyLeast*seconds) {
+			best, seconds, ahead = l.clone(), now.seconds, 0
+		}
+	}
+	return best
+}
+
+// copy adds to a layout the copy with which the steps take least; false if no host has room for one.
+func (r *round) copy(w *work, l layout, steps []step, slots []int, now tally) (best tally, found bool) {
+	expert, host := 0, 0
+	for _, e := range now.blamed(l) {
+		for _, h := range now.idle(l, e, slots) {
+			l.put(e, h, warm)
+			if then := r.tally(w, l, steps); !found || then.seconds < best.seconds {
+				best, expert, host, found = then, e, h, true
+			}
+			l.remove(e, h)
+		}
+	}
+	if found {
 		l.put(expert, host, warm)
 		slots[host]--
-		now = best
 	}
-	return l
+	return best, found
 }
 
 // copySaves are the seconds that the policy asks of a copy in each step. It reckons with a copy
@@ -90,21 +104,51 @@ func (r *round) tally(w *work, l layout, steps []step) tally {
 		took, _ := p.step(i, s)
 		t.seconds += took / float64(len(steps))
 		busy := p.divider.Busy()
-		last := 0
 		for h, b := range busy {
 			t.busy[h] += b
-			if b > busy[last] {
-				last = h
-			}
 		}
-		t.waited[last] += took
+		last := p.last(busy)
+		for _, h := range last {
+			t.waited[h] += took / float64(len(last))
+		}
 		for _, x := range p.shares {
-			if x.Host == last {
-				t.blame(last, p, s, x)
+			if slices.Contains(last, x.Host) {
+				t.blame(x.Host, p, s, x)
 			}
 		}
 	}
 	return t
+}
+
+// last are the hosts that a step waits for: the busiest ones, of which there may be several, without those that
+// another host could take a row off. Rows are divided no more evenly than the step ends sooner.
+func (p *replayer) last(busy []float64) (hosts []int) {
+	p.hostRows = append(p.hostRows[:0], make([]int, len(busy))...)
+	for _, x := range p.shares {
+		p.hostRows[x.Host] += x.Rows
+	}
+	most, first := slices.Max(busy), 0
+	for h, b := range busy {
+		switch {
+		case b < most:
+		case p.movable(busy, h):
+			first = h
+		default:
+			hosts = append(hosts, h)
+		}
+	}
+	if len(hosts) == 0 {
+		hosts = append(hosts, first)
+	}
+	return hosts
+}
+
+// movable says whether another host could take a row of a host, and be done sooner than that one is.
+func (p *replayer) movable(busy []float64, host int) bool {
+	row := busy[host] / float64(max(1, p.hostRows[host]))
+	return slices.ContainsFunc(p.shares, func(x divide.Share) bool {
+		return x.Host == host && slices.ContainsFunc(p.on[p.functions[x.Expert]], func(o int) bool { return busy[o]+row < busy[host] })
+	})
 }
 
 // blame counts a share of a function's rows for its experts that have rows in the step. None

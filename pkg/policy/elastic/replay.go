@@ -122,6 +122,8 @@ type replayer struct {
 	units   []int // experts of each function
 	asked   []divide.Expert
 	shares  []divide.Share
+	// hostRows are the rows of each host in a step.
+	hostRows []int
 }
 
 func (r *round) replayer(w *work, l layout, message float64) *replayer {

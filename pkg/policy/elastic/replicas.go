@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"math"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
@@ -23,6 +24,9 @@ func (r *round) scale(tight bool) {
 			w.need = r.justified(w, left)
 		}
 		w.stay = r.staying(w, tight)
+		if !tight {
+			r.retain(w)
+		}
 		w.asks = max(0, extra(union(w.need, w.stay))-extra(w.stay))
 		asked += w.asks
 		spare -= extra(w.stay)
@@ -176,4 +180,27 @@ func (r *round) staying(w *work, tight bool) []int {
 		stay = r.needed(w, most)
 	}
 	return stay
+}
+
+// retain lets a layer's replicas stay that are about to go and still save half of what they are worth:
+// a decision anew may want others that are as good. Within the cap, and only where the last steps can be tried.
+func (r *round) retain(w *work) {
+	if !w.hasRows() || w.last == nil || r.c.mode.every > 0 || r.c.s.Worth == 0 {
+		return
+	}
+	without, going, all := w.old.clone(), 0, slices.Clone(w.stay)
+	for e, on := range w.old {
+		warmOn := w.old.having(e, warm)
+		if n := len(warmOn) - w.stay[e]; len(on) > 0 && n > 0 && w.stay[e] > 0 {
+			without.set(e, warm, r.retire(w, e, warmOn)...)
+			going += n
+			all[e] = len(warmOn)
+		}
+	}
+	if going == 0 || extra(all) > r.cap(math.MaxInt32) {
+		return
+	}
+	if r.cost(w, without).busy-r.cost(w, w.old).busy > r.worth()/2*float64(going) {
+		w.stay = all
+	}
 }

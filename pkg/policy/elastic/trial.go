@@ -173,18 +173,23 @@ func (r *round) settleTrials() {
 type turn struct {
 	up, down bool    // the last time
 	reversed float64 // when it was last the other way than before
+	rows     float64 // of the layer in a second then
 }
 
 // turns says whether replicas that become more, or fewer, go the other way than the last time.
 func (t turn) turns(up bool) bool { return up && t.down || !up && t.up }
 
-// turnPause is how many seconds lie between two reversals of an expert.
-const turnPause = 60
+const (
+	// turnPause is how many seconds lie between two reversals of an expert, as long as the
+	// layer's load is less than turnLoad times what it was, and more than that part of it.
+	turnPause = 60
+	turnLoad  = 2
+)
 
 // mayTurn says whether an expert may get more replicas, or lose some, for its load.
-func (l *layer) mayTurn(now float64, e int, up bool) bool {
-	t := l.turns[e]
-	return !t.turns(up) || now-t.reversed >= turnPause
+func (w *work) mayTurn(now float64, e int, up bool) bool {
+	t, rows := w.turns[e], sum(w.loads)
+	return !t.turns(up) || now-t.reversed >= turnPause || rows >= turnLoad*t.rows || rows*turnLoad <= t.rows
 }
 
 // note remembers in which way experts' replicas have changed.
@@ -196,7 +201,7 @@ func (w *work) note(now float64) {
 		}
 		t, up := &w.turns[e], has > had
 		if t.turns(up) {
-			t.reversed = now
+			t.reversed, t.rows = now, sum(w.loads)
 		}
 		t.up, t.down = up, !up
 	}
