@@ -47,6 +47,9 @@ func TestOverhead(t *testing.T) {
 		c.Services.Gate.Fates = func(*pb.Hidden) *pb.Fates { return nil }
 	}
 	none := func(*cluster.Settings) {}
+	oneByOne := func(c *cluster.Settings) { // steps vary less
+		c.Services.Attention.Microbatches, c.Services.Attention.Speculate = 1, 0
+	}
 	for _, tc := range []struct {
 		name          string
 		with, without clustertest.Change
@@ -57,7 +60,7 @@ func TestOverhead(t *testing.T) {
 		{"nothing, by itself", none, none},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			both := [2]clustertest.Cluster{clustertest.Start(t, clustertest.Demo(t), tc.without), clustertest.Start(t, clustertest.Demo(t), tc.with)}
+			both := [2]clustertest.Cluster{clustertest.Start(t, clustertest.Demo(t), oneByOne, tc.without), clustertest.Start(t, clustertest.Demo(t), oneByOne, tc.with)}
 			var walls, cores []float64
 			for i := range pairs + 1 {
 				var wall, core [2]float64
@@ -81,10 +84,10 @@ func TestOverhead(t *testing.T) {
 // beside them takes some too.
 func round(t *testing.T, y clustertest.Cluster) (wall, core float64) {
 	t.Helper()
-	began, before, most := time.Now(), processorSeconds(), int32(roundTokens)
+	began, before, most, greedy := time.Now(), processorSeconds(), int32(roundTokens), 0.0
 	var all sync.WaitGroup
 	for i := range roundRequests {
-		chunks := y.Ask(t, &pb.Prompt{InputIds: compared.PromptIDs(i, 20, y.Settings.Node.Shared.Model.Spec.Vocab), MaxTokens: &most, IgnoreEos: true})
+		chunks := y.Ask(t, &pb.Prompt{InputIds: compared.PromptIDs(i, 20, y.Settings.Node.Shared.Model.Spec.Vocab), MaxTokens: &most, IgnoreEos: true, Temperature: &greedy})
 		all.Go(func() {
 			for _, err := range chunks {
 				if err != nil {
