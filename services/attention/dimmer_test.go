@@ -64,3 +64,19 @@ func TestAsks(t *testing.T) {
 func later(d *pb.Directive, decode uint32) *pb.Directive {
 	return &pb.Directive{Version: d.Version + 1, Strategy: d.Strategy, PrefillMillionths: d.PrefillMillionths, DecodeMillionths: decode}
 }
+
+// What a step asks and tells of a brownout at threshold 1.
+func BenchmarkThreshold1(b *testing.B) {
+	m := &dimmer{obeyed: directives.NewObeyed(func(error) {}), meter: directives.NewMeter(1, "attention-1", 1)}
+	m.obeyed.Put(directives.Written{Directive: &pb.Directive{Version: 1, Strategy: pb.Strategy_STRATEGY_FULL, PrefillMillionths: brownout.One, DecodeMillionths: brownout.One}, Revision: 1})
+	for i := range b.N {
+		if m.Now(false).Order != nil {
+			b.Fatal("rows are stamped")
+		}
+		m.Step(engine.Stepped{Rows: 3, Took: time.Millisecond})
+		m.Wait(engine.Waiting{Busy: true})
+		if i%16 == 0 {
+			m.meter.Take() // as it is told, a quarter of a second later
+		}
+	}
+}
