@@ -214,6 +214,7 @@ func (s *offloadLive) ownMaps(policy arena.LiveOffload) (string, error) {
 func (s *offloadLive) cluster(ctx context.Context, e *env, policy arena.LiveOffload, gb float64, maps string) (cluster.Settings, error) {
 	set, err := inProcess(ctx, e, func(up *UpCmd) {
 		up.Hosts, up.MaxModelLen, up.Microbatches, up.Device, up.Profile = offloadHosts, liveContext, 1, "paced", s.Profile
+		up.Speculate, up.PrefixCache = 0, false // the simulator's steps have each row of a text once
 		up.Offload = policy.Order
 		if policy.Order != "none" {
 			up.ExpertMemory = fmt.Sprint(int64(s.pipeline.Model.Budget(gb*1e9) / offloadHosts))
