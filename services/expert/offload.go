@@ -29,7 +29,7 @@ const (
 	aged = 0.97
 	// soon is the chance from which on FMoEPlus loads what the next layer needs before all else
 	// that is loaded ahead.
-	soon = 0.3
+	soon = 0.7
 )
 
 // offload is how one host serves more than it holds.
@@ -38,6 +38,7 @@ type offload struct {
 	outlook hints.Outlook   // of that order; nil: it has none
 	fetches bool            // what hints name
 	soon    float32         // hints.Settings.Soon
+	near    bool            // hints are followed for as many layers ahead as there is room for experts
 	ended   *atomic.Pointer[func(device.Ended)]
 }
 
@@ -82,7 +83,7 @@ func (c Config) offload(spec model.Spec) (o offload, err error) {
 	}
 	order, ageing := c.Offload, 1.0
 	if c.Offload == FMoEPlus {
-		order, ageing, o.soon = NextUse, aged, soon
+		order, ageing, o.soon, o.near = NextUse, aged, soon, true
 	}
 	outlook, err := residency.NewOutlook(spec.Layers, spec.Experts, max(1, spec.TopK), ageing)
 	if err != nil {

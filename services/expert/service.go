@@ -92,7 +92,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set 
 	}
 	if o.order != nil {
 		s.follower = hints.NewFollower(hints.Settings{
-			Device: on, Serves: func(layer, expert int) bool { return s.functions.Serves(layer, expert) }, Fetch: o.fetches, Outlook: o.outlook, Soon: o.soon,
+			Device: on, Serves: func(layer, expert int) bool { return s.functions.Serves(layer, expert) }, Fetch: o.fetches, Outlook: o.outlook, Soon: o.soon, Near: s.near(o),
 			Layers: d.Model.Spec.Layers, Experts: d.Model.Spec.Experts, Metrics: d.Telemetry.Metrics.Hosts,
 		})
 		functions.Yield, rows.Watch, follow = s.follower.Yield, s.follower, s.follower.Follow
@@ -110,6 +110,15 @@ func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set 
 	s.hints = hints.New(d, id, follow)
 	s.introduce()
 	return s
+}
+
+// near is for how many layers ahead hints are followed: what is loaded for later ones would take the place
+// of what sooner ones need.
+func (s *Service) near(o offload) int {
+	if !o.near || s.config.MemoryBudget == 0 || s.expertBytes == 0 {
+		return 0
+	}
+	return int(max(1, s.config.MemoryBudget/s.expertBytes))
 }
 
 // introduce tells the members what the host has.

@@ -78,6 +78,10 @@ func (h *host) hint(look Look) {
 	if look.Next {
 		due++
 	}
+	if h.policy.Near && (due-h.known)*h.w.Layers+look.Target-h.reached > h.roomFor() {
+		h.r.Refused += len(look.Fetch)
+		return
+	}
 	for _, one := range look.Fetch {
 		i := look.Target*h.w.Experts + one.Expert
 		s := &h.units[i]
@@ -185,3 +189,6 @@ func (h *host) outstanding() bool {
 	}
 	return false
 }
+
+// roomFor is how many experts the host has room for.
+func (h *host) roomFor() int { return max(1, int(h.each()/h.w.ExpertBytes)) }

@@ -95,7 +95,7 @@ func (h *host) fit(units []int) (groups [][]int) {
 		}
 		return 1
 	})
-	return slices.Collect(slices.Chunk(units, max(1, int(h.each()/h.w.ExpertBytes))))
+	return slices.Collect(slices.Chunk(units, h.roomFor()))
 }
 
 // lend wants the units of the first group.

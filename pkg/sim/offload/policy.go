@@ -25,6 +25,8 @@ type Policy struct {
 	// Soon is the chance from which on, in decode, what is for the next layer goes before other
 	// prefetches, one that runs included; 0 is never.
 	Soon float64
+	// Near has hosts follow no hint for more layers ahead than they have room for experts.
+	Near bool
 	// Foreknowing policies know what they could not: they are limits.
 	Foreknowing bool
 	// Baseline says that the paper compares with it.
@@ -82,7 +84,7 @@ func Policies() []Policy {
 		{Name: "promoe", About: "trained for a layer a stride ahead", Predictor: Learned, Order: "lru", Baseline: true},
 		{Name: "moe-infinity", About: "request-level counts; its step waits", Predictor: Counted, Order: "lfu", Synchronous: true, Baseline: true},
 		{Name: FMoE, About: "the paper's: expert maps by trajectory and embedding, as many experts as they are dissimilar", Predictor: Selected, Order: "fmoe"},
-		{Name: Ours, About: "maps and reused gates, calibrated; what is used last goes, as expected", Predictor: Calibrated, Order: "next-use", Ageing: aged, Soon: 0.3, Distance: far},
+		{Name: Ours, About: "maps and reused gates, calibrated; what is used last goes, as expected", Predictor: Calibrated, Order: "next-use", Ageing: aged, Soon: 0.7, Near: true, Distance: far},
 		{Name: Unfetched, About: "the same order of eviction, and no prefetch", Predictor: Calibrated, Order: "next-use", Ageing: aged, Distance: -1},
 		{Name: "streamed", About: "the whole next layer, always", Predictor: Streamed, Order: "fmoe"},
 		{Name: "previous", About: "the sequence's map of the step before", Predictor: Previous, Order: "fmoe"},

@@ -41,6 +41,8 @@ type Settings struct {
 	// Soon is the chance from which on, in decode, what the next layer needs goes before all else that
 	// is loaded ahead; 0 is never.
 	Soon float32
+	// Near is for how many layers ahead hints are followed at most; 0 is all.
+	Near int
 	// Outlook is told what is known, through Device.Reorder; nil: the device's order needs none.
 	Outlook Outlook
 }
@@ -142,6 +144,10 @@ func (f *Follower) served(h *pb.Hint) (all []named) {
 func (f *Follower) hint(fl *flow, n named) {
 	if n.id.Layer <= fl.at {
 		f.count("reached", 1)
+		return
+	}
+	if f.Near > 0 && n.id.Layer-fl.at > f.Near {
+		f.count("roomless", 1)
 		return
 	}
 	w := fl.wants[n.id]

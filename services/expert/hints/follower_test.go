@@ -159,6 +159,16 @@ func TestPassesOver(t *testing.T) {
 	s.counted(s.Metrics.Accesses, 1, "miss", "decode")
 }
 
+// What is further ahead than there is room for experts waits until it is nearer.
+func TestNear(t *testing.T) {
+	s := newSeat(t, 0, func(s *Settings) { s.Near = 2 })
+	s.hint(1, 0, 3, 1, 0)
+	s.counted(s.Metrics.HintedExperts, 1, "roomless")
+	s.hint(1, 1, 3, 1, 0)
+	s.await(3, 0, device.Warm)
+	s.counted(s.Metrics.HintedExperts, 1, "loading")
+}
+
 // A hint of a step that there is not keeps no rows from being counted, nor their hints.
 func TestForgedStep(t *testing.T) {
 	s := newSeat(t, 0)
