@@ -219,8 +219,8 @@ func (p *Planner) worth(to *serverless.Plan) (reason string, worth bool) {
 		return "the first plan", true
 	case same(p.plan, to):
 		return "", false
-	case p.Each:
-		return "the plan of the request that is next", true
+	case p.Each: // before there is one, the plan in force stays
+		return "the plan of the request that is next", len(p.last) > 0
 	case p.plan.Main != to.Main:
 		return "the main model has other memory", true
 	case len(p.last) == 0:

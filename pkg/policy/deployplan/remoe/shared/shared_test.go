@@ -126,6 +126,12 @@ func TestEach(t *testing.T) {
 			t.Errorf("%+v, by itself %+v", v.Plan, alone.Plan)
 		}
 	}
+	before := p.plan
+	p = newPlanner(t, s)
+	p.Adopt(before)
+	if v := decide(t, p); v.Changed {
+		t.Errorf("the plan in force goes without a request: %s", v.Reason)
+	}
 	if s.Window = 2; s.Check() == nil {
 		t.Error("a request's own plan is for two")
 	}
