@@ -32,6 +32,7 @@ func (c *ArenaCmd) remoeLive(ctx context.Context, e *env) error {
 	}
 	s, err := inProcess(ctx, e, func(up *UpCmd) {
 		up.Policy, up.Scaling, up.Platform, up.GPUPrice, up.MaxModelLen, up.Microbatches = "remoe", autoScaling, c.Platform, c.Prices[0], liveContext, 1
+		up.Speculate = 0 // a token a step, as in the model
 		up.SLOPrompt, up.SLOTokens = rentedPrompt+rentedVaried, rentedAnswer
 	})
 	if err != nil {

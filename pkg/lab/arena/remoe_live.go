@@ -137,6 +137,9 @@ func (l *RemoeLive) request(r *replay.Result, q *replay.Request, a *replay.Answe
 	}
 	for rows := 0; at < len(r.Steps) && rows < one.prompt+one.tokens-1; at++ {
 		s := &r.Steps[at]
+		if s.At < a.Sent {
+			continue // of the request before: of drafts that nobody asked for any more
+		}
 		if before(a, s.At) {
 			return one, at, fmt.Errorf("%w: %d of %d rows were seen", errSteps, rows, one.prompt+one.tokens-1)
 		}
