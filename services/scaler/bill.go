@@ -56,10 +56,12 @@ func (b *bills) open(ctx context.Context, id string, prompt int) {
 
 // of is a request's bill; nil where it has none.
 func (b *bills) of(id string) *billed {
-	if e := b.live[id]; e != nil {
-		return e.Value.(*billed) //nolint:forcetypeassert // the list has no others
+	e := b.live[id]
+	if e == nil {
+		return nil
 	}
-	return nil
+	q, _ := e.Value.(*billed) // the list has no others
+	return q
 }
 
 // rent says what the host beside attention has for a request.
@@ -79,7 +81,7 @@ func (b *bills) trace(id string) context.Context {
 
 // take ends a bill.
 func (b *bills) take(e *list.Element) *billed {
-	q := b.order.Remove(e).(*billed) //nolint:forcetypeassert // the list has no others
+	q, _ := b.order.Remove(e).(*billed) // the list has no others
 	delete(b.live, q.id)
 	return q
 }

@@ -132,7 +132,7 @@ func (c *UpCmd) rent(e *env, s *cluster.Settings) error {
 // similar foretells a prompt's activation by similar ones; nil without a store of them.
 func (c *UpCmd) similar(m *model.Model, threads *pool.Pool, y *serverless.System) (func(ids []uint32) ([]float32, error), error) {
 	if c.Similar == "" {
-		return nil, nil
+		return nil, nil //nolint:nilnil // nothing foretells by prompts
 	}
 	store, err := promptfile.Read(c.Similar)
 	if err == nil {
