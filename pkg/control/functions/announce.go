@@ -21,8 +21,9 @@ import (
 // together is said together.
 const coalesce = 5 * time.Millisecond
 
-// GateRests is a gate's Rest: hosts that drain wait for its word, no row does, and each word goes to
-// every host.
+// GateRests is a gate's Rest: no row waits for its word, and each word goes to every host. Hosts that
+// drain wait for it, and so does a request that has its own plan (services/scaler): up to so long
+// for each.
 const GateRests = 200 * time.Millisecond
 
 // Announcer keeps the keys of one replica as it wants them: it writes what has
@@ -91,6 +92,9 @@ func (a *Announcer) note() { notify.Send(a.dirty) }
 
 // layers are those that it has a host's keys of; more is closed when there is another key.
 func (a *Announcer) layers() (layers []int, more <-chan struct{}) {
+	if a == nil {
+		return nil, nil
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key := range a.keys {

@@ -67,3 +67,11 @@ func TestFollowOwn(t *testing.T) {
 	testkit.Eventually(t, "all keys", func() bool { return len(host.Keys()["other"]) == 2 })
 	gate(2)
 }
+
+// Without an announcer there are no keys of one's own.
+func TestNoOwn(t *testing.T) {
+	var none *Announcer
+	if layers, more := none.layers(); layers != nil || more != nil {
+		t.Errorf("%v", layers)
+	}
+}
