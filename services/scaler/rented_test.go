@@ -65,7 +65,7 @@ func TestBills(t *testing.T) {
 	for name, want := range map[string]float64{
 		"switchyard_rented_gb_seconds_total gpu": 2*2 + 1*2, "switchyard_rented_gb_seconds_total host": 2*4 + 1*4, "switchyard_rented_gb_seconds_total functions": 3,
 		"switchyard_rented_dollars_total gpu": 3 * 6e9 / gb, "switchyard_rented_dollars_total host": 12e9 / gb, "switchyard_rented_dollars_total functions": 3e9 / gb,
-		"switchyard_slo_missed_total ttft": 1, "switchyard_slo_missed_total tpot": 1,
+		"switchyard_rented_slo_missed_total ttft": 1, "switchyard_rented_slo_missed_total tpot": 1,
 	} {
 		if math.Abs(got[name]-want) > 1e-6*want {
 			t.Errorf("%s is %v, want %v", name, got[name], want)

@@ -60,7 +60,7 @@ func (c *ArenaCmd) remoeLive(ctx context.Context, e *env) error {
 		return err
 	}
 	f.Shape, f.Policy, f.Device = "demo", "remoe", "paced:"+c.Platform
-	f.GBs, f.Missed = figures.by("switchyard_rented_gb_seconds_total", "part"), figures.by("switchyard_slo_missed_total", "objective")
+	f.GBs, f.Missed = figures.by("switchyard_rented_gb_seconds_total", "part"), figures.by("switchyard_rented_slo_missed_total", "objective")
 	if err := show(e, c.JSON, f, f.String()); err != nil {
 		return err
 	}

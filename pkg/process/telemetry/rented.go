@@ -29,7 +29,7 @@ func newRentedMetrics() RentedMetrics {
 		Divergence:      newTable("rented_activation_divergence_bits", "Jensen-Shannon divergence of the activation that is foretold of the last requests and that of the rows that came, in the mean of layers."),
 		gigabyteSeconds: counters("rented_gb_seconds_total", "Gigabytes times seconds that requests were billed for, by part: gpu (attention's memory), host (of the experts beside it) or functions.", "part"),
 		dollars:         counters("rented_dollars_total", "Dollars that requests were billed for, by part.", "part"),
-		missed:          counters("slo_missed_total", "Requests that ended and had missed their objective: ttft or tpot.", "objective"),
+		missed:          counters("rented_slo_missed_total", "Requests that ended and had missed their objective, with policy remoe: ttft or tpot.", "objective"),
 	}
 }
 
