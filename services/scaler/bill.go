@@ -17,7 +17,7 @@ import (
 type bills struct {
 	system  *serverless.System
 	slo     serverless.SLO
-	main    float64 // bytes of the host beside attention, unless a request has its own plan
+	main    float64 // bytes of the host beside attention by the plan in force
 	metrics telemetry.RentedMetrics
 	live    map[string]*list.Element
 	order   *list.List // of *billed, the oldest first
@@ -64,7 +64,7 @@ func (b *bills) of(id string) *billed {
 	return q
 }
 
-// rent says what the host beside attention has for a request.
+// rent says what the host beside attention has for a request that begins.
 func (b *bills) rent(id string, main float64) {
 	if q := b.of(id); q != nil {
 		q.main = main

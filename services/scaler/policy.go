@@ -213,9 +213,7 @@ func (p *policy) Plan(k plan.Known) (*plan.Decision, error) {
 	}
 	began := time.Now()
 	p.learn(core, k.Model.ExpertBytes)
-	p.mu.Lock()
-	p.work.holds(k)
-	p.mu.Unlock()
+	p.holds(k)
 	p.refusals(k, func(host, function string) { core.Refused(p.now(), host, function) })
 	core.Applied(p.applied(k))
 	p.look()
@@ -229,6 +227,13 @@ func (p *policy) Plan(k plan.Known) (*plan.Decision, error) {
 	}
 	p.trace(began, d, verdicts)
 	return d, nil
+}
+
+// holds takes in how many hosts the experts need.
+func (p *policy) holds(k plan.Known) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.work.holds(k)
 }
 
 // decided notes what was decided, and when it is to be decided again.

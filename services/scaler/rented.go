@@ -11,11 +11,15 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/policy/claims"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -32,7 +36,7 @@ type Rent struct {
 // tokenizers store them for attention and as their logs are written: nothing waits for it, and
 // without it the plan stays. What else a planner.Elastic does is the policy's.
 //
-//	sequence ─▶ foretell ─▶ admit ─▶ plan (select, memory, replicas)
+//	sequence ─▶ bill, heard ─▶ foretell ─▶ foretold ─▶ plan (select, memory, replicas)
 //	token log ─▶ bill
 //	loads ─▶ the activation of the last rows
 type renter struct {
@@ -40,13 +44,27 @@ type renter struct {
 	d      *deployment.Deployment
 	rent   Rent
 	limits claims.Limits
+	legal  edge.Model // what a sequence must keep
 	rows   *activation
 
-	mu    sync.Mutex // guards the rest; no decision is made with it held
-	core  *shared.Planner
-	bills bills
-	asked trace.SpanContext // of the newest request that no decision has heard of
-	turn  *turn             // the request that waits for its plan; nil: none does
+	core *shared.Planner // only the planner's goroutine uses it
+	said unrepeated.Log
+
+	some chan struct{} // a note that requests were heard of
+
+	mu       sync.Mutex // guards the rest; no decision is made with it held
+	heard    []heard    // requests that are to be foretold, the newest last
+	foretold []shared.Request
+	mean     []float32 // activation that the plan is for
+	bills    bills
+	asked    trace.SpanContext // of the newest request that no decision has heard of
+	turn     *turn             // the request that waits for its plan; nil: none does
+}
+
+// heard is a request that was heard of.
+type heard struct {
+	*pb.Sequence
+	at trace.SpanContext
 }
 
 func newRenter(p *policy, d *deployment.Deployment, r Rent) (*renter, error) {
@@ -58,8 +76,9 @@ func newRenter(p *policy, d *deployment.Deployment, r Rent) (*renter, error) {
 	if layers := d.MoELayers(); len(layers) != y.Layers || spec.Experts != y.Experts || spec.TopK != y.TopK {
 		return nil, fmt.Errorf("the platform is rented for %d layers of %d experts, %d of them for a row; the model has %d, %d and %d", y.Layers, y.Experts, y.TopK, len(layers), spec.Experts, spec.TopK)
 	}
-	t := &renter{policy: p, d: d, rent: r, core: core, rows: newActivation(d.MoELayers(), y.Experts)}
+	t := &renter{policy: p, d: d, rent: r, core: core, rows: newActivation(d.MoELayers(), y.Experts), some: make(chan struct{}, 1), mean: core.Mean()}
 	t.limits = claims.Limits{Model: d.Identity.Model, Layers: spec.Layers, Experts: spec.Experts, MoE: d.Shape.MoE, TopK: spec.TopK}
+	t.legal = edge.Model{Vocab: spec.Vocab, MaxLen: spec.LongestSequence(0), Task: spec.Task(), Types: spec.SourceTypes()}
 	t.bills = newBills(y, r.SLO, core.Main.Memory, d.Telemetry.Metrics.Rented)
 	return t, nil
 }
@@ -74,7 +93,9 @@ func (r *renter) Begin() {
 		r.log.Error("not planning", "error", err)
 		return
 	}
-	r.core, r.bills = core, newBills(r.rent.System, r.rent.SLO, core.Main.Memory, r.bills.metrics)
+	r.core, r.mean, r.heard, r.foretold = core, core.Mean(), nil, nil
+	r.bills = newBills(r.rent.System, r.rent.SLO, core.Main.Memory, r.bills.metrics)
+	r.end(r.turn, false)
 	r.rent.Turns.answer(r, nil)
 }
 
@@ -91,6 +112,9 @@ func (r *renter) Hear(ctx context.Context) {
 	stop := r.d.Telemetry.Metrics.Rented.Divergence.Follow(r.whileActive(r.divergence))
 	defer stop()
 	defer r.rent.Turns.answer(nil, r)
+	var foretelling sync.WaitGroup
+	defer foretelling.Wait()
+	foretelling.Go(func() { r.foretellAll(ctx) })
 	r.policy.hear(ctx, r.observe)
 }
 
@@ -102,29 +126,56 @@ func (r *renter) observe(s *pb.LoadSample) {
 	}
 }
 
-// came hears of a request that was stored for attention.
+// came hears of a request that was stored for attention. It waits for nothing, as the next request
+// may end soon. Attention refuses what is refused here.
 func (r *renter) came(m *nats.Msg) {
 	s := &pb.Sequence{}
-	if proto.Unmarshal(m.Data, s) != nil || len(s.PromptIds) == 0 {
-		return // attention refuses it
+	if proto.Unmarshal(m.Data, s) != nil || schemas.CheckRequestID(s.RequestId) != nil || r.legal.CheckSequence(s) != nil {
+		r.d.Telemetry.Metrics.Refused.Inc()
+		return
 	}
 	ctx := telemetry.Propagator{}.Extract(context.Background(), m.Header)
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.bills.open(ctx, s.RequestId, len(s.PromptIds))
-	r.mu.Unlock()
 	if r.rent.Turns == nil {
-		r.admit(s, nil)
-		r.refresh()
+		r.heard = newest(r.heard, heard{s, trace.SpanContextFromContext(ctx)}, r.rent.Window)
+		notify.Send(r.some)
+	}
+}
+
+// newest appends to a list that keeps its last n.
+func newest[T any](list []T, item T, n int) []T {
+	list = append(list, item)
+	return list[max(0, len(list)-n):]
+}
+
+// foretellAll has requests that were heard of count for the plan, until ctx ends. Those that more
+// came after than a plan is for are left out.
+func (r *renter) foretellAll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.some:
+		}
+		r.mu.Lock()
+		all := r.heard
+		r.heard = nil
+		r.mu.Unlock()
+		for _, one := range all {
+			if ctx.Err() != nil {
+				return
+			}
+			r.admit(one, nil)
+			r.refresh()
+		}
 	}
 }
 
 // admit has a request count for the plan, and wait for it where it is given as the next one.
-func (r *renter) admit(s *pb.Sequence, next *turn) {
-	r.mu.Lock()
-	ctx := r.bills.trace(s.RequestId)
-	r.bills.open(ctx, s.RequestId, len(s.PromptIds))
-	r.mu.Unlock()
-	_, span := r.tracer.Child(ctx, telemetry.SpanForetell)
+func (r *renter) admit(s heard, next *turn) {
+	_, span := r.tracer.Child(trace.ContextWithSpanContext(context.Background(), s.at), telemetry.SpanForetell)
 	foretold, err := r.foretell(s.PromptIds)
 	span.End()
 	if err != nil {
@@ -133,11 +184,8 @@ func (r *renter) admit(s *pb.Sequence, next *turn) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err = r.core.Admit(shared.Request{Prompt: len(s.PromptIds), Output: int(s.MaxTokens) - 1, Activation: foretold})
-	if err != nil {
-		r.log.Error("a request does not count for the plan", "error", err)
-	}
-	r.asked, r.turn = trace.SpanContextFromContext(ctx), next
+	r.foretold = newest(r.foretold, shared.Request{Prompt: len(s.PromptIds), Output: int(s.MaxTokens) - 1, Activation: foretold}, r.rent.Window)
+	r.asked, r.turn = s.at, next
 }
 
 // foretell is a prompt's activation.
@@ -166,7 +214,7 @@ func (r *renter) divergence() []telemetry.Reading {
 	if !r.rows.any() {
 		return nil
 	}
-	return []telemetry.Reading{{Value: r.rows.divergence(r.core.Mean())}}
+	return []telemetry.Reading{{Value: r.rows.divergence(r.mean)}}
 }
 
 // Plan implements planner.Elastic.
@@ -175,17 +223,18 @@ func (r *renter) Plan(k plan.Known) (*plan.Decision, error) {
 		return nil, errors.New("not planning")
 	}
 	began := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.holds(k)
 	if inForce := shared.PlanOf(r.rent.System, k); inForce != nil && !r.core.Planned() {
 		r.core.Adopt(inForce)
 	}
-	v, err := r.decide()
+	next, asked := r.take()
+	v, err := r.decide(asked)
 	if v.Plan == nil {
+		r.settle(next, false, 0, err)
 		return nil, fmt.Errorf("planning by Remoe: %w", err)
 	}
 	if err != nil {
-		r.log.Warn("the plan stays", "error", err)
+		r.said.Error(r.log, "the plan stays", err)
 	}
 	took := time.Since(began)
 	r.metrics.Decision.Observe(took.Seconds())
@@ -193,17 +242,36 @@ func (r *renter) Plan(k plan.Known) (*plan.Decision, error) {
 		began = began.Add(pause)
 	}
 	r.decided(began, nil, nil)
-	r.took(k, v.Plan.Main)
+	layers := shared.Layers(r.rent.System, v.Plan, k, v.Reason)
+	r.settle(next, r.goBy(k, layers), v.Plan.Main, err)
 	if v.Changed {
 		r.log.Info("experts are rented anew", "reason", v.Reason)
 	}
-	return &plan.Decision{Layers: shared.Layers(r.rent.System, v.Plan, k, v.Reason)}, nil
+	return &plan.Decision{Layers: layers}, nil
 }
 
-// decide asks the core, and draws its steps in the trace of the newest request. r.mu is held.
-func (r *renter) decide() (shared.Verdict, error) {
-	ctx, at := trace.ContextWithSpanContext(context.Background(), r.asked), time.Now()
-	r.asked = trace.SpanContext{}
+// take has the core take in what was foretold, and returns the request that waits for its plan, and
+// the newest one's trace.
+func (r *renter) take() (next *turn, asked trace.SpanContext) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.foretold {
+		if err := r.core.Admit(one); err != nil {
+			r.log.Error("a request does not count for the plan", "error", err)
+			r.end(r.turn, false)
+		}
+	}
+	if len(r.foretold) > 0 {
+		r.mean = r.core.Mean()
+	}
+	next, asked = r.turn, r.asked
+	r.foretold, r.asked = nil, trace.SpanContext{}
+	return next, asked
+}
+
+// decide asks the core, and draws its steps in the trace of the newest request.
+func (r *renter) decide(asked trace.SpanContext) (shared.Verdict, error) {
+	ctx, at := trace.ContextWithSpanContext(context.Background(), asked), time.Now()
 	r.core.Settings.Plan.Done = func(stage string) {
 		now := time.Now()
 		_, span := r.tracer.Child(ctx, telemetry.SpanRemoe+stage, trace.WithTimestamp(at))
@@ -211,4 +279,16 @@ func (r *renter) decide() (shared.Verdict, error) {
 		at = now
 	}
 	return r.core.Decide()
+}
+
+// goBy says whether layers' plans are written, and all gates go by them.
+func (r *renter) goBy(k plan.Known, layers []*pb.LayerPlan) bool {
+	applied := r.applied(k)
+	for _, want := range layers {
+		in := k.InForce[int(want.Layer)]
+		if in == nil || !plan.Same(in.LayerPlan, want) || applied[int(want.Layer)] < in.Version {
+			return false
+		}
+	}
+	return true
 }

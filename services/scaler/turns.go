@@ -5,7 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"go.opentelemetry.io/otel/trace"
+
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -64,51 +65,67 @@ func (t *Turns) answer(by, has *renter) {
 
 // turn is a request that waits for its plan.
 type turn struct {
-	id      string
-	decided bool
-	ready   chan struct{}
+	id    string
+	own   bool          // gates go by it; else the plan in force stays
+	ended chan struct{} // closed when own says which
 }
 
-// await plans for a request, and returns when gates go by that, or ctx ends: false.
+// await plans for a request, and returns when gates go by that: true, or when the request is to go
+// by the plan in force: false.
 func (r *renter) await(ctx context.Context, s *pb.Sequence) bool {
-	next := &turn{id: s.RequestId, ready: make(chan struct{})}
-	r.admit(s, next)
+	next := &turn{id: s.RequestId, ended: make(chan struct{})}
+	r.mu.Lock()
+	of := r.bills.trace(s.RequestId)
+	r.bills.open(of, s.RequestId, len(s.PromptIds))
+	r.mu.Unlock()
+	r.admit(heard{s, trace.SpanContextFromContext(of)}, next)
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {
 		r.refresh()
 		r.wake(time.Now())
 		select {
-		case <-next.ready:
-			return true
+		case <-next.ended:
+			return next.own
 		case <-ctx.Done():
-			r.log.Warn("a request does not wait longer for its plan, and goes by the one in force", "request", s.RequestId)
-			return false
+			return r.leave(next)
 		case <-tick.C:
 		}
 	}
 }
 
-// took says what became of a decision for the request that waits: it begins when the plan was
-// written and all gates go by it, which the next look tells. r.mu is held.
-func (r *renter) took(k plan.Known, main float64) {
-	t := r.turn
-	switch {
-	case t == nil:
+// leave has a request wait no longer; true: its plan came just now.
+func (r *renter) leave(t *turn) (own bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turn == t {
+		r.log.Warn("a request does not wait longer for its plan, and goes by the one in force", "request", t.id)
+		r.end(t, false)
+	}
+	return t.own
+}
+
+// settle says what became of a decision for a request that waited before it: it begins when all
+// gates go by the plan, or, beside an error, by the plan in force. main is the memory of the host
+// beside attention.
+func (r *renter) settle(t *turn, goBy bool, main float64, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if goBy {
+		r.bills.main = main
+	}
+	if t == r.turn && (goBy || err != nil) {
+		r.end(t, err == nil)
+	}
+}
+
+// end has a request begin, which is billed by the plan that gates go by. r.mu is held.
+func (r *renter) end(t *turn, own bool) {
+	if t == nil {
 		return
-	case !t.decided:
-		t.decided = true
-		r.bills.rent(t.id, main)
-		return
 	}
-	applied := r.applied(k)
-	for layer, in := range k.InForce {
-		if applied[layer] < in.Version {
-			return
-		}
-	}
-	if len(k.InForce) > 0 {
-		close(t.ready)
-		r.turn = nil
-	}
+	r.bills.rent(t.id, r.bills.main)
+	t.own = own
+	close(t.ended)
+	r.turn = nil
 }

@@ -64,9 +64,10 @@ type Planner struct {
 	Main    remoe.Main
 	Refused *remoe.Infeasible
 
-	last  []Request // the newest last
-	plan  *serverless.Plan
-	fresh bool // requests have come since the last decision
+	last   []Request // the newest last
+	plan   *serverless.Plan
+	fresh  bool  // requests have come since the last decision
+	failed error // why there was no plan for them
 }
 
 // New is a planner without requests. The error is a *remoe.Infeasible where no plan keeps the SLO.
@@ -126,16 +127,17 @@ type Verdict struct {
 	Reason  string
 }
 
-// Decide is the plan for the last requests. Beside an error the plan in force stays.
+// Decide is the plan for the last requests. Beside an error the plan in force stays, and the error
+// is the same until another request comes.
 func (p *Planner) Decide() (Verdict, error) {
-	if !p.fresh && p.plan != nil {
-		return Verdict{Plan: p.plan}, nil
+	if !p.fresh && (p.plan != nil || p.failed != nil) {
+		return Verdict{Plan: p.plan}, p.failed
 	}
 	d, err := p.decided()
+	p.fresh, p.failed = false, err
 	if err != nil {
 		return Verdict{Plan: p.plan}, err
 	}
-	p.fresh = false
 	to := &d.Plan
 	reason, worth := p.worth(to)
 	if !worth && p.plan != nil {

@@ -126,6 +126,15 @@ func TestEach(t *testing.T) {
 			t.Errorf("%+v, by itself %+v", v.Plan, alone.Plan)
 		}
 	}
+	_ = p.Admit(Request{Prompt: 30, Output: 20, Activation: towards(s.System, 2, 0.6)})
+	for _, tpot := range []float64{1e-6, 5} { // what was refused is not tried again
+		p.SLO.TPOT = tpot
+		if v, err := p.Decide(); !errors.Is(err, remoe.ErrInfeasible) || v.Plan == nil || v.Changed {
+			t.Errorf("%+v: %v", v, err)
+		}
+	}
+	_ = p.Admit(Request{Prompt: 30, Output: 20, Activation: towards(s.System, 2, 0.6)})
+	decide(t, p)
 	before := p.plan
 	p = newPlanner(t, s)
 	p.Adopt(before)
