@@ -30,13 +30,14 @@ type gathers struct {
 
 	begin  sync.Once
 	ended  sync.Once
-	groups chan string
+	groups chan string   // whose objects are to be removed; nobody closes it: late partials may still be summed
+	ending chan struct{} // closed when no group needs to be forgotten any more
 	gone   chan struct{}
 	stop   context.CancelFunc
 }
 
 func newGathers(d *deployment.Deployment, tracer *telemetry.Tracer) *gathers {
-	return &gathers{rows: d.Rows(tracer), places: make(chan struct{}, gathersAtOnce), groups: make(chan string, mostForgotten), gone: make(chan struct{})}
+	return &gathers{rows: d.Rows(tracer), places: make(chan struct{}, gathersAtOnce), groups: make(chan string, mostForgotten), ending: make(chan struct{}), gone: make(chan struct{})}
 }
 
 // gather fetches the outputs of a partial and takes it in. It does not wait for that unless many are
@@ -121,9 +122,25 @@ func (g *gathers) remove() {
 // removeAll removes one group's objects after the other's. What fails is removed by age.
 func (g *gathers) removeAll(ctx context.Context) {
 	defer close(g.gone)
-	for group := range g.groups {
-		if ctx.Err() == nil {
+	for {
+		select {
+		case group := <-g.groups:
 			_ = g.rows.Forget(ctx, group)
+		case <-g.ending:
+			g.removeLast(ctx)
+			return
+		}
+	}
+}
+
+// removeLast removes what was to be forgotten before the end.
+func (g *gathers) removeLast(ctx context.Context) {
+	for ctx.Err() == nil {
+		select {
+		case group := <-g.groups:
+			_ = g.rows.Forget(ctx, group)
+		default:
+			return
 		}
 	}
 }
@@ -133,7 +150,7 @@ func (g *gathers) end(ctx context.Context) {
 	g.all.Wait()
 	g.ended.Do(func() {
 		g.begin.Do(func() { close(g.gone) })
-		close(g.groups)
+		close(g.ending)
 	})
 	select {
 	case <-g.gone:

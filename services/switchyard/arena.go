@@ -139,7 +139,7 @@ func (c *ArenaCmd) simulate(ctx context.Context, e *env) error {
 		return err
 	}
 	s.Progress = line.Set
-	cluster.TuneCollector() // workloads live, and decisions leave garbage
+	cluster.BoundGarbage() // workloads live, and decisions leave garbage
 	report, err := arena.Run(ctx, s)
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func (c *ArenaCmd) offload(ctx context.Context, e *env) error {
 		return err
 	}
 	s.Progress = line.Set
-	cluster.TuneCollector() // what is foreseen is kept for many runs
+	cluster.BoundGarbage() // what is foreseen is kept for many runs
 	r, err := arena.RunOffload(ctx, s)
 	if err != nil {
 		return err

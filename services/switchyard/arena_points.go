@@ -42,7 +42,7 @@ func (c *ArenaCmd) serve(ctx context.Context, e *env) error {
 		return err
 	}
 	s.Progress = line.Set
-	cluster.TuneCollector() // decisions leave garbage
+	cluster.BoundGarbage() // decisions leave garbage
 	r, err := arena.Serve(ctx, s, p)
 	if err != nil {
 		return err

@@ -143,7 +143,7 @@ func Open(ctx context.Context, s Settings) (b *Bench, err error) {
 	if err := b.direct.checkRoom(b.settings.Batches); err != nil {
 		return nil, err
 	}
-	cluster.TuneCollector()
+	cluster.BoundGarbage()
 	if b.settings.Heard == nil {
 		if b.prefill, err = b.direct.prefill(ctx); err != nil {
 			return nil, err

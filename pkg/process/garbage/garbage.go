@@ -35,8 +35,9 @@ func Bound(bytes int64) {
 	adapt()
 }
 
-// mark is collected by the next collection, which it so tells of.
-type mark struct{ self *mark }
+// mark is collected by the next collection, which it so tells of. It has a pointer so that Go gives it a
+// block of memory of its own: finalizers of objects that share one may never run.
+type mark struct{ _ *mark }
 
 // watch adapts the share behind each collection.
 func watch() {

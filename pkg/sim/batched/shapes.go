@@ -3,6 +3,7 @@ package batched
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/switchyard/switchyard/pkg/policy/cost"
@@ -56,7 +57,8 @@ func Open(name string) (Shape, error) {
 	s := shapes[at]
 	s.Name = name
 	if given {
-		if _, err := fmt.Sscanf(k, "%d", &s.TopK); err != nil || s.TopK < 1 || s.TopK > s.Experts {
+		var err error
+		if s.TopK, err = strconv.Atoi(k); err != nil || s.TopK < 1 || s.TopK > s.Experts {
 			return Shape{}, fmt.Errorf("shape %q has %q experts a row; it must be 1 to %d", base, k, s.Experts)
 		}
 	}

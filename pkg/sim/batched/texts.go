@@ -128,7 +128,7 @@ func (w *writer) chosen(l uint64, token, key uint32, position int, topic uint64,
 // rows, and plans are tested on batches of the rest.
 type Split struct {
 	Table       *bayes.Table
-	Frequency   bayes.Frequency // of tokens in what no row of which was computed: learn and test
+	Frequency   bayes.Frequency // of tokens in the sequences that the table is not made of: Learn and Test
 	Learn, Test []*bayes.Rows   // batches
 }
 

@@ -3,6 +3,7 @@ package transfer
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -47,7 +48,12 @@ func (t pipelined) Serve(ctx context.Context, to string, d *pb.Dispatch, again b
 		w.fetchAll(fetching, stop, fetched)
 	})
 	beside.Go(func() { w.deliverAll(ctx, stop, computed) })
-	for in := range fetched {
+	for began := time.Now(); ; began = time.Now() {
+		in, more := <-fetched
+		if !more {
+			break
+		}
+		in.waited = time.Since(began) // what it was fetched beside computing is no wait
 		if err := w.compute(fetching, in, compute, computed); err != nil {
 			stop(err)
 		}

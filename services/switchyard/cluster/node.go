@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -51,30 +50,14 @@ func (n *Node) config(user string) bus.Config {
 	return c
 }
 
-// How the collector is set. Tensors make about 60 KB of garbage a hop, so Go's
-// default, as much garbage as lives, collects a small model's process too often
-// and lets a large one's grow for nothing.
-const (
-	// mostGarbage is how many bytes may gather between two collections.
-	mostGarbage = 64 << 20
-	// working is what comes to live beside the weights under load: KV pages,
-	// the server's buffers.
-	working = 64 << 20
-)
+// mostGarbage is how many bytes may gather between two collections. Tensors make about 60 KB of garbage a
+// hop, so Go's default, as much garbage as lives, collects a small model's process too often and lets a
+// large one's grow for nothing.
+const mostGarbage = 64 << 20
 
-// TuneCollector is called where no pipeline is ready: what is loaded is what lives.
-func TuneCollector() {
-	if os.Getenv("GOGC") != "" {
-		return
-	}
-	debug.FreeOSMemory()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	debug.SetGCPercent(int(min(max(100*mostGarbage/(m.HeapAlloc+working), 10), 400)))
-}
-
-// boundGarbage is called where a pipeline is ready.
-func boundGarbage() {
+// BoundGarbage is called where all is loaded that will be: a pipeline is ready, or what a
+// measurement keeps is there.
+func BoundGarbage() {
 	if os.Getenv("GOGC") == "" {
 		debug.FreeOSMemory() // what loading left
 		garbage.Bound(mostGarbage)

@@ -75,7 +75,7 @@ func (p *Pipeline) AwaitReady(ctx context.Context) error {
 	for {
 		missing := p.Ready()
 		if missing == nil {
-			boundGarbage()
+			BoundGarbage()
 			return nil
 		}
 		select {

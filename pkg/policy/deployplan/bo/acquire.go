@@ -114,7 +114,7 @@ func (s *Search) value() uint32 {
 	return uint32(math.Exp(s.unit() * math.Log(2*float64(max(1, s.largest)))))
 }
 
-// good is the share of trials that the Parzen estimator learns from, and tries how many values it
+// good is the share of trials, the cheapest, that count as good for the Parzen estimator, and tries how many values it
 // compares for a variable.
 const (
 	good  = 0.25

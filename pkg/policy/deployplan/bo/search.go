@@ -51,7 +51,7 @@ func Resume(p *Problem, state State) (*Search, error) {
 		return nil, fmt.Errorf("%w: the search that is to go on has no rounds; begin it anew", ErrSettings)
 	}
 	for i := range state.Trials {
-		if t := &state.Trials[i]; len(t.Pairs) != state.Settings.Q || p.System.CheckLoads(t.Loads) != nil {
+		if t := &state.Trials[i]; len(t.Pairs) != state.Settings.Q || p.System.CheckLoads(t.Loads) != nil || !s.hasBatches(t.Wrong) {
 			return nil, fmt.Errorf("%w: round %d of the search that is to go on is of another model or other settings; begin it anew", ErrSettings, i)
 		}
 		if _, err := p.Table.With(set(state.Trials[i].Pairs)); err != nil {
@@ -116,11 +116,13 @@ func (s *Search) add(pairs []bayes.Pair) error {
 // learn puts the tokens of mispredicted batches into L.
 func (s *Search) learn(t *Trial) {
 	for _, i := range t.Wrong {
-		if i < len(s.Batches) {
-			s.wrong = append(s.wrong, s.Batches[i].Rows.Tokens...)
-		}
+		s.wrong = append(s.wrong, s.Batches[i].Rows.Tokens...)
 	}
 	s.wrong = unique(s.wrong)
+}
+
+func (s *Search) hasBatches(all []int) bool {
+	return !slices.ContainsFunc(all, func(i int) bool { return i < 0 || i >= len(s.Batches) })
 }
 
 // decay makes ε smaller: by 1 + ρτ, and for variables of L by less after a round that fitted badly.
