@@ -97,7 +97,7 @@ func (y *yard) bill(ctx context.Context, s Billing, d Deployment) (Bill, error) 
 	defer y.alarms.Close()
 	took, errs := make([]float64, len(calls)), make([]error, len(calls))
 	began := time.Now()
-	parallel.Each(max(1, s.AtOnce), 1, len(calls), func(i int) {
+	parallel.Each(max(1, s.AtOnce), 0, len(calls), func(i int) {
 		if errs[i] = ctx.Err(); errs[i] == nil {
 			var t carriage
 			t, errs[i] = y.move(ctx, calls[i].way, calls[i].rows, &calls[i])

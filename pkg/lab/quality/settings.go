@@ -74,6 +74,11 @@ func (s *Settings) Check() error {
 			return fmt.Errorf("a batch has %d sequences; it must be 1 to 4096", b)
 		}
 	}
+	return s.checkExempt()
+}
+
+func (s *Settings) checkExempt() error {
+	spec := &s.Model.Spec
 	for _, l := range s.Exempt {
 		if l < 0 || l >= spec.Layers || !spec.Layer[l].MoE {
 			return fmt.Errorf("layer %d is exempt, but the model has no experts there; its layers are 0 to %d", l, spec.Layers-1)

@@ -47,7 +47,7 @@ func TestReadTask(t *testing.T) {
 				return
 			}
 			if err != nil || !reflect.DeepEqual(got.Questions, tc.want) {
-				t.Errorf("%q, %v; want %q", got.Questions, err, tc.want)
+				t.Errorf("%v, %v; want %v", got.Questions, err, tc.want)
 			}
 		})
 	}
