@@ -76,9 +76,9 @@ func (r *renter) await(ctx context.Context, s *pb.Sequence) bool {
 	next := &turn{id: s.RequestId, ended: make(chan struct{})}
 	r.mu.Lock()
 	of := r.bills.trace(s.RequestId)
-	r.bills.open(of, s.RequestId, len(s.PromptIds))
+	r.bills.open(of, s.RequestId, len(s.PromptIds)) //nolint:contextcheck // a span of the request, whose trace outlives this call
 	r.mu.Unlock()
-	r.admit(heard{s, trace.SpanContextFromContext(of)}, next)
+	r.admit(heard{s, trace.SpanContextFromContext(of)}, next) //nolint:contextcheck // as above
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {

@@ -88,7 +88,7 @@ func (t *turns) admit(ctx context.Context, a *arrival) {
 	if !t.prelude.await(ctx, a.msg) {
 		t.slots.release()
 		t.waiting.refund(a, 0)
-		t.cancelled(t.ctx, a)
+		t.cancelled(t.ctx, a) //nolint:contextcheck // ctx may have ended; the request is to end all the same
 		return
 	}
 	var seq *engine.Sequence
