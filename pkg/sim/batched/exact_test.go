@@ -3,6 +3,7 @@ package batched
 import (
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/splitmix"
@@ -42,7 +43,11 @@ func sized(t testing.TB, layers, experts int) (*scatter.System, [][]float64) {
 
 // Section V-D: planning times at sizes of models, as limits come near what no plan keeps.
 func BenchmarkExact(b *testing.B) {
-	for _, size := range [][2]int{{12, 4}, {24, 16}, {61, 256}} {
+	sizes := [][2]int{{12, 4}, {24, 16}}
+	if os.Getenv("SWITCHYARD_SIZE") != "" {
+		sizes = append(sizes, [2]int{61, 256}) // half a minute each
+	}
+	for _, size := range sizes {
 		s, loads := sized(b, size[0], size[1])
 		var no *ods.Infeasible
 		if _, err := ods.Exact(s, loads, 0, ods.Default()); !errors.As(err, &no) {
