@@ -8,6 +8,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 )
 
@@ -95,7 +96,7 @@ func TestForcedCalls(t *testing.T) {
 		}
 		return c
 	}
-	for seed := range 6 {
+	for _, seed := range testkit.Some([]int{0, 1, 2, 3, 4, 5}) {
 		ask(fmt.Sprintf(`%s,"seed":%d,"tool_choice":"required","n":3}`, chat, seed))
 	}
 	for name := range tools {
