@@ -147,9 +147,9 @@ check-generate: $(BUF) $(PROTOC_GEN_GO) ## Fail if schemas/ breaks its rules or 
 	cd schemas && $(BUF) lint
 	@BUF="$(BUF)" PLUGINS="$(dir $(PROTOC_GEN_GO))" .ci/check-generate
 
+# Nothing of it is run: without optimizations it takes two thirds of the time.
 .PHONY: cross
 cross: ## Build for the other systems: darwin/arm64, and the kernels for linux/arm64: no other code is by processor
-	# Nothing of it is run: without optimizations it takes two thirds of the time.
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -gcflags='all=-N -l' ./...
 	CGO_ENABLED=0 GOOS=linux  GOARCH=arm64 $(GO) build ./kernels/...
 

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -33,11 +31,14 @@ type gathers struct {
 	groups chan string   // whose objects are to be removed; nobody closes it: late partials may still be summed
 	ending chan struct{} // closed when no group needs to be forgotten any more
 	gone   chan struct{}
+	ctx    context.Context // of removing
 	stop   context.CancelFunc
 }
 
-func newGathers(d *deployment.Deployment, tracer *telemetry.Tracer) *gathers {
-	return &gathers{rows: d.Rows(tracer), places: make(chan struct{}, gathersAtOnce), groups: make(chan string, mostForgotten), ending: make(chan struct{}), gone: make(chan struct{})}
+func newGathers(rows *transfer.Link) *gathers {
+	g := &gathers{rows: rows, places: make(chan struct{}, gathersAtOnce), groups: make(chan string, mostForgotten), ending: make(chan struct{}), gone: make(chan struct{})}
+	g.ctx, g.stop = context.WithCancel(context.Background())
+	return g
 }
 
 // gather fetches the outputs of a partial and takes it in. It does not wait for that unless many are
@@ -105,40 +106,33 @@ func (s *Service) missed(ctx context.Context, p *pb.Partial, err error) {
 
 // forget removes a group's objects soon.
 func (g *gathers) forget(k *pb.Key) {
-	g.begin.Do(g.remove)
+	g.begin.Do(func() { go g.removeAll() })
 	select {
 	case g.groups <- transfer.Group(k):
 	default:
 	}
 }
 
-// remove begins to remove what is to be forgotten, until stop is called.
-func (g *gathers) remove() {
-	ctx, stop := context.WithCancel(context.Background())
-	g.stop = stop
-	go g.removeAll(ctx)
-}
-
-// removeAll removes one group's objects after the other's. What fails is removed by age.
-func (g *gathers) removeAll(ctx context.Context) {
+// removeAll removes one group's objects after the other's, until the end. What fails is removed by age.
+func (g *gathers) removeAll() {
 	defer close(g.gone)
 	for {
 		select {
 		case group := <-g.groups:
-			_ = g.rows.Forget(ctx, group)
+			_ = g.rows.Forget(g.ctx, group)
 		case <-g.ending:
-			g.removeLast(ctx)
+			g.removeLast()
 			return
 		}
 	}
 }
 
 // removeLast removes what was to be forgotten before the end.
-func (g *gathers) removeLast(ctx context.Context) {
-	for ctx.Err() == nil {
+func (g *gathers) removeLast() {
+	for g.ctx.Err() == nil {
 		select {
 		case group := <-g.groups:
-			_ = g.rows.Forget(ctx, group)
+			_ = g.rows.Forget(g.ctx, group)
 		default:
 			return
 		}
@@ -152,11 +146,6 @@ func (g *gathers) end(ctx context.Context) {
 		g.begin.Do(func() { close(g.gone) })
 		close(g.ending)
 	})
-	select {
-	case <-g.gone:
-		return
-	case <-ctx.Done():
-		g.stop()
-	}
+	defer context.AfterFunc(ctx, g.stop)()
 	<-g.gone
 }

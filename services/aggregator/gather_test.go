@@ -138,3 +138,12 @@ func TestGatherLost(t *testing.T) {
 		t.Error("a foreign key was taken")
 	}
 }
+
+// A replica that has no time left ends, also where it has removed nothing.
+func TestGathersEnd(t *testing.T) {
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 {
+		newGathers(nil).end(over)
+	}
+}

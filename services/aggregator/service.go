@@ -53,7 +53,7 @@ func New(d *deployment.Deployment) *Service {
 	tracer := d.Telemetry.Tracer("aggregator", id)
 	return &Service{
 		d: d, id: id, presence: presence, groups: newGroups(d.Shape, groupsLimit(d)), late: wire.Lateness{Shape: d.Shape},
-		tracer: tracer, metrics: d.Telemetry.Metrics, gathers: newGathers(d, tracer),
+		tracer: tracer, metrics: d.Telemetry.Metrics, gathers: newGathers(d.Rows(tracer)),
 	}
 }
 

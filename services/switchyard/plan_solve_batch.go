@@ -32,7 +32,7 @@ type BatchSolving struct {
 	Solver string        `env:"-" default:"ods" enum:"ods,exact" help:"ods, the algorithm of the paper, or exact, the cheapest plan." placeholder:"NAME"`
 	Method string        `env:"-" default:"bayes" help:"How rows are foretold: ${foretelling}." placeholder:"NAME"`
 	Tokens int           `env:"-" default:"10240" help:"Tokens of the batch, at most: the first of the text." placeholder:"N"`
-	Apply  bool          `env:"-" help:"Also set the model's running plans to the transfers, minibatches and replicas of this one, as far as settings of plans say them: one mode, and as many replicas of every expert as the one with the most has. Hosts keep no memory sizes."`
+	Apply  bool          `env:"-" help:"Also set the model's running plans to the transfers, minibatches and replicas of this one, as far as settings of plans say them: policy static, grouping expert, one mode, and as many replicas of every expert as the one with the most has. Hosts keep no memory sizes."`
 }
 
 // BatchSolved is what is printed of a batch's plan.
@@ -195,6 +195,9 @@ func textRows(m *model.Model, path string, most int) (*bayes.Rows, error) {
 	}
 	r := &bayes.Rows{}
 	for _, text := range documents {
+		if r.Len() == most {
+			break
+		}
 		ids, err := tok.EncodePrompt(text, false)
 		if err != nil {
 			return nil, err

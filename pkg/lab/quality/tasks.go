@@ -1,7 +1,6 @@
 package quality
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 )
@@ -57,8 +58,8 @@ func ReadTask(name string, body []byte) (Task, error) {
 			}
 		}
 	} else {
-		for lines := bufio.NewScanner(bytes.NewReader(trimmed)); lines.Scan(); {
-			if err := add(readCause(lines.Bytes())); err != nil {
+		for line := range bytes.Lines(trimmed) {
+			if err := add(readCause(line)); err != nil {
 				return t, err
 			}
 		}
@@ -113,10 +114,11 @@ func readCause(line []byte) (q Question, err error) {
 
 // lowered begins with a small letter, as it does in the middle of a sentence.
 func lowered(s string) string {
-	if s == "" {
+	first, size := utf8.DecodeRuneInString(s)
+	if size == 0 || first == utf8.RuneError {
 		return s
 	}
-	return strings.ToLower(s[:1]) + s[1:]
+	return string(unicode.ToLower(first)) + s[size:]
 }
 
 func (q Question) check() error {

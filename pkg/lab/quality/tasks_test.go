@@ -29,6 +29,10 @@ func TestReadTask(t *testing.T) {
 				{Begin: "It rained so", Options: []string{"it dried.", "i got wet."}, Right: 1},
 			},
 		},
+		"a long line of other letters": {
+			body: `{"premise": "` + strings.Repeat("x", 1<<17) + `", "choice1": "Élan.", "choice2": "Às.", "question": "cause", "label": 0}`,
+			want: []Question{{Begin: strings.Repeat("x", 1<<17) + " because", Options: []string{"élan.", "às."}, Right: 0}},
+		},
 		"nothing":            {err: "this is no task: none has no question"},
 		"an empty list":      {body: `[]`, err: "none has no question"},
 		"no JSON":            {body: `[{]`, err: "this is no task: none: invalid character"},
