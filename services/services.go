@@ -1,29 +1,15 @@
 // Package services lists the services, a line each. A program that runs some imports it for
-// its effect: it registers them.
+// its effect: each registers itself.
 package services
 
+// Their order is the catalog's.
 import (
-	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/aggregator"
-	"github.com/switchyard/switchyard/services/attention"
-	"github.com/switchyard/switchyard/services/expert"
-	"github.com/switchyard/switchyard/services/gate"
-	"github.com/switchyard/switchyard/services/gateway"
-	"github.com/switchyard/switchyard/services/predictor"
-	"github.com/switchyard/switchyard/services/scaler"
-	"github.com/switchyard/switchyard/services/tokenizer"
+	_ "github.com/switchyard/switchyard/services/aggregator"
+	_ "github.com/switchyard/switchyard/services/attention"
+	_ "github.com/switchyard/switchyard/services/expert"
+	_ "github.com/switchyard/switchyard/services/gate"
+	_ "github.com/switchyard/switchyard/services/gateway"
+	_ "github.com/switchyard/switchyard/services/predictor"
+	_ "github.com/switchyard/switchyard/services/scaler"
+	_ "github.com/switchyard/switchyard/services/tokenizer"
 )
-
-// The order is that of a token's way, and behind it that of starting.
-func init() {
-	service.Register(
-		tokenizer.Descriptor(),
-		attention.Descriptor(),
-		gate.Descriptor(),
-		expert.Descriptor(),
-		aggregator.Descriptor(),
-		predictor.Descriptor(),
-		scaler.Descriptor(),
-		gateway.Descriptor(),
-	)
-}

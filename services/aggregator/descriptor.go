@@ -7,8 +7,10 @@ import (
 	"github.com/switchyard/switchyard/services/aggregator/about"
 )
 
-// Descriptor is the service as a process runs it.
-func Descriptor() service.Descriptor {
+func init() { service.Register(descriptor()) }
+
+// descriptor is the service as a process runs it.
+func descriptor() service.Descriptor {
 	return service.Descriptor{
 		Service: about.Service(),
 		New:     func(d *deployment.Deployment, _ service.Settings) (lifecycle.Service, error) { return New(d), nil },

@@ -17,8 +17,10 @@ import (
 	"github.com/switchyard/switchyard/services/expert/about"
 )
 
-// Descriptor is the service as a process runs it.
-func Descriptor() service.Descriptor {
+func init() { service.Register(descriptor()) }
+
+// descriptor is the service as a process runs it.
+func descriptor() service.Descriptor {
 	return service.Descriptor{
 		Service: about.Service(), Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
 		New: func(d *deployment.Deployment, s service.Settings) (lifecycle.Service, error) {

@@ -6,8 +6,10 @@ import (
 	"github.com/switchyard/switchyard/services/gateway/about"
 )
 
-// Descriptor is the service as a process runs it.
-func Descriptor() service.Descriptor {
+func init() { service.Register(descriptor()) }
+
+// descriptor is the service as a process runs it.
+func descriptor() service.Descriptor {
 	return service.Descriptor{
 		Service: about.Service(), Flags: service.FlagsOf((*Command).Config),
 		Bare: func(b service.Bare, s service.Settings) (lifecycle.Service, error) {

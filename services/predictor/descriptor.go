@@ -9,8 +9,10 @@ import (
 	"github.com/switchyard/switchyard/services/predictor/about"
 )
 
-// Descriptor is the service as a process runs it.
-func Descriptor() service.Descriptor {
+func init() { service.Register(descriptor()) }
+
+// descriptor is the service as a process runs it.
+func descriptor() service.Descriptor {
 	return service.Descriptor{
 		Service: about.Service(), Flags: service.FlagsOf((*Flags).Config),
 		Loads: service.Loads{Flags: true, Unheard: "predictions go nowhere: give --kafka HOST:PORT, as the scaler has it"},

@@ -13,8 +13,10 @@ import (
 	"github.com/switchyard/switchyard/services/scaler/about"
 )
 
-// Descriptor is the service as a process runs it.
-func Descriptor() service.Descriptor {
+func init() { service.Register(descriptor()) }
+
+// descriptor is the service as a process runs it.
+func descriptor() service.Descriptor {
 	return service.Descriptor{
 		Service: about.Service(), Flags: service.FlagsOf((*Command).Config),
 		Loads: service.Loads{Flags: true, Missing: "--kafka is missing: give HOST:PORT of the Kafka that gates and hosts send loads to"},

@@ -7,7 +7,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-// all are the registered descriptors, in the order of the catalog.
+// all are the registered descriptors.
 var all []Descriptor
 
 // Register adds services here and to the catalog, which says what is wrong with one
@@ -30,7 +30,14 @@ func Register(services ...Descriptor) (undo func()) {
 }
 
 // All are the services that a process can run, in the order of the catalog.
-func All() []Descriptor { return slices.Clone(all) }
+func All() (list []Descriptor) {
+	for _, s := range catalog.All() {
+		if d, err := Find(s.Name); err == nil {
+			list = append(list, d)
+		}
+	}
+	return list
+}
 
 // Find is the service of a name. The error says that there is none.
 func Find(name string) (Descriptor, error) {

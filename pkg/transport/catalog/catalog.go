@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -8,7 +9,7 @@ import (
 	"strings"
 )
 
-// all are the registered services, in the order of a token's way and then of starting, and
+// all are the registered services, in the order of a token's way and then of places and names, and
 // problems what was wrong with others. Registration is a matter of a program's beginning:
 // nothing registers later.
 var (
@@ -35,7 +36,18 @@ func Register(services ...Service) (undo func()) {
 			all = append(slices.Clip(all), s)
 		}
 	}
+	all = slices.SortedFunc(slices.Values(all), func(a, b Service) int {
+		return cmp.Or(cmp.Compare(a.Place, b.Place), cmp.Compare(behind(a), behind(b)), cmp.Compare(a.Name, b.Name))
+	})
 	return func() { all, problems = before, faults }
+}
+
+// behind is how many services a token passes before this one.
+func behind(s Service) (n int) {
+	for ; s.After != "" && n <= len(all); n++ {
+		s, _ = Find(s.After)
+	}
+	return n
 }
 
 // Problems are registrations that were refused.
@@ -49,6 +61,8 @@ func (s Service) check() error {
 		return fmt.Errorf("service %s has the help %q; that is to be a sentence of one line with its full stop", s.Name, s.Help)
 	case s.What == "" || s.Can == "" || s.Cannot == "" || s.Grants == nil:
 		return fmt.Errorf("service %s has no rights, or does not say what its user is, can and cannot do", s.Name)
+	case s.After != "" && s.Place != Way:
+		return fmt.Errorf("service %s comes after %s; only one on a token's way does", s.Name, s.After)
 	case s.Lack != "" && (s.Place != Way || strings.Count(s.Lack, "%s") != 1):
 		return fmt.Errorf("service %s says %q where none is ready; only one on a token's way does, with the model's name for %%s", s.Name, s.Lack)
 	}

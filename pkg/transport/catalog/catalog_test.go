@@ -32,6 +32,7 @@ func TestRegister(t *testing.T) {
 		"no rights":     {func(s *catalog.Service) { s.Grants = nil }, "has no rights"},
 		"no user":       {func(s *catalog.Service) { s.What = "" }, "has no rights"},
 		"another's":     {func(s *catalog.Service) { s.Name = "gate" }, "gate is registered twice"},
+		"after aside":   {func(s *catalog.Service) { s.After = "gate" }, "comes after gate; only one on a token's way"},
 		"lack aside":    {func(s *catalog.Service) { s.Lack = "no echo of %s" }, "only one on a token's way"},
 		"lack of whose": {func(s *catalog.Service) { s.Lack, s.Place = "no echo", catalog.Way }, "only one on a token's way"},
 	} {
@@ -50,10 +51,10 @@ func TestRegister(t *testing.T) {
 
 func TestStartOrder(t *testing.T) {
 	defer catalog.Register(described(func(*catalog.Service) {}))()
-	if got := strings.Join(catalog.StartOrder(), " "); got != "aggregator expert gate attention tokenizer predictor scaler gateway echo" {
+	if got := strings.Join(catalog.StartOrder(), " "); got != "aggregator expert gate attention tokenizer predictor scaler echo gateway" {
 		t.Errorf("they start as %s", got)
 	}
-	if got := strings.Join(catalog.Names(catalog.Loop, catalog.Aside), " "); got != "predictor scaler gateway echo" {
+	if got := strings.Join(catalog.Names(catalog.Loop, catalog.Aside), " "); got != "predictor scaler echo gateway" {
 		t.Errorf("beside a token's way are %s", got)
 	}
 }

@@ -29,6 +29,8 @@ type Service struct {
 	// Help is its line among the commands: a sentence with its full stop.
 	Help  string
 	Place Place
+	// After is, on a token's way, the service that sends to it; empty: producers do.
+	After string
 	// Fronts says that it hears and answers producers, in their account, by connections of
 	// its own.
 	Fronts bool

@@ -10,7 +10,7 @@ import (
 func Service() catalog.Service {
 	return catalog.Service{
 		Name: "aggregator", Help: "Run an aggregator: it sums the experts' outputs.",
-		Place: catalog.Way, Tensors: []string{"partial"}, DropsLate: true,
+		Place: catalog.Way, After: "expert", Tensors: []string{"partial"}, DropsLate: true,
 		Lack: "no aggregator of model %s is ready",
 		Role: catalog.Role{
 			What: "sums what experts computed", Grants: grants,

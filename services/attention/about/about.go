@@ -10,7 +10,7 @@ import (
 func Service() catalog.Service {
 	return catalog.Service{
 		Name: "attention", Noun: "attention replica", Help: "Run an attention replica: it owns the steps of its sequences.",
-		Place: catalog.Way, Queue: "sequence", Tensors: []string{"block"}, Kinds: []string{"step"},
+		Place: catalog.Way, After: "tokenizer", Queue: "sequence", Tensors: []string{"block"}, Kinds: []string{"step"},
 		Lack: "no attention replica of model %s is ready",
 		Role: catalog.Role{
 			What: "owns sequences, writes the token log", Grants: grants,

@@ -10,7 +10,7 @@ import (
 func Service() catalog.Service {
 	return catalog.Service{
 		Name: "expert", Noun: "expert host", Help: "Run an expert host.",
-		Place: catalog.Way, Tensors: []string{"expert", "host"}, Kinds: []string{"load"}, DropsLate: true,
+		Place: catalog.Way, After: "gate", Tensors: []string{"expert", "host"}, Kinds: []string{"load"}, DropsLate: true,
 		Lack: "no expert host of model %s is ready",
 		Role: catalog.Role{
 			What: "a host of experts, and a planner", Grants: grants,

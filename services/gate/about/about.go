@@ -10,7 +10,7 @@ import (
 func Service() catalog.Service {
 	return catalog.Service{
 		Name: "gate", Help: "Run a gate: it routes rows to experts.",
-		Place: catalog.Way, Tensors: []string{"hidden", "gate"}, DropsLate: true,
+		Place: catalog.Way, After: "attention", Tensors: []string{"hidden", "gate"}, DropsLate: true,
 		Lack: "no gate of model %s is ready: none has a plan whose functions are all warm",
 		Role: catalog.Role{
 			What: "routes rows to experts", Grants: grants,

@@ -67,15 +67,21 @@ func TestSmallLog(t *testing.T) {
 		t.Errorf("%d refused, %d answered", refused.Load(), whole.Load())
 	}
 	for i := range 8 {
-		// A tokenizer may have ended the large ones before it tells that they need no more room.
-		testkit.Eventually(t, "a small one has room beside what large ones left", func() bool {
-			err := s.small(fmt.Sprint("small", i))
-			if err != nil && err.Code != "overloaded" {
-				t.Errorf("a small one: %v", err)
-			}
-			return err == nil
-		})
+		s.room("small one", func() *client.Error { return s.small(fmt.Sprint("small", i)) })
 	}
+}
+
+// room asks until there is room: a tokenizer may have ended others before it tells that they need no more.
+// Nothing but that may refuse.
+func (s *logged) room(what string, ask func() *client.Error) {
+	s.t.Helper()
+	testkit.Eventually(s.t, "there is room for a "+what, func() bool {
+		err := ask()
+		if err != nil && err.Code != "overloaded" {
+			s.t.Errorf("a %s: %v", what, err)
+		}
+		return err == nil
+	})
 }
 
 // score asks for the logits of a prompt and two tokens, small for two tokens.

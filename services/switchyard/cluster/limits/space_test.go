@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
@@ -73,8 +74,8 @@ func (s *logged) most() (held map[string]int, goroutines int) {
 	return held, goroutines
 }
 
-// Load goes on for longer than its log has room for: what is old leaves it, so nothing
-// is ever refused, and in the end nothing is left.
+// Load goes on for longer than its log has room for: what is old leaves it, so none
+// stays refused, and in the end nothing is left.
 func TestGenerations(t *testing.T) {
 	if testkit.Race {
 		t.Skip("it waits for looks at streams, a second each; other tests have the same code raced")
@@ -87,12 +88,8 @@ func TestGenerations(t *testing.T) {
 	for g := range generations {
 		for i := range 4 {
 			id := fmt.Sprint(g, "-", i)
-			if err := s.score("score-"+id, 3); err != nil {
-				t.Errorf("score-%s: %v", id, err)
-			}
-			if err := s.small("small-" + id); err != nil {
-				t.Errorf("small-%s: %v", id, err)
-			}
+			s.room("large one", func() *client.Error { return s.score("score-"+id, 3) })
+			s.room("small one", func() *client.Error { return s.small("small-" + id) })
 		}
 		if end := s.cancelled(fmt.Sprint("cancelled-", g), 2); end != "cancelled" {
 			t.Errorf("a cancelled one ended with %q", end)
