@@ -50,7 +50,7 @@ func (m *mapper) guess(c *chances, q *query, at, target int, match expertmap.Mat
 			return nil, err
 		}
 		g.Know(foretell.Gate, m.row)
-		if m.trained.fill(m.layers[at], target-at, m.layers[target], x, m.row) {
+		if m.trained.Fill(m.layers[at], target-at, m.layers[target], x, m.row) {
 			g.Know(foretell.Learned, m.row)
 		}
 		if q.semantic != nil {
@@ -96,6 +96,27 @@ func (m *mapper) after(c *chances, at int, row *pastRow) (*foretell.Guess, []flo
 	return g, g.Said()
 }
 
+// tellNext says what the sequence's next row will ask of the layer at a place, and has loaded what is worth it of
+// the place that is by then the distance ahead.
+func (m *mapper) tellNext(t *telling, c *chances, q *query, at int) {
+	_, next := m.after(c, at, &pastRow{q.probs, q.chosen})
+	q.nexts = append(q.nexts, next)
+	for e, p := range next {
+		t.knowNext(m.layers[at], e, float32(p))
+	}
+	target := at + m.config.Distance - m.store.Layers
+	if target < 0 || !q.whole { // places that were missed have said nothing
+		return
+	}
+	for e, p := range q.nexts[target] {
+		if p >= c.Least() {
+			t.wantNext(m.layers[target], e, float32(p))
+		} else {
+			t.knowNext(m.layers[target], e, float32(p))
+		}
+	}
+}
+
 // learn takes in what the gate of a place has chosen for a row, of which x is what it sees.
 func (m *mapper) learn(t *telling, c *chances, q *query, at int, x []float32) error {
 	var routes forward.Routes
@@ -121,10 +142,7 @@ func (m *mapper) learn(t *telling, c *chances, q *query, at int, x []float32) er
 		g, _ := m.after(c, at, last)
 		c.Teach(g, chosen)
 	}
-	_, next := m.after(c, at, &pastRow{q.probs, q.chosen})
-	for e, p := range next {
-		t.knowNext(m.layers[at], e, float32(p))
-	}
+	m.tellNext(t, c, q, at)
 	if at < m.store.Layers-1 || !q.whole {
 		return nil
 	}

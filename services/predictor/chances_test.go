@@ -1,11 +1,9 @@
 package predictor
 
 import (
-	"math"
 	"slices"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -60,12 +58,18 @@ func TestTellsNextStep(t *testing.T) {
 		d.hints()
 		chosen = d.serve(i+1, sequenceOf("s", "a", 5, uint32(i)), 11)
 	}
-	told := map[uint32]map[uint32]float32{}
+	told, loads := map[uint32]map[uint32]float32{}, map[uint32]int{}
 	for _, hints := range d.hints() {
 		for _, h := range hints {
 			for _, l := range h.Layers {
 				for i, u := range l.Unit {
-					if l.StepsAhead == 1 && l.Wanted == 0 {
+					if l.StepsAhead == 1 {
+						for _, u := range l.Unit[:l.Wanted] {
+							if at := slices.Index(d.layers, int(l.Layer)); at < 0 || !slices.Contains(chosen[at], int32(u)) {
+								t.Errorf("expert %d of layer %d is to be loaded for the next step", u, l.Layer)
+							}
+							loads[l.Layer]++
+						}
 						if told[l.Layer] == nil {
 							told[l.Layer] = map[uint32]float32{}
 						}
@@ -74,6 +78,9 @@ func TestTellsNextStep(t *testing.T) {
 				}
 			}
 		}
+	}
+	if first := uint32(d.layers[0]); len(loads) != 1 || loads[first] == 0 {
+		t.Errorf("behind the last layer the next step's first one is near; to be loaded are %v", loads)
 	}
 	for at, layer := range d.layers {
 		of := told[uint32(layer)]
@@ -86,41 +93,6 @@ func TestTellsNextStep(t *testing.T) {
 			}
 		}
 	}
-}
-
-// What is trained for a distance says what rows ask of that layer; where nothing is, nothing is said.
-func TestTrained(t *testing.T) {
-	m, err := model.Demo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = m.Close() }() // it is only read
-	const most = 5
-	all := trainedFor(m, "", most)
-	x, row := make([]float32, m.Spec.Hidden), make([]float32, m.Spec.Experts)
-	x[3] = 1
-	for d := 1; d <= most; d++ {
-		said := all.fill(0, d, d, x, row)
-		if said != (all[d-1] != nil) {
-			t.Errorf("distance %d: something is said: %v", d, said)
-		}
-		if sum := sumOf(row); said && math.Abs(sum-1) > 1e-5 {
-			t.Errorf("distance %d: chances add up to %v", d, sum)
-		}
-	}
-	if all.fill(0, 0, 0, x, row) || all.fill(0, most+1, most+1, x, row) || all.fill(0, 1, 2, x, row) {
-		t.Error("something is said of what nothing is trained for")
-	}
-	if len(trainedFor(m, "missing", most)) != most {
-		t.Error("without weights there must be none for each distance")
-	}
-}
-
-func sumOf(row []float32) (sum float64) {
-	for _, p := range row {
-		sum += float64(p)
-	}
-	return sum
 }
 
 // What one tenant's rows teach, another one's hints do not tell; nor does anything that is left of

@@ -78,7 +78,7 @@ type telling struct {
 	step    uint64
 	reached int // layer; -1: none
 	layers  map[int]*layerTold
-	next    map[int][]float32 // by layer: what the next step will ask of each expert
+	next    map[int]*layerTold // of the next step
 }
 
 // layerTold is of each expert of a layer.
@@ -88,43 +88,44 @@ type layerTold struct {
 }
 
 func (h *hosts) tell(flow flowID, step uint64, reached int) *telling {
-	return &telling{hosts: h, flow: flow, step: step, reached: reached, layers: map[int]*layerTold{}, next: map[int][]float32{}}
+	return &telling{hosts: h, flow: flow, step: step, reached: reached, layers: map[int]*layerTold{}, next: map[int]*layerTold{}}
 }
 
 // want has an expert loaded ahead, know says how probable it is.
-func (t *telling) want(layer, expert int, p float32) {
-	t.know(layer, expert, p)
-	t.layers[layer].wanted[expert] = true
-}
+func (t *telling) want(layer, expert int, p float32) { t.of(t.layers, layer).want(expert, p) }
+func (t *telling) know(layer, expert int, p float32) { t.of(t.layers, layer).know(expert, p) }
 
-func (t *telling) know(layer, expert int, p float32) {
-	l := t.layers[layer]
+// wantNext and knowNext are the same of the next step.
+func (t *telling) wantNext(layer, expert int, p float32) { t.of(t.next, layer).want(expert, p) }
+func (t *telling) knowNext(layer, expert int, p float32) { t.of(t.next, layer).know(expert, p) }
+
+func (t *telling) of(layers map[int]*layerTold, layer int) *layerTold {
+	l := layers[layer]
 	if l == nil {
 		n := t.d.Shape.Experts
 		l = &layerTold{make([]float32, n), make([]bool, n)}
-		t.layers[layer] = l
+		layers[layer] = l
 	}
-	l.p[expert] = max(l.p[expert], p)
+	return l
 }
 
-// knowNext says how probable an expert is in the next step.
-func (t *telling) knowNext(layer, expert int, p float32) {
-	if t.next[layer] == nil {
-		t.next[layer] = make([]float32, t.d.Shape.Experts)
-	}
-	t.next[layer][expert] = max(t.next[layer][expert], p)
+func (l *layerTold) want(expert int, p float32) {
+	l.know(expert, p)
+	l.wanted[expert] = true
 }
+
+func (l *layerTold) know(expert int, p float32) { l.p[expert] = max(l.p[expert], p) }
 
 // send tells the hosts. What fails is lost: a later hint says more.
 func (t *telling) send(ctx context.Context) error {
 	hints := map[string]*pb.Hint{}
 	var order []string
 	for layer := range t.d.Shape.MoE {
-		by := t.of(layer)
+		by := t.hosts.of(layer)
 		if by == nil {
 			continue
 		}
-		for _, told := range []map[string]*pb.LayerHint{t.layers[layer].byHost(layer, by), by.nextByHost(layer, t.next[layer])} {
+		for _, told := range []map[string]*pb.LayerHint{t.layers[layer].byHost(layer, 0, by), t.next[layer].byHost(layer, 1, by)} {
 			for host, l := range told {
 				if hints[host] == nil {
 					hints[host] = t.hint()
@@ -152,32 +153,21 @@ func (t *telling) hint() *pb.Hint {
 	}
 }
 
-// byHost is what each host is told of a layer, if any of its experts is wanted: those first,
-// of each kind the most probable first.
-func (l *layerTold) byHost(layer int, by *served) map[string]*pb.LayerHint {
+// byHost is what each host is told of a layer so many steps ahead, the wanted experts first, of each kind the
+// most probable first. Of the step itself a host is told if any of its experts is wanted.
+func (l *layerTold) byHost(layer, ahead int, by *served) map[string]*pb.LayerHint {
 	all := map[string]*pb.LayerHint{}
 	if l == nil {
 		return all
 	}
-	order := make([]int, len(l.p))
-	for e := range order {
-		order[e] = e
-	}
-	rank := func(e int) int {
-		if l.wanted[e] {
-			return 0
-		}
-		return 1
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(l.p[b], l.p[a])) })
-	for _, e := range order {
+	for _, e := range l.order() {
 		for _, host := range by.by[e] {
 			h := all[host]
-			if h == nil && !l.wanted[e] {
+			if h == nil && !l.wanted[e] && ahead == 0 {
 				continue
 			}
 			if h == nil {
-				h = &pb.LayerHint{Layer: uint32(layer), PlanVersion: by.version, Kind: plan.Routed}
+				h = &pb.LayerHint{Layer: uint32(layer), PlanVersion: by.version, Kind: plan.Routed, StepsAhead: uint32(ahead)}
 				all[host] = h
 			}
 			if l.wanted[e] {
@@ -189,16 +179,20 @@ func (l *layerTold) byHost(layer int, by *served) map[string]*pb.LayerHint {
 	return all
 }
 
-// nextByHost is what each host is told that the next step asks of a layer.
-func (s *served) nextByHost(layer int, p []float32) map[string]*pb.LayerHint {
-	all := map[string]*pb.LayerHint{}
-	for e := range p {
-		for _, host := range s.by[e] {
-			if all[host] == nil {
-				all[host] = &pb.LayerHint{Layer: uint32(layer), PlanVersion: s.version, Kind: plan.Routed, StepsAhead: 1}
-			}
-			all[host].Unit, all[host].Probability = append(all[host].Unit, uint32(e)), append(all[host].Probability, p[e])
-		}
+// order is that of experts in hints.
+func (l *layerTold) order() []int {
+	order := make([]int, len(l.p))
+	for e := range order {
+		order[e] = e
 	}
-	return all
+	slices.SortStableFunc(order, func(a, b int) int {
+		if l.wanted[a] != l.wanted[b] {
+			if l.wanted[a] {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(l.p[b], l.p[a])
+	})
+	return order
 }

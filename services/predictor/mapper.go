@@ -8,6 +8,7 @@ import (
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/predictors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -43,7 +44,7 @@ type mapper struct {
 	to      *hosts
 	saving  *saving             // nil: there is no file
 	chances map[string]*chances // by tenant
-	trained trained
+	trained predictors.Ahead
 
 	x, probs []float32
 	row      []float32 // (J)
@@ -86,7 +87,7 @@ func newMapper(d *deployment.Deployment, id string, c Config) (m *mapper, err er
 	m.row = make([]float32, m.store.Experts)
 	m.to = newHosts(d, id)
 	if c.Maps.Chances == Learned {
-		m.trained = trainedFor(d.Model, c.Weights, c.Distance)
+		m.trained = predictors.AheadFor(d.Model, c.Weights, c.Distance)
 	}
 	if c.Maps.File != "" {
 		m.saving = &saving{path: c.Maps.File, log: d.Logger}

@@ -38,6 +38,7 @@ type query struct {
 	semantic []float32           // (L, J): the map that was found by its embedding; nil: none
 	said     [][]*foretell.Guess // by layer
 	chosen   []uint16            // (L, k)
+	nexts    [][]float64         // by layer (J): what is said of the sequence's next row
 }
 
 // newStep asks for each row of generated tokens, and for those of prompts as is configured.

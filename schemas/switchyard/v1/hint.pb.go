@@ -157,7 +157,7 @@ type LayerHint struct {
 	// Of each, from 0 to 1.
 	Probability []float32 `protobuf:"fixed32,7,rep,packed,name=probability,proto3" json:"probability,omitempty"`
 	// So many of the first are worth loading ahead, the others are told for their probabilities
-	// alone; 0: all are.
+	// alone; 0: all are of the hint's own step, and none of a later one.
 	Wanted        uint32 `protobuf:"varint,8,opt,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

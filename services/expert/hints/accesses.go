@@ -33,7 +33,7 @@ func (f *Follower) Arrived(d *pb.Dispatch) {
 		used = append(used, id)
 		state := f.stateOf(id)
 		f.Metrics.Accesses.WithLabelValues(state, phase).Inc()
-		if w := fl.wants[id]; w != nil {
+		if w := fl.wants[id]; w != nil && w.after == 0 {
 			f.meet(w, state)
 		}
 	}

@@ -33,6 +33,9 @@ type want struct {
 	came time.Time
 	// caused says that the expert was not in memory, nor on its way there.
 	caused bool
+	// after is 0 of what the flow's step will ask for, and how many layers a step has of what the next will.
+	after int
+
 	asked  bool // rows have come
 	loaded bool // it is in memory, or was: whether it stays there the device's order says
 	over   bool
@@ -43,9 +46,12 @@ type want struct {
 // priorities is what a probability of 1 is worth at the next layer.
 const priorities = 1 << 40
 
+// ahead is how many layers are left.
+func (w *want) ahead() int { return max(1, w.after+w.id.Layer-w.flow.at) }
+
 // priority is the probability by the layers that are left.
 func (w *want) priority() int64 {
-	return int64(float64(w.p) * priorities / float64(max(1, w.id.Layer-w.flow.at)))
+	return int64(float64(w.p) * priorities / float64(w.ahead()))
 }
 
 // has says whether the want has a load.
@@ -88,7 +94,7 @@ func (f *Follower) flow(id flowID, step uint64, rows bool) *flow {
 		return nil
 	}
 	if step != fl.step {
-		f.endAll(fl)
+		f.endStep(fl, step > fl.step)
 		clear(fl.asked)
 		fl.step, fl.at, fl.rows, fl.decodes = step, -1, false, false
 		f.begin(fl)
@@ -132,10 +138,10 @@ func (f *Follower) advance(fl *flow, layer int) {
 	f.learn(func(o Outlook) { o.At(fl.number, layer) })
 	for _, w := range fl.wants {
 		switch {
+		case w.after > 0 || w.id.Layer > layer:
+			f.rank(w)
 		case w.id.Layer < layer:
 			f.end(w)
-		case w.id.Layer > layer:
-			f.rank(w)
 		case w.ticket != nil && f.Device.State(w.id).Queued:
 			w.release()
 		}
@@ -150,7 +156,7 @@ func (f *Follower) rank(w *want) {
 		return
 	}
 	priority := device.Hinted + w.priority()
-	if f.Soon > 0 && w.p >= f.Soon && w.flow.decodes && w.id.Layer == w.flow.at+1 {
+	if f.Soon > 0 && w.p >= f.Soon && w.flow.decodes && w.ahead() == 1 {
 		priority = w.priority()
 	}
 	old := w.ticket
@@ -198,6 +204,16 @@ func (f *Follower) end(w *want) {
 	w.over = true
 	f.live--
 	delete(w.flow.wants, w.id)
+}
+
+// endStep is the end of a step: what the next one was said to ask for is that one's, if it begins.
+func (f *Follower) endStep(fl *flow, next bool) {
+	for _, w := range fl.wants {
+		if w.after == 0 || !next {
+			f.end(w)
+		}
+		w.after = 0
+	}
 }
 
 func (f *Follower) endAll(fl *flow) {

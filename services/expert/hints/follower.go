@@ -112,17 +112,22 @@ func (f *Follower) Follow(h *pb.Hint) {
 
 // named is an expert that a hint names.
 type named struct {
-	id forward.ExpertID
-	p  float32
+	id    forward.ExpertID
+	p     float32
+	after int // as of a want
 }
 
 // served are the experts of a hint that rows may come here for.
 func (f *Follower) served(h *pb.Hint) (all []named) {
 	for _, l := range h.Layers {
+		after := 0
 		if l.StepsAhead == 1 {
+			after = f.Layers
+		}
+		if after > 0 && l.Wanted == 0 {
 			continue // the order alone goes by it
 		}
-		if l.StepsAhead > 0 || l.Kind != pb.FunctionKind_FUNCTION_KIND_ROUTED {
+		if l.StepsAhead > 1 || l.Kind != pb.FunctionKind_FUNCTION_KIND_ROUTED {
 			f.count("elsewhere", len(l.Unit))
 			continue
 		}
@@ -134,25 +139,38 @@ func (f *Follower) served(h *pb.Hint) (all []named) {
 				f.count("elsewhere", 1)
 				continue
 			}
-			all = append(all, named{forward.ExpertID{Layer: int(l.Layer), Expert: int(u)}, l.Probability[i]})
+			all = append(all, named{forward.ExpertID{Layer: int(l.Layer), Expert: int(u)}, l.Probability[i], after})
 		}
 	}
 	return all
 }
 
+// due says whether an expert is of a layer that its step has yet to reach: of the next step's, one that this step
+// has passed.
+func (fl *flow) due(n named) bool {
+	if n.after > 0 {
+		return n.id.Layer < fl.at
+	}
+	return n.id.Layer > fl.at
+}
+
 // hint wants one expert for a step.
 func (f *Follower) hint(fl *flow, n named) {
-	if n.id.Layer <= fl.at {
+	if !fl.due(n) {
 		f.count("reached", 1)
 		return
 	}
-	if f.Near > 0 && n.id.Layer-fl.at > f.Near {
+	if f.Near > 0 && n.after+n.id.Layer-fl.at > f.Near {
 		f.count("roomless", 1)
 		return
 	}
 	w := fl.wants[n.id]
+	if w != nil && w.loaded && !f.warm(n.id) { // it has gone again, and is hinted anew
+		f.end(w)
+		w = nil
+	}
 	if w == nil {
-		w = f.add(fl, n.id)
+		w = f.add(fl, n)
 	}
 	if n.p > w.p || w.ticket == nil {
 		w.p = max(w.p, n.p)
@@ -161,7 +179,7 @@ func (f *Follower) hint(fl *flow, n named) {
 }
 
 // add is a new want; the oldest makes place for it.
-func (f *Follower) add(fl *flow, id forward.ExpertID) *want {
+func (f *Follower) add(fl *flow, n named) *want {
 	for f.live >= maxWants {
 		f.end(f.oldest())
 		f.count("dropped", 1)
@@ -169,8 +187,8 @@ func (f *Follower) add(fl *flow, id forward.ExpertID) *want {
 	if len(f.line) > 2*maxWants {
 		f.sweep()
 	}
-	w := &want{flow: fl, id: id, came: time.Now(), caused: f.Device.State(id).Phase == device.Cold}
-	fl.wants[id] = w
+	w := &want{flow: fl, id: n.id, after: n.after, came: time.Now(), caused: f.Device.State(n.id).Phase == device.Cold}
+	fl.wants[n.id] = w
 	f.line = append(f.line, w)
 	f.live++
 	if w.caused {
@@ -206,7 +224,7 @@ func (f *Follower) Done() {
 	defer f.mu.Unlock()
 	for _, fl := range f.flows {
 		for _, w := range fl.wants {
-			if w.id.Layer > fl.at && !w.loaded && w.roomless() {
+			if (w.after > 0 || w.id.Layer > fl.at) && !w.loaded && w.roomless() {
 				f.rank(w)
 			}
 		}

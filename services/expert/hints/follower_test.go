@@ -356,6 +356,51 @@ func TestNextStep(t *testing.T) {
 	}
 }
 
+// What hints want for the next step is loaded when its layer is near, and is found when the step comes there.
+func TestLoadsForNextStep(t *testing.T) {
+	s := newSeat(t, 0, func(s *Settings) { s.Near = 3 })
+	next := func(layer, unit uint32) {
+		s.Follow(&pb.Hint{Owner: "a", Step: 1, Reached: 5, Layers: []*pb.LayerHint{
+			{Layer: layer, Kind: plan.Routed, StepsAhead: 1, Unit: []uint32{unit}, Probability: []float32{0.75}, Wanted: 1},
+		}})
+	}
+	s.rows(1, 4, 0)
+	next(0, 1)
+	next(0, 3) // is served elsewhere
+	next(2, 1) // is too far
+	next(4, 1) // is not over
+	s.await(0, 1, device.Warm)
+	s.rows(1, 5, 0)
+	s.rows(1, 0, 1) // a repeat of this step's
+	m := s.Metrics
+	s.counted(m.Prefetched, 0, "used")
+	s.rows(3, 0, 1) // another microbatch had the step between
+	s.counted(m.Prefetched, devicetest.Bytes, "used")
+	s.counted(m.HintedExperts, 1, "roomless")
+	s.counted(m.HintedExperts, 1, "reached")
+	if n := len(s.fake.Faults.Began()); n != 1 {
+		t.Errorf("%d loads", n)
+	}
+}
+
+// What was loaded for the next step and went again is loaded anew for a hint of that step.
+func TestGoneBeforeTheStep(t *testing.T) {
+	s := newSeat(t, 1)
+	s.rows(1, 5, 0)
+	s.Follow(&pb.Hint{Owner: "a", Step: 1, Reached: 6, Layers: []*pb.LayerHint{
+		{Layer: 1, Kind: plan.Routed, StepsAhead: 1, Unit: []uint32{1}, Probability: []float32{0.75}, Wanted: 1},
+	}})
+	s.await(1, 1, device.Warm)
+	s.given(1, 1)
+	ticket := s.fake.Load(t.Context(), id(0, 0), device.Demanded)
+	<-ticket.Done()
+	ticket.Release()
+	s.await(1, 1, device.Cold)
+	s.hint(2, -1, 1, 0.5, 1)
+	s.await(1, 1, device.Warm)
+	s.counted(s.Metrics.Prefetched, devicetest.Bytes, "wasted")
+}
+
 // With Soon, what an answer's next layer probably needs is loaded before what is worth more
 // further on, but not for a prompt.
 func TestSoon(t *testing.T) {

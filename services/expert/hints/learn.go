@@ -42,7 +42,7 @@ func (f *Follower) tell(fl *flow, h *pb.Hint, ahead []named) {
 			o.Tell(fl.number, int(l.Layer), row)
 		}
 		for _, n := range ahead {
-			if n.id.Layer > fl.at {
+			if fl.due(n) {
 				o.Await(unit.Expert(n.id.Layer, n.id.Expert))
 			}
 		}

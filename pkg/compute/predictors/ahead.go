@@ -1,21 +1,20 @@
-package predictor
+package predictors
 
 import (
 	"math"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/predictors"
 	"github.com/switchyard/switchyard/pkg/policy/predict"
 )
 
-// trained are the gates that were trained for each distance, from 1: they say what a row will ask
+// Ahead are the gates that were trained for each distance, from 1: they say what a row will ask
 // of a layer by what an earlier gate sees. nil is a distance that none were trained for.
-type trained []*predict.Gate
+type Ahead []*predict.Gate
 
-// trainedFor are a model's, of a file of weights or of this binary, for distances up to one.
-func trainedFor(m *model.Model, weights string, most int) (all trained) {
+// AheadFor are a model's, of a file of weights or of this binary, for distances up to one.
+func AheadFor(m *model.Model, weights string, most int) (all Ahead) {
 	for d := 1; d <= most; d++ {
-		p, err := predictors.For(m, weights, d)
+		p, err := For(m, weights, d)
 		if err != nil || p.Method() == predict.MethodReused { // weights of other distances, or the layers' own gates, which are asked anyway
 			p = nil
 		}
@@ -24,9 +23,9 @@ func trainedFor(m *model.Model, weights string, most int) (all trained) {
 	return all
 }
 
-// fill fills row (J) with what a row that a gate sees as x asks of a later layer; false where nothing is
+// Fill fills row (J) with what a row that a gate sees as x asks of a later layer; false where nothing is
 // trained for that.
-func (t trained) fill(layer, ahead, target int, x, row []float32) bool {
+func (t Ahead) Fill(layer, ahead, target int, x, row []float32) bool {
 	if ahead < 1 || ahead > len(t) || t[ahead-1] == nil {
 		return false
 	}
