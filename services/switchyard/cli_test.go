@@ -22,6 +22,22 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
+// withoutBandwidth is a profile's file that says nothing of the link.
+func withoutBandwidth(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../pkg/compute/device/paced/profiles/rtx3090-mixtral.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, ok := strings.Cut(string(text), "\nbytes_per_second:")
+	_, after, more := strings.Cut(after, "\ncold_start_seconds:")
+	path := filepath.Join(t.TempDir(), "card.yaml")
+	if err := os.WriteFile(path, []byte(before+"\ncold_start_seconds:"+after), 0o600); err != nil || !ok || !more {
+		t.Fatal(err, ok, more)
+	}
+	return path
+}
+
 func TestUsage(t *testing.T) {
 	tests := []struct {
 		name string
@@ -82,6 +98,10 @@ func TestUsage(t *testing.T) {
 		{"paced as nothing", []string{"expert", "--device", "paced"}, 2, "switchyard: --device paced needs --profile: a100x4-qwen1.5-moe, a6000-deepseek-v3, a6000-llama-4-scout"},
 		{"profile of a CPU", []string{"up", "--profile", "a6000-mixtral"}, 2, `switchyard: --profile is "a6000-mixtral"; it is of --device paced only`},
 		{"no such profile", []string{"up", "--device", "paced", "--profile", "tpu"}, 2, `switchyard: --profile: there is no profile and no file "tpu"`},
+		{
+			"profile without bandwidth", []string{"up", "--device", "paced", "--profile", withoutBandwidth(t), "--offload", "fmoe", "--expert-memory", "2GB"}, 2,
+			`card.yaml:2: "bytes_per_second" is missing in the profile; add it`,
+		},
 		{
 			"memory below a profile's expert", []string{"up", "--device", "paced", "--profile", "a6000-mixtral", "--expert-memory", "1MiB"}, 2,
 			"switchyard: --expert-memory is 1048576 bytes; an expert of profile a6000-mixtral has 352321536",

@@ -92,6 +92,7 @@ func TestRefused(t *testing.T) {
 		{"unknown key", "beta_seconds:", "gamma_seconds:", `card.yaml:9: "gamma_seconds" is no key of the profile`},
 		{"unknown key of a number", "{value: 1000,", "{values: 1000,", `card.yaml:10: "values" is no key of expert_bytes`},
 		{"no number", "memory_bytes: {value: 4000, source: counted}\n", "", `card.yaml:1: "memory_bytes" is missing in the profile`},
+		{"no bandwidth", "bytes_per_second: {value: 500, source: assumed}\n", "", `card.yaml:1: "bytes_per_second" is missing in the profile; add it`},
 		{"no value", "{value: 500, source: assumed}", "{source: assumed}", `card.yaml:12: "value" is missing in bytes_per_second`},
 		{"no source", "{value: 500, source: assumed}", "{value: 500}", `card.yaml:12: "source" is missing in bytes_per_second`},
 		{"empty source", "source: counted}\nmemory", "source: ''}\nmemory", "card.yaml:10: the source of expert_bytes must be a text"},

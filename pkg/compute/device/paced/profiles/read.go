@@ -128,7 +128,7 @@ func (r reader) mapping(what string, n *yaml.Node, keys map[string]func(*yaml.No
 	}
 	for _, key := range sorted(keys) {
 		if !seen[key] {
-			return r.wrong(n, fmt.Errorf("%q is missing in %s", key, what))
+			return r.wrong(n, fmt.Errorf("%q is missing in %s; add it", key, what))
 		}
 	}
 	return nil
