@@ -293,6 +293,9 @@ func offloadRun(r *replay.Result, all figures) *arena.OffloadRun {
 	}
 	o.Semantic, o.Trajectory = all.mean("map_search_seconds", "kind", "semantic"), all.mean("map_search_seconds", "kind", "trajectory")
 	o.Load = all.mean("expert_load_seconds", "outcome", "warm")
+	if len(r.Steps) > 0 {
+		o.Wait = o.Stages["decode"][ledger.ExpertStall.String()] * float64(len(r.Steps[0].Layers))
+	}
 	if n := len(r.Frames); n > 0 {
 		o.Held = r.Frames[n-1].Held - r.Frames[0].Held
 	}

@@ -5,8 +5,8 @@ import (
 )
 
 // What the simulator of a pipeline is told of it: what is spent around the devices, as steps' ledgers
-// have it, and beside loads' transfers, as hosts have timed them. What steps wait for experts, it has to
-// find itself.
+// have it, and beside loads' transfers, as hosts have timed them: of each policy's own runs, since a predictor takes
+// processors from all else. What steps wait for experts, it has to find itself.
 
 // measured is that, in the mean of runs.
 func (p *OffloadPipeline) measured(runs []*OffloadRun, budget float64) (b offload.Beside, err error) {
@@ -14,7 +14,7 @@ func (p *OffloadPipeline) measured(runs []*OffloadRun, budget float64) (b offloa
 	if err != nil {
 		return b, err
 	}
-	alone, err := p.Simulate(held, budget, b)
+	alone, err := p.Simulate(held, budget, b, offload.DefaultDelays())
 	if err != nil {
 		return b, err
 	}

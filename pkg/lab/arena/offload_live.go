@@ -94,8 +94,6 @@ type OffloadPipeline struct {
 	Distance, Capacity int
 	Profile            *profiles.Profile
 	Hosts              int
-	// Delays are those of predictions; zero is the simulator's.
-	Delays offload.Delays
 }
 
 // NewOffloadPipeline serves a recording's texts, split by a seed.
@@ -105,9 +103,6 @@ func NewOffloadPipeline(r *Recorded, texts offload.Texts, p OffloadPipeline) (*O
 		return nil, err
 	}
 	p.Recorded, p.Traffic = r, all[0]
-	if p.Delays == (offload.Delays{}) {
-		p.Delays = offload.DefaultDelays()
-	}
 	if p.Model.ExpertBytes = p.Profile.ExpertBytes.Value; p.Model.ExpertBytes <= 0 {
 		return nil, errors.New("the profile has no expert_bytes")
 	}
@@ -150,8 +145,8 @@ func (p *OffloadPipeline) Maps(model, tenant string) (*expertmap.Store, error) {
 	return offload.NewStore(p.Traffic, model, tenant, p.Capacity, p.Distance)
 }
 
-// Simulate is what the simulator says of a policy, where so much is spent beside.
-func (p *OffloadPipeline) Simulate(policy offload.Policy, budget float64, beside offload.Beside) (*offload.Result, error) {
+// Simulate is what the simulator says of a policy, where so much is spent beside, and predictions take so long.
+func (p *OffloadPipeline) Simulate(policy offload.Policy, budget float64, beside offload.Beside, delays offload.Delays) (*offload.Result, error) {
 	bed, err := offload.RTX3090()
 	if err != nil {
 		return nil, err
@@ -162,26 +157,22 @@ func (p *OffloadPipeline) Simulate(policy offload.Policy, budget float64, beside
 	if p.Profile.Shared.Value > 0 {
 		bed.Shared = p.Profile.Shared.Value
 	}
-	lab, err := offload.NewLab(p.Traffic, bed, p.Delays, p.Distance, p.Capacity, 1)
+	lab, err := offload.NewLab(p.Traffic, bed, delays, p.Distance, p.Capacity, 1)
 	if err != nil {
 		return nil, err
 	}
-	lab.Grows, lab.Filled, lab.Beside = true, true, beside
+	lab.Grows, lab.Filled, lab.Beside, lab.AsServed = true, true, beside, p.Recorded.ahead
 	return lab.Run(policy, budget)
 }
 
-// hear takes over how long searches for maps took: the simulator has bounds, which a small store is far
-// below, and a step's first layers are as near.
-func (p *OffloadPipeline) hear(runs []OffloadRun) {
-	var semantic, trajectory []float64
-	for i := range runs {
-		if runs[i].Semantic > 0 {
-			semantic, trajectory = append(semantic, runs[i].Semantic), append(trajectory, runs[i].Trajectory)
-		}
+// delays are how long searches for maps took, with all that predictors say by what they find: the simulator has
+// bounds, which a small store is far below, and a step's first layers are as near.
+func delays(runs []*OffloadRun) offload.Delays {
+	d := offload.DefaultDelays()
+	if semantic := average(valuesOf(runs, func(r *OffloadRun) float64 { return r.Semantic })); semantic > 0 {
+		d.Semantic, d.Trajectory, d.Learned = semantic, average(valuesOf(runs, func(r *OffloadRun) float64 { return r.Trajectory })), 0
 	}
-	if len(semantic) > 0 {
-		p.Delays.Semantic, p.Delays.Trajectory = average(semantic), average(trajectory)
-	}
+	return d
 }
 
 func average(values []float64) (m float64) {

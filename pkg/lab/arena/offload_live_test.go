@@ -83,7 +83,7 @@ func TestOffloadLive(t *testing.T) {
 	if f := report.Fidelity; len(f) != 2*3 || f[4].What != tpot.what || f[4].Simulated <= 15 || f[4].Live != 67.5 || f[4].Low >= f[4].High {
 		t.Errorf("%+v", f)
 	}
-	if b := report.Beside; b.Decode.Hops != 0.2e-3 || math.Abs(b.Load-(0.006-157286400/32e9)) > 1e-9 || math.Abs(b.Decode.Step-0.030) > 1e-9 {
+	if b := report.Told[0].Beside; b.Decode.Hops != 0.2e-3 || math.Abs(b.Load-(0.006-157286400/32e9)) > 1e-9 || math.Abs(b.Decode.Step-0.030) > 1e-9 {
 		t.Errorf("%+v", b)
 	}
 	set.Distance = 8

@@ -16,6 +16,18 @@ import (
 type Recorded struct {
 	gates *routing.Gates
 	texts []*routing.Rows
+	ahead networks
+}
+
+// networks are a model's, by its layers' places among those that have experts.
+type networks struct {
+	predictors.Ahead
+	layers []int
+}
+
+// Fill fills row with what a row that a gate sees as x asks of a later layer.
+func (n networks) Fill(layer, ahead, target int, x, row []float32) bool {
+	return n.Ahead.Fill(n.layers[layer], ahead, n.layers[target], x, row)
 }
 
 // Record reads a recording of a model.
@@ -35,6 +47,7 @@ func Record(path string, m *model.Model) (r *Recorded, err error) {
 	if r.gates, err = gatesOf(m, from); err != nil {
 		return nil, err
 	}
+	r.ahead = networks{predictors.AheadFor(m, "", len(from.Layers)-1), from.Layers}
 	embedding, err := m.Floats(model.Ref{Role: model.Embed})
 	if err != nil {
 		return nil, fmt.Errorf("reading the embeddings: %w", err)

@@ -34,6 +34,8 @@ type OffloadRun struct {
 	Reissued float64 `json:"reissued"`
 	// Stages are the parts of a layer's time by phase, in milliseconds, with what attention computes before it.
 	Stages map[string]map[string]float64 `json:"stages_ms"`
+	// Wait is what a decode step waits for experts, in milliseconds.
+	Wait float64 `json:"decode_wait_ms"`
 	// Search are the seconds that searches for maps took, Semantic those of a step's by what its rows
 	// begin with, Trajectory those of a layer's, in the mean; 0: there were none.
 	Search     float64 `json:"search_s"`
@@ -64,7 +66,7 @@ type OffloadFidelity struct {
 
 // String is for people.
 func (f OffloadFidelity) String() string {
-	if f.What == hits.what {
+	if inPoints(f.What) {
 		return fmt.Sprintf("%-13s %3.0f GB  %-4s live %6.1f %%, simulated %6.1f %%: %+.1f points (95 %%: %+.1f to %+.1f)\n",
 			f.Policy, f.Budget, f.What, 100*f.Live, 100*f.Simulated, 100*f.Off, 100*f.Low, 100*f.High)
 	}
@@ -80,11 +82,24 @@ type OffloadLiveReport struct {
 	Requests int               `json:"requests"`
 	Budgets  []float64         `json:"budgets_gb"`
 	Runs     []OffloadRun      `json:"runs"`
-	Beside   offload.Beside    `json:"beside_s"`
-	Delays   offload.Delays    `json:"delays_s"`
+	Told     []OffloadTold     `json:"simulator_told"`
 	Changes  []OffloadClaim    `json:"changes"`
 	Fidelity []OffloadFidelity `json:"fidelity"`
 }
+
+// OffloadTold is what the simulator of a policy was told of its runs, in seconds.
+type OffloadTold struct {
+	Policy string         `json:"policy"`
+	Budget float64        `json:"budget_gb"`
+	Beside offload.Beside `json:"beside_s"`
+	Delays offload.Delays `json:"delays_s"`
+}
+
+// prefillHits are hits of prompts.
+const prefillHits = "prefill hits"
+
+// inPoints says whether something is compared by difference.
+func inPoints(what string) bool { return what == hits.what || what == prefillHits }
 
 // measures are what live runs are compared by.
 var measures = []struct {
@@ -95,6 +110,8 @@ var measures = []struct {
 	{ttft.what, func(r *OffloadRun) float64 { return r.TTFT }, func(r *offload.Result) float64 { return r.TTFT() * 1e3 }},
 	{tpot.what, func(r *OffloadRun) float64 { return r.TPOT }, func(r *offload.Result) float64 { return r.TPOT() * 1e3 }},
 	{hits.what, func(r *OffloadRun) float64 { return r.Hits }, func(r *offload.Result) float64 { return r.Decode.HitRate() }},
+	{prefillHits, func(r *OffloadRun) float64 { return r.Prefill }, func(r *offload.Result) float64 { return r.Prefill.HitRate() }},
+	{"wait", func(r *OffloadRun) float64 { return r.Wait }, func(r *offload.Result) float64 { return r.Decode.Stall / float64(max(1, r.Decode.Steps)) * 1e3 }},
 	{"GB·s", func(r *OffloadRun) float64 { return r.Held }, nil},
 }
 
@@ -124,25 +141,12 @@ func interval(values []float64) (mean, half float64) {
 }
 
 // Conclude compares policies with each other, and the simulator with the pipeline.
-func (r *OffloadLiveReport) Conclude(p *OffloadPipeline, policies []LiveOffload) (err error) {
-	p.hear(r.Runs)
-	r.Delays = p.Delays
+func (r *OffloadLiveReport) Conclude(p *OffloadPipeline, policies []LiveOffload) error {
 	for _, gb := range r.Budgets {
-		known := r.runsOf(offload.OnDemand, gb)
-		if len(known) == 0 {
-			known = r.runsOf(liveHeld, gb)
-		}
-		if len(known) > 0 {
-			if r.Beside, err = p.measured(known, p.Model.Budget(gb*gigabyte)); err != nil {
-				return err
-			}
-		}
 		for _, one := range policies {
 			r.compare(one, gb)
-			if len(known) > 0 {
-				if err := r.simulate(p, one, gb); err != nil {
-					return err
-				}
+			if err := r.simulate(p, one, gb); err != nil {
+				return err
 			}
 		}
 	}
@@ -179,18 +183,25 @@ func (r *OffloadLiveReport) simulate(p *OffloadPipeline, policy LiveOffload, gb 
 	if policy.Simulated == nil || policy.Name == liveHeld || len(runs) == 0 {
 		return nil
 	}
-	s, err := p.Simulate(*policy.Simulated, p.Model.Budget(gb*gigabyte), r.Beside)
+	budget := p.Model.Budget(gb * gigabyte)
+	beside, err := p.measured(runs, budget)
+	if err != nil {
+		return err
+	}
+	told := OffloadTold{policy.Name, gb, beside, delays(runs)}
+	r.Told = append(r.Told, told)
+	s, err := p.Simulate(*policy.Simulated, budget, told.Beside, told.Delays)
 	if err != nil {
 		return fmt.Errorf("simulating %s: %w", policy.Name, err)
 	}
 	for _, m := range measures {
-		if m.sim == nil {
+		if m.sim == nil || average(valuesOf(runs, m.of)) == 0 {
 			continue
 		}
 		said := m.sim(s)
 		var off []float64
 		for _, v := range valuesOf(runs, m.of) {
-			if m.what == hits.what {
+			if inPoints(m.what) {
 				off = append(off, said-v)
 			} else {
 				off = append(off, said/max(v, 1e-9)-1)

@@ -31,6 +31,9 @@ type Lab struct {
 	Empty, Grows bool
 	// Filled begins with as many experts on each host as it holds, the first layers' first.
 	Filled bool
+	// AsServed is how services/predictor learns what it weighs: from nothing, of generated rows, with networks that
+	// were trained elsewhere; nil learns from the texts before, and from prompts.
+	AsServed Networks
 	// Varied says that policies with a distance of their own have the lab's.
 	Varied bool
 
@@ -179,10 +182,13 @@ func (b *Lab) calibrate(distance int, gates bool) (*calibrated, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := newCalibrated(m, b.known(), distance, gates)
-	for d := 1; d <= distance && gates; d++ {
-		c.trained = append(c.trained, b.train(len(b.Before), d))
+	if b.AsServed != nil {
+		c := newCalibrated(m, nil, distance, gates)
+		c.answers, c.trained = true, b.AsServed
+		return c, nil
 	}
+	c := newCalibrated(m, b.known(), distance, gates)
+	c.trained = b.regress(len(b.Before), distance, gates)
 	cut := int(kept * float64(len(b.known())))
 	if cut < 1 || cut == len(b.Before) {
 		return c, nil
@@ -196,12 +202,18 @@ func (b *Lab) calibrate(distance int, gates bool) (*calibrated, error) {
 		return nil, err
 	}
 	first := newCalibrated(before, b.Before[:cut], distance, gates)
-	for d := 1; d <= distance && gates; d++ {
-		first.trained = append(first.trained, b.train(cut, d))
-	}
+	first.trained = b.regress(cut, distance, gates)
 	Foresee(w, first)
 	c.Take(first.Learner)
 	return c, nil
+}
+
+// regress learns from the first texts before for each distance up to one, if gates are computed early at all.
+func (b *Lab) regress(texts, distance int, gates bool) (all regressions) {
+	for d := 1; d <= distance && gates; d++ {
+		all = append(all, b.train(texts, d))
+	}
+	return all
 }
 
 // Run is what a policy takes with a budget of bytes.

@@ -15,11 +15,29 @@ type calibrated struct {
 	*foretell.Learner
 	distance int
 	gates    bool // uses gates that are computed for later layers
+	answers  bool // rows of prompts go by their maps alone, and teach nothing, as in services/predictor
 	step     int
 	pending  [][]guess   // by layer: what was said of it in this step
 	next     [][]float32 // by layer: the chances in the next step
 	tokens   *foretell.Tokens
-	trained  [][][]float32 // by distance, less 1
+	trained  Networks
+}
+
+// Networks say what a row asks of a layer by what an earlier gate sees, so many layers before; false where none was
+// trained for that.
+type Networks interface {
+	Fill(layer, ahead, target int, x, row []float32) bool
+}
+
+// regressions are Networks that are learned from texts before, by distance, less 1.
+type regressions [][][]float32
+
+func (all regressions) Fill(layer, ahead, _ int, x, row []float32) bool {
+	if ahead > len(all) {
+		return false
+	}
+	guessBy(all[ahead-1][layer], x, row)
+	return true
 }
 
 // guess is what was said of a row in a layer.
@@ -63,6 +81,11 @@ func (c *calibrated) sampled() (rows []Row, each float64) {
 }
 
 func (c *calibrated) Look(layer int, give func(Look)) {
+	if c.answers && c.w.Steps[c.step].Prefill {
+		by := mapped{Maps: c.Maps, step: c.step, distance: c.distance, bySemantic: true, byDelta: true}
+		by.Look(layer, give)
+		return
+	}
 	rows, each := c.sampled()
 	if layer >= 0 {
 		c.learn(layer)
@@ -121,8 +144,7 @@ func (c *calibrated) guess(r Row, layer, target int) guess {
 		c.w.Gates.Logits(target, r.State(r.At, layer), row)
 		routing.Softmax(row)
 		g.Know(foretell.Gate, row)
-		if d := target - layer; d <= len(c.trained) {
-			guessBy(c.trained[d-1][layer], r.State(r.At, layer), row)
+		if c.trained != nil && c.trained.Fill(layer, target-layer, target, r.State(r.At, layer), row) {
 			g.Know(foretell.Learned, row)
 		}
 	}
@@ -186,7 +208,7 @@ func (c *calibrated) rowBefore(r Row, layer, target int) int {
 	switch {
 	case target == layer:
 		return r.At
-	case c.w.Steps[c.step].Prefill:
+	case c.w.Steps[c.step].Prefill || c.answers && r.At == r.Prompt:
 		return -1
 	}
 	return r.At - 1
