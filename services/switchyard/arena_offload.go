@@ -24,6 +24,7 @@ type OffloadFlags struct {
 	Prefetch int      `default:"3" help:"fMoE: how many layers ahead experts are predicted." placeholder:"N"`
 	Maps     int      `default:"1000" help:"fMoE: capacity of the store of expert maps." placeholder:"N"`
 	Online   []string `help:"fMoE: traces of requests (CSV as Azure publishes them), of each of which 64 are also served one after the other, with stores that are empty at the start (figure 10)." placeholder:"FILE"`
+	Routings []string `default:"fitted,weak,strong,unpredictable,recorded" help:"fMoE: which routings are simulated: fitted (to the demo model's, or to --recording), weak and strong (with a quarter of the odds of foretelling, and four times as large ones), unpredictable, and recorded (--recording itself)." placeholder:"NAME,..."`
 	Served   int      `default:"12" help:"fMoE: how many texts are served; stores are built of 28 others." placeholder:"N"`
 }
 
@@ -89,7 +90,7 @@ func (c *ArenaCmd) offloadSettings() (s arena.Offload, err error) {
 	texts.Served = c.Served
 	s = arena.Offload{
 		Shapes: c.Shapes, Seed: c.Seed, Seeds: max(1, c.Seeds), Distance: c.Prefetch, Capacity: c.Maps, Texts: texts,
-		Routing: routing.DemoStates(), Fitted: "Routing is fitted to rows of the demo model", Variants: c.Variants, Threads: runtime.GOMAXPROCS(0),
+		Routing: routing.DemoStates(), Fitted: "Routing is fitted to rows of the demo model", Variants: c.Variants, Routings: c.Routings, Threads: runtime.GOMAXPROCS(0),
 	}
 	if strings.Join(c.Shapes, ",") == moelessShapes {
 		s.Shapes = offload.Models()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/sim/offload"
@@ -32,6 +33,8 @@ type Offload struct {
 	Online []OnlineTrace
 	// Variants are whether the parts beside the budgets run.
 	Variants bool
+	// Routings are those that are served, of OffloadRoutings.
+	Routings []string
 	Threads  int
 	Progress func(format string, args ...any)
 }
@@ -42,6 +45,7 @@ const gigabyte = 1e9
 // The parts of the report.
 const (
 	partBudget   = "budget"
+	partHalves   = "one half is known"
 	partPatterns = "patterns" // figure 12a
 	partOrders   = "orders"   // figure 12b
 	partCapacity = "capacity" // figure 14a
@@ -57,6 +61,12 @@ const (
 	routingUnpredictable = "unpredictable"
 	routingRecorded      = "recorded"
 )
+
+// OffloadRoutings are all: fitted to the demo model's, with odds of foretelling that are smaller, larger, or none, and
+// the demo model's own, if it is recorded.
+func OffloadRoutings() []string {
+	return []string{routingFitted, routingWeak, routingStrong, routingUnpredictable, routingRecorded}
+}
 
 // strengths are what odds of foretelling are multiplied with.
 var strengths = []struct {
@@ -79,6 +89,8 @@ func (s Offload) Check() error {
 		return errors.New("no budget is named; name gigabytes, such as 6GB,12GB")
 	case s.Seeds < 1 || s.Seeds > MostSeeds:
 		return fmt.Errorf("%d seeds are asked for; there must be 1 to %d", s.Seeds, MostSeeds)
+	case len(s.Routings) == 0 || slices.ContainsFunc(s.Routings, func(name string) bool { return !slices.Contains(OffloadRoutings(), name) }):
+		return fmt.Errorf("routings are %q; there are %s", s.Routings, strings.Join(OffloadRoutings(), ", "))
 	case s.Capacity < 1:
 		return fmt.Errorf("the capacity of the store is %d maps; it must be 1 or more", s.Capacity)
 	}
@@ -102,6 +114,9 @@ func (s Offload) Check() error {
 				return fmt.Errorf("--budget: %w", err)
 			}
 		}
+	}
+	if len(s.jobs()) == 0 {
+		return fmt.Errorf("nothing is simulated of the routings %q: recorded needs a recording, and all but that and fitted are variants", s.Routings)
 	}
 	return errors.Join(s.Texts.Check(), s.Routing.Check())
 }
@@ -173,26 +188,26 @@ func RunOffload(ctx context.Context, s Offload) (*OffloadReport, error) {
 
 // jobs are all traffics, the short ones behind the long ones of a shape.
 func (s Offload) jobs() (jobs []offloadJob) {
+	jobs = s.online() // they take longest
 	for _, name := range s.Shapes {
 		for i := range uint64(s.Seeds) {
 			jobs = append(jobs, s.synthetic(name, routingFitted, s.Routing, s.Seed+i, (*offloadBench).all))
-			if !s.Variants {
-				continue
-			}
 			for _, k := range strengths {
 				jobs = append(jobs, s.synthetic(name, k.name, s.Routing.Stronger(k.factor), s.Seed+i, (*offloadBench).atMiddle))
 			}
 			jobs = append(jobs, s.synthetic(name, routingUnpredictable, s.Routing.Unpredictable(), s.Seed+i, (*offloadBench).unforeseen))
 		}
 	}
-	jobs = append(s.online(), jobs...) // they take longest
 	for i, t := range s.Recorded {
 		jobs = append(jobs, offloadJob{
 			shape: t.Name, routing: routingRecorded, seed: s.Seed + uint64(i), run: (*offloadBench).all,
 			traffic: func() (offload.Traffic, error) { return t, nil },
 		})
 	}
-	return jobs
+	return slices.DeleteFunc(jobs, func(j offloadJob) bool {
+		variant := j.routing != routingFitted && j.routing != routingRecorded
+		return !slices.Contains(s.Routings, j.routing) || variant && !s.Variants
+	})
 }
 
 func (s Offload) synthetic(shape, kind string, p routing.StateParams, seed uint64, run func(*offloadBench) error) offloadJob {
@@ -202,7 +217,7 @@ func (s Offload) synthetic(shape, kind string, p routing.StateParams, seed uint6
 			return t, err
 		}
 		texts := s.Texts
-		if s.Variants && (kind == routingFitted || kind == routingUnpredictable) && seed == s.Seed { // batches need more of them
+		if s.Variants && (kind == routingFitted && seed == s.Seed || kind == routingUnpredictable) { // batches need more of them
 			texts.Served = max(texts.Served, batches[len(batches)-1])
 		}
 		return offload.Synthetic(m, p, texts, seed)

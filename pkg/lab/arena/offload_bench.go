@@ -46,6 +46,7 @@ func (b *offloadBench) all() error {
 		func() error { return b.each(lab, partPatterns, patterns, b.middle(), 0) },
 		func() error { return b.each(lab, partOrders, orders, b.middle(), 0) },
 		func() error { return b.distances(lab) },
+		func() error { return b.halves(lab) },
 	}
 	if b.job.seed == b.Seed { // what varies little from seed to seed, or takes long
 		parts = append(parts, b.capacities, b.batches, b.shared, b.below, b.prompts, b.constants)
@@ -63,10 +64,21 @@ func (b *offloadBench) atMiddle() error { return b.only(b.middle()) }
 
 // unforeseen are all policies with all budgets, and batches.
 func (b *offloadBench) unforeseen() error {
-	if err := b.only(b.Budgets...); err != nil || b.job.seed != b.Seed {
+	if err := b.only(b.Budgets...); err != nil {
 		return err
 	}
 	return b.batches()
+}
+
+// halves say how much of the gap to the limit is for want of knowing what comes, and how much for want of knowing what
+// is to be kept.
+func (b *offloadBench) halves(lab *offload.Lab) error {
+	for _, gb := range b.Budgets {
+		if err := b.each(lab, partHalves, offload.Halves(), gb, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *offloadBench) only(budgets ...float64) error {

@@ -19,7 +19,7 @@ func offloadSettings() Offload {
 	return Offload{
 		Shapes: []string{"phi-3.5-moe"}, Budgets: []float64{6, 12}, Seed: 1, Seeds: 2, Distance: 3, Capacity: 100,
 		Texts:   offload.Texts{Before: 4, Served: 2, Prompt: 8, Answer: 6, Domains: 2},
-		Routing: routing.DemoStates(), Threads: 2, Progress: func(string, ...any) {},
+		Routing: routing.DemoStates(), Routings: OffloadRoutings(), Threads: 2, Progress: func(string, ...any) {},
 	}
 }
 
@@ -95,7 +95,7 @@ func TestOffloadVariants(t *testing.T) {
 	for _, l := range r.Lines {
 		parts[l.Part], kinds[l.Routing] = true, true
 	}
-	for _, part := range []string{partBudget, partPatterns, partOrders, partDistance, partCapacity, partBatch, partShared, partBelow, partPrompts, partConstants, partOnline} {
+	for _, part := range []string{partBudget, partHalves, partPatterns, partOrders, partDistance, partCapacity, partBatch, partShared, partBelow, partPrompts, partConstants, partOnline} {
 		if !parts[part] {
 			t.Errorf("part %q is not there", part)
 		}
@@ -111,13 +111,15 @@ func TestOffloadVariants(t *testing.T) {
 
 func TestOffloadRefused(t *testing.T) {
 	for want, change := range map[string]func(*Offload){
-		"no shape is named":                 func(s *Offload) { s.Shapes = nil },
-		"no budget is named":                func(s *Offload) { s.Budgets = nil },
-		"0 seeds":                           func(s *Offload) { s.Seeds = 0 },
-		"0 maps":                            func(s *Offload) { s.Capacity = 0 },
-		`there is no shape "x"`:             func(s *Offload) { s.Shapes = []string{"x"} },
-		"named twice":                       func(s *Offload) { s.Shapes = []string{"phi-3.5-moe", "phi-3.5-moe"} },
-		"has 32 layers: it must be 1 to 31": func(s *Offload) { s.Distance = 32 },
+		"no shape is named":                          func(s *Offload) { s.Shapes = nil },
+		"no budget is named":                         func(s *Offload) { s.Budgets = nil },
+		"0 seeds":                                    func(s *Offload) { s.Seeds = 0 },
+		`routings are ["odd"]`:                       func(s *Offload) { s.Routings = []string{"odd"} },
+		"recorded needs a recording":                 func(s *Offload) { s.Routings = []string{"recorded"} },
+		"0 maps":                                     func(s *Offload) { s.Capacity = 0 },
+		`there is no shape "x"`:                      func(s *Offload) { s.Shapes = []string{"x"} },
+		"named twice":                                func(s *Offload) { s.Shapes = []string{"phi-3.5-moe", "phi-3.5-moe"} },
+		"has 32 layers: it must be 1 to 31":          func(s *Offload) { s.Distance = 32 },
 		"0.50 GB on 6 hosts holds no expert of phi-": func(s *Offload) { s.Budgets = []float64{0.5} },
 		"prompts of 0 tokens":                        func(s *Offload) { s.Texts.Prompt = 0 },
 		"share of the token":                         func(s *Offload) { s.Routing.Token = 2 },

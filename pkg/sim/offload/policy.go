@@ -71,6 +71,9 @@ const unwaited = ", asynchronous"
 // aged is Ours' ageing, assumed: visits count half after 23 steps.
 const aged = 0.97
 
+// soon is the chance from which on Ours has what the next layer needs go first.
+const soon = 0.7
+
 // far is how many layers ahead Ours looks: it weighs all distances up to that, so that far
 // guesses cost little.
 const far = 5
@@ -84,7 +87,7 @@ func Policies() []Policy {
 		{Name: "promoe", About: "trained for a layer a stride ahead", Predictor: Learned, Order: "lru", Baseline: true},
 		{Name: "moe-infinity", About: "request-level counts; its step waits", Predictor: Counted, Order: "lfu", Synchronous: true, Baseline: true},
 		{Name: FMoE, About: "the paper's: expert maps by trajectory and embedding, as many experts as they are dissimilar", Predictor: Selected, Order: "fmoe"},
-		{Name: Ours, About: "maps and reused gates, calibrated; what is used last goes, as expected", Predictor: Calibrated, Order: "next-use", Ageing: aged, Soon: 0.7, Near: true, Distance: far},
+		{Name: Ours, About: "maps and reused gates, calibrated; what is used last goes, as expected", Predictor: Calibrated, Order: "next-use", Ageing: aged, Soon: soon, Near: true, Distance: far},
 		{Name: Unfetched, About: "the same order of eviction, and no prefetch", Predictor: Calibrated, Order: "next-use", Ageing: aged, Distance: -1},
 		{Name: "streamed", About: "the whole next layer, always", Predictor: Streamed, Order: "fmoe"},
 		{Name: "previous", About: "the sequence's map of the step before", Predictor: Previous, Order: "fmoe"},
@@ -104,6 +107,19 @@ func Ablation() (patterns, orders []Policy) {
 		orders = append(orders, Policy{Name: order, Predictor: Selected, Order: order, Foreknowing: order == "belady"})
 	}
 	return patterns, orders
+}
+
+// Halves are Ours that knows one half of what the limit does: what comes, or what is used last.
+func Halves() []Policy {
+	of := func(name string, change func(*Policy)) Policy {
+		p := Policy{Name: name, Predictor: Calibrated, Order: "next-use", Ageing: aged, Soon: soon, Near: true, Distance: far, Foreknowing: true}
+		change(&p)
+		return p
+	}
+	return []Policy{
+		of("fmoe+ that knows what comes", func(p *Policy) { p.Predictor = Known }),
+		of("fmoe+ that evicts as Belady", func(p *Policy) { p.Order = "belady" }),
+	}
 }
 
 // Asynchronous are the synchronous baselines without their waiting, which tell what it costs.
