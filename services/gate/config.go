@@ -12,6 +12,8 @@ type Config struct {
 	// GPU is what chooses experts in the CPU's place; nil is none. A gate takes as much of
 	// its memory as the gates' weights and buffers need.
 	GPU *gpus.GPU
+	// Payload are the most bytes of rows that an invocation of a rented function takes; 0 is no bound.
+	Payload float64
 	// Fates says what became of the slots of hidden rows, for tests of what follows from it;
 	// where it is nil, or says nil, that is what the gate has done.
 	Fates func(*pb.Hidden) *pb.Fates

@@ -12,8 +12,10 @@ import (
 
 // renting divides rows among the replicas of rented functions as their plans foresee: rows of
 // prompts by whole experts, the longest work first to the replica that has least; a message of
-// other rows is one invocation. It keeps its buffers; one goroutine uses it.
+// other rows is one invocation, and one of more rows than an invocation takes is several. It keeps
+// its buffers; one goroutine uses it.
 type renting struct {
+	most     int   // rows of an invocation; 0: no bound
 	rows     []int // of each expert of the layer
 	replicas []int32
 	loads    []float64
@@ -22,7 +24,22 @@ type renting struct {
 // ways says how each target's rows go to its hosts, or as others says where it is not rented, has
 // one replica or none, or one that may hang or is slow, and where rows were lost before.
 func (r *renting) ways(h *pb.Hidden, a *addresses, to *plan.Routes, routes *forward.Routes, others func(int) ways) func(int) ways {
-	if a.key.Attempt > 0 || !slices.ContainsFunc(to.Targets, invoked) {
+	if !slices.ContainsFunc(to.Targets, invoked) {
+		return others
+	}
+	by := r.shared(h, a, to, routes, others)
+	return func(f int) ways {
+		w := by(f)
+		if invoked(to.Targets[f]) {
+			w.most = r.most
+		}
+		return w
+	}
+}
+
+// shared is ways without the bound of an invocation.
+func (r *renting) shared(h *pb.Hidden, a *addresses, to *plan.Routes, routes *forward.Routes, others func(int) ways) func(int) ways {
+	if a.key.Attempt > 0 {
 		return others
 	}
 	prompts := slices.ContainsFunc(h.Phases, func(p *pb.PhaseRange) bool { return p.Phase == pb.Phase_PHASE_PREFILL && p.Rows > 0 })

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/quarantine"
@@ -75,11 +76,41 @@ func TestRented(t *testing.T) {
 	}
 }
 
+// A function's message with more rows than an invocation takes is several, whole rows in each; the
+// host beside attention has no bound.
+func TestRentedPayload(t *testing.T) {
+	to := rentedOn(t, nil, [][]uint32{{0}, {1, 2}}, "a", "b")
+	h, routes := hidden(5), &forward.Routes{K: 2}
+	for range 5 {
+		routes.Expert, routes.Weight = append(routes.Expert, 1, 2), append(routes.Weight, 1, 1)
+	}
+	a := &addresses{hosts: &fakeRoster{steady: true, heard: live("a", "b")}, slow: slow(nil)}
+	a.choose(h.Key)
+	for most, want := range map[int][]int{0: {5}, 2: {2, 2, 1}, 5: {5}} {
+		s, r, d := newSplitter(width), renting{most: most}, newDivision()
+		var rows []int
+		for _, out := range s.split(h, routes, to, r.ways(h, a, to, routes, d.ways(a, to, routes))) {
+			rows = append(rows, int(out.Tensor.Rows))
+		}
+		if !slices.Equal(rows, want) || s.cuts != len(want)-1 {
+			t.Errorf("%d rows an invocation: messages of %d, %d more than one", most, rows, s.cuts)
+		}
+	}
+	for i := range routes.Expert {
+		routes.Expert[i] = 0
+	}
+	routes.K = 1
+	if h = hidden(10); len(newSplitter(width).split(h, routes, to, (&renting{most: 2}).ways(h, a, to, routes, newDivision().ways(a, to, routes)))) != 1 {
+		t.Error("the host beside attention is sent several messages")
+	}
+}
+
 // Each routed row goes once, an expert's rows of one function to one message.
 func TestRentedRows(t *testing.T) {
 	var r renting
 	d, s := newDivision(), newSplitter(width)
 	rapid.Check(t, func(t *rapid.T) {
+		r.most = rapid.IntRange(0, 4).Draw(t, "most")
 		n := rapid.IntRange(2, 8).Draw(t, "experts")
 		functions, hosts := [][]uint32{{0}, nil}, rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c"}), 1, 3, rapid.ID).Draw(t, "hosts")
 		for e := 1; e < n; e++ {
@@ -99,7 +130,7 @@ func TestRentedRows(t *testing.T) {
 					t.Fatalf("place %d is in two messages", place)
 				}
 				seen[place] = true
-				if other, had := at[out.Expert[j]]; had && other != i {
+				if other, had := at[out.Expert[j]]; had && other != i && r.most == 0 {
 					t.Fatalf("expert %d is in two messages", out.Expert[j])
 				}
 				at[out.Expert[j]] = i

@@ -73,6 +73,9 @@ func New(d *deployment.Deployment, c Config) *Service {
 		tracer: d.Telemetry.Tracer("gate", id), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
 		slow: newSlowHosts(d.Logger, d.Telemetry.Metrics.Hosts),
 	}
+	if c.Payload > 0 {
+		s.rented.most = max(1, int(c.Payload/float64(d.Shape.Hidden*d.Wire.ElementBytes())))
+	}
 	s.rows, s.stores = d.Rows(s.tracer), newStores(d)
 	s.hidden = &shared{receive: s.receiveAny, log: d.Logger}
 	return s
@@ -209,6 +212,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, fates.Hash(o.fates)
 	ways := s.rented.ways(h, &s.to, to, o.routes, s.homes.ways(&s.to, to, s.divide.ways(&s.to, to, o.routes)))
 	all := s.split.split(h, o.routes, to, ways)
+	s.metrics.Rented.Splits.Add(float64(s.split.cuts))
 	markPrefill(h.Phases, s.routes.K, all)
 	s.traces.describe(span, int(h.Key.Layer), to, len(all))
 	took.ComputeNs, took.Accesses = took.ComputeNs+watch.Lap(), o.curve

@@ -22,6 +22,7 @@ type splitter struct {
 	shares []*share
 	order  []*share
 	routed int         // rows and slots in all shares
+	cuts   int         // messages that a bound of rows has added
 	bundle plan.Bundle // of united experts among the routes
 	// decision is the group's, as fates.Hash makes it.
 	decision uint64
@@ -34,6 +35,7 @@ type ways struct {
 	rows  []int    // of each part, in the rows' order; none: they are dealt in turn, so that no part gets two more than another
 	// experts has the part of each expert, whose rows it gets all; none: parts get rows whole.
 	experts []int32
+	most    int // rows of a message: a part that has more is several; 0: no bound
 }
 
 // spread deals a function's rows out to its parts.
@@ -79,7 +81,7 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, 
 			if sp.parts == 0 {
 				s.open(sp, of(f))
 			}
-			sh := s.share(sp, sp.part(row, routes.Expert[at]), h.Key, to.Targets[f].Function)
+			sh := s.share(sp, sp.part(row, routes.Expert[at]), int32(row), h.Key, to.Targets[f].Function)
 			expert := routes.Expert[at]
 			if to.Targets[f].Kind == plan.United {
 				sh.Kind, sh.Way = plan.United, to.Targets[f].Way
@@ -95,7 +97,7 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, 
 func (s *splitter) begin(functions int) {
 	s.spreads = slices.Grow(s.spreads[:0], functions)[:functions]
 	clear(s.spreads)
-	s.shares, s.order, s.out, s.routed = s.shares[:0], s.order[:0], s.out[:0], 0
+	s.shares, s.order, s.out, s.routed, s.cuts = s.shares[:0], s.order[:0], s.out[:0], 0, 0
 }
 
 // open makes places for the parts of a function whose first row has come.
@@ -145,9 +147,13 @@ func (s *spread) turn() {
 	s.taken++
 }
 
-func (s *splitter) share(of *spread, part int, key *pb.Key, f *pb.Function) *share {
+func (s *splitter) share(of *spread, part int, row int32, key *pb.Key, f *pb.Function) *share {
 	at := &s.shares[of.first+part]
-	if *at == nil {
+	full := *at != nil && of.most > 0 && len((*at).rows) >= of.most && (*at).rows[len((*at).rows)-1] != row
+	if full {
+		s.cuts++
+	}
+	if *at == nil || full {
 		*at = &share{outgoing: outgoing{
 			Dispatch: &pb.Dispatch{Key: key, Decision: s.decision}, function: f.Id, replica: part, mode: f.Transfer, minibatch: int(f.Minibatch),
 		}}

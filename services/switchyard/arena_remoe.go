@@ -4,20 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/lab/arena"
 	"github.com/switchyard/switchyard/pkg/sim/rented"
+	"github.com/switchyard/switchyard/pkg/sim/trace"
 )
 
 // RemoeFlags are of the suite remoe.
 type RemoeFlags struct {
-	Platform string    `default:"kubernetes" help:"Remoe: serverless platform of functions, by name (${platforms}) or file." placeholder:"NAME"`
-	Past     int       `default:"1000" help:"Remoe: prompts of the past that foretell a request's experts." placeholder:"N"`
-	Requests int       `default:"50" help:"Remoe: requests, one by one." placeholder:"N"`
-	SLO      []float64 `name:"slo" default:"1.1,1.5,2,3" help:"Remoe: objectives of TTFT and TPOT, as multiples of what they are with all experts on the host." placeholder:"TIMES,..."`
-	Prices   []float64 `default:"3,1,2,4,5,6" help:"Remoe: prices of GPU memory, as multiples of that of hosts; the first is that of parts that do not vary it." placeholder:"TIMES,..."`
+	Platform string        `default:"kubernetes" help:"Remoe: serverless platform of functions, by name (${platforms}) or file." placeholder:"NAME"`
+	Past     int           `default:"1000" help:"Remoe: prompts of the past that foretell a request's experts." placeholder:"N"`
+	Requests int           `default:"50" help:"Remoe: requests, one by one." placeholder:"N"`
+	SLO      []float64     `name:"slo" default:"1.1,1.5,2,3" help:"Remoe: objectives of TTFT and TPOT, as multiples of what they are with all experts on the host." placeholder:"TIMES,..."`
+	Prices   []float64     `default:"3,1,2,4,5,6" help:"Remoe: prices of GPU memory, as multiples of that of hosts; the first is that of parts that do not vary it." placeholder:"TIMES,..."`
+	Thin     int           `default:"200" help:"Remoe: one in how many requests of --trace comes, to plans that follow them and plans that stay." placeholder:"N"`
+	Cycle    time.Duration `default:"30m" help:"Remoe: time in which the mix of texts of --trace has shifted through all and back." placeholder:"TIME"`
 }
 
 // remoe compares ways to serve single requests on a serverless platform.
@@ -65,6 +70,19 @@ func (c *ArenaCmd) showRemoe(e *env, r *arena.RemoeReport) error {
 			return err
 		}
 	}
+	for _, l := range r.Streamed {
+		if err := show(e, c.JSON, l, l.String()); err != nil {
+			return err
+		}
+	}
+	for _, d := range r.StreamChanges {
+		if c.JSON {
+			break // the report has them
+		}
+		if err := show(e, false, d, d.String()); err != nil {
+			return err
+		}
+	}
 	for _, d := range r.Changes {
 		if c.JSON {
 			break // the report has them
@@ -77,9 +95,6 @@ func (c *ArenaCmd) showRemoe(e *env, r *arena.RemoeReport) error {
 }
 
 func (c *ArenaCmd) remoeSettings() (s arena.Remoe, err error) {
-	if c.Trace != "" {
-		return s, errors.New("--suite remoe has requests one by one; leave --trace out")
-	}
 	others := []struct{ flags, empty any }{
 		{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}, {&c.LiveFlags, &LiveFlags{}}, {&c.OffloadFlags, &OffloadFlags{}},
 		{&c.BrownoutFlags, &BrownoutFlags{}}, {&c.BOODSFlags, &BOODSFlags{}},
@@ -93,8 +108,17 @@ func (c *ArenaCmd) remoeSettings() (s arena.Remoe, err error) {
 		Shapes: c.Shapes, Policies: c.Policies, Platform: c.Platform, Past: c.Past, Served: c.Requests, Seed: c.Seed, Seeds: c.Seeds,
 		SLOs: c.SLO, Prices: c.Prices, Variants: c.Variants, Threads: runtime.GOMAXPROCS(0),
 	}
-	if strings.Join(c.Shapes, ",") == moelessShapes {
-		s.Shapes = rented.Names()
+	named := strings.Join(c.Shapes, ",") != moelessShapes
+	if c.Trace == "" {
+		if !named {
+			s.Shapes = rented.Names()
+		}
+		return s, nil
 	}
-	return s, nil
+	if !named {
+		s.Shapes = []string{"deepseek-v2-lite"}
+	}
+	s.Stream = arena.RemoeStream{Source: filepath.Base(c.Trace), Thin: c.Thin, KeepAlive: c.KeepAlive, Cycle: c.Cycle}
+	s.Stream.Trace, err = readFile(c.Trace, trace.Read)
+	return s, err
 }

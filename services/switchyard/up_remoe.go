@@ -119,6 +119,7 @@ func (c *UpCmd) rent(e *env, s *cluster.Settings) error {
 	}
 	e.log.Info("expert hosts take the time and memory of functions of a serverless platform", "device", paced.NameOf(&profiles.Profile{Name: platform.Name}), "is", platform.About, "assumed", platform.Assumed())
 	s.Services.Expert.Rent = &expert.Rent{Name: platform.Name, System: y, Seed: 1}
+	s.Services.Gate.Payload = y.Functions.Payload
 	s.Services.Scaler, err = c.ScalingFlags.Config("static", c.KeepAlive, nil)
 	s.Services.Scaler.Rent = &scaler.Rent{Settings: plan, Foretell: foretell}
 	if plan.Each {

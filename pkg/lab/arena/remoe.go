@@ -28,8 +28,10 @@ type Remoe struct {
 	// first price is what parts have that do not vary it.
 	SLOs, Prices []float64
 	Variants     bool // beside prediction and SLOs
-	Threads      int
-	Progress     func(format string, args ...any)
+	// Stream, where it has a trace, is what requests come from, instead of one by one.
+	Stream   RemoeStream
+	Threads  int
+	Progress func(format string, args ...any)
 }
 
 // The parts of the report.
@@ -69,6 +71,11 @@ func (s *Remoe) Check() error {
 	for _, v := range slices.Concat(s.SLOs, s.Prices) {
 		if !(v > 0 && v <= 1000) {
 			return fmt.Errorf("an objective or a price is %v times another; it must be above 0, and 1000 at most", v)
+		}
+	}
+	if len(s.Stream.Trace) > 0 {
+		if err := s.Stream.check(); err != nil {
+			return err
 		}
 	}
 	return errors.Join(s.checkPolicies(), s.checkShapes())
@@ -116,6 +123,9 @@ func RemoePolicies() (names []string) {
 func RunRemoe(ctx context.Context, s Remoe) (*RemoeReport, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
+	}
+	if len(s.Stream.Trace) > 0 {
+		return s.runStreams(ctx)
 	}
 	labs, err := eachLab(ctx, s.Threads, s.Shapes, s.Seeds, s.Seed, s.Progress, s.lab)
 	if err != nil {

@@ -112,6 +112,10 @@ type RemoeReport struct {
 	Changes  []RemoeChange `json:"changes"`
 	Gaps     []RemoeGap    `json:"gaps"`
 	Figures  []RemoeFigure `json:"figures"`
+	// Of a trace of requests.
+	Source        string              `json:"source,omitempty"`
+	Streamed      []RemoeStreamLine   `json:"streamed,omitempty"`
+	StreamChanges []RemoeStreamChange `json:"stream_changes,omitempty"`
 
 	costs [][]float64 // of each line's requests
 }
@@ -202,11 +206,13 @@ func (c RemoeChange) String() string {
 		c.Shape, c.Part, c.SLO, c.Ratio, c.Processors, c.Output, c.Platform, c.Policy, 100*c.Change, c.Against, 100*c.Low, 100*c.High, 100*c.Best, 100*c.Cold)
 }
 
-// Write writes the report into a folder, which is made: report.json, lines.csv, changes.csv, gaps.csv and report.html.
+// Write writes the report into a folder, which is made: report.json, lines.csv, changes.csv, gaps.csv, streamed.csv,
+// stream_changes.csv and report.html.
 func (r *RemoeReport) Write(folder string) error {
 	return writeFiles(folder, []file{
 		{"report.json", r.writeJSON}, {"lines.csv", table(fieldRows(r.Lines)).write}, {"changes.csv", table(fieldRows(r.Changes)).write},
 		{"gaps.csv", table(r.gapRows()).write}, {"report.html", r.writePage},
+		{"streamed.csv", table(fieldRows(r.Streamed)).write}, {"stream_changes.csv", table(fieldRows(r.StreamChanges)).write},
 	})
 }
 

@@ -9,6 +9,8 @@ type RentedMetrics struct {
 	Requests prometheus.Counter
 	// Unbilled counts those whose end was not heard.
 	Unbilled prometheus.Counter
+	// Splits counts invocations that gates have made more, as rows were more than one takes.
+	Splits prometheus.Counter
 	// Divergence is how far the activation that is foretold is from that of the rows that came, in
 	// bits.
 	Divergence *Table
@@ -26,6 +28,7 @@ func newRentedMetrics() RentedMetrics {
 	return RentedMetrics{
 		Requests:        counter("rented_requests_total", "Requests that have ended and were billed, with policy remoe."),
 		Unbilled:        counter("rented_requests_unbilled_total", "Requests whose end the planner has not heard, so that they were not billed, with policy remoe."),
+		Splits:          counter("rented_payload_splits_total", "Invocations that gates have made more than one a function and replica, since the rows were more than the payload that one takes, with policy remoe."),
 		Divergence:      newTable("rented_activation_divergence_bits", "Jensen-Shannon divergence of the activation that is foretold of the last requests and that of the rows that came, in the mean of layers."),
 		gigabyteSeconds: counters("rented_gb_seconds_total", "Gigabytes times seconds that requests were billed for, by part: gpu (attention's memory), host (of the experts beside it) or functions.", "part"),
 		dollars:         counters("rented_dollars_total", "Dollars that requests were billed for, by part.", "part"),
@@ -34,7 +37,7 @@ func newRentedMetrics() RentedMetrics {
 }
 
 func (m RentedMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.Requests, m.Unbilled, m.Divergence, m.gigabyteSeconds, m.dollars, m.missed}
+	return []prometheus.Collector{m.Requests, m.Unbilled, m.Splits, m.Divergence, m.gigabyteSeconds, m.dollars, m.missed}
 }
 
 func (m RentedMetrics) begin() {

@@ -49,6 +49,9 @@ const (
 	// seconds.
 	AttrStalled = attribute.Key("stalled_experts")
 	AttrStall   = attribute.Key("stall_seconds")
+	// AttrTook is what rows took of a host's memory, in gigabytes times seconds: their request is billed
+	// for it.
+	AttrTook = attribute.Key("memory_gb_s")
 	// AttrPlanVersion is of the layer's plan in use, and AttrReason why it came.
 	AttrPlanVersion = attribute.Key("plan_version")
 	AttrReason      = attribute.Key("reason")
@@ -268,6 +271,19 @@ func Stalled(experts []uint32, seconds float64) trace.SpanStartEventOption {
 		ids[i] = int(e)
 	}
 	return trace.WithAttributes(AttrStalled.IntSlice(ids), AttrStall.Float64(seconds))
+}
+
+// Took sets what rows took of memory, in bytes times seconds, on the span of a context.
+func Took(ctx context.Context, byteSeconds []float32) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	sum := 0.0
+	for _, v := range byteSeconds {
+		sum += float64(v)
+	}
+	span.SetAttributes(AttrTook.Float64(sum / 1e9))
 }
 
 // Distance is the attribute of predictions.

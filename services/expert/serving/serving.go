@@ -206,7 +206,7 @@ func (s *Serving) handle(ctx context.Context, f *residency.Function, in incoming
 		took.TransferNs += uint64(waited)
 		p := computing{f, part, took, cold}
 		took = &pb.FunctionTime{Function: f.Number()} // of the next minibatch
-		return s.compute(p, then)
+		return s.compute(ctx, p, then)
 	})
 	return s.outcome(ctx, f, d, err)
 }
@@ -233,7 +233,7 @@ type computing struct {
 }
 
 // compute computes rows, counts them, and hands on what comes of them.
-func (s *Serving) compute(in computing, then func(*pb.Partial) error) error {
+func (s *Serving) compute(ctx context.Context, in computing, then func(*pb.Partial) error) error {
 	began := time.Now()
 	c := s.Computers.Take(began)
 	defer s.Computers.Give(c) // the partial is the computer's until it is sent
@@ -242,6 +242,7 @@ func (s *Serving) compute(in computing, then func(*pb.Partial) error) error {
 		return err
 	}
 	s.metrics.ExpertCompute().Observe(time.Since(began).Seconds())
+	telemetry.Took(ctx, p.ByteSeconds)
 	s.count(in.f, in.d, in.took)
 	if in.cold {
 		in.took.ColdRows = coldRows(s.d.Shape, in.d.Place)

@@ -194,3 +194,12 @@ func (p *Prefill) Heavy(replicas int) bool {
 }
 
 func (s *System) heavy(r replica) bool { return r.experts > 1 && r.bytes > s.Functions.Payload }
+
+// Invoked is equation 3 for one expert's rows alone, and its invocations.
+func (s *System) Invoked(memory, rows float64, t Draw) (seconds float64, calls int) {
+	seconds, calls = s.load(memory, rows), int(math.Ceil(rows*s.Token/s.Functions.Payload))
+	for range calls {
+		seconds += t()
+	}
+	return seconds, calls
+}

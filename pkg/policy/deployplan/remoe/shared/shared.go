@@ -142,7 +142,7 @@ func (p *Planner) Decide() (Verdict, error) {
 	reason, worth := p.worth(to)
 	if !worth && p.plan != nil {
 		// Another number of replicas alone takes less to start.
-		if to = p.rescaled(); to != nil {
+		if to = p.Rescaled(); to != nil {
 			reason, worth = p.worth(to)
 			reason = "replicas alone: " + reason
 		}
@@ -181,9 +181,9 @@ func (p *Planner) stands() remoe.Request {
 	return r
 }
 
-// rescaled is the plan in force with the replicas that the last requests want; nil where these are
+// Rescaled is the plan in force with the replicas that the last requests want; nil where these are
 // the same.
-func (p *Planner) rescaled() *serverless.Plan {
+func (p *Planner) Rescaled() *serverless.Plan {
 	r := p.stands()
 	d := p.System.Expected(p.Mean(), r.Prompt, r.Output)
 	to := remoe.Rescaled(p.System, p.plan, &d, r, p.Plan.Bound)

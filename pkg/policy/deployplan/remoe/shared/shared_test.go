@@ -161,11 +161,11 @@ func TestReplicasAlone(t *testing.T) {
 		more.Layers[l].Replicas = before.Layers[l].Replicas%s.System.Replicas + 1
 	}
 	p.Adopt(more)
-	if got := p.rescaled(); got == nil || !same(got, before) {
+	if got := p.Rescaled(); got == nil || !same(got, before) {
 		t.Errorf("%+v, want %+v", got, before)
 	}
 	p.Adopt(before)
-	if got := p.rescaled(); got != nil {
+	if got := p.Rescaled(); got != nil {
 		t.Errorf("replicas change for nothing: %+v", got)
 	}
 }
