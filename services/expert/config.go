@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -35,6 +36,8 @@ type Config struct {
 	Machine *paced.Machine
 	// Rent is the serverless platform that the host is of; nil: it is of none.
 	Rent *Rent
+	// Batches is the serverless platform of functions that plans rent for batches; nil: there is none.
+	Batches *Batches
 	// GPU is what computes in the CPU's place; nil is none.
 	GPU *gpus.GPU
 	// United is the folder of united experts that the host can load; empty: it has none.
@@ -53,6 +56,14 @@ type Rent struct {
 	Name   string
 	System *serverless.System
 	Seed   uint64 // of what invocations take beside their work
+}
+
+// Batches is a serverless platform whose functions experts are, as plans for batches rent them
+// (policy bo-ods).
+type Batches struct {
+	Name   string
+	System *scatter.System
+	Seed   uint64 // of what invocations take to start
 }
 
 // Check refuses a budget that does not hold one expert of a model, or that the

@@ -10,6 +10,7 @@ import (
 // rent tells a device that is rented what its functions of a layer have by a plan. What the plan
 // wants elsewhere keeps what it had: rows come for it until gates have gone over.
 func (s *Service) rent(l *plan.Layer) {
+	s.rentForBatches(l)
 	on, rented := s.device.(*paced.Rented)
 	if !rented {
 		return
@@ -22,6 +23,18 @@ func (s *Service) rent(l *plan.Layer) {
 	}
 	if len(all) > 0 {
 		on.Rent(int(l.Layer), all)
+	}
+}
+
+// rentForBatches is rent where functions are invoked for batches.
+func (s *Service) rentForBatches(l *plan.Layer) {
+	if s.invoked == nil {
+		return
+	}
+	for _, f := range l.Functions {
+		if f.MemoryBytes > 0 && plan.WantOn(f, s.id) != 0 {
+			s.invoked.Rent(int(l.Layer), f.Id, float64(f.MemoryBytes))
+		}
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced"
+	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/united"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/loads"
@@ -21,6 +23,7 @@ import (
 	"github.com/switchyard/switchyard/services/expert/compute"
 	"github.com/switchyard/switchyard/services/expert/handover"
 	"github.com/switchyard/switchyard/services/expert/hints"
+	"github.com/switchyard/switchyard/services/expert/invoked"
 	"github.com/switchyard/switchyard/services/expert/report"
 	"github.com/switchyard/switchyard/services/expert/residency"
 	"github.com/switchyard/switchyard/services/expert/serving"
@@ -43,6 +46,7 @@ type Service struct {
 	report    *report.Report
 	hints     *hints.Hints
 	follower  *hints.Follower // nil: the host does not offload
+	invoked   *invoked.Host   // nil: no plan for batches rents functions here
 
 	view      *members.View // from Start on
 	states    *functions.View
@@ -90,6 +94,10 @@ func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set 
 	rows := serving.Settings{
 		Deployment: d, Host: id, Presence: s.presence, Tracer: d.Telemetry.Tracer("expert", id), Computers: s.computers, Loads: counter,
 	}
+	if b := c.Batches; b != nil {
+		s.invoked = invoked.NewHost(b.System, b.Seed)
+		rows.Invoked = s.invoked
+	}
 	if o.order != nil {
 		s.follower = hints.NewFollower(hints.Settings{
 			Device: on, Serves: func(layer, expert int) bool { return s.functions.Serves(layer, expert) }, Fetch: o.fetches, Outlook: o.outlook, Soon: o.soon, Near: s.near(o),
@@ -130,6 +138,9 @@ func (s *Service) introduce() {
 		p.Set(members.Offloads, 1)
 	}
 	p.Device, p.ExpertBytes, p.United = s.device.Name(), s.expertBytes, s.offers()
+	if b := s.config.Batches; b != nil {
+		p.Device = paced.NameOf(&profiles.Profile{Name: b.Name})
+	}
 	if s.config.Profile != nil {
 		p.Access = plan.Access(divide.TakesOf(s.config.Profile.Compute(), float64(s.expertBytes), 0))
 	}
@@ -212,6 +223,9 @@ func (s *Service) Stop(ctx context.Context) error {
 	defer s.untold()
 	defer func() { _ = s.united.Close() }() // what is loaded was copied
 	defer s.closeDevice()
+	if s.invoked != nil {
+		defer s.invoked.Close()
+	}
 	if s.view == nil { // it was refused, or has not come to start
 		return nil
 	}

@@ -49,7 +49,7 @@ func (r *renting) shared(h *pb.Hidden, a *addresses, to *plan.Routes, routes *fo
 	return func(f int) ways {
 		t := to.Targets[f]
 		switch {
-		case !invoked(t) || len(t.Hosts) < 2 || !a.trusts(t.Hosts):
+		case !invoked(t) || ofBatch(t) || len(t.Hosts) < 2 || !a.trusts(t.Hosts):
 			return others(f)
 		case !prompts:
 			return ways{parts: 1}
@@ -60,6 +60,12 @@ func (r *renting) shared(h *pb.Hidden, a *addresses, to *plan.Routes, routes *fo
 
 // invoked says whether a target is a rented function that rows are sent to by invocations.
 func invoked(t plan.Target) bool { return t.MemoryBytes > 0 && !t.Beside }
+
+// ofBatch says whether a target's replicas get equally many rows, as plans for batches foresee: it has one expert, and a
+// transfer of its own.
+func ofBatch(t plan.Target) bool {
+	return len(t.Experts) == 1 && t.Transfer != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED
+}
 
 func (r *renting) count(to *plan.Routes, routes *forward.Routes) {
 	n := to.Experts()

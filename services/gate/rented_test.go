@@ -141,3 +141,22 @@ func TestRentedRows(t *testing.T) {
 		}
 	})
 }
+
+// Replicas of a function that a plan for batches rents get equally many rows of it.
+func TestRentedForBatches(t *testing.T) {
+	to := rentedOn(t, nil, [][]uint32{{0}, {1}}, "a", "b c")
+	to.Targets[1].Transfer = plan.Direct
+	a := &addresses{subjects: schemas.NewSubjects("yard", "demo"), hosts: &fakeRoster{steady: true, heard: live("a", "b", "c")}, slow: slow(nil), key: &pb.Key{}}
+	routes := each(0, 5)
+	h := hidden(len(routes.Expert))
+	a.choose(a.key)
+	var r renting
+	s, d := newSplitter(width), newDivision()
+	var rows []int
+	for _, out := range s.split(h, routes, to, r.ways(h, a, to, routes, d.ways(a, to, routes))) {
+		rows = append(rows, len(out.Expert))
+	}
+	if slices.Sort(rows); !slices.Equal(rows, []int{2, 3}) {
+		t.Errorf("messages have %v rows", rows)
+	}
+}

@@ -26,6 +26,7 @@ type BayesFlags struct {
 	Table string  `env:"-" required:"" help:"File of the table." placeholder:"FILE"`
 	Share float64 `env:"-" default:"0.95" help:"Share of the recording's sequences that tables are made of; they are measured on the others." placeholder:"RATIO"`
 	Seed  uint64  `env:"-" default:"1" help:"Seed of which sequences these are." placeholder:"N"`
+	First bool    `env:"-" help:"Count the first expert of each row alone, as if the model were top-1; give it to both build and eval."`
 	Model string  `env:"-" help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
 	JSON  bool    `env:"-" name:"json" help:"Print a JSON object."`
 }
@@ -41,6 +42,8 @@ type BayesEvalCmd struct {
 
 	Method string `env:"-" help:"Only this one: ${foretelling}; without it all of them." placeholder:"NAME"`
 	Tokens int    `env:"-" default:"10240" help:"Rows that are foretold, at most." placeholder:"N"`
+
+	Token *uint32 `env:"-" help:"Instead say how many rows of this token id the table has of each layer's experts." placeholder:"ID"`
 }
 
 // builtTable is what is printed of one.
@@ -65,6 +68,9 @@ func (f BayesFlags) read(ctx context.Context, e *env) (t *batched.Texts, spec *m
 	}
 	if t.Model != m.Hash {
 		return nil, nil, usage(fmt.Errorf("--in: the recording is of the model with hash %.16s, and this one has %.16s; name the recorded model with --model", t.Model, m.Hash))
+	}
+	if f.First {
+		t = t.First()
 	}
 	return t, &m.Spec, nil
 }
@@ -120,6 +126,9 @@ func (c *BayesEvalCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return usage(fmt.Errorf("--table: %w", err))
 	}
+	if c.Token != nil {
+		return c.token(e, table)
+	}
 	_, rest := t.Parts(c.Share, c.Seed)
 	rows := t.Batch(rest, c.Tokens)
 	if rows.Len() == 0 {
@@ -130,6 +139,33 @@ func (c *BayesEvalCmd) Run(ctx context.Context, e *env) error {
 		return usage(err)
 	}
 	return c.show(e, all)
+}
+
+// TokenRows are the rows of a token that each expert of a layer had.
+type TokenRows struct {
+	Layer int      `json:"layer"`
+	Token uint32   `json:"token"`
+	Rows  []uint64 `json:"rows"`
+}
+
+// token prints how many rows of a token each expert had: with its token alone a row's experts are not known.
+func (c *BayesEvalCmd) token(e *env, table *bayes.Table) error {
+	if int(*c.Token) >= table.Vocab {
+		return usage(fmt.Errorf("--token is %d; ids of the model's vocabulary are 0 to %d", *c.Token, table.Vocab-1))
+	}
+	all := make([]TokenRows, len(table.Layers))
+	for l, layer := range table.Layers {
+		all[l] = TokenRows{layer, *c.Token, make([]uint64, table.Experts)}
+	}
+	for _, p := range table.Of([]uint32{*c.Token}) {
+		all[p.Layer].Rows[p.Expert] += uint64(p.Count)
+	}
+	for _, one := range all {
+		if err := show(e, c.JSON, one, fmt.Sprintf("layer %d: %d\n", one.Layer, one.Rows)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func foretold(table *bayes.Table, methods []bayes.Method, rows *bayes.Rows) (all []Foretold, err error) {

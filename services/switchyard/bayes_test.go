@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
-	"github.com/switchyard/switchyard/pkg/policy/plan"
 )
 
 // recordedKeys are a recording with keys of many short texts.
@@ -47,6 +45,17 @@ func TestBayes(t *testing.T) {
 	got = invoke("", append([]string{"bayes", "eval"}, of...)...)
 	if lines := strings.Split(strings.TrimSpace(got.out), "\n"); got.code != exitDone || len(lines) != 9 || !strings.Contains(lines[0], `"prediction_error":0.`) {
 		t.Fatalf("%+v", got)
+	}
+	got = invoke("", append([]string{"bayes", "eval", "--token", "0"}, of...)...)
+	if lines := strings.Split(strings.TrimSpace(got.out), "\n"); got.code != exitDone || len(lines) != 8 || !strings.Contains(lines[1], `"layer":1,"token":0,"rows":[`) {
+		t.Errorf("%+v", got)
+	}
+	if got = invoke("", append([]string{"bayes", "eval", "--token", "99999"}, of...)...); got.code != exitUsage || !strings.Contains(got.err, "ids of the model's vocabulary are 0 to 8191") {
+		t.Errorf("%+v", got)
+	}
+	got = invoke("", "bayes", "build", "--json", "--first", "--in", in("r"), "--table", in("first"), "--share", "0.8")
+	if err := json.Unmarshal([]byte(got.out), &built); err != nil || got.code != exitDone || built.TopK != 1 {
+		t.Errorf("%+v, %v", got, err)
 	}
 	tune := append([]string{"tune", "--tokens", "64", "--pairs", "20", "--acquisition", "random", "--rounds", "2"}, of...)
 	got = invoke("", tune...)
@@ -108,26 +117,6 @@ func solvesBatches(t *testing.T, in func(string) string) {
 	}
 	if got := invoke("", "plan", "solve", "--table", in("t")); got.code != exitUsage || !strings.Contains(got.err, "--table is of --policy bo-ods") {
 		t.Errorf("%+v", got)
-	}
-}
-
-// A batch's plan becomes settings of running plans where these can say it.
-func TestRunning(t *testing.T) {
-	t.Parallel()
-	layer := func(m scatter.Mode, beta int, replicas ...int) (l scatter.Layer) {
-		l.Mode, l.Beta = m, beta
-		for _, g := range replicas {
-			l.Experts = append(l.Experts, scatter.Function{Replicas: g})
-		}
-		return l
-	}
-	got, err := running(&scatter.Plan{Layers: []scatter.Layer{layer(scatter.Pipelined, 7, 1, 3), layer(scatter.Pipelined, 9, 2, 1)}})
-	want := plan.Settings{Policy: plan.Static, Grouping: plan.ByExpert, Replicas: 3, Transfer: plan.Pipelined, Minibatch: 9}
-	if err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if _, err := running(&scatter.Plan{Layers: []scatter.Layer{layer(scatter.Direct, 0, 1), layer(scatter.Indirect, 0, 1)}}); err == nil || !strings.Contains(err.Error(), "running plans have one mode") {
-		t.Errorf("%v", err)
 	}
 }
 

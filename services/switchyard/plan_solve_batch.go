@@ -14,10 +14,9 @@ import (
 	"github.com/switchyard/switchyard/pkg/lab/record"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/ods"
-	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // boodsName is the policy of plans for batches.
@@ -32,7 +31,7 @@ type BatchSolving struct {
 	Solver string        `env:"-" default:"ods" enum:"ods,exact" help:"ods, the algorithm of the paper, or exact, the cheapest plan." placeholder:"NAME"`
 	Method string        `env:"-" default:"bayes" help:"How rows are foretold: ${foretelling}." placeholder:"NAME"`
 	Tokens int           `env:"-" default:"10240" help:"Tokens of the batch, at most: the first of the text." placeholder:"N"`
-	Apply  bool          `env:"-" help:"Also set the model's running plans to the transfers, minibatches and replicas of this one, as far as settings of plans say them: policy static, grouping expert, one mode, and as many replicas of every expert as the one with the most has. Hosts keep no memory sizes."`
+	Apply  bool          `env:"-" help:"Also have the running model planned so: each expert is a function with this plan's transfers, minibatches, memory and replicas, which stays until settings of plans change. Hosts of up --policy bo-ods take its time."`
 }
 
 // BatchSolved is what is printed of a batch's plan.
@@ -81,7 +80,7 @@ func (c *PlanSolveCmd) batch(ctx context.Context, e *env) error {
 	if err := c.ofBatch(); err != nil {
 		return usage(err)
 	}
-	out, system, loads, model, err := c.foretellBatch(ctx, e)
+	out, system, loads, of, err := c.foretellBatch(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -102,28 +101,7 @@ func (c *PlanSolveCmd) batch(ctx context.Context, e *env) error {
 	if err := show(e, c.JSON, out, out.text()); err != nil || !c.Apply {
 		return err
 	}
-	change, err := running(&r.Plan)
-	if err != nil {
-		return usage(fmt.Errorf("--apply: %w", err))
-	}
-	set := &PlanSetCmd{PlanFrom: PlanFrom{Model: model, JSON: c.JSON, ConnectFlags: c.ConnectFlags}}
-	return set.apply(ctx, e, change)
-}
-
-// running are settings of plans that are like a batch's, as far as settings say it.
-func running(p *scatter.Plan) (s plan.Settings, err error) {
-	modes := map[scatter.Mode]pb.TransferMode{scatter.Pipelined: plan.Pipelined, scatter.Indirect: plan.Indirect, scatter.Direct: plan.Direct}
-	s = plan.Settings{Policy: plan.Static, Grouping: plan.ByExpert, Transfer: modes[p.Layers[0].Mode]}
-	for l, one := range p.Layers {
-		if modes[one.Mode] != s.Transfer {
-			return s, fmt.Errorf("layer 0 has %s transfers and layer %d %s, and running plans have one mode: nothing was set; set the one that you want with switchyard plan set --transfer", p.Layers[0].Mode, l, one.Mode)
-		}
-		s.Minibatch = max(s.Minibatch, one.Beta)
-		for _, f := range one.Experts {
-			s.Replicas = max(s.Replicas, f.Replicas)
-		}
-	}
-	return s, s.Check()
+	return c.deploy(ctx, e, of, &r.Plan)
 }
 
 // ofBatch refuses flags of requests, and wants those of a batch.
@@ -143,44 +121,47 @@ func (c *PlanSolveCmd) ofBatch() error {
 }
 
 // foretellBatch reads the text and foretells its rows.
-func (c *PlanSolveCmd) foretellBatch(ctx context.Context, e *env) (out *BatchSolved, system *scatter.System, loads [][]float64, name string, err error) {
+func (c *PlanSolveCmd) foretellBatch(ctx context.Context, e *env) (out *BatchSolved, system *scatter.System, loads [][]float64, of deployed, err error) {
 	method, err := bayes.MethodOf(c.Method)
 	if err != nil {
-		return nil, nil, nil, "", usage(fmt.Errorf("--method: %w", err))
+		return nil, nil, nil, of, usage(fmt.Errorf("--method: %w", err))
 	}
 	if method.Attention {
-		return nil, nil, nil, "", usage(fmt.Errorf("--method %s takes keys of attention for known, which nobody knows of a text before it is computed; take another one", c.Method))
+		return nil, nil, nil, of, usage(fmt.Errorf("--method %s takes keys of attention for known, which nobody knows of a text before it is computed; take another one", c.Method))
 	}
 	m, err := openModel(ctx, e, c.Model)
 	if err != nil {
-		return nil, nil, nil, "", err
+		return nil, nil, nil, of, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	table, _, err := chosen.ReadTable(c.Table, m.Hash)
 	if err != nil {
-		return nil, nil, nil, "", usage(fmt.Errorf("--table: %w", err))
+		return nil, nil, nil, of, usage(fmt.Errorf("--table: %w", err))
 	}
 	rows, err := textRows(m, c.Text, c.Tokens)
 	if err != nil {
-		return nil, nil, nil, "", usage(fmt.Errorf("--text: %w", err))
+		return nil, nil, nil, of, usage(fmt.Errorf("--text: %w", err))
 	}
 	system, platform, err := rentedBy(&m.Spec, c.Rental, rows.Len())
 	if err != nil {
-		return nil, nil, nil, "", usage(err)
+		return nil, nil, nil, of, usage(err)
 	}
 	frequency, err := bayes.NewFrequency(table.Vocab, rows.Tokens)
 	if err != nil {
-		return nil, nil, nil, "", usage(fmt.Errorf("--text: %w", err))
+		return nil, nil, nil, of, usage(fmt.Errorf("--text: %w", err))
 	}
 	by, err := bayes.New(table, method, frequency)
 	if err != nil {
-		return nil, nil, nil, "", usage(fmt.Errorf("--table: %w", err))
+		return nil, nil, nil, of, usage(fmt.Errorf("--table: %w", err))
 	}
-	loads, err = by.Loads(rows)
+	if loads, err = by.Loads(rows); err != nil {
+		return nil, nil, nil, of, wrongly(err)
+	}
+	id, err := deployment.ModelIdentity(m)
 	return &BatchSolved{
 		Policy: c.Policy, Solver: c.Solver, Platform: platform.Name, Device: "simulated, " + platform.About, Tokens: rows.Len(), Limit: c.Limit.Seconds(),
 		Foretold: fmt.Sprintf("%s with a table of %d rows", c.Method, table.Rows),
-	}, system, loads, m.Name, wrongly(err)
+	}, system, loads, deployed{m.Name, id.Model, deployment.MoELayers(m), m.Spec.Experts}, err
 }
 
 // textRows are the first tokens of a text, each document from position 0 on.

@@ -170,7 +170,7 @@ func (c *UpCmd) settingsBeside(ctx context.Context, e *env, first *cluster.Node)
 	}
 	tc := c.TelemetryFlags.config("switchyard", c.ModelFlags)
 	tellDevice(e, s.Services, c.ModelFlags, &tc)
-	if c.rents() {
+	if c.Policy != "" {
 		tc.Device = "paced:" + c.Platform
 	}
 	if first == nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -15,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	sharedplan "github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/sim/rented"
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/scaler"
@@ -23,8 +25,8 @@ import (
 
 // RentFlags rent experts as functions of a serverless platform.
 type RentFlags struct {
-	Policy     string        `enum:",remoe" default:"" help:"remoe rents experts as functions of a serverless platform that paced hosts stand for, and plans which, with what memory, by the last requests (docs/remoe.md)." placeholder:"NAME"`
-	Platform   string        `default:"kubernetes" help:"With --policy remoe: the platform, by name (${platforms}) or file." placeholder:"NAME|FILE"`
+	Policy     string        `enum:",remoe,bo-ods" default:"" help:"remoe rents experts as functions of a serverless platform that paced hosts stand for, and plans which, with what memory, by the last requests (docs/remoe.md). bo-ods has such hosts for what plan solve --policy bo-ods --apply plans of a batch (docs/bo-ods.md)." placeholder:"NAME"`
+	Platform   string        `help:"With --policy: the platform, by name (${platforms}) or file; without it kubernetes for remoe and lambda for bo-ods." placeholder:"NAME|FILE"`
 	SLOTTFT    time.Duration `name:"slo-ttft" default:"8s" help:"With --policy remoe: most time to a request's first token, from a cold start." placeholder:"TIME"`
 	SLOTPOT    time.Duration `name:"slo-tpot" default:"150ms" help:"With --policy remoe: most time of each token after it, in the mean." placeholder:"TIME"`
 	SLOPrompt  int           `name:"slo-prompt" default:"500" help:"With --policy remoe: tokens of the longest prompt that these are promised to." placeholder:"N"`
@@ -39,6 +41,8 @@ const (
 	// rentedHosts are those of a process that rents experts, unless there are to be others: one
 	// beside attention, and as many as functions have replicas at most.
 	rentedHosts = 5
+	// batchHosts are those for plans of batches: a function has so many replicas at most.
+	batchHosts = 8
 	// rentedStep is ε, rentedAfter how far behind a request its functions begin to start,
 	// rentedFor the last requests that a plan is for, and rentedWorth what a change has to save;
 	// all are assumed.
@@ -56,11 +60,11 @@ func (f *RentFlags) rents() bool { return f.Policy == sharedplan.Name }
 // prepareRent sets what follows from --policy remoe in other flags, and refuses what does not go
 // with it.
 func (c *UpCmd) prepareRent() error {
-	if !c.rents() {
+	if c.Policy == "" {
 		return nil
 	}
 	with := func(flag, value string) error {
-		return usage(fmt.Errorf("--policy remoe does not go with --%s %s; leave one out", flag, value))
+		return usage(fmt.Errorf("--policy %s does not go with --%s %s; leave one out", c.Policy, flag, value))
 	}
 	switch {
 	case c.Device != "cpu" && c.Device != "paced":
@@ -75,10 +79,18 @@ func (c *UpCmd) prepareRent() error {
 		return with("grouping", c.Grouping)
 	case c.Replication > 0:
 		return with("replication", fmt.Sprint(c.Replication))
-	case c.Auth.on:
+	case c.Auth.on && c.rents():
 		return usage(errors.New("--policy remoe does not go with --auth yet: its planner hears requests, which a scaler's user may not"))
 	}
 	c.Device, c.Scaling = "cpu", noScaling
+	if c.Policy == plan.ForBatches {
+		c.Platform = cmp.Or(c.Platform, "lambda")
+		if c.Hosts == 1 {
+			c.Hosts = batchHosts
+		}
+		return nil
+	}
+	c.Platform = cmp.Or(c.Platform, "kubernetes")
 	if c.PlanFor == perRequest {
 		c.MaxSequences = 1
 	}
@@ -88,10 +100,27 @@ func (c *UpCmd) prepareRent() error {
 	return nil
 }
 
+// invoke has hosts take the time of functions that plans of batches rent.
+func (c *UpCmd) invoke(e *env, s *cluster.Settings) error {
+	m := s.Node.Shared.Model
+	y, platform, err := rentedBy(&m.Spec, c.Platform, 1)
+	if err != nil {
+		return usage(err)
+	}
+	y.In = float64(m.Spec.Hidden * s.Node.Shared.Wire.ElementBytes())
+	y.Out = y.In
+	e.log.Info("expert hosts take the time of functions of a serverless platform as soon as a plan rents them", "device", paced.NameOf(&profiles.Profile{Name: platform.Name}), "is", platform.About, "assumed", platform.Assumed())
+	s.Services.Expert.Batches = &expert.Batches{Name: platform.Name, System: y, Seed: 1}
+	return nil
+}
+
 // rent has hosts and the scaler rent a model's experts.
 func (c *UpCmd) rent(e *env, s *cluster.Settings) error {
-	if !c.rents() {
+	switch c.Policy {
+	case "":
 		return nil
+	case plan.ForBatches:
+		return c.invoke(e, s)
 	}
 	platform, err := profiles.OpenPlatform(c.Platform)
 	if err != nil {
@@ -103,14 +132,14 @@ func (c *UpCmd) rent(e *env, s *cluster.Settings) error {
 		return usage(err)
 	}
 	y.Replicas = max(1, min(y.Replicas, c.Hosts-1))
-	plan := sharedplan.Settings{
+	shared := sharedplan.Settings{
 		System: y, Plan: remoe.Settings{Step: rentedStep}, SLO: serverless.SLO{TTFT: c.SLOTTFT.Seconds(), TPOT: c.SLOTPOT.Seconds()},
 		Most: c.SLOPrompt, Output: c.SLOTokens - 1, Decided: rentedAfter.Seconds(), Window: rentedFor, Worth: rentedWorth, BestEffort: c.BestEffort,
 	}
 	if c.PlanFor == perRequest {
-		plan.Each, plan.Window, plan.Worth = true, 1, 0
+		shared.Each, shared.Window, shared.Worth = true, 1, 0
 	}
-	if err := promised(e, plan); err != nil {
+	if err := promised(e, shared); err != nil {
 		return err
 	}
 	foretell, err := c.similar(m, s.Node.Shared.Pool, y)
@@ -121,8 +150,8 @@ func (c *UpCmd) rent(e *env, s *cluster.Settings) error {
 	s.Services.Expert.Rent = &expert.Rent{Name: platform.Name, System: y, Seed: 1}
 	s.Services.Gate.Payload = y.Functions.Payload
 	s.Services.Scaler, err = c.ScalingFlags.Config("static", c.KeepAlive, nil)
-	s.Services.Scaler.Rent = &scaler.Rent{Settings: plan, Foretell: foretell}
-	if plan.Each {
+	s.Services.Scaler.Rent = &scaler.Rent{Settings: shared, Foretell: foretell}
+	if shared.Each {
 		turns := &scaler.Turns{}
 		s.Services.Scaler.Rent.Turns, s.Services.Attention.Before = turns, turns.Before
 	}

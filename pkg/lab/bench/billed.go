@@ -4,19 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/parallel"
 	"github.com/switchyard/switchyard/internal/splitmix"
-	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
-	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/expert/invoked"
 )
 
 // Billing says what is billed: a batch's rows of each layer's experts, which reach functions of a
@@ -93,8 +89,8 @@ func MeasureBills(ctx context.Context, s Billing, all []Deployment) (bills []Bil
 func (y *yard) bill(ctx context.Context, s Billing, d Deployment) (Bill, error) {
 	calls := s.invocations(d.Plan)
 	b := Bill{Deployment: d.Name, Mode: modeName(d.Plan), Tokens: s.Tokens, Calls: len(calls)}
-	y.system, y.alarms = s.System, paced.NewAlarms()
-	defer y.alarms.Close()
+	y.platform = invoked.NewHost(s.System, s.Seed)
+	defer y.platform.Close()
 	took, errs := make([]float64, len(calls)), make([]error, len(calls))
 	began := time.Now()
 	parallel.Each(max(1, s.AtOnce), 0, len(calls), func(i int) {
@@ -171,84 +167,9 @@ func modeName(p *scatter.Plan) string {
 // rent is the host's part of a turn as a function: it starts, gets its parameters, and has the times of
 // its platform.
 func (y *yard) rent(ctx context.Context, in *invocation, d *pb.Dispatch, began time.Time) served {
-	f := &function{yard: y, in: in}
-	link := transfer.New(transfer.Settings{
-		Sender: f, Objects: f, Shape: y.shape, RowBytes: y.rowBytes(), Payload: y.host.link.Payload,
+	call := y.platform.Call(in.memory, in.starts, began)
+	err := call.Serve(ctx, y.host.link.Settings, y.streams.Subjects.Partial(yardSum), d, false, func(_ context.Context, d *pb.Dispatch, _ time.Duration, then func(*pb.Partial) error) error {
+		return y.compute(d, then)
 	})
-	err := y.alarms.Until(ctx, began.Add(time.Duration(in.starts*float64(time.Second))))
-	if err == nil {
-		err = link.Of(d.Parcel).Serve(ctx, y.streams.Subjects.Partial(yardSum), d, false, f.compute)
-	}
 	return served{time.Since(began), err}
-}
-
-// function is one in its platform's time. It fetches, computes and stores one thing after the other,
-// each of them beside the others.
-type function struct {
-	*yard
-	in                         *invocation
-	mu                         sync.Mutex
-	fetched, computed, storing time.Time
-}
-
-// paced does something that takes so many seconds at least, behind what is done there already.
-func (f *function) paced(ctx context.Context, at *time.Time, work func() error, seconds func() float64) error {
-	came := time.Now()
-	if err := work(); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	if at.Before(came) {
-		*at = came
-	}
-	*at = at.Add(time.Duration(seconds() * float64(time.Second)))
-	due := *at
-	f.mu.Unlock()
-	return f.alarms.Until(ctx, due)
-}
-
-// Put implements transfer.Objects.
-func (f *function) Put(ctx context.Context, name string, data []byte, sum transfer.Sum) error {
-	return f.paced(ctx, &f.storing, func() error { return f.objects.Put(ctx, name, data, sum) }, func() float64 {
-		return f.system.Delay() + f.system.Store(float64(len(data)))
-	})
-}
-
-// Get implements transfer.Objects.
-func (f *function) Get(ctx context.Context, name string, most int) (data []byte, sum transfer.Sum, err error) {
-	err = f.paced(ctx, &f.fetched, func() (err error) {
-		data, sum, err = f.objects.Get(ctx, name, most)
-		return err
-	}, func() float64 { return f.system.Delay() + f.system.Store(float64(len(data))) })
-	return data, sum, err
-}
-
-// Remove implements transfer.Objects.
-func (f *function) Remove(ctx context.Context, group string) error {
-	return f.objects.Remove(ctx, group)
-}
-
-// Send implements transfer.Sender: rows in a message take their time, and what names objects none.
-func (f *function) Send(ctx context.Context, subject string, m proto.Message) error {
-	p, _ := m.(*pb.Partial)
-	rows := len(p.GetTensor().GetData())
-	if rows == 0 {
-		return f.host.hop.Send(ctx, subject, m)
-	}
-	return f.paced(ctx, &f.storing, func() error { return f.host.hop.Send(ctx, subject, m) }, func() float64 { return f.system.Message(float64(rows)) })
-}
-
-// compute computes, and hands on what comes of it when a function with its memory would have it.
-func (f *function) compute(ctx context.Context, d *pb.Dispatch, _ time.Duration, then func(*pb.Partial) error) error {
-	rows, came := len(d.Place), time.Now()
-	return f.yard.compute(d, func(p *pb.Partial) error {
-		if f.computed.Before(came) {
-			f.computed = came
-		}
-		f.computed = f.computed.Add(time.Duration(float64(rows) * f.system.Row(f.in.memory) * float64(time.Second)))
-		if err := f.alarms.Until(ctx, f.computed); err != nil {
-			return err
-		}
-		return then(p)
-	})
 }

@@ -48,7 +48,29 @@ type Timed struct {
 	Beside      float64 `json:"model_beside_seconds,omitempty"`
 	BesideError float64 `json:"model_beside_error,omitempty"`
 	Apart       float64 `json:"runs_apart"`
-	Minibatch   int     `json:"minibatch,omitempty"`
+	// Verdict is of the formula: within 5 %, as near as two runs are to each other, or beyond both; empty
+	// where its constants are of this row.
+	Verdict   string `json:"verdict,omitempty"`
+	Minibatch int    `json:"minibatch,omitempty"`
+}
+
+// Verdicts of formulas, and how near one is to be.
+const (
+	near       = "within 5 %"
+	likeRuns   = "as near as two runs"
+	beyond     = "beyond"
+	nearEnough = 0.05
+)
+
+// verdict is a formula's.
+func (t *Timed) verdict() string {
+	switch off := math.Abs(t.Error); {
+	case off <= nearEnough:
+		return near
+	case off <= t.Apart:
+		return likeRuns
+	}
+	return beyond
 }
 
 // TransferReading is what so many rows of an expert take, by mode. A mode that cannot is missing.
@@ -248,6 +270,9 @@ func (t *Transfers) judge() {
 				m.Beside = t.beside(m, r.Rows, t.RowBytes)
 				m.BesideError = m.Beside/m.Seconds - 1
 			}
+			if !r.Fits || m.Minibatch > 0 && i > 0 {
+				m.Verdict = m.verdict()
+			}
 		}
 	}
 }
@@ -308,13 +333,24 @@ func (t *Transfers) String() string {
 	for _, r := range t.Readings {
 		text += fmt.Sprintf("%6d rows, %.2f ms to compute%s:", r.Rows, 1e3*r.Compute, map[bool]string{true: " (constants are of these)"}[r.Fits])
 		for _, m := range r.Modes {
-			text += fmt.Sprintf("  %s %.3f ms on the host (%.3f of them compute; formula %+.1f %%%s, two runs %.1f %% apart), %.3f in all;",
-				m.Mode, 1e3*m.Seconds, 1e3*m.Compute, 100*m.Error, besideText(m), 100*m.Apart, 1e3*m.Latency)
+			text += fmt.Sprintf("  %s %.3f ms on the host (%.3f of them compute; formula %+.1f %%%s, two runs %.1f %% apart%s), %.3f in all;",
+				m.Mode, 1e3*m.Seconds, 1e3*m.Compute, 100*m.Error, besideText(m), 100*m.Apart, after(": ", m.Verdict), 1e3*m.Latency)
 		}
 		text += fmt.Sprintf("  best of %d minibatches, %.1f by the formula\n", r.Best, r.Formula)
 	}
-	return text + fmt.Sprintf("quicker in all: indirect than direct %s, pipelined than direct %s, pipelined than indirect %s; messages take %d rows\n",
+	return text + t.verdicts() + fmt.Sprintf("quicker in all: indirect than direct %s, pipelined than direct %s, pipelined than indirect %s; messages take %d rows\n",
 		fromRows(t.IndirectFrom), fromRows(t.PipelinedFrom), fromRows(t.PipelinedFirst), t.DirectUpTo)
+}
+
+// verdicts counts them.
+func (t *Transfers) verdicts() string {
+	n := map[string]int{}
+	for _, r := range t.Readings {
+		for _, m := range r.Modes {
+			n[m.Verdict]++
+		}
+	}
+	return fmt.Sprintf("formulas: %d %s, %d %s of the same transfer, %d %s both; %d are of their own constants\n", n[near], near, n[likeRuns], likeRuns, n[beyond], beyond, n[""])
 }
 
 func besideText(m Timed) string {
@@ -322,6 +358,14 @@ func besideText(m Timed) string {
 		return ""
 	}
 	return fmt.Sprintf(", fetching beside computing %+.1f %%", 100*m.BesideError)
+}
+
+// after is a text behind another one; nothing where it is empty.
+func after(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
 }
 
 func fromRows(n int) string {

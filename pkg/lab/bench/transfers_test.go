@@ -35,3 +35,17 @@ func TestBreakEvens(t *testing.T) {
 		t.Errorf("%+v", all.TransferCosts)
 	}
 }
+
+// A formula is within 5 %, as near as two runs of the same are, or beyond; one whose constants are of the row
+// is not judged.
+func TestVerdicts(t *testing.T) {
+	mode := func(error, apart float64) Timed {
+		m := Timed{Mode: plan.TransferName(plan.Indirect), Error: error, Apart: apart}
+		m.Verdict = m.verdict()
+		return m
+	}
+	all := Transfers{Readings: []TransferReading{{Modes: []Timed{mode(-0.05, 0), mode(0.07, 0.08), {}}}, {Modes: []Timed{mode(-0.07, 0.06)}}}}
+	if got, want := all.verdicts(), "formulas: 1 within 5 %, 1 as near as two runs of the same transfer, 1 beyond both; 1 are of their own constants\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -14,10 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
-	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
@@ -27,6 +25,7 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/compute"
+	"github.com/switchyard/switchyard/services/expert/invoked"
 )
 
 // yard is a gate, a host with one expert and an aggregator, each on a connection of its own to a
@@ -42,9 +41,8 @@ type yard struct {
 	computers *compute.Computers
 	journeys  sync.Map // *journey by its step
 	beside    sync.WaitGroup
-	objects   *store.Store    // the host's
-	system    *scatter.System // whose times functions have
-	alarms    *paced.Alarms
+	objects   *store.Store  // the host's
+	platform  *invoked.Host // whose times functions have
 	ends      []func()
 	step      atomic.Uint64
 	computed  map[int]float64

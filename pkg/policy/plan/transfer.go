@@ -19,14 +19,16 @@ func TransferName(mode pb.TransferMode) string {
 }
 
 // Moved is plans of layers whose rows travel as settings say: where these name a mode every function
-// has it, whatever the policy said, and else they are as they were.
+// has it, whatever the policy said, and else they are as they were. Plans for batches keep their own.
 func Moved(layers []*pb.LayerPlan, s Settings) []*pb.LayerPlan {
 	if s.Transfer == pb.TransferMode_TRANSFER_MODE_UNSPECIFIED {
 		return layers
 	}
 	out := slices.Clone(layers)
 	for i, lp := range out {
-		out[i] = moved(lp, s.Transfer, uint32(s.Minibatch))
+		if lp.Policy != ForBatches {
+			out[i] = moved(lp, s.Transfer, uint32(s.Minibatch))
+		}
 	}
 	return out
 }
@@ -45,9 +47,9 @@ func moved(lp *pb.LayerPlan, mode pb.TransferMode, minibatch uint32) *pb.LayerPl
 }
 
 // Unmoved is the layer's plan without what it says of transfers, for policies that decide nothing of
-// them: what they would plan again is the same then.
+// them: what they would plan again is the same then. Plans for batches keep theirs.
 func (l *Layer) Unmoved() *Layer {
-	if !slices.ContainsFunc(l.Functions, func(f *pb.Function) bool { return f.Transfer != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED }) {
+	if l.Policy == ForBatches || !slices.ContainsFunc(l.Functions, func(f *pb.Function) bool { return f.Transfer != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED }) {
 		return l
 	}
 	out := *l

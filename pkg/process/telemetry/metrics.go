@@ -101,6 +101,8 @@ type Metrics struct {
 	GPUs *GPUs
 	// Scaler are scalers'.
 	Scaler *ScalerMetrics
+	// Invoked are of functions that plans of batches rent.
+	Invoked InvokedMetrics
 	// Rented are of scalers that plan by Remoe.
 	Rented RentedMetrics
 
@@ -155,6 +157,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		GPUs:             newGPUs(),
 		Scaler:           newScalerMetrics(),
 		Rented:           newRentedMetrics(),
+		Invoked:          newInvokedMetrics(),
 		genAI:            newGenAI(),
 		waits:            newWaits(),
 		Ready:            newTable("ready", "Whether this process is ready, as /readyz says (1 or 0)."),
@@ -178,7 +181,7 @@ func (m *Metrics) register(r prometheus.Registerer) {
 	r.MustRegister(m.waits.queue, m.waits.canary, m.Ready, m.Links.connections, m.Links.reconnects, m.Members, m.GPUs)
 	r.MustRegister(slices.Concat(m.Kafka.all(), m.Tenants.all())...)
 	r.MustRegister(slices.Concat(m.Hosts.all(), m.Maps.all(), m.Brownout.all())...)
-	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all(), m.Transfers.all(), m.Rented.all())...)
+	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all(), m.Transfers.all(), m.Rented.all(), m.Invoked.all())...)
 }
 
 // outcomes are how a request can end: finish reasons, and the codes of errors.
@@ -210,6 +213,7 @@ func (m *Metrics) begin() {
 	m.Directives.begin()
 	m.Brownout.begin()
 	m.Rented.begin()
+	m.Invoked.begin()
 }
 
 // fineBuckets reach from 50 µs, a small model's layer, to about 105 s.

@@ -127,3 +127,12 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%d rows", got)
 	}
 }
+
+// A text's first experts alone are those of a model that is top-1.
+func TestFirst(t *testing.T) {
+	text := &Texts{Header: bayes.Header{TopK: 2}, Sequences: []*bayes.Rows{{Tokens: []uint32{5, 6}, Experts: [][]uint16{{1, 2, 3, 0}}}}}
+	first := text.First()
+	if first.TopK != 1 || !slices.Equal(first.Sequences[0].Experts[0], []uint16{1, 3}) || len(text.Sequences[0].Experts[0]) != 4 {
+		t.Errorf("%+v of %+v", first.Sequences[0], text.Sequences[0])
+	}
+}

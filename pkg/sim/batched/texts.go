@@ -168,6 +168,23 @@ func (t *Texts) Parts(share float64, seed uint64) (first, rest []int) {
 	return order[:n], order[n:]
 }
 
+// First is the text as if each row had chosen its first expert alone.
+func (t *Texts) First() *Texts {
+	out := &Texts{Header: t.Header}
+	out.TopK = 1
+	for _, s := range t.Sequences {
+		one := *s
+		one.Experts = make([][]uint16, len(s.Experts))
+		for l, of := range s.Experts {
+			for at := 0; at < len(of); at += t.TopK {
+				one.Experts[l] = append(one.Experts[l], of[at])
+			}
+		}
+		out.Sequences = append(out.Sequences, &one)
+	}
+	return out
+}
+
 // Table counts what some sequences chose.
 func (t *Texts) Table(of []int) (*bayes.Table, error) {
 	b := bayes.NewBuilder(t.Header)

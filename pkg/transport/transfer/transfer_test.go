@@ -1,9 +1,12 @@
 package transfer_test
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
@@ -48,6 +51,36 @@ func TestOutgrows(t *testing.T) {
 				t.Errorf("%d rows, told %d times; %v", len(a.Rows), a.Told, err)
 			}
 		})
+	}
+}
+
+// Spans of a pipelined dispatch stand beside each other: rows are fetched while outputs of others are stored.
+func TestSpansOverlap(t *testing.T) {
+	r := transfertest.NewRig(t, &transfertest.Memory{})
+	if err := r.Scatter(transfertest.Way{Mode: plan.Pipelined, Minibatch: 3}, transfertest.Dispatch(1)); err != nil {
+		t.Fatal(err)
+	}
+	storing, fetching := make(chan struct{}), make(chan struct{})
+	await := func(other chan struct{}, what string) {
+		select {
+		case <-other:
+		case <-time.After(testkit.Patience):
+			t.Errorf("%s did not begin beside the other", what)
+		}
+	}
+	r.Span = func(_ context.Context, stage string, _ *pb.Key, minibatch int) func() {
+		switch {
+		case stage == transfer.Store && minibatch == 0:
+			close(storing)
+		case stage == transfer.Fetch && minibatch == 2:
+			await(storing, "storing outputs")
+			close(fetching)
+		}
+		return func() {}
+	}
+	r.Objects.Putting = func(string) error { await(fetching, "fetching rows"); return nil }
+	if n, err := r.Host(r.Dispatches(), false, -1); err != nil || n != 4 {
+		t.Fatalf("%d minibatches, %v", n, err)
 	}
 }
 

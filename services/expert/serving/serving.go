@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/compute"
+	"github.com/switchyard/switchyard/services/expert/invoked"
 	"github.com/switchyard/switchyard/services/expert/residency"
 )
 
@@ -35,6 +37,8 @@ type Settings struct {
 	Loads     Loads
 	// Watch sees dispatches come; nil: nobody looks.
 	Watch Watch
+	// Invoked has functions that plans rent for batches take the time of a serverless platform; nil: there are none.
+	Invoked *invoked.Host
 }
 
 // Watch is who sees dispatches; a *hints.Follower does.
@@ -202,13 +206,34 @@ func (s *Serving) done(f *residency.Function, a residency.Roused) {
 func (s *Serving) handle(ctx context.Context, f *residency.Function, in incoming, cold bool) error {
 	d, took := in.d, in.took
 	to := s.d.Subjects.Partial(d.GetKey().GetAggregator())
-	err := s.rows.Of(d.Parcel).Serve(ctx, to, d, in.again, func(ctx context.Context, part *pb.Dispatch, waited time.Duration, then func(*pb.Partial) error) error {
+	err := s.server(f, d)(ctx, to, d, in.again, func(ctx context.Context, part *pb.Dispatch, waited time.Duration, then func(*pb.Partial) error) error {
 		took.TransferNs += uint64(waited)
 		p := computing{f, part, took, cold}
 		took = &pb.FunctionTime{Function: f.Number()} // of the next minibatch
 		return s.compute(ctx, p, then)
 	})
 	return s.outcome(ctx, f, d, err)
+}
+
+// server is what serves a dispatch: the transfer that it shows, in the time of a platform where its function is rented
+// for batches.
+func (s *Serving) server(f *residency.Function, d *pb.Dispatch) func(ctx context.Context, to string, d *pb.Dispatch, again bool, compute transfer.Compute) error {
+	if s.Invoked == nil || d.GetKey() == nil {
+		return s.rows.Of(d.Parcel).Serve
+	}
+	call := s.Invoked.Invoke(int(d.Key.Layer), f.ID(), time.Now())
+	if call == nil {
+		return s.rows.Of(d.Parcel).Serve
+	}
+	return func(ctx context.Context, to string, d *pb.Dispatch, again bool, compute transfer.Compute) error {
+		parcel, rows := d.Parcel, len(d.Place)
+		err := call.Serve(ctx, s.rows.Settings, to, d, again, compute)
+		if err == nil {
+			live, model := call.Bill(parcel, rows)
+			s.metrics.Invoked.Billed(cmp.Or(parcel.GetMode(), plan.Direct), live, model)
+		}
+		return err
+	}
 }
 
 // outcome says what comes of a dispatch that met an error.

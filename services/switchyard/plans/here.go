@@ -23,6 +23,8 @@ type Here struct {
 	Scaler *Scaler `json:"scaler,omitempty"`
 	// Hosts is how many expert hosts may be given functions.
 	Hosts int `json:"hosts"`
+	// IDs are theirs.
+	IDs []string `json:"-"`
 }
 
 // Scaler is a scaler that plans.
@@ -83,7 +85,10 @@ func live(entries map[string]jetstream.KeyValueEntry) (all []*pb.Member) {
 
 // hereOf is what members tell; of several scalers the one that has the planner's lease.
 func hereOf(all []*pb.Member) (h Here) {
-	h.Hosts = len(members.OfService(all, "expert"))
+	for _, m := range members.OfService(all, "expert") {
+		h.IDs = append(h.IDs, m.Id)
+	}
+	h.Hosts = len(h.IDs)
 	for _, m := range members.OfService(all, "scaler") {
 		if m.Ready && (h.Scaler == nil || m.Stats[members.Planning] > 0) {
 			h.Scaler = &Scaler{ID: m.Id, Scaling: scalingOf(m)}

@@ -1,49 +1,24 @@
-"""Solves deployments of a batch as one mixed-integer program with HiGHS, beside `switchyard policy deploy --name exact`.
+"""Solves deployments of batches as mixed-integer programs with HiGHS, for TestMILP beside `exact`.
 
-It is run by hand: pip install highspy; python3 milp.py bin/switchyard [SECONDS]. Its formulas are its own (docs/bo-ods.md
-has them), so that it also checks those of pkg/policy/cost/scatter. A variable is an expert's function in a mode with a
-size of minibatches; modes are chosen by layer, the size of minibatches for all.
+Its formulas are its own (docs/bo-ods.md has them), so that it also checks those of pkg/policy/cost/scatter. It reads
+{"sizes": N, "seconds": S, "whole_up_to": experts, "instances": [...]} and prints for each instance what two programs find (the first only for small ones):
+
+- whole: a binary variable for each expert's function in each mode with each size of minibatches, and each layer's latency
+  above those of its experts;
+- ends: a binary variable for each time at which a layer may end, with what its experts cost least until then.
+
+Modes are chosen by layer, one of N sizes of minibatches for all.
 """
 
-import itertools
 import json
 import math
-import random
-import subprocess
+import os
 import sys
 
 import highspy
 
-MB = 1 << 20
-SIZES = [m * MB for m in (128, 768, 960, 1152, 1344, 1536, 1728, 1920, 2112, 2304, 2496, 2688, 2880, 3008)]
-SHAPES = [(2, 3), (12, 4), (24, 4), (12, 8), (12, 16)]
-PAYLOADS = [6291456, 65536]  # messages take few rows of the second, so that objects are used
 
-
-def instance(layers, experts, seed, payload, rows=10240):
-    draw = random.Random(seed)
-    loads = []
-    for _ in range(layers):
-        shares = [0.1 + draw.random() ** 2 for _ in range(experts)]
-        loads.append([float(int(rows * s / sum(shares))) for s in shares])
-    return {
-        "model": {"layers": layers, "experts": experts, "top_k": 1, "expert_bytes": 18874368, "function_bytes": 33566720, "row_in_bytes": 3072, "row_out_bytes": 3072, "next_bytes": 9437184},
-        "platform": {
-            "memory_bytes": SIZES, "memory_per_cpu_bytes": 1854930944, "read_bytes_per_second": 8e9, "flops_per_second": 20e9, "element_bytes": 4, "invocation_seconds": 0.02,
-            "store_latency_seconds": 0.025, "store_bytes_per_second": 75e6, "message_bytes_per_second": 50e6, "payload_bytes": payload, "dollars_per_gb_second": 1.66667e-05, "replicas": 8,
-        },
-        "loads": loads, "limit_seconds": 1e9, "layer_seconds": 1.5,
-    }
-
-
-def asked(binary, name, x):
-    out = subprocess.run([binary, "policy", "deploy", "--name", name], input=json.dumps(x), capture_output=True, text=True)
-    if out.returncode:
-        sys.exit(out.stderr)
-    return json.loads(out.stdout)
-
-
-def betas(most, n=64):
+def betas(most, n):
     if most <= n:
         return list(range(1, most + 1))
     return sorted({math.floor(most ** (i / (n - 1)) + 0.5) for i in range(n)})
@@ -101,27 +76,36 @@ def within(x, sizes):
     return layers
 
 
-def solve(x, seconds):
+def started(x, n, seconds):
     h = highspy.Highs()
     h.silent()
-    h.setOptionValue("time_limit", float(seconds))
-    h.setOptionValue("mip_rel_gap", 1e-7)
-    sizes = betas(int(max(max(of) for of in x["loads"])))[::9]  # eight of those that exact tries, so that it may be below
+    for option, value in (("time_limit", float(seconds)), ("mip_rel_gap", 1e-9), ("threads", 1)):
+        h.setOptionValue(option, value)
+    sizes = betas(int(max(max(of) for of in x["loads"])), n)
     size = [h.addBinary() for _ in sizes]
     h.addConstr(h.qsum(size) == 1)
+    return h, sizes, size
+
+
+def solved(h, x, latency, cost):
+    h.addConstr(latency <= x["limit_seconds"] - x["layer_seconds"] * x["model"]["layers"])
+    h.minimize(cost)
+    info = h.getInfo()
+    return {"cost": info.objective_function_value / 1e6, "bound": info.mip_dual_bound / 1e6, "seconds": h.getRunTime(), "status": str(h.getModelStatus())}
+
+
+def whole(x, n, seconds):
+    h, sizes, size = started(x, n, seconds)
     cost, latencies = [], []
     for ways_of in within(x, sizes):
         latency = h.addVariable(lb=0)
         latencies.append(latency)
-        ways = []
-        for mode, beta, lists in ways_of:
-            way = h.addBinary()
-            ways.append((way, lists))
+        ways = [(h.addBinary(), mode, beta, lists) for mode, beta, lists in ways_of]
+        h.addConstr(h.qsum([w[0] for w in ways]) == 1)
+        takes = [[] for _ in ways[0][3]]
+        for way, mode, beta, lists in ways:
             if mode == 1:
                 h.addConstr(way <= size[sizes.index(beta)])
-        h.addConstr(h.qsum([w for w, _ in ways]) == 1)
-        takes = [[] for _ in ways[0][1]]
-        for way, lists in ways:
             for e, list_of in enumerate(lists):
                 variables = [h.addBinary() for _ in list_of]
                 h.addConstr(h.qsum(variables) == way)
@@ -130,23 +114,48 @@ def solve(x, seconds):
                     cost.append(1e6 * dollars * v)
         for one in takes:
             h.addConstr(latency >= h.qsum(one))
-    h.addConstr(h.qsum(latencies) <= x["limit_seconds"] - x["layer_seconds"] * x["model"]["layers"])
-    h.minimize(h.qsum(cost))
-    info = h.getInfo()
-    return info.objective_function_value / 1e6, info.mip_dual_bound / 1e6, h.getRunTime(), str(h.getModelStatus())
+    return solved(h, x, h.qsum(latencies), h.qsum(cost))
+
+
+def points(lists):
+    """What a layer's experts cost least, by when the last of them ends."""
+    found = []
+    for end in sorted({o[0] for one in lists for o in one}):
+        cheapest = [[c for t, c in one if t <= end] for one in lists]
+        if all(cheapest):
+            dollars = sum(min(c) for c in cheapest)
+            if not found or dollars < found[-1][1]:
+                found.append((end, dollars))
+    return found
+
+
+def ends(x, n, seconds):
+    h, sizes, size = started(x, n, seconds)
+    cost, latency = [], []
+    for ways_of in within(x, sizes):
+        chosen = []
+        for mode, beta, lists in ways_of:
+            all_of = points(lists)
+            variables = [h.addBinary() for _ in all_of]
+            chosen += variables
+            if mode == 1:
+                h.addConstr(h.qsum(variables) <= size[sizes.index(beta)])
+            for v, (seconds_of, dollars) in zip(variables, all_of):
+                latency.append(seconds_of * v)
+                cost.append(1e6 * dollars * v)
+        h.addConstr(h.qsum(chosen) == 1)
+    return solved(h, x, h.qsum(latency), h.qsum(cost))
 
 
 def main():
-    binary, seconds = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 180
-    for (layers, experts), payload in itertools.product(SHAPES, PAYLOADS):
-        x = instance(layers, experts, layers + experts, payload)
-        x["limit_seconds"] = 1e-3
-        least = asked(binary, "exact", x)["least_limit_seconds"]
-        for times in (1.01, 1.05):
-            x["limit_seconds"] = times * least
-            exact, ods = asked(binary, "exact", x), asked(binary, "ods", x)
-            milp, bound, took, status = solve(x, seconds)
-            print(f"{layers} x {experts}, payload {payload}, limit {times} of the least: exact {exact['cost']:.8f} $, ods {ods['cost']:.8f}, MILP {milp:.8f} (bound {bound:.8f}) in {took:.1f} s, {status}", flush=True)
+    out = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # where the solver says who it is
+    asked = json.load(sys.stdin)
+    for x in asked["instances"]:
+        found = {"ends": ends(x, asked["sizes"], asked["seconds"])}
+        if x["model"]["layers"] * x["model"]["experts"] <= asked["whole_up_to"]:
+            found["whole"] = whole(x, asked["sizes"], asked["seconds"])
+        print(json.dumps(found), file=out, flush=True)
 
 
 if __name__ == "__main__":
