@@ -26,6 +26,8 @@ type Config struct {
 	Microbatches int
 	// MinRows is the fewest decode rows for which another worker is used; 0 is by the model's size.
 	MinRows int
+	// PromptDrag is by what part of itself prompts may lengthen a step that has rows of answers; 0: by any.
+	PromptDrag float64
 	// Speculate is how many tokens of an answer are drafted from its text at most, and checked in
 	// one step; 0: none are.
 	Speculate int

@@ -24,13 +24,14 @@ func descriptor() service.Descriptor {
 type Flags struct {
 	BrownoutFlags `embed:""`
 
-	KVMemory     string `name:"kv-memory" default:"64MiB" help:"Memory for keys and values, such as 64MiB or 4GiB; on a GPU they take what its memory leaves." placeholder:"BYTES"`
-	MaxSequences int    `default:"256" help:"Most sequences at once; more wait." placeholder:"N"`
-	MaxRows      int    `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N"`
-	Microbatches int    `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
-	PrefixCache  bool   `default:"true" negatable:"" help:"Keep keys and values for prompts of the same tenant that begin alike, while there is memory."`
-	Speculate    int    `default:"8" help:"Most tokens of an answer to draft from the text before them and check in one step, where it pays; 0 drafts none." placeholder:"N"`
-	MinRows      int    `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
+	KVMemory     string  `name:"kv-memory" default:"64MiB" help:"Memory for keys and values, such as 64MiB or 4GiB; on a GPU they take what its memory leaves." placeholder:"BYTES"`
+	MaxSequences int     `default:"256" help:"Most sequences at once; more wait." placeholder:"N"`
+	MaxRows      int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N"`
+	Microbatches int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
+	PromptDrag   float64 `default:"0.25" help:"Part by which prompts may lengthen the steps of answers under way, as a share of a step without; 0 bounds their pieces by time alone." placeholder:"PART"`
+	PrefixCache  bool    `default:"true" negatable:"" help:"Keep keys and values for prompts of the same tenant that begin alike, while there is memory."`
+	Speculate    int     `default:"8" help:"Most tokens of an answer to draft from the text before them and check in one step, where it pays; 0 drafts none." placeholder:"N"`
+	MinRows      int     `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
 }
 
 // Command are those of a process that is an attention replica alone.
@@ -55,6 +56,7 @@ const (
 	MostMicrobatches = 256
 	mostSequences    = 1 << 16
 	mostDrafted      = 64
+	mostDrag         = 100
 )
 
 // Config takes what computes attention in the CPU's place, nil is nothing, and the folder of united experts.
@@ -72,7 +74,7 @@ func (f Flags) Config(p service.Process, on *gpus.GPU, united string) (Config, e
 	}
 	return Config{
 		Brownout:    dimmed,
-		MaxModelLen: p.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows, Speculate: f.Speculate, PrefixCache: f.PrefixCache, GPU: on,
+		MaxModelLen: p.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows, PromptDrag: f.PromptDrag, Speculate: f.Speculate, PrefixCache: f.PrefixCache, GPU: on,
 	}, nil
 }
 
@@ -81,9 +83,18 @@ func (f Flags) check() error {
 		service.CheckRange("max-sequences", f.MaxSequences, 1, mostSequences),
 		service.CheckRange("max-rows", f.MaxRows, 1, MostRows),
 		service.CheckRange("microbatches", f.Microbatches, 1, MostMicrobatches),
+		checkDrag(f.PromptDrag),
 		service.CheckRange("speculate", f.Speculate, 0, mostDrafted),
 		service.CheckRange("min-rows", f.MinRows, 0, MostRows),
 	)
+}
+
+// checkDrag refuses parts that are none.
+func checkDrag(part float64) error {
+	if !(part >= 0 && part <= mostDrag) {
+		return fmt.Errorf("--prompt-drag is %v; it must be 0 to %d", part, mostDrag)
+	}
+	return nil
 }
 
 // kvBytes is 0 on a GPU, whose pages take what --gpu-memory leaves.

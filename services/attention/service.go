@@ -92,7 +92,7 @@ func (s *Service) build() {
 		Deployment: s.d, Replica: s.id, Presence: s.presence, Tracer: s.d.Telemetry.Tracer("attention", s.id),
 		Backbone: s.weights.backbone, KV: s.weights.kv,
 		Remote: func(microbatch int, p *forward.Progress) engine.Remote { return s.layer.Exchange.Remote(microbatch, p) },
-		Rows:   engine.Rows{Max: s.config.MaxRows, Microbatches: s.config.Microbatches, Min: s.config.MinRows, LongSteps: s.config.LongSteps},
+		Rows:   engine.Rows{Max: s.config.MaxRows, Microbatches: s.config.Microbatches, Min: s.config.MinRows, Drag: s.config.PromptDrag, LongSteps: s.config.LongSteps},
 		Drafts: s.config.Speculate, SharePrefixes: s.config.PrefixCache,
 		Directives: s.directives(), Tasks: &s.tasks, Stopped: s.ctx.Done(),
 	}

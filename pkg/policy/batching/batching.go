@@ -19,6 +19,10 @@ type Policy struct {
 	// MinPrefill is how many rows are taken of a prompt however long they take:
 	// fewer would take nearly as long, because the weights are read for them, too.
 	MinPrefill int
+	// Beside is by what part of itself rows of prompts may lengthen a step that has rows of answers;
+	// 0 is no bound. LeastBeside is how many go with it however long they take.
+	Beside      float64
+	LeastBeside int
 }
 
 // Item is a sequence that is in no microbatch.
@@ -48,7 +52,8 @@ type Take struct {
 // first, so that a long prompt never stops what is streaming; prefill fills what is
 // left of rows and, as the pace says, of time. Decode rows wait for those in flight
 // rather than go with fewer than their share: sequences that once went apart would
-// stay apart, and read the weights twice a step. What encoders read goes when it
+// stay apart, and read the weights twice a step. Where rows of prompts may lengthen steps of answers by
+// a part only, they go with these, and wait for them. What encoders read goes when it
 // has waited longest, or when nothing else can.
 func (p Policy) Next(ready []Item, decoding int, pace *Pace, out []Take) []Take {
 	out = out[:0]
@@ -81,6 +86,12 @@ func (p Policy) cut(ready []Item, decoding int, pace *Pace, out []Take) []Take {
 			out = append(out, Take{i, 1})
 			room--
 		}
+	}
+	if p.Beside > 0 && decoding > 0 {
+		if len(out) == 0 {
+			return out
+		}
+		room = min(room, pace.beside.rows(pace.alone(len(out)), p.Beside, p.LeastBeside))
 	}
 	return p.prefill(ready, room, pace.budget(p.MaxSeconds, len(out)), out)
 }

@@ -5,6 +5,18 @@ package batching
 // The zero value knows nothing yet.
 type Pace struct {
 	layers, logits cost
+	beside         beside
+	// Seconds is what a step of so many rows of answers alone takes, 0 if it is not known; nil: it
+	// never is.
+	Seconds func(rows int) float64
+}
+
+// alone is what a step of so many rows of answers alone takes; 0: nobody knows.
+func (p *Pace) alone(rows int) float64 {
+	if p.Seconds == nil {
+		return 0
+	}
+	return p.Seconds(rows)
 }
 
 // Observe takes in what a microbatch with prefill took: its rows in the layers,

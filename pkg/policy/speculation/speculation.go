@@ -156,6 +156,25 @@ func (p *Price) Observe(rows int, seconds float64) {
 	}
 }
 
+// Step is how many seconds a step of so many rows takes; 0: no step was seen.
+func (p *Price) Step(rows int) float64 {
+	if p.n == 0 {
+		return 0
+	}
+	_, at := p.line(float64(rows))
+	return at
+}
+
+// line is what a row adds to a step of so many, 0 if all steps were of about one size, and what the step takes;
+// there was one.
+func (p *Price) line(at float64) (slope, seconds float64) {
+	rows, seconds := p.rows/p.n, p.seconds/p.n
+	if variance := p.squares/p.n - rows*rows; variance > spread*rows*rows {
+		slope = (p.products/p.n - rows*seconds) / variance
+	}
+	return slope, max(seconds/outlier, seconds+slope*(at-rows))
+}
+
 // Row is what one more row costs in a step of so many sequences, in tokens: the part of the step's
 // time that it adds, times the sequences, each of which waits that much longer for its token.
 func (p *Price) Row(sequences int) float64 {
@@ -164,11 +183,9 @@ func (p *Price) Row(sequences int) float64 {
 	if p.n < 1 {
 		return prior
 	}
-	rows, seconds := p.rows/p.n, p.seconds/p.n
-	if variance := p.squares/p.n - rows*rows; variance > spread*rows*rows {
-		slope := (p.products/p.n - rows*seconds) / variance
-		at := seconds + slope*(s-rows)
-		return min(1, max(lowest, prior/4, s*slope/max(at, seconds/outlier)))
+	slope, at := p.line(s)
+	if slope == 0 {
+		return prior
 	}
-	return prior
+	return min(1, max(lowest, prior/4, s*slope/at))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/policy/batching"
+	"github.com/switchyard/switchyard/pkg/policy/speculation"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/services/attention/renewal"
 )
@@ -69,6 +70,21 @@ func (c *chooser) choose(own *owned) *microbatch {
 		return nil
 	}
 	return newMicrobatch(c.ready, c.takes)
+}
+
+// observe takes in what a microbatch took. price is of rows of answers.
+func (c *chooser) observe(mb *microbatch, price *speculation.Price) {
+	if mb.prompts == 0 {
+		c.pace.Alone()
+		if !mb.probes() {
+			price.Observe(mb.rows, mb.seconds())
+		}
+		return
+	}
+	c.pace.Observe(mb.rows, max(0, mb.layers-mb.stalls).Seconds(), mb.wanted, mb.heads.Seconds())
+	if n := mb.answers(); n > 0 {
+		c.pace.Beside(mb.prompts, mb.seconds(), price.Step(n))
+	}
 }
 
 // crew are the workers.

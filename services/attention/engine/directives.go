@@ -48,7 +48,7 @@ func (d *scheduler) obey(mb *microbatch) {
 	if d.directives == nil {
 		return
 	}
-	now := d.directives.Now(mb.prefill)
+	now := d.directives.Now(mb.prompts > 0)
 	if mb.order = now.Order; mb.order == nil {
 		return
 	}
@@ -105,12 +105,12 @@ func (d *scheduler) tellWait() {
 
 // stepped is what is told of a microbatch that went through the layers.
 func (mb *microbatch) stepped() Stepped {
-	s := Stepped{Prefill: mb.prefill, Rows: mb.rows, Took: mb.layers + mb.heads, Curve: mb.curve}
+	s := Stepped{Prefill: mb.prompts > 0, Rows: mb.rows, Took: mb.layers + mb.heads, Curve: mb.curve}
 	if mb.order == nil {
 		return s
 	}
 	s.Millionths = mb.order.Stamp.DecodeMillionths
-	if mb.prefill {
+	if mb.prompts > 0 {
 		s.Millionths = mb.order.Stamp.PrefillMillionths
 	}
 	return s

@@ -80,7 +80,7 @@ func TestStepped(t *testing.T) {
 		mb   microbatch
 		want string
 	}{
-		{microbatch{prefill: true, rows: 9, order: o, curve: []uint32{4, 5}, layers: time.Second, heads: time.Second}, "{true 9 2s [4 5] 3}"},
+		{microbatch{prompts: 9, rows: 9, order: o, curve: []uint32{4, 5}, layers: time.Second, heads: time.Second}, "{true 9 2s [4 5] 3}"},
 		{microbatch{rows: 1, order: o}, "{false 1 0s [] 2}"},
 		{microbatch{rows: 1}, "{false 1 0s [] 0}"},
 	} {

@@ -29,13 +29,6 @@ func (d *drafts) add(mb *microbatch, room int) {
 	}
 }
 
-// observe takes in what a microbatch took.
-func (d *drafts) observe(mb *microbatch) {
-	if d.most > 0 && !mb.prefill && !mb.probes() {
-		d.price.Observe(mb.rows, max(0, mb.layers+mb.heads-mb.stalls).Seconds())
-	}
-}
-
 // draft adds at most so many drafted rows to a part, and says how many.
 func (p *part) draft(most int, price float64) int {
 	s := p.s

@@ -20,7 +20,7 @@ type microbatch struct {
 	err   error
 	rows  int
 	// What the pace of later ones is made of, beside its rows.
-	prefill       bool
+	prompts       int // rows of prompts
 	wanted        int // rows with logits
 	layers, heads time.Duration
 	// curve is what the step would have accessed at thresholds from 0 to 1; nil: nobody asked.
@@ -50,6 +50,12 @@ type part struct {
 	threshold uint32
 	rejected  int // of the drafted tokens
 }
+
+// answers is how many rows are of answers, drafted ones included.
+func (mb *microbatch) answers() int { return mb.rows - mb.prompts }
+
+// seconds is what the step took, but for waiting for experts' weights.
+func (mb *microbatch) seconds() float64 { return max(0, mb.layers+mb.heads-mb.stalls).Seconds() }
 
 // shares are what each sequence had of the microbatch.
 func (mb *microbatch) shares() []ledger.Part {
@@ -87,7 +93,9 @@ func newMicrobatch(ready []*Sequence, takes []batching.Take) *microbatch {
 	for i, t := range takes {
 		s := ready[t.Index]
 		s.flight = mb
-		mb.prefill = mb.prefill || !s.decoding()
+		if !s.decoding() {
+			mb.prompts += t.Rows
+		}
 		mb.parts[i] = part{s: s, rows: t.Rows, tokens: s.ids}
 		mb.rows += t.Rows
 	}

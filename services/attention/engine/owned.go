@@ -46,7 +46,7 @@ func (o *owned) rotate(mb *microbatch) {
 // decoding is how many make a token with each step, and may.
 func (o *owned) decoding() (n int) {
 	for _, s := range o.order {
-		if !s.ended && !s.doubtful && s.table != nil && s.decoding() && (s.flight != nil || !s.writer.Full()) {
+		if !s.ended && !s.doubtful && s.table != nil && s.decoding() && (s.flight != nil || !s.writer.Full() && s.table.Positions() >= s.extent()) {
 			n++
 		}
 	}

@@ -37,10 +37,12 @@ type scheduler struct {
 
 func newScheduler(policy batching.Policy, workers []*worker, now func() time.Time, log *slog.Logger, st *stats) *scheduler {
 	own := &owned{byRequest: map[string]*Sequence{}}
-	return &scheduler{
+	d := &scheduler{
 		now: now, log: log, stats: st, own: own, seats: &seats{kv: st.kv, own: own}, journal: &journal{now: now, log: log, stats: st},
 		crew: newCrew(workers), chooser: chooser{policy: policy}, machine: machine{log: log},
 	}
+	d.chooser.pace.Seconds = d.drafts.price.Step
+	return d
 }
 
 func (d *scheduler) add(s *Sequence) {
@@ -93,11 +95,8 @@ func (d *scheduler) next() (*microbatch, *worker) {
 // settle takes a microbatch's results in.
 func (d *scheduler) settle(mb *microbatch) {
 	d.crew.back(mb)
-	if mb.prefill && mb.err == nil {
-		d.chooser.pace.Observe(mb.rows, max(0, mb.layers-mb.stalls).Seconds(), mb.wanted, mb.heads.Seconds())
-	}
 	if mb.err == nil {
-		d.drafts.observe(mb)
+		d.chooser.observe(mb, &d.drafts.price)
 	}
 	ofDevice := d.machine.judge(mb)
 	var fault *panicError

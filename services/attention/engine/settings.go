@@ -47,16 +47,24 @@ type Rows struct {
 	Max, Microbatches int
 	// Min is the fewest decode rows for which another worker is used; 0 is by the model's size.
 	Min int
+	// Drag is by what part of itself prompts may lengthen a step that has rows of answers; 0: by any.
+	Drag float64
 	// LongSteps lets prefill take as long as Max rows take.
 	LongSteps bool
 }
 
 // policy is that of a model.
 func (r Rows) policy(m *model.Model) batching.Policy {
-	return batching.Policy{
-		Microbatches: r.Microbatches, MinRows: r.minRows(m), MaxRows: r.Max, MaxSeconds: r.maxSeconds(), MinPrefill: minPrefill(m),
+	p := batching.Policy{
+		Microbatches: r.Microbatches, MinRows: r.minRows(m), MaxRows: r.Max, MaxSeconds: r.maxSeconds(), MinPrefill: minPrefill(m), Beside: r.Drag,
 	}
+	p.LeastBeside = max(1, p.MinPrefill/leastPart)
+	return p
 }
+
+// leastPart is what part of the rows that are worth reading the weights for goes beside rows of answers
+// in any case, or prompts would hardly get on beside a step of few.
+const leastPart = 4
 
 // maxStep is about how long prefill may hold a worker: what streams, and what is
 // cancelled, waits for that.

@@ -41,7 +41,7 @@ func Settings(ctx context.Context, m *model.Model, wire tensor.Wire, hops schema
 			LogAge: 2 * time.Hour, LogBytes: 4 << 30, Telemetry: t, Logger: slog.New(slog.DiscardHandler),
 		}},
 		Services: cluster.Services{
-			Attention: attention.Config{KVBytes: 64 << 20, MaxSequences: 256, MaxRows: 256, Microbatches: 2, Speculate: 8, PrefixCache: true},
+			Attention: attention.Config{KVBytes: 64 << 20, MaxSequences: 256, MaxRows: 256, Microbatches: 2, PromptDrag: 0.25, Speculate: 8, PrefixCache: true},
 			Expert:    expert.Config{KeepAlive: time.Minute, Offload: expert.NoOffload},
 			Tokenizer: tokenizer.Config{MaxQueued: tokenizer.DefaultMaxQueued, InboxPrefixes: []string{schemas.DefaultInboxPrefix}},
 			Predictor: predictor.Config{Distance: 1, MaxRate: 200, Maps: predictor.Maps{Prefill: predictor.Mean, Embedding: predictor.OwnEmbedding, Replace: expertmap.Redundant, Chances: predictor.OfMaps}},
