@@ -28,12 +28,14 @@ func Refuse(ctx context.Context, hop *bus.Hop, names schemas.Subjects, key *pb.K
 	return bus.Poison(cause)
 }
 
-// SendBlock sends a block to the owner that its key names, and takes from the key
-// what the subject says.
+// SendBlock sends a block to the owner that its key names, without what the subject says. The key
+// keeps its owner, who may have to be told of something else.
 func SendBlock(ctx context.Context, hop *bus.Hop, names schemas.Subjects, b *pb.Block) error {
-	to := names.Block(b.Key.Owner)
+	owner := b.Key.Owner
 	b.Key.Owner, b.Key.Aggregator = "", ""
-	return hop.Send(ctx, to, b)
+	err := hop.Send(ctx, names.Block(owner), b)
+	b.Key.Owner = owner
+	return err
 }
 
 // Elsewhere is the code of a block's error by which a host tells that it cannot

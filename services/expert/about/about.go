@@ -14,7 +14,7 @@ func Service() catalog.Service {
 		Lack: "no expert host of model %s is ready",
 		Role: catalog.Role{
 			What: "a host of experts, and a planner", Grants: grants,
-			Can: "read the rows of all hosts; send wrong partials, which are summed; say wrong loads, for other hosts too; " +
+			Can: "read the rows of all hosts; send wrong partials, which are summed, and wrong blocks; say wrong loads, for other hosts too; " +
 				"store wrong rows for other hosts; write plans that lead rows to hosts of its choice, and settings of plans",
 			Cannot: "write tokens, answer producers",
 		},

@@ -210,7 +210,12 @@ func (s *Serving) handle(ctx context.Context, f *residency.Function, in incoming
 		took.TransferNs += uint64(waited)
 		p := computing{f, part, took, cold}
 		took = &pb.FunctionTime{Function: f.Number()} // of the next minibatch
-		return s.compute(ctx, p, then)
+		return s.compute(ctx, p, func(out *pb.Partial) error {
+			if s.whole(d, out) {
+				return s.answer(ctx, out)
+			}
+			return then(out)
+		})
 	})
 	return s.outcome(ctx, f, d, err)
 }

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -11,7 +12,8 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// A host that has all experts sends the aggregator one row a token row.
+// A host that has all experts of a group answers its owner itself: nothing goes to aggregators, and
+// one block comes a layer.
 func TestRowSums(t *testing.T) {
 	y := ready(t, settings(t))
 	conn, err := y.Connect(t.Context())
@@ -19,9 +21,11 @@ func TestRowSums(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	heard := make(chan *nats.Msg, 1000)
-	if _, err = conn.NATS().ChanSubscribe(schemas.NewSubjects(schemas.DefaultPrefix, "tiny").Partial("*"), heard); err != nil {
-		t.Fatal(err)
+	heard, names := make(chan *nats.Msg, 1000), schemas.NewSubjects(schemas.DefaultPrefix, "tiny")
+	for _, subject := range []string{names.Partial("*"), names.Block("*")} {
+		if _, err = conn.NATS().ChanSubscribe(subject, heard); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := conn.NATS().FlushTimeout(testkit.Patience); err != nil {
 		t.Fatal(err)
@@ -30,20 +34,28 @@ func TestRowSums(t *testing.T) {
 	if err := conn.NATS().FlushTimeout(testkit.Patience); err != nil {
 		t.Fatal(err)
 	}
-	k, layers := y.Settings.Node.Shared.Model.Spec.TopK, map[uint32]bool{}
+	type answered struct {
+		step    uint64
+		layer   uint32
+		attempt uint32
+	}
+	blocks, layers := map[answered]int{}, map[uint32]bool{}
 	for range len(heard) {
-		p := &pb.Partial{}
-		if err := proto.Unmarshal((<-heard).Data, p); err != nil {
+		m, b := <-heard, &pb.Block{}
+		if strings.HasPrefix(m.Subject, strings.TrimSuffix(names.Partial("*"), "*")) {
+			t.Fatalf("a partial came to %s", m.Subject)
+		}
+		if err := proto.Unmarshal(m.Data, b); err != nil {
 			t.Fatal(err)
 		}
-		layers[p.Key.Layer] = true
-		for row, place := range p.Place {
-			if p.Key.RowSums || len(p.Place) != int(p.Key.Rows) || int(place) != k*int(p.Key.Rows)+row {
-				t.Fatalf("a partial of %d rows has places %v", p.Key.Rows, p.Place)
-			}
+		at := answered{b.Key.Step, b.Key.Layer, b.Key.Attempt}
+		blocks[at]++
+		layers[b.Key.Layer] = true
+		if b.Error != nil || blocks[at] > 1 || b.Tensor.Rows != b.Key.Rows || len(b.Functions) != 1 || b.Gate == nil || b.Key.Owner != "" || b.Key.RowSums {
+			t.Fatalf("block %d of %v: %v", blocks[at], at, b)
 		}
 	}
 	if len(layers) < 2 {
-		t.Errorf("partials of %d layers were heard", len(layers))
+		t.Errorf("blocks of %d layers were heard", len(layers))
 	}
 }
