@@ -1,4 +1,4 @@
-package bits
+package cluster_test
 
 import (
 	"context"
