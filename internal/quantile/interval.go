@@ -2,8 +2,8 @@ package quantile
 
 import "math"
 
-// MostValues is how many values Interval95 takes at most: as many as it has quantiles for.
-const MostValues = len(student) + 1
+// MostValues is how many values a report keeps of a setting at most, such as those of seeds or turns.
+const MostValues = 20
 
 // student are the quantiles of Student's t distribution at 0.975, by degrees of freedom
 // from 1: half the width of a 95 % interval, in standard errors.
@@ -12,7 +12,18 @@ var student = [...]float64{
 	2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093,
 }
 
-// Interval95 is the mean of 1 to MostValues values, and half the width of its 95 % interval
+// quantile975 is that of any degrees of freedom from 1; of many by the first terms of its
+// expansion around the normal distribution's.
+func quantile975(freedom int) float64 {
+	if freedom <= len(student) {
+		return student[freedom-1]
+	}
+	const z = 1.959964
+	n := float64(freedom)
+	return z + (z*z*z+z)/(4*n) + (5*z*z*z*z*z+16*z*z*z+3*z)/(96*n*n)
+}
+
+// Interval95 is the mean of one or more values, and half the width of its 95 % interval
 // (Student's t), which is infinite for one value.
 func Interval95(values []float64) (mean, half float64) {
 	n := float64(len(values))
@@ -26,5 +37,5 @@ func Interval95(values []float64) (mean, half float64) {
 	for _, v := range values {
 		squares += (v - mean) * (v - mean)
 	}
-	return mean, student[len(values)-2] * math.Sqrt(squares/(n-1)/n)
+	return mean, quantile975(len(values)-1) * math.Sqrt(squares/(n-1)/n)
 }

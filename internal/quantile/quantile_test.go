@@ -37,4 +37,9 @@ func TestInterval(t *testing.T) {
 	if _, half = Interval95([]float64{7}); !math.IsInf(half, 1) {
 		t.Errorf("one value: ± %v", half)
 	}
+	for freedom, want := range map[int]float64{1: 12.706, 19: 2.093, 20: 2.086, 40: 2.021, 120: 1.980} { // as printed in tables
+		if got := quantile975(freedom); math.Abs(got-want) > 6e-4 {
+			t.Errorf("%d degrees of freedom: %v, want %v", freedom, got, want)
+		}
+	}
 }

@@ -43,7 +43,7 @@ func (c Config) openUnited(m *model.Model) (*united.Set, error) {
 // any expert.
 func (s *Service) offers() (all []*pb.UnitedExperts) {
 	for _, b := range s.united.Bundles() {
-		o := plan.Offer{Bundle: plan.Bundle{Way: b.Way, ID: b.ID()}, Bytes: uint64(b.Bytes()), Without: b.Lacks()}
+		o := plan.Offer{Bundle: plan.Bundle{Way: b.Way, ID: b.ID()}, Bytes: uint64(b.Bytes()), Without: b.Lacks(), Grouped: b.Grouped()}
 		if s.config.Profile != nil {
 			o.Bytes = uint64(s.config.Profile.Expert())
 		}

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/united"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -17,12 +20,15 @@ import (
 // directives are what a gate does with a step's stamp: it hands the rows of cold experts to united
 // experts, or to none, and says which. It keeps its buffers; one goroutine uses it.
 type directives struct {
+	set     *united.Set                          // what the gate knows of united experts; nil: nothing
+	grouped atomic.Pointer[map[plan.Bundle]bool] // bundles whose groups are not those of the experts' numbers
 	pair    brownout.Pair
-	count   [2][]int32 // rows of each expert, by phase
-	never   []int32    // and of those whose producers accept no stand-in
-	without []bool     // groups whose united expert no host has warm
-	phases  []int8     // of each row; -1: it is never degraded
-	seen    []bool     // experts, and behind them united ones
+	count   [2][]int32   // rows of each expert, by phase
+	squares [2][]float64 // Σg² of each expert's rows, by phase; then what handing these over costs
+	never   []int32      // and of those whose producers accept no stand-in
+	without []bool       // groups whose united expert no host has warm
+	phases  []int8       // of each row; -1: it is never degraded
+	seen    []bool       // experts, and behind them united ones
 	codes   []fates.Code
 	routes  forward.Routes // what becomes of the gate's
 }
@@ -110,11 +116,11 @@ func (d *directives) obey(h *pb.Hidden, routes *forward.Routes, to *plan.Routes,
 // split hands the rows of cold experts over, as a stamp says.
 func (d *directives) split(o *obeyed, h *pb.Hidden, to *plan.Routes, experts int) (err error) {
 	d.tally(h, experts)
-	both := d.settings(h.Stamp, to, o.bundle, experts)
+	both := d.settings(h, to, o.bundle, experts)
 	if o.curve, err = d.curve(h.Stamp, both); err != nil {
 		return err
 	}
-	made, _, err := d.decide(h.Stamp, both)
+	made, _, err := d.decide(h.Stamp, both, d.losses(h, o.bundle))
 	if err != nil {
 		return err
 	}
@@ -152,25 +158,33 @@ func (d *directives) tally(h *pb.Hidden, experts int) {
 		*count = slices.Grow((*count)[:0], experts)[:experts]
 		clear(*count)
 	}
+	for i := range d.squares {
+		d.squares[i] = slices.Grow(d.squares[i][:0], experts)[:experts]
+		clear(d.squares[i])
+	}
 	for row, phase := range d.phases {
 		count := d.never
 		if phase != ownRows {
 			count = d.count[phase]
 		}
-		for _, e := range routes.Expert[row*routes.K : (row+1)*routes.K] {
-			if e != forward.NoExpert && int(e) < experts {
+		for at := row * routes.K; at < (row+1)*routes.K; at++ {
+			if e := routes.Expert[at]; e != forward.NoExpert && int(e) < experts {
 				count[e]++
+				if phase != ownRows {
+					d.squares[phase][e] += float64(routes.Weight[at]) * float64(routes.Weight[at])
+				}
 			}
 		}
 	}
 }
 
 // settings are how both phases' rows are split.
-func (d *directives) settings(s *pb.Stamp, to *plan.Routes, of plan.Bundle, experts int) (both [2]brownout.Settings) {
-	set := brownout.Settings{Strategy: brownout.Full, Way: of.Way}
+func (d *directives) settings(h *pb.Hidden, to *plan.Routes, of plan.Bundle, experts int) (both [2]brownout.Settings) {
+	s, set := h.Stamp, brownout.Settings{Strategy: brownout.Full, Way: of.Way}
 	d.without = d.without[:0]
 	if s.Strategy == pb.Strategy_STRATEGY_PARTIAL {
 		set.Strategy, set.Without = brownout.Partial, d.missing(to, of, experts)
+		set.Grouping, _ = d.grouping(int(h.Key.Layer), of)
 	}
 	both = [2]brownout.Settings{set, set}
 	both[prefillRows].Threshold, both[decodeRows].Threshold = int(s.PrefillMillionths), int(s.DecodeMillionths)
@@ -178,8 +192,8 @@ func (d *directives) settings(s *pb.Stamp, to *plan.Routes, of plan.Bundle, expe
 }
 
 // decide splits both phases' rows, and counts the experts that have any then.
-func (d *directives) decide(s *pb.Stamp, both [2]brownout.Settings) (made [2]*brownout.Decision, accesses int, err error) {
-	made, accesses, err = d.pair.Split(both, [2]brownout.Rows{{Count: d.count[0]}, {Count: d.count[1]}}, d.never)
+func (d *directives) decide(s *pb.Stamp, both [2]brownout.Settings, losses [2][]float64) (made [2]*brownout.Decision, accesses int, err error) {
+	made, accesses, err = d.pair.Split(both, [2]brownout.Rows{{Count: d.count[0], Loss: losses[0]}, {Count: d.count[1], Loss: losses[1]}}, d.never)
 	if err != nil {
 		err = fmt.Errorf("obeying version %d of the directives: %w", s.Version, err)
 	}
@@ -204,7 +218,7 @@ func (d *directives) curve(s *pb.Stamp, both [2]brownout.Settings) (accesses []u
 		if phase == prefillRows {
 			both[decodeRows].Threshold = both[phase].Threshold
 		}
-		_, n, err := d.decide(s, both)
+		_, n, err := d.decide(s, both, [2][]float64{})
 		if err != nil {
 			return nil, err
 		}
@@ -215,11 +229,56 @@ func (d *directives) curve(s *pb.Stamp, both [2]brownout.Settings) (accesses []u
 
 // missing are the groups whose united expert no host has warm: their experts run themselves.
 func (d *directives) missing(to *plan.Routes, of plan.Bundle, experts int) []bool {
+	known := d.knows(of)
 	for g := range plan.Groups(experts, of.Way) {
 		_, ok := to.United(of, g)
-		d.without = append(d.without, !ok)
+		d.without = append(d.without, !ok || !known)
 	}
 	return d.without
+}
+
+// members hears of which bundles hosts say that their groups are in the file alone.
+func (d *directives) members(all []*pb.Member) {
+	grouped := map[plan.Bundle]bool{}
+	for _, m := range members.OfService(all, "expert") {
+		for _, u := range m.United {
+			if u.Grouped {
+				grouped[plan.Bundle{Way: int(u.Way), ID: u.Bundle}] = true
+			}
+		}
+	}
+	d.grouped.Store(&grouped)
+}
+
+// knows says whether the gate can tell which experts a bundle's groups have.
+func (d *directives) knows(of plan.Bundle) bool {
+	grouped := d.grouped.Load()
+	return d.set.Has(of.Way, of.ID) || grouped == nil || !(*grouped)[of]
+}
+
+// grouping is that of a layer by a bundle; false if it is in the file alone, which the gate does not have.
+func (d *directives) grouping(layer int, of plan.Bundle) (*brownout.Grouping, bool) {
+	if b := d.set.Find(of.Way, of.ID); b != nil {
+		return b.Grouping(layer), true
+	}
+	return nil, d.knows(of)
+}
+
+// losses are what handing each expert's rows over to united ones costs, by phase; none, if the gate does
+// not know.
+func (d *directives) losses(h *pb.Hidden, of plan.Bundle) (both [2][]float64) {
+	b := d.set.Find(of.Way, of.ID)
+	if b == nil || h.Stamp.Strategy != pb.Strategy_STRATEGY_PARTIAL {
+		return both
+	}
+	distances := b.Distances(int(h.Key.Layer))
+	for i, squares := range d.squares {
+		for e := range squares {
+			squares[e] *= distances[e]
+		}
+		both[i] = squares
+	}
+	return both
 }
 
 // kept is how many slots of a row have their own experts for want of a warm united one.
@@ -289,7 +348,11 @@ func (d *directives) replay(h *pb.Hidden, to *plan.Routes, experts int) (of plan
 		if of.Way < 2 || of.Way > experts {
 			return 0, fmt.Errorf("%w: replaying slots of united experts of way %d; a layer has %d experts", wire.ErrMalformed, of.Way, experts)
 		}
-		g := plan.GroupOf(int(e), of.Way)
+		by, known := d.grouping(int(h.Key.Layer), of)
+		if !known {
+			return 0, fmt.Errorf("%w: the groups of way %d in bundle %016x, which this gate does not have; start it with --united", errCold, of.Way, of.ID)
+		}
+		g := by.Group(int(e), of.Way)
 		if _, ok := to.United(of, g); !ok {
 			return 0, fmt.Errorf("%w: united expert %d of way %d in bundle %016x, which no host has warm", errCold, g, of.Way, of.ID)
 		}

@@ -18,11 +18,17 @@ func descriptor() service.Descriptor {
 
 // Command are the flags of a process that is a gate alone.
 type Command struct {
+	service.UnitedFlags `embed:""`
+
 	Device string `default:"cpu" help:"What chooses experts: cpu, or cuda (a GPU, or cuda:N the one of that number), with the same bits." placeholder:"KIND"`
 }
 
 // Config is what they say.
-func (c *Command) Config(p service.Process) (Config, error) { return On("device", c.Device, p) }
+func (c *Command) Config(p service.Process) (Config, error) {
+	all, err := On("device", c.Device, p)
+	all.United = c.United
+	return all, err
+}
 
 // On takes what a flag names to choose experts. Gates take of a GPU what they need.
 func On(flag, device string, p service.Process) (c Config, err error) {

@@ -8,12 +8,18 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/united"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 )
 
 // load brings the gates' weights to what computes with them.
 func (s *Service) load(ctx context.Context) error {
 	return s.d.LoadWeights(ctx, "loading the gates", func(m *model.Model) (err error) {
+		if s.config.United != "" {
+			if s.obeys.set, err = united.OpenAll(s.config.United, m); err != nil {
+				return fmt.Errorf("--united: %w", err)
+			}
+		}
 		if s.config.GPU != nil {
 			return s.loadOnGPU(ctx, m)
 		}

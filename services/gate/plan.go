@@ -217,6 +217,7 @@ func (d *dirty) each(ctx context.Context, look func(layer int)) {
 func (s *Service) followMembers(ctx context.Context) {
 	s.view.Follow(ctx, func(all []*pb.Member) {
 		s.homes.members(all)
+		s.obeys.members(all)
 		if s.plan.members(hosts(all)) {
 			s.acknowledge()
 		}

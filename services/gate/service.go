@@ -151,7 +151,7 @@ func (s *Service) Stop(ctx context.Context) error {
 		defer s.gpu.Close()
 	}
 	if s.stop == nil {
-		return nil
+		return s.obeys.set.Close()
 	}
 	defer s.stop()
 	err := s.hidden.leave(ctx)
@@ -159,7 +159,7 @@ func (s *Service) Stop(ctx context.Context) error {
 		err = errors.Join(err, s.own.Drain(ctx))
 	}
 	s.stores.end()
-	return err
+	return errors.Join(err, s.obeys.set.Close())
 }
 
 // Ready says whether rows can be routed.

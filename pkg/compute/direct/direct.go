@@ -77,6 +77,9 @@ func (r *Runner) KeepStrongest() error { return r.step.KeepStrongest() }
 // Strongest is forward.Step's, of the layer that Settings.Routed hears of.
 func (r *Runner) Strongest() []int32 { return r.step.Strongest() }
 
+// Residual is forward.Step's, for Settings.Routed and Redirect.
+func (r *Runner) Residual() []float32 { return r.step.Residual() }
+
 // load loads what is missing for the CPU.
 //
 //nolint:contextcheck,nolintlint // a model is loaded whole

@@ -34,6 +34,15 @@ func (s *Step) Strongest() []int32 {
 	return nil
 }
 
+// Residual is x (R, D) of the step under way: behind the attention of a layer whose experts are
+// asked, before they add to it. Valid until they have; nil where another device computes.
+func (s *Step) Residual() []float32 {
+	if l, ok := s.lane.(*lane); ok {
+		return l.x
+	}
+	return nil
+}
+
 // strongestOf is where row i's goes; nil: nobody asks.
 func (s *lane) strongestOf(i int) *int32 {
 	if !s.keys {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
@@ -20,6 +21,10 @@ import (
 
 // Format is what a file's metadata say it is.
 const Format = "switchyard-united-1"
+
+// FormatGrouped is Format of files whose table says which experts a group has, where they are
+// not those with the numbers from group · way on.
+const FormatGrouped = "switchyard-united-2"
 
 // ErrBundle is of files that cannot be used.
 var ErrBundle = errors.New("these united experts cannot be used")
@@ -51,6 +56,8 @@ type Bundle struct {
 	spec   *model.Spec
 	file   *safetensors.File
 	groups map[[2]int]*Group
+	by     map[int]*brownout.Grouping // by layer
+	costs  map[int][]float64          // by layer: what Distances says
 }
 
 // Write writes united experts of a model; of gives a group's weights, and is asked for those that
@@ -79,8 +86,12 @@ func Write(w io.Writer, spec *model.Spec, h Header, of func(layer, group int) (W
 			tensors = append(tensors, safetensors.Tensor{Name: tensor(g.Layer, g.Group, k), DType: safetensors.BF16, Shape: shape, Data: data})
 		}
 	}
+	format, grouping := Format, "expert/way"
+	if slices.ContainsFunc(h.Table, func(g Group) bool { return g.Of != nil }) {
+		format, grouping = FormatGrouped, "table"
+	}
 	return safetensors.Write(w, tensors, map[string]string{
-		"format": Format, "model": h.Model, "way": strconv.Itoa(h.Way), "experts": strconv.Itoa(h.Experts), "grouping": "expert/way",
+		"format": format, "model": h.Model, "way": strconv.Itoa(h.Way), "experts": strconv.Itoa(h.Experts), "grouping": grouping,
 		"loss": h.Loss, "data": h.Data, "note": h.Note, "table": string(table),
 	})
 }
@@ -124,13 +135,13 @@ func Parse(data []byte, m *model.Model) (*Bundle, error) {
 
 func of(f *safetensors.File, m *model.Model) (*Bundle, error) {
 	meta := f.Metadata()
-	b := &Bundle{spec: &m.Spec, file: f, groups: map[[2]int]*Group{}}
+	b := &Bundle{spec: &m.Spec, file: f, groups: map[[2]int]*Group{}, by: map[int]*brownout.Grouping{}, costs: map[int][]float64{}}
 	b.Header = Header{Model: meta["model"], Loss: meta["loss"], Data: meta["data"], Note: meta["note"]}
 	b.Way, _ = strconv.Atoi(meta["way"])
 	b.Experts, _ = strconv.Atoi(meta["experts"])
 	switch {
-	case meta["format"] != Format:
-		return nil, fmt.Errorf("they are of format %q, not %s", meta["format"], Format)
+	case meta["format"] != Format && meta["format"] != FormatGrouped:
+		return nil, fmt.Errorf("they are of format %q, not %s or %s", meta["format"], Format, FormatGrouped)
 	case b.Model != m.Hash:
 		return nil, fmt.Errorf("they are of the model with hash %.12s, not %.12s", b.Model, m.Hash)
 	case b.Experts != m.Spec.Experts || b.Way < 2 || b.Way > b.Experts:
@@ -167,8 +178,51 @@ func (b *Bundle) index() error {
 				return fmt.Errorf("group %d of layer %d is missing", g, l)
 			}
 		}
+		if layer.MoE {
+			if err := b.group(l); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// group finds how a layer's experts are grouped, and what degrading each costs.
+func (b *Bundle) group(layer int) (err error) {
+	var order []int32
+	b.costs[layer] = make([]float64, b.Experts)
+	for g := range b.Groups() {
+		group := b.groups[[2]int{layer, g}]
+		for _, c := range group.Experts {
+			b.costs[layer][c.Expert] = c.Distance
+		}
+		of := group.Of
+		if size := min(b.Way, b.Experts-g*b.Way); len(of) != size && (of != nil || order != nil) {
+			return fmt.Errorf("group %d of layer %d has %d experts; it must have %d", g, layer, len(of), size)
+		}
+		order = append(order, of...)
+	}
+	if order == nil {
+		return nil
+	}
+	if len(order) != b.Experts {
+		return fmt.Errorf("the groups of layer %d have %d experts of %d", layer, len(order), b.Experts)
+	}
+	b.by[layer], err = brownout.NewGrouping(order)
+	return err
+}
+
+// Grouping is how a layer's experts are grouped.
+func (b *Bundle) Grouping(layer int) *brownout.Grouping { return b.by[layer] }
+
+// Grouped says whether any layer's are grouped otherwise than by their numbers.
+func (b *Bundle) Grouped() bool {
+	for _, by := range b.by {
+		if by != nil {
+			return true
+		}
+	}
+	return false
 }
 
 // checkWeights wants finite numbers of the right shapes.
@@ -225,17 +279,7 @@ func (b *Bundle) Without(layer int) (without []bool) {
 
 // Distances are what degrading a row of each expert of a layer costs, for the square of a weight
 // of 1; 0 where that was not measured.
-func (b *Bundle) Distances(layer int) []float64 {
-	all := make([]float64, b.Experts)
-	for g := range b.Groups() {
-		if of := b.groups[[2]int{layer, g}]; of != nil {
-			for _, c := range of.Experts {
-				all[c.Expert] = c.Distance
-			}
-		}
-	}
-	return all
-}
+func (b *Bundle) Distances(layer int) []float64 { return b.costs[layer] }
 
 // Load packs a group's united expert.
 func (b *Bundle) Load(layer, group int) (*forward.Expert, error) {

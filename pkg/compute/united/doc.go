@@ -7,7 +7,7 @@
 //
 // in bf16, the shape of the layer's own experts, so that each can be loaded alone by its bytes.
 // The metadata say of which model they are, how experts are grouped (expert id / way, rounded
-// down), of which data they were made, and what each costs: the error on texts that were held
+// down, or as the table says), of which data they were made, and what each costs: the error on texts that were held
 // out, beside those of dropping the rows and of averaged weights.
 //
 // A group whose experts no row chose has no united expert: its experts run themselves.

@@ -3,6 +3,7 @@ package united
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Group is what is known of one group of experts. Errors are on held-out rows, as shares of what
@@ -11,7 +12,8 @@ import (
 type Group struct {
 	Layer    int     `json:"layer"`
 	Group    int     `json:"group"`
-	Rows     int     `json:"rows"` // that it learnt from; 0: it has no united expert
+	Of       []int32 `json:"of,omitempty"` // its experts; none: by their numbers, expert / way
+	Rows     int     `json:"rows"`         // that it learnt from; 0: it has no united expert
 	HeldOut  int     `json:"held_out"`
 	Start    string  `json:"start,omitempty"` // what the student was at first
 	First    float64 `json:"error_start"`     // its error then, on the validation rows
@@ -32,6 +34,14 @@ type Cost struct {
 	Norm     float64 `json:"norm"`
 }
 
+// has says whether an expert is the group's.
+func (g *Group) has(expert, way int) bool {
+	if g.Of == nil {
+		return expert/way == g.Group
+	}
+	return slices.Contains(g.Of, int32(expert))
+}
+
 func (g *Group) check(h *Header) error {
 	if g.Layer < 0 || g.Group < 0 || g.Group >= h.Groups() || g.Rows < 0 {
 		return fmt.Errorf("its table names group %d of layer %d, with %d rows; there are %d groups a layer", g.Group, g.Layer, g.Rows, h.Groups())
@@ -42,7 +52,7 @@ func (g *Group) check(h *Header) error {
 		}
 	}
 	for _, c := range g.Experts {
-		if c.Expert/h.Way != g.Group || c.Expert >= h.Experts || !(c.Distance >= 0 && c.Norm >= 0) || math.IsInf(c.Distance+c.Norm, 0) {
+		if c.Expert < 0 || c.Expert >= h.Experts || !g.has(c.Expert, h.Way) || !(c.Distance >= 0 && c.Norm >= 0) || math.IsInf(c.Distance+c.Norm, 0) {
 			return fmt.Errorf("its table says of expert %d of group %d of layer %d: %+v", c.Expert, g.Group, g.Layer, c)
 		}
 	}

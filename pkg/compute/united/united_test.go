@@ -44,6 +44,41 @@ func header(m *model.Model) Header {
 	return h
 }
 
+// regroup gives groups every third expert, or what is left.
+func regroup(h *Header) {
+	for i := range h.Table {
+		g := &h.Table[i]
+		g.Of = nil
+		for e := g.Group; e < 12; e += 3 {
+			g.Of = append(g.Of, int32(e))
+		}
+		h.Way, g.Experts = 4, []Cost{{Expert: g.Group + 3, Rows: 1, Distance: float64(1 + g.Group)}}
+	}
+}
+
+// A file says which experts a group has, where numbers do not.
+func TestGrouped(t *testing.T) {
+	m := open(t)
+	for name, tt := range map[string]struct {
+		of     func(*Header)
+		group  int // of expert 5
+		format string
+	}{
+		"by numbers": {func(*Header) {}, 1, Format},
+		"by a table": {regroup, 2, FormatGrouped},
+	} {
+		h := header(m)
+		tt.of(&h)
+		b, err := Parse(written(t, m, h, 0.5, 0.5), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.Grouping(1).Group(5, h.Way); got != tt.group || b.file.Metadata()["format"] != tt.format {
+			t.Errorf("%s: expert 5 is in group %d of a file of format %s", name, got, b.file.Metadata()["format"])
+		}
+	}
+}
+
 // written is a file whose weights are all v, but the first of the last.
 func written(t testing.TB, m *model.Model, h Header, v, last float32) []byte {
 	t.Helper()
@@ -121,6 +156,10 @@ func TestRefused(t *testing.T) {
 		"a group twice":   {change(func(h *Header) { h.Table[1].Rows = 0; h.Table[1].Group, h.Table[1].Experts = 0, nil }), "twice"},
 		"absurd error":    {change(func(h *Header) { h.Table[0].Error = -1 }), "an error of -1"},
 		"foreign expert":  {change(func(h *Header) { h.Table[0].Experts[0].Expert = 11 }), "expert 11 of group 0"},
+		"few of a group":  {change(func(h *Header) { h.Table[0].Of = []int32{0, 1} }), "group 0 of layer 0 has 2 experts; it must have 5"},
+		"one grouped":     {change(func(h *Header) { h.Table[0].Of = []int32{0, 1, 2, 3, 4} }), "group 1 of layer 0 has 0 experts"},
+		"one twice":       {change(func(h *Header) { regroup(h); h.Table[0].Of[2] = 0 }), "twice or outside"},
+		"one of another":  {change(func(h *Header) { regroup(h); h.Table[0].Experts[0].Expert = 1 }), "expert 1 of group 0"},
 		"group too large": {change(func(h *Header) { h.Table[0].Rows, h.Table[0].Group = 0, 9 }), "group 9"},
 	} {
 		if _, err := Parse(tt.data, m); !errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), tt.want) {

@@ -1,7 +1,6 @@
 package distill
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -24,14 +23,20 @@ import (
 type unit struct {
 	layer, index int // of the model, and among the recorded ones
 	way, group   int
-	first, size  int // its experts: [first, first+size)
+	experts      []int32
+	again        bool // learnt a second time, from browned rows
 }
+
+// member is an expert's place in the group; -1: it is of another one.
+func (u *unit) member(expert int32) int { return slices.Index(u.experts, expert) }
 
 // teacher is a distillation on its way.
 type teacher struct {
 	Settings
-	parts split
-	kept  *parts
+	parts  split
+	kept   *parts
+	orders map[[2]int][]int32 // of experts, by way and index of a layer; none: by their numbers
+	spoilt *browned           // what the second time is learnt from
 }
 
 // Run distils all groups of all ways, and leaves a file for each way in Out.
@@ -47,7 +52,13 @@ func Run(ctx context.Context, s Settings) (map[int]*united.Header, error) {
 	if t.kept, err = openParts(filepath.Join(s.Out, "partial"), s.Note()+"; data "+Data(s.Recording)+"; model "+s.Model.Hash); err != nil {
 		return nil, err
 	}
-	if err := t.all(ctx); err != nil {
+	if err := t.group(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.all(ctx, t.units()); err != nil {
+		return nil, err
+	}
+	if err := t.again(ctx); err != nil {
 		return nil, err
 	}
 	return t.write()
@@ -59,8 +70,7 @@ func (t *teacher) units() (list []unit) {
 	for i, l := range t.Recording.Layers {
 		for _, way := range t.Ways {
 			for g := range brownout.Groups(spec.Experts, way) {
-				first := g * way
-				list = append(list, unit{layer: l, index: i, way: way, group: g, first: first, size: min(way, spec.Experts-first)})
+				list = append(list, unit{layer: l, index: i, way: way, group: g, experts: t.experts(i, way, g)})
 			}
 		}
 	}
@@ -69,10 +79,9 @@ func (t *teacher) units() (list []unit) {
 }
 
 // all distils what is not done yet, as many at once as there are threads.
-func (t *teacher) all(ctx context.Context) error {
+func (t *teacher) all(ctx context.Context, every []unit) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	every := t.units()
 	units := slices.DeleteFunc(slices.Clone(every), t.kept.has)
 	var next, done atomic.Int64
 	done.Store(int64(len(every) - len(units)))
@@ -118,6 +127,9 @@ type worker struct {
 
 // do makes and keeps a student.
 func (w *worker) do(ctx context.Context, u unit) error {
+	if u.again {
+		return w.again(ctx, u)
+	}
 	members, err := w.members(u)
 	if err != nil {
 		return err
@@ -126,7 +138,7 @@ func (w *worker) do(ctx context.Context, u unit) error {
 	if err != nil {
 		return err
 	}
-	g := united.Group{Layer: u.layer, Group: u.group, Rows: learn.n}
+	g := united.Group{Layer: u.layer, Group: u.group, Of: w.groupingOf(u), Rows: learn.n}
 	if slices.Max(learn.count) == 0 {
 		g.Rows = 0
 		return w.kept.add(u, g, nil)
@@ -153,8 +165,8 @@ func (w *worker) do(ctx context.Context, u unit) error {
 
 // members are the experts that the student stands in for.
 func (t *teacher) members(u unit) (list []*net, err error) {
-	for e := u.first; e < u.first+u.size; e++ {
-		n, err := load(t.Model, u.layer, e)
+	for _, e := range u.experts {
+		n, err := load(t.Model, u.layer, int(e))
 		if err != nil {
 			return nil, err
 		}
@@ -241,6 +253,7 @@ func (w *worker) measure(u unit, g *united.Group, members []*net, count []int, s
 		}
 		*into = test.loss(other, &w.mem)
 	}
+	g.Experts = nil
 	every, err := w.from.gather(u, w.parts.test, w.Rows/12, true)
 	if err != nil {
 		return err
@@ -248,7 +261,7 @@ func (w *worker) measure(u unit, g *united.Group, members []*net, count []int, s
 	distance, norm := 0.0, 0.0
 	for m, e := range members {
 		c := cost(test, m, e, student, &w.mem)
-		c.Expert = u.first + m
+		c.Expert = int(u.experts[m])
 		g.Experts = append(g.Experts, c)
 		all := cost(every, m, e, student, &w.mem)
 		distance, norm = distance+all.Distance, norm+all.Norm
@@ -279,22 +292,9 @@ func cost(r *rows, m int, e, student *net, s *scratch) (c united.Cost) {
 func (t *teacher) write() (map[int]*united.Header, error) {
 	all := map[int]*united.Header{}
 	for _, way := range t.Ways {
-		h := &united.Header{Model: t.Model.Hash, Way: way, Experts: t.Model.Spec.Experts, Loss: t.Loss, Data: Data(t.Recording), Note: t.Note()}
-		units := slices.DeleteFunc(t.units(), func(u unit) bool { return u.way != way })
-		for _, u := range units {
-			g, _, err := t.kept.read(u)
-			if err != nil {
-				return nil, err
-			}
-			h.Table = append(h.Table, g)
-		}
-		var body bytes.Buffer
-		err := united.Write(&body, &t.Model.Spec, *h, func(layer, group int) (united.Weights, error) {
-			_, w, err := t.kept.read(unit{layer: layer, way: way, group: group})
-			return w, err
-		})
+		h, body, err := t.file(way, t.Browned > 0)
 		if err == nil {
-			err = replace(filepath.Join(t.Out, united.Name(way)), body.Bytes())
+			err = replace(filepath.Join(t.Out, united.Name(way)), body)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("writing the united experts of way %d: %w", way, err)

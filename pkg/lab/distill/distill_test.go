@@ -47,7 +47,7 @@ func small(t testing.TB) Settings {
 	rows, x, chosen := make([]recording.Row, h.Rows), make([]float32, h.Rows*h.Hidden), []int32(nil)
 	g := rand.New(rand.NewPCG(1, 1))
 	for i := range rows {
-		rows[i] = recording.Row{Domain: i / (h.Rows / 2), Sequence: i / length, Position: i % length, Token: uint32(i)}
+		rows[i] = recording.Row{Domain: i / (h.Rows / 2), Sequence: i / length, Position: i % length, Token: uint32(i % m.Spec.Vocab)}
 		chosen = append(chosen, 0, 1, 2, 3) // nothing reads them here
 	}
 	must(t, 0, w.Describe(0, rows))
@@ -164,6 +164,61 @@ func TestLosses(t *testing.T) {
 	}
 }
 
+// Students that learn again from browned rows, of groups by output, are of their own bits and ended runs
+// go on to the same; each expert is in one group.
+func TestAgain(t *testing.T) {
+	if testkit.Race {
+		t.Skip("TestRun has all of its goroutines")
+	}
+	s := small(t)
+	s.Ways, s.Passes, s.Group, s.Browned = []int{5}, 2, ByOutput, 600
+	headers, err := Run(t.Context(), s)
+	must(t, headers, err)
+	b, err := united.Open(s.Out, 5, s.Model)
+	must(t, b, err)
+	if err := b.Close(); err != nil || len(b.Table) != 3*len(s.Recording.Layers) {
+		t.Errorf("%d groups, %v", len(b.Table), err)
+	}
+	want := files(t, s)
+	ended := s
+	ended.Out = filepath.Join(t.TempDir(), "again")
+	must(t, 0, os.MkdirAll(ended.Out, 0o755))
+	ctx, stop := context.WithCancel(t.Context())
+	ended.Progress = func(format string, args ...any) {
+		if strings.HasPrefix(format, "browning") {
+			stop()
+		}
+	}
+	if _, err := Run(ctx, ended); err == nil {
+		t.Fatal("it went on")
+	}
+	ended.Progress = s.Progress
+	again, err := Run(t.Context(), ended)
+	must(t, again, err)
+	if !bytes.Equal(files(t, ended), want) {
+		t.Error("a run that was ended gives other bits")
+	}
+}
+
+// Experts that are near each other come into one group.
+func TestAlike(t *testing.T) {
+	at := []float64{0, 10, 20, 0.1, 10.1, 20.1, 0.2, 10.2, 20.2}
+	apart := make([][]float64, len(at))
+	for a := range at {
+		for b := range at {
+			apart[a] = append(apart[a], (at[a]-at[b])*(at[a]-at[b]))
+		}
+	}
+	got := alike(apart, 3)
+	for group := range slices.Chunk(got, 3) {
+		for _, e := range group {
+			if e%3 != group[0]%3 {
+				t.Errorf("groups %v", got)
+			}
+		}
+	}
+}
+
 // The gradient is what small changes of the weights show.
 func TestGradient(t *testing.T) {
 	g := rand.New(rand.NewPCG(3, 3))
@@ -223,6 +278,9 @@ func TestSettings(t *testing.T) {
 		"a way twice": {func(s *Settings) { s.Ways = []int{2, 2} }, "each way is named once"},
 		"loss":        {func(s *Settings) { s.Loss = "l1" }, `there is no loss "l1"; there are routed and eq4`},
 		"start":       {func(s *Settings) { s.Start = "zero" }, `a student cannot start as "zero"`},
+		"grouping":    {func(s *Settings) { s.Group = "size" }, `experts cannot be grouped by "size"`},
+		"browned":     {func(s *Settings) { s.Browned = -1 }, "from -1 browned rows"},
+		"again, eq4":  {func(s *Settings) { s.Loss, s.Browned = Eq4, 100 }, "by loss eq4; that is done by routed"},
 		"rate":        {func(s *Settings) { s.Rate = float32(math.NaN()) }, "at rate NaN"},
 		"passes":      {func(s *Settings) { s.Passes = -1 }, "-1 passes"},
 	} {

@@ -40,7 +40,11 @@ func openParts(dir, note string) (*parts, error) {
 }
 
 func (p *parts) path(u unit) string {
-	return filepath.Join(p.dir, fmt.Sprintf("way-%d-layer-%d-group-%d", u.way, u.layer, u.group))
+	name := fmt.Sprintf("way-%d-layer-%d-group-%d", u.way, u.layer, u.group)
+	if u.again {
+		name += "-again"
+	}
+	return filepath.Join(p.dir, name)
 }
 
 // has says whether a student is done. One that cannot be read is not.

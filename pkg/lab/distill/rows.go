@@ -18,6 +18,10 @@ type rows struct {
 	g      []float32 // (n)
 	w      []float32 // (n, way): of each member, 0 where it is not chosen
 	count  []int     // (way): rows that chose each member
+	// lack is, of the rows from whole on, what else they are to be given (n - whole, D): what
+	// earlier layers' brownouts took from them.
+	lack  []float32
+	whole int
 }
 
 // span are the rows [from, to) of one sequence.
@@ -67,7 +71,7 @@ func (t *teacher) newSource(p *pool.Pool) (*source, error) {
 // gather takes rows of some sequences, at most so many: those that chose a member, with their
 // weights; or all, each with the same share of every member.
 func (s *source) gather(u unit, spans []span, most int, all bool) (*rows, error) {
-	out := &rows{d: s.r.Hidden, way: u.size, count: make([]int, u.size)}
+	out := &rows{d: s.r.Hidden, way: len(u.experts), count: make([]int, len(u.experts))}
 	for _, sp := range spans {
 		n := sp.to - sp.from
 		s.x = grown(s.x, n*out.d)
@@ -91,7 +95,7 @@ func (r *rows) take(u unit, x []float32, experts []int32, weights []float32, all
 	at, sum := len(r.w), float32(0)
 	r.w = append(r.w, make([]float32, r.way)...)
 	for i, e := range experts {
-		if m := int(e) - u.first; m >= 0 && m < r.way {
+		if m := u.member(e); m >= 0 {
 			r.count[m]++
 			r.w[at+m] = weights[i]
 			sum += weights[i]
@@ -123,6 +127,9 @@ func (r *rows) teach(members []*net, s *scratch) {
 				t[i] += w * v
 			}
 		})
+	}
+	for i, v := range r.lack {
+		r.t[r.whole*r.d+i] += r.g[r.whole+i/r.d] * v
 	}
 }
 

@@ -25,12 +25,16 @@ type Settings struct {
 	Ways      []int
 	Loss      string
 	Start     string
+	Group     string
 	Passes    int     // over a student's rows, at most
 	Patience  int     // passes without a better validation after which it ends
 	Batch     int     // rows of a step
 	Rate      float32 // of the first step
 	// Rows is the most that a student learns from; a sixth of that validates, and a third measures.
-	Rows    int
+	Rows int
+	// Browned is how many rows of each way are computed in brownouts, for students to learn from a
+	// second time; 0: they learn once.
+	Browned int
 	Seed    uint64
 	Threads int
 	// Out is the folder of the files; what is done so far lies there too.
@@ -41,7 +45,7 @@ type Settings struct {
 
 // Default settings.
 func Default() Settings {
-	return Settings{Ways: []int{2, 4, 8}, Loss: Routed, Start: Best, Passes: 8, Patience: 3, Batch: 256, Rate: 1e-3, Rows: 36_000, Seed: 1, Threads: 1}
+	return Settings{Ways: []int{2, 4, 8}, Loss: Routed, Start: Best, Group: ByID, Passes: 5, Patience: 3, Batch: 64, Rate: 3e-3, Rows: 24_000, Seed: 1, Threads: 1}
 }
 
 // Check says what is wrong with settings.
@@ -54,6 +58,10 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("there is no loss %q; there are %s and %s", s.Loss, Routed, Eq4)
 	case s.Start != Best && !slices.Contains(starts, s.Start):
 		return fmt.Errorf("a student cannot start as %q; it can as %v, or as the %s of them", s.Start, starts, Best)
+	case s.Group != ByID && s.Group != ByOutput:
+		return fmt.Errorf("experts cannot be grouped by %q; they can by %s and %s", s.Group, ByID, ByOutput)
+	case s.Browned < 0 || s.Browned > 0 && s.Loss != Routed:
+		return fmt.Errorf("students are to learn again from %d browned rows by loss %s; that is done by %s, from 0 rows or more", s.Browned, s.Loss, Routed)
 	case s.Passes < 0 || s.Patience < 1 || s.Batch < 1 || s.Rows < 12 || !(s.Rate > 0):
 		return fmt.Errorf("a student learns in %d passes with patience %d, from %d rows in batches of %d, at rate %g; passes must be at least 0, rows 12, and the others above 0",
 			s.Passes, s.Patience, s.Rows, s.Batch, s.Rate)
@@ -77,8 +85,8 @@ func (s *Settings) Check() error {
 
 // Note tells students of these settings from others.
 func (s *Settings) Note() string {
-	return fmt.Sprintf("loss %s, start %s, passes %d, patience %d, batch %d, rate %g, rows %d, seed %d; recording: %s",
-		s.Loss, s.Start, s.Passes, s.Patience, s.Batch, s.Rate, s.Rows, s.Seed, s.Recording.Note)
+	return fmt.Sprintf("loss %s, start %s, groups by %s, browned rows %d, passes %d, patience %d, batch %d, rate %g, rows %d, seed %d; recording: %s",
+		s.Loss, s.Start, s.Group, s.Browned, s.Passes, s.Patience, s.Batch, s.Rate, s.Rows, s.Seed, s.Recording.Note)
 }
 
 // Data is the digest of the tokens that were recorded, in their order.

@@ -164,7 +164,7 @@ func (m *measurer) open(ctx context.Context) error {
 		return fmt.Errorf("loading the experts: %w", err)
 	}
 	m.experts = united.NewExperts(cpu, m.Pool, m.Model.Spec.Experts)
-	m.split = splitter{Settings: &m.Settings, distances: map[int][][]float64{}, without: map[int][][]bool{}}
+	m.split = splitter{Settings: &m.Settings, distances: map[int][][]float64{}, without: map[int][][]bool{}, grouping: map[int][]*brownout.Grouping{}}
 	if m.split.router, err = forward.LoadRouter(m.Model, m.Pool); err != nil {
 		return err
 	}
@@ -172,6 +172,7 @@ func (m *measurer) open(ctx context.Context) error {
 		for l := range m.Model.Spec.Layer {
 			m.split.distances[way] = append(m.split.distances[way], b.Distances(l))
 			m.split.without[way] = append(m.split.without[way], b.Without(l))
+			m.split.grouping[way] = append(m.split.grouping[way], b.Grouping(l))
 		}
 	}
 	shape := kvcache.ShapeOf(&m.Model.Spec)

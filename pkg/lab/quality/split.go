@@ -21,6 +21,7 @@ type splitter struct {
 	loss      []float64
 	distances map[int][][]float64 // by way and layer
 	without   map[int][][]bool
+	grouping  map[int][]*brownout.Grouping
 	scores    []float32
 
 	before, after, total, kept int // since the setting began
@@ -69,7 +70,7 @@ func (s *splitter) decide(layer int, r *forward.Routes) (*brownout.Decision, err
 	set := brownout.Settings{Strategy: brownout.Full, Threshold: s.threshold}
 	rows := brownout.Rows{Count: s.count}
 	if s.group > 0 {
-		set.Strategy, set.Way, set.Without = brownout.Partial, s.group, s.without[s.group][layer]
+		set.Strategy, set.Way, set.Without, set.Grouping = brownout.Partial, s.group, s.without[s.group][layer], s.grouping[s.group][layer]
 		if s.ByLoss {
 			s.expect(s.distances[s.group][layer], r)
 			rows.Loss = s.loss

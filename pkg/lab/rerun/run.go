@@ -166,7 +166,7 @@ func (r *rerun) redirect(layer int, _ []float32, routes *forward.Routes) error {
 			continue
 		}
 		err := fates.Follow(row.codes[at*k:(at+1)*k], routes.Expert[i*k:(i+1)*k], routes.Weight[i*k:(i+1)*k], func(e int32) (int32, error) {
-			g := plan.GroupOf(int(e), max(1, row.of.Way))
+			g := r.set.Find(row.of.Way, row.of.ID).Grouping(layer).Group(int(e), max(1, row.of.Way))
 			number, ok := r.set.Number(layer, row.of.Way, g)
 			if !ok {
 				return 0, fmt.Errorf("the log has a united expert of group %d of layer %d, and bundle %016x has none", g, layer, row.of.ID)

@@ -51,8 +51,8 @@ func (p *Splitter) choose(s Settings, r Rows) {
 func (p *Splitter) saved() (n int) {
 	for first := 0; first < len(p.d.Fate); first += p.d.Way {
 		united := 0
-		for _, f := range p.d.Fate[first:min(first+p.d.Way, len(p.d.Fate))] {
-			if f == United {
+		for at := first; at < min(first+p.d.Way, len(p.d.Fate)); at++ {
+			if p.d.at(at) == United {
 				united++
 			}
 		}
@@ -67,7 +67,8 @@ func (p *Splitter) candidates(s Settings, r Rows) {
 	c.member, c.from = c.member[:0], append(c.from[:0], 0)
 	for g, first := 0, 0; first < n; g, first = g+1, first+s.Way {
 		begin := len(c.member)
-		for e := first; e < min(first+s.Way, n); e++ {
+		for at := first; at < min(first+s.Way, n); at++ {
+			e := p.d.by.Expert(at)
 			f := p.d.Fate[e]
 			if f != Idle && f != Visited && (s.Without == nil || !s.Without[g]) {
 				c.member = append(c.member, int32(e))

@@ -21,6 +21,9 @@ func drawSettings(t *rapid.T, experts int) Settings {
 	if rapid.Bool().Draw(t, "gaps") {
 		s.Without = rapid.SliceOfN(rapid.Bool(), Groups(experts, s.Way), Groups(experts, s.Way)).Draw(t, "without")
 	}
+	if rapid.Bool().Draw(t, "grouped") {
+		s.Grouping, _ = NewGrouping(rapid.Permutation(ids(experts)).Draw(t, "order"))
+	}
 	return s
 }
 
@@ -134,7 +137,7 @@ func checkRow(t *rapid.T, s Settings, d *Decision, row, got []int32, weight []fl
 		switch {
 		case f.Itself() && e != row[i], f == Dropped && e != NoExpert, e == NoExpert && weight[i] != 0:
 			t.Fatalf("slot %d: expert %d of fate %v became %d", i, row[i], f, e)
-		case f == United && e != NoExpert && int(e) != len(d.Fate)+int(row[i])/s.Way:
+		case f == United && e != NoExpert && int(e) != len(d.Fate)+s.Grouping.Group(int(row[i]), s.Way):
 			t.Fatalf("slot %d: expert %d became %d by way %d", i, row[i], e, s.Way)
 		case e != NoExpert && seen[e]:
 			t.Fatalf("expert %d has two slots of a row", e)
@@ -213,6 +216,10 @@ func TestPair(t *testing.T) {
 		draw := func(name string) []int32 { return rapid.SliceOfN(rapid.Int32Range(0, 6), n, n).Draw(t, name) }
 		b, never := Rows{Count: draw("decode")}, draw("never")
 		s := drawSettings(t, n)
+		if rapid.Bool().Draw(t, "by loss") {
+			a.Loss = rapid.SliceOfN(rapid.Float64Range(0, 10), n, n).Draw(t, "losses")
+			b.Loss = rapid.SliceOfN(rapid.Float64Range(0, 10), n, n).Draw(t, "losses of answers")
+		}
 		other := s
 		other.Threshold = rapid.IntRange(0, One).Draw(t, "other")
 		var p Pair

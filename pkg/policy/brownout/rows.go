@@ -87,9 +87,9 @@ func (d *Decision) visit(other *Decision) {
 	}
 	for first := 0; first < len(d.Fate); first += d.Way {
 		alone, n := -1, 0
-		for e := first; e < min(first+d.Way, len(d.Fate)); e++ {
-			if d.Fate[e] == United {
-				alone, n = e, n+1
+		for at := first; at < min(first+d.Way, len(d.Fate)); at++ {
+			if d.at(at) == United {
+				alone, n = d.by.Expert(at), n+1
 			}
 		}
 		if n == 1 && !other.unites(d.Group(alone)) {
@@ -100,8 +100,8 @@ func (d *Decision) visit(other *Decision) {
 
 // unites says whether a group's united expert is accessed.
 func (d *Decision) unites(group int) bool {
-	for e := group * d.Way; e < min((group+1)*d.Way, len(d.Fate)); e++ {
-		if d.Fate[e] == United {
+	for at := group * d.Way; at < min((group+1)*d.Way, len(d.Fate)); at++ {
+		if d.at(at) == United {
 			return true
 		}
 	}

@@ -57,6 +57,8 @@ type Settings struct {
 	// Without says of which groups there is no united expert; nil is none. Their experts run
 	// themselves.
 	Without []bool
+	// Grouping is that of the united experts; nil is by the experts' numbers.
+	Grouping *Grouping
 }
 
 // Check says what is wrong with settings for a layer of so many experts.
@@ -66,6 +68,8 @@ func (s Settings) Check(experts int) error {
 		return fmt.Errorf("%w: %v is unknown; there are partial and full", ErrSettings, s.Strategy)
 	case s.Threshold < 0 || s.Threshold > One:
 		return fmt.Errorf("%w: a threshold is %d millionths; it must be 0 to %d", ErrSettings, s.Threshold, One)
+	case !s.Grouping.fits(experts):
+		return fmt.Errorf("%w: it is grouped as a layer of %d experts, and this one has %d", ErrSettings, len(s.Grouping.order), experts)
 	case s.Strategy == Partial && (s.Way < 2 || s.Way > experts):
 		return fmt.Errorf("%w: the way is %d; a united expert stands in for at least 2 experts, and a layer has %d", ErrSettings, s.Way, experts)
 	case s.Without != nil && s.Strategy == Partial && len(s.Without) != Groups(experts, s.Way):

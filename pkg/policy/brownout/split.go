@@ -36,10 +36,15 @@ type Decision struct {
 	After  int
 	Total  int // routed rows
 	Kept   int // of them, those that their own experts compute
+
+	by *Grouping
 }
 
 // Group is an expert's group.
-func (d *Decision) Group(expert int) int { return expert / d.Way }
+func (d *Decision) Group(expert int) int { return d.by.Group(expert, d.Way) }
+
+// at is the fate at a place of the grouping.
+func (d *Decision) at(place int) Fate { return d.Fate[d.by.Expert(place)] }
 
 // Splitter makes decisions. It keeps its memory from one to the next, so that deciding
 // allocates nothing once layers have been as large as they get.
@@ -93,7 +98,7 @@ func (p *Splitter) begin(s Settings, r Rows) error {
 		}
 	}
 	p.order = order[:with]
-	p.d = Decision{Fate: fate, Way: max(1, s.Way), Before: with, Total: total}
+	p.d = Decision{Fate: fate, Way: max(1, s.Way), Before: with, Total: total, by: s.Grouping}
 	p.sort(r.Count)
 	return nil
 }
@@ -128,9 +133,9 @@ func (p *Splitter) prefix(s Settings, r Rows) (kept int) {
 // unite hands S2 to united experts, group by group.
 func (p *Splitter) unite(s Settings, count []int32) {
 	for g, first := 0, 0; first < len(count); g, first = g+1, first+s.Way {
-		group, n := p.d.Fate[first:min(first+s.Way, len(count))], 0
-		for _, f := range group {
-			if f == Dropped {
+		end, n := min(first+s.Way, len(count)), 0
+		for at := first; at < end; at++ {
+			if p.d.at(at) == Dropped {
 				n++
 			}
 		}
@@ -138,9 +143,9 @@ func (p *Splitter) unite(s Settings, count []int32) {
 		if n == 1 || s.Without != nil && s.Without[g] {
 			fate = Lone
 		}
-		for i, f := range group {
-			if f == Dropped {
-				group[i] = fate
+		for at := first; at < end; at++ {
+			if e := p.d.by.Expert(at); p.d.Fate[e] == Dropped {
+				p.d.Fate[e] = fate
 			}
 		}
 	}
@@ -152,7 +157,8 @@ func (p *Splitter) finish(count []int32) {
 	d.After, d.Kept = 0, 0
 	for first := 0; first < len(count); first += d.Way {
 		united := 0
-		for e := first; e < min(first+d.Way, len(count)); e++ {
+		for at := first; at < min(first+d.Way, len(count)); at++ {
+			e := d.by.Expert(at)
 			if f := d.Fate[e]; f.Itself() {
 				d.After++
 				d.Kept += int(count[e])

@@ -36,6 +36,8 @@ type Offer struct {
 	// Without says which groups have none, those of each layer with experts behind one another;
 	// nil: all have one.
 	Without []bool
+	// Grouped says that which experts a group has is in the bundle alone.
+	Grouped bool
 }
 
 // Host is a place for experts.

@@ -6,7 +6,7 @@ import (
 
 // Proto is an offer as a member makes it.
 func (o Offer) Proto() *pb.UnitedExperts {
-	u := &pb.UnitedExperts{Way: uint32(o.Way), Bundle: o.ID, Bytes: o.Bytes}
+	u := &pb.UnitedExperts{Way: uint32(o.Way), Bundle: o.ID, Bytes: o.Bytes, Grouped: o.Grouped}
 	for i, none := range o.Without {
 		if i%8 == 0 {
 			u.Without = append(u.Without, 0)
@@ -23,7 +23,7 @@ func OfferOf(u *pb.UnitedExperts, experts, layers int) (o Offer, ok bool) {
 	if CheckWay(United, u.GetWay(), experts) != nil || u.GetBundle() == 0 || u.GetBytes() == 0 || u.GetBytes() > maxOffered {
 		return o, false
 	}
-	o = Offer{Bundle: Bundle{Way: int(u.Way), ID: u.Bundle}, Bytes: u.Bytes}
+	o = Offer{Bundle: Bundle{Way: int(u.Way), ID: u.Bundle}, Bytes: u.Bytes, Grouped: u.Grouped}
 	n := layers * Groups(experts, o.Way)
 	if len(u.Without) == 0 {
 		return o, true

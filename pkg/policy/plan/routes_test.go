@@ -221,7 +221,7 @@ func TestUnitedRoutes(t *testing.T) {
 	}
 	serving[united.Id] = []string{"b"}
 	warm := l.Next(cold, replicas)
-	to, ok := warm.United(Bundle{2, 7}, GroupOf(2, 2))
+	to, ok := warm.United(Bundle{2, 7}, 1)
 	if !ok || warm.Targets[to].Id != united.Id || warm.Targets[to].Hosts[0] != "b" {
 		t.Errorf("it is warm: %v", warm.Targets)
 	}

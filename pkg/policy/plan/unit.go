@@ -11,9 +11,6 @@ import (
 // group may be smaller.
 func Groups(experts, way int) int { return (experts + way - 1) / way }
 
-// GroupOf is the united expert of a way that stands in for an expert.
-func GroupOf(expert, way int) int { return expert / way }
-
 // Bundle names the united experts of one way, as their file is named in logs. The zero Bundle is
 // none.
 type Bundle struct {

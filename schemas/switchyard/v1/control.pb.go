@@ -529,7 +529,9 @@ type UnitedExperts struct {
 	Bytes uint64 `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"`
 	// Groups that have none, whose experts run themselves: a bit each, those of a layer with
 	// experts after those of the one before, the lowest of a byte first. Empty: all have one.
-	Without       []byte `protobuf:"bytes,4,opt,name=without,proto3" json:"without,omitempty"`
+	Without []byte `protobuf:"bytes,4,opt,name=without,proto3" json:"without,omitempty"`
+	// Which experts a group has is in the file alone; else they are those with the numbers from group times way on.
+	Grouped       bool `protobuf:"varint,5,opt,name=grouped,proto3" json:"grouped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -590,6 +592,13 @@ func (x *UnitedExperts) GetWithout() []byte {
 		return x.Without
 	}
 	return nil
+}
+
+func (x *UnitedExperts) GetGrouped() bool {
+	if x != nil {
+		return x.Grouped
+	}
+	return false
 }
 
 // AccessTime is what a device takes, in seconds, to compute a message's rows with experts:
@@ -1527,12 +1536,13 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"StatsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01J\x04\b\t\x10\n" +
-	"J\x04\b\x0e\x10\x0f\"i\n" +
+	"J\x04\b\x0e\x10\x0f\"\x83\x01\n" +
 	"\rUnitedExperts\x12\x10\n" +
 	"\x03way\x18\x01 \x01(\rR\x03way\x12\x16\n" +
 	"\x06bundle\x18\x02 \x01(\x06R\x06bundle\x12\x14\n" +
 	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\x12\x18\n" +
-	"\awithout\x18\x04 \x01(\fR\awithout\"\x96\x01\n" +
+	"\awithout\x18\x04 \x01(\fR\awithout\x12\x18\n" +
+	"\agrouped\x18\x05 \x01(\bR\agrouped\"\x96\x01\n" +
 	"\n" +
 	"AccessTime\x12!\n" +
 	"\fread_seconds\x18\x01 \x01(\x01R\vreadSeconds\x12\x1f\n" +

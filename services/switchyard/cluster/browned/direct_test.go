@@ -168,13 +168,18 @@ func (s *splitter) redirect(layer int, _ []float32, r *forward.Routes) error {
 		set.Threshold = int(s.decode)
 	}
 	if s.strategy == brownout.Partial {
-		set.Without = s.bundle.Without(layer)
+		set.Without, set.Grouping = s.bundle.Without(layer), s.bundle.Grouping(layer)
 	}
-	count := make([]int32, s.spec.Experts)
-	for _, e := range r.Expert {
-		count[e]++
+	rows := brownout.Rows{Count: make([]int32, s.spec.Experts)}
+	if s.strategy == brownout.Partial {
+		rows.Loss = make([]float64, s.spec.Experts)
 	}
-	d, err := s.by.Split(set, brownout.Rows{Count: count})
+	for i, e := range r.Expert {
+		if rows.Count[e]++; rows.Loss != nil {
+			rows.Loss[e] += float64(r.Weight[i]) * float64(r.Weight[i]) * s.bundle.Distances(layer)[e]
+		}
+	}
+	d, err := s.by.Split(set, rows)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func start(t *testing.T, m *model.Model, folder string, s setting, changes ...cl
 	t.Helper()
 	stamp := s.stamp(t, m, folder)
 	return clustertest.Start(t, m, append([]clustertest.Change{clustertest.Context(compared.Positions), func(c *cluster.Settings) {
-		c.Services.Expert.United, c.Services.Expert.Plans.Way = folder, s.way
+		c.Services.Expert.United, c.Services.Gate.United, c.Services.Expert.Plans.Way = folder, folder, s.way
 		c.Services.Attention.LongSteps = true // a prompt is one step, however slow the machine
 		obey(c, stamp, s.exempt)
 	}}, changes...)...)

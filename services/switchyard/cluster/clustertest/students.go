@@ -24,14 +24,17 @@ func Students(t testing.TB, m *model.Model, gap bool, ways ...int) (dir string) 
 		for l, layer := range m.Spec.Layer {
 			for g := range h.Groups() {
 				if layer.MoE {
-					h.Table = append(h.Table, united.Group{Layer: l, Group: g, Rows: 1, Error: 0.5})
+					h.Table = append(h.Table, groupOf(&h, l, g))
 				}
 			}
 		}
 		if gap {
 			h.Table[len(h.Table)-1].Rows = 0
 		}
-		err = united.Write(f, &m.Spec, h, func(layer, group int) (united.Weights, error) { return mean(m, layer, group, way) })
+		err = united.Write(f, &m.Spec, h, func(layer, group int) (united.Weights, error) {
+			of := groupOf(&h, layer, group)
+			return mean(m, layer, of.Experts)
+		})
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -42,14 +45,31 @@ func Students(t testing.TB, m *model.Model, gap bool, ways ...int) (dir string) 
 	return dir
 }
 
-// mean is the mean of a group's weights.
-func mean(m *model.Model, layer, group, way int) (w united.Weights, err error) {
+// groupOf has neighbours by way 2, and by others experts that lie apart. What handing their rows over
+// costs is in no order.
+func groupOf(h *united.Header, layer, group int) united.Group {
+	g := united.Group{Layer: layer, Group: group, Rows: 1, Error: 0.5}
+	for at := group * h.Way; at < min((group+1)*h.Way, h.Experts); at++ {
+		e := at
+		if h.Way > 2 {
+			e = at / 2
+			if at%2 == 1 {
+				e = h.Experts - 1 - at/2
+			}
+			g.Of = append(g.Of, int32(e))
+		}
+		g.Experts = append(g.Experts, united.Cost{Expert: e, Rows: 1, Distance: float64(1 + (7*e+3*layer)%5), Norm: 6})
+	}
+	return g
+}
+
+// mean is the mean of experts' weights.
+func mean(m *model.Model, layer int, of []united.Cost) (w united.Weights, err error) {
 	var parts [3][]byte
 	for k, role := range []model.Role{model.ExpertRoles.Gate, model.ExpertRoles.Up, model.ExpertRoles.Down} {
 		var sum []float32
-		first, end := group*way, min((group+1)*way, m.Spec.Experts)
-		for e := first; e < end; e++ {
-			one, err := m.Floats(model.Ref{Role: role, Layer: layer, Expert: e})
+		for _, e := range of {
+			one, err := m.Floats(model.Ref{Role: role, Layer: layer, Expert: e.Expert})
 			if err != nil {
 				return w, err
 			}
@@ -57,7 +77,7 @@ func mean(m *model.Model, layer, group, way int) (w united.Weights, err error) {
 				sum = make([]float32, len(one))
 			}
 			for i, v := range one {
-				sum[i] += v / float32(end-first)
+				sum[i] += v / float32(len(of))
 			}
 		}
 		if parts[k], err = safetensors.Encode(sum, safetensors.BF16); err != nil {
