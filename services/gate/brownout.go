@@ -163,19 +163,22 @@ func (d *directives) tally(h *pb.Hidden, experts int) {
 		clear(d.squares[i])
 	}
 	for row, phase := range d.phases {
-		count := d.never
-		if phase != ownRows {
-			count = d.count[phase]
-		}
 		for at := row * routes.K; at < (row+1)*routes.K; at++ {
 			if e := routes.Expert[at]; e != forward.NoExpert && int(e) < experts {
-				count[e]++
-				if phase != ownRows {
-					d.squares[phase][e] += float64(routes.Weight[at]) * float64(routes.Weight[at])
-				}
+				d.add(phase, e, float64(routes.Weight[at]))
 			}
 		}
 	}
+}
+
+// add counts a slot of a phase's rows.
+func (d *directives) add(phase int8, expert int32, weight float64) {
+	if phase == ownRows {
+		d.never[expert]++
+		return
+	}
+	d.count[phase][expert]++
+	d.squares[phase][expert] += weight * weight
 }
 
 // settings are how both phases' rows are split.
