@@ -260,8 +260,8 @@ func (c *UpCmd) computing(s *cluster.Services, process service.Process) error {
 	var attending, hosting, gating error
 	s.Attention, attending = c.AttentionFlags.Config(process, on, c.United)
 	s.Expert, hosting = c.ExpertFlags.Config(process)
-	s.Expert.United, s.Gate.United = c.United, c.United
 	s.Gate, gating = c.StageFlags.gate()
+	s.Expert.United, s.Gate.United = c.United, c.United
 	s.Attention.GPU.Share(s.Expert.GPU)
 	s.Gate.GPU.Share(s.Attention.GPU)
 	s.Gate.GPU.Share(s.Expert.GPU)
