@@ -36,7 +36,7 @@ CUDA_ENV     = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CUDA)/nvidia/cuda_runtime/inclu
 
 .PHONY: build-cuda
 build-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-cuda, which computes experts on GPUs (needs a C compiler and pip; minutes, once)
-	$(CUDA_ENV) $(GO) build -tags cuda -trimpath -ldflags '$(LDFLAGS)' -o bin/switchyard-cuda ./services/switchyard
+	$(CUDA_ENV) $(GO) build -tags cuda,netgo,osusergo -trimpath -ldflags '$(LDFLAGS)' -o bin/switchyard-cuda ./services/switchyard
 	kernels/cuda/build/check bin/switchyard-cuda
 
 .PHONY: test-cuda
@@ -89,11 +89,15 @@ JOBS     ?= 4
 PIPELINES := ./services/switchyard ./services/switchyard/cluster/... ./services/tokenizer/delivery ./services/tokenizer/intake ./pkg/transport/bus
 PACKAGES  := $(PIPELINES) ./...
 
+# What tests are made of has nothing for debuggers, and of net and os/user what the static binary
+# has: less is compiled, once for tests with cgo and without (.ci/run builds all with it).
+LEAN := -trimpath -tags=netgo,osusergo -gcflags=all=-dwarf=false
+
 # GOGC: compilers and tests would spend a third of their time collecting garbage, the tests
 # because a served model's process keeps little of it. Vet is a part of lint, and -s -w is what
 # only debuggers read.
 # RUN and ONLY say which tests of which package, where not all are wanted.
-TEST := GOGC=400 $(GO) test -vet=off -ldflags '-s -w' -p $(JOBS) -parallel $(PARALLEL) $(if $(RUN),-count=1 -run '$(RUN)')
+TEST := GOFLAGS='$(LEAN)' GOGC=400 $(GO) test -vet=off -ldflags '-s -w' -p $(JOBS) -parallel $(PARALLEL) $(if $(RUN),-count=1 -run '$(RUN)')
 
 .PHONY: golden
 golden: ## Make the golden checkpoints whole, below .cache/golden, for "switchyard verify"
@@ -147,10 +151,10 @@ check-generate: $(BUF) $(PROTOC_GEN_GO) ## Fail if schemas/ breaks its rules or 
 	cd schemas && $(BUF) lint
 	@BUF="$(BUF)" PLUGINS="$(dir $(PROTOC_GEN_GO))" .ci/check-generate
 
-# Nothing of it is run: without optimizations it takes two thirds of the time.
+# Nothing of it is run: without optimizations, and what debuggers need, it takes less time.
 .PHONY: cross
 cross: ## Build for the other systems: darwin/arm64, and the kernels for linux/arm64: no other code is by processor
-	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -gcflags='all=-N -l' ./...
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -gcflags='all=-N -l -dwarf=false' ./...
 	CGO_ENABLED=0 GOOS=linux  GOARCH=arm64 $(GO) build ./kernels/...
 
 .PHONY: trace-test

@@ -120,7 +120,7 @@ func judge(t *testing.T, l *asking.Load) {
 	r := l.Result()
 	t.Logf("ends %v, %d tokens, %d repeated chunks, %d replays, %d read again", r.Ends, r.Tokens, r.Repeats, r.Replays, r.Again)
 	for i, v := range r.Violations {
-		if t.Errorf("%s: %s at %v: %.300s", v.Request, v.What, v.At.Round(time.Millisecond), v.Detail); i == 9 {
+		if t.Errorf("%s: %s at %v: %.2000s", v.Request, v.What, v.At.Round(time.Millisecond), v.Detail); i == 9 {
 			break
 		}
 	}
@@ -130,7 +130,7 @@ func dial(t *testing.T, w way, url string) *asking.Load {
 	t.Helper()
 	settings := asking.Settings{
 		URL: url, Prefix: "switchyard", Model: "demo", Inbox: "_INBOX", Run: fmt.Sprintf("upgrade-%d", time.Now().UnixMilli()),
-		Workers: workers, Workload: workload.New(1, variants), Hang: lostAfter, Plain: true, Reweighed: w.reweighed,
+		Workers: workers, Workload: workload.New(1, variants), Hang: lostAfter, Plain: true, Mixed: true, Reweighed: w.reweighed,
 	}
 	if !w.whole {
 		settings.Ends = []string{"internal", "model_not_ready"}

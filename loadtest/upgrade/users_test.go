@@ -177,7 +177,7 @@ func (u *users) dial(run, creds string) *asking.Load {
 	u.t.Helper()
 	l, err := asking.Dial(asking.Settings{
 		URL: u.url, Login: u.login(creds), Prefix: "switchyard", Model: "demo", Inbox: "_INBOX.producer", Run: fmt.Sprintf("%s-%d", run, time.Now().UnixMilli()),
-		Workers: workers, Workload: workload.New(1, variants), Hang: lostAfter, Plain: true,
+		Workers: workers, Workload: workload.New(1, variants), Hang: lostAfter, Plain: true, Mixed: true,
 	})
 	if err != nil {
 		u.t.Fatal(err)

@@ -112,7 +112,7 @@ func TestArenaOffload(t *testing.T) {
 	args := func(more ...string) []string {
 		return append([]string{"arena", "--suite", "fmoe", "--out", out, "--seeds", "2"}, more...)
 	}
-	got := invoke("", args("--shapes", "phi-3.5-moe", "--budget", "12GB", "--no-variants", "--seeds", "1", "--json")...)
+	got := invoke("", args("--shapes", "phi-3.5-moe", "--budget", "12GB", "--no-variants", "--seeds", "1", "--served", "4", "--json")...)
 	lines := strings.Split(strings.TrimSpace(got.out), "\n")
 	policies := map[string]bool{}
 	for _, line := range lines {

@@ -38,6 +38,8 @@ type Settings struct {
 	// is set, readers do nothing beside reading.
 	Ends  []string
 	Plain bool
+	// Mixed says that services of two releases answer, of which the later may tell more in a chunk.
+	Mixed bool
 	// Reweighed says that services with other weights come: they refuse to replay whole
 	// answers of those before.
 	Reweighed bool
@@ -172,7 +174,7 @@ func (l *Load) Reference(ctx context.Context) error {
 
 // learn asks alone.
 func (l *Load) learn(ctx context.Context, p workload.Prompt) ([]string, error) {
-	r := l.open(check.Expect{Request: p.RequestID}, "a")
+	r := l.open(check.Expect{Request: p.RequestID, Mixed: l.settings.Mixed}, "a")
 	r.learns = true
 	if err := l.publish(ctx, p, r, acceptedWithin); err != nil {
 		return nil, fmt.Errorf("it was not accepted within %v: %w; are services of this model and prefix there, and has this user the right to publish there and to hear at %s?",

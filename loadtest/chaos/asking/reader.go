@@ -92,7 +92,7 @@ func (r *reader) take(at time.Duration, body []byte, replayed bool) {
 // learn makes a chunk the one that is wanted from now on.
 func (r *reader) learn(c *check.Chunk) {
 	if c.Index == len(r.learnt) {
-		r.learnt = append(r.learnt, c.Content())
+		r.learnt = append(r.learnt, r.stream.Content(c))
 		r.stream.Want(r.learnt)
 	}
 }

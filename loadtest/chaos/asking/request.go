@@ -53,7 +53,7 @@ func (l *Load) job(worker, n int) *job {
 	j := &job{Load: l, Request: l.settings.Workload.Of(worker, n)}
 	j.prompt = l.settings.Workload.Variants()[j.Variant]
 	j.prompt.RequestID = fmt.Sprintf("%s-%d-%d", l.settings.Run, worker, n)
-	j.expect = check.Expect{Request: j.prompt.RequestID, Want: l.want[j.Variant], Ends: l.settings.Ends}
+	j.expect = check.Expect{Request: j.prompt.RequestID, Want: l.want[j.Variant], Ends: l.settings.Ends, Mixed: l.settings.Mixed}
 	if l.settings.Plain {
 		j.Act = workload.Read
 	}

@@ -38,8 +38,31 @@ func Decode(body []byte) (c Chunk, err error) {
 
 // Content is what of a chunk follows from the request alone: neither its id nor
 // how long it took, nor what memory it used.
-func (c *Chunk) Content() string {
-	return fmt.Sprintf("%q %v %q seed %d usage %s logprobs %s", c.Text, c.TokenIDs, c.Finish, c.Seed, c.tokens(), c.Logprobs)
+func (c *Chunk) Content() string { return c.content(c.Logprobs) }
+
+// Common is what of that an earlier release tells, too: it names a candidate's id alone.
+func (c *Chunk) Common() string {
+	type candidate struct {
+		ID      uint32      `json:"id"`
+		Logprob json.Number `json:"logprob"`
+	}
+	var common []struct {
+		Index  int         `json:"index"`
+		Chosen candidate   `json:"chosen"`
+		Top    []candidate `json:"top"`
+	}
+	if json.Unmarshal(c.Logprobs, &common) != nil {
+		return c.Content()
+	}
+	text, err := json.Marshal(common)
+	if err != nil {
+		return c.Content()
+	}
+	return c.content(text)
+}
+
+func (c *Chunk) content(logprobs []byte) string {
+	return fmt.Sprintf("%q %v %q seed %d usage %s logprobs %s", c.Text, c.TokenIDs, c.Finish, c.Seed, c.tokens(), logprobs)
 }
 
 // tokens are the usage without what is metered, which another run of the same request, and

@@ -19,3 +19,20 @@ func TestContent(t *testing.T) {
 		}
 	}
 }
+
+// An earlier release does not tell the bytes of a candidate's token; whatever else differs is another content.
+func TestCommon(t *testing.T) {
+	common := func(text string) string { return (&Chunk{Logprobs: []byte(text)}).Common() }
+	earlier := common(`[{"index":1,"chosen":{"id":8,"logprob":-0.42315102},"top":[{"id":8,"logprob":-0.42315102}]}]`)
+	for text, same := range map[string]bool{
+		`[{"index":1,"chosen":{"id":8,"logprob":-0.42315102,"token":"IGg="},"top":[{"id":8,"logprob":-0.42315102,"token":"IGg="}]}]`: true,
+		`[{"index":1,"chosen":{"id":8,"logprob":-0.42315103,"token":"IGg="},"top":[{"id":8,"logprob":-0.42315102,"token":"IGg="}]}]`: false,
+		`[{"index":1,"chosen":{"id":8,"logprob":-0.42315102,"token":"IGg="},"top":[{"id":9,"logprob":-0.42315102,"token":"IGg="}]}]`: false,
+		`[]`: false,
+		`1`:  false,
+	} {
+		if got := common(text); (got == earlier) != same {
+			t.Errorf("%s is %s; the same: %t", text, got, !same)
+		}
+	}
+}

@@ -162,14 +162,13 @@ func TestUnpredictable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, shared := range []bool{false, true} {
-			b := bed(t)
+		lab, err := NewLab(traffic, bed(t), DefaultDelays(), 3, 1000, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, shared := range []bool{false, true} { // what is foreseen is the same
 			if shared {
-				b.Shared = b.Link.Bandwidth
-			}
-			lab, err := NewLab(traffic, b, DefaultDelays(), 3, 1000, 1)
-			if err != nil {
-				t.Fatal(err)
+				lab.Shared = lab.Link.Bandwidth
 			}
 			for _, gb := range []float64{6, 24} {
 				var took [2]float64
