@@ -10,7 +10,8 @@
 //     over ascending k from +0. Vector lanes run over n, never over k.
 //     A packed weight is first decoded: an MXFP4 code times its block's power of
 //     two (exact; minus zero counts as zero), or an FP8 code times its block's
-//     scale, rounded once. So the bits are those of the decoded matrix in float32.
+//     scale, rounded once; a code of Q8 or Q4 times its group's scale is exact. So the
+//     bits are those of the decoded matrix in float32.
 //   - Sums over a vector (RMSNorm, LayerNorm, Softmax) run over 16 lanes: lane i mod 16,
 //     ascending, then l[i] += l[i+8], l[i] += l[i+4], l[i] += l[i+2], l[0]+l[1].
 //   - Attend: a score is a chain over the head's dimensions, then times scale;

@@ -95,13 +95,9 @@ func FromFP8(dst []float32, codes []byte, scales []float32) {
 
 // tileFP8Generic computes a tile with FP8 weights in plain Go.
 func tileFP8Generic(dst, x []float32, codes []byte, scales []float32, t tile) {
-	t.begin(dst)
-	for p := range t.panels {
-		for k := range t.k {
-			row := fp8Row(codes[p*t.panelStride:], scales[p*t.scaleStride:], k)
-			t.step1(dst[p*PanelWidth:], x[k:], &row)
-		}
-	}
+	t.decoded(dst, x, func(p, k int) [PanelWidth]float32 {
+		return fp8Row(codes[p*t.panelStride:], scales[p*t.scaleStride:], k)
+	})
 }
 
 // fp8Row decodes the weights of input k of a panel.

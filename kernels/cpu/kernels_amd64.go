@@ -245,6 +245,120 @@ func avx512FP8R11G1(a *byte)
 func avx512FP8R12G1(a *byte)
 
 //go:noescape
+func avx512Q8R1G4(a *byte)
+
+//go:noescape
+func avx512Q8R1G2(a *byte)
+
+//go:noescape
+func avx512Q8R1G1(a *byte)
+
+//go:noescape
+func avx512Q8R2G4(a *byte)
+
+//go:noescape
+func avx512Q8R2G2(a *byte)
+
+//go:noescape
+func avx512Q8R2G1(a *byte)
+
+//go:noescape
+func avx512Q8R3G2(a *byte)
+
+//go:noescape
+func avx512Q8R3G1(a *byte)
+
+//go:noescape
+func avx512Q8R4G2(a *byte)
+
+//go:noescape
+func avx512Q8R4G1(a *byte)
+
+//go:noescape
+func avx512Q8R5G2(a *byte)
+
+//go:noescape
+func avx512Q8R5G1(a *byte)
+
+//go:noescape
+func avx512Q8R6G1(a *byte)
+
+//go:noescape
+func avx512Q8R7G1(a *byte)
+
+//go:noescape
+func avx512Q8R8G1(a *byte)
+
+//go:noescape
+func avx512Q8R9G1(a *byte)
+
+//go:noescape
+func avx512Q8R10G1(a *byte)
+
+//go:noescape
+func avx512Q8R11G1(a *byte)
+
+//go:noescape
+func avx512Q8R12G1(a *byte)
+
+//go:noescape
+func avx512Q4R1G4(a *byte)
+
+//go:noescape
+func avx512Q4R1G2(a *byte)
+
+//go:noescape
+func avx512Q4R1G1(a *byte)
+
+//go:noescape
+func avx512Q4R2G4(a *byte)
+
+//go:noescape
+func avx512Q4R2G2(a *byte)
+
+//go:noescape
+func avx512Q4R2G1(a *byte)
+
+//go:noescape
+func avx512Q4R3G2(a *byte)
+
+//go:noescape
+func avx512Q4R3G1(a *byte)
+
+//go:noescape
+func avx512Q4R4G2(a *byte)
+
+//go:noescape
+func avx512Q4R4G1(a *byte)
+
+//go:noescape
+func avx512Q4R5G2(a *byte)
+
+//go:noescape
+func avx512Q4R5G1(a *byte)
+
+//go:noescape
+func avx512Q4R6G1(a *byte)
+
+//go:noescape
+func avx512Q4R7G1(a *byte)
+
+//go:noescape
+func avx512Q4R8G1(a *byte)
+
+//go:noescape
+func avx512Q4R9G1(a *byte)
+
+//go:noescape
+func avx512Q4R10G1(a *byte)
+
+//go:noescape
+func avx512Q4R11G1(a *byte)
+
+//go:noescape
+func avx512Q4R12G1(a *byte)
+
+//go:noescape
 func avx512SumSquares(acc *float32, x *float32, n int)
 
 //go:noescape
@@ -354,6 +468,30 @@ func avx2FP8R3G1(a *byte)
 
 //go:noescape
 func avx2FP8R4G1(a *byte)
+
+//go:noescape
+func avx2Q8R1G2(a *byte)
+
+//go:noescape
+func avx2Q8R2G1(a *byte)
+
+//go:noescape
+func avx2Q8R3G1(a *byte)
+
+//go:noescape
+func avx2Q8R4G1(a *byte)
+
+//go:noescape
+func avx2Q4R1G2(a *byte)
+
+//go:noescape
+func avx2Q4R2G1(a *byte)
+
+//go:noescape
+func avx2Q4R3G1(a *byte)
+
+//go:noescape
+func avx2Q4R4G1(a *byte)
 
 //go:noescape
 func avx2SumSquares(acc *float32, x *float32, n int)

@@ -65,6 +65,11 @@ func matMulPacked(dst, x []float32, w *Matrix, p0 int, t tile) {
 		tileMXFP4(dst, x, w.codes[p0*t.panelStride:], w.exps[p0*t.scaleStride:], t)
 		return
 	}
+	if w.steps != nil {
+		t.panelStride, t.scaleStride = len(w.codes)/w.Panels(), w.K/QGroup*PanelWidth
+		tileQ(dst, x, w.codes[p0*t.panelStride:], w.steps[p0*t.scaleStride:], w.quantised(), t)
+		return
+	}
 	t.scaleStride = FP8Scales(w.K) * PanelWidth
 	tileFP8(dst, x, w.codes[p0*t.panelStride:], w.scales[p0*t.scaleStride:], t)
 }

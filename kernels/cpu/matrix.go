@@ -23,6 +23,7 @@ type Matrix struct {
 
 	exps   []byte    // MXFP4: (panels, K/32, PanelWidth), each one more than in E8M0
 	scales []float32 // FP8: (panels, K/128, PanelWidth)
+	steps  []uint16  // Q8 and Q4: (panels, K/32, PanelWidth), in bf16
 }
 
 // PackBF16 packs src, row-major (n, k) little-endian bf16.
@@ -125,7 +126,7 @@ func (m *Matrix) Panels() int { return (m.N + PanelWidth - 1) / PanelWidth }
 
 // Bytes is the memory that the weights take.
 func (m *Matrix) Bytes() int64 {
-	return int64(len(m.bf))*2 + int64(len(m.f32)+len(m.scales))*4 + int64(len(m.codes)+len(m.exps))
+	return int64(len(m.bf)+len(m.steps))*2 + int64(len(m.f32)+len(m.scales))*4 + int64(len(m.codes)+len(m.exps))
 }
 
 // Format is how a Matrix holds its weights.
@@ -137,6 +138,8 @@ const (
 	BF16
 	MXFP4
 	FP8
+	Q8
+	Q4
 )
 
 // PackedBytes is what Bytes of a packed (n, k) matrix will be.
@@ -149,6 +152,10 @@ func PackedBytes(n, k int, f Format) int64 {
 		return width * (int64(k)/2 + int64(k)/MXBlock)
 	case FP8:
 		return width * (int64(k) + 4*int64(FP8Scales(k)))
+	case Q8:
+		return width * (int64(k) + 2*int64(k)/QGroup)
+	case Q4:
+		return width * (int64(k)/2 + 2*int64(k)/QGroup)
 	}
 	return width * int64(k) * 4
 }

@@ -86,13 +86,9 @@ func halvedScale(e byte) float32 { return math.Float32frombits(uint32(e) << 23) 
 
 // tileMXFP4Generic computes a tile with MXFP4 weights in plain Go.
 func tileMXFP4Generic(dst, x []float32, codes, exps []byte, t tile) {
-	t.begin(dst)
-	for p := range t.panels {
-		for k := range t.k {
-			row := mxRow(codes[p*t.panelStride:], exps[p*t.scaleStride:], k)
-			t.step1(dst[p*PanelWidth:], x[k:], &row)
-		}
-	}
+	t.decoded(dst, x, func(p, k int) [PanelWidth]float32 {
+		return mxRow(codes[p*t.panelStride:], exps[p*t.scaleStride:], k)
+	})
 }
 
 // mxRow decodes the weights of input k of a panel.

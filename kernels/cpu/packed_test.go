@@ -54,7 +54,7 @@ func TestPackedMatMul(t *testing.T) {
 		{8, 128, 256}, {12, 64, 64}, {13, 100, 64}, {23, 160, 32}, {70, 65, 192}, {4, 512, 416},
 	} {
 		x := floats(1, s.rows*s.k)
-		for kind, pack := range map[string]func(uint64, int, int) (*Matrix, []float32){"mxfp4": mxMatrix, "fp8": fp8Matrix} {
+		for kind, pack := range map[string]func(uint64, int, int) (*Matrix, []float32){"mxfp4": mxMatrix, "fp8": fp8Matrix, "q8": q8Matrix, "q4": q4Matrix} {
 			m, w := pack(2, s.n, s.k)
 			want, exact := ref.MatMul(x, w, s.rows, s.n, s.k), chain(x, w, s.rows, s.n, s.k)
 			t.Run(fmt.Sprintf("%s/%dx%dx%d", kind, s.rows, s.n, s.k), func(t *testing.T) {
@@ -177,12 +177,14 @@ func TestPackedBytes(t *testing.T) {
 	const n, k = 96, 256
 	mx, _ := mxMatrix(1, n, k)
 	f8, _ := fp8Matrix(1, n, k)
+	m8, _ := q8Matrix(1, n, k)
+	m4, _ := q4Matrix(1, n, k)
 	for _, c := range []struct {
 		m    *Matrix
 		f    Format
 		bits float64
 	}{
-		{mx, MXFP4, 4.25}, {f8, FP8, 8.25},
+		{mx, MXFP4, 4.25}, {f8, FP8, 8.25}, {m8, Q8, 8.5}, {m4, Q4, 4.5},
 		{PackBF16(make([]byte, 2*n*k), n, k), BF16, 16}, {PackF32(make([]float32, n*k), n, k), F32, 32},
 	} {
 		if got := float64(c.m.Bytes()) * 8 / (n * k); got != c.bits || c.m.Bytes() != PackedBytes(n, k, c.f) {

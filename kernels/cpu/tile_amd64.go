@@ -26,10 +26,10 @@ type stored struct {
 }
 
 // elementSize is the bytes of what a tile's strides count.
-var elementSize = [...]int{F32: 4, BF16: 2, MXFP4: 1, FP8: 1}
+var elementSize = [...]int{F32: 4, BF16: 2, MXFP4: 1, FP8: 1, Q8: 1, Q4: 1}
 
 // scaleSize is the bytes of a scale.
-var scaleSize = [...]int{F32: 0, BF16: 0, MXFP4: 1, FP8: 4}
+var scaleSize = [...]int{F32: 0, BF16: 0, MXFP4: 1, FP8: 4, Q8: 2, Q4: 2}
 
 func tileF32(dst, x, w []float32, t tile) {
 	if active == generic || t.k == 0 {
@@ -95,6 +95,14 @@ func tileFP8(dst, x []float32, codes []byte, scales []float32, t tile) {
 		return
 	}
 	t.run(dst, x, stored{FP8, unsafe.Pointer(unsafe.SliceData(codes)), unsafe.Pointer(unsafe.SliceData(scales))})
+}
+
+func tileQ(dst, x []float32, codes []byte, steps []uint16, f Format, t tile) {
+	if active == generic || t.k == 0 {
+		tileQGeneric(dst, x, codes, steps, f, t)
+		return
+	}
+	t.run(dst, x, stored{f, unsafe.Pointer(unsafe.SliceData(codes)), unsafe.Pointer(unsafe.SliceData(steps))})
 }
 
 // run computes the tile in chunks of rows that stay in the L2 cache while the
@@ -224,8 +232,12 @@ func (a tileArgs) strip512(rows, n int, f Format) {
 			avx512F32(rows, panels, &a)
 		case MXFP4:
 			avx512MXFP4(rows, panels, &a)
-		default:
+		case FP8:
 			avx512FP8(rows, panels, &a)
+		case Q8:
+			avx512Q8(rows, panels, &a)
+		case Q4:
+			avx512Q4(rows, panels, &a)
 		}
 		if n -= panels; n > 0 {
 			a = a.next(panels)
@@ -264,6 +276,10 @@ func (a tileArgs) call2(rows, groups int, f Format) {
 		avx2MXFP4(rows, groups, &a)
 	case FP8:
 		avx2FP8(rows, groups, &a)
+	case Q8:
+		avx2Q8(rows, groups, &a)
+	case Q4:
+		avx2Q4(rows, groups, &a)
 	}
 }
 
@@ -280,7 +296,7 @@ func (a tileArgs) halves(rows int, f Format) {
 
 // halfPanel is the distance in bytes from output 0 of a panel to output 8.
 var halfPanel = [...]struct{ dst, w, scales int }{
-	F32: {32, 32, 0}, BF16: {32, 32, 0}, MXFP4: {32, 32, 8}, FP8: {32, 16, 32},
+	F32: {32, 32, 0}, BF16: {32, 32, 0}, MXFP4: {32, 32, 8}, FP8: {32, 16, 32}, Q8: {32, 8, 16}, Q4: {32, 32, 16},
 }
 
 // next moves on. It must not move past the last panel: the collector would

@@ -196,6 +196,98 @@ func avx512FP8(rows, groups int, args *tileArgs) {
 	}
 }
 
+func avx512Q8(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 4:
+		avx512Q8R1G4(a)
+	case 1<<4 | 2:
+		avx512Q8R1G2(a)
+	case 1<<4 | 1:
+		avx512Q8R1G1(a)
+	case 2<<4 | 4:
+		avx512Q8R2G4(a)
+	case 2<<4 | 2:
+		avx512Q8R2G2(a)
+	case 2<<4 | 1:
+		avx512Q8R2G1(a)
+	case 3<<4 | 2:
+		avx512Q8R3G2(a)
+	case 3<<4 | 1:
+		avx512Q8R3G1(a)
+	case 4<<4 | 2:
+		avx512Q8R4G2(a)
+	case 4<<4 | 1:
+		avx512Q8R4G1(a)
+	case 5<<4 | 2:
+		avx512Q8R5G2(a)
+	case 5<<4 | 1:
+		avx512Q8R5G1(a)
+	case 6<<4 | 1:
+		avx512Q8R6G1(a)
+	case 7<<4 | 1:
+		avx512Q8R7G1(a)
+	case 8<<4 | 1:
+		avx512Q8R8G1(a)
+	case 9<<4 | 1:
+		avx512Q8R9G1(a)
+	case 10<<4 | 1:
+		avx512Q8R10G1(a)
+	case 11<<4 | 1:
+		avx512Q8R11G1(a)
+	case 12<<4 | 1:
+		avx512Q8R12G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
+func avx512Q4(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 4:
+		avx512Q4R1G4(a)
+	case 1<<4 | 2:
+		avx512Q4R1G2(a)
+	case 1<<4 | 1:
+		avx512Q4R1G1(a)
+	case 2<<4 | 4:
+		avx512Q4R2G4(a)
+	case 2<<4 | 2:
+		avx512Q4R2G2(a)
+	case 2<<4 | 1:
+		avx512Q4R2G1(a)
+	case 3<<4 | 2:
+		avx512Q4R3G2(a)
+	case 3<<4 | 1:
+		avx512Q4R3G1(a)
+	case 4<<4 | 2:
+		avx512Q4R4G2(a)
+	case 4<<4 | 1:
+		avx512Q4R4G1(a)
+	case 5<<4 | 2:
+		avx512Q4R5G2(a)
+	case 5<<4 | 1:
+		avx512Q4R5G1(a)
+	case 6<<4 | 1:
+		avx512Q4R6G1(a)
+	case 7<<4 | 1:
+		avx512Q4R7G1(a)
+	case 8<<4 | 1:
+		avx512Q4R8G1(a)
+	case 9<<4 | 1:
+		avx512Q4R9G1(a)
+	case 10<<4 | 1:
+		avx512Q4R10G1(a)
+	case 11<<4 | 1:
+		avx512Q4R11G1(a)
+	case 12<<4 | 1:
+		avx512Q4R12G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
 func avx2BF16(rows, groups int, args *tileArgs) {
 	a := (*byte)(unsafe.Pointer(args))
 	switch rows<<4 | groups {
@@ -267,6 +359,38 @@ func avx2FP8(rows, groups int, args *tileArgs) {
 		avx2FP8R3G1(a)
 	case 4<<4 | 1:
 		avx2FP8R4G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
+func avx2Q8(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 2:
+		avx2Q8R1G2(a)
+	case 2<<4 | 1:
+		avx2Q8R2G1(a)
+	case 3<<4 | 1:
+		avx2Q8R3G1(a)
+	case 4<<4 | 1:
+		avx2Q8R4G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
+func avx2Q4(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 2:
+		avx2Q4R1G2(a)
+	case 2<<4 | 1:
+		avx2Q4R2G1(a)
+	case 3<<4 | 1:
+		avx2Q4R3G1(a)
+	case 4<<4 | 1:
+		avx2Q4R4G1(a)
 	default:
 		panic("cpu: no kernel of this shape")
 	}

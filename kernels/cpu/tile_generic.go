@@ -58,6 +58,17 @@ func tileBF16Generic(dst, x []float32, w []uint16, t tile) {
 	}
 }
 
+// decoded computes a tile with packed weights, which row decodes for input k of a panel.
+func (t tile) decoded(dst, x []float32, row func(p, k int) [PanelWidth]float32) {
+	t.begin(dst)
+	for p := range t.panels {
+		for k := range t.k {
+			weights := row(p, k)
+			t.step1(dst[p*PanelWidth:], x[k:], &weights)
+		}
+	}
+}
+
 // begin sets dst to zero unless the tile goes on from it.
 func (t tile) begin(dst []float32) {
 	for r := 0; r < t.rows && !t.add; r++ {

@@ -17,6 +17,9 @@ func tileMXFP4(dst, x []float32, codes, exps []byte, t tile) {
 func tileFP8(dst, x []float32, codes []byte, scales []float32, t tile) {
 	tileFP8Generic(dst, x, codes, scales, t)
 }
+func tileQ(dst, x []float32, codes []byte, steps []uint16, f Format, t tile) {
+	tileQGeneric(dst, x, codes, steps, f, t)
+}
 func sumSquares(acc *[lanes]float32, x []float32)        { sumSquaresGeneric(acc, x) }
 func norm(dst, x, weight []float32, inv float32)         { normGeneric(dst, x, weight, inv) }
 func scaleMax(x []float32, a float32) float32            { return scaleMaxGeneric(x, a) }

@@ -66,6 +66,35 @@ func FP8Weights(codes []byte, scales []float32, n, k int) []float32 {
 	return w
 }
 
+// Grouped returns weights as whole numbers of at most most, or one beyond on the side of
+// the largest weight of most 7, times a scale for each group that has eight bits.
+func Grouped(w []float32, group, most int) []float32 {
+	out := make([]float32, len(w))
+	for from := 0; from < len(w); from += group {
+		top := 0.0
+		for _, v := range w[from : from+group] {
+			if math.Abs(float64(v)) > math.Abs(top) {
+				top = float64(v)
+			}
+		}
+		least, step := -float64(most), math.Abs(top)/float64(most)
+		if most == 7 {
+			least, step = -8, top/-8
+		}
+		step = eightBits(step)
+		for i := from; i < from+group && step != 0; i++ {
+			out[i] = float32(min(float64(most), max(least, math.RoundToEven(float64(w[i])/step))) * step)
+		}
+	}
+	return out
+}
+
+// eightBits rounds to a significand of eight bits, ties to even.
+func eightBits(x float64) float64 {
+	frac, exp := math.Frexp(x)
+	return math.Ldexp(math.RoundToEven(frac*256), exp-8)
+}
+
 // RMSNorm returns weight · x / sqrt(mean(x²) + eps).
 func RMSNorm(x, weight []float32, eps float32) []float32 {
 	inv := 1 / math.Sqrt(dot(x, x)/float64(len(x))+float64(eps))

@@ -37,6 +37,7 @@ type BenchCmd struct {
 	GPUMemory     string `name:"gpu-memory" default:"0" help:"Memory that experts take of their GPU, once for both sides (with --rescale for each host), such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
 	GPUKernels    string `name:"gpu-kernels" default:"auto" enum:"auto,mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, wgmma, on sm_90, or auto, wgmma where the GPU has it." placeholder:"NAME"`
 	StageFlags    `embed:""`
+	PrecisionFlag `embed:""`
 	Threads       int     `default:"0" help:"Threads that compute, on both sides; 0 is one for each core that it may use." placeholder:"N"`
 	MaxRows       int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together; of the direct path, of a step." placeholder:"N"`
 	Microbatches  int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
@@ -335,7 +336,7 @@ const longestTurn = 24 * 60 * 60
 const maxBatch, maxRows, mostPrompt = 256, 4096, 1 << 20
 
 func (c *BenchCmd) open(ctx context.Context, e *env) (*model.Model, error) {
-	f := ModelFlags{Model: []string{c.Model}}
+	f := ModelFlags{Model: []string{c.Model}, PrecisionFlag: c.PrecisionFlag}
 	if err := c.SyntheticFlag.of(&f); err != nil {
 		return nil, err
 	}
@@ -362,6 +363,7 @@ func (c *BenchCmd) up(e *env, m *model.Model, b benched) (up UpCmd, s cluster.Se
 	}
 	up.Wire, up.Hops, up.Grouping, up.Microbatches, up.MinRows, up.MaxRows = c.Wire, b.hops, c.Grouping, c.Microbatches, c.MinRows, c.MaxRows
 	up.Device, up.GPUMemory, up.GPUKernels, up.StageFlags = c.Device, c.GPUMemory, c.GPUKernels, c.StageFlags
+	up.PrecisionFlag = c.PrecisionFlag
 	up.KeepAlive, up.Threads, up.MaxModelLen = b.keepAlive, c.Threads, c.context(m, b.rows)
 	if !gpus.IsGPU(c.AttentionDevice) {
 		up.KVMemory = fmt.Sprint(bench.KVBytes)
@@ -377,7 +379,7 @@ func (c *BenchCmd) up(e *env, m *model.Model, b benched) (up UpCmd, s cluster.Se
 		return up, s, err
 	}
 	s.Attention.LongSteps = b.rows > 0
-	if err := s.Check(m, cluster.OneEach()); err != nil {
+	if err := checkServices(s, m, cluster.OneEach()); err != nil {
 		return up, s, usage(err)
 	}
 	return up, s, nil

@@ -55,6 +55,7 @@ type CLI struct {
 	Weights  WeightsCmd  `cmd:"" group:"Models:" help:"Keep models in the JetStream object store, for hosts without their files; pack and unpack files of weights."`
 	Tokenize TokenizeCmd `cmd:"" group:"Models:" help:"Turn texts into token ids, or ids into texts; JSON lines in on stdin, JSON lines out."`
 	Verify   VerifyCmd   `cmd:"" group:"Models:" help:"Compare checkpoints, run through the message pipeline, with the outputs of transformers."`
+	Quantise QuantiseCmd `cmd:"" group:"Models:" help:"Say what --precision q8 or q4 costs a model's weights: the error of each matrix, and bytes before and after."`
 	Upcycle  UpcycleCmd  `cmd:"" group:"Models:" help:"Make a Mixture-of-Experts model of a dense GPT-2, BERT or BERT2BERT model."`
 
 	Bench          BenchCmd          `cmd:"" group:"Measure:" help:"Measure what messages cost: the pipeline beside the same layers by direct calls."`

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/service"
@@ -41,12 +44,23 @@ func tellGPU(e *env, work string, g *gpus.GPU, t *telemetry.Config) {
 	}
 }
 
+// checkServices refuses what the model makes impossible for the services that run.
+func checkServices(s cluster.Services, m *model.Model, count map[string]int) error {
+	if m.Precision.Quantises() && (s.Expert.GPU != nil || s.Attention.GPU != nil) {
+		return fmt.Errorf("--precision is %s, and a GPU computes with weights as they are stored: leave out --precision, or the GPU", m.Precision)
+	}
+	return s.Check(m, count)
+}
+
 // classOf is the numeric class of a process with such services. Gates on GPUs have the CPU's.
 func classOf(s cluster.Services, m ModelFlags) string {
 	if m.MixedClasses {
 		return deployment.MixedClasses
 	}
 	class, parts := cpu.Class(), gpus.Parts(m.wire())
+	if model.Precision(m.Precision).Quantises() {
+		class += "-" + m.Precision
+	}
 	if g := s.Expert.GPU; g != nil {
 		class += "+" + cuda.Class(g.Info.Arch, parts, g.Kernels)
 	}

@@ -21,24 +21,25 @@ import (
 
 // EvalCmd measures what brownouts cost answers.
 type EvalCmd struct {
-	Model     string   `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
-	United    string   `help:"Folder of united experts (switchyard distill)." placeholder:"DIR"`
-	Recording string   `required:"" help:"A recording (switchyard record): its held-out texts are fed. With united experts, that of their distillation." placeholder:"FILE"`
-	Way       []string `default:"2,4,8,full" help:"Experts that a united expert stands in for; full for none; rivals are topk-1 and reroute." placeholder:"N,..."`
-	Threshold string   `default:"0:1:0.1" help:"Shares of rows that keep their own experts: a list, or FROM:TO:STEP." placeholder:"LIST"`
-	Batch     []int    `default:"1,8,64" help:"Sequences that decode together." placeholder:"N,..."`
-	Sequences int      `default:"6" help:"Texts of each domain." placeholder:"N"`
-	Length    int      `default:"64" help:"Most tokens of a text." placeholder:"N"`
-	Choices   int      `default:"88" help:"Choices among four continuations, in all." placeholder:"N"`
-	Task      []string `help:"Files of questions with options: LLM-Adapters' JSON, or XCOPA's lines; each may be packed (.gz)." placeholder:"FILE"`
-	Questions int      `default:"500" help:"Most questions of a task." placeholder:"N"`
-	Shots     int      `default:"0" help:"Answered questions before each; 5 at most." placeholder:"N"`
-	Exempt    []int    `help:"Layers that are not browned out." placeholder:"N,..."`
-	ByLoss    bool     `help:"Choose whose rows are handed over by the error of distillation, at as few accesses."`
-	Wire      string   `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
-	Seed      uint64   `default:"1" help:"Seed of the distillation, which says what was held out." placeholder:"N"`
-	Threads   int      `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
-	JSON      bool     `name:"json" help:"Print a JSON object a line."`
+	Model         string   `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
+	United        string   `help:"Folder of united experts (switchyard distill)." placeholder:"DIR"`
+	Recording     string   `required:"" help:"A recording (switchyard record): its held-out texts are fed. With united experts, that of their distillation." placeholder:"FILE"`
+	Way           []string `default:"2,4,8,full" help:"Experts that a united expert stands in for; full for none; rivals are topk-1 and reroute." placeholder:"N,..."`
+	Threshold     string   `default:"0:1:0.1" help:"Shares of rows that keep their own experts: a list, or FROM:TO:STEP." placeholder:"LIST"`
+	Batch         []int    `default:"1,8,64" help:"Sequences that decode together." placeholder:"N,..."`
+	Sequences     int      `default:"6" help:"Texts of each domain." placeholder:"N"`
+	Length        int      `default:"64" help:"Most tokens of a text." placeholder:"N"`
+	Choices       int      `default:"88" help:"Choices among four continuations, in all." placeholder:"N"`
+	Task          []string `help:"Files of questions with options: LLM-Adapters' JSON, or XCOPA's lines; each may be packed (.gz)." placeholder:"FILE"`
+	Questions     int      `default:"500" help:"Most questions of a task." placeholder:"N"`
+	Shots         int      `default:"0" help:"Answered questions before each; 5 at most." placeholder:"N"`
+	Exempt        []int    `help:"Layers that are not browned out." placeholder:"N,..."`
+	ByLoss        bool     `help:"Choose whose rows are handed over by the error of distillation, at as few accesses."`
+	Wire          string   `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
+	Seed          uint64   `default:"1" help:"Seed of the distillation, which says what was held out." placeholder:"N"`
+	PrecisionFlag `embed:""`
+	Threads       int  `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
+	JSON          bool `name:"json" help:"Print a JSON object a line."`
 }
 
 // Run measures, and prints a line for each way, threshold and batch as it is there.
@@ -48,6 +49,9 @@ func (c *EvalCmd) Run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := c.set(m); err != nil {
+		return err
+	}
 	r, err := recording.Open(c.Recording)
 	if err != nil {
 		return usage(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/internal/bytesize"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -50,6 +51,8 @@ type ModelFlags struct {
 	LogBytes     string        `default:"4GiB" help:"Most bytes that answers take in the token log; near it new requests are refused." placeholder:"BYTES"`
 	Threads      int           `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
 
+	PrecisionFlag `embed:""`
+
 	RowsToPredictor string `default:"sampled" enum:"sampled,all" help:"Rows that predictors see: sampled ones on their way to gates, or all, as copies in a stream of their own for which nothing waits. Attention and predictors need the same." placeholder:"KIND"`
 
 	synthetic string // the shape of random weights in the model's place; empty: there are none
@@ -57,6 +60,20 @@ type ModelFlags struct {
 
 // allRows is the value of --rows-to-predictor by which predictors see every row.
 const allRows = "all"
+
+// PrecisionFlag is of commands that compute.
+type PrecisionFlag struct {
+	Precision string `default:"bf16" enum:"bf16,q8,q4" help:"How matrices are kept in memory: bf16 as they are stored, q8 or q4 quantised when they are loaded, to 8 or 4 bits with a scale for each 32 weights of an output. What chooses experts is not quantised, and MXFP4 and FP8 stay as they are. On CPUs only; all services of a model need the same." placeholder:"KIND"`
+}
+
+// set has the model computed so.
+func (f PrecisionFlag) set(m *model.Model) error {
+	m.Precision = model.Precision(f.Precision)
+	if err := forward.CheckPrecision(m); err != nil {
+		return usage(fmt.Errorf("--precision is %s: %w", f.Precision, err))
+	}
+	return nil
+}
 
 // SyntheticFlag is of commands that run everything in one process.
 type SyntheticFlag struct {

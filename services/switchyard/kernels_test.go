@@ -6,11 +6,25 @@ import (
 	"testing"
 
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
+
+// A GPU refuses quantised weights, and they are in the numeric class.
+func TestPrecisionFlag(t *testing.T) {
+	m := &model.Model{Precision: model.Q8}
+	s := cluster.Services{Expert: expert.Config{GPU: &gpus.GPU{}}}
+	if err := checkServices(s, m, nil); err == nil || !strings.Contains(err.Error(), "--precision is q8, and a GPU") {
+		t.Error(err)
+	}
+	plain, q8 := ModelFlags{}, ModelFlags{PrecisionFlag: PrecisionFlag{"q8"}}
+	if a, b := classOf(cluster.Services{}, plain), classOf(cluster.Services{}, q8); b != a+"-q8" {
+		t.Errorf("class %s, of q8 %s", a, b)
+	}
+}
 
 // wgmma is refused by name where the GPU has none, and the class of what it computes names it.
 func TestGPUKernels(t *testing.T) {

@@ -47,6 +47,9 @@ func (f ModelFlags) openBy(ctx context.Context, e *env, stored openStored) (*mod
 		return nil, errors.Join(usage(fmt.Errorf("--max-model-len is %d; model %s was made for at most %d positions",
 			f.MaxModelLen, m.Name, m.Spec.MaxPositions)), m.Close())
 	}
+	if err := f.set(m); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
 	return m, nil
 }
 

@@ -18,12 +18,13 @@ import (
 type RerunCmd struct {
 	Request string `arg:"" help:"Id of the request, as its chunks have it."`
 
-	Model   string `help:"Hugging Face model directory, or nats://NAME; without it the demo model in this binary." placeholder:"DIR"`
-	Name    string `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
-	Wire    string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between the services that answered: bf16 or f32." placeholder:"TYPE"`
-	United  string `help:"Folder of united experts (switchyard distill), of those that stood in for others." placeholder:"DIR"`
-	Threads int    `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
-	JSON    bool   `name:"json" help:"Print a JSON object."`
+	Model         string `help:"Hugging Face model directory, or nats://NAME; without it the demo model in this binary." placeholder:"DIR"`
+	Name          string `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
+	Wire          string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between the services that answered: bf16 or f32." placeholder:"TYPE"`
+	PrecisionFlag `embed:""`
+	United        string `help:"Folder of united experts (switchyard distill), of those that stood in for others." placeholder:"DIR"`
+	Threads       int    `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
+	JSON          bool   `name:"json" help:"Print a JSON object."`
 
 	ConnectFlags `embed:""`
 }
@@ -36,6 +37,9 @@ func (c *RerunCmd) Run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
+	if err := c.set(m); err != nil {
+		return err
+	}
 	s := rerun.Settings{Model: m, Wire: ModelFlags{Wire: c.Wire}.wire()}
 	if c.United != "" {
 		if s.United, err = united.OpenAll(c.United, m); err != nil {

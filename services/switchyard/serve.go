@@ -155,7 +155,7 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 	n.Bus, n.Shared.TellStages = e.busConfig(), true
 	n.Shared.Class = classOf(s, mf)
 	count := map[string]int{name: 1}
-	if err := s.Check(n.Shared.Model, count); err != nil {
+	if err := checkServices(s, n.Shared.Model, count); err != nil {
 		return usage(err)
 	}
 	p := cluster.NewPipeline(n, s, count)

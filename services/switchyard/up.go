@@ -185,7 +185,7 @@ func (c *UpCmd) settingsBeside(ctx context.Context, e *env, first *cluster.Node)
 	if err := c.rent(e, &s); err != nil {
 		return s, errors.Join(err, s.Node.Close())
 	}
-	if err := s.Services.Check(s.Node.Shared.Model, s.Count); err != nil {
+	if err := checkServices(s.Services, s.Node.Shared.Model, s.Count); err != nil {
 		return s, errors.Join(usage(err), s.Node.Close())
 	}
 	if len(s.Node.Shared.Model.Spec.Layer) == 1 { // there is no later one to predict

@@ -7,7 +7,7 @@ import . "github.com/mmcloughlin/avo/build"
 func main() {
 	ConstraintExpr("amd64")
 	for _, m := range []machine{wide, narrow} {
-		for _, w := range []weights{bf16, f32, mxfp4, fp8} {
+		for _, w := range all {
 			for _, s := range m.shapesOf(w) {
 				tileKernel(m, w, s.rows, s.groups)
 			}

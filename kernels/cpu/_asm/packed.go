@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-func (w weights) packed() bool { return w == mxfp4 || w == fp8 }
+func (w weights) packed() bool { return w != bf16 && w != f32 }
 
 // packedRegs are the registers that decoding takes.
 type packedRegs struct {
@@ -23,8 +23,11 @@ func (g *tileGen) assignPacked(take func() reg.VecPhysical) {
 	for range g.groups {
 		g.scales = append(g.scales, [2]reg.VecPhysical{take(), take()})
 	}
+	if g.w == q8 {
+		return
+	}
 	g.codes, g.table = take(), take()
-	if g.w == mxfp4 && !g.is512() {
+	if g.w != fp8 && !g.is512() {
 		g.high = take()
 	}
 }
@@ -36,31 +39,34 @@ func (g *tileGen) packedLoop(args reg.GPVirtual) {
 	left := GP64()
 	Label("block")
 	g.loadScales(args)
-	if g.w == mxfp4 {
-		MOVQ(U32(mxBlock/mxTurn), left)
-	} else {
+	if g.w == fp8 {
 		MOVQ(U32(fp8Block), left)
 		CMPQ(g.k, left)
 		CMOVQLT(g.k, left)
 		SUBQ(left, g.k)
+	} else {
+		MOVQ(U32(mxBlock/mxTurn), left)
 	}
 	Label("turn")
-	if g.w == mxfp4 {
-		g.mxTurn()
-	} else {
+	switch g.w {
+	case fp8:
 		g.fp8Turn()
+	case q8:
+		g.q8Turn()
+	default:
+		g.mxTurn()
 	}
 	DECQ(left)
 	JNZ(LabelRef("turn"))
-	if g.w == mxfp4 {
-		SUBQ(U8(mxBlock), g.k)
-	} else {
+	if g.w == fp8 {
 		TESTQ(g.k, g.k)
+	} else {
+		SUBQ(U8(mxBlock), g.k)
 	}
 	JG(LabelRef("block"))
 }
 
-// Inputs of a block, and of a turn of the loop.
+// Inputs of a block, and of a turn of the loop; groups of Q8 and Q4 are as long as blocks of MXFP4.
 const (
 	mxBlock  = 32
 	mxTurn   = 4
@@ -69,11 +75,16 @@ const (
 
 func (g *tileGen) loadTable() {
 	switch {
+	case g.w == q8:
 	case g.w == fp8:
 		bits := GP32()
 		MOVL(U32(0xbf80bf80), bits)
 		VMOVD(bits, g.table.AsX())
 		VPBROADCASTD(g.table.AsX(), g.table)
+	case g.w == q4 && g.is512():
+		VMOVUPS(q4Values(), g.table)
+	case g.w == q4:
+		VMOVUPS(q4Bytes(), g.table)
 	case g.is512():
 		VMOVUPS(mxValues(), g.table)
 	default:
@@ -112,10 +123,7 @@ func mxDoubledValue(code int) int8 {
 
 // loadScales fills the scales of all groups and moves on to the next block's.
 func (g *tileGen) loadScales(args reg.GPVirtual) {
-	size := 4 // of a scale
-	if g.w == mxfp4 {
-		size = 1
-	}
+	size := map[weights]int{mxfp4: 1, fp8: 4, q8: 2, q4: 2}[g.w] // of a scale
 	var stride reg.GPVirtual
 	at := g.scalep
 	if g.panels() > 1 {
@@ -135,9 +143,13 @@ func (g *tileGen) loadScales(args reg.GPVirtual) {
 }
 
 func (g *tileGen) loadScale(m Mem, v reg.VecPhysical) {
-	if g.w == fp8 {
+	switch g.w {
+	case fp8:
 		VMOVUPS(m, v)
 		VMULPS(constant("256"), v, v)
+		return
+	case q8, q4:
+		g.loadStep(m, v)
 		return
 	}
 	VPMOVZXBD(m, v)
@@ -159,9 +171,12 @@ func (g *tileGen) mxTurn() {
 			g.mxBytes()
 		}
 		for u := range mxTurn {
-			if g.is512() {
+			switch {
+			case g.is512():
 				g.mxLookUp(u)
-			} else {
+			case g.w == q4:
+				g.q4Convert(u)
+			default:
 				g.mxConvert(u)
 			}
 			g.addStep(i, u)

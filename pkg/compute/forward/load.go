@@ -20,18 +20,27 @@ var formats = map[safetensors.DType]cpu.Format{
 }
 
 // layoutOf is that of the tensors of refs, one below the other. It reads no
-// weights. What is not all of one type is packed as float32.
+// weights. What is not all of one type is packed as float32, and what the model's
+// precision is for as that says.
 func layoutOf(m *model.Model, refs ...model.Ref) (l layout, err error) {
+	rounded := m.Precision.Quantises()
 	for i, ref := range refs {
 		t, err := m.Stat(ref)
 		if err != nil {
 			return layout{}, fmt.Errorf("loading weights: %w", err)
 		}
 		f := formats[t.DType] // otherwise float32
+		rounded = rounded && ref.Role.Rounded() && f <= cpu.BF16
 		if i > 0 && f != l.format {
 			f = cpu.F32
 		}
 		l = layout{l.n + t.Shape[0], t.Shape[1], f}
+	}
+	if rounded {
+		l.format = quantised[m.Precision]
+		if err := cpu.CheckGroups(l.k); err != nil {
+			return l, fmt.Errorf("weights in %s: %v of model %s: %w: leave --precision out", m.Precision, refs[0], m.Name, err)
+		}
 	}
 	return l, nil
 }
@@ -51,6 +60,8 @@ func loadMatrix(m *model.Model, refs ...model.Ref) (*cpu.Matrix, error) {
 		return stackBF16(m, refs, l)
 	case cpu.MXFP4, cpu.FP8:
 		return stackPacked(m, refs, l)
+	case cpu.Q8, cpu.Q4:
+		return stackQuantised(m, refs, l)
 	}
 	return stackFloats(m, refs, l)
 }

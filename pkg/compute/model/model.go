@@ -24,6 +24,7 @@ type Model struct {
 	Generation Generation
 	Bytes      int64    // of all weights that the spec needs
 	Unused     []string // tensors in the files that the family has no role for
+	Precision  Precision
 	Unknown    []string // keys of config.json that nothing here knows, without a name that sounds of numbers
 
 	family *family

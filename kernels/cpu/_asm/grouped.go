@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// loadStep widens scales of bf16.
+func (g *tileGen) loadStep(m Mem, v reg.VecPhysical) {
+	VPMOVZXWD(m, v)
+	VPSLLD(U8(16), v, v)
+	if g.w == q4 && !g.is512() {
+		VMULPS(constant("two_24"), v, v) // q4Convert leaves codes in the highest byte
+	}
+}
+
+// q8Turn adds four inputs: 32 bytes each of a panel, output by output.
+func (g *tileGen) q8Turn() {
+	for u := range mxTurn {
+		for i := range g.groups {
+			panel, offset := g.place(i)
+			if offset == 0 && u%2 == 0 {
+				PREFETCHT0(g.wAt(g.wp, panel, 32*u+prefetchAhead))
+			}
+			VPMOVSXBD(g.wAt(g.wp, panel, 32*u+offset/4), g.lo)
+			VPMOVSXBD(g.wAt(g.wp, panel, 32*u+offset/4+16), g.hi)
+			VCVTDQ2PS(g.lo, g.lo)
+			VCVTDQ2PS(g.hi, g.hi)
+			g.addStep(i, u)
+		}
+	}
+	SUBQ(I8(-128), g.wp)
+	g.advance(mxTurn)
+}
+
+// q4Values are the values of the codes of Q4, q4Bytes the same as bytes.
+var (
+	q4Values = sync.OnceValue(func() Mem {
+		m := GLOBL("q4_values", RODATA|NOPTR)
+		for i := range 16 {
+			DATA(4*i, U32(bits(float32(q4Value(i)))))
+		}
+		return m
+	})
+	q4Bytes = sync.OnceValue(func() Mem {
+		m := GLOBL("q4_bytes", RODATA|NOPTR)
+		for i := range 32 {
+			DATA(i, U8(uint8(q4Value(i%16))))
+		}
+		return m
+	})
+)
+
+// q4Value is a code as a signed number of four bits.
+func q4Value(code int) int8 { return int8(code<<4) >> 4 }
+
+// q4Convert takes byte u of each word, times 2^24.
+func (g *tileGen) q4Convert(u int) {
+	VPSHUFB(toTop(u), g.codes, g.lo)
+	VPSHUFB(toTop(u), g.high, g.hi)
+	VCVTDQ2PS(g.lo, g.lo)
+	VCVTDQ2PS(g.hi, g.hi)
+}
+
+var tops [mxTurn]*Mem
+
+// toTop moves byte u of each word to its highest byte, and clears the others.
+func toTop(u int) Mem {
+	if tops[u] == nil {
+		m := GLOBL(fmt.Sprintf("to_top_%d", u), RODATA|NOPTR)
+		for i := range 32 {
+			from := uint8(0x80)
+			if i%4 == 3 {
+				from = uint8(i%16 - 3 + u)
+			}
+			DATA(i, U8(from))
+		}
+		tops[u] = &m
+	}
+	return *tops[u]
+}

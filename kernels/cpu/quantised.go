@@ -1,0 +1,172 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+)
+
+// QGroup consecutive inputs of an output share one scale in Q8 and Q4.
+const QGroup = 32
+
+// Weights above largestQ are refused; a group without one above smallestQ is zero. In
+// between, a scale, and its product with a code, are exact float32 numbers.
+const (
+	largestQ  = 0x1p100
+	smallestQ = 0x1p-80
+)
+
+// CheckGroups refuses inputs that groups do not divide.
+func CheckGroups(k int) error {
+	if k%QGroup != 0 {
+		return fmt.Errorf("%d inputs are no multiple of %d, which share a scale", k, QGroup)
+	}
+	return nil
+}
+
+// Quantise makes an (n, k) matrix in Q8 or Q4, of what row returns for each output. A
+// weight becomes a whole code, of -127 to 127 or -8 to 7, times its group's scale in
+// bf16: 8.5 or 4.5 bits. CheckGroups has passed k.
+func Quantise(n, k int, f Format, row func(i int) ([]float32, error)) (*Matrix, error) {
+	if k%QGroup != 0 || f != Q8 && f != Q4 {
+		panic(fmt.Sprintf("cpu.Quantise: (%d, %d) in format %d", n, k, f))
+	}
+	m := &Matrix{N: n, K: k}
+	m.steps = aligned[uint16](m.Panels() * k / QGroup * PanelWidth)
+	m.codes = aligned[byte](int(PackedBytes(n, k, f)) - 2*len(m.steps))
+	for i := range n {
+		w, err := row(i)
+		if err != nil {
+			return nil, err
+		}
+		mustMatch("Quantise", k, len(w))
+		if err := m.setGroups(i, w, f); err != nil {
+			return nil, fmt.Errorf("output %d: %w", i, err)
+		}
+	}
+	return m, nil
+}
+
+// setGroups writes one output.
+func (m *Matrix) setGroups(i int, w []float32, f Format) error {
+	var codes [QGroup]int8
+	for from := 0; from < m.K; from += QGroup {
+		group := w[from : from+QGroup]
+		top, err := farthestFrom0(group)
+		if err != nil {
+			return fmt.Errorf("input %d: %w", from, err)
+		}
+		step := stepOf(top, f)
+		codesOf(&codes, group, step, f)
+		m.steps[m.stepAt(i, from)] = step
+		for j, c := range codes {
+			m.setCode(i, from+j, byte(c), f)
+		}
+	}
+	return nil
+}
+
+// farthestFrom0 is the weight of the largest magnitude, with its sign.
+func farthestFrom0(w []float32) (top float32, err error) {
+	for _, v := range w {
+		a := math.Abs(float64(v))
+		if !(a <= largestQ) {
+			return 0, fmt.Errorf("a weight is %v: it must be a number of at most 2^100", v)
+		}
+		if a > math.Abs(float64(top)) {
+			top = v
+		}
+	}
+	return top, nil
+}
+
+// stepOf is the scale of a group, in bf16. In Q4 the weight that is farthest from zero
+// becomes -8, the code that has no other sign.
+func stepOf(top float32, f Format) uint16 {
+	if math.Abs(float64(top)) < smallestQ {
+		return 0
+	}
+	if f == Q4 {
+		return bf16Bits(top / -8)
+	}
+	return bf16Bits(float32(math.Abs(float64(top))) / 127)
+}
+
+// codesOf rounds a group to steps, ties to even.
+func codesOf(codes *[QGroup]int8, w []float32, step uint16, f Format) {
+	least, most := -127.0, 127.0
+	if f == Q4 {
+		least, most = -8, 7
+	}
+	for i, v := range w {
+		codes[i] = 0
+		if step != 0 {
+			codes[i] = int8(max(least, min(most, math.RoundToEven(float64(v)/float64(widened(step))))))
+		}
+	}
+}
+
+func widened(bf uint16) float32 { return math.Float32frombits(uint32(bf) << 16) }
+
+// quantised is which of Q8 and Q4 the matrix holds.
+func (m *Matrix) quantised() Format {
+	if len(m.codes) == m.Panels()*m.K*PanelWidth {
+		return Q8
+	}
+	return Q4
+}
+
+// stepAt is the place of the scale of output i and input k.
+func (m *Matrix) stepAt(i, k int) int {
+	return (i/PanelWidth*m.K/QGroup+k/QGroup)*PanelWidth + i%PanelWidth
+}
+
+// setCode writes the code of output i and input k into zeros. Q8 has a panel's outputs
+// one after the other, Q4 lies as MXFP4 does.
+func (m *Matrix) setCode(i, k int, c byte, f Format) {
+	p, j := i/PanelWidth, i%PanelWidth
+	if f == Q8 {
+		m.codes[(p*m.K+k)*PanelWidth+j] = c
+		return
+	}
+	m.codes[p*m.mxPanel()+k/4*64+j%16*4+k%4] |= c & 15 << (j / 16 * 4)
+}
+
+// DecodedRow fills dst (K) with output i of a matrix in Q8 or Q4.
+func (m *Matrix) DecodedRow(dst []float32, i int) {
+	mustMatch("Matrix.DecodedRow", m.K, len(dst))
+	p, f := i/PanelWidth, m.quantised()
+	codes, steps := m.codes[p*len(m.codes)/m.Panels():], m.steps[p*m.K/QGroup*PanelWidth:]
+	for k := range dst {
+		dst[k] = qWeight(codes, steps, f, k, i%PanelWidth)
+	}
+}
+
+// tileQGeneric computes a tile with weights of Q8 or Q4 in plain Go.
+func tileQGeneric(dst, x []float32, codes []byte, steps []uint16, f Format, t tile) {
+	t.decoded(dst, x, func(p, k int) [PanelWidth]float32 {
+		return qRow(codes[p*t.panelStride:], steps[p*t.scaleStride:], f, k)
+	})
+}
+
+// qRow decodes the weights of input k of a panel.
+func qRow(codes []byte, steps []uint16, f Format, k int) (row [PanelWidth]float32) {
+	for j := range row {
+		row[j] = qWeight(codes, steps, f, k, j)
+	}
+	return row
+}
+
+// qWeight is the weight of input k and output j of a panel.
+func qWeight(codes []byte, steps []uint16, f Format, k, j int) float32 {
+	return float32(qCode(codes, f, k, j)) * widened(steps[k/QGroup*PanelWidth+j])
+}
+
+// qCode is the code of input k and output j of a panel.
+func qCode(codes []byte, f Format, k, j int) int8 {
+	if f == Q8 {
+		return int8(codes[k*PanelWidth+j])
+	}
+	word := binary.LittleEndian.Uint32(codes[k/4*64+j%16*4:])
+	return int8(word>>(k%4*8+j/16*4)<<4) >> 4
+}

@@ -1,0 +1,111 @@
+package cpu
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/switchyard/switchyard/kernels/ref"
+)
+
+// quantisedMatrix is a random matrix and its weights by package ref.
+func quantisedMatrix(seed uint64, n, k int, f Format, most int) (*Matrix, []float32) {
+	w := floats(seed, n*k)
+	m, err := Quantise(n, k, f, func(i int) ([]float32, error) { return w[i*k : (i+1)*k], nil })
+	if err != nil {
+		panic(err)
+	}
+	return m, ref.Grouped(w, QGroup, most)
+}
+
+func q8Matrix(seed uint64, n, k int) (*Matrix, []float32) {
+	return quantisedMatrix(seed, n, k, Q8, 127)
+}
+func q4Matrix(seed uint64, n, k int) (*Matrix, []float32) { return quantisedMatrix(seed, n, k, Q4, 7) }
+
+// Every code with scales of all sizes.
+func TestEveryQ(t *testing.T) {
+	for f, least := range map[Format]int{Q8: -127, Q4: -8} {
+		for _, step := range []float32{0x1p-79, 0x1.82p-20, 1, 0x1.fep90} {
+			n := 127 - least + 1
+			if f == Q4 {
+				n = 16
+			}
+			want := make([]float32, n)
+			m, err := Quantise(n, QGroup, f, func(i int) ([]float32, error) {
+				w := make([]float32, QGroup)
+				w[0] = float32(least+i) * step
+				w[1] = float32(least) * step // gives the scale
+				want[i] = w[0]
+				return w, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range want {
+				want[i] += 0 // a chain that begins at zero has no minus zero
+			}
+			every(t, m, want)
+		}
+	}
+}
+
+// A row that has been quantised is within half a step of what it was, and stays as it is
+// when it is quantised again.
+func TestQuantiseRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := rapid.SampledFrom([]Format{Q8, Q4}).Draw(t, "format")
+		k := QGroup * rapid.IntRange(1, 4).Draw(t, "groups")
+		w := rapid.SliceOfN(rapid.Float32Range(-0x1p100, 0x1p100), k, k).Draw(t, "weights")
+		quantised := func(w []float32) []float32 {
+			m, err := Quantise(1, k, f, func(int) ([]float32, error) { return w, nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := make([]float32, k)
+			m.DecodedRow(got, 0)
+			return got
+		}
+		once := quantised(w)
+		for from := 0; from < k; from += QGroup {
+			top := 0.0
+			for _, v := range w[from : from+QGroup] {
+				top = max(top, math.Abs(float64(v)))
+			}
+			// Half a step, and a whole one where Q4 has no 8; scales are of eight bits.
+			bound := top/127/2*(1+0x1p-7) + smallestQ
+			if f == Q4 {
+				bound = top/8*(1+0x1p-6) + smallestQ
+			}
+			for i := from; i < from+QGroup; i++ {
+				if d := math.Abs(float64(once[i]) - float64(w[i])); d > bound {
+					t.Fatalf("%v became %v, further than %v", w[i], once[i], bound)
+				}
+			}
+		}
+		if f == Q8 && !sameBits(quantised(once), once) {
+			t.Fatal("quantised again, it changed")
+		}
+	})
+}
+
+func TestQuantiseRefusals(t *testing.T) {
+	for _, v := range []float32{float32(math.NaN()), float32(math.Inf(1)), -0x1.1p100} {
+		_, err := Quantise(2, 2*QGroup, Q4, func(i int) ([]float32, error) {
+			w := make([]float32, 2*QGroup)
+			if i == 1 {
+				w[QGroup+1] = v
+			}
+			return w, nil
+		})
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("output 1: input 32: a weight is %v", v)) {
+			t.Errorf("%v: %v", v, err)
+		}
+	}
+	if err := CheckGroups(48); err == nil || !strings.Contains(err.Error(), "48 inputs are no multiple of 32") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,137 @@
+package forward
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// quantised are the formats of precisions.
+var quantised = map[model.Precision]cpu.Format{model.Q8: cpu.Q8, model.Q4: cpu.Q4}
+
+// CheckPrecision refuses a precision that a matrix of the model cannot have. It reads no weights.
+func CheckPrecision(m *model.Model) error {
+	for need := range m.Spec.Needs() {
+		if !need.Ref.Role.Rounded() {
+			continue
+		}
+		if _, err := layoutOf(m, need.Ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stackQuantised quantises tensors row by row, without a copy of them in float32.
+func stackQuantised(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+	var t model.Tensor
+	first, next := 0, 0 // rows of the matrix: t's first, and the one behind t
+	w, err := cpu.Quantise(l.n, l.k, l.format, func(i int) (_ []float32, err error) {
+		if i == next {
+			if t, err = m.Tensor(refs[0]); err != nil {
+				return nil, fmt.Errorf("loading weights: %w", err)
+			}
+			refs, first, next = refs[1:], next, next+t.Shape[0]
+		}
+		return rowOf(t, i-first)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("model %s: tensor %q in %s: %w", m.Name, t.Name, m.Precision, err)
+	}
+	return w, nil
+}
+
+// rowOf is a row of a matrix.
+func rowOf(t model.Tensor, i int) ([]float32, error) {
+	size := len(t.Data) / t.Shape[0]
+	t.Shape, t.Data = t.Shape[1:], t.Data[i*size:(i+1)*size]
+	row, err := t.Floats()
+	if err != nil {
+		return nil, fmt.Errorf("loading weights: %w", err)
+	}
+	return row, nil
+}
+
+// Rounding is what a precision does to matrices of one role of a layer, of all its experts.
+type Rounding struct {
+	Ref    model.Ref `json:"-"`
+	Role   string    `json:"role"`
+	Layer  int       `json:"layer"`
+	Stored int64     `json:"stored_bytes"`
+	Kept   int64     `json:"kept_bytes"`
+	// Error is the root of the sum of squared differences over that of squared weights.
+	Error float64 `json:"relative_error"`
+}
+
+// Roundings tells each of what the model's precision does to its matrices. It has one of
+// them in memory at a time.
+func Roundings(ctx context.Context, m *model.Model, tell func(Rounding) error) error {
+	for need := range m.Spec.Needs() {
+		if need.Ref.Role == model.Embed && !m.Spec.TiedEmbeddings {
+			continue // rows are looked up in it, and not multiplied with it
+		}
+		r, some, err := rounding(ctx, m, need)
+		if err == nil && some {
+			err = tell(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rounding reports false for a role whose matrices stay as they are.
+func rounding(ctx context.Context, m *model.Model, need model.Need) (r Rounding, some bool, err error) {
+	ref := need.Ref
+	if !ref.Role.Rounded() {
+		return r, false, nil
+	}
+	r = Rounding{Ref: ref, Role: ref.Role.String(), Layer: ref.Layer}
+	lost, all := 0.0, 0.0
+	for ref.Expert = range need.Count {
+		if err := ctx.Err(); err != nil {
+			return r, false, err
+		}
+		l, err := layoutOf(m, ref)
+		if err != nil || l.format != cpu.Q8 && l.format != cpu.Q4 {
+			return r, false, err
+		}
+		t, err := m.Tensor(ref)
+		if err != nil {
+			return r, false, err
+		}
+		w, err := stackQuantised(m, []model.Ref{ref}, l)
+		if err != nil {
+			return r, false, err
+		}
+		r.Stored, r.Kept = r.Stored+int64(len(t.Data)), r.Kept+w.Bytes()
+		if err := squares(&lost, &all, t, w); err != nil {
+			return r, false, err
+		}
+	}
+	if all > 0 {
+		r.Error = math.Sqrt(lost / all)
+	}
+	return r, true, nil
+}
+
+// squares adds those of differences, and of weights.
+func squares(lost, all *float64, t model.Tensor, w *cpu.Matrix) error {
+	got := make([]float32, w.K)
+	for i := range w.N {
+		row, err := rowOf(t, i)
+		if err != nil {
+			return err
+		}
+		w.DecodedRow(got, i)
+		for k, v := range row {
+			d := float64(v) - float64(got[k])
+			*lost, *all = *lost+d*d, *all+float64(v)*float64(v)
+		}
+	}
+	return nil
+}

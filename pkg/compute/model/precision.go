@@ -1,0 +1,25 @@
+package model
+
+// Precision is how the processor keeps the matrices of a model, and computes with them.
+type Precision string
+
+// The precisions. Tensors that are stored in MXFP4 or FP8 stay as they are in each.
+const (
+	AsStored Precision = "bf16" // as is the zero value
+	Q8       Precision = "q8"   // cpu.Q8
+	Q4       Precision = "q4"   // cpu.Q4
+)
+
+// Quantises reports whether it keeps less than is stored.
+func (p Precision) Quantises() bool { return p == Q8 || p == Q4 }
+
+// Rounded reports whether a precision is for matrices of this role: those that rows are
+// multiplied with, but not what chooses experts. An embedding is one as a tied head.
+func (r Role) Rounded() bool {
+	switch r {
+	case Embed, HeadDense, Head, Q, K, V, O, QDown, QUp, KVDown, CrossQ, CrossK, CrossV, CrossO,
+		DenseGate, DenseUp, DenseDown, SharedGate, SharedUp, SharedDown, ExpertGate, ExpertUp, ExpertDown:
+		return true
+	}
+	return false
+}
