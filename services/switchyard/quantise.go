@@ -27,10 +27,12 @@ func (c *QuantiseCmd) Run(ctx context.Context, e *env) (err error) {
 	if err := (PrecisionFlag{c.Precision}).set(m); err != nil {
 		return err
 	}
-	if err := c.tell(ctx, e, m); err != nil && ctx.Err() == nil {
-		return usage(err)
-	} else if err != nil {
+	err = c.tell(ctx, e, m)
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return errInterrupted
+	case err != nil:
+		return usage(err)
 	}
 	return nil
 }
