@@ -162,7 +162,7 @@ func (s *Remoe) variants() []streamOf {
 	if !s.Variants {
 		return all
 	}
-	for _, v := range []float64{10, 600} {
+	for _, v := range []float64{30, 600} {
 		all = append(all, of(partKeepAlive, v, func(o *streamOf) { o.KeepAlive = time.Duration(v) * time.Second }))
 	}
 	for _, v := range []float64{300, 1e6} {
@@ -279,12 +279,12 @@ func (r *streamRun) read(o *streamOf, number uint64, seeds int) error {
 
 // promised sets the SLO: a multiple of what the longest request takes alone with all experts on the
 // host, none of it cold.
-func (r *streamRun) promised(o *streamOf, shape routing.Shape, context int) error {
+func (r *streamRun) promised(o *streamOf, shape routing.Shape, longest int) error {
 	p := &r.promise
 	for _, of := range [][]trace.Request{r.before, r.coming} {
 		for i := range of {
-			of[i].Context = min(of[i].Context, context-1)
-			of[i].Generated = min(of[i].Generated, context-of[i].Context)
+			of[i].Context = min(of[i].Context, longest-1)
+			of[i].Generated = min(of[i].Generated, longest-of[i].Context)
 			p.Most, p.Output = max(p.Most, of[i].Context), max(p.Output, of[i].Generated-1)
 		}
 	}

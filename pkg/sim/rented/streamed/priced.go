@@ -131,9 +131,10 @@ func (p *priced) best(w *watch) (best *candidate) {
 }
 
 func (p *priced) better(a, b *candidate) bool {
-	if x, y := p.keeps(a), p.keeps(b); x != y {
+	switch x, y := p.keeps(a), p.keeps(b); {
+	case x != y:
 		return x
-	} else if !x {
+	case !x:
 		return max(a.tpot/p.TPOT, a.ttft/p.TTFT) < max(b.tpot/p.TPOT, b.ttft/p.TTFT)
 	}
 	return a.dollars < b.dollars
