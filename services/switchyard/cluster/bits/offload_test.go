@@ -104,7 +104,7 @@ func misleading(t *testing.T, y clustertest.Cluster, m *model.Model) {
 			h := &pb.Hint{Version: schemas.Version, Model: number, Predictor: "forged", Owner: fmt.Sprint("attention-", r.IntN(3)), Step: r.Uint64N(100), Microbatch: r.Uint32N(2), Reached: r.Uint32N(3)}
 			for range r.IntN(4) {
 				h.Layers = append(h.Layers, &pb.LayerHint{
-					Layer: r.Uint32N(uint32(m.Spec.Layers)), Kind: plan.Routed, StepsAhead: r.Uint32N(3), Unit: []uint32{r.Uint32N(uint32(m.Spec.Experts))}, Probability: []float32{r.Float32() * 1.1},
+					Layer: r.Uint32N(uint32(m.Spec.Layers)), Kind: plan.Routed, StepsAhead: r.Uint32N(3), Unit: []uint32{r.Uint32N(uint32(m.Spec.Experts))}, Probability: []float32{r.Float32() * 1.1}, Wanted: r.Uint32N(2),
 				})
 			}
 			_ = conn.Send(ctx, names.Hint(hosts[r.IntN(len(hosts))]), h, nil) // they may be lost
