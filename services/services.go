@@ -2,8 +2,8 @@
 // its effect: each registers itself.
 package services
 
-// Their order is the catalog's.
 import (
+	// Imported for their registering, in the catalog's order.
 	_ "github.com/switchyard/switchyard/services/aggregator"
 	_ "github.com/switchyard/switchyard/services/attention"
 	_ "github.com/switchyard/switchyard/services/expert"

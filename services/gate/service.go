@@ -209,10 +209,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 		}
 	}
 	o.count(s.metrics.Brownout)
-	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, fates.Hash(o.fates)
-	ways := s.rented.ways(h, &s.to, to, o.routes, s.homes.ways(&s.to, to, s.divide.ways(&s.to, to, o.routes)))
-	all := s.split.split(h, o.routes, to, ways)
-	s.metrics.Rented.Splits.Add(float64(s.split.cuts))
+	all := s.portions(h, o, to)
 	markPrefill(h.Phases, s.routes.K, all)
 	s.traces.describe(span, int(h.Key.Layer), to, len(all))
 	took.ComputeNs, took.Accesses = took.ComputeNs+watch.Lap(), o.curve
@@ -220,6 +217,15 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	s.loads.count(h, &s.routes, o, to.Version) // when its rows are on their way
 	s.presence.Add(members.RoutedRows, float64(len(s.routes.Expert)/max(1, s.routes.K)))
 	return err
+}
+
+// portions splits the rows of a message by the replicas that compute them.
+func (s *Service) portions(h *pb.Hidden, o obeyed, to *plan.Routes) []outgoing {
+	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, fates.Hash(o.fates)
+	ways := s.rented.ways(h, &s.to, to, o.routes, s.homes.ways(&s.to, to, s.divide.ways(&s.to, to, o.routes)))
+	all := s.split.split(h, o.routes, to, ways)
+	s.metrics.Rented.Splits.Add(float64(s.split.cuts))
+	return all
 }
 
 // dispatch sends the rows that route has routed. If nobody is to compute any, it

@@ -62,36 +62,36 @@ func (c *ArenaCmd) showRemoe(e *env, r *arena.RemoeReport) error {
 			return err
 		}
 	}
-	for _, g := range r.Gaps {
-		if c.JSON {
-			break // the report has them
-		}
-		if err := show(e, false, g, g.String()); err != nil {
-			return err
-		}
+	if err := c.showUnlessJSON(e, stringsOf(r.Gaps)); err != nil {
+		return err
 	}
 	for _, l := range r.Streamed {
 		if err := show(e, c.JSON, l, l.String()); err != nil {
 			return err
 		}
 	}
-	for _, d := range r.StreamChanges {
-		if c.JSON {
-			break // the report has them
-		}
-		if err := show(e, false, d, d.String()); err != nil {
-			return err
-		}
+	return c.showUnlessJSON(e, append(stringsOf(r.StreamChanges), stringsOf(r.Changes)...))
+}
+
+// showUnlessJSON prints lines for people; of what they say, JSON's reader has the report.
+func (c *ArenaCmd) showUnlessJSON(e *env, said []string) error {
+	if c.JSON {
+		return nil
 	}
-	for _, d := range r.Changes {
-		if c.JSON {
-			break // the report has them
-		}
-		if err := show(e, false, d, d.String()); err != nil {
+	for _, line := range said {
+		if err := show(e, false, nil, line); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func stringsOf[T fmt.Stringer](all []T) []string {
+	said := make([]string, len(all))
+	for i, one := range all {
+		said[i] = one.String()
+	}
+	return said
 }
 
 func (c *ArenaCmd) remoeSettings() (s arena.Remoe, err error) {

@@ -39,8 +39,8 @@ func TestBreakEvens(t *testing.T) {
 // A formula is within 5 %, as near as two runs of the same are, or beyond; one whose constants are of the row
 // is not judged.
 func TestVerdicts(t *testing.T) {
-	mode := func(error, apart float64) Timed {
-		m := Timed{Mode: plan.TransferName(plan.Indirect), Error: error, Apart: apart}
+	mode := func(off, apart float64) Timed {
+		m := Timed{Mode: plan.TransferName(plan.Indirect), Error: off, Apart: apart}
 		m.Verdict = m.verdict()
 		return m
 	}

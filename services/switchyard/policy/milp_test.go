@@ -69,7 +69,11 @@ func exactly(t *testing.T, instance map[string]any) *BatchDeployed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d.(*BatchDeployed)
+	deployed, ok := d.(*BatchDeployed)
+	if !ok {
+		t.Fatalf("%T", d)
+	}
+	return deployed
 }
 
 // exact's plans cost what an open solver finds by formulas of its own, on the paper's shapes. SWITCHYARD_SHAPES
