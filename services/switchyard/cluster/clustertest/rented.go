@@ -41,6 +41,7 @@ func Rented(t testing.TB) Change {
 			GPU: cost.Roofline{Bandwidth: 1e12, Rate: 1e14, ElementBytes: 2}, GPUPrice: 3e-5,
 		}
 		s.Services.Expert.Rent = &expert.Rent{Name: "made-up", System: y, Seed: 1}
+		s.Services.Gate.Payload = y.Functions.Payload
 		Loop("static")(s)
 		s.Count["predictor"] = 0
 		s.Services.Scaler.Rent = &scaler.Rent{Settings: shared.Settings{
