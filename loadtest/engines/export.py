@@ -1,7 +1,7 @@
 """Writes a Qwen2-MoE checkpoint in bf16, as of `switchyard demo`'s model, as GGUF: export.py MODEL_DIR OUT.gguf bf16|q8|q4
 
 Needs: pip install numpy gguf==0.19.0. llama.cpp's qwen2moe does not normalise the weights of the experts that a row
-chose, so that its tokens differ where the model does; what it computes for a row is as much.
+chose. Where the model does, llama.cpp's tokens differ; its work for a row is the same.
 """
 import json
 import pathlib

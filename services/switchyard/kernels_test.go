@@ -24,6 +24,12 @@ func TestPrecisionFlag(t *testing.T) {
 	if a, b := classOf(cluster.Services{}, plain), classOf(cluster.Services{}, q8); b != a+"-q8" {
 		t.Errorf("class %s, of q8 %s", a, b)
 	}
+	if q8.MixedClasses = true; q8.checkMixed() == nil {
+		t.Error("replicas of any precision join those of q8")
+	}
+	if plain.MixedClasses = true; plain.checkMixed() != nil {
+		t.Error(plain.checkMixed())
+	}
 }
 
 // wgmma is refused by name where the GPU has none, and the class of what it computes names it.

@@ -47,10 +47,19 @@ func (f ModelFlags) openBy(ctx context.Context, e *env, stored openStored) (*mod
 		return nil, errors.Join(usage(fmt.Errorf("--max-model-len is %d; model %s was made for at most %d positions",
 			f.MaxModelLen, m.Name, m.Spec.MaxPositions)), m.Close())
 	}
-	if err := f.set(m); err != nil {
+	if err := errors.Join(f.checkMixed(), f.set(m)); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
+}
+
+// checkMixed refuses fewer bits a weight among replicas of mixed classes: those could have another
+// precision, whose answers are outside the tolerance.
+func (f ModelFlags) checkMixed() error {
+	if f.MixedClasses && model.Precision(f.Precision).Quantises() {
+		return usage(fmt.Errorf("--mixed-classes does not go with --precision %s: replicas of another precision could join; leave one out", f.Precision))
+	}
+	return nil
 }
 
 func (f ModelFlags) find(ctx context.Context, e *env, stored openStored) (*model.Model, error) {

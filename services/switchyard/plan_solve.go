@@ -15,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/lab/speeds"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/sim/rented"
 )
@@ -67,7 +68,7 @@ type solved struct {
 
 // Run plans. An SLO that cannot be kept is printed as such, and is exit code 3.
 func (c *PlanSolveCmd) Run(ctx context.Context, e *env) error {
-	if c.Policy == boodsName {
+	if c.Policy == plan.ForBatches {
 		return c.batch(ctx, e)
 	}
 	if err := c.ofRequest(); err != nil {

@@ -19,9 +19,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 )
 
-// boodsName is the policy of plans for batches.
-const boodsName = "bo-ods"
-
 // BatchSolving are the flags of a plan for a batch.
 type BatchSolving struct {
 	Table  string        `env:"-" help:"Table of chosen experts (switchyard bayes build, or tune) that foretells rows." placeholder:"FILE"`

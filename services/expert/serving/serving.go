@@ -206,39 +206,43 @@ func (s *Serving) done(f *residency.Function, a residency.Roused) {
 func (s *Serving) handle(ctx context.Context, f *residency.Function, in incoming, cold bool) error {
 	d, took := in.d, in.took
 	to := s.d.Subjects.Partial(d.GetKey().GetAggregator())
-	err := s.server(f, d)(ctx, to, d, in.again, func(ctx context.Context, part *pb.Dispatch, waited time.Duration, then func(*pb.Partial) error) error {
+	call := s.invocation(f, d)
+	compute := func(ctx context.Context, part *pb.Dispatch, waited time.Duration, then func(*pb.Partial) error) error {
 		took.TransferNs += uint64(waited)
 		p := computing{f, part, took, cold}
 		took = &pb.FunctionTime{Function: f.Number()} // of the next minibatch
 		return s.compute(ctx, p, func(out *pb.Partial) error {
-			if s.whole(d, out) {
+			if call == nil && s.whole(d, out) { // an invocation is billed for sending to the aggregator
 				return s.answer(ctx, out)
 			}
 			return then(out)
 		})
-	})
+	}
+	var err error
+	if call == nil {
+		err = s.rows.Of(d.Parcel).Serve(ctx, to, d, in.again, compute)
+	} else {
+		err = s.invoke(ctx, call, to, in, compute)
+	}
 	return s.outcome(ctx, f, d, err)
 }
 
-// server is what serves a dispatch: the transfer that it shows, in the time of a platform where its function is rented
-// for batches.
-func (s *Serving) server(f *residency.Function, d *pb.Dispatch) func(ctx context.Context, to string, d *pb.Dispatch, again bool, compute transfer.Compute) error {
+// invocation is that of a function which a plan has rented for batches; nil: none has.
+func (s *Serving) invocation(f *residency.Function, d *pb.Dispatch) *invoked.Call {
 	if s.Invoked == nil || d.GetKey() == nil {
-		return s.rows.Of(d.Parcel).Serve
+		return nil
 	}
-	call := s.Invoked.Invoke(int(d.Key.Layer), f.ID(), time.Now())
-	if call == nil {
-		return s.rows.Of(d.Parcel).Serve
+	return s.Invoked.Invoke(int(d.Key.Layer), f.ID(), time.Now())
+}
+
+// invoke serves a dispatch in a platform's time, and counts what the invocation is billed.
+func (s *Serving) invoke(ctx context.Context, call *invoked.Call, to string, in incoming, compute transfer.Compute) error {
+	err := call.Serve(ctx, s.rows.Settings, to, in.d, in.again, compute)
+	if err == nil {
+		billed, model := call.Bill(in.d.Parcel, len(in.d.Place))
+		s.metrics.Invoked.Billed(cmp.Or(in.d.Parcel.GetMode(), plan.Direct), billed, model)
 	}
-	return func(ctx context.Context, to string, d *pb.Dispatch, again bool, compute transfer.Compute) error {
-		parcel, rows := d.Parcel, len(d.Place)
-		err := call.Serve(ctx, s.rows.Settings, to, d, again, compute)
-		if err == nil {
-			live, model := call.Bill(parcel, rows)
-			s.metrics.Invoked.Billed(cmp.Or(parcel.GetMode(), plan.Direct), live, model)
-		}
-		return err
-	}
+	return err
 }
 
 // outcome says what comes of a dispatch that met an error.

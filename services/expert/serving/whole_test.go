@@ -5,8 +5,11 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
+	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/internal/rig"
+	"github.com/switchyard/switchyard/services/expert/invoked"
 )
 
 // A host answers for a group of which it has everything, and sends a partial of any other.
@@ -48,6 +51,32 @@ func TestAnswers(t *testing.T) {
 	}
 	if p := h.partials.All(); slices.ContainsFunc(p, func(p *pb.Partial) bool { return p.Key.Owner == "" }) {
 		t.Errorf("%v", p)
+	}
+}
+
+// A function that is rented for batches sends what it has to the aggregator, in its platform's time, as it is
+// billed for.
+func TestRentedForBatches(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 0)
+	h.Invoked = invoked.NewHost(&scatter.System{
+		Model: scatter.Model{Layers: 1, Experts: 1, TopK: 1, Expert: 1, In: 1, Out: 1},
+		Functions: cost.Platform{
+			Sizes: []float64{1 << 20}, PerCPU: 1 << 20, CPU: cost.Roofline{Bandwidth: 1e12, Rate: 1e12, ElementBytes: 4}, Parameters: cost.Link{Bandwidth: 1e12}, Direct: 1e12, Replicas: 1,
+		},
+	}, 1)
+	t.Cleanup(h.Invoked.Close)
+	h.Invoked.Rent(0, h.f.ID(), 1<<20)
+	d := rig.Dispatch(tensor.BF16, h.d.Model.Spec.Hidden, 0, 1, 1, 0)
+	d.Key.Model, d.Key.RowSums, d.Function = h.d.Identity.Model, true, h.f.ID()
+	if err := h.takes(d); err != nil {
+		t.Fatal(err)
+	}
+	if p := h.partials.Take(t, 1)[0]; p.Key.Owner == "" || p.Tensor.GetRows() != d.Key.Rows {
+		t.Errorf("%v", p)
+	}
+	if b := h.blocks.All(); len(b) > 0 {
+		t.Errorf("a block went past the platform: %v", b)
 	}
 }
 
