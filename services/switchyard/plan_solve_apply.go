@@ -102,6 +102,13 @@ func writePlan(ctx context.Context, kv jetstream.KeyValue, of deployed, layers [
 		return fmt.Errorf("what runs as model %s is another model than the table's, or no host has planned it yet; give --model as the replicas have it, or wait until they are ready", of.name)
 	}
 	store := planstore.New(kv, planstore.Settings{Rules: rules})
+	settings, _, err := store.Settings(ctx)
+	switch {
+	case err == nil:
+		layers = plan.Under(layers, settings)
+	case !errors.Is(err, planstore.ErrIllegalSettings): // under illegal ones hosts plan by the last legal ones, which they alone know
+		return err
+	}
 	if there, err = store.Read(ctx); err != nil {
 		return err
 	}

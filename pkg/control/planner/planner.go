@@ -186,7 +186,7 @@ type tenure struct {
 	view *planstore.View
 	kept map[group]bool       // of plans in force; true: they are there
 	gone map[string]time.Time // replicas whose records are left, since when
-	// began are the settings at the tenure's beginning: a scaler's plan stays until they change.
+	// began are the settings at the tenure's beginning: a scaler's plan that does not say its own stays until they change.
 	began plan.Settings
 	store objects // of rows on their way
 }
@@ -273,13 +273,13 @@ func (p *Planner) policy(s plan.Settings) Policy {
 }
 
 // decide asks the policy. The plan of a scaler that is gone stays, and is only mended, unless
-// it cannot be, or somebody has changed the settings since.
+// it cannot be, or the settings are no longer those that it was written under.
 func (t *tenure) decide(k plan.Known) (*plan.Decision, error) {
 	if t.began.Policy == "" {
 		t.began = k.Settings
 	}
 	return beside.Plan(k, func(k plan.Known) (*plan.Decision, error) {
-		if t.Elastic == nil && t.began == k.Settings && alone.ByLoad(k) {
+		if t.Elastic == nil && alone.Stays(k, t.began) {
 			if d, err := alone.Mend(k); err == nil {
 				return d, nil
 			}
@@ -304,7 +304,7 @@ func (t *tenure) replan(ctx context.Context) error {
 	if err := t.keepGroups(ctx, decision.Layers); err != nil {
 		return err
 	}
-	now, changed, err := t.Plans.Write(ctx, state, t.move(ctx, decision.Layers, state, known.Settings), t.by)
+	now, changed, err := t.Plans.Write(ctx, state, plan.Under(t.move(ctx, decision.Layers, state, known.Settings), t.shared()), t.by)
 	for _, l := range changed { // the rest may be of a bucket that is gone
 		t.view.Put(now[l])
 	}

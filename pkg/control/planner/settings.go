@@ -150,3 +150,14 @@ func (p *Planner) lastSettings() plan.Settings {
 	defer p.settings.mu.Unlock()
 	return p.settings.last
 }
+
+// shared are the settings as every planner knows them: without the grouping of this one's own, which counts while nobody
+// has written any.
+func (p *Planner) shared() plan.Settings {
+	p.settings.mu.Lock()
+	defer p.settings.mu.Unlock()
+	if !p.settings.set {
+		return plan.DefaultSettings()
+	}
+	return p.settings.last
+}

@@ -74,6 +74,8 @@ func (s *stage) do(t testing.TB, e *transcript.Event) {
 		s.spoil(&pb.LayerPlan{})
 	case "delete":
 		s.spoil(nil)
+	case "deploy":
+		s.deploy(t, arg)
 	case "record":
 		s.change(func() { s.records[arg[0]] = arg[1:] })
 	case "fail":
@@ -127,6 +129,26 @@ func (s *stage) set(words []string) {
 		s.illegal = fmt.Errorf("%w: %w", planstore.ErrIllegalSettings, planstore.ErrGarbage)
 	}
 	s.tell(planstore.SettingsKey)
+}
+
+// deploy puts a plan by loads into the bucket, all of each layer on some hosts, which says the settings of the time.
+func (s *stage) deploy(t testing.TB, hosts []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plan = planstore.State{}
+	for _, l := range testModel.MoELayers {
+		lp := &pb.LayerPlan{Layer: uint32(l), Policy: plan.ForBatches, Functions: []*pb.Function{plan.Function(l, []uint32{0, 1, 2, 3}, hosts...)}}
+		raw := plan.Under([]*pb.LayerPlan{lp}, s.settings)[0]
+		checked, err := plan.Rules{MoELayers: testModel.MoELayers, Experts: testModel.Experts}.Check(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.revision++
+		s.plan[l] = planstore.At(s.revision, planstore.Value{Layer: l, Plan: checked, Raw: raw})
+		if s.view != nil {
+			s.view.Put(s.plan[l])
+		}
+	}
 }
 
 // start starts a planner until it is stopped.

@@ -13,14 +13,23 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// ByLoad says whether a scaler has made the plan in force by loads.
-func ByLoad(k plan.Known) bool {
+// Stays says whether the plan in force is one that a scaler has made by loads, and the settings are those that it was
+// written under: one layer that says so will do, since those that have not changed are not written again. Of a plan that
+// does not say its settings, they are taken to be before.
+func Stays(k plan.Known, before plan.Settings) bool {
+	byLoad, said := false, false
 	for _, l := range k.InForce {
-		if l.GetPolicy() != "" {
-			return true
+		if l.GetPolicy() == "" {
+			continue
+		}
+		byLoad = true
+		if s := l.GetSettings(); s != nil {
+			if said = true; plan.SettingsOf(s) == k.Settings {
+				return true
+			}
 		}
 	}
-	return false
+	return byLoad && !said && before == k.Settings
 }
 
 // Mend keeps the plan in force, but for what is on hosts that are gone: a function without a

@@ -58,7 +58,7 @@ func TestMend(t *testing.T) {
 		k := inForce(t)
 		k.Hosts = hosts(tc.hosts, 100)
 		d, err := Mend(k)
-		if err != nil || spell(d.Layers[0]) != tc.want || !ByLoad(k) {
+		if err != nil || spell(d.Layers[0]) != tc.want {
 			t.Errorf("%s: %v, %v, want %s", tc.name, d, err, tc.want)
 			continue
 		}
@@ -78,7 +78,38 @@ func TestMendRefuses(t *testing.T) {
 		t.Errorf("%v, %v", d, err)
 	}
 	k.InForce = nil
-	if d, err := Mend(k); err == nil || ByLoad(k) {
+	if d, err := Mend(k); err == nil {
 		t.Errorf("%v, %v", d, err)
+	}
+}
+
+// A plan by loads stays while the settings are those that it was written under; where it does not say them, those that
+// were there before count.
+func TestStays(t *testing.T) {
+	now := plan.DefaultSettings()
+	other := now.With(plan.Settings{Replicas: 2})
+	for _, tc := range []struct {
+		name           string
+		policy         string
+		under          *plan.Settings
+		before, wanted plan.Settings
+		stays          bool
+	}{
+		{"the same", "moeless", &now, now, now, true},
+		{"others, from before this tenure", "moeless", &now, other, other, false},
+		{"others in this tenure", "moeless", &now, now, other, false},
+		{"written after they had changed in this tenure", "moeless", &other, now, other, true},
+		{"it does not say them", "moeless", nil, now, now, true},
+		{"it does not say them, and they have changed", "moeless", nil, now, other, false},
+		{"no plan by loads", "", &now, now, now, false},
+	} {
+		k := inForce(t)
+		k.Settings, k.InForce[0].Policy = tc.wanted, tc.policy
+		if tc.under != nil {
+			k.InForce[0].LayerPlan = plan.Under([]*pb.LayerPlan{k.InForce[0].LayerPlan}, *tc.under)[0]
+		}
+		if got := Stays(k, tc.before); got != tc.stays {
+			t.Errorf("%s: %v", tc.name, got)
+		}
 	}
 }

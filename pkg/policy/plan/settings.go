@@ -67,6 +67,16 @@ func (s Settings) Proto() *pb.PlanSettings {
 	return &pb.PlanSettings{Policy: s.Policy, Grouping: string(s.Grouping), Replicas: uint32(s.Replicas), Way: uint32(s.Way), Transfer: s.Transfer, Minibatch: uint32(s.Minibatch)}
 }
 
+// Under is plans of layers that say under which settings they are written. Those that are handed in stay as they are.
+func Under(layers []*pb.LayerPlan, s Settings) []*pb.LayerPlan {
+	out := make([]*pb.LayerPlan, len(layers))
+	for i, lp := range layers {
+		out[i] = shallow(lp)
+		out[i].Settings = s.Proto()
+	}
+	return out
+}
+
 // Check refuses settings that no planner can follow, and says which there are.
 func (s Settings) Check() error {
 	if _, err := registry.Choose(s.Policy, registry.Hosts); err != nil {

@@ -41,6 +41,6 @@ func shallow(lp *pb.LayerPlan) *pb.LayerPlan {
 	return &pb.LayerPlan{
 		Version: lp.Version, Layer: lp.Layer, Functions: lp.Functions, WriterEpoch: lp.WriterEpoch, Reason: lp.Reason, ModelHash: lp.ModelHash,
 		NumericClass: lp.NumericClass, Wire: lp.Wire, Traceparent: lp.Traceparent, SchemaVersion: lp.SchemaVersion, Hops: lp.Hops,
-		Division: lp.Division, Policy: lp.Policy,
+		Division: lp.Division, Policy: lp.Policy, Settings: lp.Settings,
 	}
 }

@@ -994,7 +994,10 @@ type LayerPlan struct {
 	Division *AccessTime `protobuf:"bytes,12,opt,name=division,proto3" json:"division,omitempty"`
 	// The scaler's policy that made it by loads; empty: it follows the settings of plans alone.
 	// Hosts that plan after the last scaler keep such a plan, and mend it only.
-	Policy        string `protobuf:"bytes,13,opt,name=policy,proto3" json:"policy,omitempty"`
+	Policy string `protobuf:"bytes,13,opt,name=policy,proto3" json:"policy,omitempty"`
+	// The settings of plans that it was written under; hosts keep a plan by loads while they are
+	// still these. None: the writer did not know them.
+	Settings      *PlanSettings `protobuf:"bytes,14,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1118,6 +1121,13 @@ func (x *LayerPlan) GetPolicy() string {
 		return x.Policy
 	}
 	return ""
+}
+
+func (x *LayerPlan) GetSettings() *PlanSettings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
 }
 
 // FunctionState is what a host says of a function.
@@ -1575,7 +1585,7 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x06bundle\x18\t \x01(\x06R\x06bundle\x12!\n" +
 	"\fmemory_bytes\x18\n" +
 	" \x01(\x04R\vmemoryBytes\x12\x16\n" +
-	"\x06beside\x18\v \x01(\bR\x06besideJ\x04\b\x03\x10\x04\"\xb1\x03\n" +
+	"\x06beside\x18\v \x01(\bR\x06besideJ\x04\b\x03\x10\x04\"\xea\x03\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +
@@ -1591,7 +1601,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	" \x01(\rR\rschemaVersion\x12\x12\n" +
 	"\x04hops\x18\v \x01(\tR\x04hops\x125\n" +
 	"\bdivision\x18\f \x01(\v2\x19.switchyard.v1.AccessTimeR\bdivision\x12\x16\n" +
-	"\x06policy\x18\r \x01(\tR\x06policy\"\xc1\x01\n" +
+	"\x06policy\x18\r \x01(\tR\x06policy\x127\n" +
+	"\bsettings\x18\x0e \x01(\v2\x1b.switchyard.v1.PlanSettingsR\bsettings\"\xc1\x01\n" +
 	"\rFunctionState\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x1c.switchyard.v1.FunctionPhaseR\x05phase\x12\x16\n" +
@@ -1692,15 +1703,16 @@ var file_switchyard_v1_control_proto_depIdxs = []int32{
 	1,  // 6: switchyard.v1.Function.transfer:type_name -> switchyard.v1.TransferMode
 	10, // 7: switchyard.v1.LayerPlan.functions:type_name -> switchyard.v1.Function
 	6,  // 8: switchyard.v1.LayerPlan.division:type_name -> switchyard.v1.AccessTime
-	3,  // 9: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
-	12, // 10: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
-	18, // 11: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
-	1,  // 12: switchyard.v1.PlanSettings.transfer:type_name -> switchyard.v1.TransferMode
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	15, // 9: switchyard.v1.LayerPlan.settings:type_name -> switchyard.v1.PlanSettings
+	3,  // 10: switchyard.v1.FunctionState.phase:type_name -> switchyard.v1.FunctionPhase
+	12, // 11: switchyard.v1.HostLayer.functions:type_name -> switchyard.v1.FunctionState
+	18, // 12: switchyard.v1.GateLayers.versions:type_name -> switchyard.v1.GateLayers.VersionsEntry
+	1,  // 13: switchyard.v1.PlanSettings.transfer:type_name -> switchyard.v1.TransferMode
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_control_proto_init() }
