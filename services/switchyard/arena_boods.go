@@ -17,7 +17,7 @@ type BOODSFlags struct {
 	Rental      string  `default:"lambda" help:"BO/ODS: serverless platform of functions, by name (${platforms}) or file." placeholder:"NAME"`
 	BatchTokens int     `default:"10240" help:"BO/ODS: tokens of a batch." placeholder:"N"`
 	Batches     int     `default:"20" help:"BO/ODS: batches that plans are billed for." placeholder:"N"`
-	Sequences   int     `default:"3400" help:"BO/ODS: sequences that are generated for shapes without a recording." placeholder:"N"`
+	Sequences   int     `default:"3400" help:"BO/ODS: sequences that are generated for shapes without a recording, beside those of test batches." placeholder:"N"`
 	TuneRounds  int     `default:"25" help:"BO/ODS: rounds of a search, at most." placeholder:"N"`
 	Pairs       int     `default:"1000" help:"BO/ODS: keys of the table whose values a round changes." placeholder:"N"`
 	Latency     float64 `default:"1.2309" help:"BO/ODS: latency that plans may have, as a multiple of LambdaML's: at the default throughput is 18.76 % less." placeholder:"TIMES"`
@@ -48,11 +48,16 @@ func (c *ArenaCmd) boods(ctx context.Context, e *env) error {
 			return err
 		}
 	}
+	if c.JSON { // the report has the rest
+		return r.Write(c.Out)
+	}
 	for _, d := range r.Changes {
-		if c.JSON {
-			break // the report has them
-		}
 		if err := show(e, false, d, d.String()); err != nil {
+			return err
+		}
+	}
+	for _, s := range r.Searches {
+		if err := show(e, false, s, s.String()); err != nil {
 			return err
 		}
 	}

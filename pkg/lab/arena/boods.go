@@ -18,10 +18,10 @@ import (
 // BOODS are the settings of the suite bo-ods: experts as functions that are planned before batches
 // come, with the paper's baselines (section V), always simulated.
 type BOODS struct {
-	Shapes, Policies []string
+	Shapes, Policies []string // with policies named, these deployments alone run, and no other part
 	Platform         string
 	// Recorded are the sequences of a recording, for the shape of its model; other shapes have
-	// Sequences that are written for them.
+	// Sequences that are written for them, and as many more as test batches need.
 	Recorded  *batched.Texts
 	Sequences int
 	Tokens    int // of a batch
@@ -61,6 +61,8 @@ func (s *BOODS) Check() error {
 		return fmt.Errorf("no shape is named; there are %s", strings.Join(batched.Names(), ", "))
 	case s.Tokens < 256 || s.Tokens > 1<<20 || s.Learn < 1 || s.Test < 1 || s.Learn+s.Test > 1<<12:
 		return fmt.Errorf("batches of %d tokens, %d to learn on and %d to test are asked for; there must be 256 to %d tokens, and 1 batch of each or more", s.Tokens, s.Learn, s.Test, 1<<20)
+	case s.Sequences < 1:
+		return fmt.Errorf("%d sequences are asked for; there must be 1 or more", s.Sequences)
 	case s.Seeds < 1 || s.Seeds > MostSeeds || s.Rounds < 1 || s.Rounds > 1<<12:
 		return fmt.Errorf("%d seeds and %d rounds are asked for; there must be 1 to %d, and 1 to %d", s.Seeds, s.Rounds, MostSeeds, 1<<12)
 	case !(s.Limit > 0 && s.Limit <= 1000):
@@ -109,6 +111,7 @@ func RunBOODS(ctx context.Context, s BOODS) (*BOODSReport, error) {
 		r.Lines = append(r.Lines, l.lines...)
 	}
 	r.compare()
+	r.searches()
 	return r, nil
 }
 
@@ -134,7 +137,11 @@ func (s *BOODS) lab(ctx context.Context, name string, seed uint64) (*batchLab, e
 	if err := l.open(name); err != nil {
 		return nil, err
 	}
-	for _, part := range []func() error{l.prediction, l.modes, l.targets, l.overall, l.assumed} {
+	parts := []func() error{l.prediction, l.modes, l.targets, l.overall, l.assumed}
+	if len(l.Policies) > 0 {
+		parts = []func() error{l.overall}
+	}
+	for _, part := range parts {
 		if err := errors.Join(ctx.Err(), part()); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
@@ -154,14 +161,16 @@ func (l *batchLab) open(name string) (err error) {
 	if l.system, err = l.shape.System(l.conditions, l.Tokens); err != nil {
 		return err
 	}
-	t := l.Recorded
+	t, share := l.Recorded, profiled
 	if l.text = "recording"; t == nil || len(t.Layers) != l.shape.Layers || t.Experts != l.shape.Experts || t.TopK != l.shape.TopK {
 		l.text = "generated"
-		if t, err = l.shape.Write(l.Sequences, l.seed); err != nil {
+		more := batched.Written(l.Test * l.Tokens)
+		if t, err = l.shape.Write(l.Sequences+more, l.seed); err != nil {
 			return err
 		}
+		share *= float64(l.Sequences) / float64(l.Sequences+more)
 	}
-	if l.split, err = t.Split(profiled, l.Tokens, l.Learn, l.Test, l.seed); err != nil {
+	if l.split, err = t.Split(share, l.Tokens, l.Learn, l.Test, l.seed); err != nil {
 		return err
 	}
 	for _, r := range l.split.Learn {

@@ -320,31 +320,44 @@ func (l *batchLab) tune(p *bo.Problem, a bo.Acquisition, base, known float64) er
 }
 
 // searched is a search with the plan of what it has learnt, and adds a line of it.
-func (l *batchLab) searched(p *bo.Problem, set bo.Settings, name string, base, known float64) (*bo.Search, *scatter.Plan, error) {
+func (l *batchLab) searched(p *bo.Problem, set bo.Settings, name string, base, known float64) (*bo.State, *scatter.Plan, error) {
 	began := time.Now()
-	s, err := bo.New(p, set)
+	search, err := bo.New(p, set)
 	if err != nil {
 		return nil, nil, err
 	}
-	rounds := 0
-	for ; rounds < l.Rounds && !s.Done(); rounds++ {
-		if err := errors.Join(l.ctx.Err(), s.Step()); err != nil {
-			return nil, nil, err
-		}
+	rounds, err := l.steps(search, func() bool { return search.Done() })
+	if err != nil {
+		return nil, nil, err
 	}
-	took := time.Since(began)
+	took, s := time.Since(began), search.State
 	plan, err := l.plan(s.Best().Loads)
 	if err != nil {
 		return nil, nil, err
 	}
+	if set.Acquisition == bo.Multi || set.Acquisition == bo.Single { // the others have no ε that would fall
+		if _, err := l.steps(search, func() bool { return search.Below > 0 }); err != nil {
+			return nil, nil, err
+		}
+	}
 	line := l.line(partFigure12, name)
-	line.Rounds, line.RoundSeconds, line.Below, line.Theorem = rounds, took.Seconds()/float64(max(1, rounds)), s.Below, set.Rounds(0.01)
+	line.Rounds, line.RoundSeconds, line.Below, line.Theorem = rounds, took.Seconds()/float64(max(1, rounds)), search.Below, set.Rounds(0.01)
 	line.KernelRows, line.KernelPairs = bo.Errors(p.Table, s.Trials)
 	line.LearntRatio = s.Best().Cost / s.Trials[0].Cost
 	line.Cost = l.cost(plan)
 	line.Ratio, line.KnownRatio = line.Cost/base, line.Cost/known
 	l.add(line)
-	return s, plan, nil
+	return &s, plan, nil
+}
+
+// steps has a search go on until something is so, or it has had all its rounds, and says how many it has had.
+func (l *batchLab) steps(s *bo.Search, until func() bool) (rounds int, err error) {
+	for rounds = len(s.Trials) - 1; rounds < l.Rounds && !until(); rounds++ {
+		if err := errors.Join(l.ctx.Err(), s.Step()); err != nil {
+			return rounds, err
+		}
+	}
+	return rounds, nil
 }
 
 // remoe has Remoe plan the same rows within the same limit, as one request whose tokens are all a

@@ -93,6 +93,7 @@ type BOODSReport struct {
 	Platform string        `json:"platform"`
 	Lines    []BOODSLine   `json:"lines"`
 	Changes  []BOODSChange `json:"changes"`
+	Searches []BOODSSearch `json:"searches"`
 }
 
 // boodsCompared are pairs of deployments with the paper's words about them.
@@ -197,10 +198,11 @@ func unless(is bool, words string) string {
 	return words
 }
 
-// Write writes the report into a folder, which is made: report.json, lines.csv and changes.csv.
+// Write writes the report into a folder, which is made: report.json, lines.csv, changes.csv and searches.csv.
 func (r *BOODSReport) Write(folder string) error {
 	return writeFiles(folder, []file{
 		{"report.json", r.writeJSON}, {"lines.csv", table(fieldRows(r.Lines)).write}, {"changes.csv", table(fieldRows(r.Changes)).write},
+		{"searches.csv", table(fieldRows(r.Searches)).write},
 	})
 }
 

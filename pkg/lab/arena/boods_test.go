@@ -44,6 +44,14 @@ func TestBOODS(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
+	if len(r.Searches) != len(bo.Acquisitions) {
+		t.Errorf("%d searches are summed up", len(r.Searches))
+	}
+	for _, s := range r.Searches {
+		if s.Seeds != 2 || s.Ratio <= 0 || s.Known <= 0 || s.Seconds <= 0 || s.Rounds > 2 || !strings.Contains(s.String(), s.Acquisition) {
+			t.Errorf("%+v", s)
+		}
+	}
 	if err := r.Write(t.TempDir()); err != nil {
 		t.Error(err)
 	}
@@ -63,6 +71,9 @@ func TestBOODSSettings(t *testing.T) {
 	}
 	n := 0
 	for _, l := range r.Lines {
+		if l.Part != partFigure12 && l.Part != partFigure13 {
+			t.Errorf("%+v was not asked for", l)
+		}
 		if l.Part == partFigure12 {
 			n++
 			if l.Ratio <= 0 || l.KnownRatio <= 0 {
@@ -86,7 +97,7 @@ func TestBOODSRefused(t *testing.T) {
 		`policy "eplb" is unknown`:       func(s *BOODS) { s.Policies = []string{"eplb"} },
 		`no platform and no file "moon"`: func(s *BOODS) { s.Platform = "moon" },
 		"record 100 sequences or more":   func(s *BOODS) { s.Sequences = 20 },
-		"it must be 1 to 131072":         func(s *BOODS) { s.Sequences = 0 },
+		"0 sequences are asked for":      func(s *BOODS) { s.Sequences = 0 },
 		"0 pairs are changed":            func(s *BOODS) { s.Pairs = 0 },
 	} {
 		s := boodsSettings()

@@ -34,6 +34,9 @@ const (
 	mostSequences = 1 << 17
 )
 
+// Written is how many written sequences have so many rows.
+func Written(rows int) int { return (rows + length - 1) / length }
+
 // Write makes sequences of the shape, so many of them.
 func (s Shape) Write(n int, seed uint64) (*Texts, error) {
 	if n < 1 || n > mostSequences {
@@ -135,7 +138,8 @@ type Split struct {
 // ErrShort says that there are too few rows.
 var ErrShort = errors.New("too few rows")
 
-// Split takes a text apart: the table is of a share of sequences, and batches have so many tokens.
+// Split takes a text apart: the table is of a share of sequences, and batches have so many tokens. Of the
+// rest the batches to learn on have the first sequences, half of them at most, and test batches the others.
 // Where the rest has too few for the test batches, sequences come again in an order that is drawn.
 func (t *Texts) Split(share float64, batch, learn, test int, seed uint64) (*Split, error) {
 	if !(share > 0 && share < 1) || batch < 1 || learn < 1 || test < 1 {
@@ -150,14 +154,22 @@ func (t *Texts) Split(share float64, batch, learn, test int, seed uint64) (*Spli
 		return nil, fmt.Errorf("%w: %d sequences are left to learn and to test on; record more, or make the table of a smaller share", ErrShort, len(rest))
 	}
 	s := &Split{Table: table}
-	half := len(rest) / 2
-	s.Learn, s.Test = t.batches(rest[:half], batch, learn, seed), t.batches(rest[half:], batch, test, seed+1)
+	own := t.enough(rest, learn*batch)
+	s.Learn, s.Test = t.batches(rest[:own], batch, learn, seed), t.batches(rest[own:], batch, test, seed+1)
 	var text []uint32
 	for _, i := range rest {
 		text = append(text, t.Sequences[i].Tokens...)
 	}
 	s.Frequency, err = bayes.NewFrequency(t.Vocab, text)
 	return s, err
+}
+
+// enough is how many of the first sequences have so many rows, half of them at most and one at least.
+func (t *Texts) enough(of []int, rows int) (n int) {
+	for ; n < len(of)/2 && rows > 0; n++ {
+		rows -= t.Sequences[of[n]].Len()
+	}
+	return max(1, n)
 }
 
 // Parts are the numbers of sequences that a table is made of, in an order that is drawn, and of the
