@@ -57,6 +57,7 @@ type Service struct {
 	divide *division
 	homes  *homing
 	rented renting
+	said   foretelling
 	to     addresses
 	traces planTraces
 	x      []float32
@@ -71,7 +72,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	s := &Service{
 		d: d, config: c, id: id, presence: d.NewPresence(id, "gate"), split: newSplitter(d.Model.Spec.Hidden), divide: newDivision(), homes: newHoming(), traces: planTraces{}, late: wire.Lateness{Shape: d.Shape},
 		tracer: d.Telemetry.Tracer("gate", id), metrics: d.Telemetry.Metrics, loads: newLoadMeter(d, id),
-		slow: newSlowHosts(d.Logger, d.Telemetry.Metrics.Hosts),
+		slow: newSlowHosts(d.Logger, d.Telemetry.Metrics.Hosts), said: foretelling{metrics: d.Telemetry.Metrics.Foretold},
 	}
 	if c.Payload > 0 {
 		s.rented.most = max(1, int(c.Payload/float64(d.Shape.Hidden*d.Wire.ElementBytes())))
@@ -215,6 +216,7 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	took.ComputeNs, took.Accesses = took.ComputeNs+watch.Lap(), o.curve
 	err = s.dispatch(ctx, h, all, took, o.fates)
 	s.loads.count(h, &s.routes, o, to.Version) // when its rows are on their way
+	s.said.count(h, &s.routes, to)
 	s.presence.Add(members.RoutedRows, float64(len(s.routes.Expert)/max(1, s.routes.K)))
 	return err
 }

@@ -23,13 +23,13 @@ type deployed struct {
 	experts int
 }
 
-// running are the layers of a running model's plan that are as a batch's plan says.
-func running(p *scatter.Plan, layers []int, hosts []string) (all []*pb.LayerPlan, err error) {
+// running are the layers of a running model's plan that are as a batch's plan says, with the rows that it was planned for.
+func running(p *scatter.Plan, loads [][]float64, layers []int, hosts []string) (all []*pb.LayerPlan, err error) {
 	modes := map[scatter.Mode]pb.TransferMode{scatter.Pipelined: plan.Pipelined, scatter.Indirect: plan.Indirect, scatter.Direct: plan.Direct}
 	for l, one := range p.Layers {
 		var of []plan.Deployed
-		for _, f := range one.Experts {
-			of = append(of, plan.Deployed{Memory: uint64(f.Memory), Replicas: f.Replicas})
+		for e, f := range one.Experts {
+			of = append(of, plan.Deployed{Memory: uint64(f.Memory), Replicas: f.Replicas, Foretold: loads[l][e]})
 		}
 		lp, err := plan.Batch(layers[l], modes[one.Mode], one.Beta, of, hosts)
 		if err != nil {
@@ -44,7 +44,7 @@ func running(p *scatter.Plan, layers []int, hosts []string) (all []*pb.LayerPlan
 const deployTries = 5
 
 // deploy writes a batch's plan into the running model's bucket, from where hosts and gates follow it.
-func (c *PlanSolveCmd) deploy(ctx context.Context, e *env, of deployed, p *scatter.Plan) error {
+func (c *PlanSolveCmd) deploy(ctx context.Context, e *env, of deployed, p *scatter.Plan, loads [][]float64) error {
 	from := PlanFrom{Model: of.name, JSON: c.JSON, ConnectFlags: c.ConnectFlags}
 	conn, kv, err := from.open(ctx, e)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *PlanSolveCmd) deploy(ctx context.Context, e *env, of deployed, p *scatt
 	if here.Scaler != nil {
 		return fmt.Errorf("--apply: %s plans for model %s, and would plan anew at once; stop it first", here.Scaler, of.name)
 	}
-	layers, err := running(p, of.layers, here.IDs)
+	layers, err := running(p, loads, of.layers, here.IDs)
 	if err != nil {
 		return usage(fmt.Errorf("--apply: %w", err))
 	}

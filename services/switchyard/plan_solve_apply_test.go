@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,14 @@ func mixed() *scatter.Plan {
 	return p
 }
 
+// equalRows are as many rows for each of its experts.
+func equalRows() (loads [][]float64) {
+	for range demoLayers {
+		loads = append(loads, slices.Repeat([]float64{1280}, 16))
+	}
+	return loads
+}
+
 // A batch's plan with several modes, and with memory and replicas of each expert, runs: hosts bill invocations
 // in each mode beside what the model says, tokens stay, no object is left, and settings that change plan again.
 func TestPlanDeployed(t *testing.T) {
@@ -72,15 +81,15 @@ func TestPlanDeployed(t *testing.T) {
 	c := &PlanSolveCmd{ConnectFlags: ConnectFlags{ConnectTimeout: testkit.Patience}}
 	e := quietEnv()
 	e.NATS, e.waits = y.URL(), patient
-	if err := c.deploy(t.Context(), e, deployed{of.name, 1, of.layers, of.experts}, mixed()); err == nil || !strings.Contains(err.Error(), "another model than the table's") {
+	if err := c.deploy(t.Context(), e, deployed{of.name, 1, of.layers, of.experts}, mixed(), equalRows()); err == nil || !strings.Contains(err.Error(), "another model than the table's") {
 		t.Errorf("another model: %v", err)
 	}
 	many := mixed()
 	many.Layers[1].Experts[3].Replicas = 3
-	if err := c.deploy(t.Context(), e, of, many); err == nil || !strings.Contains(err.Error(), "expert 3 of layer 1 has 3 replicas, and there are 2 expert hosts, each of which can have one: start 1 more") {
+	if err := c.deploy(t.Context(), e, of, many, equalRows()); err == nil || !strings.Contains(err.Error(), "expert 3 of layer 1 has 3 replicas, and there are 2 expert hosts, each of which can have one: start 1 more") {
 		t.Errorf("too many replicas: %v", err)
 	}
-	if err := c.deploy(t.Context(), e, of, mixed()); err != nil {
+	if err := c.deploy(t.Context(), e, of, mixed(), equalRows()); err != nil {
 		t.Fatal(err)
 	}
 	p.await("a function an expert", func(f plans.Function) bool {
@@ -98,6 +107,9 @@ func TestPlanDeployed(t *testing.T) {
 		}
 		return true
 	})
+	if rows, off := invocations(t, y, "switchyard_foretold_compared_rows_total", "", ""), invocations(t, y, "switchyard_foretold_error_ratio", "", ""); rows <= 0 || off <= 0 || off > 2 {
+		t.Errorf("of %v rows the error is %v", rows, off)
+	}
 	for _, m := range scatter.Modes {
 		live, says := invocations(t, y, "switchyard_invocation_gb_seconds_total", m.String(), "billed"), invocations(t, y, "switchyard_invocation_gb_seconds_total", m.String(), "model")
 		if live <= 0 || says <= 0 {
@@ -116,7 +128,7 @@ func TestPlanDeployed(t *testing.T) {
 	})
 }
 
-// invocations is a counter of this process.
+// invocations is a counter or a gauge of this process.
 func invocations(t *testing.T, y clustertest.Cluster, name, mode, of string) float64 {
 	t.Helper()
 	all, err := y.Settings.Node.Shared.Telemetry.Registry.Gather()
@@ -130,7 +142,7 @@ func invocations(t *testing.T, y clustertest.Cluster, name, mode, of string) flo
 				labels[l.GetName()] = l.GetValue()
 			}
 			if f.GetName() == name && labels["mode"] == mode && labels["of"] == of {
-				return m.GetCounter().GetValue()
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
 			}
 		}
 	}

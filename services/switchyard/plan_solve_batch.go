@@ -98,7 +98,7 @@ func (c *PlanSolveCmd) batch(ctx context.Context, e *env) error {
 	if err := show(e, c.JSON, out, out.text()); err != nil || !c.Apply {
 		return err
 	}
-	return c.deploy(ctx, e, of, &r.Plan)
+	return c.deploy(ctx, e, of, &r.Plan, loads)
 }
 
 // ofBatch refuses flags of requests, and wants those of a batch.

@@ -11,10 +11,11 @@ import (
 // transfers are their own, whatever settings say of others.
 const ForBatches = "bo-ods"
 
-// Deployed is how an expert's function is rented for batches.
+// Deployed is how an expert's function is rented for batches, and the rows that were foretold for it.
 type Deployed struct {
 	Memory   uint64
 	Replicas int
+	Foretold float64
 }
 
 // Batch is a layer's plan with a function of each expert, rented as deployed, and replicas on hosts in
@@ -31,7 +32,7 @@ func Batch(layer int, mode pb.TransferMode, minibatch int, deployed []Deployed, 
 		}
 		slices.Sort(on)
 		f := Function(layer, []uint32{uint32(e)}, on...)
-		f.Transfer, f.MemoryBytes = mode, of.Memory
+		f.Transfer, f.MemoryBytes, f.Foretold = mode, of.Memory, of.Foretold
 		if mode == Pipelined {
 			f.Minibatch = uint32(minibatch)
 		}

@@ -12,7 +12,7 @@ import (
 // layer's transfer, which settings leave as it is.
 func TestBatch(t *testing.T) {
 	hosts := []string{"a", "b", "c"}
-	lp, err := Batch(1, Pipelined, 7, []Deployed{{Memory: 5, Replicas: 1}, {Memory: 6, Replicas: 3}, {Memory: 5, Replicas: 2}}, hosts)
+	lp, err := Batch(1, Pipelined, 7, []Deployed{{Memory: 5, Replicas: 1, Foretold: 9}, {Memory: 6, Replicas: 3}, {Memory: 5, Replicas: 2}}, hosts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,6 +29,9 @@ func TestBatch(t *testing.T) {
 		if !slices.Equal(got, on) || f.MemoryBytes != uint64(5+e%2) || f.Transfer != Pipelined || f.Minibatch != 7 || f.Experts[0] != uint32(e) {
 			t.Errorf("expert %d: %v", e, f)
 		}
+	}
+	if lp.Functions[0].Foretold != 9 || lp.Functions[1].Foretold != 0 {
+		t.Errorf("what was foretold: %v", lp.Functions)
 	}
 	if Moved([]*pb.LayerPlan{lp}, Settings{Transfer: Direct})[0] != lp || l.Unmoved() != l {
 		t.Error("settings change how rows of a batch's plan travel")

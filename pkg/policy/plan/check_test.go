@@ -68,6 +68,8 @@ func TestCheck(t *testing.T) {
 		{"rented", with(func(l *pb.LayerPlan) { l.Functions[0].MemoryBytes, l.Functions[0].Beside = 4<<20, true }, fn(a, 0, 1, 2)), ""},
 		{"rented for too much", with(func(l *pb.LayerPlan) { l.Functions[0].MemoryBytes = 1<<50 + 1 }, fn(a, 0, 1, 2)), "1125899906842625 bytes of memory"},
 		{"beside with no memory", with(func(l *pb.LayerPlan) { l.Functions[0].Beside = true }, fn(a, 0, 1, 2)), "beside attention with no memory"},
+		{"foretold below zero", with(func(l *pb.LayerPlan) { l.Functions[0].Foretold = -1 }, fn(a, 0, 1, 2)), "-1 rows are foretold"},
+		{"foretold no number", with(func(l *pb.LayerPlan) { l.Functions[0].Foretold = math.NaN() }, fn(a, 0, 1, 2)), "NaN rows are foretold"},
 		{"a rented united one", with(func(l *pb.LayerPlan) { l.Functions[1].MemoryBytes = 1 }, fn(a, 0, 1, 2), UnitedFunction(1, Bundle{2, 7}, []uint32{0}, "a")), "only routed experts"},
 		{"many functions", legal(make([]*pb.Function, 13)...), "13 functions; a layer of 3"},
 		{"many members", legal(fn(a, make([]uint32, 25)...)), "25 experts in functions"},

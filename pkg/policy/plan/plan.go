@@ -82,7 +82,7 @@ func WantOn(f *pb.Function, host string) pb.Want {
 func Same(a, b *pb.LayerPlan) bool {
 	return a.GetLayer() == b.GetLayer() && sameAccess(a.GetDivision(), b.GetDivision()) && slices.EqualFunc(a.GetFunctions(), b.GetFunctions(), func(f, g *pb.Function) bool {
 		return f.GetId() == g.GetId() && f.GetKind() == g.GetKind() && f.GetWay() == g.GetWay() && f.GetBundle() == g.GetBundle() &&
-			f.GetTransfer() == g.GetTransfer() && f.GetMinibatch() == g.GetMinibatch() && f.GetMemoryBytes() == g.GetMemoryBytes() && f.GetBeside() == g.GetBeside() && slices.Equal(f.GetExperts(), g.GetExperts()) &&
+			f.GetTransfer() == g.GetTransfer() && f.GetMinibatch() == g.GetMinibatch() && f.GetMemoryBytes() == g.GetMemoryBytes() && f.GetBeside() == g.GetBeside() && f.GetForetold() == g.GetForetold() && slices.Equal(f.GetExperts(), g.GetExperts()) &&
 			slices.EqualFunc(f.GetPlacements(), g.GetPlacements(), samePlacement)
 	})
 }

@@ -40,7 +40,7 @@ func moved(lp *pb.LayerPlan, mode pb.TransferMode, minibatch uint32) *pb.LayerPl
 	for i, f := range lp.Functions {
 		out.Functions[i] = &pb.Function{
 			Id: f.Id, Experts: f.Experts, Kind: f.Kind, Placements: f.Placements, Way: f.Way, Bundle: f.Bundle, Transfer: mode, Minibatch: minibatch,
-			MemoryBytes: f.MemoryBytes, Beside: f.Beside,
+			MemoryBytes: f.MemoryBytes, Beside: f.Beside, Foretold: f.Foretold,
 		}
 	}
 	return out

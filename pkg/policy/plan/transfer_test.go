@@ -13,7 +13,7 @@ func TestMoved(t *testing.T) {
 	layer := &pb.LayerPlan{Layer: 1, Reason: "r", Functions: []*pb.Function{
 		Function(1, []uint32{0, 1}, "a"), UnitedFunction(1, Bundle{Way: 2, ID: 9}, []uint32{0}, "b"),
 	}}
-	layer.Functions[0].Transfer, layer.Functions[0].MemoryBytes, layer.Functions[0].Beside = Indirect, 5, true
+	layer.Functions[0].Transfer, layer.Functions[0].MemoryBytes, layer.Functions[0].Beside, layer.Functions[0].Foretold = Indirect, 5, true, 7
 	before := proto.CloneOf(layer)
 	if got := Moved([]*pb.LayerPlan{layer}, DefaultSettings()); got[0] != layer || !Stores(got) {
 		t.Errorf("without a mode: %v", got)

@@ -66,6 +66,9 @@ func checkTransfer(f *pb.Function) error {
 // mostRented bounds the memory that a replica is rented with: a PiB.
 const mostRented = 1 << 50
 
+// mostForetold bounds the rows that are foretold for a function.
+const mostForetold = 1 << 50
+
 // checkRented says what of a function no platform rents.
 func checkRented(f *pb.Function) error {
 	switch {
@@ -73,6 +76,8 @@ func checkRented(f *pb.Function) error {
 		return fmt.Errorf("its replicas have %d bytes of memory; %d is the most", f.GetMemoryBytes(), int64(mostRented))
 	case f.GetBeside() && f.GetMemoryBytes() == 0:
 		return fmt.Errorf("it is rented beside attention with no memory; what is rented has some")
+	case !(f.GetForetold() >= 0 && f.GetForetold() <= mostForetold):
+		return fmt.Errorf("%v rows are foretold for it; it must be 0 to %v", f.GetForetold(), float64(mostForetold))
 	case f.GetMemoryBytes() > 0 && f.GetKind() != Routed:
 		return fmt.Errorf("it is of kind %d and rented; only routed experts are", f.GetKind())
 	}

@@ -39,6 +39,7 @@ func (m *Metrics) thin(d Detail) {
 	for _, byLayer := range []*Mirror{m.Scaler.CV, m.Scaler.Balancedness, m.Scaler.PlanAge} {
 		byLayer.thin = d == InAll // a layer's figure is none of all layers
 	}
+	m.Foretold.thin = d == InAll
 }
 
 // layer is a layer's label.

@@ -103,6 +103,8 @@ type Metrics struct {
 	Scaler *ScalerMetrics
 	// Invoked are of functions that plans of batches rent.
 	Invoked InvokedMetrics
+	// Foretold are of gates whose plans foretold rows.
+	Foretold *ForetoldMetrics
 	// Rented are of scalers that plan by Remoe.
 	Rented RentedMetrics
 
@@ -158,6 +160,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		Scaler:           newScalerMetrics(),
 		Rented:           newRentedMetrics(),
 		Invoked:          newInvokedMetrics(),
+		Foretold:         newForetoldMetrics(),
 		genAI:            newGenAI(),
 		waits:            newWaits(),
 		Ready:            newTable("ready", "Whether this process is ready, as /readyz says (1 or 0)."),
@@ -181,7 +184,7 @@ func (m *Metrics) register(r prometheus.Registerer) {
 	r.MustRegister(m.waits.queue, m.waits.canary, m.Ready, m.Links.connections, m.Links.reconnects, m.Members, m.GPUs)
 	r.MustRegister(slices.Concat(m.Kafka.all(), m.Tenants.all())...)
 	r.MustRegister(slices.Concat(m.Hosts.all(), m.Maps.all(), m.Brownout.all())...)
-	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all(), m.Transfers.all(), m.Rented.all(), m.Invoked.all())...)
+	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all(), m.Transfers.all(), m.Rented.all(), m.Invoked.all(), m.Foretold.all())...)
 }
 
 // outcomes are how a request can end: finish reasons, and the codes of errors.

@@ -861,7 +861,10 @@ type Function struct {
 	// longest work first, where rows are of prompts, and else a message's rows to one of them.
 	MemoryBytes uint64 `protobuf:"varint,10,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// It is rented for the host that stands beside attention, and no invocation reaches it.
-	Beside        bool `protobuf:"varint,11,opt,name=beside,proto3" json:"beside,omitempty"`
+	Beside bool `protobuf:"varint,11,opt,name=beside,proto3" json:"beside,omitempty"`
+	// Rows that were foretold for it when a batch was planned, which gates compare with those that
+	// come; 0 in all functions of a layer: none were.
+	Foretold      float64 `protobuf:"fixed64,12,opt,name=foretold,proto3" json:"foretold,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -964,6 +967,13 @@ func (x *Function) GetBeside() bool {
 		return x.Beside
 	}
 	return false
+}
+
+func (x *Function) GetForetold() float64 {
+	if x != nil {
+		return x.Foretold
+	}
+	return 0
 }
 
 // LayerPlan is the desired state of one layer; its key in `plans` is the layer's
@@ -1571,7 +1581,7 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"deliveries\"H\n" +
 	"\tPlacement\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12'\n" +
-	"\x04want\x18\x02 \x01(\x0e2\x13.switchyard.v1.WantR\x04want\"\xe1\x02\n" +
+	"\x04want\x18\x02 \x01(\x0e2\x13.switchyard.v1.WantR\x04want\"\xfd\x02\n" +
 	"\bFunction\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aexperts\x18\x02 \x03(\rR\aexperts\x12/\n" +
@@ -1585,7 +1595,8 @@ const file_switchyard_v1_control_proto_rawDesc = "" +
 	"\x06bundle\x18\t \x01(\x06R\x06bundle\x12!\n" +
 	"\fmemory_bytes\x18\n" +
 	" \x01(\x04R\vmemoryBytes\x12\x16\n" +
-	"\x06beside\x18\v \x01(\bR\x06besideJ\x04\b\x03\x10\x04\"\xea\x03\n" +
+	"\x06beside\x18\v \x01(\bR\x06beside\x12\x1a\n" +
+	"\bforetold\x18\f \x01(\x01R\bforetoldJ\x04\b\x03\x10\x04\"\xea\x03\n" +
 	"\tLayerPlan\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05layer\x18\x02 \x01(\rR\x05layer\x125\n" +

@@ -1,0 +1,41 @@
+package gate
+
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+)
+
+// foretelling compares the rows that come for a layer's functions with those that its plan foretold. One goroutine at
+// a time uses it.
+type foretelling struct {
+	metrics        *telemetry.ForetoldMetrics
+	foretold, came []float64 // of each target
+}
+
+// count takes the rows of a message. Those that were lost and come again have been counted; while functions
+// of two plans are in use, nothing is.
+func (f *foretelling) count(h *pb.Hidden, routes *forward.Routes, to *plan.Routes) {
+	layer, n := int(h.GetKey().GetLayer()), len(to.Targets)
+	if !slices.ContainsFunc(to.Targets, func(t plan.Target) bool { return t.GetForetold() > 0 }) {
+		f.metrics.Forget(layer)
+		return
+	}
+	if h.GetKey().GetAttempt() > 0 || to.Version != to.Plan.GetVersion() {
+		return
+	}
+	f.foretold, f.came = slices.Grow(f.foretold[:0], n)[:n], slices.Grow(f.came[:0], n)[:n]
+	clear(f.came)
+	for i, t := range to.Targets {
+		f.foretold[i] = t.GetForetold()
+	}
+	for _, e := range routes.Expert {
+		if e != forward.NoExpert && int(e) < to.Experts() {
+			f.came[to.Of(e)]++
+		}
+	}
+	f.metrics.Compare(layer, f.foretold, f.came)
+}
