@@ -76,6 +76,8 @@ func (s *Settings) Check() error {
 		return errors.New("there are no texts; name a file for each domain")
 	case s.Tokens < 1 || s.PromptTokens < 1 || s.AnswerTokens < 0:
 		return fmt.Errorf("%d tokens of a domain, %d of a prompt and %d of an answer are wanted; prompts need at least one", s.Tokens, s.PromptTokens, s.AnswerTokens)
+	case s.AnswerTokens > 0 && spec.Task() != model.Continue:
+		return fmt.Errorf("answers of %d tokens are wanted of a model with an encoder, of which prompts alone are recorded; have 0", s.AnswerTokens)
 	case s.PromptTokens+s.AnswerTokens > spec.MaxPositions:
 		return fmt.Errorf("prompts of %d tokens with answers of %d do not fit: the model was made for at most %d positions", s.PromptTokens, s.AnswerTokens, spec.MaxPositions)
 	case spec.MoELayers() == 0:
@@ -202,7 +204,7 @@ func (r *recorder) cut(ids []uint32, length int) []uint32 {
 func (r *recorder) open(prompts []prompt, first int) (list []*direct.Sequence, err error) {
 	for i, p := range prompts {
 		params := sampling.Params{Temperature: temperature, TopP: 1, Seed: uint32(r.Seed) + uint32(first+i), Logprobs: -1}
-		s, err := r.runner.Add(p.ids, r.AnswerTokens+1, params)
+		s, err := r.runner.AddPrompt(r.asked(p.ids), r.AnswerTokens+1, params)
 		if err != nil {
 			for _, s := range list {
 				s.Close()
@@ -212,4 +214,16 @@ func (r *recorder) open(prompts []prompt, first int) (list []*direct.Sequence, e
 		list = append(list, s)
 	}
 	return list, nil
+}
+
+// asked are ids as the model reads them: behind an encoder the decoder reads the same ones, so that a row has one token
+// in all layers.
+func (r *recorder) asked(ids []uint32) direct.Prompt {
+	switch r.Model.Spec.Task() {
+	case model.Fill:
+		return direct.Prompt{IDs: ids, Source: len(ids)}
+	case model.Answer:
+		return direct.Prompt{IDs: slices.Concat(ids, ids), Source: len(ids)}
+	}
+	return direct.Prompt{IDs: ids}
 }

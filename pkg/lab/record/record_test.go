@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
@@ -276,5 +278,74 @@ func TestFeatures(t *testing.T) {
 	}
 	if earlier == 0 {
 		t.Error("each row is its own strongest key")
+	}
+}
+
+// bytewise is a copy of a golden model with a tokenizer that has a token for each byte.
+func bytewise(t *testing.T, name string) *model.Model {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(goldens.Dir(name))); err != nil {
+		t.Fatal(err)
+	}
+	vocab, id := map[string]int{}, 0
+	for r := rune(0); r < 256; r++ { // as GPT-2 writes bytes
+		if c := r; r >= '!' && r <= '~' || r >= '¡' && r <= '¬' || r >= '®' {
+			vocab[string(c)] = int(r)
+		} else {
+			vocab[string(256+rune(id))] = int(r)
+			id++
+		}
+	}
+	text, err := json.Marshal(vocab)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, body := range map[string]string{"vocab.json": string(text), "merges.txt": "#version: 0.2\n"} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(body), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := model.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = m.Close() }) // it is only read
+	return m
+}
+
+// Encoders are recorded, too: their rows look at later keys, those of a decoder behind one never do, and each row has all layers.
+func TestEncoders(t *testing.T) {
+	for name, decoders := range map[string]int{"bert_moe": 0, "bert2bert_moe": 3, "gpt2_moe": 3} {
+		t.Run(name, func(t *testing.T) {
+			s := demo(t)
+			s.Model, s.Features, s.Inputs, s.AnswerTokens, s.PromptTokens, s.Tokens = bytewise(t, name), true, false, 0, 24, 60
+			path := filepath.Join(t.TempDir(), "r")
+			if _, err := Run(t.Context(), s, path); err != nil {
+				t.Fatal(err)
+			}
+			r, err := recording.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = r.Close() }() // it is only read
+			for l := range r.Layers {
+				later := 0
+				for i := range r.Rows {
+					if at, ok := r.Key(l, i); !ok {
+						t.Fatalf("row %d of layer %d has no key", i, l)
+					} else if at > r.Row(i).Position {
+						later++
+					}
+				}
+				if reads := l < len(r.Layers)-decoders; (later > 0) != reads {
+					t.Errorf("layer %d: %d of %d rows look at later keys", l, later, r.Rows)
+				}
+			}
+			s.AnswerTokens = 1
+			if err := s.Check(); (err == nil) != (name == "gpt2_moe") {
+				t.Errorf("with answers: %v", err)
+			}
+		})
 	}
 }

@@ -1,13 +1,14 @@
 """Writes tiny dense GPT-2, BERT and BERT2BERT checkpoints as they are published, with logits by numpy in float64.
 
-usage: make_dense.py [OUT_DIR]    (needs numpy)
+usage: make_dense.py [OUT_DIR [base]]    (needs numpy)
 OUT_DIR/{gpt2,bert,bert2bert}/: config.json, model.safetensors (float32, float16, bfloat16), golden.safetensors
+With base they have the shapes of GPT-2 small and BERT base with GPT-2's vocabulary, 512 positions and random weights.
 The formulas are those of transformers' modeling_gpt2.py, modeling_bert.py and modeling_encoder_decoder.py, without dropout.
 """
 import json, math, pathlib, struct, sys
 import numpy as np
 
-V, D, L, H, F, POS, N = 40, 16, 2, 2, 24, 24, 9
+V, D, L, H, F, POS, N = (50257, 768, 12, 12, 3072, 512, 9) if sys.argv[2:] == ["base"] else (40, 16, 2, 2, 24, 24, 9)
 OUT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
 rng = np.random.default_rng(9)
 
