@@ -221,7 +221,11 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	return err
 }
 
-// portions splits the rows of a message by the replicas that compute them.
+// portions splits the rows of a message by the replicas that compute them. A function's rows go to
+// its group, in a message for each warm replica, where the free host takes each. They go to hosts by
+// name by the first of these that has a say: its replicas are rented (renting), it has a home among
+// hosts that offload (homing), the layer's plan has a division (division), or a host may hang, is
+// slow or lost them before (addresses).
 func (s *Service) portions(h *pb.Hidden, o obeyed, to *plan.Routes) []outgoing {
 	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, fates.Hash(o.fates)
 	ways := s.rented.ways(h, &s.to, to, o.routes, s.homes.ways(&s.to, to, s.divide.ways(&s.to, to, o.routes)))

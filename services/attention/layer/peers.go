@@ -145,10 +145,10 @@ func (p *Peers) choose(from []string, at uint64) string {
 	return from[at%n]
 }
 
-// shard chooses the aggregator of a group of rows: each in its turn, and another
+// aggregatorFor chooses the aggregator of a group of rows: each in its turn, and another
 // one for another attempt. One that is suspected is the last choice. rowSums says whether it
 // takes sums of whole rows: one of an older version does not, nor one that is not known yet.
-func (p *Peers) shard(turn uint64, attempt uint32) (id string, rowSums, ok bool) {
+func (p *Peers) aggregatorFor(turn uint64, attempt uint32) (id string, rowSums, ok bool) {
 	heard := p.heardAggregators()
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -15,22 +15,22 @@ import (
 func TestSuspects(t *testing.T) {
 	p := Peers{aggregators: []string{"a", "b"}, gateRoster: &fakeRoster{steady: true}, aggregatorRoster: &fakeRoster{steady: true}}
 	for mb, want := range []string{"a", "b", "a"} {
-		if got, _, _ := p.shard(uint64(mb), 0); got != want {
+		if got, _, _ := p.aggregatorFor(uint64(mb), 0); got != want {
 			t.Errorf("microbatch %d: %s", mb, got)
 		}
 	}
 	p.suspect("a")
 	for mb := range uint64(3) {
-		if got, _, _ := p.shard(mb, 0); got != "b" {
+		if got, _, _ := p.aggregatorFor(mb, 0); got != "b" {
 			t.Errorf("microbatch %d: %s is suspected", mb, got)
 		}
 	}
 	p.suspect("b")
-	if got, _, ok := p.shard(0, 0); !ok || got != "a" {
+	if got, _, ok := p.aggregatorFor(0, 0); !ok || got != "a" {
 		t.Errorf("all are suspected: %q, %v", got, ok)
 	}
 	p.suspects["a"] = time.Now().Add(-time.Second)
-	if got, _, _ := p.shard(1, 0); got != "a" {
+	if got, _, _ := p.aggregatorFor(1, 0); got != "a" {
 		t.Errorf("%s, when the suspicion of a is over", got)
 	}
 }
@@ -54,7 +54,7 @@ func TestRowSumsOfAggregators(t *testing.T) {
 		p.update([]*pb.Member{
 			{Id: "new", Service: "aggregator", Ready: true, RowSums: true}, {Id: "old", Service: "aggregator", Ready: true},
 		})
-		if id, sums, ok := p.shard(tc.turn, 0); id != tc.want || sums != tc.sums || !ok {
+		if id, sums, ok := p.aggregatorFor(tc.turn, 0); id != tc.want || sums != tc.sums || !ok {
 			t.Errorf("%s: %q, %v, %v; want %q, %v", tc.name, id, sums, ok, tc.want, tc.sums)
 		}
 	}
@@ -63,8 +63,8 @@ func TestRowSumsOfAggregators(t *testing.T) {
 // Gates that were named and did not answer are avoided, too.
 func TestSuspectedGates(t *testing.T) {
 	p := Peers{gateRoster: &fakeRoster{heard: ready("a", "b")}, aggregatorRoster: &fakeRoster{}}
-	p.suspect("shard", "")
-	p.suspect("shard", "a")
+	p.suspect("aggregator", "")
+	p.suspect("aggregator", "a")
 	for turn := range uint64(3) {
 		if first, again := p.gate(turn, 0), p.gate(turn, 1); first != "b" || again != "b" {
 			t.Errorf("turn %d: %s, and then %s; a is suspected", turn, first, again)
@@ -124,15 +124,15 @@ func TestGate(t *testing.T) {
 }
 
 // While an aggregator may hang, only those that are heard collect.
-func TestShardWhileOneHangs(t *testing.T) {
+func TestAggregatorWhileOneHangs(t *testing.T) {
 	p := Peers{aggregators: []string{"a", "b", "c"}, aggregatorRoster: &fakeRoster{heard: ready("c", "a")}}
 	for mb := range uint64(6) {
-		if got, _, ok := p.shard(mb, 0); !ok || got == "b" {
+		if got, _, ok := p.aggregatorFor(mb, 0); !ok || got == "b" {
 			t.Errorf("microbatch %d: %q", mb, got)
 		}
 	}
 	p.aggregatorRoster = &fakeRoster{}
-	if _, _, ok := p.shard(0, 0); !ok {
+	if _, _, ok := p.aggregatorFor(0, 0); !ok {
 		t.Error("nobody collects while all are quiet")
 	}
 }

@@ -100,12 +100,12 @@ func (r *Remote) rowsPerMessage() int {
 const routingBytes = 256
 
 func (r *Remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
-	shard, rowSums, ok := r.to.shard(r.turn(), attempt)
+	aggregator, rowSums, ok := r.to.aggregatorFor(r.turn(), attempt)
 	if !ok {
 		return nil // nobody to collect yet: the next attempt asks again
 	}
 	gate := r.to.gate(r.turn(), attempt)
-	r.collector, r.router = shard, gate
+	r.collector, r.router = aggregator, gate
 	d := r.shape.hidden
 	t := tensor.Encode(r.shape.wire, r.x[p.first*d:(p.first+p.rows)*d], d, r.buf)
 	r.buf = t.Data
@@ -116,7 +116,7 @@ func (r *Remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: stamp, Replay: replay, Probe: r.probe, Key: &pb.Key{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
 		Step: r.step, Microbatch: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
-		Attempt: attempt, Aggregator: shard, RowSums: rowSums, RemainingMs: r.remaining(time.Now()),
+		Attempt: attempt, Aggregator: aggregator, RowSums: rowSums, RemainingMs: r.remaining(time.Now()),
 	}}
 	if r.stamp != nil {
 		h.WholeRows = uint32(r.rows())

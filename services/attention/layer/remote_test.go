@@ -118,9 +118,9 @@ type fakePeers struct {
 	suspected int
 }
 
-func (f *fakePeers) shard(uint64, uint32) (id string, rowSums, ok bool) { return f.choose() }
-func (f *fakePeers) gate(uint64, uint32) string                         { return "" }
-func (f *fakePeers) suspect(...string)                                  { f.suspected++ }
+func (f *fakePeers) aggregatorFor(uint64, uint32) (id string, rowSums, ok bool) { return f.choose() }
+func (f *fakePeers) gate(uint64, uint32) string                                 { return "" }
+func (f *fakePeers) suspect(...string)                                          { f.suspected++ }
 
 func newFakeLayer(t *testing.T, rowsPerMessage int) (*fakeLayer, *Remote) {
 	t.Helper()
