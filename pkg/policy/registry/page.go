@@ -22,6 +22,9 @@ Made of the registry (pkg/policy/registry); ` + "`go test ./pkg/policy/policies 
 A policy is a folder of pkg/policy and one registration in pkg/policy/policies. Its settings stand
 behind its name: ` + "`--scaling eplb:every=300s`" + `.
 
+` + "`--scaling`" + ` says how many replicas experts have. ` + "[`--offload`](operations/offload.md)" + ` says what a host does with more experts than
+its memory holds. ` + "`up --policy`" + ` rents experts as functions, [remoe](remoe.md) or [bo-ods](bo-ods.md), and refuses the other two.
+
 | policy | what it does | goes by | chosen by |
 |---|---|---|---|
 `)

@@ -12,7 +12,7 @@ import (
 
 const pageHead = `# Rights
 
-Made by ` + "`switchyard auth show`" + ` of the one table in ` + "`pkg/transport/rights`" + `, from which
+To add a user, see [users](operations/users.md#add-a-user). This page is made by ` + "`switchyard auth show`" + ` of the one table in ` + "`pkg/transport/rights`" + `, from which
 ` + "`switchyard auth init`" + ` makes credentials and ` + "[deploy/permissions.conf](../deploy/permissions.conf)" + `
 is made, too. They are of a model ` + "`demo`" + ` and tenants ` + "`default` and `acme`" + `, and for all
 ` + "`--hops`" + `: a receiver of tensors may pull them from their streams (` + "`unacked`, `acked`" + `) and subscribe
