@@ -20,12 +20,12 @@ ENCODE = {"F32": lambda a: a.astype("<f4"), "F16": lambda a: a.astype("<f2"), "B
 WIDEN = {"F32": lambda a: a.astype("<f4"), "F16": lambda a: a.astype("<f2"), "BF16": lambda a: (brain(a).astype("<u4") << 16).view("<f4")}
 
 def save(path, tensors, dtype):
-    header, body = {}, b""
+    header, body, end = {}, [], 0
     for name, (a, own) in sorted((k, v if isinstance(v, tuple) else (v, dtype)) for k, v in tensors.items()):
         raw = ENCODE[own](a).tobytes()
-        header[name] = dict(dtype=own, shape=list(a.shape), data_offsets=[len(body), len(body) + len(raw)]); body += raw
+        header[name] = dict(dtype=own, shape=list(a.shape), data_offsets=[end, end + len(raw)]); body.append(raw); end += len(raw)
     text = json.dumps(header).encode(); text += b" " * (-len(text) % 8)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(body))
 
 def write(name, config, weights, dtype, golden):
     dst = OUT / name; dst.mkdir(parents=True, exist_ok=True)
