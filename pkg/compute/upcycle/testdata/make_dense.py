@@ -1,14 +1,15 @@
 """Writes tiny dense GPT-2, BERT and BERT2BERT checkpoints as they are published, with logits by numpy in float64.
 
-usage: make_dense.py [OUT_DIR [base]]    (needs numpy)
+usage: make_dense.py [OUT_DIR [base NAME]]    (needs numpy)
 OUT_DIR/{gpt2,bert,bert2bert}/: config.json, model.safetensors (float32, float16, bfloat16), golden.safetensors
-With base they have the shapes of GPT-2 small and BERT base with GPT-2's vocabulary, 512 positions and random weights.
+With base the named one has the shape of GPT-2 small or BERT base with GPT-2's vocabulary, 512 positions and random weights.
 The formulas are those of transformers' modeling_gpt2.py, modeling_bert.py and modeling_encoder_decoder.py, without dropout.
 """
 import json, math, pathlib, struct, sys
 import numpy as np
 
-V, D, L, H, F, POS, N = (50257, 768, 12, 12, 3072, 512, 9) if sys.argv[2:] == ["base"] else (40, 16, 2, 2, 24, 24, 9)
+BASE = sys.argv[2:3] == ["base"]
+V, D, L, H, F, POS, N = (50257, 768, 12, 12, 3072, 512, 9) if BASE else (40, 16, 2, 2, 24, 24, 9)
 OUT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent)
 rng = np.random.default_rng(9)
 
@@ -38,7 +39,7 @@ class Weights(dict):
     def __init__(w, dtype, published=lambda n: n): w.dtype, w.published, w.files = dtype, published, {}
     def get(w, name, *shape):
         if name not in w:
-            a = rng.standard_normal(shape) * (min(shape) ** -0.5 if len(shape) > 1 else 0.2) + (1 if "weight" in name and len(shape) == 1 else 0)
+            a = rng.standard_normal(shape) * deviation(name, shape) + (1 if "weight" in name and len(shape) == 1 else 0)
             w[name] = WIDEN[w.dtype](a).astype(float); w.files[w.published(name)] = w[name]
         return w[name]
     def linear(w, name, x, n): return x @ w.get(name + ".weight", n, x.shape[-1]).T + w.get(name + ".bias", n)
@@ -46,6 +47,12 @@ class Weights(dict):
     def norm(w, name, x, eps):
         c = x - x.mean(-1, keepdims=True)
         return c / np.sqrt((c * c).mean(-1, keepdims=True) + eps) * w.get(name + ".weight", D) + w.get(name + ".bias", D)
+
+def deviation(name, shape):
+    """Of a tensor's elements. In base tokens tell rows apart more than positions do, those more than segments, and biases hardly."""
+    if BASE and len(shape) == 1: return 0.02
+    if BASE: return next((s for part, s in (("word_emb", 0.05), ("wte", 0.05), ("position_emb", 0.02), ("wpe", 0.02), ("token_type", 0.01)) if part in name), min(shape) ** -0.5)
+    return min(shape) ** -0.5 if len(shape) > 1 else 0.2
 
 def softmax(x): e = np.exp(x - x.max(-1, keepdims=True)); return e / e.sum(-1, keepdims=True)
 def gelu(x): return x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
@@ -118,4 +125,5 @@ def bert2bert():
         min_length=56, model_type="encoder-decoder", no_repeat_ngram_size=3, num_beams=4, pad_token_id=0, tie_encoder_decoder=False, vocab_size=V), w.files, "BF16",
         dict(input_ids=(src, "I32"), decoder_input_ids=(tgt, "I32"), encoder_output=encoded, logits=logits))
 
-gpt2(); bert(); bert2bert()
+for name, model in (("gpt2", gpt2), ("bert", bert), ("bert2bert", bert2bert)):
+    if not BASE or sys.argv[3] == name: model()
