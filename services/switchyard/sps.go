@@ -42,11 +42,12 @@ type SPSStore struct {
 	Alpha  int `env:"-" default:"15" help:"Similar prompts that a prediction is made of (α)." placeholder:"N"`
 	Beta   int `env:"-" default:"150" help:"Most prompts of a leaf of the tree (β)." placeholder:"N"`
 	Branch int `env:"-" default:"8" help:"Most children of a node of the tree." placeholder:"N"`
+	Leaves int `env:"-" default:"1" help:"Leaves that a search goes through, the nearest first; the paper's goes through one." placeholder:"N"`
 }
 
 // apply sets a store's settings.
 func (f SPSStore) apply(s *sps.Settings, seed uint64) error {
-	s.Alpha, s.Beta, s.Branch, s.Seed = f.Alpha, f.Beta, f.Branch, seed
+	s.Alpha, s.Beta, s.Branch, s.Leaves, s.Seed = f.Alpha, f.Beta, f.Branch, f.Leaves, seed
 	return s.Check()
 }
 

@@ -11,12 +11,14 @@ type Method struct {
 }
 
 // Methods are the paper's (section V-B): Remoe's first, with the softmax as printed and fitted,
-// with a store that takes in each request after it was served, and has room for so many, and with
-// vectors and means as we have them.
+// with a store that takes in each request after it was served, and has room for so many, with
+// searches of several leaves, and with vectors and means as we have them.
 func Methods(set sps.Settings, room int) []Method {
 	with := func(c sps.Clustering) sps.Settings { o := set; o.Clustering = c; return o }
 	ours := set
 	ours.Centred, ours.Blended = true, true
+	wide := set
+	wide.Leaves = 8
 	bounded := set
 	bounded.Capacity = max(room, set.Alpha)
 	by := func(ask func(*sps.Store, *Served) []float32) func(*sps.Store, *Served) ([]float32, error) {
@@ -31,6 +33,7 @@ func Methods(set sps.Settings, room int) []Method {
 			foretold := s.Predict(r.Vector)
 			return foretold, s.Add(r.Prompt)
 		}},
+		{"sps+leaves", wide, true, tree},
 		{"sps+ours", ours, true, tree},
 		{"varpam", with(sps.PAM), false, tree},
 		{"vared", with(sps.Activation), false, tree},

@@ -22,10 +22,12 @@ func BenchmarkSPS(b *testing.B) {
 	b.Run("build", func(b *testing.B) { build(b, s, all) })
 	s.Clustering = PAM
 	b.Run("build-varpam", func(b *testing.B) { build(b, s, all[:min(len(all), *most/10)]) })
+	leaves := *y
+	leaves.Leaves = 8
 	for _, by := range []struct {
 		name   string
 		search func([]float32) []Match
-	}{{"tree", y.Search}, {"scan", y.Scan}} {
+	}{{"tree", y.Search}, {"tree-8-leaves", leaves.Search}, {"scan", y.Scan}} {
 		b.Run(by.name, func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				by.search(all[i%len(all)].Vector)

@@ -14,8 +14,8 @@
 // cosine of the sums of their tokens' unit embeddings, so that a prompt is kept as one vector
 // of length 1, and a comparison is one product.
 //
-// Two things are ours and not the paper's, each a setting: vectors beside their mean (Centred), and a
-// part of the mean of all prompts in what is foretold (Blended).
+// Three things are ours and not the paper's, each a setting: searches of several leaves (Leaves), vectors
+// beside their mean (Centred), and a part of the mean of all prompts in what is foretold (Blended).
 //
 // # Tree
 //

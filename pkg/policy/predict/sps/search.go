@@ -2,6 +2,7 @@ package sps
 
 import (
 	"cmp"
+	"container/heap"
 	"math"
 	"slices"
 )
@@ -13,7 +14,11 @@ type Match struct {
 }
 
 // Search finds prompts that are like a vector: at most α, the most similar first (algorithm 1).
+// With more than one of Leaves it goes on to the next leaves, by their medoids.
 func (s *Store) Search(v []float32) []Match {
+	if s.Leaves > 1 {
+		return s.searchLeaves(v)
+	}
 	v = s.beside(v)
 	b := best{room: s.Alpha}
 	n := s.leaf(v)
@@ -33,6 +38,45 @@ func (s *Store) Search(v []float32) []Match {
 	}
 	slices.SortFunc(b.found, byScore)
 	return b.found
+}
+
+// searchLeaves scans the nearest Leaves leaves, and as many more as α prompts need. Of all nodes it
+// has seen, it goes on with the one whose medoid is the most similar, in whatever part of the tree.
+func (s *Store) searchLeaves(v []float32) []Match {
+	v = s.beside(v)
+	b := best{room: s.Alpha}
+	open := frontier{{s.root, 0}}
+	for scanned := 0; len(open) > 0 && (scanned < s.Leaves || len(b.found) < s.Alpha); {
+		n := heap.Pop(&open).(seen).node
+		if len(n.children) == 0 {
+			s.scan(n, v, &b)
+			scanned++
+		}
+		for _, c := range n.children {
+			heap.Push(&open, seen{c, product(v, c.medoid)})
+		}
+	}
+	return b.found
+}
+
+// seen is a node that a search has compared its vector with.
+type seen struct {
+	node  *node
+	score float32
+}
+
+// frontier is a heap of nodes, the most similar on top.
+type frontier []seen
+
+func (f frontier) Len() int           { return len(f) }
+func (f frontier) Less(i, j int) bool { return f[i].score > f[j].score }
+func (f frontier) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
+func (f *frontier) Push(n any)        { *f = append(*f, n.(seen)) }
+func (f *frontier) Pop() any {
+	last := len(*f) - 1
+	n := (*f)[last]
+	*f = (*f)[:last]
+	return n
 }
 
 // Scan finds the α most similar of all prompts: the baseline BF.

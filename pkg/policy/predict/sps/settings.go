@@ -29,6 +29,8 @@ type Settings struct {
 	Alpha           int // similar prompts that a prediction is made of
 	Beta            int // prompts of a leaf, at most
 	Branch          int // children of a node, at most
+	// Leaves are how many a search goes through, the nearest first. The paper's goes through one, as 0 does.
+	Leaves int `json:",omitempty"`
 	// Capacity is the most prompts; the oldest goes for a new one. 0 is no limit.
 	Capacity int
 	Seed     uint64
@@ -81,6 +83,8 @@ func (s Settings) Check() error {
 		return wrong("a leaf has up to %d prompts (β), and a search wants %d of them (α); set β above α", s.Beta, s.Alpha)
 	case s.Branch < 2 || s.Branch > mostBranch:
 		return wrong("nodes have up to %d children; set it to 2 to %d", s.Branch, mostBranch)
+	case s.Leaves < 0:
+		return wrong("a search goes through %d leaves; set it to 1 (the paper) or more", s.Leaves)
 	case s.Capacity < 0 || s.Capacity > mostCapacity || s.Capacity > 0 && s.Capacity < s.Alpha:
 		return wrong("there is room for %d prompts; set it to %d (α) to %d, or 0 for no limit", s.Capacity, s.Alpha, mostCapacity)
 	case !(s.Temperature > 0) || math.IsInf(s.Temperature, 0):

@@ -175,6 +175,7 @@ func TestTree(t *testing.T) {
 		alpha := rapid.IntRange(1, 5).Draw(t, "alpha")
 		s := small(alpha, alpha+rapid.IntRange(1, 6).Draw(t, "more"))
 		s.Clustering = rapid.SampledFrom([]Clustering{Semantic, PAM, Activation}).Draw(t, "clustering")
+		s.Leaves = rapid.IntRange(0, 4).Draw(t, "leaves")
 		s.Centred, s.Typical = rapid.Bool().Draw(t, "centred"), float64(rapid.IntRange(0, 2).Draw(t, "typical"))/2
 		if rapid.Bool().Draw(t, "bounded") {
 			s.Capacity = rapid.IntRange(alpha, 40).Draw(t, "capacity")
@@ -238,6 +239,32 @@ func TestScan(t *testing.T) {
 					t.Fatalf("%v, want %v", got, want)
 				}
 			}
+		}
+	})
+}
+
+// With each leaf more that a search goes through it finds prompts as similar or more so; with all of
+// them it finds what a scan does.
+func TestLeaves(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := small(3, rapid.IntRange(4, 9).Draw(t, "beta"))
+		y, err := New(s, past(rapid.IntRange(1, 90).Draw(t, "prompts"), rapid.IntRange(1, 6).Draw(t, "topics"), s, 5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := past(1, 2, s, rapid.Uint64().Draw(t, "seed"))[0].Vector
+		var before []Match
+		for y.Leaves = 2; y.Leaves <= 1+y.Len(); y.Leaves++ {
+			found := y.Search(q)
+			for i, m := range before {
+				if found[i].Score < m.Score {
+					t.Fatalf("%d leaves find %v, fewer %v", y.Leaves, found, before)
+				}
+			}
+			before = found
+		}
+		if all := y.Scan(q); !reflect.DeepEqual(y.Search(q), all) {
+			t.Fatalf("all leaves find %v, a scan %v", y.Search(q), all)
 		}
 	})
 }
@@ -372,6 +399,7 @@ func TestRefused(t *testing.T) {
 		"the temperature is 0":      func(s *Settings) { s.Temperature = 0 },
 		"no clustering 9":           func(s *Settings) { s.Clustering = 9 },
 		"a part of 2 in":            func(s *Settings) { s.Typical = 2 },
+		"through -1 leaves":         func(s *Settings) { s.Leaves = -1 },
 	} {
 		s := Paper(2, 4, 5)
 		spoil(&s)
