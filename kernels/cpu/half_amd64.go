@@ -9,7 +9,7 @@ func halfLanes() bool { return active != avx2 }
 // tileHalf computes dst (rows, halfWidth) from x (rows, k) and one half panel of
 // weights.
 func tileHalf(dst, x, w []float32, t tile) {
-	if active != avx512 || t.k == 0 {
+	if active < avx512 || t.k == 0 {
 		tileHalfGeneric(dst, x, w, t)
 		return
 	}

@@ -13,7 +13,7 @@ import (
 func eachVariant(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	for v, name := range variantNames {
-		if !supported(v) || os.Getenv("SWITCHYARD_NO_"+map[int]string{avx2: "AVX2", avx512: "AVX512"}[v]) != "" {
+		if !supported(v) || usable(v, os.Getenv) != nil {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {

@@ -359,6 +359,72 @@ func avx512Q4R11G1(a *byte)
 func avx512Q4R12G1(a *byte)
 
 //go:noescape
+func avx512W8A8R1G4(a *byte)
+
+//go:noescape
+func avx512W8A8R1G2(a *byte)
+
+//go:noescape
+func avx512W8A8R1G1(a *byte)
+
+//go:noescape
+func avx512W8A8R2G2(a *byte)
+
+//go:noescape
+func avx512W8A8R2G1(a *byte)
+
+//go:noescape
+func avx512W8A8R3G2(a *byte)
+
+//go:noescape
+func avx512W8A8R3G1(a *byte)
+
+//go:noescape
+func avx512W8A8R4G1(a *byte)
+
+//go:noescape
+func avx512W8A8R5G1(a *byte)
+
+//go:noescape
+func avx512W8A8R6G1(a *byte)
+
+//go:noescape
+func avx512W8A8R7G1(a *byte)
+
+//go:noescape
+func avx512W4A8R1G4(a *byte)
+
+//go:noescape
+func avx512W4A8R1G2(a *byte)
+
+//go:noescape
+func avx512W4A8R1G1(a *byte)
+
+//go:noescape
+func avx512W4A8R2G2(a *byte)
+
+//go:noescape
+func avx512W4A8R2G1(a *byte)
+
+//go:noescape
+func avx512W4A8R3G2(a *byte)
+
+//go:noescape
+func avx512W4A8R3G1(a *byte)
+
+//go:noescape
+func avx512W4A8R4G1(a *byte)
+
+//go:noescape
+func avx512W4A8R5G1(a *byte)
+
+//go:noescape
+func avx512W4A8R6G1(a *byte)
+
+//go:noescape
+func avx512W4A8R7G1(a *byte)
+
+//go:noescape
 func avx512SumSquares(acc *float32, x *float32, n int)
 
 //go:noescape
@@ -494,6 +560,18 @@ func avx2Q4R3G1(a *byte)
 func avx2Q4R4G1(a *byte)
 
 //go:noescape
+func avx2W8A8R1G1(a *byte)
+
+//go:noescape
+func avx2W8A8R2G1(a *byte)
+
+//go:noescape
+func avx2W4A8R1G1(a *byte)
+
+//go:noescape
+func avx2W4A8R2G1(a *byte)
+
+//go:noescape
 func avx2SumSquares(acc *float32, x *float32, n int)
 
 //go:noescape
@@ -537,6 +615,9 @@ func avx2ToBF16(dst *byte, x *float32, n int)
 
 //go:noescape
 func avx2FromBF16(dst *float32, x *byte, n int)
+
+//go:noescape
+func avx2Round(dst *byte, x *float32, n int)
 
 //go:noescape
 func avx512HeadsR1H4(a *byte)

@@ -10,6 +10,10 @@ func MatMul(dst []float32, ldDst int, x []float32, ldX int, rows int, w *Matrix,
 		return
 	}
 	checkMatMul(dst, ldDst, x, ldX, rows, w, p0, p1)
+	if w.rounds {
+		matMulRounding(dst, ldDst, x, ldX, rows, w, p0, p1)
+		return
+	}
 	whole := min(p1, w.N/PanelWidth)
 	if p0 < whole {
 		matMulPanels(dst[p0*PanelWidth:], ldDst, x, ldX, rows, w, p0, whole)

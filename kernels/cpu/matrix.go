@@ -23,7 +23,8 @@ type Matrix struct {
 
 	exps   []byte    // MXFP4: (panels, K/32, PanelWidth), each one more than in E8M0
 	scales []float32 // FP8: (panels, K/128, PanelWidth)
-	steps  []uint16  // Q8 and Q4: (panels, K/32, PanelWidth), in bf16
+	steps  []uint16  // Q8, Q4, W8A8 and W4A8: (panels, K/32, PanelWidth), in bf16
+	rounds bool      // W8A8 and W4A8: rows are rounded, too
 }
 
 // PackBF16 packs src, row-major (n, k) little-endian bf16.
@@ -140,6 +141,8 @@ const (
 	FP8
 	Q8
 	Q4
+	W8A8 // Q8 for rounded rows
+	W4A8 // Q4 for rounded rows
 )
 
 // PackedBytes is what Bytes of a packed (n, k) matrix will be.
@@ -152,9 +155,9 @@ func PackedBytes(n, k int, f Format) int64 {
 		return width * (int64(k)/2 + int64(k)/MXBlock)
 	case FP8:
 		return width * (int64(k) + 4*int64(FP8Scales(k)))
-	case Q8:
+	case Q8, W8A8:
 		return width * (int64(k) + 2*int64(k)/QGroup)
-	case Q4:
+	case Q4, W4A8:
 		return width * (int64(k)/2 + 2*int64(k)/QGroup)
 	}
 	return width * int64(k) * 4

@@ -24,14 +24,14 @@ func CheckGroups(k int) error {
 	return nil
 }
 
-// Quantise makes an (n, k) matrix in Q8 or Q4, of what row returns for each output. A
+// Quantise makes an (n, k) matrix in Q8, Q4, W8A8 or W4A8, of what row returns for each output. A
 // weight becomes a whole code, of -127 to 127 or -8 to 7, times its group's scale in
 // bf16: 8.5 or 4.5 bits. CheckGroups has passed k.
 func Quantise(n, k int, f Format, row func(i int) ([]float32, error)) (*Matrix, error) {
-	if k%QGroup != 0 || f != Q8 && f != Q4 {
+	if k%QGroup != 0 || !f.Grouped() {
 		panic(fmt.Sprintf("cpu.Quantise: (%d, %d) in format %d", n, k, f))
 	}
-	m := &Matrix{N: n, K: k}
+	m := &Matrix{N: n, K: k, rounds: f.rounds()}
 	m.steps = aligned[uint16](m.Panels() * k / QGroup * PanelWidth)
 	m.codes = aligned[byte](int(PackedBytes(n, k, f)) - 2*len(m.steps))
 	for i := range n {
@@ -58,7 +58,7 @@ func (m *Matrix) setGroups(i int, w []float32, f Format) error {
 		}
 		step := stepOf(top, f)
 		codesOf(&codes, group, step, f)
-		m.steps[m.stepAt(i, from)] = step
+		m.steps[m.stepAt(i, from)] = storedStep(step, f)
 		for j, c := range codes {
 			m.setCode(i, from+j, byte(c), f)
 		}
@@ -86,7 +86,7 @@ func stepOf(top float32, f Format) uint16 {
 	if math.Abs(float64(top)) < smallestQ {
 		return 0
 	}
-	if f == Q4 {
+	if f.nibbles() {
 		return bf16Bits(top / -8)
 	}
 	return bf16Bits(float32(math.Abs(float64(top))) / 127)
@@ -95,7 +95,7 @@ func stepOf(top float32, f Format) uint16 {
 // codesOf rounds a group to steps, ties to even.
 func codesOf(codes *[QGroup]int8, w []float32, step uint16, f Format) {
 	least, most := -127.0, 127.0
-	if f == Q4 {
+	if f.nibbles() {
 		least, most = -8, 7
 	}
 	for i, v := range w {
@@ -108,12 +108,31 @@ func codesOf(codes *[QGroup]int8, w []float32, step uint16, f Format) {
 
 func widened(bf uint16) float32 { return math.Float32frombits(uint32(bf) << 16) }
 
-// quantised is which of Q8 and Q4 the matrix holds.
+// quantised is which of the grouped formats the matrix holds.
 func (m *Matrix) quantised() Format {
+	f := Q4
 	if len(m.codes) == m.Panels()*m.K*PanelWidth {
-		return Q8
+		f = Q8
 	}
-	return Q4
+	if m.rounds {
+		f += W8A8 - Q8
+	}
+	return f
+}
+
+// Grouped reports whether weights are codes with a scale for QGroup of them.
+func (f Format) Grouped() bool { return f >= Q8 }
+
+func (f Format) rounds() bool  { return f >= W8A8 }
+func (f Format) nibbles() bool { return f == Q4 || f == W4A8 }
+
+// storedStep is a scale as it is stored. W4A8's kernels multiply with 16 times its codes, so
+// it has a sixteenth of the scale, which is exact.
+func storedStep(step uint16, f Format) uint16 {
+	if f == W4A8 && step != 0 {
+		return step - 4<<7
+	}
+	return step
 }
 
 // stepAt is the place of the scale of output i and input k.
@@ -122,17 +141,27 @@ func (m *Matrix) stepAt(i, k int) int {
 }
 
 // setCode writes the code of output i and input k into zeros. Q8 has a panel's outputs
-// one after the other, Q4 lies as MXFP4 does.
+// one after the other, Q4 lies as MXFP4 does. W8A8 has four inputs of an output in a word,
+// as W4A8 has with half of each byte, and both have the least code at zero.
 func (m *Matrix) setCode(i, k int, c byte, f Format) {
 	p, j := i/PanelWidth, i%PanelWidth
-	if f == Q8 {
+	switch f {
+	case Q8:
 		m.codes[(p*m.K+k)*PanelWidth+j] = c
 		return
+	case W8A8:
+		m.codes[p*m.K*PanelWidth+wordAt(k, j)] = c ^ 128
+		return
+	case W4A8:
+		c ^= 8
 	}
 	m.codes[p*m.mxPanel()+k/4*64+j%16*4+k%4] |= c & 15 << (j / 16 * 4)
 }
 
-// DecodedRow fills dst (K) with output i of a matrix in Q8 or Q4.
+// wordAt is the place in a panel of W8A8 of input k and output j.
+func wordAt(k, j int) int { return k/4*4*PanelWidth + 4*j + k%4 }
+
+// DecodedRow fills dst (K) with output i of a matrix in one of the grouped formats.
 func (m *Matrix) DecodedRow(dst []float32, i int) {
 	mustMatch("Matrix.DecodedRow", m.K, len(dst))
 	p, f := i/PanelWidth, m.quantised()
@@ -159,14 +188,25 @@ func qRow(codes []byte, steps []uint16, f Format, k int) (row [PanelWidth]float3
 
 // qWeight is the weight of input k and output j of a panel.
 func qWeight(codes []byte, steps []uint16, f Format, k, j int) float32 {
-	return float32(qCode(codes, f, k, j)) * widened(steps[k/QGroup*PanelWidth+j])
+	w := float32(qCode(codes, f, k, j)) * widened(steps[k/QGroup*PanelWidth+j])
+	if f == W4A8 {
+		w *= 16
+	}
+	return w
 }
 
 // qCode is the code of input k and output j of a panel.
 func qCode(codes []byte, f Format, k, j int) int8 {
-	if f == Q8 {
+	switch f {
+	case Q8:
 		return int8(codes[k*PanelWidth+j])
+	case W8A8:
+		return int8(codes[wordAt(k, j)] ^ 128)
 	}
 	word := binary.LittleEndian.Uint32(codes[k/4*64+j%16*4:])
-	return int8(word>>(k%4*8+j/16*4)<<4) >> 4
+	code := int8(word>>(k%4*8+j/16*4)<<4) >> 4
+	if f == W4A8 {
+		code ^= -8
+	}
+	return code
 }

@@ -24,6 +24,12 @@ func quantisedMatrix(seed uint64, n, k int, f Format, most int) (*Matrix, []floa
 func q8Matrix(seed uint64, n, k int) (*Matrix, []float32) {
 	return quantisedMatrix(seed, n, k, Q8, 127)
 }
+func w8a8Matrix(seed uint64, n, k int) (*Matrix, []float32) {
+	return quantisedMatrix(seed, n, k, W8A8, 127)
+}
+func w4a8Matrix(seed uint64, n, k int) (*Matrix, []float32) {
+	return quantisedMatrix(seed, n, k, W4A8, 7)
+}
 func q4Matrix(seed uint64, n, k int) (*Matrix, []float32) { return quantisedMatrix(seed, n, k, Q4, 7) }
 
 // Every code with scales of all sizes.
@@ -57,7 +63,7 @@ func TestEveryQ(t *testing.T) {
 // when it is quantised again.
 func TestQuantiseRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := rapid.SampledFrom([]Format{Q8, Q4}).Draw(t, "format")
+		f := rapid.SampledFrom([]Format{Q8, Q4, W8A8, W4A8}).Draw(t, "format")
 		k := QGroup * rapid.IntRange(1, 4).Draw(t, "groups")
 		w := rapid.SliceOfN(rapid.Float32Range(-0x1p100, 0x1p100), k, k).Draw(t, "weights")
 		quantised := func(w []float32) []float32 {
@@ -77,7 +83,7 @@ func TestQuantiseRoundTrip(t *testing.T) {
 			}
 			// Half a step, and a whole one where Q4 has no 8; scales are of eight bits.
 			bound := top/127/2*(1+0x1p-7) + smallestQ
-			if f == Q4 {
+			if f.nibbles() {
 				bound = top/8*(1+0x1p-6) + smallestQ
 			}
 			for i := from; i < from+QGroup; i++ {
@@ -86,7 +92,7 @@ func TestQuantiseRoundTrip(t *testing.T) {
 				}
 			}
 		}
-		if f == Q8 && !sameBits(quantised(once), once) {
+		if !f.nibbles() && !sameBits(quantised(once), once) {
 			t.Fatal("quantised again, it changed")
 		}
 	})

@@ -43,7 +43,7 @@ func tileF32(dst, x, w []float32, t tile) {
 // few registers to gain from more than one head.
 func headsAtOnce(rows, n int) int {
 	switch {
-	case active != avx512 || rows > mostPerHead || n < 2:
+	case active < avx512 || rows > mostPerHead || n < 2:
 		return 1
 	case n < mostHeads:
 		return 2
@@ -184,7 +184,7 @@ const mostPanels = 4
 // weights take registers too.
 func tallest(f Format) int {
 	switch {
-	case active == avx512:
+	case active >= avx512:
 		return 12
 	case f >= MXFP4:
 		return 4
@@ -204,7 +204,7 @@ func nextRows(rows, tall int) int {
 
 // strip computes rows × n panels with calls of one kernel after another.
 func (a tileArgs) strip(rows, n int, f Format) {
-	if active == avx512 {
+	if active >= avx512 {
 		a.strip512(rows, n, f)
 		return
 	}

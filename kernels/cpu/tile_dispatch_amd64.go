@@ -436,3 +436,87 @@ func avx512Half(rows int, args *tileArgs) int {
 	avx512HalfR1(a)
 	return 1
 }
+
+func avx512W8A8(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 4:
+		avx512W8A8R1G4(a)
+	case 1<<4 | 2:
+		avx512W8A8R1G2(a)
+	case 1<<4 | 1:
+		avx512W8A8R1G1(a)
+	case 2<<4 | 2:
+		avx512W8A8R2G2(a)
+	case 2<<4 | 1:
+		avx512W8A8R2G1(a)
+	case 3<<4 | 2:
+		avx512W8A8R3G2(a)
+	case 3<<4 | 1:
+		avx512W8A8R3G1(a)
+	case 4<<4 | 1:
+		avx512W8A8R4G1(a)
+	case 5<<4 | 1:
+		avx512W8A8R5G1(a)
+	case 6<<4 | 1:
+		avx512W8A8R6G1(a)
+	case 7<<4 | 1:
+		avx512W8A8R7G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
+func avx512W4A8(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 4:
+		avx512W4A8R1G4(a)
+	case 1<<4 | 2:
+		avx512W4A8R1G2(a)
+	case 1<<4 | 1:
+		avx512W4A8R1G1(a)
+	case 2<<4 | 2:
+		avx512W4A8R2G2(a)
+	case 2<<4 | 1:
+		avx512W4A8R2G1(a)
+	case 3<<4 | 2:
+		avx512W4A8R3G2(a)
+	case 3<<4 | 1:
+		avx512W4A8R3G1(a)
+	case 4<<4 | 1:
+		avx512W4A8R4G1(a)
+	case 5<<4 | 1:
+		avx512W4A8R5G1(a)
+	case 6<<4 | 1:
+		avx512W4A8R6G1(a)
+	case 7<<4 | 1:
+		avx512W4A8R7G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
+func avx2W8A8(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 1:
+		avx2W8A8R1G1(a)
+	case 2<<4 | 1:
+		avx2W8A8R2G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
+func avx2W4A8(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 1:
+		avx2W4A8R1G1(a)
+	case 2<<4 | 1:
+		avx2W4A8R2G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}

@@ -11,9 +11,10 @@ const (
 	generic = iota
 	avx2
 	avx512
+	avx512vnni // avx512, and products of whole numbers
 )
 
-var variantNames = []string{"generic", "avx2", "avx512"}
+var variantNames = []string{"generic", "avx2", "avx512", "avx512vnni"}
 
 // active is the variant in use. It is set at start and by Use.
 var active, startError = choose(os.Getenv)
@@ -23,7 +24,7 @@ var active, startError = choose(os.Getenv)
 // does, the plain Go kernels run.
 func Check() error { return startError }
 
-// Name is the variant in use: "avx512", "avx2" or "generic".
+// Name is the variant in use: "avx512vnni", "avx512", "avx2" or "generic".
 func Name() string { return variantNames[active] }
 
 // Class is the numeric class: equal classes give equal bits. All variants share one.
@@ -87,6 +88,9 @@ func usable(v int, getenv func(string) string) error {
 	off := "SWITCHYARD_NO_" + strings.ToUpper(variantNames[v])
 	if v != generic && getenv(off) != "" && getenv(off) != "0" {
 		return fmt.Errorf("the kernel variant %q is switched off by %s", variantNames[v], off)
+	}
+	if v == avx512vnni {
+		return usable(avx512, getenv)
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ func supported(v int) bool {
 		return narrow
 	case avx512:
 		return narrow && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512DQ
+	case avx512vnni:
+		return supported(avx512) && cpu.X86.HasAVX512VNNI
 	}
 	return false
 }

@@ -24,4 +24,7 @@ func TestNoVariantIsMissing(t *testing.T) {
 	if has("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq") && !supported(avx512) {
 		t.Error("avx512 is missing")
 	}
+	if supported(avx512) && has("avx512_vnni") != supported(avx512vnni) {
+		t.Errorf("avx512vnni is said to be supported: %v", supported(avx512vnni))
+	}
 }

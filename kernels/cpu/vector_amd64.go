@@ -8,7 +8,7 @@ func sumSquares(acc *[lanes]float32, x []float32) {
 	switch {
 	case active == generic || len(x) == 0:
 		sumSquaresGeneric(acc, x)
-	case active == avx512:
+	case active >= avx512:
 		avx512SumSquares(&acc[0], &x[0], len(x))
 	default:
 		avx2SumSquares(&acc[0], &x[0], len(x))
@@ -19,7 +19,7 @@ func norm(dst, x, weight []float32, inv float32) {
 	switch {
 	case active == generic || len(x) == 0:
 		normGeneric(dst, x, weight, inv)
-	case active == avx512:
+	case active >= avx512:
 		avx512Norm(&dst[0], &x[0], &weight[0], len(x), inv)
 	default:
 		avx2Norm(&dst[0], &x[0], &weight[0], len(x), inv)
@@ -31,7 +31,7 @@ func scaleMax(x []float32, a float32) float32 {
 		return scaleMaxGeneric(x, a)
 	}
 	tops := filled(math.Inf(-1))
-	if active == avx512 {
+	if active >= avx512 {
 		avx512ScaleMax(&tops[0], &x[0], len(x), a)
 	} else {
 		avx2ScaleMax(&tops[0], &x[0], len(x), a)
@@ -43,7 +43,7 @@ func expSum(acc *[lanes]float32, x []float32, top float32) {
 	switch {
 	case active == generic || len(x) == 0:
 		expSumGeneric(acc, x, top)
-	case active == avx512:
+	case active >= avx512:
 		avx512ExpSum(&acc[0], &x[0], len(x), top)
 	default:
 		avx2ExpSum(&acc[0], &x[0], len(x), top)
@@ -54,7 +54,7 @@ func swiGLU(dst, gate, up []float32) {
 	switch {
 	case active == generic || len(gate) == 0:
 		swiGLUGeneric(dst, gate, up)
-	case active == avx512:
+	case active >= avx512:
 		avx512SwiGLU(&dst[0], &gate[0], &up[0], len(gate))
 	default:
 		avx2SwiGLU(&dst[0], &gate[0], &up[0], len(gate))
@@ -65,7 +65,7 @@ func clampedSwiGLU(dst, gate, up []float32, limit float32) {
 	switch {
 	case active == generic || len(gate) == 0:
 		clampedSwiGLUGeneric(dst, gate, up, limit)
-	case active == avx512:
+	case active >= avx512:
 		avx512ClampedSwiGLU(&dst[0], &gate[0], &up[0], len(gate), limit)
 	default:
 		avx2ClampedSwiGLU(&dst[0], &gate[0], &up[0], len(gate), limit)
@@ -76,7 +76,7 @@ func add(dst, a []float32) {
 	switch {
 	case active == generic || len(a) == 0:
 		addGeneric(dst, a)
-	case active == avx512:
+	case active >= avx512:
 		avx512Add(&dst[0], &a[0], len(a))
 	default:
 		avx2Add(&dst[0], &a[0], len(a))
@@ -87,7 +87,7 @@ func scale(x []float32, a float32) {
 	switch {
 	case active == generic || len(x) == 0:
 		scaleGeneric(x, a)
-	case active == avx512:
+	case active >= avx512:
 		avx512Scale(&x[0], len(x), a)
 	default:
 		avx2Scale(&x[0], len(x), a)
@@ -98,7 +98,7 @@ func toBF16(dst []byte, src []float32) {
 	switch {
 	case active == generic || len(src) == 0:
 		toBF16Generic(dst, src)
-	case active == avx512:
+	case active >= avx512:
 		avx512ToBF16(&dst[0], &src[0], len(src))
 	default:
 		avx2ToBF16(&dst[0], &src[0], len(src))
@@ -109,7 +109,7 @@ func fromBF16(dst []float32, src []byte) {
 	switch {
 	case active == generic || len(src) == 0:
 		fromBF16Generic(dst, src)
-	case active == avx512:
+	case active >= avx512:
 		avx512FromBF16(&dst[0], &src[0], len(dst))
 	default:
 		avx2FromBF16(&dst[0], &src[0], len(dst))

@@ -89,6 +89,26 @@ func Grouped(w []float32, group, most int) []float32 {
 	return out
 }
 
+// Rounded returns a group's values as whole numbers of at most 127 and their scale in
+// float32: 0 for a group that is nearly zero, NaN for one with a value that is no finite number.
+func Rounded(x []float32) (codes []int, scale float32) {
+	codes, top := make([]int, len(x)), float32(0)
+	for _, v := range x {
+		if v != v || math.IsInf(float64(v), 0) {
+			return codes, float32(math.NaN())
+		}
+		top = max(top, v, -v)
+	}
+	if top < 0x1p-100 {
+		return codes, 0
+	}
+	inverse := 127 / top
+	for i, v := range x {
+		codes[i] = int(math.RoundToEven(float64(v * inverse)))
+	}
+	return codes, top / 127
+}
+
 // eightBits rounds to a significand of eight bits, ties to even.
 func eightBits(x float64) float64 {
 	frac, exp := math.Frexp(x)

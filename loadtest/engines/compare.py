@@ -1,7 +1,7 @@
 """Compares Switchyard with llama.cpp on the same weights, in turns: compare.py SWITCHYARD MODEL_DIR [TURNS]
 
-Prints, for bf16, q8 and q4 and for one stream, 32 streams and prompts of 512, the tokens/s of llama.cpp with one thread or two,
-whichever is faster in the median, and what direct calls and the pipeline make of it: median, least and most of the turns.
+Prints, for each precision and for one stream, 32 streams and prompts of 512, the tokens/s of llama.cpp with weights of as many bits and
+one thread or two, whichever is faster in the median, and what direct calls and the pipeline make of it: median, least and most of the turns.
 Needs what export.py and llama.py need, and a model in bf16 that export.py reads.
 """
 import json
@@ -13,6 +13,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).parent
 SECONDS = "0.5"
+PRECISIONS = {"bf16": ["bf16"], "q8": ["q8", "w8a8"], "q4": ["q4", "w4a8"]}  # by the kind of llama.cpp's weights
 
 
 def run(*args):
@@ -37,13 +38,14 @@ def ratio(ours, theirs):
 
 def main(program, model, turns=5):
     with tempfile.TemporaryDirectory() as out:
-        for kind in ("bf16", "q8", "q4"):
+        for kind in PRECISIONS:
             run(sys.executable, HERE / "export.py", model, f"{out}/{kind}.gguf", kind)
-        seen = {kind: [] for kind in ("bf16", "q8", "q4")}
+        seen = {precision: [] for kind in PRECISIONS for precision in PRECISIONS[kind]}
         for _ in range(int(turns)):
-            for kind, all in seen.items():
+            for kind, precisions in PRECISIONS.items():
                 llama = {t: run(sys.executable, HERE / "llama.py", f"{out}/{kind}.gguf", t, SECONDS)[0] for t in (1, 2)}
-                all.append({**ours(program, model, kind), "llama": llama})
+                for precision in precisions:
+                    seen[precision].append({**ours(program, model, precision), "llama": llama})
     for kind, all in seen.items():
         for what in ("one", "batch", "prefill"):
             theirs = max(([turn["llama"][t][what] for turn in all] for t in (1, 2)), key=statistics.median)

@@ -13,7 +13,7 @@ import (
 // QuantiseCmd says what --precision costs a model's weights.
 type QuantiseCmd struct {
 	Dir       string `arg:"" optional:"" name:"dir" help:"Hugging Face model directory; without it the demo model in this binary."`
-	Precision string `default:"q8" enum:"q8,q4" help:"What matrices are quantised to: 8 or 4 bits, with a scale for each 32 weights of an output." placeholder:"KIND"`
+	Precision string `default:"q8" enum:"q8,q4" help:"What matrices are quantised to: 8 or 4 bits, with a scale for each 32 weights of an output. With w8a8 and w4a8 weights are those of q8 and q4." placeholder:"KIND"`
 	JSON      bool   `name:"json" help:"Print a JSON object for each matrix of a layer, with those of all its experts as one."`
 }
 

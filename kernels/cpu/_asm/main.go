@@ -12,8 +12,14 @@ func main() {
 				tileKernel(m, w, s.rows, s.groups)
 			}
 		}
+		for _, w := range []weights{w8a8, w4a8} {
+			for _, s := range dots[m.name] {
+				dotsKernel(m, w, s.rows, s.groups)
+			}
+		}
 		vectorKernels(m)
 	}
+	roundKernel()
 	for _, s := range heads {
 		headsKernel(wide, s.rows, s.groups)
 	}

@@ -339,6 +339,7 @@ func writeDispatch(path string) {
 	}
 	writeSwitch(&b, wide.name+"Heads", heads, func(s shape) string { return headsName(wide, s.rows, s.groups) })
 	writeHalves(&b, wide)
+	writeDots(&b, wide, narrow)
 	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 		panic(err)
 	}

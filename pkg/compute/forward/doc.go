@@ -64,11 +64,21 @@ func matMulFrom(p workers, dst, x []float32, ldX, rows int, w *cpu.Matrix) {
 		p.progress.Tick()
 		return
 	}
+	part := func(from, to int) { cpu.MatMul(dst, w.N, x, ldX, rows, w, from, to) }
+	if w.RoundsRows() {
+		r := cpu.NewRounded(rows, w.K) // once for all parts
+		defer r.Release()
+		eachRow(p, rows, w.K/roundedPerNano, func(from, to int) { r.Round(x[from*ldX:], ldX, from, to) })
+		part = func(from, to int) { cpu.MatMulRounded(dst, w.N, r, w, from, to) }
+	}
 	p.Run(parts, func(i int) {
-		cpu.MatMul(dst, w.N, x, ldX, rows, w, i*panels/parts, (i+1)*panels/parts)
+		part(i*panels/parts, (i+1)*panels/parts)
 		p.progress.Tick()
 	})
 }
+
+// roundedPerNano is how many inputs of a row are rounded in a nanosecond.
+const roundedPerNano = 2
 
 func matMulNanos(rows int, w *cpu.Matrix) int {
 	return max(2*rows*w.N*w.K/flopsPerNano, int(w.Bytes())/bytesPerNano)

@@ -60,7 +60,7 @@ func loadMatrix(m *model.Model, refs ...model.Ref) (*cpu.Matrix, error) {
 		return stackBF16(m, refs, l)
 	case cpu.MXFP4, cpu.FP8:
 		return stackPacked(m, refs, l)
-	case cpu.Q8, cpu.Q4:
+	case cpu.Q8, cpu.Q4, cpu.W8A8, cpu.W4A8:
 		return stackQuantised(m, refs, l)
 	}
 	return stackFloats(m, refs, l)

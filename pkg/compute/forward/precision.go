@@ -10,7 +10,9 @@ import (
 )
 
 // quantised are the formats of precisions.
-var quantised = map[model.Precision]cpu.Format{model.Q8: cpu.Q8, model.Q4: cpu.Q4}
+var quantised = map[model.Precision]cpu.Format{
+	model.Q8: cpu.Q8, model.Q4: cpu.Q4, model.W8A8: cpu.W8A8, model.W4A8: cpu.W4A8,
+}
 
 // CheckPrecision refuses a precision that a matrix of the model cannot have. It reads no weights.
 func CheckPrecision(m *model.Model) error {
@@ -97,7 +99,7 @@ func rounding(ctx context.Context, m *model.Model, need model.Need) (r Rounding,
 			return r, false, err
 		}
 		l, err := layoutOf(m, ref)
-		if err != nil || l.format != cpu.Q8 && l.format != cpu.Q4 {
+		if err != nil || !l.format.Grouped() {
 			return r, false, err
 		}
 		t, err := m.Tensor(ref)

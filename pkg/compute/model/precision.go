@@ -8,10 +8,12 @@ const (
 	AsStored Precision = "bf16" // as is the zero value
 	Q8       Precision = "q8"   // cpu.Q8
 	Q4       Precision = "q4"   // cpu.Q4
+	W8A8     Precision = "w8a8" // cpu.W8A8
+	W4A8     Precision = "w4a8" // cpu.W4A8
 )
 
 // Quantises reports whether it keeps less than is stored.
-func (p Precision) Quantises() bool { return p == Q8 || p == Q4 }
+func (p Precision) Quantises() bool { return p == Q8 || p == Q4 || p == W8A8 || p == W4A8 }
 
 // Rounded reports whether a precision is for matrices of this role: those that rows are
 // multiplied with, but not what chooses experts. An embedding is one as a tied head.

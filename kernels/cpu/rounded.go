@@ -1,0 +1,187 @@
+package cpu
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync"
+)
+
+// A Rounded holds rows for matrices in W8A8 or W4A8: of each QGroup inputs whole codes of -127
+// to 127 times a scale, the largest magnitude over 127. All rows that meet such a matrix are
+// rounded first, so a row has the same bits alone and in a batch.
+//
+// A group is QGroup codes, the scale in float32, and -128 times the sum of the codes in int32:
+// weights are stored with 128 (W8A8) or 8 (W4A8, times 16) added, to be no less than zero, and
+// an integer accumulator that begins at that number has the sum of signed products in the end.
+// A group whose largest magnitude is below smallestRow is zero, and one with a value that is
+// no finite number has NaN for its scale.
+type Rounded struct {
+	rows, k int
+	stride  int // of rows, in bytes
+	codes   []byte
+}
+
+const (
+	roundedGroup = QGroup + 4 + 4
+	smallestRow  = 0x1p-100
+)
+
+var roundings sync.Pool // of *Rounded
+
+// NewRounded returns memory for rows of k inputs, a multiple of QGroup. Release gives it back.
+func NewRounded(rows, k int) *Rounded {
+	r, ok := roundings.Get().(*Rounded)
+	if !ok {
+		r = new(Rounded)
+	}
+	r.rows, r.k = rows, k
+	r.stride = (k/QGroup*roundedGroup+63)/64*64 + 64 // no multiple of 4 KiB, so that rows share no set of the L1 cache
+	if r.stride%4096 == 0 {
+		r.stride += 64
+	}
+	if len(r.codes) < rows*r.stride {
+		r.codes = aligned[byte](rows * r.stride)
+	}
+	return r
+}
+
+// Release gives the memory back: nobody uses r any more.
+func (r *Rounded) Release() { roundings.Put(r) }
+
+// Round rounds rows [from, to); x begins at row from, and its rows are ldX apart.
+func (r *Rounded) Round(x []float32, ldX, from, to int) {
+	if from < 0 || to > r.rows || ldX < r.k || from < to && len(x) < (to-from-1)*ldX+r.k {
+		panic(fmt.Sprintf("cpu.Rounded.Round: rows [%d, %d) of %d from %d values (stride %d, %d inputs)", from, to, r.rows, len(x), ldX, r.k))
+	}
+	if r.k == 0 {
+		return
+	}
+	for i := from; i < to; i++ {
+		round(r.codes[i*r.stride:], x[(i-from)*ldX:][:r.k])
+	}
+}
+
+// roundGeneric rounds a row in plain Go.
+func roundGeneric(dst []byte, x []float32) {
+	for ; len(x) >= QGroup; x, dst = x[QGroup:], dst[min(roundedGroup, len(dst)):] {
+		roundGroup((*[roundedGroup]byte)(dst), (*[QGroup]float32)(x))
+	}
+}
+
+func roundGroup(dst *[roundedGroup]byte, x *[QGroup]float32) {
+	top := uint32(0) // magnitudes as bits have the same order, and NaN is above all
+	for _, v := range x {
+		top = max(top, math.Float32bits(v)&^(1<<31))
+	}
+	clear(dst[:])
+	step := float32(math.NaN())
+	if largest := math.Float32frombits(top); top < 0x7f800000 {
+		step = 0
+		if largest >= smallestRow {
+			step = largest / 127
+			roundCodes(dst, x, 127/largest)
+		}
+	}
+	binary.LittleEndian.PutUint32(dst[QGroup:], math.Float32bits(step))
+}
+
+func roundCodes(dst *[roundedGroup]byte, x *[QGroup]float32, inv float32) {
+	sum := int32(0)
+	for i, v := range x {
+		c := int32(math.RoundToEven(float64(v * inv)))
+		dst[i] = byte(c)
+		sum += c
+	}
+	binary.LittleEndian.PutUint32(dst[QGroup+4:], uint32(-128*sum))
+}
+
+// RoundsRows reports whether rows are rounded before they are multiplied with the matrix.
+func (m *Matrix) RoundsRows() bool { return m.rounds }
+
+// MatMulRounded is MatMul for a matrix in W8A8 or W4A8 of rows that were rounded.
+func MatMulRounded(dst []float32, ldDst int, r *Rounded, w *Matrix, p0, p1 int) {
+	if r.rows == 0 || p0 >= p1 {
+		return
+	}
+	if !w.rounds || r.k != w.K || p0 < 0 || p1 > w.Panels() || ldDst < w.N || len(dst) < (r.rows-1)*ldDst+min(w.N, p1*PanelWidth) {
+		panic(fmt.Sprintf("cpu.MatMulRounded: dst %d (stride %d), %d rows of %d inputs, weights (%d, %d), panels [%d, %d)",
+			len(dst), ldDst, r.rows, r.k, w.N, w.K, p0, p1))
+	}
+	whole := min(p1, w.N/PanelWidth)
+	if p0 < whole {
+		matMulCodes(dst[p0*PanelWidth:], ldDst, r, 0, r.rows, w, p0, whole)
+	}
+	if max(p0, whole) < p1 {
+		r.matMulLast(dst, ldDst, w)
+	}
+}
+
+// matMulLast is the function of that name, for rounded rows.
+func (r *Rounded) matMulLast(dst []float32, ldDst int, w *Matrix) {
+	var full [lastRows * PanelWidth]float32
+	p := w.Panels() - 1
+	width := w.N - p*PanelWidth
+	for from := 0; from < r.rows; from += lastRows {
+		n := min(lastRows, r.rows-from)
+		matMulCodes(full[:], PanelWidth, r, from, n, w, p, p+1)
+		for i := range n {
+			copy(dst[(from+i)*ldDst+p*PanelWidth:][:width], full[i*PanelWidth:])
+		}
+	}
+}
+
+// matMulCodes computes whole panels of rows from row from on; dst starts at that row and panel p0.
+func matMulCodes(dst []float32, ldDst int, r *Rounded, from, rows int, w *Matrix, p0, p1 int) {
+	t := dots{
+		tile: tile{
+			ldDst: ldDst, ldX: r.stride, rows: rows, k: w.K, panels: p1 - p0,
+			panelStride: len(w.codes) / w.Panels(), scaleStride: w.K / QGroup * PanelWidth,
+		},
+		format: w.quantised(),
+	}
+	tileDots(dst, r.codes[from*r.stride:], w.codes[p0*t.panelStride:], w.steps[p0*t.scaleStride:], t)
+}
+
+// dots is a tile of rounded rows; its strides of rows and codes count bytes.
+type dots struct {
+	tile
+	format Format
+}
+
+// tileDotsGeneric computes a tile in plain Go: for each group in ascending order
+// acc = fma(Σ code·code, weight's scale · row's scale, acc), where the sum of W4A8 is
+// times 16 and its scale over 16.
+func tileDotsGeneric(dst []float32, x, codes []byte, steps []uint16, t dots) {
+	for row := range t.rows {
+		for p := range t.panels {
+			out := dst[row*t.ldDst+p*PanelWidth:][:PanelWidth]
+			clear(out)
+			for g := range t.k / QGroup {
+				t.addGroup(out, x[row*t.ldX+g*roundedGroup:][:roundedGroup], codes[p*t.panelStride:], steps[p*t.scaleStride:], g)
+			}
+		}
+	}
+}
+
+func (t dots) addGroup(out []float32, x, codes []byte, steps []uint16, g int) {
+	step := math.Float32frombits(binary.LittleEndian.Uint32(x[QGroup:]))
+	for j := range out {
+		sum := int32(0)
+		for i := range QGroup {
+			sum += int32(int8(x[i])) * int32(qCode(codes, t.format, g*QGroup+i, j))
+		}
+		if t.format == W4A8 {
+			sum *= 16
+		}
+		out[j] = fma32(float32(sum), widened(steps[g*PanelWidth+j])*step, out[j])
+	}
+}
+
+// matMulRounding rounds rows and computes with them.
+func matMulRounding(dst []float32, ldDst int, x []float32, ldX, rows int, w *Matrix, p0, p1 int) {
+	r := NewRounded(rows, w.K)
+	r.Round(x, ldX, 0, rows)
+	MatMulRounded(dst, ldDst, r, w, p0, p1)
+	r.Release()
+}
