@@ -52,13 +52,20 @@ type BenchCmd struct {
 	Stages        bool    `help:"Also tell the time of a step by stage, as the services measure it."`
 	Loads         bool    `help:"Also measure what it costs to tell Kafka of experts' loads; without --kafka to a broker in this process."`
 	Guarantees    bool    `help:"Also measure what it costs that no accepted request is lost: beside a pipeline without token logs."`
+	Processes     bool    `help:"Also measure the services as five processes of their own, with the NATS server of --nats or, by default, one in this process, beside one process and direct calls, and a hop of 16 KB in one process and between two beside as many bare bytes. On Linux the processes end with this one however it ends."`
+	Echo          bool    `hidden:"" env:"-" help:"Answer hops of the measurement that has started this process."`
 	JSON          bool    `name:"json" help:"Print one JSON object a batch size."`
 	KafkaFlags    `embed:"" group:"Kafka:"`
+
+	process programFunc // makes processes of this program; nil: as it is
 }
 
 // Run measures every batch size.
 func (c *BenchCmd) Run(ctx context.Context, e *env) error {
 	e.quiet()
+	if c.Echo {
+		return c.echoing(ctx, e)
+	}
 	if err := c.check(e.Insecure); err != nil {
 		return err
 	}
@@ -199,6 +206,9 @@ func (c *BenchCmd) settings(ctx context.Context, e *env, m *model.Model, threads
 			return open(ctx, hops, b)
 		}
 	}
+	if c.Processes {
+		s.Apart = func(ctx context.Context) (*bench.Apart, error) { return c.apart(ctx, e, schemas.ModelToken(m.Name)) }
+	}
 	if c.Guarantees {
 		s.Unkept = func(ctx context.Context, hops string, logs *bench.Unkept) (*cluster.Cluster, error) {
 			b := b
@@ -263,7 +273,7 @@ func (c *BenchCmd) check(insecure bool) error {
 	case !(c.Seconds > 0 && c.Seconds <= longestTurn):
 		return usage(fmt.Errorf("--seconds is %v; it must be above 0, and at most %d", c.Seconds, longestTurn))
 	}
-	if err := c.checkInstead(); err != nil {
+	if err := errors.Join(c.checkInstead(), c.checkProcesses()); err != nil {
 		return err
 	}
 	for _, n := range c.Batch {

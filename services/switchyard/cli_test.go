@@ -85,6 +85,8 @@ func TestUsage(t *testing.T) {
 		{"no such precision", []string{"up", "--precision", "q5"}, 2, `--precision must be one of "bf16","q8","q4","w8a8","w4a8" but got "q5"`},
 		{"a precision that groups do not divide", []string{"bench", "--model", goldens.Dir("qwen3_moe"), "--precision", "q4"}, 2, "switchyard: --precision is q4: weights in q4: ExpertDown of layer 0"},
 		{"what a precision costs", []string{"quantise", "--precision", "q4"}, 0, "matrices of demo in q4: 10."},
+		{"random weights as processes", []string{"bench", "--processes", "--synthetic", "tiny"}, 2, "--processes measures services that read a model's folder"},
+		{"layers as processes", []string{"bench", "--processes", "--rows", "1"}, 2, "--processes measures tokens a second; leave out"},
 		{"no such GPU kernels", []string{"expert", "--gpu-kernels", "abacus"}, 2, `"auto","mma","wgmma" but got "abacus"`},
 		{"attention of bench on a GPU without CUDA", []string{"bench", "--synthetic", "tiny", "--attention-device", "cuda:1"}, 2, "switchyard: --attention-device cuda:1: this binary has no CUDA"},
 		{"gates of bench on a GPU without CUDA", []string{"bench", "--synthetic", "tiny", "--gate-device", "cuda"}, 2, "switchyard: --gate-device cuda: this binary has no CUDA"},

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
+	"maps"
+	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -41,7 +40,7 @@ func (c *DemoCmd) kill(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, y.Close()) }()
-	crew := &crew{processes: map[int]*exec.Cmd{}, program: c.process}
+	crew := &crew{processes: map[int]*child{}, program: c.process}
 	defer crew.stop()
 	for range standby {
 		if err := crew.start(ctx, e, y.URL()); err != nil {
@@ -137,9 +136,9 @@ func (c *DemoCmd) each(ctx context.Context, producer *client.Client, take func(*
 
 // crew is processes with one service each.
 type crew struct {
-	program   func(context.Context, ...string) *exec.Cmd
-	processes map[int]*exec.Cmd // by their ids
-	replicas  map[string]int    // whose process has which id
+	program   programFunc
+	processes map[int]*child // by their ids
+	replicas  map[string]int // whose process has which id
 
 	mu     sync.Mutex
 	owners map[string]string // of requests
@@ -147,23 +146,11 @@ type crew struct {
 
 // start starts one more.
 func (r *crew) start(ctx context.Context, e *env, url string) error {
-	program := r.program
-	if program == nil {
-		self, err := os.Executable()
-		if err != nil {
-			return fmt.Errorf("finding this program: %w", err)
-		}
-		program = func(ctx context.Context, args ...string) *exec.Cmd { return exec.CommandContext(ctx, self, args...) }
+	c, err := startChild(ctx, r.program, nil, "attention", "--nats", url, "--prefix", e.Prefix, "--log-level", "error")
+	if err == nil {
+		r.processes[c.cmd.Process.Pid] = c
 	}
-	cmd := program(ctx, "attention", "--nats", url, "--prefix", e.Prefix, "--log-level", "error")
-	cmd.Env = append(cmd.Environ(), "SWITCHYARD_CONFIG=", "SWITCHYARD_MODEL=")
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = cluster.DrainTime
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting attention: %w", err)
-	}
-	r.processes[cmd.Process.Pid] = cmd
-	return nil
+	return err
 }
 
 // join waits until all are members and tokens flow.
@@ -225,22 +212,17 @@ func (r *crew) kill(request string) (who string, err error) {
 	r.mu.Lock()
 	owner := r.owners[request]
 	r.mu.Unlock()
-	cmd := r.processes[r.replicas[owner]]
-	if cmd == nil {
+	c := r.processes[r.replicas[owner]]
+	if c == nil {
 		return "", nil
 	}
-	if err := cmd.Process.Kill(); err != nil {
+	if err := c.cmd.Process.Kill(); err != nil {
 		return "", fmt.Errorf("killing %s: %w", owner, err)
 	}
-	return fmt.Sprintf("%s (process %d)", owner, cmd.Process.Pid), nil
+	return fmt.Sprintf("%s (process %d)", owner, c.cmd.Process.Pid), nil
 }
 
 // stop ends those that are left.
 func (r *crew) stop() {
-	for _, cmd := range r.processes {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // one that is gone needs none
-	}
-	for _, cmd := range r.processes {
-		_ = cmd.Wait() // it was killed, or told to end
-	}
+	stopAll(slices.Collect(maps.Values(r.processes)))
 }

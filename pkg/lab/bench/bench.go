@@ -45,6 +45,9 @@ type Settings struct {
 	// Unkept, if set, opens one whose token logs are kept nowhere but in logs, which is
 	// then measured beside the pipeline.
 	Unkept func(ctx context.Context, hops string, logs *Unkept) (*cluster.Cluster, error)
+	// Apart, if set, starts the services as processes of their own, which are then measured beside the
+	// pipeline and the direct path.
+	Apart func(ctx context.Context) (*Apart, error)
 	// Context is how many tokens a sequence may have; 0 is ContextFor the prompts.
 	Context int
 	// Heard, if set, hears of the pipeline's steps: MeasureLayer is used, not Measure.
@@ -98,6 +101,7 @@ type Result struct {
 	Loads  *Loads  `json:"loads,omitempty"`
 	// Guarantees is what those cost.
 	Guarantees *Guarantees `json:"guarantees,omitempty"`
+	Processes  *Processes  `json:"processes,omitempty"`
 }
 
 // Part is a share of a step's time.
@@ -223,6 +227,11 @@ func (b *Bench) details(ctx context.Context, r *Result, before readings, tokens 
 			return err
 		}
 	}
+	if b.settings.Apart != nil {
+		if r.Processes, err = b.processes(ctx, r.Batch, tokens); err != nil {
+			return err
+		}
+	}
 	if b.settings.Breakdown {
 		r.Parts, err = b.breakdown(ctx, r.Batch, tokens, r)
 	}
@@ -297,6 +306,9 @@ func (r *Result) String() string {
 	}
 	if r.Guarantees != nil {
 		text.WriteString(r.Guarantees.String())
+	}
+	if r.Processes != nil {
+		text.WriteString(r.Processes.String())
 	}
 	for _, p := range r.Parts {
 		fmt.Fprintf(&text, "    %-44s %8.0f µs a step\n", p.Name, p.Seconds*1e6)
