@@ -31,7 +31,18 @@ func NewSubjects(prefix, model string) Subjects {
 }
 
 func (s Subjects) join(parts ...string) string {
-	return s.Prefix + "." + strings.Join(parts, ".")
+	n := len(s.Prefix)
+	for _, p := range parts {
+		n += 1 + len(p)
+	}
+	var b strings.Builder
+	b.Grow(n) // the one allocation: most messages have a subject of their own
+	b.WriteString(s.Prefix)
+	for _, p := range parts {
+		b.WriteByte('.')
+		b.WriteString(p)
+	}
+	return b.String()
 }
 
 // Ask is the request–reply service subject.

@@ -54,6 +54,13 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
+// Each message has a subject, which is made for it.
+func TestSubjectsAllocateOnce(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() { _ = subjects.Expert(7, "f1") }); n > 1 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestCheckReplyTo(t *testing.T) {
 	for _, tc := range []struct {
 		subject string

@@ -22,6 +22,7 @@ type splitter struct {
 	shares []*share
 	order  []*share
 	routed int         // rows and slots in all shares
+	each   int         // rows and slots of a share if all functions get as many
 	cuts   int         // messages that a bound of rows has added
 	bundle plan.Bundle // of united experts among the routes
 	// decision is the group's, as fates.Hash makes it.
@@ -70,6 +71,7 @@ func newSplitter(d int) *splitter { return &splitter{d: d} }
 // message once, whatever number of its experts are there.
 func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, of func(int) ways) []outgoing {
 	s.begin(len(to.Targets))
+	s.each = len(routes.Expert)/max(1, len(to.Targets)) + 1
 	for row := range routes.Rows() {
 		for slot := range routes.K {
 			at := row*routes.K + slot
@@ -154,8 +156,11 @@ func (s *splitter) share(of *spread, part int, row int32, key *pb.Key, f *pb.Fun
 		s.cuts++
 	}
 	if *at == nil || full {
-		*at = &share{outgoing: outgoing{
-			Dispatch: &pb.Dispatch{Key: key, Decision: s.decision}, function: f.Id, replica: part, mode: f.Transfer, minibatch: int(f.Minibatch),
+		*at = &share{rows: make([]int32, 0, s.each), outgoing: outgoing{
+			Dispatch: &pb.Dispatch{
+				Key: key, Decision: s.decision, Place: make([]uint32, 0, s.each), Expert: make([]uint32, 0, s.each), Weight: make([]float32, 0, s.each),
+			},
+			function: f.Id, replica: part, mode: f.Transfer, minibatch: int(f.Minibatch),
 		}}
 		if part < len(of.hosts) {
 			(*at).host = of.hosts[part]

@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/goleak"
 
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
@@ -316,6 +317,19 @@ func TestUnsampledCostsNothing(t *testing.T) {
 	}
 	if len(h) != 0 || len(exporter.GetSpans()) != 0 {
 		t.Errorf("headers %v, spans %v", h, exporter.GetSpans())
+	}
+}
+
+// Attributes of layers are made once, and those of later layers when they are asked for.
+func TestLayerAttributes(t *testing.T) {
+	for _, layer := range []uint32{0, keptLayers - 1, keptLayers, 1 << 20} {
+		c := trace.NewSpanStartConfig(Layer(layer))
+		if a := c.Attributes(); len(a) != 1 || a[0] != AttrLayer.Int64(int64(layer)) {
+			t.Errorf("layer %d: %v", layer, a)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { _ = Layer(3) }); n > 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/attribute"
@@ -247,8 +248,27 @@ func (e endpoint) httpOptions() []otlptracehttp.Option {
 
 // Layer is the attribute of a layer's spans.
 func Layer(layer uint32) trace.SpanStartEventOption {
+	if layer < keptLayers {
+		return layers()[layer]
+	}
+	return layerOf(layer)
+}
+
+func layerOf(layer uint32) trace.SpanStartEventOption {
 	return trace.WithAttributes(AttrLayer.Int64(int64(layer)))
 }
+
+// keptLayers have attributes that are made once: services ask for them with each message, and
+// mostly nobody traces it.
+const keptLayers = 128
+
+var layers = sync.OnceValue(func() []trace.SpanStartEventOption {
+	all := make([]trace.SpanStartEventOption, keptLayers)
+	for i := range all {
+		all[i] = layerOf(uint32(i))
+	}
+	return all
+})
 
 // Minibatch is the attribute of the spans of one.
 func Minibatch(n int) trace.SpanStartEventOption {

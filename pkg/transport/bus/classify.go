@@ -77,11 +77,18 @@ const (
 // classify is the one place that decides what a handler's error means.
 // delivered counts from 1.
 func classify(err error, delivered int) (o Outcome, after time.Duration) {
+	if err == nil {
+		return Done, 0
+	}
+	return classifyFailure(err, delivered)
+}
+
+// classifyFailure is on its own, so that a message without an error takes no memory for the errors
+// that are looked for here.
+func classifyFailure(err error, delivered int) (o Outcome, after time.Duration) {
 	var poison poisonError
 	var retry retryError
 	switch {
-	case err == nil:
-		return Done, 0
 	case errors.As(err, &poison), unpublishable(err), IsPanic(err):
 		// No attempt, here or elsewhere, can succeed.
 		return Poisoned, 0

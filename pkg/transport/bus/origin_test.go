@@ -70,6 +70,16 @@ func FuzzArrival(f *testing.F) {
 	})
 }
 
+func TestDoneAllocatesNothing(t *testing.T) {
+	if n := testing.AllocsPerRun(100, func() {
+		if o, _ := classify(nil, 1); o != Done {
+			t.Errorf("a message without an error is %v", o)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestArrivalAllocatesNothing(t *testing.T) {
 	m, ref := &nats.Msg{Reply: "$JS.ACK.S.C.3.70.5.1700000000000000000.9"}, refTo("S", "C")
 	n := testing.AllocsPerRun(100, func() {
