@@ -47,7 +47,7 @@ func (s *Store) searchLeaves(v []float32) []Match {
 	b := best{room: s.Alpha}
 	open := frontier{{s.root, 0}}
 	for scanned := 0; len(open) > 0 && (scanned < s.Leaves || len(b.found) < s.Alpha); {
-		n := heap.Pop(&open).(seen).node
+		n := heap.Pop(&open).(seen).node //nolint:errcheck // a frontier has nothing else
 		if len(n.children) == 0 {
 			s.scan(n, v, &b)
 			scanned++
@@ -71,7 +71,7 @@ type frontier []seen
 func (f frontier) Len() int           { return len(f) }
 func (f frontier) Less(i, j int) bool { return f[i].score > f[j].score }
 func (f frontier) Swap(i, j int)      { f[i], f[j] = f[j], f[i] }
-func (f *frontier) Push(n any)        { *f = append(*f, n.(seen)) }
+func (f *frontier) Push(n any)        { *f = append(*f, n.(seen)) } //nolint:errcheck // it gets nothing else
 func (f *frontier) Pop() any {
 	last := len(*f) - 1
 	n := (*f)[last]
