@@ -259,10 +259,19 @@ func (m *mapper) further(t *telling, q *query, at int, match expertmap.Match, fo
 		}
 		return m.look(t, c, q, at, match, found, x)
 	}
-	if target := at + m.config.Distance; found && target < m.store.Layers {
+	for target := at + m.nearest(); found && target <= min(at+m.config.Distance, m.store.Layers-1); target++ {
 		m.foretell(t, q, match, target)
 	}
 	return nil
+}
+
+// nearest is how many layers ahead maps foretell at least: where chances are learned, hosts follow hints for no more
+// layers ahead than they have room for experts, and need those of all layers up to there.
+func (m *mapper) nearest() int {
+	if m.config.Maps.Chances == Learned {
+		return 1
+	}
+	return m.config.Distance
 }
 
 // foretell hints at the experts that a map has for a layer, whose place counts from 0.

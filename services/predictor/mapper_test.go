@@ -273,6 +273,26 @@ func TestPrefillMaps(t *testing.T) {
 	}
 }
 
+// Of a prompt maps foretell the layer that is the distance ahead; where hosts may follow hints for nearer layers alone,
+// all up to there.
+func TestNearest(t *testing.T) {
+	for chances, want := range map[string]bool{OfMaps: false, Learned: true} {
+		d := newDesk(t, Maps{Chances: chances})
+		d.config.Distance = 2
+		run := &pb.Run{Tokens: []uint32{1}, Phase: pb.Phase_PHASE_PREFILL, Tenant: "a"}
+		for number := range uint64(2) {
+			d.step(number+1, run)
+			d.hints() // by what the prompt begins with
+			d.pass(number+1, d.layers[0], 1, 11)
+			told := d.hints()
+			if got := len(wanted(told["even"], d.layers[1]))+len(wanted(told["odd"], d.layers[1])) > 0; got != (want && number > 0) {
+				t.Errorf("%s, step %d: the next layer is foretold: %v", chances, number+1, got)
+			}
+			d.pass(number+1, d.layers[1], 1, 12)
+		}
+	}
+}
+
 func cutRows(h *pb.Hidden, from, to int) *pb.Hidden {
 	part := proto.CloneOf(h)
 	stride := len(h.Tensor.Data) / int(h.Tensor.Rows)

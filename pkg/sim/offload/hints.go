@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/residency"
@@ -31,16 +32,47 @@ func (h *host) hear(a arrival) {
 		h.tell(look)
 	}
 	h.m.Rerank()
-	for _, look := range mine {
-		switch {
-		case h.policy.Distance < 0:
-		case !look.Next && look.Target <= h.reached:
-			h.drop(look)
-		default:
-			h.hint(look)
-		}
+	if h.policy.Distance < 0 {
+		return
+	}
+	for _, one := range h.due(mine) {
+		h.hint(one)
 	}
 }
+
+// due are the hints that a host follows, those first that are worth most: the first begins at once where the link is
+// free, and has the room.
+func (h *host) due(looks []Look) (all []hinted) {
+	for _, look := range looks {
+		due := h.known
+		switch {
+		case look.Next:
+			due++
+		case look.Target <= h.reached:
+			h.drop(look)
+			continue
+		}
+		ahead := h.layers(due, look.Target)
+		if h.policy.Near && ahead > h.roomFor() {
+			h.r.Refused += len(look.Fetch)
+			continue
+		}
+		for _, one := range look.Fetch {
+			all = append(all, hinted{look.Target*h.w.Experts + one.Expert, due, float64(one.Chance), ahead})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b hinted) int { return cmp.Compare(b.worth(), a.worth()) })
+	return all
+}
+
+// hinted is a unit that a hint names for a step, so many layers ahead.
+type hinted struct {
+	unit, due int
+	chance    float64
+	ahead     int
+}
+
+func (n hinted) worth() float64 { return n.chance / float64(n.ahead) }
 
 // own are the hints for experts of the host.
 func (h *host) own(look Look) (fetch []Hint) {
@@ -73,30 +105,25 @@ func (h *host) tell(look Look) {
 }
 
 // hint wants what is to be fetched.
-func (h *host) hint(look Look) {
-	due := h.known
-	if look.Next {
-		due++
+func (h *host) hint(n hinted) {
+	s := &h.units[n.unit]
+	if s.due != n.due {
+		s.due, s.chance = n.due, 0
 	}
-	if h.policy.Near && (due-h.known)*h.w.Layers+look.Target-h.reached > h.roomFor() {
-		h.r.Refused += len(look.Fetch)
-		return
-	}
-	for _, one := range look.Fetch {
-		i := look.Target*h.w.Experts + one.Expert
-		s := &h.units[i]
-		if s.due != due {
-			s.due, s.chance = due, 0
-		}
-		s.chance = max(s.chance, float64(one.Chance))
-		h.rank(i)
-	}
+	s.chance = max(s.chance, n.chance)
+	h.rank(n.unit)
+}
+
+// layers is how many there are to one of a step.
+func (h *host) layers(due, target int) int {
+	return max(1, (due-h.known)*h.w.Layers+target-h.reached)
 }
 
 // ahead is how many layers there are to a unit's, for which it was hinted.
-func (h *host) ahead(i int) int {
-	return max(1, (h.units[i].due-h.known)*h.w.Layers+i/h.w.Experts-h.reached)
-}
+func (h *host) ahead(i int) int { return h.layers(h.units[i].due, i/h.w.Experts) }
+
+// worth is the chance of a unit by the layers that are left.
+func (h *host) worth(i int) float64 { return h.units[i].chance / float64(h.ahead(i)) }
 
 // rank wants a unit as a hint, as urgently as it is by now.
 func (h *host) rank(i int) {
@@ -171,12 +198,15 @@ func (h *host) sweep(stays func(i int) bool) {
 	h.do()
 }
 
-// retry ranks hints anew, for which there may be room by now.
+// retry ranks hints anew, those first that are worth most, for which there may be room by now.
 func (h *host) retry() {
-	for _, i := range h.hinted {
-		if s := &h.units[i]; (s.hinted || s.roomless) && (s.due > h.known || i/h.w.Experts > h.reached) {
-			h.rank(i)
-		}
+	all := slices.DeleteFunc(slices.Clone(h.hinted), func(i int) bool {
+		s := &h.units[i]
+		return !s.hinted && !s.roomless || s.due <= h.known && i/h.w.Experts <= h.reached
+	})
+	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(h.worth(b), h.worth(a)) })
+	for _, i := range all {
+		h.rank(i)
 	}
 }
 

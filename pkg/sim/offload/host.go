@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/residency"
@@ -131,17 +132,8 @@ func (h *host) again() {
 
 // yield gives up loads for hints, so many, those first that are worth least.
 func (h *host) yield(units int) (gave bool) {
-	worth := func(i int) float64 { return h.units[i].chance / float64(h.ahead(i)) }
 	all := slices.DeleteFunc(slices.Clone(h.hinted), func(i int) bool { return !h.units[i].hinted || h.m.Bytes(h.unit(i)) == 0 })
-	slices.SortStableFunc(all, func(a, b int) int {
-		switch x, y := worth(a), worth(b); {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(h.worth(a), h.worth(b)) })
 	for _, i := range all[:min(units, len(all))] {
 		s := &h.units[i]
 		s.hinted, s.roomless = false, true

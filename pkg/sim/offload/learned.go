@@ -82,8 +82,7 @@ func (c *calibrated) sampled() (rows []Row, each float64) {
 
 func (c *calibrated) Look(layer int, give func(Look)) {
 	if c.answers && c.w.Steps[c.step].Prefill {
-		by := mapped{Maps: c.Maps, step: c.step, distance: c.distance, bySemantic: true, byDelta: true}
-		by.Look(layer, give)
+		c.byMaps(layer, give)
 		return
 	}
 	rows, each := c.sampled()
@@ -96,6 +95,19 @@ func (c *calibrated) Look(layer int, give func(Look)) {
 		look.Told = c.chances(rows, each, layer, target, func(g guess) { c.pending[target] = append(c.pending[target], g) })
 		c.fetch(&look)
 		give(look)
+	}
+}
+
+// byMaps says what maps do of prompts' rows, of all layers up to the distance.
+func (c *calibrated) byMaps(layer int, give func(Look)) {
+	by := mapped{Maps: c.Maps, step: c.step, distance: c.distance, bySemantic: true, byDelta: true}
+	if layer < 0 {
+		by.Look(layer, give)
+		return
+	}
+	for d := range c.distance {
+		by.distance = d + 1
+		by.Look(layer, give)
 	}
 }
 

@@ -47,11 +47,15 @@ type want struct {
 const priorities = 1 << 40
 
 // ahead is how many layers are left.
-func (w *want) ahead() int { return max(1, w.after+w.id.Layer-w.flow.at) }
+func (w *want) ahead() int { return w.flow.ahead(w.id.Layer, w.after) }
+
+func (fl *flow) ahead(layer, after int) int { return max(1, after+layer-fl.at) }
 
 // priority is the probability by the layers that are left.
-func (w *want) priority() int64 {
-	return int64(float64(w.p) * priorities / float64(w.ahead()))
+func (w *want) priority() int64 { return worth(w.p, w.ahead()) }
+
+func worth(p float32, ahead int) int64 {
+	return int64(float64(p) * priorities / float64(ahead))
 }
 
 // has says whether the want has a load.
@@ -139,13 +143,31 @@ func (f *Follower) advance(fl *flow, layer int) {
 	for _, w := range fl.wants {
 		switch {
 		case w.after > 0 || w.id.Layer > layer:
-			f.rank(w)
 		case w.id.Layer < layer:
 			f.end(w)
 		case w.ticket != nil && f.Device.State(w.id).Queued:
 			w.release()
 		}
 	}
+	for _, w := range f.waiting(fl) {
+		f.rank(w)
+	}
+}
+
+// waiting are the wants of layers that the flow has yet to reach, those first that are worth most: the first that is
+// ranked begins at once where the link is free, and has the room. The slice is the follower's.
+func (f *Follower) waiting(fl *flow) []*want {
+	all := f.most[:0]
+	for _, w := range fl.wants {
+		if w.after > 0 || w.id.Layer > fl.at {
+			all = append(all, w)
+		}
+	}
+	slices.SortFunc(all, func(a, b *want) int {
+		return cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(a.after, b.after), cmp.Compare(a.id.Layer, b.id.Layer), cmp.Compare(a.id.Expert, b.id.Expert))
+	})
+	f.most = all
+	return all
 }
 
 // rank has the device load a want with the priority that it has by now. What is in memory, or was, it

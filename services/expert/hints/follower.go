@@ -1,7 +1,9 @@
 package hints
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +26,7 @@ type Follower struct {
 	flows map[flowID]*flow
 	line  []*want // by when they came; those that are over, too
 	live  int     // of line
+	most  []*want // waiting's
 	begun uint64  // flows so far
 	over  bool    // nothing is followed any more
 }
@@ -95,17 +98,17 @@ func (f *Follower) Follow(h *pb.Hint) {
 	if !f.Fetch {
 		return
 	}
-	named := f.served(h)
+	all := f.served(h)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fl := f.flow(flowID{h.Owner, h.Epoch, h.Microbatch}, h.Step, false)
 	if fl == nil { // of a step that is over
-		f.count("reached", len(named))
+		f.count("reached", len(all))
 		return
 	}
 	f.advance(fl, int(h.Reached)-1)
-	f.tell(fl, h, named)
-	for _, one := range named {
+	f.tell(fl, h, all)
+	for _, one := range fl.byWorth(all) {
 		f.hint(fl, one)
 	}
 }
@@ -115,6 +118,13 @@ type named struct {
 	id    forward.ExpertID
 	p     float32
 	after int // as of a want
+}
+
+// byWorth sorts what a hint names: what is worth most comes first, as in waiting.
+func (fl *flow) byWorth(all []named) []named {
+	of := func(n named) int64 { return worth(n.p, fl.ahead(n.id.Layer, n.after)) }
+	slices.SortStableFunc(all, func(a, b named) int { return cmp.Compare(of(b), of(a)) })
+	return all
 }
 
 // served are the experts of a hint that rows may come here for.
@@ -223,8 +233,8 @@ func (f *Follower) Done() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, fl := range f.flows {
-		for _, w := range fl.wants {
-			if (w.after > 0 || w.id.Layer > fl.at) && !w.loaded && w.roomless() {
+		for _, w := range f.waiting(fl) {
+			if !w.loaded && w.roomless() {
 				f.rank(w)
 			}
 		}

@@ -252,6 +252,30 @@ func TestRoomless(t *testing.T) {
 	}
 }
 
+// Of hints that come together, and of those that have found no room, the one that is worth most has it.
+func TestBestFirst(t *testing.T) {
+	all := &pb.Hint{Owner: "a", Step: 1, Reached: 1}
+	for layer := uint32(5); layer > 0; layer-- {
+		all.Layers = append(all.Layers, &pb.LayerHint{Layer: layer, Kind: plan.Routed, Unit: []uint32{0, 1, 2}, Probability: []float32{0.8, 0.7, 0.9}})
+	}
+	for name, room := range map[string]bool{"together": true, "without room": false} {
+		s := newSeat(t, 1)
+		if room {
+			s.Follow(all)
+		} else {
+			ticket := s.fake.Load(t.Context(), id(0, 0), device.Demanded)
+			<-ticket.Done()
+			s.Follow(all)
+			ticket.Release()
+			s.Done()
+		}
+		s.await(1, 2, device.Warm)
+		if began := s.fake.Faults.Began(); began[len(began)-1] != id(1, 2) {
+			t.Errorf("%s: loads of %v", name, began)
+		}
+	}
+}
+
 // What a hint has loaded holds no room for it: where the order lets another one have that, it is wasted.
 func TestLoaded(t *testing.T) {
 	s := newSeat(t, 1)
