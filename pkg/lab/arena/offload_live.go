@@ -50,13 +50,15 @@ func LiveOffloads() []LiveOffload {
 		return &p
 	}
 	nothing := &offload.Policy{Name: "fmoe-unaided", Predictor: offload.Nothing, Order: "fmoe"}
+	ours := find(offload.Ours)
+	ours.Distance = liveAhead
 	next := &offload.Policy{Name: "next-use", Predictor: offload.Selected, Order: "next-use"}
 	return []LiveOffload{
 		{Name: liveHeld, Order: "none", Simulated: find(offload.Held)},
 		{Name: offload.OnDemand, Order: "lru", Simulated: find(offload.OnDemand)},
 		{Name: offload.FMoE, Order: "fmoe", Maps: Untroubled, Simulated: find(offload.FMoE), Against: offload.OnDemand},
 		{Name: "next-use", Order: "next-use", Maps: Untroubled, Simulated: next, Against: offload.OnDemand},
-		{Name: offload.Ours, Order: "fmoe+", Distance: 5, Maps: Untroubled, Simulated: find(offload.Ours), Against: offload.OnDemand},
+		{Name: offload.Ours, Order: "fmoe+", Distance: liveAhead, Maps: Untroubled, Simulated: ours, Against: offload.OnDemand},
 		{Name: "fmoe-unaided", Order: "fmoe", Simulated: nothing, Against: offload.OnDemand},
 		{Name: "fmoe-late", Order: "fmoe", Maps: Late, Against: "fmoe-unaided"},
 		{Name: "fmoe-stopped", Order: "fmoe", Maps: Stopped, Against: "fmoe-unaided"},
@@ -69,6 +71,9 @@ func LiveOffloads() []LiveOffload {
 		{Name: "fmoe-twice", Order: "fmoe", Replicas: 2, Maps: Untroubled, Against: offload.FMoE},
 	}
 }
+
+// liveAhead is how many of the demo model's eight layers ahead Ours foretells.
+const liveAhead = 5
 
 // liveHeld holds all experts.
 const liveHeld = offload.Held

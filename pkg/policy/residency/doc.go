@@ -41,8 +41,8 @@
 //	LRU       what was used longest ago goes
 //	LFU       what was used least often, evictions notwithstanding (MoE-Infinity)
 //	FMoE      the largest 1/(p·freq) goes, the largest p/(l - l_now) comes (arXiv:2502.05370)
-//	NextUse   what is used last, as expected, goes; a prefetch comes if it is used sooner
-//	Belady    the same, by what will be: no order loads less
+//	NextUse   what is held longest for a use, as expected, goes; a prefetch comes if it is held for less
+//	Belady    what is used last goes, which it knows: no order loads less
 //
 // All but the first and the last go by an Outlook, which is told where steps are, what their
 // gates say and what they use.

@@ -49,39 +49,37 @@ func (f FMoE) FetchFirst(a, b *Item) int {
 // Yields keeps what was fetched ahead, and is not due yet, from other prefetches.
 func (f FMoE) Yields(idle, to *Item) bool { return to.Urgency > Hinted || !f.Awaited(idle.Unit) }
 
-// NextUse evicts what is used last, as expected, and fetches ahead only what is used sooner
-// than what goes for it.
+// NextUse evicts what has to be held longest for a use, as expected, and fetches ahead only what is used for less than
+// what goes for it.
 type NextUse struct {
 	*Outlook
-	// Margin is how many times later than an improbable prefetch what goes for it has to be
-	// used; 0 is 1. Above 1 is for hosts whose link others use as well, where a prefetch that is
-	// not used costs them time.
-	Margin float64
+	// Least is the chance from which on something goes for a prefetch. Above 0 is for hosts whose link others use as
+	// well, where a prefetch that is not used costs them time.
+	Least float64
 }
 
 var _ Order = NextUse{}
 
-// probable is the chance from which on no margin is asked for.
-const probable = 0.35
-
-// EvictFirst is the one with the later use.
+// EvictFirst is the one that is held for longer.
 func (n NextUse) EvictFirst(a, b *Item) int {
-	return cmp.Compare(n.Outlook.NextUse(b.Unit), n.Outlook.NextUse(a.Unit))
+	return cmp.Compare(n.PerUse(b.Unit), n.PerUse(a.Unit))
 }
 
-// FetchFirst is the one with the higher chance for each layer that is left.
-func (n NextUse) FetchFirst(a, b *Item) int { return FMoE{n.Outlook}.FetchFirst(a, b) }
+// FetchFirst is the one with the higher chance, of equal ones that of the nearer layer: what rows wait for goes before
+// all of them, so that what is due soon need not.
+func (n NextUse) FetchFirst(a, b *Item) int {
+	x, _ := n.Chance(a.Unit)
+	y, _ := n.Chance(b.Unit)
+	return cmp.Or(cmp.Compare(y, x), cmp.Compare(n.Distance(a.Unit.Layer), n.Distance(b.Unit.Layer)))
+}
 
-// Yields compares the two uses that are expected.
+// Yields compares what both are held for.
 func (n NextUse) Yields(idle, to *Item) bool {
 	if to.Urgency > Hinted {
 		return true
 	}
-	margin := 1.0
-	if p, _ := n.Chance(to.Unit); p < probable {
-		margin = max(1, n.Margin)
-	}
-	return n.Outlook.NextUse(idle.Unit) > margin*n.Outlook.NextUse(to.Unit)
+	p, _ := n.Chance(to.Unit)
+	return p >= n.Least && n.PerUse(idle.Unit) > n.PerUse(to.Unit)
 }
 
 // Belady knows when each unit is used next, and evicts what is used last: with units of one

@@ -174,9 +174,10 @@ func TestForesight(t *testing.T) {
 	}{
 		{"fewer visits", LFU{Outlook: o}, item(3, 0), item(0, 0)},
 		{"never visited", LFU{Outlook: o}, item(2, 0), item(3, 0)},
-		{"p times freq", FMoE{o}, item(0, 0), item(0, 1)},            // 0.2 · 3 < 0.9 · 1
-		{"nothing told", FMoE{o}, item(2, 0), item(0, 0)},            // 1/2 · 1
-		{"later layer", NextUse{Outlook: o}, item(0, 1), item(3, 0)}, // behind, in the next step
+		{"p times freq", FMoE{o}, item(0, 0), item(0, 1)},                 // 0.2 · 3 < 0.9 · 1
+		{"nothing told", FMoE{o}, item(2, 0), item(0, 0)},                 // 1/2 · 1
+		{"later layer", NextUse{Outlook: o}, item(0, 1), item(3, 0)},      // behind, in the next step
+		{"longer for a use", NextUse{Outlook: o}, item(3, 1), item(0, 1)}, // 2 layers for 0.2, 3 for 0.9
 	} {
 		if tc.order.EvictFirst(tc.a, tc.b) >= 0 || tc.order.EvictFirst(tc.b, tc.a) <= 0 {
 			t.Errorf("%s: %v is not evicted before %v", tc.name, tc.a.Unit, tc.b.Unit)
@@ -184,6 +185,9 @@ func TestForesight(t *testing.T) {
 	}
 	if f := (FMoE{o}); f.FetchFirst(item(3, 0), item(0, 1)) >= 0 { // 0.8/2 and 0.9/3
 		t.Error("the nearer layer is not fetched first")
+	}
+	if n := (NextUse{Outlook: o}); n.FetchFirst(item(0, 1), item(3, 0)) >= 0 {
+		t.Error("what is more probable is not fetched first")
 	}
 	o.At(7, -1)
 	if f := (FMoE{o}); f.FetchFirst(item(0, 1), item(3, 0)) >= 0 { // 0.9/1 and 0.8/4

@@ -26,7 +26,7 @@ type Outlook struct {
 
 	version uint64    // counts changes
 	found   []uint64  // of which version uses are
-	uses    []float64 // what NextUse has found of units
+	uses    []float64 // what PerUse has found of units
 }
 
 // NewOutlook is of a model whose rows go to topK experts a layer. Ageing is what is left of a
@@ -207,9 +207,11 @@ func (o *Outlook) Rate(u unit.Unit) float64 {
 // few are the steps that weigh as much as knowing nothing.
 const few = 4
 
-// NextUse is how many layers it takes, as expected, until a step uses a unit. The first time
-// that one comes to its layer it does so with its chance, and later with its rate.
-func (o *Outlook) NextUse(u unit.Unit) float64 {
+// PerUse is for how many layers a unit is held for each use that it gets, as expected, if it is given up where that is
+// best: unless it is used, when a step comes to its layer for the first time, or not before it is used. A step uses it
+// with its chance that first time, and later with its rate. (Of what comes with a constant chance no other moment is
+// better: Gittins' index.)
+func (o *Outlook) PerUse(u unit.Unit) float64 {
 	i, ok := o.at(u)
 	if !ok {
 		return float64(o.layers) / o.even
@@ -220,7 +222,8 @@ func (o *Outlook) NextUse(u unit.Unit) float64 {
 		if !ok {
 			p = rate
 		}
-		o.found[i], o.uses[i] = o.version, float64(o.Distance(u.Layer))+(1-p)*float64(o.layers)/rate
+		first := float64(o.Distance(u.Layer))
+		o.found[i], o.uses[i] = o.version, min(first/p, first+(1-p)*float64(o.layers)/rate)
 	}
 	return o.uses[i]
 }

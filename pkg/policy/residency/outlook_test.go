@@ -57,7 +57,7 @@ func TestOutlookEdges(t *testing.T) {
 	for _, x := range []unit.Unit{stranger, unit.Expert(2, 0), unit.Expert(0, 2), unit.Expert(-1, 0)} {
 		o.Visit(x)
 		o.Await(x)
-		if _, ok := o.Chance(x); ok || o.Awaited(x) || o.Frequency(x) != 1 || o.Rate(x) != 0.5 || o.NextUse(x) != 4 {
+		if _, ok := o.Chance(x); ok || o.Awaited(x) || o.Frequency(x) != 1 || o.Rate(x) != 0.5 || o.PerUse(x) != 4 {
 			t.Errorf("%v is known", x)
 		}
 	}

@@ -170,15 +170,15 @@ func (e *engine) order(o *residency.Outlook) (residency.Order, error) {
 		return residency.LRU{}, nil
 	case "next-use":
 		if e.Shared > 0 {
-			return residency.NextUse{Outlook: o, Margin: sharedMargin}, nil
+			return residency.NextUse{Outlook: o, Least: sharedLeast}, nil
 		}
 	}
 	return residency.Foresighted(e.policy.Order, o)
 }
 
-// sharedMargin is what hosts with one link ask of improbable prefetches: enough that those cost
+// sharedLeast is the chance that hosts with one link ask of prefetches: enough that those cost
 // next to nothing where nothing can be foretold (TestUnpredictable).
-const sharedMargin = 2.5
+const sharedLeast = 0.5
 
 // positions are for each unit where it is used, in order.
 func (w *Workload) positions() [][]int32 {

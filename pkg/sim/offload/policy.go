@@ -59,7 +59,7 @@ const (
 	OnDemand = "on-demand"
 	Floor    = "belady"
 	Limit    = "oracle"
-	FarLimit = "oracle, 5 ahead"
+	FarLimit = "oracle, 8 ahead"
 	Held     = "no-offload"
 	// Unfetched is Ours without prefetching.
 	Unfetched = "fmoe+ fetching nothing"
@@ -76,7 +76,7 @@ const soon = 0.7
 
 // far is how many layers ahead Ours looks: it weighs all distances up to that, so that far
 // guesses cost little.
-const far = 5
+const far = 8
 
 // Policies are those that are compared, in the order of reports.
 func Policies() []Policy {
@@ -87,7 +87,7 @@ func Policies() []Policy {
 		{Name: "promoe", About: "trained for a layer a stride ahead", Predictor: Learned, Order: "lru", Baseline: true},
 		{Name: "moe-infinity", About: "request-level counts; its step waits", Predictor: Counted, Order: "lfu", Synchronous: true, Baseline: true},
 		{Name: FMoE, About: "the paper's: expert maps by trajectory and embedding, as many experts as they are dissimilar", Predictor: Selected, Order: "fmoe"},
-		{Name: Ours, About: "maps and reused gates, calibrated; what is used last goes, as expected", Predictor: Calibrated, Order: "next-use", Ageing: aged, Soon: soon, Near: true, Distance: far},
+		{Name: Ours, About: "maps and reused gates, calibrated; what is held longest for a use goes, as expected", Predictor: Calibrated, Order: "next-use", Ageing: aged, Soon: soon, Near: true, Distance: far},
 		{Name: Unfetched, About: "the same order of eviction, and no prefetch", Predictor: Calibrated, Order: "next-use", Ageing: aged, Distance: -1},
 		{Name: "streamed", About: "the whole next layer, always", Predictor: Streamed, Order: "fmoe"},
 		{Name: "previous", About: "the sequence's map of the step before", Predictor: Previous, Order: "fmoe"},
