@@ -1,6 +1,7 @@
 package brownout
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -212,6 +213,44 @@ func TestCalm(t *testing.T) {
 	for _, calm := range []float64{-1, math.NaN(), math.Inf(1)} {
 		if r.Calm = calm; r.Check() == nil {
 			t.Errorf("%v s of calm are taken", calm)
+		}
+	}
+}
+
+// Settings that a controller cannot work by are refused by name, with what they must be.
+func TestRefusesRules(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	for _, tt := range []struct {
+		change func(r *Rule, a *Ahead)
+		want   string // empty: nothing is wrong
+	}{
+		{func(*Rule, *Ahead) {}, ""},
+		{func(r *Rule, a *Ahead) { r.SLO, a.SLO = 0, -1 }, "the SLO is"},
+		{func(r *Rule, a *Ahead) { r.SLO, a.SLO = nan, inf }, "it must be above 0"},
+		{func(r *Rule, a *Ahead) { r.Warning, a.Margin = 0, 0 }, "the warning factor is 0; it must be between 0 and 1"},
+		{func(r *Rule, a *Ahead) { r.Warning, a.Margin = 1, 1 }, "the warning factor is 1; it must be between 0 and 1"},
+		{func(r *Rule, a *Ahead) { r.Warning, a.Margin = nan, -0.5 }, "the warning factor is"},
+		{func(r *Rule, a *Ahead) { r.Share, a.Share = 0, 1.1 }, "of the latencies must keep the SLO"},
+		{func(r *Rule, a *Ahead) { r.Interval, a.Hold = -1, inf }, "both must be numbers"},
+		{func(r *Rule, a *Ahead) { r.Calm, a.Calm = nan, -1 }, "that was taken back is tried again after"},
+		{func(r *Rule, a *Ahead) { r.Floor, a.Floor = -1, One+1 }, "the floor is"},
+		{func(r *Rule, a *Ahead) { r.Increment, a.Band = 0, -1 }, "millionths; it must be"},
+	} {
+		r, a := Paper(0.15), AheadOf(0.15)
+		tt.change(&r, &a)
+		_, paced := NewController(r, 0)
+		_, ahead := NewPredictive(a, Costs{})
+		for name, err := range map[string]error{"Rule": paced, "Ahead": ahead} {
+			if (err == nil) != (tt.want == "") || err != nil && (!errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%s %+v %+v: %v, want %q", name, r, a, err, tt.want)
+			}
+		}
+	}
+	for _, shrink := range []float64{0, 1, -0.2, 1.2, nan} {
+		r := Paper(0.15)
+		r.Shrink = shrink
+		if _, err := NewController(r, 0); !errors.Is(err, ErrSettings) || !strings.Contains(err.Error(), "it must be between 0 and 1") {
+			t.Errorf("shrinking by %v: %v", shrink, err)
 		}
 	}
 }
