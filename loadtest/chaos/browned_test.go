@@ -142,7 +142,7 @@ func students(t *testing.T, programs string) (folder string) {
 		t.Fatal(err)
 	}
 	command(t, programs, "record", "--model", model, "--out", recording, "--texts", text, "--tokens", "600", "--prompt-tokens", "32", "--answer-tokens", "2")
-	command(t, programs, "distill", model, "--recording", recording, "--out", folder, "--way", "8", "--group", "output", "--rows", "60", "--passes", "1", "--browned", "200")
+	command(t, programs, "distill", model, "--recording", recording, "--out", folder, "--way", "8", "--group", "output", "--rows", "60", "--passes", "1", "--through", "400")
 	if t.Failed() {
 		t.FailNow()
 	}

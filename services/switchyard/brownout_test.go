@@ -32,7 +32,7 @@ func TestDistillAndEval(t *testing.T) {
 	if got := invoke("", "record", "--model", model, "--out", rec, "--texts", text, "--tokens", "600", "--prompt-tokens", "32", "--answer-tokens", "2"); got.code != exitDone {
 		t.Fatalf("%+v", got)
 	}
-	got := invoke("", "distill", model, "--recording", rec, "--out", united, "--way", "8", "--rows", "60", "--passes", "1", "--json")
+	got := invoke("", "distill", model, "--recording", rec, "--out", united, "--way", "8", "--rows", "60", "--passes", "1", "--through", "300", "--json")
 	var made Distilled
 	if err := json.Unmarshal([]byte(got.out), &made); got.code != exitDone || err != nil || len(made.Ways[8]) != 16 || made.Loss != "routed" || made.Data == "" {
 		t.Fatalf("%+v, %v", got, err)

@@ -20,19 +20,20 @@ import (
 
 // DistillCmd makes united experts.
 type DistillCmd struct {
-	Model     string  `arg:"" optional:"" name:"dir" help:"Hugging Face model directory; without it the demo model in this binary."`
-	Way       []int   `default:"2,4,8" help:"How many experts a united expert stands in for; a file is made for each." placeholder:"N,..."`
-	Loss      string  `default:"routed" enum:"routed,eq4" help:"What students learn by: routed (rows that chose a member, with their weights) or eq4 (every member on every row, as BrownoutServe prints it)." placeholder:"NAME"`
-	Start     string  `default:"best" enum:"best,busiest,mean,matched" help:"What a student is at first: the member with most rows (busiest), the members' mean, their mean with neurons matched, or the best of these." placeholder:"NAME"`
-	Group     string  `default:"id" enum:"id,output" help:"Which experts share a united expert: those with numbers that follow each other (id), or those that give much the same for the rows of either (output)." placeholder:"NAME"`
-	Browned   *int    `help:"Rows of each way that are computed in brownouts for students to learn from a second time: 24000, or with --loss eq4 none; 0: they learn once." placeholder:"N"`
-	Out       string  `required:"" help:"Folder to write. What is done so far lies there; the same command goes on with it." placeholder:"DIR"`
-	Recording string  `help:"A recording made before (switchyard record), in place of texts." placeholder:"FILE"`
-	Passes    int     `default:"5" help:"Most passes over a student's rows." placeholder:"N"`
-	Rows      int     `default:"24000" help:"Most rows that a student learns from." placeholder:"N"`
-	Batch     int     `default:"64" help:"Rows of a step of learning." placeholder:"N"`
-	Rate      float32 `default:"0.003" help:"Learning rate of the first step." placeholder:"RATE"`
-	JSON      bool    `name:"json" help:"Print the table of losses as a JSON object."`
+	Model       string  `arg:"" optional:"" name:"dir" help:"Hugging Face model directory; without it the demo model in this binary."`
+	Way         []int   `default:"2,4,8" help:"How many experts a united expert stands in for; a file is made for each." placeholder:"N,..."`
+	Loss        string  `default:"routed" enum:"routed,eq4" help:"What students learn by: routed (rows that chose a member, with their weights) or eq4 (every member on every row, as BrownoutServe prints it)." placeholder:"NAME"`
+	Start       string  `default:"best" enum:"best,busiest,mean,matched" help:"What a student is at first: the member with most rows (busiest), the members' mean, their mean with neurons matched, or the best of these." placeholder:"NAME"`
+	Group       string  `default:"id" enum:"id,output" help:"Which experts share a united expert: those with numbers that follow each other (id), or those that give much the same for the rows of either (output)." placeholder:"NAME"`
+	Through     int     `default:"330000" help:"Rows of each way that go through the whole model in brownouts, for students to learn from what it says; 0: from the experts' outputs alone." placeholder:"N"`
+	ThroughRate float32 `default:"0.002" help:"Highest rate of learning from the whole model." placeholder:"RATE"`
+	Out         string  `required:"" help:"Folder to write. What is done so far lies there; the same command goes on with it." placeholder:"DIR"`
+	Recording   string  `help:"A recording made before (switchyard record), in place of texts." placeholder:"FILE"`
+	Passes      int     `default:"3" help:"Most passes over a student's rows." placeholder:"N"`
+	Rows        int     `default:"24000" help:"Most rows that a student learns from." placeholder:"N"`
+	Batch       int     `default:"64" help:"Rows of a step of learning." placeholder:"N"`
+	Rate        float32 `default:"0.003" help:"Learning rate of the first step." placeholder:"RATE"`
+	JSON        bool    `name:"json" help:"Print the table of losses as a JSON object."`
 
 	RecordFlags `embed:""`
 }
@@ -98,7 +99,7 @@ func (c *DistillCmd) Run(ctx context.Context, e *env) (err error) {
 func (c *DistillCmd) distill(ctx context.Context, m *model.Model, r *recording.Recording, tell func(string, ...any)) (*Distilled, error) {
 	s := distill.Default()
 	s.Model, s.Recording, s.Ways, s.Loss, s.Start, s.Out, s.Progress = m, r, c.Way, c.Loss, c.Start, c.Out, tell
-	s.Group, s.Batch, s.Browned = c.Group, c.Batch, c.browned()
+	s.Group, s.Batch, s.Through, s.ThroughRate = c.Group, c.Batch, c.Through, c.ThroughRate
 	s.Passes, s.Rows, s.Rate, s.Seed, s.Threads = c.Passes, c.Rows, c.Rate, c.Seed, ModelFlags{Threads: c.Threads}.threads()
 	if err := s.Check(); err != nil {
 		return nil, usage(err)
@@ -114,17 +115,6 @@ func (c *DistillCmd) distill(ctx context.Context, m *model.Model, r *recording.R
 		out.Ways[way], out.Means[way] = h.Table, meanErrors(h.Table)
 	}
 	return out, nil
-}
-
-// browned is how many rows students learn from again.
-func (c *DistillCmd) browned() int {
-	switch {
-	case c.Browned != nil:
-		return *c.Browned
-	case c.Loss == distill.Routed:
-		return 24_000
-	}
-	return 0
 }
 
 func meanErrors(table []united.Group) (e DistilledErrors) {

@@ -1,6 +1,7 @@
 package distill
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -24,8 +25,16 @@ type unit struct {
 	layer, index int // of the model, and among the recorded ones
 	way, group   int
 	experts      []int32
-	again        bool // learnt a second time, from browned rows
+	time         time // what it has learnt so far
 }
+
+// time is how far a student has learnt.
+type time int
+
+const (
+	first time = iota // from the experts' outputs
+	last              // from what the whole model says, too
+)
 
 // member is an expert's place in the group; -1: it is of another one.
 func (u *unit) member(expert int32) int { return slices.Index(u.experts, expert) }
@@ -36,7 +45,7 @@ type teacher struct {
 	parts  split
 	kept   *parts
 	orders map[[2]int][]int32 // of experts, by way and index of a layer; none: by their numbers
-	spoilt *browned           // what the second time is learnt from
+	learnt *course            // of the way whose students have learnt from the whole model
 }
 
 // Run distils all groups of all ways, and leaves a file for each way in Out.
@@ -58,7 +67,7 @@ func Run(ctx context.Context, s Settings) (map[int]*united.Header, error) {
 	if err := t.all(ctx, t.units()); err != nil {
 		return nil, err
 	}
-	if err := t.again(ctx); err != nil {
+	if err := t.through(ctx); err != nil {
 		return nil, err
 	}
 	return t.write()
@@ -127,8 +136,8 @@ type worker struct {
 
 // do makes and keeps a student.
 func (w *worker) do(ctx context.Context, u unit) error {
-	if u.again {
-		return w.again(ctx, u)
+	if u.time == last {
+		return w.learntThrough(u)
 	}
 	members, err := w.members(u)
 	if err != nil {
@@ -288,11 +297,42 @@ func cost(r *rows, m int, e, student *net, s *scratch) (c united.Cost) {
 	return c
 }
 
+// unitsOf are the students of a way.
+func (t *teacher) unitsOf(way int, at time) []unit {
+	units := slices.DeleteFunc(t.units(), func(u unit) bool { return u.way != way })
+	for i := range units {
+		units[i].time = at
+	}
+	return units
+}
+
+// file is the united experts of a way.
+func (t *teacher) file(way int) (*united.Header, []byte, error) {
+	h := &united.Header{Model: t.Model.Hash, Way: way, Experts: t.Model.Spec.Experts, Loss: t.Loss, Data: Data(t.Recording), Note: t.Note()}
+	at := first
+	if t.Through > 0 {
+		at = last
+	}
+	for _, u := range t.unitsOf(way, at) {
+		g, _, err := t.kept.read(u)
+		if err != nil {
+			return nil, nil, err
+		}
+		h.Table = append(h.Table, g)
+	}
+	var body bytes.Buffer
+	err := united.Write(&body, &t.Model.Spec, *h, func(layer, group int) (united.Weights, error) {
+		_, w, err := t.kept.read(unit{layer: layer, way: way, group: group, time: at})
+		return w, err
+	})
+	return h, body.Bytes(), err
+}
+
 // write makes a file of each way, and forgets the parts.
 func (t *teacher) write() (map[int]*united.Header, error) {
 	all := map[int]*united.Header{}
 	for _, way := range t.Ways {
-		h, body, err := t.file(way, t.Browned > 0)
+		h, body, err := t.file(way)
 		if err == nil {
 			err = replace(filepath.Join(t.Out, united.Name(way)), body)
 		}

@@ -164,16 +164,26 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// Students that learn again from browned rows, of groups by output, are of their own bits and ended runs
-// go on to the same; each expert is in one group.
-func TestAgain(t *testing.T) {
+// Students of groups by output learn from the whole model what their experts' outputs did not teach them; a run
+// that was ended goes on to the same bits, with other threads; each expert is in one group.
+func TestThrough(t *testing.T) {
 	if testkit.Race {
 		t.Skip("TestRun has all of its goroutines")
 	}
 	s := small(t)
-	s.Ways, s.Passes, s.Group, s.Browned = []int{5}, 2, ByOutput, 600
+	s.Ways, s.Passes, s.Group, s.Through, s.ThroughRate = []int{5}, 2, ByOutput, 6000, 5e-3
+	var divergences []float64
+	s.Progress = func(format string, args ...any) {
+		if strings.Contains(format, "divergence") {
+			d, _ := args[3].(float64)
+			divergences = append(divergences, d)
+		}
+	}
 	headers, err := Run(t.Context(), s)
 	must(t, headers, err)
+	if n := len(divergences); n < 3 || !(divergences[n-1] < 0.9*divergences[0]) {
+		t.Errorf("divergences from the model without a brownout: %v", divergences)
+	}
 	b, err := united.Open(s.Out, 5, s.Model)
 	must(t, b, err)
 	if err := b.Close(); err != nil || len(b.Table) != 3*len(s.Recording.Layers) {
@@ -181,18 +191,22 @@ func TestAgain(t *testing.T) {
 	}
 	want := files(t, s)
 	ended := s
-	ended.Out = filepath.Join(t.TempDir(), "again")
+	ended.Out, ended.Threads = filepath.Join(t.TempDir(), "again"), 1
 	must(t, 0, os.MkdirAll(ended.Out, 0o755))
 	ctx, stop := context.WithCancel(t.Context())
 	ended.Progress = func(format string, args ...any) {
-		if strings.HasPrefix(format, "browning") {
+		if strings.Contains(format, "divergence") && args[1] != any(0) {
 			stop()
 		}
 	}
 	if _, err := Run(ctx, ended); err == nil {
 		t.Fatal("it went on")
 	}
-	ended.Progress = s.Progress
+	ended.Progress = func(format string, args ...any) {
+		if strings.Contains(format, "divergence") && args[1] == any(0) {
+			t.Error("it began anew")
+		}
+	}
 	again, err := Run(t.Context(), ended)
 	must(t, again, err)
 	if !bytes.Equal(files(t, ended), want) {
@@ -279,8 +293,8 @@ func TestSettings(t *testing.T) {
 		"loss":        {func(s *Settings) { s.Loss = "l1" }, `there is no loss "l1"; there are routed and eq4`},
 		"start":       {func(s *Settings) { s.Start = "zero" }, `a student cannot start as "zero"`},
 		"grouping":    {func(s *Settings) { s.Group = "size" }, `experts cannot be grouped by "size"`},
-		"browned":     {func(s *Settings) { s.Browned = -1 }, "from -1 browned rows"},
-		"again, eq4":  {func(s *Settings) { s.Loss, s.Browned = Eq4, 100 }, "by loss eq4; that is done by routed"},
+		"through":     {func(s *Settings) { s.Through = -1 }, "from -1 rows through the whole model"},
+		"its rate":    {func(s *Settings) { s.ThroughRate = 0 }, "at rate 0"},
 		"rate":        {func(s *Settings) { s.Rate = float32(math.NaN()) }, "at rate NaN"},
 		"passes":      {func(s *Settings) { s.Passes = -1 }, "-1 passes"},
 	} {

@@ -13,9 +13,9 @@
 // cosine; the pass that is best on the validation rows is kept. Texts are divided 6:1:3 by
 // sequence, each domain by itself, for learning, validation and measuring.
 //
-// Behind a brownout in earlier layers rows are not what the recording has. So students learn a second
-// time: sequences are computed with and without a brownout by the students so far, and a student also
-// is to give back what its rows lack by then (a row's part of it by its members' weights).
+// Then the students of a way learn together from what the whole model says in brownouts (package whole): how
+// far the next token's distribution is from that without one. What each step has does not depend on threads,
+// and the best students on the validation rows are kept.
 //
 // The same recording, settings and model give the same bits, whatever the number of threads.
 // Each student is kept as soon as it is done, so that a run that was ended goes on.

@@ -41,8 +41,8 @@ func openParts(dir, note string) (*parts, error) {
 
 func (p *parts) path(u unit) string {
 	name := fmt.Sprintf("way-%d-layer-%d-group-%d", u.way, u.layer, u.group)
-	if u.again {
-		name += "-again"
+	if u.time == last {
+		name += "-last"
 	}
 	return filepath.Join(p.dir, name)
 }

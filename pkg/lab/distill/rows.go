@@ -18,10 +18,6 @@ type rows struct {
 	g      []float32 // (n)
 	w      []float32 // (n, way): of each member, 0 where it is not chosen
 	count  []int     // (way): rows that chose each member
-	// lack is, of the rows from whole on, what else they are to be given (n - whole, D): what
-	// earlier layers' brownouts took from them.
-	lack  []float32
-	whole int
 }
 
 // span are the rows [from, to) of one sequence.
@@ -127,9 +123,6 @@ func (r *rows) teach(members []*net, s *scratch) {
 				t[i] += w * v
 			}
 		})
-	}
-	for i, v := range r.lack {
-		r.t[r.whole*r.d+i] += r.g[r.whole+i/r.d] * v
 	}
 }
 

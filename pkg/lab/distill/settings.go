@@ -10,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
+	"github.com/switchyard/switchyard/pkg/lab/distill/whole"
 )
 
 // The losses.
@@ -32,11 +33,12 @@ type Settings struct {
 	Rate      float32 // of the first step
 	// Rows is the most that a student learns from; a sixth of that validates, and a third measures.
 	Rows int
-	// Browned is how many rows of each way are computed in brownouts, for students to learn from a
-	// second time; 0: they learn once.
-	Browned int
-	Seed    uint64
-	Threads int
+	// Through is how many rows of each way go through the whole model in brownouts, for its students to
+	// learn from what it says; 0: they learn from the experts' outputs alone.
+	Through     int
+	ThroughRate float32 // of learning by these, at most
+	Seed        uint64
+	Threads     int
 	// Out is the folder of the files; what is done so far lies there too.
 	Out string
 	// Progress hears what is going on.
@@ -45,7 +47,7 @@ type Settings struct {
 
 // Default settings.
 func Default() Settings {
-	return Settings{Ways: []int{2, 4, 8}, Loss: Routed, Start: Best, Group: ByID, Passes: 5, Patience: 3, Batch: 64, Rate: 3e-3, Rows: 24_000, Seed: 1, Threads: 1}
+	return Settings{Ways: []int{2, 4, 8}, Loss: Routed, Start: Best, Group: ByID, Passes: 3, Patience: 3, Batch: 64, Rate: 3e-3, Rows: 24_000, ThroughRate: 2e-3, Seed: 1, Threads: 1}
 }
 
 // Check says what is wrong with settings.
@@ -60,8 +62,8 @@ func (s *Settings) Check() error {
 		return fmt.Errorf("a student cannot start as %q; it can as %v, or as the %s of them", s.Start, starts, Best)
 	case s.Group != ByID && s.Group != ByOutput:
 		return fmt.Errorf("experts cannot be grouped by %q; they can by %s and %s", s.Group, ByID, ByOutput)
-	case s.Browned < 0 || s.Browned > 0 && s.Loss != Routed:
-		return fmt.Errorf("students are to learn again from %d browned rows by loss %s; that is done by %s, from 0 rows or more", s.Browned, s.Loss, Routed)
+	case s.Through < 0 || !(s.ThroughRate > 0):
+		return fmt.Errorf("students are to learn from %d rows through the whole model, at rate %g; rows must be at least 0, and the rate above 0", s.Through, s.ThroughRate)
 	case s.Passes < 0 || s.Patience < 1 || s.Batch < 1 || s.Rows < 12 || !(s.Rate > 0):
 		return fmt.Errorf("a student learns in %d passes with patience %d, from %d rows in batches of %d, at rate %g; passes must be at least 0, rows 12, and the others above 0",
 			s.Passes, s.Patience, s.Rows, s.Batch, s.Rate)
@@ -75,6 +77,11 @@ func (s *Settings) Check() error {
 			return fmt.Errorf("way %d: a united expert stands in for 2 experts at least, and for the layer's %d at most; each way is named once", w, spec.Experts)
 		}
 	}
+	if s.Through > 0 {
+		if err := whole.Check(spec); err != nil {
+			return fmt.Errorf("%w (--through 0)", err)
+		}
+	}
 	for l, layer := range spec.Layer {
 		if e := layer.Expert; layer.MoE && (e.Activation != model.SwiGLU || e.Bias || layer.Router.OnInput) {
 			return fmt.Errorf("the experts of layer %d are no SwiGLU networks without biases, scaled by weights behind them: such are not distilled", l)
@@ -85,8 +92,8 @@ func (s *Settings) Check() error {
 
 // Note tells students of these settings from others.
 func (s *Settings) Note() string {
-	return fmt.Sprintf("loss %s, start %s, groups by %s, browned rows %d, passes %d, patience %d, batch %d, rate %g, rows %d, seed %d; recording: %s",
-		s.Loss, s.Start, s.Group, s.Browned, s.Passes, s.Patience, s.Batch, s.Rate, s.Rows, s.Seed, s.Recording.Note)
+	return fmt.Sprintf("loss %s, start %s, groups by %s, %d rows through the whole model at rate %g, passes %d, patience %d, batch %d, rate %g, rows %d, seed %d; recording: %s",
+		s.Loss, s.Start, s.Group, s.Through, s.ThroughRate, s.Passes, s.Patience, s.Batch, s.Rate, s.Rows, s.Seed, s.Recording.Note)
 }
 
 // Data is the digest of the tokens that were recorded, in their order.

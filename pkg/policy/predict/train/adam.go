@@ -1,6 +1,9 @@
 package train
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Adam are weights with the moments of their gradients (Kingma and Ba 2015,
 // algorithm 1).
@@ -32,4 +35,16 @@ func (a *Adam) Step(rate float32) {
 		a.v[i] = beta2*a.v[i] + (1-beta2)*g*g
 		a.W[i] -= scale * a.m[i] / (float32(math.Sqrt(float64(a.v[i]))) + tiny)
 	}
+}
+
+// State is the weights and both moments, one behind the other, and the steps so far.
+func (a *Adam) State() ([]float32, int) { return slices.Concat(a.W, a.m, a.v), a.steps }
+
+// Restore goes on from what State was, of as many weights.
+func (a *Adam) Restore(state []float32, steps int) {
+	n := len(a.W)
+	copy(a.W, state[:n])
+	copy(a.m, state[n:2*n])
+	copy(a.v, state[2*n:])
+	a.steps = steps
 }
