@@ -31,7 +31,7 @@ func TestRemoe(t *testing.T) {
 		}
 	}
 	for part, want := range map[string]int{
-		partPrediction: 11, partCoverage: 3, partSLO: 2 * 10, partPrice: 2 * 7, partLengths: 4 * 7, partThreads: 5 * 7, partFused: 7, partPrinted: 7, partPlatform: 2 * 7,
+		partPrediction: 12, partCoverage: 3, partSLO: 2 * 10, partPrice: 2 * 7, partLengths: 4 * 7, partThreads: 5 * 7, partFused: 7, partPrinted: 7, partPlatform: 2 * 7,
 	} {
 		if parts[part] != 2*want {
 			t.Errorf("%s has %d lines of two seeds, want %d", part, parts[part], 2*want)
