@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // listed is what "go list -json" says of a package.
@@ -114,6 +113,7 @@ type imported struct {
 	vendored map[string]string // as the package writes it to import path
 }
 
+// Import is the package that a path names; its error says that "go list" has not named it before this one.
 func (i imported) Import(path string) (*types.Package, error) {
 	if at, ok := i.vendored[path]; ok {
 		path = at
@@ -121,5 +121,5 @@ func (i imported) Import(path string) (*types.Package, error) {
 	if p := i.done[path]; p != nil {
 		return p, nil
 	}
-	return nil, fmt.Errorf("%s was not listed", strings.TrimSpace(path))
+	return nil, fmt.Errorf("%s was not listed", path)
 }

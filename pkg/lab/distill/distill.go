@@ -25,15 +25,15 @@ type unit struct {
 	layer, index int // of the model, and among the recorded ones
 	way, group   int
 	experts      []int32
-	time         time // what it has learnt so far
+	stage        stage // what it has learnt so far
 }
 
-// time is how far a student has learnt.
-type time int
+// stage is how far a student has learnt.
+type stage int
 
 const (
-	first time = iota // from the experts' outputs
-	last              // from what the whole model says, too
+	first stage = iota // from the experts' outputs
+	last               // from what the whole model says, too
 )
 
 // member is an expert's place in the group; -1: it is of another one.
@@ -136,7 +136,7 @@ type worker struct {
 
 // do makes and keeps a student.
 func (w *worker) do(ctx context.Context, u unit) error {
-	if u.time == last {
+	if u.stage == last {
 		return w.learntThrough(u)
 	}
 	members, err := w.members(u)
@@ -298,10 +298,10 @@ func cost(r *rows, m int, e, student *net, s *scratch) (c united.Cost) {
 }
 
 // unitsOf are the students of a way.
-func (t *teacher) unitsOf(way int, at time) []unit {
+func (t *teacher) unitsOf(way int, at stage) []unit {
 	units := slices.DeleteFunc(t.units(), func(u unit) bool { return u.way != way })
 	for i := range units {
-		units[i].time = at
+		units[i].stage = at
 	}
 	return units
 }
@@ -322,7 +322,7 @@ func (t *teacher) file(way int) (*united.Header, []byte, error) {
 	}
 	var body bytes.Buffer
 	err := united.Write(&body, &t.Model.Spec, *h, func(layer, group int) (united.Weights, error) {
-		_, w, err := t.kept.read(unit{layer: layer, way: way, group: group, time: at})
+		_, w, err := t.kept.read(unit{layer: layer, way: way, group: group, stage: at})
 		return w, err
 	})
 	return h, body.Bytes(), err

@@ -41,7 +41,7 @@ func openParts(dir, note string) (*parts, error) {
 
 func (p *parts) path(u unit) string {
 	name := fmt.Sprintf("way-%d-layer-%d-group-%d", u.way, u.layer, u.group)
-	if u.time == last {
+	if u.stage == last {
 		name += "-last"
 	}
 	return filepath.Join(p.dir, name)

@@ -385,7 +385,7 @@ func (c *course) bestOf(u unit) *net {
 // learntThrough keeps and measures a student that has learnt from the whole model.
 func (w *worker) learntThrough(u unit) error {
 	before := u
-	before.time = first
+	before.stage = first
 	g, _, err := w.kept.read(before)
 	if err != nil {
 		return err

@@ -242,6 +242,20 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// recorded is what Run writes, until the test ends.
+func recorded(t *testing.T, s Settings, path string) *recording.Recording {
+	t.Helper()
+	if _, err := Run(t.Context(), s, path); err != nil {
+		t.Fatal(err)
+	}
+	r, err := recording.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() }) // it is only read
+	return r
+}
+
 // Features add the keys that counted most, none of which comes after its row, and change nothing else.
 func TestFeatures(t *testing.T) {
 	s := demo(t)
@@ -249,14 +263,7 @@ func TestFeatures(t *testing.T) {
 	var both []*recording.Recording
 	for i, path := range paths {
 		s.Features = i == 1
-		if _, err := Run(t.Context(), s, path); err != nil {
-			t.Fatal(err)
-		}
-		r, err := recording.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = r.Close() }() // it is only read
+		r := recorded(t, s, path)
 		both = append(both, r)
 	}
 	plain, keys := both[0], both[1]
@@ -321,14 +328,7 @@ func TestEncoders(t *testing.T) {
 			s := demo(t)
 			s.Model, s.Features, s.Inputs, s.AnswerTokens, s.PromptTokens, s.Tokens = bytewise(t, name), true, false, 0, 24, 60
 			path := filepath.Join(t.TempDir(), "r")
-			if _, err := Run(t.Context(), s, path); err != nil {
-				t.Fatal(err)
-			}
-			r, err := recording.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() { _ = r.Close() }() // it is only read
+			r := recorded(t, s, path)
 			for l := range r.Layers {
 				later := 0
 				for i := range r.Rows {
