@@ -20,7 +20,7 @@ func tileDots(dst []float32, x, codes []byte, steps []uint16, t dots) {
 		ldDst: t.ldDst * 4, ldX: t.ldX, panelStride: t.panelStride, scaleStride: t.scaleStride * 2, k: t.k / QGroup,
 	}
 	tall := 2
-	if active == avx512vnni {
+	if active >= avx512vnni {
 		tall = 7
 	}
 	for first := 0; first < t.rows; first += chunkRows {
@@ -44,7 +44,7 @@ func (a tileArgs) dots(rows, n int, f Format) {
 	for n > 0 {
 		panels := 1
 		switch {
-		case active != avx512vnni:
+		case active < avx512vnni:
 			a.halfDots(rows, f)
 			b := a
 			b.dst, b.w, b.scales = unsafe.Add(a.dst, 32), unsafe.Add(a.w, 32), unsafe.Add(a.scales, 16)

@@ -12,9 +12,10 @@ const (
 	avx2
 	avx512
 	avx512vnni // avx512, and products of whole numbers
+	avx512bf16 // avx512vnni, and products of bf16
 )
 
-var variantNames = []string{"generic", "avx2", "avx512", "avx512vnni"}
+var variantNames = []string{"generic", "avx2", "avx512", "avx512vnni", "avx512bf16"}
 
 // active is the variant in use. It is set at start and by Use.
 var active, startError = choose(os.Getenv)
@@ -24,21 +25,31 @@ var active, startError = choose(os.Getenv)
 // does, the plain Go kernels run.
 func Check() error { return startError }
 
-// Name is the variant in use: "avx512vnni", "avx512", "avx2" or "generic".
+// Name is the variant in use: "avx512bf16", "avx512vnni", "avx512", "avx2" or "generic".
 func Name() string { return variantNames[active] }
 
 // Class is the numeric class: equal classes give equal bits. All variants share one.
 func Class() string { return "fma32" }
 
 // Available lists the variants that this machine can run and the environment allows.
-func Available() []string {
-	var names []string
+func Available() []string { return available(os.Getenv) }
+
+func available(getenv func(string) string) (names []string) {
 	for v, name := range variantNames {
-		if usable(v, os.Getenv) == nil {
+		if usable(v, getenv) == nil {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// Pin has a variant compute from now on. It is for a program's start: no kernel may run meanwhile.
+func Pin(name string) error {
+	v, err := parse(name, os.Getenv)
+	if err == nil && v != active {
+		active = v
+	}
+	return err
 }
 
 // Use switches to a variant until restore is called. It is for tests: no
@@ -74,23 +85,26 @@ func choose(getenv func(string) string) (int, error) {
 func parse(name string, getenv func(string) string) (int, error) {
 	for v, known := range variantNames {
 		if name == known {
-			return v, usable(v, getenv)
+			if err := usable(v, getenv); err != nil {
+				return 0, fmt.Errorf("%w: choose %s, or leave the choice out", err, strings.Join(available(getenv), " or "))
+			}
+			return v, nil
 		}
 	}
-	return 0, fmt.Errorf("unknown kernel variant %q; choose one of %s", name, strings.Join(variantNames, ", "))
+	return 0, fmt.Errorf("unknown kernel variant %q; this processor has %s", name, strings.Join(available(getenv), ", "))
 }
 
 // usable explains why a variant cannot run, or returns nil.
 func usable(v int, getenv func(string) string) error {
 	if !supported(v) {
-		return fmt.Errorf("this processor cannot run the kernel variant %q; choose %q or unset the choice", variantNames[v], "generic")
+		return fmt.Errorf("this processor cannot run the kernel variant %q", variantNames[v])
 	}
 	off := "SWITCHYARD_NO_" + strings.ToUpper(variantNames[v])
 	if v != generic && getenv(off) != "" && getenv(off) != "0" {
 		return fmt.Errorf("the kernel variant %q is switched off by %s", variantNames[v], off)
 	}
-	if v == avx512vnni {
-		return usable(avx512, getenv)
+	if v > avx512 {
+		return usable(v-1, getenv)
 	}
 	return nil
 }

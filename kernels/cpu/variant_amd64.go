@@ -14,6 +14,8 @@ func supported(v int) bool {
 		return narrow && cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL && cpu.X86.HasAVX512DQ
 	case avx512vnni:
 		return supported(avx512) && cpu.X86.HasAVX512VNNI
+	case avx512bf16:
+		return supported(avx512vnni) && cpu.X86.HasAVX512BF16
 	}
 	return false
 }

@@ -27,4 +27,7 @@ func TestNoVariantIsMissing(t *testing.T) {
 	if supported(avx512) && has("avx512_vnni") != supported(avx512vnni) {
 		t.Errorf("avx512vnni is said to be supported: %v", supported(avx512vnni))
 	}
+	if supported(avx512vnni) && has("avx512_bf16") != supported(avx512bf16) {
+		t.Errorf("avx512bf16 is said to be supported: %v", supported(avx512bf16))
+	}
 }

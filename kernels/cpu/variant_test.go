@@ -35,6 +35,10 @@ func TestChoose(t *testing.T) {
 	if _, err := choose(env("SWITCHYARD_KERNEL", "sse9")); err == nil || !strings.Contains(err.Error(), "avx512") {
 		t.Errorf("an unknown name gives %v", err)
 	}
+	none := env("SWITCHYARD_KERNEL", "avx512bf16", "SWITCHYARD_NO_AVX512", "1", "SWITCHYARD_NO_AVX2", "1")
+	if _, err := choose(none); err == nil || !strings.Contains(err.Error(), ": choose generic, or leave") {
+		t.Errorf("a fleet's choice that this one lacks gives %v", err)
+	}
 	if err := Check(); err != nil {
 		t.Error(err)
 	}

@@ -23,6 +23,8 @@ import (
 
 // ArenaCmd compares policies on one trace.
 type ArenaCmd struct {
+	KernelsFlag `embed:""`
+
 	Suite      string        `required:"" enum:"moeless,elasticity,fmoe,brownout,remoe,bo-ods" help:"What is compared: moeless (MoEless' scaling and placement with their baselines), elasticity (plans that follow a load that shifts, always live), fmoe (experts in a memory budget, with fMoE's baselines), brownout (bursts, with BrownoutServe's stand-ins for experts and their rivals; live: steps at fixed thresholds), remoe (experts as functions of a serverless platform, with Remoe's baselines, always simulated), or bo-ods (the same for batches, planned before they come, with BO/ODS's baselines, always simulated)." placeholder:"NAME"`
 	BackEnd    string        `default:"sim" enum:"sim,live" help:"What runs it: sim (a simulated clock) or live (the pipeline on paced hosts)." placeholder:"KIND"`
 	Trace      string        `help:"Requests: a CSV file as Azure publishes it (TIMESTAMP, ContextTokens, GeneratedTokens), or JSON lines as Mooncake does (timestamp, input_length, output_length); or requests by the hour, with --lengths." placeholder:"FILE"`

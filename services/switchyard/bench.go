@@ -38,6 +38,7 @@ type BenchCmd struct {
 	GPUKernels    string `name:"gpu-kernels" default:"auto" enum:"auto,mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, wgmma, on sm_90, or auto, wgmma where the GPU has it." placeholder:"NAME"`
 	StageFlags    `embed:""`
 	PrecisionFlag `embed:""`
+	KernelsFlag   `embed:""`
 	Threads       int     `default:"0" help:"Threads that compute, on both sides; 0 is one for each core that it may use." placeholder:"N"`
 	MaxRows       int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together; of the direct path, of a step." placeholder:"N"`
 	Microbatches  int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`

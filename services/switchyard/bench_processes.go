@@ -98,6 +98,7 @@ func (f *fleet) serve() error {
 // serviceFlags are those of a service which make it what it is in the pipeline in one process.
 func (c *BenchCmd) serviceFlags(service string) []string {
 	flags := []string{"--wire", c.Wire, "--hops", c.Hops, "--precision", c.Precision, "--threads", strconv.Itoa(c.Threads), "--max-model-len", strconv.Itoa(bench.ContextFor(c.PromptTokens))}
+	flags = append(flags, c.arguments()...)
 	if c.Model != "" {
 		flags = append(flags, "--model", c.Model)
 	}

@@ -143,7 +143,9 @@ func runWaiting(ctx context.Context, args []string, std stdio, w waits) (code in
 			e.log.Warn("variables are set that nothing reads", "names", strings.Join(stray, ", "))
 		}
 		parsed.BindTo(ctx, (*context.Context)(nil))
-		err = afterSignal(ctx, parsed.Run(e))
+		if err = pinKernels(parsed); err == nil {
+			err = afterSignal(ctx, parsed.Run(e))
+		}
 	}
 	return report(std.err, format, err)
 }

@@ -14,6 +14,8 @@ import (
 // DemoCmd shows the main job on embedded defaults. It opens no port, but with --kill one on the
 // loopback, for the processes that it kills.
 type DemoCmd struct {
+	KernelsFlag `embed:""`
+
 	MaxTokens *int32 `help:"Most tokens to generate." placeholder:"N"`
 	Kill      bool   `help:"Run attention in processes of its own, kill the one that makes the answer in the middle of it, and compare with an answer that nothing disturbs."`
 	// process starts this program with arguments, in tests another one; nil: it is where the

@@ -40,7 +40,7 @@ func (c *DemoCmd) kill(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, y.Close()) }()
-	crew := &crew{processes: map[int]*child{}, program: c.process}
+	crew := &crew{processes: map[int]*child{}, program: c.process, flags: c.arguments()}
 	defer crew.stop()
 	for range standby {
 		if err := crew.start(ctx, e, y.URL()); err != nil {
@@ -137,6 +137,7 @@ func (c *DemoCmd) each(ctx context.Context, producer *client.Client, take func(*
 // crew is processes with one service each.
 type crew struct {
 	program   programFunc
+	flags     []string       // of each process
 	processes map[int]*child // by their ids
 	replicas  map[string]int // whose process has which id
 
@@ -146,7 +147,8 @@ type crew struct {
 
 // start starts one more.
 func (r *crew) start(ctx context.Context, e *env, url string) error {
-	c, err := startChild(ctx, r.program, nil, "attention", "--nats", url, "--prefix", e.Prefix, "--log-level", "error")
+	args := append([]string{"attention", "--nats", url, "--prefix", e.Prefix, "--log-level", "error"}, r.flags...)
+	c, err := startChild(ctx, r.program, nil, args...)
 	if err == nil {
 		r.processes[c.cmd.Process.Pid] = c
 	}

@@ -20,6 +20,8 @@ import (
 
 // DistillCmd makes united experts.
 type DistillCmd struct {
+	KernelsFlag `embed:""`
+
 	Model       string  `arg:"" optional:"" name:"dir" help:"Hugging Face model directory; without it the demo model in this binary."`
 	Way         []int   `default:"2,4,8" help:"How many experts a united expert stands in for; a file is made for each." placeholder:"N,..."`
 	Loss        string  `default:"routed" enum:"routed,eq4" help:"What students learn by: routed (rows that chose a member, with their weights) or eq4 (every member on every row, as BrownoutServe prints it)." placeholder:"NAME"`

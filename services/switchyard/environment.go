@@ -12,8 +12,8 @@ import (
 // variables begin the names of all variables that are read here.
 const variables = "SWITCHYARD_"
 
-// otherVariables are read by no flag: they choose kernels.
-var otherVariables = []string{"SWITCHYARD_KERNEL", "SWITCHYARD_NO_AVX512", "SWITCHYARD_NO_AVX2"}
+// otherVariables are read by no flag: they switch kernels off.
+var otherVariables = []string{"SWITCHYARD_NO_AVX512BF16", "SWITCHYARD_NO_AVX512VNNI", "SWITCHYARD_NO_AVX512", "SWITCHYARD_NO_AVX2"}
 
 // fromKubernetes matches what it sets for services whose name begins so.
 var fromKubernetes = regexp.MustCompile(`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT(_\d+_(TCP|UDP)(_[A-Z]+)?)?$`)

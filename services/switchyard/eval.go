@@ -38,6 +38,7 @@ type EvalCmd struct {
 	Wire          string   `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
 	Seed          uint64   `default:"1" help:"Seed of the distillation, which says what was held out." placeholder:"N"`
 	PrecisionFlag `embed:""`
+	KernelsFlag   `embed:""`
 	Threads       int  `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
 	JSON          bool `name:"json" help:"Print a JSON object a line."`
 }

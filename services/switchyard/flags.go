@@ -52,6 +52,7 @@ type ModelFlags struct {
 	Threads      int           `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
 
 	PrecisionFlag `embed:""`
+	KernelsFlag   `embed:""`
 
 	RowsToPredictor string `default:"sampled" enum:"sampled,all" help:"Rows that predictors see: sampled ones on their way to gates, or all, as copies in a stream of their own for which nothing waits. Attention and predictors need the same." placeholder:"KIND"`
 
@@ -190,7 +191,7 @@ type TelemetryFlags struct {
 func (f TelemetryFlags) config(name string, m ModelFlags) telemetry.Config {
 	return telemetry.Config{
 		OTLPEndpoint: f.OtlpEndpoint, TraceSample: f.TraceSample, MetricsAddr: f.MetricsAddr, PprofAddr: f.PprofAddr, ServiceName: name,
-		Model: m.token(), Version: version, NumericClass: cpu.Class(), Detail: telemetry.Detail(f.MetricsDetail),
+		Model: m.token(), Version: version, NumericClass: cpu.Class(), Kernels: cpu.Name(), Detail: telemetry.Detail(f.MetricsDetail),
 	}
 }
 

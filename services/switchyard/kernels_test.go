@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
@@ -29,6 +30,32 @@ func TestPrecisionFlag(t *testing.T) {
 	}
 	if plain.MixedClasses = true; plain.checkMixed() != nil {
 		t.Error(plain.checkMixed())
+	}
+}
+
+// A variant that --kernels names computes; another one is refused with those that there are.
+func TestKernelsFlag(t *testing.T) {
+	for _, tt := range []struct{ name, want string }{
+		{"sse9", `--kernels: unknown kernel variant "sse9"; this processor has generic`},
+		{"avx2", `--kernels: the kernel variant "avx2" is switched off by SWITCHYARD_NO_AVX2: choose generic`},
+	} {
+		t.Setenv("SWITCHYARD_NO_AVX2", "1")
+		if got := invoke("", "demo", "--kernels", tt.name); got.code != 2 || !strings.Contains(got.err, tt.want) {
+			t.Errorf("%s: got %+v", tt.name, got)
+		}
+	}
+	defer func(old string) { _ = cpu.Pin(old) }(cpu.Name())
+	for _, args := range [][]string{{"up"}, {"expert"}, {"attention"}, {"gate"}, {"bench"}, {"verify", "."}, {"eval", "--recording", "rec"}} {
+		t.Setenv("SWITCHYARD_NO_AVX2", "")
+		var cli CLI
+		parsed, err := parse(&cli, append(args, "--kernels", "generic"), stdio{})
+		if err == nil {
+			err = pinKernels(parsed)
+		}
+		if err != nil || cpu.Name() != "generic" {
+			t.Errorf("%v: %s computes, %v", args, cpu.Name(), err)
+		}
+		_ = cpu.Pin(cpu.Available()[len(cpu.Available())-1])
 	}
 }
 

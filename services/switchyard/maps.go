@@ -42,6 +42,8 @@ func (f MapStoreFlags) settings() expertmap.Settings {
 
 // MapsBuildCmd builds a store without serving.
 type MapsBuildCmd struct {
+	KernelsFlag `embed:""`
+
 	Model       string  `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
 	Out         string  `help:"Snapshot to write; without it the store is only measured." placeholder:"FILE"`
 	Train       float64 `default:"1" help:"Share of each domain's sequences of which the store is built; it is measured on the others." placeholder:"RATIO"`

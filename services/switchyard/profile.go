@@ -16,6 +16,8 @@ import (
 // ProfileCmd measures an expert by memory. Its flags are no variables: other commands have some of
 // these names.
 type ProfileCmd struct {
+	KernelsFlag `embed:""`
+
 	Model     string        `env:"-" help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
 	Synthetic string        `env:"-" help:"Random weights of a known shape instead, as bench has them, such as deepseek-v2-lite:1 for one layer of it." placeholder:"NAME"`
 	Memory    string        `env:"-" default:"200:2000:100" help:"Memory sizes in MB, as FIRST:LAST:STEP or a list." placeholder:"MB,..."`

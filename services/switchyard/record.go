@@ -25,6 +25,8 @@ type RecordFlags struct {
 
 // RecordCmd writes what a model's gates see and choose on real texts.
 type RecordCmd struct {
+	KernelsFlag `embed:""`
+
 	Model    string   `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
 	Out      string   `required:"" help:"File to write, in the safetensors format." placeholder:"FILE"`
 	Inputs   bool     `default:"true" negatable:"" help:"Also write the gates' inputs, which training needs and simulating does not."`

@@ -22,6 +22,7 @@ type RerunCmd struct {
 	Name          string `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
 	Wire          string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between the services that answered: bf16 or f32." placeholder:"TYPE"`
 	PrecisionFlag `embed:""`
+	KernelsFlag   `embed:""`
 	United        string `help:"Folder of united experts (switchyard distill), of those that stood in for others." placeholder:"DIR"`
 	Threads       int    `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
 	JSON          bool   `name:"json" help:"Print a JSON object."`

@@ -27,6 +27,8 @@ type SPSCmd struct {
 // SPSFrom say of which texts prompts are made. The flags are no variables: other commands have some
 // of these names.
 type SPSFrom struct {
+	KernelsFlag `embed:""`
+
 	Model   string   `env:"-" help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
 	Prompts []string `env:"-" help:"Files of texts, as FILE or NAME=FILE: plain text with a line <|endoftext|> between documents, .jsonl, or a list in .json; each may be packed (.gz)." placeholder:"FILE"`
 	Lines   bool     `env:"-" help:"Each line of a text is a document, but for headings (= … =)."`

@@ -19,6 +19,8 @@ import (
 
 // TrainPredictorCmd makes the weights of load predictors.
 type TrainPredictorCmd struct {
+	KernelsFlag `embed:""`
+
 	Model     string   `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
 	Out       string   `required:"" help:"Weights file to write, in the safetensors format. What is done so far lies beside it; the same command goes on with it." placeholder:"FILE"`
 	Recording string   `help:"A recording made before (switchyard record), in place of texts." placeholder:"FILE"`

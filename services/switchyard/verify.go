@@ -14,6 +14,8 @@ import (
 
 // VerifyCmd compares checkpoints with outputs of Hugging Face transformers.
 type VerifyCmd struct {
+	KernelsFlag `embed:""`
+
 	Dirs []string `arg:"" name:"dir" help:"Model directories with golden.safetensors and golden.json beside the weights."`
 	Wire string   `default:"f32" enum:"f32,bf16" help:"Element type of rows between services; bf16 reports and does not judge." placeholder:"TYPE"`
 	Hops string   `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`

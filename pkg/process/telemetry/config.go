@@ -29,6 +29,7 @@ type Config struct {
 	Model string
 	// Version and NumericClass tell builds apart.
 	Version, NumericClass string
+	Kernels               string // of the processor
 	// Device is the paced device whose times this process's figures are: a label
 	// of every metric, and in traces; empty: none.
 	Device string

@@ -383,7 +383,7 @@ func labelled(r prometheus.Registerer, c Config) prometheus.Registerer {
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info", Help: "Always 1; what was built, and which bits it computes.",
-		ConstLabels: prometheus.Labels{"version": c.Version, "goversion": runtime.Version(), "numeric_class": c.NumericClass},
+		ConstLabels: prometheus.Labels{"version": c.Version, "goversion": runtime.Version(), "numeric_class": c.NumericClass, "kernels": c.Kernels},
 	})
 	build.Set(1)
 	r.MustRegister(build)

@@ -122,7 +122,7 @@ func TestProfiles(t *testing.T) {
 }
 
 func TestEndpoints(t *testing.T) {
-	tel := setup(t, Config{MetricsAddr: "127.0.0.1:0", Model: "demo", Version: "v1", NumericClass: "fma32"})
+	tel := setup(t, Config{MetricsAddr: "127.0.0.1:0", Model: "demo", Version: "v1", NumericClass: "fma32", Kernels: "avx2"})
 	serve(t, tel)
 	tel.Metrics.Outcome("stop").Inc()
 	tel.Metrics.ExpertRows(3, 1<<20).Inc()
@@ -151,7 +151,7 @@ func TestEndpoints(t *testing.T) {
 		{"from the start", "/metrics", nil, 200, `switchyard_requests_total{model="demo",outcome="model_not_found"} 0`},
 		{"evictions from the start", "/metrics", nil, 200, `switchyard_function_evictions_total{cause="pressure",model="demo"} 0`},
 		{"quarantine from the start", "/metrics", nil, 200, `switchyard_quarantine_changes_total{model="demo",state="avoided"} 0`},
-		{"build", "/metrics", nil, 200, `switchyard_build_info{goversion="` + runtime.Version() + `",model="demo",numeric_class="fma32",version="v1"} 1`},
+		{"build", "/metrics", nil, 200, `switchyard_build_info{goversion="` + runtime.Version() + `",kernels="avx2",model="demo",numeric_class="fma32",version="v1"} 1`},
 		{"conventions", "/metrics", nil, 200, `gen_ai_server_time_per_output_token_seconds_sum{error_type="",gen_ai_operation_name="chat",gen_ai_provider_name="switchyard",gen_ai_request_model="demo",gen_ai_response_model="demo",model="demo"} 0.1`},
 		{"go", "/metrics", nil, 200, "go_goroutines"},
 		{"elsewhere", "/", nil, 404, ""},
