@@ -11,6 +11,28 @@ const (
 	Context = "context"
 )
 
+// What an attention replica announces of its work since its start: steps, their rows and the
+// tokens that they made; sequences that have their first token, that have ended and that have
+// failed, and how many seconds those tokens and ends took.
+const (
+	Steps             = "steps_total"
+	StepRows          = "step_rows_total"
+	Tokens            = "tokens_total"
+	FirstTokens       = "first_tokens_total"
+	FirstTokenSeconds = "first_token_seconds_total"
+	Finished          = "requests_finished_total"
+	RequestSeconds    = "request_seconds_total"
+	Failed            = "requests_failed_total"
+)
+
+// What a tokenizer announces of its work since its start: prompts that it has taken in and
+// refused, and chunks of answers that it has sent.
+const (
+	Requests = "requests_total"
+	Refused  = "refused_total"
+	Chunks   = "chunks_total"
+)
+
 // Active and KVPagesUsed are the names under which it announces how many sequences it has, and
 // how many of its pages they use.
 const (

@@ -141,7 +141,8 @@ func (q *Queue) Pull(ctx context.Context, limit int) ([]*Delivery, error) {
 	}
 }
 
-// PullNow returns up to limit of what is there, and does not wait for any.
+// PullNow returns up to limit of what the server has told the consumer of, and does not wait
+// for any. The server stores a message a moment before it tells the consumer.
 func (q *Queue) PullNow(ctx context.Context, limit int) ([]*Delivery, error) {
 	q.pulling.Lock()
 	defer q.pulling.Unlock()

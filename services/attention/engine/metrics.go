@@ -81,9 +81,9 @@ func (s *stats) step(mb *microbatch, times *ledger.Step) {
 	}
 	s.metrics.BatchRows().Observe(float64(mb.rows))
 	s.metrics.CompletionTokens().Add(float64(tokens))
-	s.presence.Add("steps_total", 1)
-	s.presence.Add("step_rows_total", float64(mb.rows))
-	s.presence.Add("tokens_total", float64(tokens))
+	s.presence.Add(members.Steps, 1)
+	s.presence.Add(members.StepRows, float64(mb.rows))
+	s.presence.Add(members.Tokens, float64(tokens))
 }
 
 // panicked reports a fault of the program that a step met.
@@ -109,8 +109,8 @@ func (s *stats) spared(q *Sequence, ids int) {
 // answers counts a producer's request that has its first token now.
 func (s *stats) answers(q *Sequence) {
 	if !q.flow.IsCanary() {
-		s.presence.Add("first_tokens_total", 1)
-		s.presence.Add("first_token_seconds_total", q.first.Sub(q.accepted).Seconds())
+		s.presence.Add(members.FirstTokens, 1)
+		s.presence.Add(members.FirstTokenSeconds, q.first.Sub(q.accepted).Seconds())
 	}
 }
 
@@ -131,10 +131,10 @@ func (s *stats) finished(q *Sequence) {
 		outcome, code = q.end.Error.Code, q.end.Error.Code
 	}
 	s.metrics.Outcome(outcome).Inc()
-	s.presence.Add("requests_finished_total", 1)
-	s.presence.Add("request_seconds_total", q.end.Timings.Total)
+	s.presence.Add(members.Finished, 1)
+	s.presence.Add(members.RequestSeconds, q.end.Timings.Total)
 	if code != "" {
-		s.presence.Add("requests_failed_total", 1)
+		s.presence.Add(members.Failed, 1)
 	}
 	seconds := func(x float64) time.Duration { return time.Duration(x * float64(time.Second)) }
 	s.metrics.Answered(telemetry.Answer{

@@ -88,15 +88,15 @@ func count2(all []Member, is func(*Member) bool) (n int) {
 	return n
 }
 
-func tokensRate(m *Member) (float64, bool) { rate, ok := m.Rates[statTokens]; return rate, ok }
+func tokensRate(m *Member) (float64, bool) { rate, ok := m.Rates[members.Tokens]; return rate, ok }
 
 func rowsRate(m *Member) (float64, bool) { return m.rows(m.Rates) }
 
 func rowsTotal(m *Member) (float64, bool) { return m.rows(m.Stats) }
 
 func errorsOf(m *Member) (float64, bool) {
-	failed, fails := m.Stats[statFailed]
-	refused, refuses := m.Stats[statRefused]
+	failed, fails := m.Stats[members.Failed]
+	refused, refuses := m.Stats[members.Refused]
 	return failed + refused, fails || refuses || m.Service == "attention" || m.Service == "tokenizer"
 }
 
@@ -108,7 +108,7 @@ func (s *Snapshot) replicasGroup() group {
 	for i := range s.Members {
 		m := &s.Members[i]
 		g.table.add(m.ID, m.State(), of(tokensRate, m), of(rowsRate, m), of(rowsTotal, m), running(m), inside(m), of(errorsOf, m),
-			share(m.Stats[statPagesUsed], m.Stats[statPages]), uptime(m.UptimeSeconds), cmp.Or(m.Host, "-"), pid(m.PID), cmp.Or(m.Version, "-"), m.Device, m.Trouble)
+			share(m.Stats[members.KVPagesUsed], m.Stats[members.KVPages]), uptime(m.UptimeSeconds), cmp.Or(m.Host, "-"), pid(m.PID), cmp.Or(m.Version, "-"), m.Device, m.Trouble)
 	}
 	unready := count2(s.Members, func(m *Member) bool { return m.State() != "ready" })
 	g.brief = fmt.Sprintf("%d here", len(s.Members))
@@ -129,7 +129,7 @@ func of(what func(*Member) (float64, bool), m *Member) string {
 }
 
 func running(m *Member) string {
-	active, ok := m.Stats[statActive]
+	active, ok := m.Stats[members.Active]
 	if !ok {
 		return "-"
 	}

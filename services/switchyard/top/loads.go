@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/control/loads"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/policy/claims"
 	"github.com/switchyard/switchyard/schemas"
 )
@@ -86,7 +87,7 @@ func (l *listener) expect(hosts []Member) (ask bool) {
 	for _, m := range hosts {
 		a, known := before[m.ID]
 		if !known {
-			a.rows = m.Stats[statRows]
+			a.rows = m.Stats[members.HostRows]
 		}
 		if a.asks < maxAsks && !l.told(m.ID, a) {
 			a.asks++

@@ -12,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -109,7 +110,7 @@ func TestAsk(t *testing.T) {
 		t.Fatal(err)
 	}
 	host := func(id string, rows float64) Member {
-		return Member{ID: id, Service: "expert", model: 7, Stats: map[string]float64{statRows: rows}}
+		return Member{ID: id, Service: "expert", model: 7, Stats: map[string]float64{members.HostRows: rows}}
 	}
 	for _, tt := range []struct {
 		name     string

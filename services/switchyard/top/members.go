@@ -41,7 +41,7 @@ type Member struct {
 }
 
 // rated are the counters whose rates are shown.
-var rated = []string{statTokens, statRows, statStepRows, members.RoutedRows, statRequests, statFinished, statSeconds, statFirstTokens, statFirstSeconds, statFailed, statRefused, statPacedSeconds, statPacedComputes}
+var rated = []string{members.Tokens, members.HostRows, members.StepRows, members.RoutedRows, members.Requests, members.Finished, members.RequestSeconds, members.FirstTokens, members.FirstTokenSeconds, members.Failed, members.Refused, statPacedSeconds, statPacedComputes}
 
 func memberOf(s *seen) Member {
 	first, last := s.looks[0], s.looks[len(s.looks)-1]
@@ -142,7 +142,7 @@ func (m *Member) State() string {
 // rows are the routed rows of an expert host, those of steps of an attention replica, and
 // those that a gate has routed, in all or a second; false where a service counts none.
 func (m *Member) rows(of map[string]float64) (n float64, counts bool) {
-	for _, name := range []string{statRows, statStepRows, members.RoutedRows} {
+	for _, name := range []string{members.HostRows, members.StepRows, members.RoutedRows} {
 		if n, counts = of[name]; counts {
 			return n, true
 		}

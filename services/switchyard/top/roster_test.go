@@ -60,7 +60,7 @@ func TestRates(t *testing.T) {
 	r, at := newRoster(time.Unix(1000, 0)), time.Unix(1000, 0)
 	say := func(uptime, tokens float64) Member {
 		at = at.Add(time.Second) // messages may come late
-		r.hear(&pb.Member{Id: "attention-1", Service: "attention", UptimeSeconds: uptime, Stats: map[string]float64{statTokens: tokens}}, true, at)
+		r.hear(&pb.Member{Id: "attention-1", Service: "attention", UptimeSeconds: uptime, Stats: map[string]float64{members.Tokens: tokens}}, true, at)
 		return membersOf(r, at)[0]
 	}
 	for _, tt := range []struct{ uptime, tokens, rate, over float64 }{
@@ -71,8 +71,8 @@ func TestRates(t *testing.T) {
 		{3, 25, 10, 2},
 	} {
 		m := say(tt.uptime, tt.tokens)
-		if m.Rates[statTokens] != tt.rate || m.RateSeconds != tt.over {
-			t.Errorf("after %v s and %v tokens: %v/s over %v s, want %v over %v", tt.uptime, tt.tokens, m.Rates[statTokens], m.RateSeconds, tt.rate, tt.over)
+		if m.Rates[members.Tokens] != tt.rate || m.RateSeconds != tt.over {
+			t.Errorf("after %v s and %v tokens: %v/s over %v s, want %v over %v", tt.uptime, tt.tokens, m.Rates[members.Tokens], m.RateSeconds, tt.rate, tt.over)
 		}
 	}
 	for i := range 200 {
@@ -84,16 +84,16 @@ func TestRates(t *testing.T) {
 	// Of versions that say no age, rates are by this clock.
 	old := newRoster(at)
 	for i := range 2 {
-		old.hear(&pb.Member{Id: "a", Service: "attention", Stats: map[string]float64{statTokens: float64(30 * i)}}, true, at.Add(time.Duration(i)*3*time.Second))
+		old.hear(&pb.Member{Id: "a", Service: "attention", Stats: map[string]float64{members.Tokens: float64(30 * i)}}, true, at.Add(time.Duration(i)*3*time.Second))
 	}
-	if m := membersOf(old, at.Add(3*time.Second))[0]; m.Rates[statTokens] != 10 || pid(m.PID) != "-" || uptime(m.UptimeSeconds) != "-" {
+	if m := membersOf(old, at.Add(3*time.Second))[0]; m.Rates[members.Tokens] != 10 || pid(m.PID) != "-" || uptime(m.UptimeSeconds) != "-" {
 		t.Errorf("%+v", m)
 	}
 }
 
 // Whatever a record says, it is shown in few characters, and without moving the cursor.
 func FuzzMember(f *testing.F) {
-	body, err := proto.Marshal(&pb.Member{Id: "gate-1", Service: "gate\x1b[2J", Host: "ä世\n", Trouble: "\u202e", UptimeSeconds: 1e300, Stats: map[string]float64{statTokens: 1e308}})
+	body, err := proto.Marshal(&pb.Member{Id: "gate-1", Service: "gate\x1b[2J", Host: "ä世\n", Trouble: "\u202e", UptimeSeconds: 1e300, Stats: map[string]float64{members.Tokens: 1e308}})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -114,13 +114,13 @@ func pipeline(experts, gates, tokens int) (all []*pb.Member) {
 		}
 	}
 	n := float64(tokens)
-	add("tokenizer", 1, map[string]float64{statRequests: n / 100, statRefused: 3})
+	add("tokenizer", 1, map[string]float64{members.Requests: n / 100, members.Refused: 3})
 	add("attention", 1, map[string]float64{
-		statTokens: n, statStepRows: 2 * n, statActive: 6, members.Waiting: 4, members.InLine: 1, statPages: 256, statPagesUsed: 64, statFailed: 2,
-		statFirstTokens: 40, statFirstSeconds: 1, statFinished: 40, statSeconds: 60,
+		members.Tokens: n, members.StepRows: 2 * n, members.Active: 6, members.Waiting: 4, members.InLine: 1, members.KVPages: 256, members.KVPagesUsed: 64, members.Failed: 2,
+		members.FirstTokens: 40, members.FirstTokenSeconds: 1, members.Finished: 40, members.RequestSeconds: 60,
 	})
 	add("gate", gates, map[string]float64{members.RoutedRows: 8 * n})
-	add("expert", experts, map[string]float64{statRows: 2 * n})
+	add("expert", experts, map[string]float64{members.HostRows: 2 * n})
 	add("aggregator", 1, map[string]float64{"groups_total": n})
 	return all
 }

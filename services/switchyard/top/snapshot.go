@@ -97,23 +97,6 @@ type Layer struct {
 	heard []uint64 // of them, those that were computed since the reader listens
 }
 
-const (
-	statRequests = "requests_total"
-	statActive   = "requests_active"
-	statTokens   = "tokens_total"
-	statRows     = members.HostRows
-
-	statFinished     = "requests_finished_total"
-	statSeconds      = "request_seconds_total"
-	statFirstTokens  = "first_tokens_total"
-	statFirstSeconds = "first_token_seconds_total"
-	statFailed       = "requests_failed_total" // by attention
-	statRefused      = "refused_total"         // by tokenizers
-	statPages        = "kv_pages"
-	statPagesUsed    = "kv_pages_used"
-	statStepRows     = "step_rows_total"
-)
-
 // patience bounds the wait for one snapshot.
 const patience = 5 * time.Second
 

@@ -74,14 +74,14 @@ func (s *Snapshot) judge() {
 		s.Missing = append(s.Missing, s.gaps()...)
 	}
 	s.Summary = Summary{
-		TokensPerSecond: s.rateOf(statTokens), Running: s.running(), Waiting: s.waiting(),
-		Requests: s.sum(statRequests), Tokens: s.sum(statTokens), Failed: s.sum(statFailed), Refused: s.sum(statRefused),
-		KVPages: s.sum(statPages), KVPagesUsed: s.sum(statPagesUsed),
+		TokensPerSecond: s.rateOf(members.Tokens), Running: s.running(), Waiting: s.waiting(),
+		Requests: s.sum(members.Requests), Tokens: s.sum(members.Tokens), Failed: s.sum(members.Failed), Refused: s.sum(members.Refused),
+		KVPages: s.sum(members.KVPages), KVPagesUsed: s.sum(members.KVPagesUsed),
 		Brownout: s.brownout(),
 	}
-	now, recent := s.meanOf(statFirstSeconds, statFirstTokens)
+	now, recent := s.meanOf(members.FirstTokenSeconds, members.FirstTokens)
 	s.Summary.TTFTSeconds, s.Summary.Recent = now, recent
-	s.Summary.AnswerSeconds, _ = s.meanOf(statSeconds, statFinished)
+	s.Summary.AnswerSeconds, _ = s.meanOf(members.RequestSeconds, members.Finished)
 }
 
 // gaps are the experts that no live host has, layer by layer.
@@ -168,7 +168,7 @@ func (s *Snapshot) meanOf(seconds, count string) (mean *float64, recent bool) {
 
 // running are the sequences that attention replicas compute: those that they have begun and
 // that have pages.
-func (s *Snapshot) running() float64 { return max(0, s.sum(statActive)-s.sum(members.InLine)) }
+func (s *Snapshot) running() float64 { return max(0, s.sum(members.Active)-s.sum(members.InLine)) }
 
 // waiting are the prompts and sequences that nobody has taken, and the sequences that wait
 // in attention replicas; nil where the queues could not be seen.

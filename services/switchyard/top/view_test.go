@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/switchyard/switchyard/pkg/control/members"
 )
 
 // Means are those of what ended while members were heard, as far as anything did.
 func TestTopMeans(t *testing.T) {
 	replica := func(seconds, count, grownSeconds, grownCount float64) Member {
-		return Member{Stats: map[string]float64{statSeconds: seconds, statFinished: count}, grown: map[string]float64{statSeconds: grownSeconds, statFinished: grownCount}}
+		return Member{Stats: map[string]float64{members.RequestSeconds: seconds, members.Finished: count}, grown: map[string]float64{members.RequestSeconds: grownSeconds, members.Finished: grownCount}}
 	}
 	for _, tt := range []struct {
 		name    string
@@ -24,7 +26,7 @@ func TestTopMeans(t *testing.T) {
 		{"short", []Member{replica(6, 8, 0.0008, 4)}, "200 µs", true},
 	} {
 		s := &Snapshot{Members: tt.members}
-		if got, recent := s.meanOf(statSeconds, statFinished); seconds(got) != tt.want || recent != tt.recent {
+		if got, recent := s.meanOf(members.RequestSeconds, members.Finished); seconds(got) != tt.want || recent != tt.recent {
 			t.Errorf("%s: %s, %v, want %s, %v", tt.name, seconds(got), recent, tt.want, tt.recent)
 		}
 	}

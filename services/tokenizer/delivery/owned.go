@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/lease"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
@@ -284,7 +285,7 @@ func (sh *ownedShard) advance(ctx context.Context, r *served, record *pb.Record,
 		return false
 	}
 	if record.GetToken() != nil && r.answer != nil {
-		s.presence.Add("chunks_total", 1)
+		s.presence.Add(members.Chunks, 1)
 		if r.answer.stopped {
 			s.endings.foundStop(r.request) // again with every further token, should it get lost
 		}

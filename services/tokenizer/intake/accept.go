@@ -227,7 +227,7 @@ func (s *Prompts) submit(ctx context.Context, in *incoming, seq *pb.Sequence, le
 	}
 	s.probe.Sequences.Add(message)
 	s.metrics.PromptTokens().Add(float64(len(seq.PromptIds)))
-	s.presence.Add("requests_total", 1)
+	s.presence.Add(members.Requests, 1)
 	s.presence.Add("prompt_tokens_total", float64(len(seq.PromptIds)))
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -127,5 +128,5 @@ func (s *common) rejected(model string) delivery.Destination {
 // count counts a refusal.
 func (s *common) count(refused *edge.Error) {
 	s.metrics.Outcome(string(refused.Code)).Inc()
-	s.presence.Add("refused_total", 1)
+	s.presence.Add(members.Refused, 1)
 }

@@ -63,7 +63,7 @@ const (
 
 // What shows that something flows: tokens that came out of the log, and steps that
 // went through all layers.
-var flowing = map[string]string{"tokenizer": "chunks_total", "attention": "steps_total"}
+var flowing = map[string]string{"tokenizer": members.Chunks, "attention": members.Steps}
 
 // StatLosses is the name under which a tokenizer announces how often it missed a stage.
 const StatLosses = "stage_losses_total"

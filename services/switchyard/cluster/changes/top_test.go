@@ -6,16 +6,17 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 	"github.com/switchyard/switchyard/services/switchyard/top"
 )
 
-// computed are the rows that members say to have computed, and those of layers.
-func computed(s *top.Snapshot) (members, layers uint64) {
+// computed are the rows that expert hosts say to have computed, and those of layers.
+func computed(s *top.Snapshot) (hosts, layers uint64) {
 	for _, m := range s.Members {
 		if m.Service == "expert" {
-			members += uint64(m.Stats["rows_total"])
+			hosts += uint64(m.Stats[members.HostRows])
 		}
 	}
 	for _, l := range s.Layers {
@@ -23,7 +24,7 @@ func computed(s *top.Snapshot) (members, layers uint64) {
 			layers += n
 		}
 	}
-	return members, layers
+	return hosts, layers
 }
 
 // answerRows are the rows of experts that one answer takes: two in each of three layers.
