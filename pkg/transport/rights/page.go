@@ -16,7 +16,8 @@ To add a user, see [users](operations/users.md#add-a-user). This page is made by
 ` + "`switchyard auth init`" + ` makes credentials and ` + "[deploy/permissions.conf](../deploy/permissions.conf)" + `
 is made, too. They are of a model ` + "`demo`" + ` and tenants ` + "`default` and `acme`" + `, and for all
 ` + "`--hops`" + `: a receiver of tensors may pull them from their streams (` + "`unacked`, `acked`" + `) and subscribe
-to them (` + "`core`" + `). ` + "`<layer>`" + ` stands for each MoE layer.
+to them (` + "`core`" + `). ` + "`<layer>`" + ` stands for each MoE layer. A service has the rights of [every service](#every-service) and those of
+its own section; where rows go as objects, those of [rows in objects](#rows-in-objects), too.
 
 `
 
@@ -135,8 +136,8 @@ func general(subjects []string) (out []string) {
 
 const matrixHead = `## Rights by subject
 
-The server refuses a user everything else. A user in *italics* may do so for a part of the subject. A server also
-lets a user subscribe to ` + "`a.>`" + ` where ` + "`a.*`" + ` is allowed. ` + "`TestMatrix`" + ` (` + "`pkg/transport/credentials`" + `) tries every pair of subject
+The server refuses a user everything else. A user in *italics* may do so for a part of the subject. One
+exception is NATS's: where ` + "`a.*`" + ` is allowed, a server takes a subscription to ` + "`a.>`" + `, and that user then hears ` + "`a.b.c`" + ` too. ` + "`TestMatrix`" + ` (` + "`pkg/transport/credentials`" + `) tries every pair of subject
 and user on a server, and each user on subjects outside of the table.
 
 `

@@ -37,8 +37,8 @@ func others() []role {
 		{Operator, catalog.Role{
 			What: "puts models into the object store, changes settings of plans and brownouts, drains replicas, and looks after dead letters", Grants: keeping,
 			Can: "end any replica, or all of them, by asking it to drain; decide what is computed, as services believe the model's objects; delete them; have experts moved by settings of plans, and other experts stand in by those of brownouts; " +
-				"read dead letters and token logs; send prompts and sequences in any producer's name",
-			Cannot: "read prompts that are not given up; write plans themselves; make, change or delete a stream",
+				"read dead letters, and token logs, which have prompts and answers; send prompts and sequences in any producer's name",
+			Cannot: "read prompts and sequences that wait; write plans themselves; make, change or delete a stream",
 		}},
 		{Setup, catalog.Role{
 			What: "makes streams with `switchyard setup`", Grants: makingStreams,
