@@ -122,11 +122,11 @@ func BenchmarkMatMulPacked(b *testing.B) {
 	m4, _ := q4Matrix(1, n, k)
 	w8, _ := w8a8Matrix(1, n, k)
 	w4, _ := w4a8Matrix(1, n, k)
-	bf := PackBF16(make([]byte, 2*n*k), n, k)
+	bf, pairs := PackBF16(make([]byte, 2*n*k), n, k), PackPairs(make([]byte, 2*n*k), n, k)
 	for _, f := range []struct {
 		name string
 		m    *Matrix
-	}{{"bf16", bf}, {"fp8", f8}, {"mxfp4", mx}, {"q8", m8}, {"q4", m4}, {"w8a8", w8}, {"w4a8", w4}} {
+	}{{"bf16", bf}, {"w16a16", pairs}, {"fp8", f8}, {"mxfp4", mx}, {"q8", m8}, {"q4", m4}, {"w8a8", w8}, {"w4a8", w4}} {
 		ws := []*Matrix{f.m}
 		for total := f.m.Bytes(); total < 200<<20; total += f.m.Bytes() {
 			ws = append(ws, &Matrix{N: n, K: k, bf: slices.Clone(f.m.bf), codes: slices.Clone(f.m.codes),

@@ -617,6 +617,117 @@ func avx2ToBF16(dst *byte, x *float32, n int)
 func avx2FromBF16(dst *float32, x *byte, n int)
 
 //go:noescape
+func avx512bf16W16A16R1G4(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R1G2(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R1G1(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R2G4(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R2G2(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R2G1(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R3G4(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R3G2(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R3G1(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R4G2(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R4G1(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R5G2(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R5G1(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R6G2(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R6G1(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R7G1(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R8G1(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R9G1(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R10G1(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R11G1(a *byte)
+
+//go:noescape
+func avx512bf16W16A16R12G1(a *byte)
+
+//go:noescape
+func avx512W16A16R1G1(a *byte)
+
+//go:noescape
+func avx512W16A16R2G1(a *byte)
+
+//go:noescape
+func avx512W16A16R3G1(a *byte)
+
+//go:noescape
+func avx512W16A16R4G1(a *byte)
+
+//go:noescape
+func avx512W16A16R5G1(a *byte)
+
+//go:noescape
+func avx512W16A16R6G1(a *byte)
+
+//go:noescape
+func avx512W16A16R7G1(a *byte)
+
+//go:noescape
+func avx512W16A16R8G1(a *byte)
+
+//go:noescape
+func avx512W16A16R9G1(a *byte)
+
+//go:noescape
+func avx512W16A16R10G1(a *byte)
+
+//go:noescape
+func avx512W16A16R11G1(a *byte)
+
+//go:noescape
+func avx512W16A16R12G1(a *byte)
+
+//go:noescape
+func avx2W16A16R1G1(a *byte)
+
+//go:noescape
+func avx2W16A16R2G1(a *byte)
+
+//go:noescape
+func avx2W16A16R3G1(a *byte)
+
+//go:noescape
+func avx2W16A16R4G1(a *byte)
+
+//go:noescape
 func avx2Round(dst *byte, x *float32, n int)
 
 //go:noescape

@@ -33168,6 +33168,7033 @@ done:
 	VZEROUPPER
 	RET
 
+// func avx512bf16W16A16R1G4(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R1G4(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   48(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   8(AX), DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z8
+	VMOVUPS      64(CX), Z9
+	VPBROADCASTD (DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z8
+	VMOVUPS      64(CX)(BX*1), Z9
+	VPBROADCASTD (DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xd052
+	LONG         $0x482ed262
+	WORD         $0xd952
+	PREFETCHT0   2048(CX)(BX*2)
+	PREFETCHT0   2112(CX)(BX*2)
+	VMOVUPS      (CX)(BX*2), Z8
+	VMOVUPS      64(CX)(BX*2), Z9
+	VPBROADCASTD (DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(SI*1)
+	PREFETCHT0   2112(CX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z8
+	VMOVUPS      64(CX)(SI*1), Z9
+	VPBROADCASTD (DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xf052
+	LONG         $0x482ed262
+	WORD         $0xf952
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z8
+	VMOVUPS      192(CX), Z9
+	VPBROADCASTD 4(DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	PREFETCHT0   2176(CX)(BX*1)
+	PREFETCHT0   2240(CX)(BX*1)
+	VMOVUPS      128(CX)(BX*1), Z8
+	VMOVUPS      192(CX)(BX*1), Z9
+	VPBROADCASTD 4(DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xd052
+	LONG         $0x482ed262
+	WORD         $0xd952
+	PREFETCHT0   2176(CX)(BX*2)
+	PREFETCHT0   2240(CX)(BX*2)
+	VMOVUPS      128(CX)(BX*2), Z8
+	VMOVUPS      192(CX)(BX*2), Z9
+	VPBROADCASTD 4(DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	PREFETCHT0   2176(CX)(SI*1)
+	PREFETCHT0   2240(CX)(SI*1)
+	VMOVUPS      128(CX)(SI*1), Z8
+	VMOVUPS      192(CX)(SI*1), Z9
+	VPBROADCASTD 4(DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xf052
+	LONG         $0x482ed262
+	WORD         $0xf952
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z8
+	VMOVUPS      64(CX), Z9
+	VPBROADCASTD (DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z8
+	VMOVUPS      64(CX)(BX*1), Z9
+	VPBROADCASTD (DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xd052
+	LONG         $0x482ed262
+	WORD         $0xd952
+	PREFETCHT0   2048(CX)(BX*2)
+	PREFETCHT0   2112(CX)(BX*2)
+	VMOVUPS      (CX)(BX*2), Z8
+	VMOVUPS      64(CX)(BX*2), Z9
+	VPBROADCASTD (DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(SI*1)
+	PREFETCHT0   2112(CX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z8
+	VMOVUPS      64(CX)(SI*1), Z9
+	VPBROADCASTD (DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xf052
+	LONG         $0x482ed262
+	WORD         $0xf952
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	VMOVUPS Z4, 256(CX)
+	VMOVUPS Z5, 320(CX)
+	VMOVUPS Z6, 384(CX)
+	VMOVUPS Z7, 448(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R1G2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R1G2(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   8(AX), SI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z4
+	VMOVUPS      64(CX), Z5
+	VPBROADCASTD (SI), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z4
+	VMOVUPS      64(CX)(BX*1), Z5
+	VPBROADCASTD (SI), Z6
+	LONG         $0x484ef262
+	WORD         $0xd452
+	LONG         $0x484ef262
+	WORD         $0xdd52
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z4
+	VMOVUPS      192(CX), Z5
+	VPBROADCASTD 4(SI), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	PREFETCHT0   2176(CX)(BX*1)
+	PREFETCHT0   2240(CX)(BX*1)
+	VMOVUPS      128(CX)(BX*1), Z4
+	VMOVUPS      192(CX)(BX*1), Z5
+	VPBROADCASTD 4(SI), Z6
+	LONG         $0x484ef262
+	WORD         $0xd452
+	LONG         $0x484ef262
+	WORD         $0xdd52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, SI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z4
+	VMOVUPS      64(CX), Z5
+	VPBROADCASTD (SI), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z4
+	VMOVUPS      64(CX)(BX*1), Z5
+	VPBROADCASTD (SI), Z6
+	LONG         $0x484ef262
+	WORD         $0xd452
+	LONG         $0x484ef262
+	WORD         $0xdd52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R1G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R1G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   8(AX), BX
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z2
+	VMOVUPS      64(CX), Z3
+	VPBROADCASTD (BX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc252
+	LONG         $0x485ef262
+	WORD         $0xcb52
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z2
+	VMOVUPS      192(CX), Z3
+	VPBROADCASTD 4(BX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc252
+	LONG         $0x485ef262
+	WORD         $0xcb52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, BX
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z2
+	VMOVUPS      64(CX), Z3
+	VPBROADCASTD (BX), Z4
+	LONG         $0x485ef262
+	WORD         $0xc252
+	LONG         $0x485ef262
+	WORD         $0xcb52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R2G4(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R2G4(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   48(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   32(AX), DI
+	MOVQ   8(AX), R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	VPBROADCASTD (R8), Z18
+	VPBROADCASTD (R8)(DI*1), Z19
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z16
+	VMOVUPS      64(CX), Z17
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	LONG         $0x40663262
+	WORD         $0xc052
+	LONG         $0x40663262
+	WORD         $0xc952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z16
+	VMOVUPS      64(CX)(BX*1), Z17
+	LONG         $0x406eb262
+	WORD         $0xd052
+	LONG         $0x406eb262
+	WORD         $0xd952
+	LONG         $0x40663262
+	WORD         $0xd052
+	LONG         $0x40663262
+	WORD         $0xd952
+	PREFETCHT0   2048(CX)(BX*2)
+	PREFETCHT0   2112(CX)(BX*2)
+	VMOVUPS      (CX)(BX*2), Z16
+	VMOVUPS      64(CX)(BX*2), Z17
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	LONG         $0x40663262
+	WORD         $0xe052
+	LONG         $0x40663262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(SI*1)
+	PREFETCHT0   2112(CX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z16
+	VMOVUPS      64(CX)(SI*1), Z17
+	LONG         $0x406eb262
+	WORD         $0xf052
+	LONG         $0x406eb262
+	WORD         $0xf952
+	LONG         $0x40663262
+	WORD         $0xf052
+	LONG         $0x40663262
+	WORD         $0xf952
+	VPBROADCASTD 4(R8), Z18
+	VPBROADCASTD 4(R8)(DI*1), Z19
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z16
+	VMOVUPS      192(CX), Z17
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	LONG         $0x40663262
+	WORD         $0xc052
+	LONG         $0x40663262
+	WORD         $0xc952
+	PREFETCHT0   2176(CX)(BX*1)
+	PREFETCHT0   2240(CX)(BX*1)
+	VMOVUPS      128(CX)(BX*1), Z16
+	VMOVUPS      192(CX)(BX*1), Z17
+	LONG         $0x406eb262
+	WORD         $0xd052
+	LONG         $0x406eb262
+	WORD         $0xd952
+	LONG         $0x40663262
+	WORD         $0xd052
+	LONG         $0x40663262
+	WORD         $0xd952
+	PREFETCHT0   2176(CX)(BX*2)
+	PREFETCHT0   2240(CX)(BX*2)
+	VMOVUPS      128(CX)(BX*2), Z16
+	VMOVUPS      192(CX)(BX*2), Z17
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	LONG         $0x40663262
+	WORD         $0xe052
+	LONG         $0x40663262
+	WORD         $0xe952
+	PREFETCHT0   2176(CX)(SI*1)
+	PREFETCHT0   2240(CX)(SI*1)
+	VMOVUPS      128(CX)(SI*1), Z16
+	VMOVUPS      192(CX)(SI*1), Z17
+	LONG         $0x406eb262
+	WORD         $0xf052
+	LONG         $0x406eb262
+	WORD         $0xf952
+	LONG         $0x40663262
+	WORD         $0xf052
+	LONG         $0x40663262
+	WORD         $0xf952
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	VPBROADCASTD (R8), Z18
+	VPBROADCASTD (R8)(DI*1), Z19
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z16
+	VMOVUPS      64(CX), Z17
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	LONG         $0x40663262
+	WORD         $0xc052
+	LONG         $0x40663262
+	WORD         $0xc952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z16
+	VMOVUPS      64(CX)(BX*1), Z17
+	LONG         $0x406eb262
+	WORD         $0xd052
+	LONG         $0x406eb262
+	WORD         $0xd952
+	LONG         $0x40663262
+	WORD         $0xd052
+	LONG         $0x40663262
+	WORD         $0xd952
+	PREFETCHT0   2048(CX)(BX*2)
+	PREFETCHT0   2112(CX)(BX*2)
+	VMOVUPS      (CX)(BX*2), Z16
+	VMOVUPS      64(CX)(BX*2), Z17
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	LONG         $0x40663262
+	WORD         $0xe052
+	LONG         $0x40663262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(SI*1)
+	PREFETCHT0   2112(CX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z16
+	VMOVUPS      64(CX)(SI*1), Z17
+	LONG         $0x406eb262
+	WORD         $0xf052
+	LONG         $0x406eb262
+	WORD         $0xf952
+	LONG         $0x40663262
+	WORD         $0xf052
+	LONG         $0x40663262
+	WORD         $0xf952
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	VMOVUPS Z4, 256(CX)
+	VMOVUPS Z5, 320(CX)
+	VMOVUPS Z6, 384(CX)
+	VMOVUPS Z7, 448(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z10, 128(CX)
+	VMOVUPS Z11, 192(CX)
+	VMOVUPS Z12, 256(CX)
+	VMOVUPS Z13, 320(CX)
+	VMOVUPS Z14, 384(CX)
+	VMOVUPS Z15, 448(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R2G2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R2G2(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   32(AX), SI
+	MOVQ   8(AX), DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	VPBROADCASTD (DI), Z10
+	VPBROADCASTD (DI)(SI*1), Z11
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z8
+	VMOVUPS      64(CX), Z9
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	LONG         $0x4826d262
+	WORD         $0xe052
+	LONG         $0x4826d262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z8
+	VMOVUPS      64(CX)(BX*1), Z9
+	LONG         $0x482ed262
+	WORD         $0xd052
+	LONG         $0x482ed262
+	WORD         $0xd952
+	LONG         $0x4826d262
+	WORD         $0xf052
+	LONG         $0x4826d262
+	WORD         $0xf952
+	VPBROADCASTD 4(DI), Z10
+	VPBROADCASTD 4(DI)(SI*1), Z11
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z8
+	VMOVUPS      192(CX), Z9
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	LONG         $0x4826d262
+	WORD         $0xe052
+	LONG         $0x4826d262
+	WORD         $0xe952
+	PREFETCHT0   2176(CX)(BX*1)
+	PREFETCHT0   2240(CX)(BX*1)
+	VMOVUPS      128(CX)(BX*1), Z8
+	VMOVUPS      192(CX)(BX*1), Z9
+	LONG         $0x482ed262
+	WORD         $0xd052
+	LONG         $0x482ed262
+	WORD         $0xd952
+	LONG         $0x4826d262
+	WORD         $0xf052
+	LONG         $0x4826d262
+	WORD         $0xf952
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	VPBROADCASTD (DI), Z10
+	VPBROADCASTD (DI)(SI*1), Z11
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z8
+	VMOVUPS      64(CX), Z9
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	LONG         $0x4826d262
+	WORD         $0xe052
+	LONG         $0x4826d262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z8
+	VMOVUPS      64(CX)(BX*1), Z9
+	LONG         $0x482ed262
+	WORD         $0xd052
+	LONG         $0x482ed262
+	WORD         $0xd952
+	LONG         $0x4826d262
+	WORD         $0xf052
+	LONG         $0x4826d262
+	WORD         $0xf952
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z6, 128(CX)
+	VMOVUPS Z7, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R2G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R2G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   32(AX), BX
+	MOVQ   8(AX), SI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z4
+	VMOVUPS      64(CX), Z5
+	VPBROADCASTD (SI), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	VPBROADCASTD (SI)(BX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xd452
+	LONG         $0x484ef262
+	WORD         $0xdd52
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z4
+	VMOVUPS      192(CX), Z5
+	VPBROADCASTD 4(SI), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	VPBROADCASTD 4(SI)(BX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xd452
+	LONG         $0x484ef262
+	WORD         $0xdd52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, SI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z4
+	VMOVUPS      64(CX), Z5
+	VPBROADCASTD (SI), Z6
+	LONG         $0x484ef262
+	WORD         $0xc452
+	LONG         $0x484ef262
+	WORD         $0xcd52
+	VPBROADCASTD (SI)(BX*1), Z6
+	LONG         $0x484ef262
+	WORD         $0xd452
+	LONG         $0x484ef262
+	WORD         $0xdd52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R3G4(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R3G4(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   48(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   32(AX), DI
+	MOVQ   8(AX), R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	VPBROADCASTD (R8), Z26
+	VPBROADCASTD (R8)(DI*1), Z27
+	VPBROADCASTD (R8)(DI*2), Z28
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z24
+	VMOVUPS      64(CX), Z25
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	LONG         $0x40261262
+	WORD         $0xc052
+	LONG         $0x40261262
+	WORD         $0xc952
+	LONG         $0x401e8262
+	WORD         $0xc052
+	LONG         $0x401e8262
+	WORD         $0xc952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z24
+	VMOVUPS      64(CX)(BX*1), Z25
+	LONG         $0x402e9262
+	WORD         $0xd052
+	LONG         $0x402e9262
+	WORD         $0xd952
+	LONG         $0x40261262
+	WORD         $0xd052
+	LONG         $0x40261262
+	WORD         $0xd952
+	LONG         $0x401e8262
+	WORD         $0xd052
+	LONG         $0x401e8262
+	WORD         $0xd952
+	PREFETCHT0   2048(CX)(BX*2)
+	PREFETCHT0   2112(CX)(BX*2)
+	VMOVUPS      (CX)(BX*2), Z24
+	VMOVUPS      64(CX)(BX*2), Z25
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	LONG         $0x40261262
+	WORD         $0xe052
+	LONG         $0x40261262
+	WORD         $0xe952
+	LONG         $0x401e8262
+	WORD         $0xe052
+	LONG         $0x401e8262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(SI*1)
+	PREFETCHT0   2112(CX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z24
+	VMOVUPS      64(CX)(SI*1), Z25
+	LONG         $0x402e9262
+	WORD         $0xf052
+	LONG         $0x402e9262
+	WORD         $0xf952
+	LONG         $0x40261262
+	WORD         $0xf052
+	LONG         $0x40261262
+	WORD         $0xf952
+	LONG         $0x401e8262
+	WORD         $0xf052
+	LONG         $0x401e8262
+	WORD         $0xf952
+	VPBROADCASTD 4(R8), Z26
+	VPBROADCASTD 4(R8)(DI*1), Z27
+	VPBROADCASTD 4(R8)(DI*2), Z28
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z24
+	VMOVUPS      192(CX), Z25
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	LONG         $0x40261262
+	WORD         $0xc052
+	LONG         $0x40261262
+	WORD         $0xc952
+	LONG         $0x401e8262
+	WORD         $0xc052
+	LONG         $0x401e8262
+	WORD         $0xc952
+	PREFETCHT0   2176(CX)(BX*1)
+	PREFETCHT0   2240(CX)(BX*1)
+	VMOVUPS      128(CX)(BX*1), Z24
+	VMOVUPS      192(CX)(BX*1), Z25
+	LONG         $0x402e9262
+	WORD         $0xd052
+	LONG         $0x402e9262
+	WORD         $0xd952
+	LONG         $0x40261262
+	WORD         $0xd052
+	LONG         $0x40261262
+	WORD         $0xd952
+	LONG         $0x401e8262
+	WORD         $0xd052
+	LONG         $0x401e8262
+	WORD         $0xd952
+	PREFETCHT0   2176(CX)(BX*2)
+	PREFETCHT0   2240(CX)(BX*2)
+	VMOVUPS      128(CX)(BX*2), Z24
+	VMOVUPS      192(CX)(BX*2), Z25
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	LONG         $0x40261262
+	WORD         $0xe052
+	LONG         $0x40261262
+	WORD         $0xe952
+	LONG         $0x401e8262
+	WORD         $0xe052
+	LONG         $0x401e8262
+	WORD         $0xe952
+	PREFETCHT0   2176(CX)(SI*1)
+	PREFETCHT0   2240(CX)(SI*1)
+	VMOVUPS      128(CX)(SI*1), Z24
+	VMOVUPS      192(CX)(SI*1), Z25
+	LONG         $0x402e9262
+	WORD         $0xf052
+	LONG         $0x402e9262
+	WORD         $0xf952
+	LONG         $0x40261262
+	WORD         $0xf052
+	LONG         $0x40261262
+	WORD         $0xf952
+	LONG         $0x401e8262
+	WORD         $0xf052
+	LONG         $0x401e8262
+	WORD         $0xf952
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	VPBROADCASTD (R8), Z26
+	VPBROADCASTD (R8)(DI*1), Z27
+	VPBROADCASTD (R8)(DI*2), Z28
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z24
+	VMOVUPS      64(CX), Z25
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	LONG         $0x40261262
+	WORD         $0xc052
+	LONG         $0x40261262
+	WORD         $0xc952
+	LONG         $0x401e8262
+	WORD         $0xc052
+	LONG         $0x401e8262
+	WORD         $0xc952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z24
+	VMOVUPS      64(CX)(BX*1), Z25
+	LONG         $0x402e9262
+	WORD         $0xd052
+	LONG         $0x402e9262
+	WORD         $0xd952
+	LONG         $0x40261262
+	WORD         $0xd052
+	LONG         $0x40261262
+	WORD         $0xd952
+	LONG         $0x401e8262
+	WORD         $0xd052
+	LONG         $0x401e8262
+	WORD         $0xd952
+	PREFETCHT0   2048(CX)(BX*2)
+	PREFETCHT0   2112(CX)(BX*2)
+	VMOVUPS      (CX)(BX*2), Z24
+	VMOVUPS      64(CX)(BX*2), Z25
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	LONG         $0x40261262
+	WORD         $0xe052
+	LONG         $0x40261262
+	WORD         $0xe952
+	LONG         $0x401e8262
+	WORD         $0xe052
+	LONG         $0x401e8262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(SI*1)
+	PREFETCHT0   2112(CX)(SI*1)
+	VMOVUPS      (CX)(SI*1), Z24
+	VMOVUPS      64(CX)(SI*1), Z25
+	LONG         $0x402e9262
+	WORD         $0xf052
+	LONG         $0x402e9262
+	WORD         $0xf952
+	LONG         $0x40261262
+	WORD         $0xf052
+	LONG         $0x40261262
+	WORD         $0xf952
+	LONG         $0x401e8262
+	WORD         $0xf052
+	LONG         $0x401e8262
+	WORD         $0xf952
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	VMOVUPS Z4, 256(CX)
+	VMOVUPS Z5, 320(CX)
+	VMOVUPS Z6, 384(CX)
+	VMOVUPS Z7, 448(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z10, 128(CX)
+	VMOVUPS Z11, 192(CX)
+	VMOVUPS Z12, 256(CX)
+	VMOVUPS Z13, 320(CX)
+	VMOVUPS Z14, 384(CX)
+	VMOVUPS Z15, 448(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	VMOVUPS Z18, 128(CX)
+	VMOVUPS Z19, 192(CX)
+	VMOVUPS Z20, 256(CX)
+	VMOVUPS Z21, 320(CX)
+	VMOVUPS Z22, 384(CX)
+	VMOVUPS Z23, 448(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R3G2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R3G2(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   32(AX), SI
+	MOVQ   8(AX), DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	VPBROADCASTD (DI), Z14
+	VPBROADCASTD (DI)(SI*1), Z15
+	VPBROADCASTD (DI)(SI*2), Z16
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z12
+	VMOVUPS      64(CX), Z13
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	LONG         $0x4806d262
+	WORD         $0xe452
+	LONG         $0x4806d262
+	WORD         $0xed52
+	LONG         $0x407e5262
+	WORD         $0xc452
+	LONG         $0x407e5262
+	WORD         $0xcd52
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z12
+	VMOVUPS      64(CX)(BX*1), Z13
+	LONG         $0x480ed262
+	WORD         $0xd452
+	LONG         $0x480ed262
+	WORD         $0xdd52
+	LONG         $0x4806d262
+	WORD         $0xf452
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	LONG         $0x407e5262
+	WORD         $0xd452
+	LONG         $0x407e5262
+	WORD         $0xdd52
+	VPBROADCASTD 4(DI), Z14
+	VPBROADCASTD 4(DI)(SI*1), Z15
+	VPBROADCASTD 4(DI)(SI*2), Z16
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z12
+	VMOVUPS      192(CX), Z13
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	LONG         $0x4806d262
+	WORD         $0xe452
+	LONG         $0x4806d262
+	WORD         $0xed52
+	LONG         $0x407e5262
+	WORD         $0xc452
+	LONG         $0x407e5262
+	WORD         $0xcd52
+	PREFETCHT0   2176(CX)(BX*1)
+	PREFETCHT0   2240(CX)(BX*1)
+	VMOVUPS      128(CX)(BX*1), Z12
+	VMOVUPS      192(CX)(BX*1), Z13
+	LONG         $0x480ed262
+	WORD         $0xd452
+	LONG         $0x480ed262
+	WORD         $0xdd52
+	LONG         $0x4806d262
+	WORD         $0xf452
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	LONG         $0x407e5262
+	WORD         $0xd452
+	LONG         $0x407e5262
+	WORD         $0xdd52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	VPBROADCASTD (DI), Z14
+	VPBROADCASTD (DI)(SI*1), Z15
+	VPBROADCASTD (DI)(SI*2), Z16
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z12
+	VMOVUPS      64(CX), Z13
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	LONG         $0x4806d262
+	WORD         $0xe452
+	LONG         $0x4806d262
+	WORD         $0xed52
+	LONG         $0x407e5262
+	WORD         $0xc452
+	LONG         $0x407e5262
+	WORD         $0xcd52
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z12
+	VMOVUPS      64(CX)(BX*1), Z13
+	LONG         $0x480ed262
+	WORD         $0xd452
+	LONG         $0x480ed262
+	WORD         $0xdd52
+	LONG         $0x4806d262
+	WORD         $0xf452
+	LONG         $0x4806d262
+	WORD         $0xfd52
+	LONG         $0x407e5262
+	WORD         $0xd452
+	LONG         $0x407e5262
+	WORD         $0xdd52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z6, 128(CX)
+	VMOVUPS Z7, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z10, 128(CX)
+	VMOVUPS Z11, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R3G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R3G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   32(AX), BX
+	MOVQ   8(AX), SI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z6
+	VMOVUPS      64(CX), Z7
+	VPBROADCASTD (SI), Z8
+	LONG         $0x483ef262
+	WORD         $0xc652
+	LONG         $0x483ef262
+	WORD         $0xcf52
+	VPBROADCASTD (SI)(BX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xd652
+	LONG         $0x483ef262
+	WORD         $0xdf52
+	VPBROADCASTD (SI)(BX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xe652
+	LONG         $0x483ef262
+	WORD         $0xef52
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z6
+	VMOVUPS      192(CX), Z7
+	VPBROADCASTD 4(SI), Z8
+	LONG         $0x483ef262
+	WORD         $0xc652
+	LONG         $0x483ef262
+	WORD         $0xcf52
+	VPBROADCASTD 4(SI)(BX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xd652
+	LONG         $0x483ef262
+	WORD         $0xdf52
+	VPBROADCASTD 4(SI)(BX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xe652
+	LONG         $0x483ef262
+	WORD         $0xef52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, SI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z6
+	VMOVUPS      64(CX), Z7
+	VPBROADCASTD (SI), Z8
+	LONG         $0x483ef262
+	WORD         $0xc652
+	LONG         $0x483ef262
+	WORD         $0xcf52
+	VPBROADCASTD (SI)(BX*1), Z8
+	LONG         $0x483ef262
+	WORD         $0xd652
+	LONG         $0x483ef262
+	WORD         $0xdf52
+	VPBROADCASTD (SI)(BX*2), Z8
+	LONG         $0x483ef262
+	WORD         $0xe652
+	LONG         $0x483ef262
+	WORD         $0xef52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R4G2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R4G2(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   32(AX), SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   8(AX), R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	VPBROADCASTD (R8), Z18
+	VPBROADCASTD (R8)(SI*1), Z19
+	VPBROADCASTD (R8)(SI*2), Z20
+	VPBROADCASTD (R8)(DI*1), Z21
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z16
+	VMOVUPS      64(CX), Z17
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	LONG         $0x4066b262
+	WORD         $0xe052
+	LONG         $0x4066b262
+	WORD         $0xe952
+	LONG         $0x405e3262
+	WORD         $0xc052
+	LONG         $0x405e3262
+	WORD         $0xc952
+	LONG         $0x40563262
+	WORD         $0xe052
+	LONG         $0x40563262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z16
+	VMOVUPS      64(CX)(BX*1), Z17
+	LONG         $0x406eb262
+	WORD         $0xd052
+	LONG         $0x406eb262
+	WORD         $0xd952
+	LONG         $0x4066b262
+	WORD         $0xf052
+	LONG         $0x4066b262
+	WORD         $0xf952
+	LONG         $0x405e3262
+	WORD         $0xd052
+	LONG         $0x405e3262
+	WORD         $0xd952
+	LONG         $0x40563262
+	WORD         $0xf052
+	LONG         $0x40563262
+	WORD         $0xf952
+	VPBROADCASTD 4(R8), Z18
+	VPBROADCASTD 4(R8)(SI*1), Z19
+	VPBROADCASTD 4(R8)(SI*2), Z20
+	VPBROADCASTD 4(R8)(DI*1), Z21
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z16
+	VMOVUPS      192(CX), Z17
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	LONG         $0x4066b262
+	WORD         $0xe052
+	LONG         $0x4066b262
+	WORD         $0xe952
+	LONG         $0x405e3262
+	WORD         $0xc052
+	LONG         $0x405e3262
+	WORD         $0xc952
+	LONG         $0x40563262
+	WORD         $0xe052
+	LONG         $0x40563262
+	WORD         $0xe952
+	PREFETCHT0   2176(CX)(BX*1)
+	PREFETCHT0   2240(CX)(BX*1)
+	VMOVUPS      128(CX)(BX*1), Z16
+	VMOVUPS      192(CX)(BX*1), Z17
+	LONG         $0x406eb262
+	WORD         $0xd052
+	LONG         $0x406eb262
+	WORD         $0xd952
+	LONG         $0x4066b262
+	WORD         $0xf052
+	LONG         $0x4066b262
+	WORD         $0xf952
+	LONG         $0x405e3262
+	WORD         $0xd052
+	LONG         $0x405e3262
+	WORD         $0xd952
+	LONG         $0x40563262
+	WORD         $0xf052
+	LONG         $0x40563262
+	WORD         $0xf952
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	VPBROADCASTD (R8), Z18
+	VPBROADCASTD (R8)(SI*1), Z19
+	VPBROADCASTD (R8)(SI*2), Z20
+	VPBROADCASTD (R8)(DI*1), Z21
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z16
+	VMOVUPS      64(CX), Z17
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	LONG         $0x4066b262
+	WORD         $0xe052
+	LONG         $0x4066b262
+	WORD         $0xe952
+	LONG         $0x405e3262
+	WORD         $0xc052
+	LONG         $0x405e3262
+	WORD         $0xc952
+	LONG         $0x40563262
+	WORD         $0xe052
+	LONG         $0x40563262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z16
+	VMOVUPS      64(CX)(BX*1), Z17
+	LONG         $0x406eb262
+	WORD         $0xd052
+	LONG         $0x406eb262
+	WORD         $0xd952
+	LONG         $0x4066b262
+	WORD         $0xf052
+	LONG         $0x4066b262
+	WORD         $0xf952
+	LONG         $0x405e3262
+	WORD         $0xd052
+	LONG         $0x405e3262
+	WORD         $0xd952
+	LONG         $0x40563262
+	WORD         $0xf052
+	LONG         $0x40563262
+	WORD         $0xf952
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z6, 128(CX)
+	VMOVUPS Z7, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z10, 128(CX)
+	VMOVUPS Z11, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z14, 128(CX)
+	VMOVUPS Z15, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R4G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R4G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   32(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   8(AX), DI
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z8
+	VMOVUPS      64(CX), Z9
+	VPBROADCASTD (DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	VPBROADCASTD (DI)(BX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xd052
+	LONG         $0x482ed262
+	WORD         $0xd952
+	VPBROADCASTD (DI)(BX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	VPBROADCASTD (DI)(SI*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xf052
+	LONG         $0x482ed262
+	WORD         $0xf952
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z8
+	VMOVUPS      192(CX), Z9
+	VPBROADCASTD 4(DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	VPBROADCASTD 4(DI)(BX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xd052
+	LONG         $0x482ed262
+	WORD         $0xd952
+	VPBROADCASTD 4(DI)(BX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	VPBROADCASTD 4(DI)(SI*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xf052
+	LONG         $0x482ed262
+	WORD         $0xf952
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z8
+	VMOVUPS      64(CX), Z9
+	VPBROADCASTD (DI), Z10
+	LONG         $0x482ed262
+	WORD         $0xc052
+	LONG         $0x482ed262
+	WORD         $0xc952
+	VPBROADCASTD (DI)(BX*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xd052
+	LONG         $0x482ed262
+	WORD         $0xd952
+	VPBROADCASTD (DI)(BX*2), Z10
+	LONG         $0x482ed262
+	WORD         $0xe052
+	LONG         $0x482ed262
+	WORD         $0xe952
+	VPBROADCASTD (DI)(SI*1), Z10
+	LONG         $0x482ed262
+	WORD         $0xf052
+	LONG         $0x482ed262
+	WORD         $0xf952
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R5G2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R5G2(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   32(AX), SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   8(AX), R8
+	LEAQ   (R8)(SI*4), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	VPBROADCASTD (R8), Z22
+	VPBROADCASTD (R8)(SI*1), Z23
+	VPBROADCASTD (R8)(SI*2), Z24
+	VPBROADCASTD (R8)(DI*1), Z25
+	VPBROADCASTD (R9), Z26
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z20
+	VMOVUPS      64(CX), Z21
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	LONG         $0x4046b262
+	WORD         $0xe452
+	LONG         $0x4046b262
+	WORD         $0xed52
+	LONG         $0x403e3262
+	WORD         $0xc452
+	LONG         $0x403e3262
+	WORD         $0xcd52
+	LONG         $0x40363262
+	WORD         $0xe452
+	LONG         $0x40363262
+	WORD         $0xed52
+	LONG         $0x402ea262
+	WORD         $0xc452
+	LONG         $0x402ea262
+	WORD         $0xcd52
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z20
+	VMOVUPS      64(CX)(BX*1), Z21
+	LONG         $0x404eb262
+	WORD         $0xd452
+	LONG         $0x404eb262
+	WORD         $0xdd52
+	LONG         $0x4046b262
+	WORD         $0xf452
+	LONG         $0x4046b262
+	WORD         $0xfd52
+	LONG         $0x403e3262
+	WORD         $0xd452
+	LONG         $0x403e3262
+	WORD         $0xdd52
+	LONG         $0x40363262
+	WORD         $0xf452
+	LONG         $0x40363262
+	WORD         $0xfd52
+	LONG         $0x402ea262
+	WORD         $0xd452
+	LONG         $0x402ea262
+	WORD         $0xdd52
+	VPBROADCASTD 4(R8), Z22
+	VPBROADCASTD 4(R8)(SI*1), Z23
+	VPBROADCASTD 4(R8)(SI*2), Z24
+	VPBROADCASTD 4(R8)(DI*1), Z25
+	VPBROADCASTD 4(R9), Z26
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z20
+	VMOVUPS      192(CX), Z21
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	LONG         $0x4046b262
+	WORD         $0xe452
+	LONG         $0x4046b262
+	WORD         $0xed52
+	LONG         $0x403e3262
+	WORD         $0xc452
+	LONG         $0x403e3262
+	WORD         $0xcd52
+	LONG         $0x40363262
+	WORD         $0xe452
+	LONG         $0x40363262
+	WORD         $0xed52
+	LONG         $0x402ea262
+	WORD         $0xc452
+	LONG         $0x402ea262
+	WORD         $0xcd52
+	PREFETCHT0   2176(CX)(BX*1)
+	PREFETCHT0   2240(CX)(BX*1)
+	VMOVUPS      128(CX)(BX*1), Z20
+	VMOVUPS      192(CX)(BX*1), Z21
+	LONG         $0x404eb262
+	WORD         $0xd452
+	LONG         $0x404eb262
+	WORD         $0xdd52
+	LONG         $0x4046b262
+	WORD         $0xf452
+	LONG         $0x4046b262
+	WORD         $0xfd52
+	LONG         $0x403e3262
+	WORD         $0xd452
+	LONG         $0x403e3262
+	WORD         $0xdd52
+	LONG         $0x40363262
+	WORD         $0xf452
+	LONG         $0x40363262
+	WORD         $0xfd52
+	LONG         $0x402ea262
+	WORD         $0xd452
+	LONG         $0x402ea262
+	WORD         $0xdd52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	VPBROADCASTD (R8), Z22
+	VPBROADCASTD (R8)(SI*1), Z23
+	VPBROADCASTD (R8)(SI*2), Z24
+	VPBROADCASTD (R8)(DI*1), Z25
+	VPBROADCASTD (R9), Z26
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z20
+	VMOVUPS      64(CX), Z21
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	LONG         $0x4046b262
+	WORD         $0xe452
+	LONG         $0x4046b262
+	WORD         $0xed52
+	LONG         $0x403e3262
+	WORD         $0xc452
+	LONG         $0x403e3262
+	WORD         $0xcd52
+	LONG         $0x40363262
+	WORD         $0xe452
+	LONG         $0x40363262
+	WORD         $0xed52
+	LONG         $0x402ea262
+	WORD         $0xc452
+	LONG         $0x402ea262
+	WORD         $0xcd52
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z20
+	VMOVUPS      64(CX)(BX*1), Z21
+	LONG         $0x404eb262
+	WORD         $0xd452
+	LONG         $0x404eb262
+	WORD         $0xdd52
+	LONG         $0x4046b262
+	WORD         $0xf452
+	LONG         $0x4046b262
+	WORD         $0xfd52
+	LONG         $0x403e3262
+	WORD         $0xd452
+	LONG         $0x403e3262
+	WORD         $0xdd52
+	LONG         $0x40363262
+	WORD         $0xf452
+	LONG         $0x40363262
+	WORD         $0xfd52
+	LONG         $0x402ea262
+	WORD         $0xd452
+	LONG         $0x402ea262
+	WORD         $0xdd52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z6, 128(CX)
+	VMOVUPS Z7, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z10, 128(CX)
+	VMOVUPS Z11, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z14, 128(CX)
+	VMOVUPS Z15, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	VMOVUPS Z18, 128(CX)
+	VMOVUPS Z19, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R5G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R5G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   32(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   8(AX), DI
+	LEAQ   (DI)(BX*4), R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z10
+	VMOVUPS      64(CX), Z11
+	VPBROADCASTD (DI), Z12
+	LONG         $0x481ed262
+	WORD         $0xc252
+	LONG         $0x481ed262
+	WORD         $0xcb52
+	VPBROADCASTD (DI)(BX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xd252
+	LONG         $0x481ed262
+	WORD         $0xdb52
+	VPBROADCASTD (DI)(BX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xe252
+	LONG         $0x481ed262
+	WORD         $0xeb52
+	VPBROADCASTD (DI)(SI*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xf252
+	LONG         $0x481ed262
+	WORD         $0xfb52
+	VPBROADCASTD (R8), Z12
+	LONG         $0x481e5262
+	WORD         $0xc252
+	LONG         $0x481e5262
+	WORD         $0xcb52
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z10
+	VMOVUPS      192(CX), Z11
+	VPBROADCASTD 4(DI), Z12
+	LONG         $0x481ed262
+	WORD         $0xc252
+	LONG         $0x481ed262
+	WORD         $0xcb52
+	VPBROADCASTD 4(DI)(BX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xd252
+	LONG         $0x481ed262
+	WORD         $0xdb52
+	VPBROADCASTD 4(DI)(BX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xe252
+	LONG         $0x481ed262
+	WORD         $0xeb52
+	VPBROADCASTD 4(DI)(SI*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xf252
+	LONG         $0x481ed262
+	WORD         $0xfb52
+	VPBROADCASTD 4(R8), Z12
+	LONG         $0x481e5262
+	WORD         $0xc252
+	LONG         $0x481e5262
+	WORD         $0xcb52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z10
+	VMOVUPS      64(CX), Z11
+	VPBROADCASTD (DI), Z12
+	LONG         $0x481ed262
+	WORD         $0xc252
+	LONG         $0x481ed262
+	WORD         $0xcb52
+	VPBROADCASTD (DI)(BX*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xd252
+	LONG         $0x481ed262
+	WORD         $0xdb52
+	VPBROADCASTD (DI)(BX*2), Z12
+	LONG         $0x481ed262
+	WORD         $0xe252
+	LONG         $0x481ed262
+	WORD         $0xeb52
+	VPBROADCASTD (DI)(SI*1), Z12
+	LONG         $0x481ed262
+	WORD         $0xf252
+	LONG         $0x481ed262
+	WORD         $0xfb52
+	VPBROADCASTD (R8), Z12
+	LONG         $0x481e5262
+	WORD         $0xc252
+	LONG         $0x481e5262
+	WORD         $0xcb52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R6G2(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R6G2(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   48(AX), BX
+	MOVQ   32(AX), SI
+	LEAQ   (SI)(SI*2), DI
+	MOVQ   8(AX), R8
+	LEAQ   (R8)(SI*4), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	VPBROADCASTD (R8), Z26
+	VPBROADCASTD (R8)(SI*1), Z27
+	VPBROADCASTD (R8)(SI*2), Z28
+	VPBROADCASTD (R8)(DI*1), Z29
+	VPBROADCASTD (R9), Z30
+	VPBROADCASTD (R9)(SI*1), Z31
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z24
+	VMOVUPS      64(CX), Z25
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	LONG         $0x40269262
+	WORD         $0xe052
+	LONG         $0x40269262
+	WORD         $0xe952
+	LONG         $0x401e1262
+	WORD         $0xc052
+	LONG         $0x401e1262
+	WORD         $0xc952
+	LONG         $0x40161262
+	WORD         $0xe052
+	LONG         $0x40161262
+	WORD         $0xe952
+	LONG         $0x400e8262
+	WORD         $0xc052
+	LONG         $0x400e8262
+	WORD         $0xc952
+	LONG         $0x40068262
+	WORD         $0xe052
+	LONG         $0x40068262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z24
+	VMOVUPS      64(CX)(BX*1), Z25
+	LONG         $0x402e9262
+	WORD         $0xd052
+	LONG         $0x402e9262
+	WORD         $0xd952
+	LONG         $0x40269262
+	WORD         $0xf052
+	LONG         $0x40269262
+	WORD         $0xf952
+	LONG         $0x401e1262
+	WORD         $0xd052
+	LONG         $0x401e1262
+	WORD         $0xd952
+	LONG         $0x40161262
+	WORD         $0xf052
+	LONG         $0x40161262
+	WORD         $0xf952
+	LONG         $0x400e8262
+	WORD         $0xd052
+	LONG         $0x400e8262
+	WORD         $0xd952
+	LONG         $0x40068262
+	WORD         $0xf052
+	LONG         $0x40068262
+	WORD         $0xf952
+	VPBROADCASTD 4(R8), Z26
+	VPBROADCASTD 4(R8)(SI*1), Z27
+	VPBROADCASTD 4(R8)(SI*2), Z28
+	VPBROADCASTD 4(R8)(DI*1), Z29
+	VPBROADCASTD 4(R9), Z30
+	VPBROADCASTD 4(R9)(SI*1), Z31
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z24
+	VMOVUPS      192(CX), Z25
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	LONG         $0x40269262
+	WORD         $0xe052
+	LONG         $0x40269262
+	WORD         $0xe952
+	LONG         $0x401e1262
+	WORD         $0xc052
+	LONG         $0x401e1262
+	WORD         $0xc952
+	LONG         $0x40161262
+	WORD         $0xe052
+	LONG         $0x40161262
+	WORD         $0xe952
+	LONG         $0x400e8262
+	WORD         $0xc052
+	LONG         $0x400e8262
+	WORD         $0xc952
+	LONG         $0x40068262
+	WORD         $0xe052
+	LONG         $0x40068262
+	WORD         $0xe952
+	PREFETCHT0   2176(CX)(BX*1)
+	PREFETCHT0   2240(CX)(BX*1)
+	VMOVUPS      128(CX)(BX*1), Z24
+	VMOVUPS      192(CX)(BX*1), Z25
+	LONG         $0x402e9262
+	WORD         $0xd052
+	LONG         $0x402e9262
+	WORD         $0xd952
+	LONG         $0x40269262
+	WORD         $0xf052
+	LONG         $0x40269262
+	WORD         $0xf952
+	LONG         $0x401e1262
+	WORD         $0xd052
+	LONG         $0x401e1262
+	WORD         $0xd952
+	LONG         $0x40161262
+	WORD         $0xf052
+	LONG         $0x40161262
+	WORD         $0xf952
+	LONG         $0x400e8262
+	WORD         $0xd052
+	LONG         $0x400e8262
+	WORD         $0xd952
+	LONG         $0x40068262
+	WORD         $0xf052
+	LONG         $0x40068262
+	WORD         $0xf952
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	VPBROADCASTD (R8), Z26
+	VPBROADCASTD (R8)(SI*1), Z27
+	VPBROADCASTD (R8)(SI*2), Z28
+	VPBROADCASTD (R8)(DI*1), Z29
+	VPBROADCASTD (R9), Z30
+	VPBROADCASTD (R9)(SI*1), Z31
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z24
+	VMOVUPS      64(CX), Z25
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	LONG         $0x40269262
+	WORD         $0xe052
+	LONG         $0x40269262
+	WORD         $0xe952
+	LONG         $0x401e1262
+	WORD         $0xc052
+	LONG         $0x401e1262
+	WORD         $0xc952
+	LONG         $0x40161262
+	WORD         $0xe052
+	LONG         $0x40161262
+	WORD         $0xe952
+	LONG         $0x400e8262
+	WORD         $0xc052
+	LONG         $0x400e8262
+	WORD         $0xc952
+	LONG         $0x40068262
+	WORD         $0xe052
+	LONG         $0x40068262
+	WORD         $0xe952
+	PREFETCHT0   2048(CX)(BX*1)
+	PREFETCHT0   2112(CX)(BX*1)
+	VMOVUPS      (CX)(BX*1), Z24
+	VMOVUPS      64(CX)(BX*1), Z25
+	LONG         $0x402e9262
+	WORD         $0xd052
+	LONG         $0x402e9262
+	WORD         $0xd952
+	LONG         $0x40269262
+	WORD         $0xf052
+	LONG         $0x40269262
+	WORD         $0xf952
+	LONG         $0x401e1262
+	WORD         $0xd052
+	LONG         $0x401e1262
+	WORD         $0xd952
+	LONG         $0x40161262
+	WORD         $0xf052
+	LONG         $0x40161262
+	WORD         $0xf952
+	LONG         $0x400e8262
+	WORD         $0xd052
+	LONG         $0x400e8262
+	WORD         $0xd952
+	LONG         $0x40068262
+	WORD         $0xf052
+	LONG         $0x40068262
+	WORD         $0xf952
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	VMOVUPS Z2, 128(CX)
+	VMOVUPS Z3, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	VMOVUPS Z6, 128(CX)
+	VMOVUPS Z7, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	VMOVUPS Z10, 128(CX)
+	VMOVUPS Z11, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	VMOVUPS Z14, 128(CX)
+	VMOVUPS Z15, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	VMOVUPS Z18, 128(CX)
+	VMOVUPS Z19, 192(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	VMOVUPS Z22, 128(CX)
+	VMOVUPS Z23, 192(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R6G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R6G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   32(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   8(AX), DI
+	LEAQ   (DI)(BX*4), R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z12
+	VMOVUPS      64(CX), Z13
+	VPBROADCASTD (DI), Z14
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	VPBROADCASTD (DI)(BX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xd452
+	LONG         $0x480ed262
+	WORD         $0xdd52
+	VPBROADCASTD (DI)(BX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xe452
+	LONG         $0x480ed262
+	WORD         $0xed52
+	VPBROADCASTD (DI)(SI*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xf452
+	LONG         $0x480ed262
+	WORD         $0xfd52
+	VPBROADCASTD (R8), Z14
+	LONG         $0x480e5262
+	WORD         $0xc452
+	LONG         $0x480e5262
+	WORD         $0xcd52
+	VPBROADCASTD (R8)(BX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xd452
+	LONG         $0x480e5262
+	WORD         $0xdd52
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z12
+	VMOVUPS      192(CX), Z13
+	VPBROADCASTD 4(DI), Z14
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	VPBROADCASTD 4(DI)(BX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xd452
+	LONG         $0x480ed262
+	WORD         $0xdd52
+	VPBROADCASTD 4(DI)(BX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xe452
+	LONG         $0x480ed262
+	WORD         $0xed52
+	VPBROADCASTD 4(DI)(SI*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xf452
+	LONG         $0x480ed262
+	WORD         $0xfd52
+	VPBROADCASTD 4(R8), Z14
+	LONG         $0x480e5262
+	WORD         $0xc452
+	LONG         $0x480e5262
+	WORD         $0xcd52
+	VPBROADCASTD 4(R8)(BX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xd452
+	LONG         $0x480e5262
+	WORD         $0xdd52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z12
+	VMOVUPS      64(CX), Z13
+	VPBROADCASTD (DI), Z14
+	LONG         $0x480ed262
+	WORD         $0xc452
+	LONG         $0x480ed262
+	WORD         $0xcd52
+	VPBROADCASTD (DI)(BX*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xd452
+	LONG         $0x480ed262
+	WORD         $0xdd52
+	VPBROADCASTD (DI)(BX*2), Z14
+	LONG         $0x480ed262
+	WORD         $0xe452
+	LONG         $0x480ed262
+	WORD         $0xed52
+	VPBROADCASTD (DI)(SI*1), Z14
+	LONG         $0x480ed262
+	WORD         $0xf452
+	LONG         $0x480ed262
+	WORD         $0xfd52
+	VPBROADCASTD (R8), Z14
+	LONG         $0x480e5262
+	WORD         $0xc452
+	LONG         $0x480e5262
+	WORD         $0xcd52
+	VPBROADCASTD (R8)(BX*1), Z14
+	LONG         $0x480e5262
+	WORD         $0xd452
+	LONG         $0x480e5262
+	WORD         $0xdd52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R7G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R7G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   32(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   8(AX), DI
+	LEAQ   (DI)(BX*4), R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z14
+	VMOVUPS      64(CX), Z15
+	VPBROADCASTD (DI), Z16
+	LONG         $0x407ed262
+	WORD         $0xc652
+	LONG         $0x407ed262
+	WORD         $0xcf52
+	VPBROADCASTD (DI)(BX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xd652
+	LONG         $0x407ed262
+	WORD         $0xdf52
+	VPBROADCASTD (DI)(BX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xe652
+	LONG         $0x407ed262
+	WORD         $0xef52
+	VPBROADCASTD (DI)(SI*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xf652
+	LONG         $0x407ed262
+	WORD         $0xff52
+	VPBROADCASTD (R8), Z16
+	LONG         $0x407e5262
+	WORD         $0xc652
+	LONG         $0x407e5262
+	WORD         $0xcf52
+	VPBROADCASTD (R8)(BX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xd652
+	LONG         $0x407e5262
+	WORD         $0xdf52
+	VPBROADCASTD (R8)(BX*2), Z16
+	LONG         $0x407e5262
+	WORD         $0xe652
+	LONG         $0x407e5262
+	WORD         $0xef52
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z14
+	VMOVUPS      192(CX), Z15
+	VPBROADCASTD 4(DI), Z16
+	LONG         $0x407ed262
+	WORD         $0xc652
+	LONG         $0x407ed262
+	WORD         $0xcf52
+	VPBROADCASTD 4(DI)(BX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xd652
+	LONG         $0x407ed262
+	WORD         $0xdf52
+	VPBROADCASTD 4(DI)(BX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xe652
+	LONG         $0x407ed262
+	WORD         $0xef52
+	VPBROADCASTD 4(DI)(SI*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xf652
+	LONG         $0x407ed262
+	WORD         $0xff52
+	VPBROADCASTD 4(R8), Z16
+	LONG         $0x407e5262
+	WORD         $0xc652
+	LONG         $0x407e5262
+	WORD         $0xcf52
+	VPBROADCASTD 4(R8)(BX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xd652
+	LONG         $0x407e5262
+	WORD         $0xdf52
+	VPBROADCASTD 4(R8)(BX*2), Z16
+	LONG         $0x407e5262
+	WORD         $0xe652
+	LONG         $0x407e5262
+	WORD         $0xef52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z14
+	VMOVUPS      64(CX), Z15
+	VPBROADCASTD (DI), Z16
+	LONG         $0x407ed262
+	WORD         $0xc652
+	LONG         $0x407ed262
+	WORD         $0xcf52
+	VPBROADCASTD (DI)(BX*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xd652
+	LONG         $0x407ed262
+	WORD         $0xdf52
+	VPBROADCASTD (DI)(BX*2), Z16
+	LONG         $0x407ed262
+	WORD         $0xe652
+	LONG         $0x407ed262
+	WORD         $0xef52
+	VPBROADCASTD (DI)(SI*1), Z16
+	LONG         $0x407ed262
+	WORD         $0xf652
+	LONG         $0x407ed262
+	WORD         $0xff52
+	VPBROADCASTD (R8), Z16
+	LONG         $0x407e5262
+	WORD         $0xc652
+	LONG         $0x407e5262
+	WORD         $0xcf52
+	VPBROADCASTD (R8)(BX*1), Z16
+	LONG         $0x407e5262
+	WORD         $0xd652
+	LONG         $0x407e5262
+	WORD         $0xdf52
+	VPBROADCASTD (R8)(BX*2), Z16
+	LONG         $0x407e5262
+	WORD         $0xe652
+	LONG         $0x407e5262
+	WORD         $0xef52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R8G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R8G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   32(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   8(AX), DI
+	LEAQ   (DI)(BX*4), R8
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z16
+	VMOVUPS      64(CX), Z17
+	VPBROADCASTD (DI), Z18
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	VPBROADCASTD (DI)(BX*1), Z18
+	LONG         $0x406eb262
+	WORD         $0xd052
+	LONG         $0x406eb262
+	WORD         $0xd952
+	VPBROADCASTD (DI)(BX*2), Z18
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	VPBROADCASTD (DI)(SI*1), Z18
+	LONG         $0x406eb262
+	WORD         $0xf052
+	LONG         $0x406eb262
+	WORD         $0xf952
+	VPBROADCASTD (R8), Z18
+	LONG         $0x406e3262
+	WORD         $0xc052
+	LONG         $0x406e3262
+	WORD         $0xc952
+	VPBROADCASTD (R8)(BX*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xd052
+	LONG         $0x406e3262
+	WORD         $0xd952
+	VPBROADCASTD (R8)(BX*2), Z18
+	LONG         $0x406e3262
+	WORD         $0xe052
+	LONG         $0x406e3262
+	WORD         $0xe952
+	VPBROADCASTD (R8)(SI*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xf052
+	LONG         $0x406e3262
+	WORD         $0xf952
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z16
+	VMOVUPS      192(CX), Z17
+	VPBROADCASTD 4(DI), Z18
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	VPBROADCASTD 4(DI)(BX*1), Z18
+	LONG         $0x406eb262
+	WORD         $0xd052
+	LONG         $0x406eb262
+	WORD         $0xd952
+	VPBROADCASTD 4(DI)(BX*2), Z18
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	VPBROADCASTD 4(DI)(SI*1), Z18
+	LONG         $0x406eb262
+	WORD         $0xf052
+	LONG         $0x406eb262
+	WORD         $0xf952
+	VPBROADCASTD 4(R8), Z18
+	LONG         $0x406e3262
+	WORD         $0xc052
+	LONG         $0x406e3262
+	WORD         $0xc952
+	VPBROADCASTD 4(R8)(BX*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xd052
+	LONG         $0x406e3262
+	WORD         $0xd952
+	VPBROADCASTD 4(R8)(BX*2), Z18
+	LONG         $0x406e3262
+	WORD         $0xe052
+	LONG         $0x406e3262
+	WORD         $0xe952
+	VPBROADCASTD 4(R8)(SI*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xf052
+	LONG         $0x406e3262
+	WORD         $0xf952
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z16
+	VMOVUPS      64(CX), Z17
+	VPBROADCASTD (DI), Z18
+	LONG         $0x406eb262
+	WORD         $0xc052
+	LONG         $0x406eb262
+	WORD         $0xc952
+	VPBROADCASTD (DI)(BX*1), Z18
+	LONG         $0x406eb262
+	WORD         $0xd052
+	LONG         $0x406eb262
+	WORD         $0xd952
+	VPBROADCASTD (DI)(BX*2), Z18
+	LONG         $0x406eb262
+	WORD         $0xe052
+	LONG         $0x406eb262
+	WORD         $0xe952
+	VPBROADCASTD (DI)(SI*1), Z18
+	LONG         $0x406eb262
+	WORD         $0xf052
+	LONG         $0x406eb262
+	WORD         $0xf952
+	VPBROADCASTD (R8), Z18
+	LONG         $0x406e3262
+	WORD         $0xc052
+	LONG         $0x406e3262
+	WORD         $0xc952
+	VPBROADCASTD (R8)(BX*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xd052
+	LONG         $0x406e3262
+	WORD         $0xd952
+	VPBROADCASTD (R8)(BX*2), Z18
+	LONG         $0x406e3262
+	WORD         $0xe052
+	LONG         $0x406e3262
+	WORD         $0xe952
+	VPBROADCASTD (R8)(SI*1), Z18
+	LONG         $0x406e3262
+	WORD         $0xf052
+	LONG         $0x406e3262
+	WORD         $0xf952
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R9G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R9G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   32(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   8(AX), DI
+	LEAQ   (DI)(BX*4), R8
+	LEAQ   (R8)(BX*4), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z18
+	VMOVUPS      64(CX), Z19
+	VPBROADCASTD (DI), Z20
+	LONG         $0x405eb262
+	WORD         $0xc252
+	LONG         $0x405eb262
+	WORD         $0xcb52
+	VPBROADCASTD (DI)(BX*1), Z20
+	LONG         $0x405eb262
+	WORD         $0xd252
+	LONG         $0x405eb262
+	WORD         $0xdb52
+	VPBROADCASTD (DI)(BX*2), Z20
+	LONG         $0x405eb262
+	WORD         $0xe252
+	LONG         $0x405eb262
+	WORD         $0xeb52
+	VPBROADCASTD (DI)(SI*1), Z20
+	LONG         $0x405eb262
+	WORD         $0xf252
+	LONG         $0x405eb262
+	WORD         $0xfb52
+	VPBROADCASTD (R8), Z20
+	LONG         $0x405e3262
+	WORD         $0xc252
+	LONG         $0x405e3262
+	WORD         $0xcb52
+	VPBROADCASTD (R8)(BX*1), Z20
+	LONG         $0x405e3262
+	WORD         $0xd252
+	LONG         $0x405e3262
+	WORD         $0xdb52
+	VPBROADCASTD (R8)(BX*2), Z20
+	LONG         $0x405e3262
+	WORD         $0xe252
+	LONG         $0x405e3262
+	WORD         $0xeb52
+	VPBROADCASTD (R8)(SI*1), Z20
+	LONG         $0x405e3262
+	WORD         $0xf252
+	LONG         $0x405e3262
+	WORD         $0xfb52
+	VPBROADCASTD (R9), Z20
+	LONG         $0x405ea262
+	WORD         $0xc252
+	LONG         $0x405ea262
+	WORD         $0xcb52
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z18
+	VMOVUPS      192(CX), Z19
+	VPBROADCASTD 4(DI), Z20
+	LONG         $0x405eb262
+	WORD         $0xc252
+	LONG         $0x405eb262
+	WORD         $0xcb52
+	VPBROADCASTD 4(DI)(BX*1), Z20
+	LONG         $0x405eb262
+	WORD         $0xd252
+	LONG         $0x405eb262
+	WORD         $0xdb52
+	VPBROADCASTD 4(DI)(BX*2), Z20
+	LONG         $0x405eb262
+	WORD         $0xe252
+	LONG         $0x405eb262
+	WORD         $0xeb52
+	VPBROADCASTD 4(DI)(SI*1), Z20
+	LONG         $0x405eb262
+	WORD         $0xf252
+	LONG         $0x405eb262
+	WORD         $0xfb52
+	VPBROADCASTD 4(R8), Z20
+	LONG         $0x405e3262
+	WORD         $0xc252
+	LONG         $0x405e3262
+	WORD         $0xcb52
+	VPBROADCASTD 4(R8)(BX*1), Z20
+	LONG         $0x405e3262
+	WORD         $0xd252
+	LONG         $0x405e3262
+	WORD         $0xdb52
+	VPBROADCASTD 4(R8)(BX*2), Z20
+	LONG         $0x405e3262
+	WORD         $0xe252
+	LONG         $0x405e3262
+	WORD         $0xeb52
+	VPBROADCASTD 4(R8)(SI*1), Z20
+	LONG         $0x405e3262
+	WORD         $0xf252
+	LONG         $0x405e3262
+	WORD         $0xfb52
+	VPBROADCASTD 4(R9), Z20
+	LONG         $0x405ea262
+	WORD         $0xc252
+	LONG         $0x405ea262
+	WORD         $0xcb52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z18
+	VMOVUPS      64(CX), Z19
+	VPBROADCASTD (DI), Z20
+	LONG         $0x405eb262
+	WORD         $0xc252
+	LONG         $0x405eb262
+	WORD         $0xcb52
+	VPBROADCASTD (DI)(BX*1), Z20
+	LONG         $0x405eb262
+	WORD         $0xd252
+	LONG         $0x405eb262
+	WORD         $0xdb52
+	VPBROADCASTD (DI)(BX*2), Z20
+	LONG         $0x405eb262
+	WORD         $0xe252
+	LONG         $0x405eb262
+	WORD         $0xeb52
+	VPBROADCASTD (DI)(SI*1), Z20
+	LONG         $0x405eb262
+	WORD         $0xf252
+	LONG         $0x405eb262
+	WORD         $0xfb52
+	VPBROADCASTD (R8), Z20
+	LONG         $0x405e3262
+	WORD         $0xc252
+	LONG         $0x405e3262
+	WORD         $0xcb52
+	VPBROADCASTD (R8)(BX*1), Z20
+	LONG         $0x405e3262
+	WORD         $0xd252
+	LONG         $0x405e3262
+	WORD         $0xdb52
+	VPBROADCASTD (R8)(BX*2), Z20
+	LONG         $0x405e3262
+	WORD         $0xe252
+	LONG         $0x405e3262
+	WORD         $0xeb52
+	VPBROADCASTD (R8)(SI*1), Z20
+	LONG         $0x405e3262
+	WORD         $0xf252
+	LONG         $0x405e3262
+	WORD         $0xfb52
+	VPBROADCASTD (R9), Z20
+	LONG         $0x405ea262
+	WORD         $0xc252
+	LONG         $0x405ea262
+	WORD         $0xcb52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R10G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R10G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   32(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   8(AX), DI
+	LEAQ   (DI)(BX*4), R8
+	LEAQ   (R8)(BX*4), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z20
+	VMOVUPS      64(CX), Z21
+	VPBROADCASTD (DI), Z22
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	VPBROADCASTD (DI)(BX*1), Z22
+	LONG         $0x404eb262
+	WORD         $0xd452
+	LONG         $0x404eb262
+	WORD         $0xdd52
+	VPBROADCASTD (DI)(BX*2), Z22
+	LONG         $0x404eb262
+	WORD         $0xe452
+	LONG         $0x404eb262
+	WORD         $0xed52
+	VPBROADCASTD (DI)(SI*1), Z22
+	LONG         $0x404eb262
+	WORD         $0xf452
+	LONG         $0x404eb262
+	WORD         $0xfd52
+	VPBROADCASTD (R8), Z22
+	LONG         $0x404e3262
+	WORD         $0xc452
+	LONG         $0x404e3262
+	WORD         $0xcd52
+	VPBROADCASTD (R8)(BX*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xd452
+	LONG         $0x404e3262
+	WORD         $0xdd52
+	VPBROADCASTD (R8)(BX*2), Z22
+	LONG         $0x404e3262
+	WORD         $0xe452
+	LONG         $0x404e3262
+	WORD         $0xed52
+	VPBROADCASTD (R8)(SI*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xf452
+	LONG         $0x404e3262
+	WORD         $0xfd52
+	VPBROADCASTD (R9), Z22
+	LONG         $0x404ea262
+	WORD         $0xc452
+	LONG         $0x404ea262
+	WORD         $0xcd52
+	VPBROADCASTD (R9)(BX*1), Z22
+	LONG         $0x404ea262
+	WORD         $0xd452
+	LONG         $0x404ea262
+	WORD         $0xdd52
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z20
+	VMOVUPS      192(CX), Z21
+	VPBROADCASTD 4(DI), Z22
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	VPBROADCASTD 4(DI)(BX*1), Z22
+	LONG         $0x404eb262
+	WORD         $0xd452
+	LONG         $0x404eb262
+	WORD         $0xdd52
+	VPBROADCASTD 4(DI)(BX*2), Z22
+	LONG         $0x404eb262
+	WORD         $0xe452
+	LONG         $0x404eb262
+	WORD         $0xed52
+	VPBROADCASTD 4(DI)(SI*1), Z22
+	LONG         $0x404eb262
+	WORD         $0xf452
+	LONG         $0x404eb262
+	WORD         $0xfd52
+	VPBROADCASTD 4(R8), Z22
+	LONG         $0x404e3262
+	WORD         $0xc452
+	LONG         $0x404e3262
+	WORD         $0xcd52
+	VPBROADCASTD 4(R8)(BX*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xd452
+	LONG         $0x404e3262
+	WORD         $0xdd52
+	VPBROADCASTD 4(R8)(BX*2), Z22
+	LONG         $0x404e3262
+	WORD         $0xe452
+	LONG         $0x404e3262
+	WORD         $0xed52
+	VPBROADCASTD 4(R8)(SI*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xf452
+	LONG         $0x404e3262
+	WORD         $0xfd52
+	VPBROADCASTD 4(R9), Z22
+	LONG         $0x404ea262
+	WORD         $0xc452
+	LONG         $0x404ea262
+	WORD         $0xcd52
+	VPBROADCASTD 4(R9)(BX*1), Z22
+	LONG         $0x404ea262
+	WORD         $0xd452
+	LONG         $0x404ea262
+	WORD         $0xdd52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z20
+	VMOVUPS      64(CX), Z21
+	VPBROADCASTD (DI), Z22
+	LONG         $0x404eb262
+	WORD         $0xc452
+	LONG         $0x404eb262
+	WORD         $0xcd52
+	VPBROADCASTD (DI)(BX*1), Z22
+	LONG         $0x404eb262
+	WORD         $0xd452
+	LONG         $0x404eb262
+	WORD         $0xdd52
+	VPBROADCASTD (DI)(BX*2), Z22
+	LONG         $0x404eb262
+	WORD         $0xe452
+	LONG         $0x404eb262
+	WORD         $0xed52
+	VPBROADCASTD (DI)(SI*1), Z22
+	LONG         $0x404eb262
+	WORD         $0xf452
+	LONG         $0x404eb262
+	WORD         $0xfd52
+	VPBROADCASTD (R8), Z22
+	LONG         $0x404e3262
+	WORD         $0xc452
+	LONG         $0x404e3262
+	WORD         $0xcd52
+	VPBROADCASTD (R8)(BX*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xd452
+	LONG         $0x404e3262
+	WORD         $0xdd52
+	VPBROADCASTD (R8)(BX*2), Z22
+	LONG         $0x404e3262
+	WORD         $0xe452
+	LONG         $0x404e3262
+	WORD         $0xed52
+	VPBROADCASTD (R8)(SI*1), Z22
+	LONG         $0x404e3262
+	WORD         $0xf452
+	LONG         $0x404e3262
+	WORD         $0xfd52
+	VPBROADCASTD (R9), Z22
+	LONG         $0x404ea262
+	WORD         $0xc452
+	LONG         $0x404ea262
+	WORD         $0xcd52
+	VPBROADCASTD (R9)(BX*1), Z22
+	LONG         $0x404ea262
+	WORD         $0xd452
+	LONG         $0x404ea262
+	WORD         $0xdd52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R11G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R11G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   32(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   8(AX), DI
+	LEAQ   (DI)(BX*4), R8
+	LEAQ   (R8)(BX*4), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z22
+	VMOVUPS      64(CX), Z23
+	VPBROADCASTD (DI), Z24
+	LONG         $0x403eb262
+	WORD         $0xc652
+	LONG         $0x403eb262
+	WORD         $0xcf52
+	VPBROADCASTD (DI)(BX*1), Z24
+	LONG         $0x403eb262
+	WORD         $0xd652
+	LONG         $0x403eb262
+	WORD         $0xdf52
+	VPBROADCASTD (DI)(BX*2), Z24
+	LONG         $0x403eb262
+	WORD         $0xe652
+	LONG         $0x403eb262
+	WORD         $0xef52
+	VPBROADCASTD (DI)(SI*1), Z24
+	LONG         $0x403eb262
+	WORD         $0xf652
+	LONG         $0x403eb262
+	WORD         $0xff52
+	VPBROADCASTD (R8), Z24
+	LONG         $0x403e3262
+	WORD         $0xc652
+	LONG         $0x403e3262
+	WORD         $0xcf52
+	VPBROADCASTD (R8)(BX*1), Z24
+	LONG         $0x403e3262
+	WORD         $0xd652
+	LONG         $0x403e3262
+	WORD         $0xdf52
+	VPBROADCASTD (R8)(BX*2), Z24
+	LONG         $0x403e3262
+	WORD         $0xe652
+	LONG         $0x403e3262
+	WORD         $0xef52
+	VPBROADCASTD (R8)(SI*1), Z24
+	LONG         $0x403e3262
+	WORD         $0xf652
+	LONG         $0x403e3262
+	WORD         $0xff52
+	VPBROADCASTD (R9), Z24
+	LONG         $0x403ea262
+	WORD         $0xc652
+	LONG         $0x403ea262
+	WORD         $0xcf52
+	VPBROADCASTD (R9)(BX*1), Z24
+	LONG         $0x403ea262
+	WORD         $0xd652
+	LONG         $0x403ea262
+	WORD         $0xdf52
+	VPBROADCASTD (R9)(BX*2), Z24
+	LONG         $0x403ea262
+	WORD         $0xe652
+	LONG         $0x403ea262
+	WORD         $0xef52
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z22
+	VMOVUPS      192(CX), Z23
+	VPBROADCASTD 4(DI), Z24
+	LONG         $0x403eb262
+	WORD         $0xc652
+	LONG         $0x403eb262
+	WORD         $0xcf52
+	VPBROADCASTD 4(DI)(BX*1), Z24
+	LONG         $0x403eb262
+	WORD         $0xd652
+	LONG         $0x403eb262
+	WORD         $0xdf52
+	VPBROADCASTD 4(DI)(BX*2), Z24
+	LONG         $0x403eb262
+	WORD         $0xe652
+	LONG         $0x403eb262
+	WORD         $0xef52
+	VPBROADCASTD 4(DI)(SI*1), Z24
+	LONG         $0x403eb262
+	WORD         $0xf652
+	LONG         $0x403eb262
+	WORD         $0xff52
+	VPBROADCASTD 4(R8), Z24
+	LONG         $0x403e3262
+	WORD         $0xc652
+	LONG         $0x403e3262
+	WORD         $0xcf52
+	VPBROADCASTD 4(R8)(BX*1), Z24
+	LONG         $0x403e3262
+	WORD         $0xd652
+	LONG         $0x403e3262
+	WORD         $0xdf52
+	VPBROADCASTD 4(R8)(BX*2), Z24
+	LONG         $0x403e3262
+	WORD         $0xe652
+	LONG         $0x403e3262
+	WORD         $0xef52
+	VPBROADCASTD 4(R8)(SI*1), Z24
+	LONG         $0x403e3262
+	WORD         $0xf652
+	LONG         $0x403e3262
+	WORD         $0xff52
+	VPBROADCASTD 4(R9), Z24
+	LONG         $0x403ea262
+	WORD         $0xc652
+	LONG         $0x403ea262
+	WORD         $0xcf52
+	VPBROADCASTD 4(R9)(BX*1), Z24
+	LONG         $0x403ea262
+	WORD         $0xd652
+	LONG         $0x403ea262
+	WORD         $0xdf52
+	VPBROADCASTD 4(R9)(BX*2), Z24
+	LONG         $0x403ea262
+	WORD         $0xe652
+	LONG         $0x403ea262
+	WORD         $0xef52
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z22
+	VMOVUPS      64(CX), Z23
+	VPBROADCASTD (DI), Z24
+	LONG         $0x403eb262
+	WORD         $0xc652
+	LONG         $0x403eb262
+	WORD         $0xcf52
+	VPBROADCASTD (DI)(BX*1), Z24
+	LONG         $0x403eb262
+	WORD         $0xd652
+	LONG         $0x403eb262
+	WORD         $0xdf52
+	VPBROADCASTD (DI)(BX*2), Z24
+	LONG         $0x403eb262
+	WORD         $0xe652
+	LONG         $0x403eb262
+	WORD         $0xef52
+	VPBROADCASTD (DI)(SI*1), Z24
+	LONG         $0x403eb262
+	WORD         $0xf652
+	LONG         $0x403eb262
+	WORD         $0xff52
+	VPBROADCASTD (R8), Z24
+	LONG         $0x403e3262
+	WORD         $0xc652
+	LONG         $0x403e3262
+	WORD         $0xcf52
+	VPBROADCASTD (R8)(BX*1), Z24
+	LONG         $0x403e3262
+	WORD         $0xd652
+	LONG         $0x403e3262
+	WORD         $0xdf52
+	VPBROADCASTD (R8)(BX*2), Z24
+	LONG         $0x403e3262
+	WORD         $0xe652
+	LONG         $0x403e3262
+	WORD         $0xef52
+	VPBROADCASTD (R8)(SI*1), Z24
+	LONG         $0x403e3262
+	WORD         $0xf652
+	LONG         $0x403e3262
+	WORD         $0xff52
+	VPBROADCASTD (R9), Z24
+	LONG         $0x403ea262
+	WORD         $0xc652
+	LONG         $0x403ea262
+	WORD         $0xcf52
+	VPBROADCASTD (R9)(BX*1), Z24
+	LONG         $0x403ea262
+	WORD         $0xd652
+	LONG         $0x403ea262
+	WORD         $0xdf52
+	VPBROADCASTD (R9)(BX*2), Z24
+	LONG         $0x403ea262
+	WORD         $0xe652
+	LONG         $0x403ea262
+	WORD         $0xef52
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512bf16W16A16R12G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512bf16W16A16R12G1(SB), NOSPLIT, $0-8
+	MOVQ   a+0(FP), AX
+	MOVQ   16(AX), CX
+	MOVQ   56(AX), DX
+	MOVQ   32(AX), BX
+	LEAQ   (BX)(BX*2), SI
+	MOVQ   8(AX), DI
+	LEAQ   (DI)(BX*4), R8
+	LEAQ   (R8)(BX*4), R9
+	VPXORD Z0, Z0, Z0
+	VPXORD Z1, Z1, Z1
+	VPXORD Z2, Z2, Z2
+	VPXORD Z3, Z3, Z3
+	VPXORD Z4, Z4, Z4
+	VPXORD Z5, Z5, Z5
+	VPXORD Z6, Z6, Z6
+	VPXORD Z7, Z7, Z7
+	VPXORD Z8, Z8, Z8
+	VPXORD Z9, Z9, Z9
+	VPXORD Z10, Z10, Z10
+	VPXORD Z11, Z11, Z11
+	VPXORD Z12, Z12, Z12
+	VPXORD Z13, Z13, Z13
+	VPXORD Z14, Z14, Z14
+	VPXORD Z15, Z15, Z15
+	VPXORD Z16, Z16, Z16
+	VPXORD Z17, Z17, Z17
+	VPXORD Z18, Z18, Z18
+	VPXORD Z19, Z19, Z19
+	VPXORD Z20, Z20, Z20
+	VPXORD Z21, Z21, Z21
+	VPXORD Z22, Z22, Z22
+	VPXORD Z23, Z23, Z23
+	SUBQ   $0x02, DX
+	JL     rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z24
+	VMOVUPS      64(CX), Z25
+	VPBROADCASTD (DI), Z26
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	VPBROADCASTD (DI)(BX*1), Z26
+	LONG         $0x402e9262
+	WORD         $0xd052
+	LONG         $0x402e9262
+	WORD         $0xd952
+	VPBROADCASTD (DI)(BX*2), Z26
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	VPBROADCASTD (DI)(SI*1), Z26
+	LONG         $0x402e9262
+	WORD         $0xf052
+	LONG         $0x402e9262
+	WORD         $0xf952
+	VPBROADCASTD (R8), Z26
+	LONG         $0x402e1262
+	WORD         $0xc052
+	LONG         $0x402e1262
+	WORD         $0xc952
+	VPBROADCASTD (R8)(BX*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xd052
+	LONG         $0x402e1262
+	WORD         $0xd952
+	VPBROADCASTD (R8)(BX*2), Z26
+	LONG         $0x402e1262
+	WORD         $0xe052
+	LONG         $0x402e1262
+	WORD         $0xe952
+	VPBROADCASTD (R8)(SI*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xf052
+	LONG         $0x402e1262
+	WORD         $0xf952
+	VPBROADCASTD (R9), Z26
+	LONG         $0x402e8262
+	WORD         $0xc052
+	LONG         $0x402e8262
+	WORD         $0xc952
+	VPBROADCASTD (R9)(BX*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xd052
+	LONG         $0x402e8262
+	WORD         $0xd952
+	VPBROADCASTD (R9)(BX*2), Z26
+	LONG         $0x402e8262
+	WORD         $0xe052
+	LONG         $0x402e8262
+	WORD         $0xe952
+	VPBROADCASTD (R9)(SI*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xf052
+	LONG         $0x402e8262
+	WORD         $0xf952
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z24
+	VMOVUPS      192(CX), Z25
+	VPBROADCASTD 4(DI), Z26
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	VPBROADCASTD 4(DI)(BX*1), Z26
+	LONG         $0x402e9262
+	WORD         $0xd052
+	LONG         $0x402e9262
+	WORD         $0xd952
+	VPBROADCASTD 4(DI)(BX*2), Z26
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	VPBROADCASTD 4(DI)(SI*1), Z26
+	LONG         $0x402e9262
+	WORD         $0xf052
+	LONG         $0x402e9262
+	WORD         $0xf952
+	VPBROADCASTD 4(R8), Z26
+	LONG         $0x402e1262
+	WORD         $0xc052
+	LONG         $0x402e1262
+	WORD         $0xc952
+	VPBROADCASTD 4(R8)(BX*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xd052
+	LONG         $0x402e1262
+	WORD         $0xd952
+	VPBROADCASTD 4(R8)(BX*2), Z26
+	LONG         $0x402e1262
+	WORD         $0xe052
+	LONG         $0x402e1262
+	WORD         $0xe952
+	VPBROADCASTD 4(R8)(SI*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xf052
+	LONG         $0x402e1262
+	WORD         $0xf952
+	VPBROADCASTD 4(R9), Z26
+	LONG         $0x402e8262
+	WORD         $0xc052
+	LONG         $0x402e8262
+	WORD         $0xc952
+	VPBROADCASTD 4(R9)(BX*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xd052
+	LONG         $0x402e8262
+	WORD         $0xd952
+	VPBROADCASTD 4(R9)(BX*2), Z26
+	LONG         $0x402e8262
+	WORD         $0xe052
+	LONG         $0x402e8262
+	WORD         $0xe952
+	VPBROADCASTD 4(R9)(SI*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xf052
+	LONG         $0x402e8262
+	WORD         $0xf952
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z24
+	VMOVUPS      64(CX), Z25
+	VPBROADCASTD (DI), Z26
+	LONG         $0x402e9262
+	WORD         $0xc052
+	LONG         $0x402e9262
+	WORD         $0xc952
+	VPBROADCASTD (DI)(BX*1), Z26
+	LONG         $0x402e9262
+	WORD         $0xd052
+	LONG         $0x402e9262
+	WORD         $0xd952
+	VPBROADCASTD (DI)(BX*2), Z26
+	LONG         $0x402e9262
+	WORD         $0xe052
+	LONG         $0x402e9262
+	WORD         $0xe952
+	VPBROADCASTD (DI)(SI*1), Z26
+	LONG         $0x402e9262
+	WORD         $0xf052
+	LONG         $0x402e9262
+	WORD         $0xf952
+	VPBROADCASTD (R8), Z26
+	LONG         $0x402e1262
+	WORD         $0xc052
+	LONG         $0x402e1262
+	WORD         $0xc952
+	VPBROADCASTD (R8)(BX*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xd052
+	LONG         $0x402e1262
+	WORD         $0xd952
+	VPBROADCASTD (R8)(BX*2), Z26
+	LONG         $0x402e1262
+	WORD         $0xe052
+	LONG         $0x402e1262
+	WORD         $0xe952
+	VPBROADCASTD (R8)(SI*1), Z26
+	LONG         $0x402e1262
+	WORD         $0xf052
+	LONG         $0x402e1262
+	WORD         $0xf952
+	VPBROADCASTD (R9), Z26
+	LONG         $0x402e8262
+	WORD         $0xc052
+	LONG         $0x402e8262
+	WORD         $0xc952
+	VPBROADCASTD (R9)(BX*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xd052
+	LONG         $0x402e8262
+	WORD         $0xd952
+	VPBROADCASTD (R9)(BX*2), Z26
+	LONG         $0x402e8262
+	WORD         $0xe052
+	LONG         $0x402e8262
+	WORD         $0xe952
+	VPBROADCASTD (R9)(SI*1), Z26
+	LONG         $0x402e8262
+	WORD         $0xf052
+	LONG         $0x402e8262
+	WORD         $0xf952
+
+done:
+	MOVQ    (AX), CX
+	MOVQ    24(AX), AX
+	VMOVUPS Z0, (CX)
+	VMOVUPS Z1, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VMOVUPS Z3, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VMOVUPS Z5, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VMOVUPS Z7, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VMOVUPS Z9, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VMOVUPS Z11, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VMOVUPS Z13, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z14, (CX)
+	VMOVUPS Z15, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z16, (CX)
+	VMOVUPS Z17, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z18, (CX)
+	VMOVUPS Z19, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z20, (CX)
+	VMOVUPS Z21, 64(CX)
+	ADDQ    AX, CX
+	VMOVUPS Z22, (CX)
+	VMOVUPS Z23, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R1G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R1G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         8(AX), BX
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	MOVL         $0xffff0000, SI
+	VMOVD        SI, X8
+	VPBROADCASTD X8, Z8
+	VSTMXCSR     (SP)
+	MOVL         (SP), SI
+	ORL          $0x00008040, SI
+	MOVL         SI, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z4
+	VPSLLD       $0x10, Z4, Z2
+	VPANDD       Z8, Z4, Z4
+	VMOVUPS      64(CX), Z5
+	VPSLLD       $0x10, Z5, Z3
+	VPANDD       Z8, Z5, Z5
+	VPBROADCASTD (BX), Z7
+	VPSLLD       $0x10, Z7, Z6
+	VPANDD       Z8, Z7, Z7
+	VFMADD231PS  Z7, Z4, Z0
+	VFMADD231PS  Z7, Z5, Z1
+	VFMADD231PS  Z6, Z2, Z0
+	VFMADD231PS  Z6, Z3, Z1
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z4
+	VPSLLD       $0x10, Z4, Z2
+	VPANDD       Z8, Z4, Z4
+	VMOVUPS      192(CX), Z5
+	VPSLLD       $0x10, Z5, Z3
+	VPANDD       Z8, Z5, Z5
+	VPBROADCASTD 4(BX), Z7
+	VPSLLD       $0x10, Z7, Z6
+	VPANDD       Z8, Z7, Z7
+	VFMADD231PS  Z7, Z4, Z0
+	VFMADD231PS  Z7, Z5, Z1
+	VFMADD231PS  Z6, Z2, Z0
+	VFMADD231PS  Z6, Z3, Z1
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, BX
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z4
+	VPSLLD       $0x10, Z4, Z2
+	VPANDD       Z8, Z4, Z4
+	VMOVUPS      64(CX), Z5
+	VPSLLD       $0x10, Z5, Z3
+	VPANDD       Z8, Z5, Z5
+	VPBROADCASTD (BX), Z7
+	VPSLLD       $0x10, Z7, Z6
+	VPANDD       Z8, Z7, Z7
+	VFMADD231PS  Z7, Z4, Z0
+	VFMADD231PS  Z7, Z5, Z1
+	VFMADD231PS  Z6, Z2, Z0
+	VFMADD231PS  Z6, Z3, Z1
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R2G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R2G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	MOVQ         8(AX), SI
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	MOVL         $0xffff0000, DI
+	VMOVD        DI, X10
+	VPBROADCASTD X10, Z10
+	VSTMXCSR     (SP)
+	MOVL         (SP), DI
+	ORL          $0x00008040, DI
+	MOVL         DI, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z6
+	VPSLLD       $0x10, Z6, Z4
+	VPANDD       Z10, Z6, Z6
+	VMOVUPS      64(CX), Z7
+	VPSLLD       $0x10, Z7, Z5
+	VPANDD       Z10, Z7, Z7
+	VPBROADCASTD (SI), Z9
+	VPSLLD       $0x10, Z9, Z8
+	VPANDD       Z10, Z9, Z9
+	VFMADD231PS  Z9, Z6, Z0
+	VFMADD231PS  Z9, Z7, Z1
+	VFMADD231PS  Z8, Z4, Z0
+	VFMADD231PS  Z8, Z5, Z1
+	VPBROADCASTD (SI)(BX*1), Z9
+	VPSLLD       $0x10, Z9, Z8
+	VPANDD       Z10, Z9, Z9
+	VFMADD231PS  Z9, Z6, Z2
+	VFMADD231PS  Z9, Z7, Z3
+	VFMADD231PS  Z8, Z4, Z2
+	VFMADD231PS  Z8, Z5, Z3
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z6
+	VPSLLD       $0x10, Z6, Z4
+	VPANDD       Z10, Z6, Z6
+	VMOVUPS      192(CX), Z7
+	VPSLLD       $0x10, Z7, Z5
+	VPANDD       Z10, Z7, Z7
+	VPBROADCASTD 4(SI), Z9
+	VPSLLD       $0x10, Z9, Z8
+	VPANDD       Z10, Z9, Z9
+	VFMADD231PS  Z9, Z6, Z0
+	VFMADD231PS  Z9, Z7, Z1
+	VFMADD231PS  Z8, Z4, Z0
+	VFMADD231PS  Z8, Z5, Z1
+	VPBROADCASTD 4(SI)(BX*1), Z9
+	VPSLLD       $0x10, Z9, Z8
+	VPANDD       Z10, Z9, Z9
+	VFMADD231PS  Z9, Z6, Z2
+	VFMADD231PS  Z9, Z7, Z3
+	VFMADD231PS  Z8, Z4, Z2
+	VFMADD231PS  Z8, Z5, Z3
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, SI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z6
+	VPSLLD       $0x10, Z6, Z4
+	VPANDD       Z10, Z6, Z6
+	VMOVUPS      64(CX), Z7
+	VPSLLD       $0x10, Z7, Z5
+	VPANDD       Z10, Z7, Z7
+	VPBROADCASTD (SI), Z9
+	VPSLLD       $0x10, Z9, Z8
+	VPANDD       Z10, Z9, Z9
+	VFMADD231PS  Z9, Z6, Z0
+	VFMADD231PS  Z9, Z7, Z1
+	VFMADD231PS  Z8, Z4, Z0
+	VFMADD231PS  Z8, Z5, Z1
+	VPBROADCASTD (SI)(BX*1), Z9
+	VPSLLD       $0x10, Z9, Z8
+	VPANDD       Z10, Z9, Z9
+	VFMADD231PS  Z9, Z6, Z2
+	VFMADD231PS  Z9, Z7, Z3
+	VFMADD231PS  Z8, Z4, Z2
+	VFMADD231PS  Z8, Z5, Z3
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z2, (CX)
+	VMOVUPS  Z3, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R3G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R3G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	MOVQ         8(AX), SI
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	MOVL         $0xffff0000, DI
+	VMOVD        DI, X12
+	VPBROADCASTD X12, Z12
+	VSTMXCSR     (SP)
+	MOVL         (SP), DI
+	ORL          $0x00008040, DI
+	MOVL         DI, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z8
+	VPSLLD       $0x10, Z8, Z6
+	VPANDD       Z12, Z8, Z8
+	VMOVUPS      64(CX), Z9
+	VPSLLD       $0x10, Z9, Z7
+	VPANDD       Z12, Z9, Z9
+	VPBROADCASTD (SI), Z11
+	VPSLLD       $0x10, Z11, Z10
+	VPANDD       Z12, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z0
+	VFMADD231PS  Z11, Z9, Z1
+	VFMADD231PS  Z10, Z6, Z0
+	VFMADD231PS  Z10, Z7, Z1
+	VPBROADCASTD (SI)(BX*1), Z11
+	VPSLLD       $0x10, Z11, Z10
+	VPANDD       Z12, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VFMADD231PS  Z11, Z9, Z3
+	VFMADD231PS  Z10, Z6, Z2
+	VFMADD231PS  Z10, Z7, Z3
+	VPBROADCASTD (SI)(BX*2), Z11
+	VPSLLD       $0x10, Z11, Z10
+	VPANDD       Z12, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z4
+	VFMADD231PS  Z11, Z9, Z5
+	VFMADD231PS  Z10, Z6, Z4
+	VFMADD231PS  Z10, Z7, Z5
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z8
+	VPSLLD       $0x10, Z8, Z6
+	VPANDD       Z12, Z8, Z8
+	VMOVUPS      192(CX), Z9
+	VPSLLD       $0x10, Z9, Z7
+	VPANDD       Z12, Z9, Z9
+	VPBROADCASTD 4(SI), Z11
+	VPSLLD       $0x10, Z11, Z10
+	VPANDD       Z12, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z0
+	VFMADD231PS  Z11, Z9, Z1
+	VFMADD231PS  Z10, Z6, Z0
+	VFMADD231PS  Z10, Z7, Z1
+	VPBROADCASTD 4(SI)(BX*1), Z11
+	VPSLLD       $0x10, Z11, Z10
+	VPANDD       Z12, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VFMADD231PS  Z11, Z9, Z3
+	VFMADD231PS  Z10, Z6, Z2
+	VFMADD231PS  Z10, Z7, Z3
+	VPBROADCASTD 4(SI)(BX*2), Z11
+	VPSLLD       $0x10, Z11, Z10
+	VPANDD       Z12, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z4
+	VFMADD231PS  Z11, Z9, Z5
+	VFMADD231PS  Z10, Z6, Z4
+	VFMADD231PS  Z10, Z7, Z5
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, SI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z8
+	VPSLLD       $0x10, Z8, Z6
+	VPANDD       Z12, Z8, Z8
+	VMOVUPS      64(CX), Z9
+	VPSLLD       $0x10, Z9, Z7
+	VPANDD       Z12, Z9, Z9
+	VPBROADCASTD (SI), Z11
+	VPSLLD       $0x10, Z11, Z10
+	VPANDD       Z12, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z0
+	VFMADD231PS  Z11, Z9, Z1
+	VFMADD231PS  Z10, Z6, Z0
+	VFMADD231PS  Z10, Z7, Z1
+	VPBROADCASTD (SI)(BX*1), Z11
+	VPSLLD       $0x10, Z11, Z10
+	VPANDD       Z12, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z2
+	VFMADD231PS  Z11, Z9, Z3
+	VFMADD231PS  Z10, Z6, Z2
+	VFMADD231PS  Z10, Z7, Z3
+	VPBROADCASTD (SI)(BX*2), Z11
+	VPSLLD       $0x10, Z11, Z10
+	VPANDD       Z12, Z11, Z11
+	VFMADD231PS  Z11, Z8, Z4
+	VFMADD231PS  Z11, Z9, Z5
+	VFMADD231PS  Z10, Z6, Z4
+	VFMADD231PS  Z10, Z7, Z5
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z2, (CX)
+	VMOVUPS  Z3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z4, (CX)
+	VMOVUPS  Z5, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R4G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R4G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         8(AX), DI
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	MOVL         $0xffff0000, R8
+	VMOVD        R8, X14
+	VPBROADCASTD X14, Z14
+	VSTMXCSR     (SP)
+	MOVL         (SP), R8
+	ORL          $0x00008040, R8
+	MOVL         R8, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z10
+	VPSLLD       $0x10, Z10, Z8
+	VPANDD       Z14, Z10, Z10
+	VMOVUPS      64(CX), Z11
+	VPSLLD       $0x10, Z11, Z9
+	VPANDD       Z14, Z11, Z11
+	VPBROADCASTD (DI), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z0
+	VFMADD231PS  Z13, Z11, Z1
+	VFMADD231PS  Z12, Z8, Z0
+	VFMADD231PS  Z12, Z9, Z1
+	VPBROADCASTD (DI)(BX*1), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z2
+	VFMADD231PS  Z13, Z11, Z3
+	VFMADD231PS  Z12, Z8, Z2
+	VFMADD231PS  Z12, Z9, Z3
+	VPBROADCASTD (DI)(BX*2), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z4
+	VFMADD231PS  Z13, Z11, Z5
+	VFMADD231PS  Z12, Z8, Z4
+	VFMADD231PS  Z12, Z9, Z5
+	VPBROADCASTD (DI)(SI*1), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z6
+	VFMADD231PS  Z13, Z11, Z7
+	VFMADD231PS  Z12, Z8, Z6
+	VFMADD231PS  Z12, Z9, Z7
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z10
+	VPSLLD       $0x10, Z10, Z8
+	VPANDD       Z14, Z10, Z10
+	VMOVUPS      192(CX), Z11
+	VPSLLD       $0x10, Z11, Z9
+	VPANDD       Z14, Z11, Z11
+	VPBROADCASTD 4(DI), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z0
+	VFMADD231PS  Z13, Z11, Z1
+	VFMADD231PS  Z12, Z8, Z0
+	VFMADD231PS  Z12, Z9, Z1
+	VPBROADCASTD 4(DI)(BX*1), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z2
+	VFMADD231PS  Z13, Z11, Z3
+	VFMADD231PS  Z12, Z8, Z2
+	VFMADD231PS  Z12, Z9, Z3
+	VPBROADCASTD 4(DI)(BX*2), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z4
+	VFMADD231PS  Z13, Z11, Z5
+	VFMADD231PS  Z12, Z8, Z4
+	VFMADD231PS  Z12, Z9, Z5
+	VPBROADCASTD 4(DI)(SI*1), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z6
+	VFMADD231PS  Z13, Z11, Z7
+	VFMADD231PS  Z12, Z8, Z6
+	VFMADD231PS  Z12, Z9, Z7
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z10
+	VPSLLD       $0x10, Z10, Z8
+	VPANDD       Z14, Z10, Z10
+	VMOVUPS      64(CX), Z11
+	VPSLLD       $0x10, Z11, Z9
+	VPANDD       Z14, Z11, Z11
+	VPBROADCASTD (DI), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z0
+	VFMADD231PS  Z13, Z11, Z1
+	VFMADD231PS  Z12, Z8, Z0
+	VFMADD231PS  Z12, Z9, Z1
+	VPBROADCASTD (DI)(BX*1), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z2
+	VFMADD231PS  Z13, Z11, Z3
+	VFMADD231PS  Z12, Z8, Z2
+	VFMADD231PS  Z12, Z9, Z3
+	VPBROADCASTD (DI)(BX*2), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z4
+	VFMADD231PS  Z13, Z11, Z5
+	VFMADD231PS  Z12, Z8, Z4
+	VFMADD231PS  Z12, Z9, Z5
+	VPBROADCASTD (DI)(SI*1), Z13
+	VPSLLD       $0x10, Z13, Z12
+	VPANDD       Z14, Z13, Z13
+	VFMADD231PS  Z13, Z10, Z6
+	VFMADD231PS  Z13, Z11, Z7
+	VFMADD231PS  Z12, Z8, Z6
+	VFMADD231PS  Z12, Z9, Z7
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z2, (CX)
+	VMOVUPS  Z3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z4, (CX)
+	VMOVUPS  Z5, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z6, (CX)
+	VMOVUPS  Z7, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R5G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R5G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         8(AX), DI
+	LEAQ         (DI)(BX*4), R8
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X16
+	VPBROADCASTD X16, Z16
+	VSTMXCSR     (SP)
+	MOVL         (SP), R9
+	ORL          $0x00008040, R9
+	MOVL         R9, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z12
+	VPSLLD       $0x10, Z12, Z10
+	VPANDD       Z16, Z12, Z12
+	VMOVUPS      64(CX), Z13
+	VPSLLD       $0x10, Z13, Z11
+	VPANDD       Z16, Z13, Z13
+	VPBROADCASTD (DI), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z0
+	VFMADD231PS  Z15, Z13, Z1
+	VFMADD231PS  Z14, Z10, Z0
+	VFMADD231PS  Z14, Z11, Z1
+	VPBROADCASTD (DI)(BX*1), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z2
+	VFMADD231PS  Z15, Z13, Z3
+	VFMADD231PS  Z14, Z10, Z2
+	VFMADD231PS  Z14, Z11, Z3
+	VPBROADCASTD (DI)(BX*2), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z4
+	VFMADD231PS  Z15, Z13, Z5
+	VFMADD231PS  Z14, Z10, Z4
+	VFMADD231PS  Z14, Z11, Z5
+	VPBROADCASTD (DI)(SI*1), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z6
+	VFMADD231PS  Z15, Z13, Z7
+	VFMADD231PS  Z14, Z10, Z6
+	VFMADD231PS  Z14, Z11, Z7
+	VPBROADCASTD (R8), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z8
+	VFMADD231PS  Z15, Z13, Z9
+	VFMADD231PS  Z14, Z10, Z8
+	VFMADD231PS  Z14, Z11, Z9
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z12
+	VPSLLD       $0x10, Z12, Z10
+	VPANDD       Z16, Z12, Z12
+	VMOVUPS      192(CX), Z13
+	VPSLLD       $0x10, Z13, Z11
+	VPANDD       Z16, Z13, Z13
+	VPBROADCASTD 4(DI), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z0
+	VFMADD231PS  Z15, Z13, Z1
+	VFMADD231PS  Z14, Z10, Z0
+	VFMADD231PS  Z14, Z11, Z1
+	VPBROADCASTD 4(DI)(BX*1), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z2
+	VFMADD231PS  Z15, Z13, Z3
+	VFMADD231PS  Z14, Z10, Z2
+	VFMADD231PS  Z14, Z11, Z3
+	VPBROADCASTD 4(DI)(BX*2), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z4
+	VFMADD231PS  Z15, Z13, Z5
+	VFMADD231PS  Z14, Z10, Z4
+	VFMADD231PS  Z14, Z11, Z5
+	VPBROADCASTD 4(DI)(SI*1), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z6
+	VFMADD231PS  Z15, Z13, Z7
+	VFMADD231PS  Z14, Z10, Z6
+	VFMADD231PS  Z14, Z11, Z7
+	VPBROADCASTD 4(R8), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z8
+	VFMADD231PS  Z15, Z13, Z9
+	VFMADD231PS  Z14, Z10, Z8
+	VFMADD231PS  Z14, Z11, Z9
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z12
+	VPSLLD       $0x10, Z12, Z10
+	VPANDD       Z16, Z12, Z12
+	VMOVUPS      64(CX), Z13
+	VPSLLD       $0x10, Z13, Z11
+	VPANDD       Z16, Z13, Z13
+	VPBROADCASTD (DI), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z0
+	VFMADD231PS  Z15, Z13, Z1
+	VFMADD231PS  Z14, Z10, Z0
+	VFMADD231PS  Z14, Z11, Z1
+	VPBROADCASTD (DI)(BX*1), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z2
+	VFMADD231PS  Z15, Z13, Z3
+	VFMADD231PS  Z14, Z10, Z2
+	VFMADD231PS  Z14, Z11, Z3
+	VPBROADCASTD (DI)(BX*2), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z4
+	VFMADD231PS  Z15, Z13, Z5
+	VFMADD231PS  Z14, Z10, Z4
+	VFMADD231PS  Z14, Z11, Z5
+	VPBROADCASTD (DI)(SI*1), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z6
+	VFMADD231PS  Z15, Z13, Z7
+	VFMADD231PS  Z14, Z10, Z6
+	VFMADD231PS  Z14, Z11, Z7
+	VPBROADCASTD (R8), Z15
+	VPSLLD       $0x10, Z15, Z14
+	VPANDD       Z16, Z15, Z15
+	VFMADD231PS  Z15, Z12, Z8
+	VFMADD231PS  Z15, Z13, Z9
+	VFMADD231PS  Z14, Z10, Z8
+	VFMADD231PS  Z14, Z11, Z9
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z2, (CX)
+	VMOVUPS  Z3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z4, (CX)
+	VMOVUPS  Z5, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z6, (CX)
+	VMOVUPS  Z7, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z8, (CX)
+	VMOVUPS  Z9, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R6G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R6G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         8(AX), DI
+	LEAQ         (DI)(BX*4), R8
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X18
+	VPBROADCASTD X18, Z18
+	VSTMXCSR     (SP)
+	MOVL         (SP), R9
+	ORL          $0x00008040, R9
+	MOVL         R9, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z14
+	VPSLLD       $0x10, Z14, Z12
+	VPANDD       Z18, Z14, Z14
+	VMOVUPS      64(CX), Z15
+	VPSLLD       $0x10, Z15, Z13
+	VPANDD       Z18, Z15, Z15
+	VPBROADCASTD (DI), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z0
+	VFMADD231PS  Z17, Z15, Z1
+	VFMADD231PS  Z16, Z12, Z0
+	VFMADD231PS  Z16, Z13, Z1
+	VPBROADCASTD (DI)(BX*1), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z2
+	VFMADD231PS  Z17, Z15, Z3
+	VFMADD231PS  Z16, Z12, Z2
+	VFMADD231PS  Z16, Z13, Z3
+	VPBROADCASTD (DI)(BX*2), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z4
+	VFMADD231PS  Z17, Z15, Z5
+	VFMADD231PS  Z16, Z12, Z4
+	VFMADD231PS  Z16, Z13, Z5
+	VPBROADCASTD (DI)(SI*1), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z6
+	VFMADD231PS  Z17, Z15, Z7
+	VFMADD231PS  Z16, Z12, Z6
+	VFMADD231PS  Z16, Z13, Z7
+	VPBROADCASTD (R8), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z8
+	VFMADD231PS  Z17, Z15, Z9
+	VFMADD231PS  Z16, Z12, Z8
+	VFMADD231PS  Z16, Z13, Z9
+	VPBROADCASTD (R8)(BX*1), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z10
+	VFMADD231PS  Z17, Z15, Z11
+	VFMADD231PS  Z16, Z12, Z10
+	VFMADD231PS  Z16, Z13, Z11
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z14
+	VPSLLD       $0x10, Z14, Z12
+	VPANDD       Z18, Z14, Z14
+	VMOVUPS      192(CX), Z15
+	VPSLLD       $0x10, Z15, Z13
+	VPANDD       Z18, Z15, Z15
+	VPBROADCASTD 4(DI), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z0
+	VFMADD231PS  Z17, Z15, Z1
+	VFMADD231PS  Z16, Z12, Z0
+	VFMADD231PS  Z16, Z13, Z1
+	VPBROADCASTD 4(DI)(BX*1), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z2
+	VFMADD231PS  Z17, Z15, Z3
+	VFMADD231PS  Z16, Z12, Z2
+	VFMADD231PS  Z16, Z13, Z3
+	VPBROADCASTD 4(DI)(BX*2), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z4
+	VFMADD231PS  Z17, Z15, Z5
+	VFMADD231PS  Z16, Z12, Z4
+	VFMADD231PS  Z16, Z13, Z5
+	VPBROADCASTD 4(DI)(SI*1), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z6
+	VFMADD231PS  Z17, Z15, Z7
+	VFMADD231PS  Z16, Z12, Z6
+	VFMADD231PS  Z16, Z13, Z7
+	VPBROADCASTD 4(R8), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z8
+	VFMADD231PS  Z17, Z15, Z9
+	VFMADD231PS  Z16, Z12, Z8
+	VFMADD231PS  Z16, Z13, Z9
+	VPBROADCASTD 4(R8)(BX*1), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z10
+	VFMADD231PS  Z17, Z15, Z11
+	VFMADD231PS  Z16, Z12, Z10
+	VFMADD231PS  Z16, Z13, Z11
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z14
+	VPSLLD       $0x10, Z14, Z12
+	VPANDD       Z18, Z14, Z14
+	VMOVUPS      64(CX), Z15
+	VPSLLD       $0x10, Z15, Z13
+	VPANDD       Z18, Z15, Z15
+	VPBROADCASTD (DI), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z0
+	VFMADD231PS  Z17, Z15, Z1
+	VFMADD231PS  Z16, Z12, Z0
+	VFMADD231PS  Z16, Z13, Z1
+	VPBROADCASTD (DI)(BX*1), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z2
+	VFMADD231PS  Z17, Z15, Z3
+	VFMADD231PS  Z16, Z12, Z2
+	VFMADD231PS  Z16, Z13, Z3
+	VPBROADCASTD (DI)(BX*2), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z4
+	VFMADD231PS  Z17, Z15, Z5
+	VFMADD231PS  Z16, Z12, Z4
+	VFMADD231PS  Z16, Z13, Z5
+	VPBROADCASTD (DI)(SI*1), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z6
+	VFMADD231PS  Z17, Z15, Z7
+	VFMADD231PS  Z16, Z12, Z6
+	VFMADD231PS  Z16, Z13, Z7
+	VPBROADCASTD (R8), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z8
+	VFMADD231PS  Z17, Z15, Z9
+	VFMADD231PS  Z16, Z12, Z8
+	VFMADD231PS  Z16, Z13, Z9
+	VPBROADCASTD (R8)(BX*1), Z17
+	VPSLLD       $0x10, Z17, Z16
+	VPANDD       Z18, Z17, Z17
+	VFMADD231PS  Z17, Z14, Z10
+	VFMADD231PS  Z17, Z15, Z11
+	VFMADD231PS  Z16, Z12, Z10
+	VFMADD231PS  Z16, Z13, Z11
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z2, (CX)
+	VMOVUPS  Z3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z4, (CX)
+	VMOVUPS  Z5, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z6, (CX)
+	VMOVUPS  Z7, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z8, (CX)
+	VMOVUPS  Z9, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z10, (CX)
+	VMOVUPS  Z11, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R7G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R7G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         8(AX), DI
+	LEAQ         (DI)(BX*4), R8
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X20
+	VPBROADCASTD X20, Z20
+	VSTMXCSR     (SP)
+	MOVL         (SP), R9
+	ORL          $0x00008040, R9
+	MOVL         R9, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z16
+	VPSLLD       $0x10, Z16, Z14
+	VPANDD       Z20, Z16, Z16
+	VMOVUPS      64(CX), Z17
+	VPSLLD       $0x10, Z17, Z15
+	VPANDD       Z20, Z17, Z17
+	VPBROADCASTD (DI), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z0
+	VFMADD231PS  Z19, Z17, Z1
+	VFMADD231PS  Z18, Z14, Z0
+	VFMADD231PS  Z18, Z15, Z1
+	VPBROADCASTD (DI)(BX*1), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z2
+	VFMADD231PS  Z19, Z17, Z3
+	VFMADD231PS  Z18, Z14, Z2
+	VFMADD231PS  Z18, Z15, Z3
+	VPBROADCASTD (DI)(BX*2), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z4
+	VFMADD231PS  Z19, Z17, Z5
+	VFMADD231PS  Z18, Z14, Z4
+	VFMADD231PS  Z18, Z15, Z5
+	VPBROADCASTD (DI)(SI*1), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z6
+	VFMADD231PS  Z19, Z17, Z7
+	VFMADD231PS  Z18, Z14, Z6
+	VFMADD231PS  Z18, Z15, Z7
+	VPBROADCASTD (R8), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z8
+	VFMADD231PS  Z19, Z17, Z9
+	VFMADD231PS  Z18, Z14, Z8
+	VFMADD231PS  Z18, Z15, Z9
+	VPBROADCASTD (R8)(BX*1), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z10
+	VFMADD231PS  Z19, Z17, Z11
+	VFMADD231PS  Z18, Z14, Z10
+	VFMADD231PS  Z18, Z15, Z11
+	VPBROADCASTD (R8)(BX*2), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z12
+	VFMADD231PS  Z19, Z17, Z13
+	VFMADD231PS  Z18, Z14, Z12
+	VFMADD231PS  Z18, Z15, Z13
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z16
+	VPSLLD       $0x10, Z16, Z14
+	VPANDD       Z20, Z16, Z16
+	VMOVUPS      192(CX), Z17
+	VPSLLD       $0x10, Z17, Z15
+	VPANDD       Z20, Z17, Z17
+	VPBROADCASTD 4(DI), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z0
+	VFMADD231PS  Z19, Z17, Z1
+	VFMADD231PS  Z18, Z14, Z0
+	VFMADD231PS  Z18, Z15, Z1
+	VPBROADCASTD 4(DI)(BX*1), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z2
+	VFMADD231PS  Z19, Z17, Z3
+	VFMADD231PS  Z18, Z14, Z2
+	VFMADD231PS  Z18, Z15, Z3
+	VPBROADCASTD 4(DI)(BX*2), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z4
+	VFMADD231PS  Z19, Z17, Z5
+	VFMADD231PS  Z18, Z14, Z4
+	VFMADD231PS  Z18, Z15, Z5
+	VPBROADCASTD 4(DI)(SI*1), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z6
+	VFMADD231PS  Z19, Z17, Z7
+	VFMADD231PS  Z18, Z14, Z6
+	VFMADD231PS  Z18, Z15, Z7
+	VPBROADCASTD 4(R8), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z8
+	VFMADD231PS  Z19, Z17, Z9
+	VFMADD231PS  Z18, Z14, Z8
+	VFMADD231PS  Z18, Z15, Z9
+	VPBROADCASTD 4(R8)(BX*1), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z10
+	VFMADD231PS  Z19, Z17, Z11
+	VFMADD231PS  Z18, Z14, Z10
+	VFMADD231PS  Z18, Z15, Z11
+	VPBROADCASTD 4(R8)(BX*2), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z12
+	VFMADD231PS  Z19, Z17, Z13
+	VFMADD231PS  Z18, Z14, Z12
+	VFMADD231PS  Z18, Z15, Z13
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z16
+	VPSLLD       $0x10, Z16, Z14
+	VPANDD       Z20, Z16, Z16
+	VMOVUPS      64(CX), Z17
+	VPSLLD       $0x10, Z17, Z15
+	VPANDD       Z20, Z17, Z17
+	VPBROADCASTD (DI), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z0
+	VFMADD231PS  Z19, Z17, Z1
+	VFMADD231PS  Z18, Z14, Z0
+	VFMADD231PS  Z18, Z15, Z1
+	VPBROADCASTD (DI)(BX*1), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z2
+	VFMADD231PS  Z19, Z17, Z3
+	VFMADD231PS  Z18, Z14, Z2
+	VFMADD231PS  Z18, Z15, Z3
+	VPBROADCASTD (DI)(BX*2), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z4
+	VFMADD231PS  Z19, Z17, Z5
+	VFMADD231PS  Z18, Z14, Z4
+	VFMADD231PS  Z18, Z15, Z5
+	VPBROADCASTD (DI)(SI*1), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z6
+	VFMADD231PS  Z19, Z17, Z7
+	VFMADD231PS  Z18, Z14, Z6
+	VFMADD231PS  Z18, Z15, Z7
+	VPBROADCASTD (R8), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z8
+	VFMADD231PS  Z19, Z17, Z9
+	VFMADD231PS  Z18, Z14, Z8
+	VFMADD231PS  Z18, Z15, Z9
+	VPBROADCASTD (R8)(BX*1), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z10
+	VFMADD231PS  Z19, Z17, Z11
+	VFMADD231PS  Z18, Z14, Z10
+	VFMADD231PS  Z18, Z15, Z11
+	VPBROADCASTD (R8)(BX*2), Z19
+	VPSLLD       $0x10, Z19, Z18
+	VPANDD       Z20, Z19, Z19
+	VFMADD231PS  Z19, Z16, Z12
+	VFMADD231PS  Z19, Z17, Z13
+	VFMADD231PS  Z18, Z14, Z12
+	VFMADD231PS  Z18, Z15, Z13
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z2, (CX)
+	VMOVUPS  Z3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z4, (CX)
+	VMOVUPS  Z5, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z6, (CX)
+	VMOVUPS  Z7, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z8, (CX)
+	VMOVUPS  Z9, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z10, (CX)
+	VMOVUPS  Z11, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z12, (CX)
+	VMOVUPS  Z13, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R8G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R8G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         8(AX), DI
+	LEAQ         (DI)(BX*4), R8
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	MOVL         $0xffff0000, R9
+	VMOVD        R9, X22
+	VPBROADCASTD X22, Z22
+	VSTMXCSR     (SP)
+	MOVL         (SP), R9
+	ORL          $0x00008040, R9
+	MOVL         R9, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z18
+	VPSLLD       $0x10, Z18, Z16
+	VPANDD       Z22, Z18, Z18
+	VMOVUPS      64(CX), Z19
+	VPSLLD       $0x10, Z19, Z17
+	VPANDD       Z22, Z19, Z19
+	VPBROADCASTD (DI), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z0
+	VFMADD231PS  Z21, Z19, Z1
+	VFMADD231PS  Z20, Z16, Z0
+	VFMADD231PS  Z20, Z17, Z1
+	VPBROADCASTD (DI)(BX*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z2
+	VFMADD231PS  Z21, Z19, Z3
+	VFMADD231PS  Z20, Z16, Z2
+	VFMADD231PS  Z20, Z17, Z3
+	VPBROADCASTD (DI)(BX*2), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z4
+	VFMADD231PS  Z21, Z19, Z5
+	VFMADD231PS  Z20, Z16, Z4
+	VFMADD231PS  Z20, Z17, Z5
+	VPBROADCASTD (DI)(SI*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z6
+	VFMADD231PS  Z21, Z19, Z7
+	VFMADD231PS  Z20, Z16, Z6
+	VFMADD231PS  Z20, Z17, Z7
+	VPBROADCASTD (R8), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z8
+	VFMADD231PS  Z21, Z19, Z9
+	VFMADD231PS  Z20, Z16, Z8
+	VFMADD231PS  Z20, Z17, Z9
+	VPBROADCASTD (R8)(BX*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z10
+	VFMADD231PS  Z21, Z19, Z11
+	VFMADD231PS  Z20, Z16, Z10
+	VFMADD231PS  Z20, Z17, Z11
+	VPBROADCASTD (R8)(BX*2), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z12
+	VFMADD231PS  Z21, Z19, Z13
+	VFMADD231PS  Z20, Z16, Z12
+	VFMADD231PS  Z20, Z17, Z13
+	VPBROADCASTD (R8)(SI*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z14
+	VFMADD231PS  Z21, Z19, Z15
+	VFMADD231PS  Z20, Z16, Z14
+	VFMADD231PS  Z20, Z17, Z15
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z18
+	VPSLLD       $0x10, Z18, Z16
+	VPANDD       Z22, Z18, Z18
+	VMOVUPS      192(CX), Z19
+	VPSLLD       $0x10, Z19, Z17
+	VPANDD       Z22, Z19, Z19
+	VPBROADCASTD 4(DI), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z0
+	VFMADD231PS  Z21, Z19, Z1
+	VFMADD231PS  Z20, Z16, Z0
+	VFMADD231PS  Z20, Z17, Z1
+	VPBROADCASTD 4(DI)(BX*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z2
+	VFMADD231PS  Z21, Z19, Z3
+	VFMADD231PS  Z20, Z16, Z2
+	VFMADD231PS  Z20, Z17, Z3
+	VPBROADCASTD 4(DI)(BX*2), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z4
+	VFMADD231PS  Z21, Z19, Z5
+	VFMADD231PS  Z20, Z16, Z4
+	VFMADD231PS  Z20, Z17, Z5
+	VPBROADCASTD 4(DI)(SI*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z6
+	VFMADD231PS  Z21, Z19, Z7
+	VFMADD231PS  Z20, Z16, Z6
+	VFMADD231PS  Z20, Z17, Z7
+	VPBROADCASTD 4(R8), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z8
+	VFMADD231PS  Z21, Z19, Z9
+	VFMADD231PS  Z20, Z16, Z8
+	VFMADD231PS  Z20, Z17, Z9
+	VPBROADCASTD 4(R8)(BX*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z10
+	VFMADD231PS  Z21, Z19, Z11
+	VFMADD231PS  Z20, Z16, Z10
+	VFMADD231PS  Z20, Z17, Z11
+	VPBROADCASTD 4(R8)(BX*2), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z12
+	VFMADD231PS  Z21, Z19, Z13
+	VFMADD231PS  Z20, Z16, Z12
+	VFMADD231PS  Z20, Z17, Z13
+	VPBROADCASTD 4(R8)(SI*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z14
+	VFMADD231PS  Z21, Z19, Z15
+	VFMADD231PS  Z20, Z16, Z14
+	VFMADD231PS  Z20, Z17, Z15
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z18
+	VPSLLD       $0x10, Z18, Z16
+	VPANDD       Z22, Z18, Z18
+	VMOVUPS      64(CX), Z19
+	VPSLLD       $0x10, Z19, Z17
+	VPANDD       Z22, Z19, Z19
+	VPBROADCASTD (DI), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z0
+	VFMADD231PS  Z21, Z19, Z1
+	VFMADD231PS  Z20, Z16, Z0
+	VFMADD231PS  Z20, Z17, Z1
+	VPBROADCASTD (DI)(BX*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z2
+	VFMADD231PS  Z21, Z19, Z3
+	VFMADD231PS  Z20, Z16, Z2
+	VFMADD231PS  Z20, Z17, Z3
+	VPBROADCASTD (DI)(BX*2), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z4
+	VFMADD231PS  Z21, Z19, Z5
+	VFMADD231PS  Z20, Z16, Z4
+	VFMADD231PS  Z20, Z17, Z5
+	VPBROADCASTD (DI)(SI*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z6
+	VFMADD231PS  Z21, Z19, Z7
+	VFMADD231PS  Z20, Z16, Z6
+	VFMADD231PS  Z20, Z17, Z7
+	VPBROADCASTD (R8), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z8
+	VFMADD231PS  Z21, Z19, Z9
+	VFMADD231PS  Z20, Z16, Z8
+	VFMADD231PS  Z20, Z17, Z9
+	VPBROADCASTD (R8)(BX*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z10
+	VFMADD231PS  Z21, Z19, Z11
+	VFMADD231PS  Z20, Z16, Z10
+	VFMADD231PS  Z20, Z17, Z11
+	VPBROADCASTD (R8)(BX*2), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z12
+	VFMADD231PS  Z21, Z19, Z13
+	VFMADD231PS  Z20, Z16, Z12
+	VFMADD231PS  Z20, Z17, Z13
+	VPBROADCASTD (R8)(SI*1), Z21
+	VPSLLD       $0x10, Z21, Z20
+	VPANDD       Z22, Z21, Z21
+	VFMADD231PS  Z21, Z18, Z14
+	VFMADD231PS  Z21, Z19, Z15
+	VFMADD231PS  Z20, Z16, Z14
+	VFMADD231PS  Z20, Z17, Z15
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z2, (CX)
+	VMOVUPS  Z3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z4, (CX)
+	VMOVUPS  Z5, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z6, (CX)
+	VMOVUPS  Z7, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z8, (CX)
+	VMOVUPS  Z9, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z10, (CX)
+	VMOVUPS  Z11, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z12, (CX)
+	VMOVUPS  Z13, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z14, (CX)
+	VMOVUPS  Z15, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R9G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R9G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         8(AX), DI
+	LEAQ         (DI)(BX*4), R8
+	LEAQ         (R8)(BX*4), R9
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	MOVL         $0xffff0000, R10
+	VMOVD        R10, X24
+	VPBROADCASTD X24, Z24
+	VSTMXCSR     (SP)
+	MOVL         (SP), R10
+	ORL          $0x00008040, R10
+	MOVL         R10, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z20
+	VPSLLD       $0x10, Z20, Z18
+	VPANDD       Z24, Z20, Z20
+	VMOVUPS      64(CX), Z21
+	VPSLLD       $0x10, Z21, Z19
+	VPANDD       Z24, Z21, Z21
+	VPBROADCASTD (DI), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z0
+	VFMADD231PS  Z23, Z21, Z1
+	VFMADD231PS  Z22, Z18, Z0
+	VFMADD231PS  Z22, Z19, Z1
+	VPBROADCASTD (DI)(BX*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z2
+	VFMADD231PS  Z23, Z21, Z3
+	VFMADD231PS  Z22, Z18, Z2
+	VFMADD231PS  Z22, Z19, Z3
+	VPBROADCASTD (DI)(BX*2), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z4
+	VFMADD231PS  Z23, Z21, Z5
+	VFMADD231PS  Z22, Z18, Z4
+	VFMADD231PS  Z22, Z19, Z5
+	VPBROADCASTD (DI)(SI*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z6
+	VFMADD231PS  Z23, Z21, Z7
+	VFMADD231PS  Z22, Z18, Z6
+	VFMADD231PS  Z22, Z19, Z7
+	VPBROADCASTD (R8), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z8
+	VFMADD231PS  Z23, Z21, Z9
+	VFMADD231PS  Z22, Z18, Z8
+	VFMADD231PS  Z22, Z19, Z9
+	VPBROADCASTD (R8)(BX*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z10
+	VFMADD231PS  Z23, Z21, Z11
+	VFMADD231PS  Z22, Z18, Z10
+	VFMADD231PS  Z22, Z19, Z11
+	VPBROADCASTD (R8)(BX*2), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z12
+	VFMADD231PS  Z23, Z21, Z13
+	VFMADD231PS  Z22, Z18, Z12
+	VFMADD231PS  Z22, Z19, Z13
+	VPBROADCASTD (R8)(SI*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z14
+	VFMADD231PS  Z23, Z21, Z15
+	VFMADD231PS  Z22, Z18, Z14
+	VFMADD231PS  Z22, Z19, Z15
+	VPBROADCASTD (R9), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z16
+	VFMADD231PS  Z23, Z21, Z17
+	VFMADD231PS  Z22, Z18, Z16
+	VFMADD231PS  Z22, Z19, Z17
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z20
+	VPSLLD       $0x10, Z20, Z18
+	VPANDD       Z24, Z20, Z20
+	VMOVUPS      192(CX), Z21
+	VPSLLD       $0x10, Z21, Z19
+	VPANDD       Z24, Z21, Z21
+	VPBROADCASTD 4(DI), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z0
+	VFMADD231PS  Z23, Z21, Z1
+	VFMADD231PS  Z22, Z18, Z0
+	VFMADD231PS  Z22, Z19, Z1
+	VPBROADCASTD 4(DI)(BX*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z2
+	VFMADD231PS  Z23, Z21, Z3
+	VFMADD231PS  Z22, Z18, Z2
+	VFMADD231PS  Z22, Z19, Z3
+	VPBROADCASTD 4(DI)(BX*2), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z4
+	VFMADD231PS  Z23, Z21, Z5
+	VFMADD231PS  Z22, Z18, Z4
+	VFMADD231PS  Z22, Z19, Z5
+	VPBROADCASTD 4(DI)(SI*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z6
+	VFMADD231PS  Z23, Z21, Z7
+	VFMADD231PS  Z22, Z18, Z6
+	VFMADD231PS  Z22, Z19, Z7
+	VPBROADCASTD 4(R8), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z8
+	VFMADD231PS  Z23, Z21, Z9
+	VFMADD231PS  Z22, Z18, Z8
+	VFMADD231PS  Z22, Z19, Z9
+	VPBROADCASTD 4(R8)(BX*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z10
+	VFMADD231PS  Z23, Z21, Z11
+	VFMADD231PS  Z22, Z18, Z10
+	VFMADD231PS  Z22, Z19, Z11
+	VPBROADCASTD 4(R8)(BX*2), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z12
+	VFMADD231PS  Z23, Z21, Z13
+	VFMADD231PS  Z22, Z18, Z12
+	VFMADD231PS  Z22, Z19, Z13
+	VPBROADCASTD 4(R8)(SI*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z14
+	VFMADD231PS  Z23, Z21, Z15
+	VFMADD231PS  Z22, Z18, Z14
+	VFMADD231PS  Z22, Z19, Z15
+	VPBROADCASTD 4(R9), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z16
+	VFMADD231PS  Z23, Z21, Z17
+	VFMADD231PS  Z22, Z18, Z16
+	VFMADD231PS  Z22, Z19, Z17
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z20
+	VPSLLD       $0x10, Z20, Z18
+	VPANDD       Z24, Z20, Z20
+	VMOVUPS      64(CX), Z21
+	VPSLLD       $0x10, Z21, Z19
+	VPANDD       Z24, Z21, Z21
+	VPBROADCASTD (DI), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z0
+	VFMADD231PS  Z23, Z21, Z1
+	VFMADD231PS  Z22, Z18, Z0
+	VFMADD231PS  Z22, Z19, Z1
+	VPBROADCASTD (DI)(BX*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z2
+	VFMADD231PS  Z23, Z21, Z3
+	VFMADD231PS  Z22, Z18, Z2
+	VFMADD231PS  Z22, Z19, Z3
+	VPBROADCASTD (DI)(BX*2), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z4
+	VFMADD231PS  Z23, Z21, Z5
+	VFMADD231PS  Z22, Z18, Z4
+	VFMADD231PS  Z22, Z19, Z5
+	VPBROADCASTD (DI)(SI*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z6
+	VFMADD231PS  Z23, Z21, Z7
+	VFMADD231PS  Z22, Z18, Z6
+	VFMADD231PS  Z22, Z19, Z7
+	VPBROADCASTD (R8), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z8
+	VFMADD231PS  Z23, Z21, Z9
+	VFMADD231PS  Z22, Z18, Z8
+	VFMADD231PS  Z22, Z19, Z9
+	VPBROADCASTD (R8)(BX*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z10
+	VFMADD231PS  Z23, Z21, Z11
+	VFMADD231PS  Z22, Z18, Z10
+	VFMADD231PS  Z22, Z19, Z11
+	VPBROADCASTD (R8)(BX*2), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z12
+	VFMADD231PS  Z23, Z21, Z13
+	VFMADD231PS  Z22, Z18, Z12
+	VFMADD231PS  Z22, Z19, Z13
+	VPBROADCASTD (R8)(SI*1), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z14
+	VFMADD231PS  Z23, Z21, Z15
+	VFMADD231PS  Z22, Z18, Z14
+	VFMADD231PS  Z22, Z19, Z15
+	VPBROADCASTD (R9), Z23
+	VPSLLD       $0x10, Z23, Z22
+	VPANDD       Z24, Z23, Z23
+	VFMADD231PS  Z23, Z20, Z16
+	VFMADD231PS  Z23, Z21, Z17
+	VFMADD231PS  Z22, Z18, Z16
+	VFMADD231PS  Z22, Z19, Z17
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z2, (CX)
+	VMOVUPS  Z3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z4, (CX)
+	VMOVUPS  Z5, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z6, (CX)
+	VMOVUPS  Z7, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z8, (CX)
+	VMOVUPS  Z9, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z10, (CX)
+	VMOVUPS  Z11, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z12, (CX)
+	VMOVUPS  Z13, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z14, (CX)
+	VMOVUPS  Z15, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z16, (CX)
+	VMOVUPS  Z17, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R10G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R10G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         8(AX), DI
+	LEAQ         (DI)(BX*4), R8
+	LEAQ         (R8)(BX*4), R9
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	VPXORD       Z18, Z18, Z18
+	VPXORD       Z19, Z19, Z19
+	MOVL         $0xffff0000, R10
+	VMOVD        R10, X26
+	VPBROADCASTD X26, Z26
+	VSTMXCSR     (SP)
+	MOVL         (SP), R10
+	ORL          $0x00008040, R10
+	MOVL         R10, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z22
+	VPSLLD       $0x10, Z22, Z20
+	VPANDD       Z26, Z22, Z22
+	VMOVUPS      64(CX), Z23
+	VPSLLD       $0x10, Z23, Z21
+	VPANDD       Z26, Z23, Z23
+	VPBROADCASTD (DI), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z0
+	VFMADD231PS  Z25, Z23, Z1
+	VFMADD231PS  Z24, Z20, Z0
+	VFMADD231PS  Z24, Z21, Z1
+	VPBROADCASTD (DI)(BX*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z2
+	VFMADD231PS  Z25, Z23, Z3
+	VFMADD231PS  Z24, Z20, Z2
+	VFMADD231PS  Z24, Z21, Z3
+	VPBROADCASTD (DI)(BX*2), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z4
+	VFMADD231PS  Z25, Z23, Z5
+	VFMADD231PS  Z24, Z20, Z4
+	VFMADD231PS  Z24, Z21, Z5
+	VPBROADCASTD (DI)(SI*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z6
+	VFMADD231PS  Z25, Z23, Z7
+	VFMADD231PS  Z24, Z20, Z6
+	VFMADD231PS  Z24, Z21, Z7
+	VPBROADCASTD (R8), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z8
+	VFMADD231PS  Z25, Z23, Z9
+	VFMADD231PS  Z24, Z20, Z8
+	VFMADD231PS  Z24, Z21, Z9
+	VPBROADCASTD (R8)(BX*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z10
+	VFMADD231PS  Z25, Z23, Z11
+	VFMADD231PS  Z24, Z20, Z10
+	VFMADD231PS  Z24, Z21, Z11
+	VPBROADCASTD (R8)(BX*2), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z12
+	VFMADD231PS  Z25, Z23, Z13
+	VFMADD231PS  Z24, Z20, Z12
+	VFMADD231PS  Z24, Z21, Z13
+	VPBROADCASTD (R8)(SI*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z14
+	VFMADD231PS  Z25, Z23, Z15
+	VFMADD231PS  Z24, Z20, Z14
+	VFMADD231PS  Z24, Z21, Z15
+	VPBROADCASTD (R9), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z16
+	VFMADD231PS  Z25, Z23, Z17
+	VFMADD231PS  Z24, Z20, Z16
+	VFMADD231PS  Z24, Z21, Z17
+	VPBROADCASTD (R9)(BX*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z18
+	VFMADD231PS  Z25, Z23, Z19
+	VFMADD231PS  Z24, Z20, Z18
+	VFMADD231PS  Z24, Z21, Z19
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z22
+	VPSLLD       $0x10, Z22, Z20
+	VPANDD       Z26, Z22, Z22
+	VMOVUPS      192(CX), Z23
+	VPSLLD       $0x10, Z23, Z21
+	VPANDD       Z26, Z23, Z23
+	VPBROADCASTD 4(DI), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z0
+	VFMADD231PS  Z25, Z23, Z1
+	VFMADD231PS  Z24, Z20, Z0
+	VFMADD231PS  Z24, Z21, Z1
+	VPBROADCASTD 4(DI)(BX*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z2
+	VFMADD231PS  Z25, Z23, Z3
+	VFMADD231PS  Z24, Z20, Z2
+	VFMADD231PS  Z24, Z21, Z3
+	VPBROADCASTD 4(DI)(BX*2), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z4
+	VFMADD231PS  Z25, Z23, Z5
+	VFMADD231PS  Z24, Z20, Z4
+	VFMADD231PS  Z24, Z21, Z5
+	VPBROADCASTD 4(DI)(SI*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z6
+	VFMADD231PS  Z25, Z23, Z7
+	VFMADD231PS  Z24, Z20, Z6
+	VFMADD231PS  Z24, Z21, Z7
+	VPBROADCASTD 4(R8), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z8
+	VFMADD231PS  Z25, Z23, Z9
+	VFMADD231PS  Z24, Z20, Z8
+	VFMADD231PS  Z24, Z21, Z9
+	VPBROADCASTD 4(R8)(BX*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z10
+	VFMADD231PS  Z25, Z23, Z11
+	VFMADD231PS  Z24, Z20, Z10
+	VFMADD231PS  Z24, Z21, Z11
+	VPBROADCASTD 4(R8)(BX*2), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z12
+	VFMADD231PS  Z25, Z23, Z13
+	VFMADD231PS  Z24, Z20, Z12
+	VFMADD231PS  Z24, Z21, Z13
+	VPBROADCASTD 4(R8)(SI*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z14
+	VFMADD231PS  Z25, Z23, Z15
+	VFMADD231PS  Z24, Z20, Z14
+	VFMADD231PS  Z24, Z21, Z15
+	VPBROADCASTD 4(R9), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z16
+	VFMADD231PS  Z25, Z23, Z17
+	VFMADD231PS  Z24, Z20, Z16
+	VFMADD231PS  Z24, Z21, Z17
+	VPBROADCASTD 4(R9)(BX*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z18
+	VFMADD231PS  Z25, Z23, Z19
+	VFMADD231PS  Z24, Z20, Z18
+	VFMADD231PS  Z24, Z21, Z19
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z22
+	VPSLLD       $0x10, Z22, Z20
+	VPANDD       Z26, Z22, Z22
+	VMOVUPS      64(CX), Z23
+	VPSLLD       $0x10, Z23, Z21
+	VPANDD       Z26, Z23, Z23
+	VPBROADCASTD (DI), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z0
+	VFMADD231PS  Z25, Z23, Z1
+	VFMADD231PS  Z24, Z20, Z0
+	VFMADD231PS  Z24, Z21, Z1
+	VPBROADCASTD (DI)(BX*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z2
+	VFMADD231PS  Z25, Z23, Z3
+	VFMADD231PS  Z24, Z20, Z2
+	VFMADD231PS  Z24, Z21, Z3
+	VPBROADCASTD (DI)(BX*2), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z4
+	VFMADD231PS  Z25, Z23, Z5
+	VFMADD231PS  Z24, Z20, Z4
+	VFMADD231PS  Z24, Z21, Z5
+	VPBROADCASTD (DI)(SI*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z6
+	VFMADD231PS  Z25, Z23, Z7
+	VFMADD231PS  Z24, Z20, Z6
+	VFMADD231PS  Z24, Z21, Z7
+	VPBROADCASTD (R8), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z8
+	VFMADD231PS  Z25, Z23, Z9
+	VFMADD231PS  Z24, Z20, Z8
+	VFMADD231PS  Z24, Z21, Z9
+	VPBROADCASTD (R8)(BX*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z10
+	VFMADD231PS  Z25, Z23, Z11
+	VFMADD231PS  Z24, Z20, Z10
+	VFMADD231PS  Z24, Z21, Z11
+	VPBROADCASTD (R8)(BX*2), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z12
+	VFMADD231PS  Z25, Z23, Z13
+	VFMADD231PS  Z24, Z20, Z12
+	VFMADD231PS  Z24, Z21, Z13
+	VPBROADCASTD (R8)(SI*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z14
+	VFMADD231PS  Z25, Z23, Z15
+	VFMADD231PS  Z24, Z20, Z14
+	VFMADD231PS  Z24, Z21, Z15
+	VPBROADCASTD (R9), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z16
+	VFMADD231PS  Z25, Z23, Z17
+	VFMADD231PS  Z24, Z20, Z16
+	VFMADD231PS  Z24, Z21, Z17
+	VPBROADCASTD (R9)(BX*1), Z25
+	VPSLLD       $0x10, Z25, Z24
+	VPANDD       Z26, Z25, Z25
+	VFMADD231PS  Z25, Z22, Z18
+	VFMADD231PS  Z25, Z23, Z19
+	VFMADD231PS  Z24, Z20, Z18
+	VFMADD231PS  Z24, Z21, Z19
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z2, (CX)
+	VMOVUPS  Z3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z4, (CX)
+	VMOVUPS  Z5, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z6, (CX)
+	VMOVUPS  Z7, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z8, (CX)
+	VMOVUPS  Z9, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z10, (CX)
+	VMOVUPS  Z11, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z12, (CX)
+	VMOVUPS  Z13, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z14, (CX)
+	VMOVUPS  Z15, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z16, (CX)
+	VMOVUPS  Z17, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z18, (CX)
+	VMOVUPS  Z19, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R11G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R11G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         8(AX), DI
+	LEAQ         (DI)(BX*4), R8
+	LEAQ         (R8)(BX*4), R9
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	VPXORD       Z18, Z18, Z18
+	VPXORD       Z19, Z19, Z19
+	VPXORD       Z20, Z20, Z20
+	VPXORD       Z21, Z21, Z21
+	MOVL         $0xffff0000, R10
+	VMOVD        R10, X28
+	VPBROADCASTD X28, Z28
+	VSTMXCSR     (SP)
+	MOVL         (SP), R10
+	ORL          $0x00008040, R10
+	MOVL         R10, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z24
+	VPSLLD       $0x10, Z24, Z22
+	VPANDD       Z28, Z24, Z24
+	VMOVUPS      64(CX), Z25
+	VPSLLD       $0x10, Z25, Z23
+	VPANDD       Z28, Z25, Z25
+	VPBROADCASTD (DI), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z0
+	VFMADD231PS  Z27, Z25, Z1
+	VFMADD231PS  Z26, Z22, Z0
+	VFMADD231PS  Z26, Z23, Z1
+	VPBROADCASTD (DI)(BX*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VFMADD231PS  Z26, Z22, Z2
+	VFMADD231PS  Z26, Z23, Z3
+	VPBROADCASTD (DI)(BX*2), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z4
+	VFMADD231PS  Z27, Z25, Z5
+	VFMADD231PS  Z26, Z22, Z4
+	VFMADD231PS  Z26, Z23, Z5
+	VPBROADCASTD (DI)(SI*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z6
+	VFMADD231PS  Z27, Z25, Z7
+	VFMADD231PS  Z26, Z22, Z6
+	VFMADD231PS  Z26, Z23, Z7
+	VPBROADCASTD (R8), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z8
+	VFMADD231PS  Z27, Z25, Z9
+	VFMADD231PS  Z26, Z22, Z8
+	VFMADD231PS  Z26, Z23, Z9
+	VPBROADCASTD (R8)(BX*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z10
+	VFMADD231PS  Z27, Z25, Z11
+	VFMADD231PS  Z26, Z22, Z10
+	VFMADD231PS  Z26, Z23, Z11
+	VPBROADCASTD (R8)(BX*2), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VFMADD231PS  Z26, Z22, Z12
+	VFMADD231PS  Z26, Z23, Z13
+	VPBROADCASTD (R8)(SI*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VFMADD231PS  Z26, Z22, Z14
+	VFMADD231PS  Z26, Z23, Z15
+	VPBROADCASTD (R9), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VFMADD231PS  Z26, Z22, Z16
+	VFMADD231PS  Z26, Z23, Z17
+	VPBROADCASTD (R9)(BX*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VFMADD231PS  Z26, Z22, Z18
+	VFMADD231PS  Z26, Z23, Z19
+	VPBROADCASTD (R9)(BX*2), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VFMADD231PS  Z26, Z22, Z20
+	VFMADD231PS  Z26, Z23, Z21
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z24
+	VPSLLD       $0x10, Z24, Z22
+	VPANDD       Z28, Z24, Z24
+	VMOVUPS      192(CX), Z25
+	VPSLLD       $0x10, Z25, Z23
+	VPANDD       Z28, Z25, Z25
+	VPBROADCASTD 4(DI), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z0
+	VFMADD231PS  Z27, Z25, Z1
+	VFMADD231PS  Z26, Z22, Z0
+	VFMADD231PS  Z26, Z23, Z1
+	VPBROADCASTD 4(DI)(BX*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VFMADD231PS  Z26, Z22, Z2
+	VFMADD231PS  Z26, Z23, Z3
+	VPBROADCASTD 4(DI)(BX*2), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z4
+	VFMADD231PS  Z27, Z25, Z5
+	VFMADD231PS  Z26, Z22, Z4
+	VFMADD231PS  Z26, Z23, Z5
+	VPBROADCASTD 4(DI)(SI*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z6
+	VFMADD231PS  Z27, Z25, Z7
+	VFMADD231PS  Z26, Z22, Z6
+	VFMADD231PS  Z26, Z23, Z7
+	VPBROADCASTD 4(R8), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z8
+	VFMADD231PS  Z27, Z25, Z9
+	VFMADD231PS  Z26, Z22, Z8
+	VFMADD231PS  Z26, Z23, Z9
+	VPBROADCASTD 4(R8)(BX*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z10
+	VFMADD231PS  Z27, Z25, Z11
+	VFMADD231PS  Z26, Z22, Z10
+	VFMADD231PS  Z26, Z23, Z11
+	VPBROADCASTD 4(R8)(BX*2), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VFMADD231PS  Z26, Z22, Z12
+	VFMADD231PS  Z26, Z23, Z13
+	VPBROADCASTD 4(R8)(SI*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VFMADD231PS  Z26, Z22, Z14
+	VFMADD231PS  Z26, Z23, Z15
+	VPBROADCASTD 4(R9), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VFMADD231PS  Z26, Z22, Z16
+	VFMADD231PS  Z26, Z23, Z17
+	VPBROADCASTD 4(R9)(BX*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VFMADD231PS  Z26, Z22, Z18
+	VFMADD231PS  Z26, Z23, Z19
+	VPBROADCASTD 4(R9)(BX*2), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VFMADD231PS  Z26, Z22, Z20
+	VFMADD231PS  Z26, Z23, Z21
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z24
+	VPSLLD       $0x10, Z24, Z22
+	VPANDD       Z28, Z24, Z24
+	VMOVUPS      64(CX), Z25
+	VPSLLD       $0x10, Z25, Z23
+	VPANDD       Z28, Z25, Z25
+	VPBROADCASTD (DI), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z0
+	VFMADD231PS  Z27, Z25, Z1
+	VFMADD231PS  Z26, Z22, Z0
+	VFMADD231PS  Z26, Z23, Z1
+	VPBROADCASTD (DI)(BX*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z2
+	VFMADD231PS  Z27, Z25, Z3
+	VFMADD231PS  Z26, Z22, Z2
+	VFMADD231PS  Z26, Z23, Z3
+	VPBROADCASTD (DI)(BX*2), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z4
+	VFMADD231PS  Z27, Z25, Z5
+	VFMADD231PS  Z26, Z22, Z4
+	VFMADD231PS  Z26, Z23, Z5
+	VPBROADCASTD (DI)(SI*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z6
+	VFMADD231PS  Z27, Z25, Z7
+	VFMADD231PS  Z26, Z22, Z6
+	VFMADD231PS  Z26, Z23, Z7
+	VPBROADCASTD (R8), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z8
+	VFMADD231PS  Z27, Z25, Z9
+	VFMADD231PS  Z26, Z22, Z8
+	VFMADD231PS  Z26, Z23, Z9
+	VPBROADCASTD (R8)(BX*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z10
+	VFMADD231PS  Z27, Z25, Z11
+	VFMADD231PS  Z26, Z22, Z10
+	VFMADD231PS  Z26, Z23, Z11
+	VPBROADCASTD (R8)(BX*2), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z12
+	VFMADD231PS  Z27, Z25, Z13
+	VFMADD231PS  Z26, Z22, Z12
+	VFMADD231PS  Z26, Z23, Z13
+	VPBROADCASTD (R8)(SI*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z14
+	VFMADD231PS  Z27, Z25, Z15
+	VFMADD231PS  Z26, Z22, Z14
+	VFMADD231PS  Z26, Z23, Z15
+	VPBROADCASTD (R9), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z16
+	VFMADD231PS  Z27, Z25, Z17
+	VFMADD231PS  Z26, Z22, Z16
+	VFMADD231PS  Z26, Z23, Z17
+	VPBROADCASTD (R9)(BX*1), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z18
+	VFMADD231PS  Z27, Z25, Z19
+	VFMADD231PS  Z26, Z22, Z18
+	VFMADD231PS  Z26, Z23, Z19
+	VPBROADCASTD (R9)(BX*2), Z27
+	VPSLLD       $0x10, Z27, Z26
+	VPANDD       Z28, Z27, Z27
+	VFMADD231PS  Z27, Z24, Z20
+	VFMADD231PS  Z27, Z25, Z21
+	VFMADD231PS  Z26, Z22, Z20
+	VFMADD231PS  Z26, Z23, Z21
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z2, (CX)
+	VMOVUPS  Z3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z4, (CX)
+	VMOVUPS  Z5, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z6, (CX)
+	VMOVUPS  Z7, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z8, (CX)
+	VMOVUPS  Z9, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z10, (CX)
+	VMOVUPS  Z11, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z12, (CX)
+	VMOVUPS  Z13, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z14, (CX)
+	VMOVUPS  Z15, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z16, (CX)
+	VMOVUPS  Z17, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z18, (CX)
+	VMOVUPS  Z19, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z20, (CX)
+	VMOVUPS  Z21, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx512W16A16R12G1(a *byte)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512W16A16R12G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         8(AX), DI
+	LEAQ         (DI)(BX*4), R8
+	LEAQ         (R8)(BX*4), R9
+	VPXORD       Z0, Z0, Z0
+	VPXORD       Z1, Z1, Z1
+	VPXORD       Z2, Z2, Z2
+	VPXORD       Z3, Z3, Z3
+	VPXORD       Z4, Z4, Z4
+	VPXORD       Z5, Z5, Z5
+	VPXORD       Z6, Z6, Z6
+	VPXORD       Z7, Z7, Z7
+	VPXORD       Z8, Z8, Z8
+	VPXORD       Z9, Z9, Z9
+	VPXORD       Z10, Z10, Z10
+	VPXORD       Z11, Z11, Z11
+	VPXORD       Z12, Z12, Z12
+	VPXORD       Z13, Z13, Z13
+	VPXORD       Z14, Z14, Z14
+	VPXORD       Z15, Z15, Z15
+	VPXORD       Z16, Z16, Z16
+	VPXORD       Z17, Z17, Z17
+	VPXORD       Z18, Z18, Z18
+	VPXORD       Z19, Z19, Z19
+	VPXORD       Z20, Z20, Z20
+	VPXORD       Z21, Z21, Z21
+	VPXORD       Z22, Z22, Z22
+	VPXORD       Z23, Z23, Z23
+	MOVL         $0xffff0000, R10
+	VMOVD        R10, X30
+	VPBROADCASTD X30, Z30
+	VSTMXCSR     (SP)
+	MOVL         (SP), R10
+	ORL          $0x00008040, R10
+	MOVL         R10, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z26
+	VPSLLD       $0x10, Z26, Z24
+	VPANDD       Z30, Z26, Z26
+	VMOVUPS      64(CX), Z27
+	VPSLLD       $0x10, Z27, Z25
+	VPANDD       Z30, Z27, Z27
+	VPBROADCASTD (DI), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z0
+	VFMADD231PS  Z29, Z27, Z1
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z28, Z25, Z1
+	VPBROADCASTD (DI)(BX*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z2
+	VFMADD231PS  Z29, Z27, Z3
+	VFMADD231PS  Z28, Z24, Z2
+	VFMADD231PS  Z28, Z25, Z3
+	VPBROADCASTD (DI)(BX*2), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z4
+	VFMADD231PS  Z29, Z27, Z5
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VPBROADCASTD (DI)(SI*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	VFMADD231PS  Z28, Z24, Z6
+	VFMADD231PS  Z28, Z25, Z7
+	VPBROADCASTD (R8), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z8
+	VFMADD231PS  Z29, Z27, Z9
+	VFMADD231PS  Z28, Z24, Z8
+	VFMADD231PS  Z28, Z25, Z9
+	VPBROADCASTD (R8)(BX*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z10
+	VFMADD231PS  Z29, Z27, Z11
+	VFMADD231PS  Z28, Z24, Z10
+	VFMADD231PS  Z28, Z25, Z11
+	VPBROADCASTD (R8)(BX*2), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z12
+	VFMADD231PS  Z29, Z27, Z13
+	VFMADD231PS  Z28, Z24, Z12
+	VFMADD231PS  Z28, Z25, Z13
+	VPBROADCASTD (R8)(SI*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z14
+	VFMADD231PS  Z29, Z27, Z15
+	VFMADD231PS  Z28, Z24, Z14
+	VFMADD231PS  Z28, Z25, Z15
+	VPBROADCASTD (R9), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z16
+	VFMADD231PS  Z29, Z27, Z17
+	VFMADD231PS  Z28, Z24, Z16
+	VFMADD231PS  Z28, Z25, Z17
+	VPBROADCASTD (R9)(BX*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z18
+	VFMADD231PS  Z29, Z27, Z19
+	VFMADD231PS  Z28, Z24, Z18
+	VFMADD231PS  Z28, Z25, Z19
+	VPBROADCASTD (R9)(BX*2), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z20
+	VFMADD231PS  Z29, Z27, Z21
+	VFMADD231PS  Z28, Z24, Z20
+	VFMADD231PS  Z28, Z25, Z21
+	VPBROADCASTD (R9)(SI*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z22
+	VFMADD231PS  Z29, Z27, Z23
+	VFMADD231PS  Z28, Z24, Z22
+	VFMADD231PS  Z28, Z25, Z23
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Z26
+	VPSLLD       $0x10, Z26, Z24
+	VPANDD       Z30, Z26, Z26
+	VMOVUPS      192(CX), Z27
+	VPSLLD       $0x10, Z27, Z25
+	VPANDD       Z30, Z27, Z27
+	VPBROADCASTD 4(DI), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z0
+	VFMADD231PS  Z29, Z27, Z1
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z28, Z25, Z1
+	VPBROADCASTD 4(DI)(BX*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z2
+	VFMADD231PS  Z29, Z27, Z3
+	VFMADD231PS  Z28, Z24, Z2
+	VFMADD231PS  Z28, Z25, Z3
+	VPBROADCASTD 4(DI)(BX*2), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z4
+	VFMADD231PS  Z29, Z27, Z5
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VPBROADCASTD 4(DI)(SI*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	VFMADD231PS  Z28, Z24, Z6
+	VFMADD231PS  Z28, Z25, Z7
+	VPBROADCASTD 4(R8), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z8
+	VFMADD231PS  Z29, Z27, Z9
+	VFMADD231PS  Z28, Z24, Z8
+	VFMADD231PS  Z28, Z25, Z9
+	VPBROADCASTD 4(R8)(BX*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z10
+	VFMADD231PS  Z29, Z27, Z11
+	VFMADD231PS  Z28, Z24, Z10
+	VFMADD231PS  Z28, Z25, Z11
+	VPBROADCASTD 4(R8)(BX*2), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z12
+	VFMADD231PS  Z29, Z27, Z13
+	VFMADD231PS  Z28, Z24, Z12
+	VFMADD231PS  Z28, Z25, Z13
+	VPBROADCASTD 4(R8)(SI*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z14
+	VFMADD231PS  Z29, Z27, Z15
+	VFMADD231PS  Z28, Z24, Z14
+	VFMADD231PS  Z28, Z25, Z15
+	VPBROADCASTD 4(R9), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z16
+	VFMADD231PS  Z29, Z27, Z17
+	VFMADD231PS  Z28, Z24, Z16
+	VFMADD231PS  Z28, Z25, Z17
+	VPBROADCASTD 4(R9)(BX*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z18
+	VFMADD231PS  Z29, Z27, Z19
+	VFMADD231PS  Z28, Z24, Z18
+	VFMADD231PS  Z28, Z25, Z19
+	VPBROADCASTD 4(R9)(BX*2), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z20
+	VFMADD231PS  Z29, Z27, Z21
+	VFMADD231PS  Z28, Z24, Z20
+	VFMADD231PS  Z28, Z25, Z21
+	VPBROADCASTD 4(R9)(SI*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z22
+	VFMADD231PS  Z29, Z27, Z23
+	VFMADD231PS  Z28, Z24, Z22
+	VFMADD231PS  Z28, Z25, Z23
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	ADDQ         $0x08, R8
+	ADDQ         $0x08, R9
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Z26
+	VPSLLD       $0x10, Z26, Z24
+	VPANDD       Z30, Z26, Z26
+	VMOVUPS      64(CX), Z27
+	VPSLLD       $0x10, Z27, Z25
+	VPANDD       Z30, Z27, Z27
+	VPBROADCASTD (DI), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z0
+	VFMADD231PS  Z29, Z27, Z1
+	VFMADD231PS  Z28, Z24, Z0
+	VFMADD231PS  Z28, Z25, Z1
+	VPBROADCASTD (DI)(BX*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z2
+	VFMADD231PS  Z29, Z27, Z3
+	VFMADD231PS  Z28, Z24, Z2
+	VFMADD231PS  Z28, Z25, Z3
+	VPBROADCASTD (DI)(BX*2), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z4
+	VFMADD231PS  Z29, Z27, Z5
+	VFMADD231PS  Z28, Z24, Z4
+	VFMADD231PS  Z28, Z25, Z5
+	VPBROADCASTD (DI)(SI*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z6
+	VFMADD231PS  Z29, Z27, Z7
+	VFMADD231PS  Z28, Z24, Z6
+	VFMADD231PS  Z28, Z25, Z7
+	VPBROADCASTD (R8), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z8
+	VFMADD231PS  Z29, Z27, Z9
+	VFMADD231PS  Z28, Z24, Z8
+	VFMADD231PS  Z28, Z25, Z9
+	VPBROADCASTD (R8)(BX*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z10
+	VFMADD231PS  Z29, Z27, Z11
+	VFMADD231PS  Z28, Z24, Z10
+	VFMADD231PS  Z28, Z25, Z11
+	VPBROADCASTD (R8)(BX*2), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z12
+	VFMADD231PS  Z29, Z27, Z13
+	VFMADD231PS  Z28, Z24, Z12
+	VFMADD231PS  Z28, Z25, Z13
+	VPBROADCASTD (R8)(SI*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z14
+	VFMADD231PS  Z29, Z27, Z15
+	VFMADD231PS  Z28, Z24, Z14
+	VFMADD231PS  Z28, Z25, Z15
+	VPBROADCASTD (R9), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z16
+	VFMADD231PS  Z29, Z27, Z17
+	VFMADD231PS  Z28, Z24, Z16
+	VFMADD231PS  Z28, Z25, Z17
+	VPBROADCASTD (R9)(BX*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z18
+	VFMADD231PS  Z29, Z27, Z19
+	VFMADD231PS  Z28, Z24, Z18
+	VFMADD231PS  Z28, Z25, Z19
+	VPBROADCASTD (R9)(BX*2), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z20
+	VFMADD231PS  Z29, Z27, Z21
+	VFMADD231PS  Z28, Z24, Z20
+	VFMADD231PS  Z28, Z25, Z21
+	VPBROADCASTD (R9)(SI*1), Z29
+	VPSLLD       $0x10, Z29, Z28
+	VPANDD       Z30, Z29, Z29
+	VFMADD231PS  Z29, Z26, Z22
+	VFMADD231PS  Z29, Z27, Z23
+	VFMADD231PS  Z28, Z24, Z22
+	VFMADD231PS  Z28, Z25, Z23
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Z0, (CX)
+	VMOVUPS  Z1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z2, (CX)
+	VMOVUPS  Z3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z4, (CX)
+	VMOVUPS  Z5, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z6, (CX)
+	VMOVUPS  Z7, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z8, (CX)
+	VMOVUPS  Z9, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z10, (CX)
+	VMOVUPS  Z11, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z12, (CX)
+	VMOVUPS  Z13, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z14, (CX)
+	VMOVUPS  Z15, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z16, (CX)
+	VMOVUPS  Z17, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z18, (CX)
+	VMOVUPS  Z19, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z20, (CX)
+	VMOVUPS  Z21, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Z22, (CX)
+	VMOVUPS  Z23, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx2W16A16R1G1(a *byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·avx2W16A16R1G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         8(AX), BX
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	MOVL         $0xffff0000, SI
+	VMOVD        SI, X8
+	VPBROADCASTD X8, Y8
+	VSTMXCSR     (SP)
+	MOVL         (SP), SI
+	ORL          $0x00008040, SI
+	MOVL         SI, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Y4
+	VPSLLD       $0x10, Y4, Y2
+	VPAND        Y8, Y4, Y4
+	VMOVUPS      64(CX), Y5
+	VPSLLD       $0x10, Y5, Y3
+	VPAND        Y8, Y5, Y5
+	VPBROADCASTD (BX), Y7
+	VPSLLD       $0x10, Y7, Y6
+	VPAND        Y8, Y7, Y7
+	VFMADD231PS  Y7, Y4, Y0
+	VFMADD231PS  Y7, Y5, Y1
+	VFMADD231PS  Y6, Y2, Y0
+	VFMADD231PS  Y6, Y3, Y1
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Y4
+	VPSLLD       $0x10, Y4, Y2
+	VPAND        Y8, Y4, Y4
+	VMOVUPS      192(CX), Y5
+	VPSLLD       $0x10, Y5, Y3
+	VPAND        Y8, Y5, Y5
+	VPBROADCASTD 4(BX), Y7
+	VPSLLD       $0x10, Y7, Y6
+	VPAND        Y8, Y7, Y7
+	VFMADD231PS  Y7, Y4, Y0
+	VFMADD231PS  Y7, Y5, Y1
+	VFMADD231PS  Y6, Y2, Y0
+	VFMADD231PS  Y6, Y3, Y1
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, BX
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Y4
+	VPSLLD       $0x10, Y4, Y2
+	VPAND        Y8, Y4, Y4
+	VMOVUPS      64(CX), Y5
+	VPSLLD       $0x10, Y5, Y3
+	VPAND        Y8, Y5, Y5
+	VPBROADCASTD (BX), Y7
+	VPSLLD       $0x10, Y7, Y6
+	VPAND        Y8, Y7, Y7
+	VFMADD231PS  Y7, Y4, Y0
+	VFMADD231PS  Y7, Y5, Y1
+	VFMADD231PS  Y6, Y2, Y0
+	VFMADD231PS  Y6, Y3, Y1
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Y0, (CX)
+	VMOVUPS  Y1, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx2W16A16R2G1(a *byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·avx2W16A16R2G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	MOVQ         8(AX), SI
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	MOVL         $0xffff0000, DI
+	VMOVD        DI, X10
+	VPBROADCASTD X10, Y10
+	VSTMXCSR     (SP)
+	MOVL         (SP), DI
+	ORL          $0x00008040, DI
+	MOVL         DI, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Y6
+	VPSLLD       $0x10, Y6, Y4
+	VPAND        Y10, Y6, Y6
+	VMOVUPS      64(CX), Y7
+	VPSLLD       $0x10, Y7, Y5
+	VPAND        Y10, Y7, Y7
+	VPBROADCASTD (SI), Y9
+	VPSLLD       $0x10, Y9, Y8
+	VPAND        Y10, Y9, Y9
+	VFMADD231PS  Y9, Y6, Y0
+	VFMADD231PS  Y9, Y7, Y1
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VPBROADCASTD (SI)(BX*1), Y9
+	VPSLLD       $0x10, Y9, Y8
+	VPAND        Y10, Y9, Y9
+	VFMADD231PS  Y9, Y6, Y2
+	VFMADD231PS  Y9, Y7, Y3
+	VFMADD231PS  Y8, Y4, Y2
+	VFMADD231PS  Y8, Y5, Y3
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Y6
+	VPSLLD       $0x10, Y6, Y4
+	VPAND        Y10, Y6, Y6
+	VMOVUPS      192(CX), Y7
+	VPSLLD       $0x10, Y7, Y5
+	VPAND        Y10, Y7, Y7
+	VPBROADCASTD 4(SI), Y9
+	VPSLLD       $0x10, Y9, Y8
+	VPAND        Y10, Y9, Y9
+	VFMADD231PS  Y9, Y6, Y0
+	VFMADD231PS  Y9, Y7, Y1
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VPBROADCASTD 4(SI)(BX*1), Y9
+	VPSLLD       $0x10, Y9, Y8
+	VPAND        Y10, Y9, Y9
+	VFMADD231PS  Y9, Y6, Y2
+	VFMADD231PS  Y9, Y7, Y3
+	VFMADD231PS  Y8, Y4, Y2
+	VFMADD231PS  Y8, Y5, Y3
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, SI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Y6
+	VPSLLD       $0x10, Y6, Y4
+	VPAND        Y10, Y6, Y6
+	VMOVUPS      64(CX), Y7
+	VPSLLD       $0x10, Y7, Y5
+	VPAND        Y10, Y7, Y7
+	VPBROADCASTD (SI), Y9
+	VPSLLD       $0x10, Y9, Y8
+	VPAND        Y10, Y9, Y9
+	VFMADD231PS  Y9, Y6, Y0
+	VFMADD231PS  Y9, Y7, Y1
+	VFMADD231PS  Y8, Y4, Y0
+	VFMADD231PS  Y8, Y5, Y1
+	VPBROADCASTD (SI)(BX*1), Y9
+	VPSLLD       $0x10, Y9, Y8
+	VPAND        Y10, Y9, Y9
+	VFMADD231PS  Y9, Y6, Y2
+	VFMADD231PS  Y9, Y7, Y3
+	VFMADD231PS  Y8, Y4, Y2
+	VFMADD231PS  Y8, Y5, Y3
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Y0, (CX)
+	VMOVUPS  Y1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Y2, (CX)
+	VMOVUPS  Y3, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx2W16A16R3G1(a *byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·avx2W16A16R3G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	MOVQ         8(AX), SI
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	MOVL         $0xffff0000, DI
+	VMOVD        DI, X12
+	VPBROADCASTD X12, Y12
+	VSTMXCSR     (SP)
+	MOVL         (SP), DI
+	ORL          $0x00008040, DI
+	MOVL         DI, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Y8
+	VPSLLD       $0x10, Y8, Y6
+	VPAND        Y12, Y8, Y8
+	VMOVUPS      64(CX), Y9
+	VPSLLD       $0x10, Y9, Y7
+	VPAND        Y12, Y9, Y9
+	VPBROADCASTD (SI), Y11
+	VPSLLD       $0x10, Y11, Y10
+	VPAND        Y12, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y0
+	VFMADD231PS  Y11, Y9, Y1
+	VFMADD231PS  Y10, Y6, Y0
+	VFMADD231PS  Y10, Y7, Y1
+	VPBROADCASTD (SI)(BX*1), Y11
+	VPSLLD       $0x10, Y11, Y10
+	VPAND        Y12, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y2
+	VFMADD231PS  Y11, Y9, Y3
+	VFMADD231PS  Y10, Y6, Y2
+	VFMADD231PS  Y10, Y7, Y3
+	VPBROADCASTD (SI)(BX*2), Y11
+	VPSLLD       $0x10, Y11, Y10
+	VPAND        Y12, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y4
+	VFMADD231PS  Y11, Y9, Y5
+	VFMADD231PS  Y10, Y6, Y4
+	VFMADD231PS  Y10, Y7, Y5
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Y8
+	VPSLLD       $0x10, Y8, Y6
+	VPAND        Y12, Y8, Y8
+	VMOVUPS      192(CX), Y9
+	VPSLLD       $0x10, Y9, Y7
+	VPAND        Y12, Y9, Y9
+	VPBROADCASTD 4(SI), Y11
+	VPSLLD       $0x10, Y11, Y10
+	VPAND        Y12, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y0
+	VFMADD231PS  Y11, Y9, Y1
+	VFMADD231PS  Y10, Y6, Y0
+	VFMADD231PS  Y10, Y7, Y1
+	VPBROADCASTD 4(SI)(BX*1), Y11
+	VPSLLD       $0x10, Y11, Y10
+	VPAND        Y12, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y2
+	VFMADD231PS  Y11, Y9, Y3
+	VFMADD231PS  Y10, Y6, Y2
+	VFMADD231PS  Y10, Y7, Y3
+	VPBROADCASTD 4(SI)(BX*2), Y11
+	VPSLLD       $0x10, Y11, Y10
+	VPAND        Y12, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y4
+	VFMADD231PS  Y11, Y9, Y5
+	VFMADD231PS  Y10, Y6, Y4
+	VFMADD231PS  Y10, Y7, Y5
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, SI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Y8
+	VPSLLD       $0x10, Y8, Y6
+	VPAND        Y12, Y8, Y8
+	VMOVUPS      64(CX), Y9
+	VPSLLD       $0x10, Y9, Y7
+	VPAND        Y12, Y9, Y9
+	VPBROADCASTD (SI), Y11
+	VPSLLD       $0x10, Y11, Y10
+	VPAND        Y12, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y0
+	VFMADD231PS  Y11, Y9, Y1
+	VFMADD231PS  Y10, Y6, Y0
+	VFMADD231PS  Y10, Y7, Y1
+	VPBROADCASTD (SI)(BX*1), Y11
+	VPSLLD       $0x10, Y11, Y10
+	VPAND        Y12, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y2
+	VFMADD231PS  Y11, Y9, Y3
+	VFMADD231PS  Y10, Y6, Y2
+	VFMADD231PS  Y10, Y7, Y3
+	VPBROADCASTD (SI)(BX*2), Y11
+	VPSLLD       $0x10, Y11, Y10
+	VPAND        Y12, Y11, Y11
+	VFMADD231PS  Y11, Y8, Y4
+	VFMADD231PS  Y11, Y9, Y5
+	VFMADD231PS  Y10, Y6, Y4
+	VFMADD231PS  Y10, Y7, Y5
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Y0, (CX)
+	VMOVUPS  Y1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Y2, (CX)
+	VMOVUPS  Y3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Y4, (CX)
+	VMOVUPS  Y5, 64(CX)
+	VZEROUPPER
+	RET
+
+// func avx2W16A16R4G1(a *byte)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·avx2W16A16R4G1(SB), NOSPLIT, $8-8
+	MOVQ         a+0(FP), AX
+	MOVQ         16(AX), CX
+	MOVQ         56(AX), DX
+	MOVQ         32(AX), BX
+	LEAQ         (BX)(BX*2), SI
+	MOVQ         8(AX), DI
+	VXORPS       Y0, Y0, Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	MOVL         $0xffff0000, R8
+	VMOVD        R8, X14
+	VPBROADCASTD X14, Y14
+	VSTMXCSR     (SP)
+	MOVL         (SP), R8
+	ORL          $0x00008040, R8
+	MOVL         R8, 4(SP)
+	VLDMXCSR     4(SP)
+	SUBQ         $0x02, DX
+	JL           rest
+
+turn:
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Y10
+	VPSLLD       $0x10, Y10, Y8
+	VPAND        Y14, Y10, Y10
+	VMOVUPS      64(CX), Y11
+	VPSLLD       $0x10, Y11, Y9
+	VPAND        Y14, Y11, Y11
+	VPBROADCASTD (DI), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y0
+	VFMADD231PS  Y13, Y11, Y1
+	VFMADD231PS  Y12, Y8, Y0
+	VFMADD231PS  Y12, Y9, Y1
+	VPBROADCASTD (DI)(BX*1), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y2
+	VFMADD231PS  Y13, Y11, Y3
+	VFMADD231PS  Y12, Y8, Y2
+	VFMADD231PS  Y12, Y9, Y3
+	VPBROADCASTD (DI)(BX*2), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y4
+	VFMADD231PS  Y13, Y11, Y5
+	VFMADD231PS  Y12, Y8, Y4
+	VFMADD231PS  Y12, Y9, Y5
+	VPBROADCASTD (DI)(SI*1), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y6
+	VFMADD231PS  Y13, Y11, Y7
+	VFMADD231PS  Y12, Y8, Y6
+	VFMADD231PS  Y12, Y9, Y7
+	PREFETCHT0   2176(CX)
+	PREFETCHT0   2240(CX)
+	VMOVUPS      128(CX), Y10
+	VPSLLD       $0x10, Y10, Y8
+	VPAND        Y14, Y10, Y10
+	VMOVUPS      192(CX), Y11
+	VPSLLD       $0x10, Y11, Y9
+	VPAND        Y14, Y11, Y11
+	VPBROADCASTD 4(DI), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y0
+	VFMADD231PS  Y13, Y11, Y1
+	VFMADD231PS  Y12, Y8, Y0
+	VFMADD231PS  Y12, Y9, Y1
+	VPBROADCASTD 4(DI)(BX*1), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y2
+	VFMADD231PS  Y13, Y11, Y3
+	VFMADD231PS  Y12, Y8, Y2
+	VFMADD231PS  Y12, Y9, Y3
+	VPBROADCASTD 4(DI)(BX*2), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y4
+	VFMADD231PS  Y13, Y11, Y5
+	VFMADD231PS  Y12, Y8, Y4
+	VFMADD231PS  Y12, Y9, Y5
+	VPBROADCASTD 4(DI)(SI*1), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y6
+	VFMADD231PS  Y13, Y11, Y7
+	VFMADD231PS  Y12, Y8, Y6
+	VFMADD231PS  Y12, Y9, Y7
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x08, DI
+	SUBQ         $0x02, DX
+	JGE          turn
+
+rest:
+	ADDQ         $0x02, DX
+	JZ           done
+	PREFETCHT0   2048(CX)
+	PREFETCHT0   2112(CX)
+	VMOVUPS      (CX), Y10
+	VPSLLD       $0x10, Y10, Y8
+	VPAND        Y14, Y10, Y10
+	VMOVUPS      64(CX), Y11
+	VPSLLD       $0x10, Y11, Y9
+	VPAND        Y14, Y11, Y11
+	VPBROADCASTD (DI), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y0
+	VFMADD231PS  Y13, Y11, Y1
+	VFMADD231PS  Y12, Y8, Y0
+	VFMADD231PS  Y12, Y9, Y1
+	VPBROADCASTD (DI)(BX*1), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y2
+	VFMADD231PS  Y13, Y11, Y3
+	VFMADD231PS  Y12, Y8, Y2
+	VFMADD231PS  Y12, Y9, Y3
+	VPBROADCASTD (DI)(BX*2), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y4
+	VFMADD231PS  Y13, Y11, Y5
+	VFMADD231PS  Y12, Y8, Y4
+	VFMADD231PS  Y12, Y9, Y5
+	VPBROADCASTD (DI)(SI*1), Y13
+	VPSLLD       $0x10, Y13, Y12
+	VPAND        Y14, Y13, Y13
+	VFMADD231PS  Y13, Y10, Y6
+	VFMADD231PS  Y13, Y11, Y7
+	VFMADD231PS  Y12, Y8, Y6
+	VFMADD231PS  Y12, Y9, Y7
+
+done:
+	VLDMXCSR (SP)
+	MOVQ     (AX), CX
+	MOVQ     24(AX), AX
+	VMOVUPS  Y0, (CX)
+	VMOVUPS  Y1, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Y2, (CX)
+	VMOVUPS  Y3, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Y4, (CX)
+	VMOVUPS  Y5, 64(CX)
+	ADDQ     AX, CX
+	VMOVUPS  Y6, (CX)
+	VMOVUPS  Y7, 64(CX)
+	VZEROUPPER
+	RET
+
 // func avx2Round(dst *byte, x *float32, n int)
 // Requires: AVX, AVX2
 TEXT ·avx2Round(SB), NOSPLIT, $0-24

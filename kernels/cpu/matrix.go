@@ -16,7 +16,7 @@ type Matrix struct {
 	N, K int // outputs, inputs
 
 	// One of them is set. In bf16, a 32-bit word holds outputs j (low half)
-	// and j+16 (high half): one load and a shift or a mask give 16 floats.
+	// and j+16 (high half): one load and a shift or a mask give 16 floats. In W16A16 see PackPairs.
 	bf    []uint16
 	f32   []float32
 	codes []byte // with one of the scales below
@@ -24,7 +24,7 @@ type Matrix struct {
 	exps   []byte    // MXFP4: (panels, K/32, PanelWidth), each one more than in E8M0
 	scales []float32 // FP8: (panels, K/128, PanelWidth)
 	steps  []uint16  // Q8, Q4, W8A8 and W4A8: (panels, K/32, PanelWidth), in bf16
-	rounds bool      // W8A8 and W4A8: rows are rounded, too
+	rounds bool      // W8A8, W4A8 and W16A16: rows are rounded, too
 }
 
 // PackBF16 packs src, row-major (n, k) little-endian bf16.
@@ -141,8 +141,9 @@ const (
 	FP8
 	Q8
 	Q4
-	W8A8 // Q8 for rounded rows
-	W4A8 // Q4 for rounded rows
+	W8A8   // Q8 for rounded rows
+	W4A8   // Q4 for rounded rows
+	W16A16 // BF16 for rows rounded to bf16
 )
 
 // PackedBytes is what Bytes of a packed (n, k) matrix will be.
@@ -151,6 +152,8 @@ func PackedBytes(n, k int, f Format) int64 {
 	switch f {
 	case BF16:
 		return width * int64(k) * 2
+	case W16A16:
+		return width * 4 * int64(pairsOf(k))
 	case MXFP4:
 		return width * (int64(k)/2 + int64(k)/MXBlock)
 	case FP8:

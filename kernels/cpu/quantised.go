@@ -121,7 +121,7 @@ func (m *Matrix) quantised() Format {
 }
 
 // Grouped reports whether weights are codes with a scale for QGroup of them.
-func (f Format) Grouped() bool { return f >= Q8 }
+func (f Format) Grouped() bool { return f >= Q8 && f <= W4A8 }
 
 func (f Format) rounds() bool  { return f >= W8A8 }
 func (f Format) nibbles() bool { return f == Q4 || f == W4A8 }

@@ -16,9 +16,12 @@ import (
 // an integer accumulator that begins at that number has the sum of signed products in the end.
 // A group whose largest magnitude is below smallestRow is zero, and one with a value that is
 // no finite number has NaN for its scale.
+//
+// For W16A16 it holds rows in bf16, see PackPairs.
 type Rounded struct {
 	rows, k int
-	stride  int // of rows, in bytes
+	paired  bool // for W16A16
+	stride  int  // of rows, in bytes
 	codes   []byte
 }
 
@@ -29,14 +32,18 @@ const (
 
 var roundings sync.Pool // of *Rounded
 
-// NewRounded returns memory for rows of k inputs, a multiple of QGroup. Release gives it back.
-func NewRounded(rows, k int) *Rounded {
+// NewRounded returns memory for rows that a matrix is multiplied with. Release gives it back.
+func (m *Matrix) NewRounded(rows int) *Rounded {
 	r, ok := roundings.Get().(*Rounded)
 	if !ok {
 		r = new(Rounded)
 	}
-	r.rows, r.k = rows, k
-	r.stride = (k/QGroup*roundedGroup+63)/64*64 + 64 // no multiple of 4 KiB, so that rows share no set of the L1 cache
+	r.rows, r.k, r.paired = rows, m.K, m.bf != nil
+	size := r.k / QGroup * roundedGroup
+	if r.paired {
+		size = 4 * pairsOf(r.k)
+	}
+	r.stride = (size+63)/64*64 + 64 // no multiple of 4 KiB, so that rows share no set of the L1 cache
 	if r.stride%4096 == 0 {
 		r.stride += 64
 	}
@@ -58,7 +65,11 @@ func (r *Rounded) Round(x []float32, ldX, from, to int) {
 		return
 	}
 	for i := from; i < to; i++ {
-		round(r.codes[i*r.stride:], x[(i-from)*ldX:][:r.k])
+		if row := x[(i-from)*ldX:][:r.k]; r.paired {
+			pairRow(r.codes[i*r.stride:], row)
+		} else {
+			round(r.codes[i*r.stride:], row)
+		}
 	}
 }
 
@@ -99,12 +110,12 @@ func roundCodes(dst *[roundedGroup]byte, x *[QGroup]float32, inv float32) {
 // RoundsRows reports whether rows are rounded before they are multiplied with the matrix.
 func (m *Matrix) RoundsRows() bool { return m.rounds }
 
-// MatMulRounded is MatMul for a matrix in W8A8 or W4A8 of rows that were rounded.
+// MatMulRounded is MatMul for a matrix in W8A8, W4A8 or W16A16 of rows that were rounded for such a one.
 func MatMulRounded(dst []float32, ldDst int, r *Rounded, w *Matrix, p0, p1 int) {
 	if r.rows == 0 || p0 >= p1 {
 		return
 	}
-	if !w.rounds || r.k != w.K || p0 < 0 || p1 > w.Panels() || ldDst < w.N || len(dst) < (r.rows-1)*ldDst+min(w.N, p1*PanelWidth) {
+	if !w.rounds || r.k != w.K || r.paired != (w.bf != nil) || p0 < 0 || p1 > w.Panels() || ldDst < w.N || len(dst) < (r.rows-1)*ldDst+min(w.N, p1*PanelWidth) {
 		panic(fmt.Sprintf("cpu.MatMulRounded: dst %d (stride %d), %d rows of %d inputs, weights (%d, %d), panels [%d, %d)",
 			len(dst), ldDst, r.rows, r.k, w.N, w.K, p0, p1))
 	}
@@ -133,6 +144,12 @@ func (r *Rounded) matMulLast(dst []float32, ldDst int, w *Matrix) {
 
 // matMulCodes computes whole panels of rows from row from on; dst starts at that row and panel p0.
 func matMulCodes(dst []float32, ldDst int, r *Rounded, from, rows int, w *Matrix, p0, p1 int) {
+	if r.paired {
+		size := pairsOf(w.K) * 2 * PanelWidth
+		t := tile{ldDst: ldDst, ldX: r.stride, rows: rows, k: pairsOf(w.K), panels: p1 - p0, panelStride: size}
+		tilePairs(dst, r.codes[from*r.stride:], w.bf[p0*size:], t)
+		return
+	}
 	t := dots{
 		tile: tile{
 			ldDst: ldDst, ldX: r.stride, rows: rows, k: w.K, panels: p1 - p0,
@@ -180,7 +197,7 @@ func (t dots) addGroup(out []float32, x, codes []byte, steps []uint16, g int) {
 
 // matMulRounding rounds rows and computes with them.
 func matMulRounding(dst []float32, ldDst int, x []float32, ldX, rows int, w *Matrix, p0, p1 int) {
-	r := NewRounded(rows, w.K)
+	r := w.NewRounded(rows)
 	r.Round(x, ldX, 0, rows)
 	MatMulRounded(dst, ldDst, r, w, p0, p1)
 	r.Release()

@@ -16,13 +16,17 @@ func tileDots(dst []float32, x, codes []byte, steps []uint16, t dots) {
 		tileDotsGeneric(dst, x, codes, steps, t)
 		return
 	}
-	a := tileArgs{
-		ldDst: t.ldDst * 4, ldX: t.ldX, panelStride: t.panelStride, scaleStride: t.scaleStride * 2, k: t.k / QGroup,
-	}
 	tall := 2
 	if active >= avx512vnni {
 		tall = 7
 	}
+	t.k, t.scaleStride = t.k/QGroup, t.scaleStride*2
+	t.eachStrip(dst, x, pointerTo(codes), pointerTo(steps), tall, func(a tileArgs, rows, panels int) { a.dots(rows, panels, t.format) })
+}
+
+// eachStrip calls f for every few rows and panels; t.ldX, t.panelStride and t.scaleStride are bytes here.
+func (t tile) eachStrip(dst []float32, x []byte, w, scales unsafe.Pointer, tall int, f func(a tileArgs, rows, panels int)) {
+	a := tileArgs{ldDst: t.ldDst * 4, ldX: t.ldX, panelStride: t.panelStride, scaleStride: t.scaleStride, k: t.k}
 	for first := 0; first < t.rows; first += chunkRows {
 		end := min(t.rows, first+chunkRows)
 		for p := 0; p < t.panels; p += mostPanels {
@@ -30,9 +34,9 @@ func tileDots(dst []float32, x, codes []byte, steps []uint16, t dots) {
 				rows := nextRows(end-r, tall)
 				a.x = unsafe.Add(pointerTo(x), r*a.ldX)
 				a.dst = unsafe.Add(pointerTo(dst), r*a.ldDst+p*PanelWidth*4)
-				a.w = unsafe.Add(pointerTo(codes), p*a.panelStride)
-				a.scales = unsafe.Add(pointerTo(steps), p*a.scaleStride)
-				a.dots(rows, min(mostPanels, t.panels-p), t.format)
+				a.w = unsafe.Add(w, p*a.panelStride)
+				a.scales = unsafe.Add(scales, p*a.scaleStride)
+				f(a, rows, min(mostPanels, t.panels-p))
 				r += rows
 			}
 		}

@@ -93,7 +93,7 @@ func TestRoundedInvariance(t *testing.T) {
 			for kind, pack := range roundedKinds {
 				m, _ := pack(3, n, k)
 				cut, r := rapid.IntRange(0, m.Panels()).Draw(t, "cut"), rapid.IntRange(0, rows-1).Draw(t, "row")
-				rounded := NewRounded(rows, k)
+				rounded := m.NewRounded(rows)
 				rounded.Round(x[r*(k+gap):], k+gap, r, rows)
 				rounded.Round(x, k+gap, 0, r)
 				batch, alone := make([]float32, rows*n), make([]float32, n)
@@ -130,9 +130,12 @@ func TestRoundedWritesItsColumns(t *testing.T) {
 func TestRoundedPanics(t *testing.T) {
 	m, _ := w8a8Matrix(1, 40, 64)
 	plain, _ := q8Matrix(1, 40, 64)
-	r := NewRounded(2, 64)
+	r := m.NewRounded(2)
+	narrow, _ := w8a8Matrix(1, 40, 32)
+	pairs := PackPairs(make([]byte, 2*40*64), 40, 64)
 	for what, f := range map[string]func(){
-		"other inputs":     func() { MatMulRounded(make([]float32, 80), 40, NewRounded(2, 32), m, 0, 2) },
+		"other inputs":     func() { MatMulRounded(make([]float32, 80), 40, narrow.NewRounded(2), m, 0, 2) },
+		"other rows":       func() { MatMulRounded(make([]float32, 80), 40, pairs.NewRounded(2), m, 0, 2) },
 		"a short dst":      func() { MatMulRounded(make([]float32, 79), 40, r, m, 0, 2) },
 		"a matrix without": func() { MatMulRounded(make([]float32, 80), 40, r, plain, 0, 2) },
 		"a short x":        func() { r.Round(make([]float32, 127), 64, 0, 2) },

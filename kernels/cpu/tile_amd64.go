@@ -218,13 +218,7 @@ func (a tileArgs) strip512(rows, n int, f Format) {
 		height++ // scales take registers, too
 	}
 	for n > 0 {
-		panels := 1
-		switch {
-		case height <= 3 && n >= 4:
-			panels = 4
-		case height <= 6 && n >= 2:
-			panels = 2
-		}
+		panels := panelsFor(height, n)
 		switch f {
 		case BF16:
 			avx512BF16(rows, panels, &a)
@@ -243,6 +237,17 @@ func (a tileArgs) strip512(rows, n int, f Format) {
 			a = a.next(panels)
 		}
 	}
+}
+
+// panelsFor is how many of n panels AVX-512's registers hold for so many rows.
+func panelsFor(rows, n int) int {
+	switch {
+	case rows <= 3 && n >= 4:
+		return 4
+	case rows <= 6 && n >= 2:
+		return 2
+	}
+	return 1
 }
 
 // strip2 takes two panels, one, or half of one a call.

@@ -520,3 +520,101 @@ func avx2W4A8(rows, groups int, args *tileArgs) {
 		panic("cpu: no kernel of this shape")
 	}
 }
+
+func avx512bf16W16A16(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 4:
+		avx512bf16W16A16R1G4(a)
+	case 1<<4 | 2:
+		avx512bf16W16A16R1G2(a)
+	case 1<<4 | 1:
+		avx512bf16W16A16R1G1(a)
+	case 2<<4 | 4:
+		avx512bf16W16A16R2G4(a)
+	case 2<<4 | 2:
+		avx512bf16W16A16R2G2(a)
+	case 2<<4 | 1:
+		avx512bf16W16A16R2G1(a)
+	case 3<<4 | 4:
+		avx512bf16W16A16R3G4(a)
+	case 3<<4 | 2:
+		avx512bf16W16A16R3G2(a)
+	case 3<<4 | 1:
+		avx512bf16W16A16R3G1(a)
+	case 4<<4 | 2:
+		avx512bf16W16A16R4G2(a)
+	case 4<<4 | 1:
+		avx512bf16W16A16R4G1(a)
+	case 5<<4 | 2:
+		avx512bf16W16A16R5G2(a)
+	case 5<<4 | 1:
+		avx512bf16W16A16R5G1(a)
+	case 6<<4 | 2:
+		avx512bf16W16A16R6G2(a)
+	case 6<<4 | 1:
+		avx512bf16W16A16R6G1(a)
+	case 7<<4 | 1:
+		avx512bf16W16A16R7G1(a)
+	case 8<<4 | 1:
+		avx512bf16W16A16R8G1(a)
+	case 9<<4 | 1:
+		avx512bf16W16A16R9G1(a)
+	case 10<<4 | 1:
+		avx512bf16W16A16R10G1(a)
+	case 11<<4 | 1:
+		avx512bf16W16A16R11G1(a)
+	case 12<<4 | 1:
+		avx512bf16W16A16R12G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
+func avx512W16A16(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 1:
+		avx512W16A16R1G1(a)
+	case 2<<4 | 1:
+		avx512W16A16R2G1(a)
+	case 3<<4 | 1:
+		avx512W16A16R3G1(a)
+	case 4<<4 | 1:
+		avx512W16A16R4G1(a)
+	case 5<<4 | 1:
+		avx512W16A16R5G1(a)
+	case 6<<4 | 1:
+		avx512W16A16R6G1(a)
+	case 7<<4 | 1:
+		avx512W16A16R7G1(a)
+	case 8<<4 | 1:
+		avx512W16A16R8G1(a)
+	case 9<<4 | 1:
+		avx512W16A16R9G1(a)
+	case 10<<4 | 1:
+		avx512W16A16R10G1(a)
+	case 11<<4 | 1:
+		avx512W16A16R11G1(a)
+	case 12<<4 | 1:
+		avx512W16A16R12G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
+func avx2W16A16(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 1:
+		avx2W16A16R1G1(a)
+	case 2<<4 | 1:
+		avx2W16A16R2G1(a)
+	case 3<<4 | 1:
+		avx2W16A16R3G1(a)
+	case 4<<4 | 1:
+		avx2W16A16R4G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}

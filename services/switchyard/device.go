@@ -46,7 +46,7 @@ func tellGPU(e *env, work string, g *gpus.GPU, t *telemetry.Config) {
 
 // checkServices refuses what the model makes impossible for the services that run.
 func checkServices(s cluster.Services, m *model.Model, count map[string]int) error {
-	if m.Precision.Quantises() && (s.Expert.GPU != nil || s.Attention.GPU != nil) {
+	if m.Precision.Own() && (s.Expert.GPU != nil || s.Attention.GPU != nil) {
 		return fmt.Errorf("--precision is %s, and a GPU computes with weights as they are stored: leave out --precision, or the GPU", m.Precision)
 	}
 	return s.Check(m, count)
@@ -58,7 +58,7 @@ func classOf(s cluster.Services, m ModelFlags) string {
 		return deployment.MixedClasses
 	}
 	class, parts := cpu.Class(), gpus.Parts(m.wire())
-	if model.Precision(m.Precision).Quantises() {
+	if model.Precision(m.Precision).Own() {
 		class += "-" + m.Precision
 	}
 	if g := s.Expert.GPU; g != nil {

@@ -56,7 +56,7 @@ func (f ModelFlags) openBy(ctx context.Context, e *env, stored openStored) (*mod
 // checkMixed refuses fewer bits a weight among replicas of mixed classes: those could have another
 // precision, whose answers are outside the tolerance.
 func (f ModelFlags) checkMixed() error {
-	if f.MixedClasses && model.Precision(f.Precision).Quantises() {
+	if f.MixedClasses && model.Precision(f.Precision).Own() {
 		return usage(fmt.Errorf("--mixed-classes does not go with --precision %s: replicas of another precision could join; leave one out", f.Precision))
 	}
 	return nil

@@ -19,6 +19,11 @@ func main() {
 		}
 		vectorKernels(m)
 	}
+	for _, m := range pairs {
+		for _, s := range m.shapes {
+			pairsKernel(m.machine, s.rows, s.groups)
+		}
+	}
 	roundKernel()
 	for _, s := range heads {
 		headsKernel(wide, s.rows, s.groups)

@@ -340,6 +340,7 @@ func writeDispatch(path string) {
 	writeSwitch(&b, wide.name+"Heads", heads, func(s shape) string { return headsName(wide, s.rows, s.groups) })
 	writeHalves(&b, wide)
 	writeDots(&b, wide, narrow)
+	writePairs(&b)
 	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 		panic(err)
 	}

@@ -5,15 +5,25 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
+
+// benchPrecisions runs f with the demo model in each precision.
+func benchPrecisions(b *testing.B, f func(b *testing.B, r *Runner)) {
+	for _, kind := range []model.Precision{model.AsStored, model.W16A16, model.Q8, model.W8A8, model.Q4, model.W4A8} {
+		b.Run("precision="+string(kind), func(b *testing.B) {
+			r, _ := loadIn(b, "../../../models/demo", tensor.BF16, kind)
+			f(b, r)
+		})
+	}
+}
 
 // BenchmarkDecode is one step of a batch on the demo model.
 func BenchmarkDecode(b *testing.B) {
 	for _, batch := range []int{1, 8, 32} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			r, _ := load(b, "../../../models/demo", tensor.BF16)
-			benchSteps(b, r, batch)
+			benchPrecisions(b, func(b *testing.B, r *Runner) { benchSteps(b, r, batch) })
 		})
 	}
 }
@@ -50,8 +60,9 @@ func benchSteps(b *testing.B, r *Runner, batch int) {
 }
 
 // BenchmarkPrefill is a prompt of 500 tokens in one step on the demo model.
-func BenchmarkPrefill(b *testing.B) {
-	r, _ := load(b, "../../../models/demo", tensor.BF16)
+func BenchmarkPrefill(b *testing.B) { benchPrecisions(b, benchPrefill) }
+
+func benchPrefill(b *testing.B, r *Runner) {
 	const tokens = 500
 	ids := make([]uint32, tokens)
 	for i := range ids {

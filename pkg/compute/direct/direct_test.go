@@ -25,10 +25,16 @@ var greedy = sampling.Params{TopP: 1, Logprobs: -1}
 
 func load(t testing.TB, dir string, wire tensor.Wire) (*Runner, *model.Model) {
 	t.Helper()
+	return loadIn(t, dir, wire, model.AsStored)
+}
+
+func loadIn(t testing.TB, dir string, wire tensor.Wire, precision model.Precision) (*Runner, *model.Model) {
+	t.Helper()
 	m, err := model.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.Precision = precision
 	p := pool.New(2)
 	t.Cleanup(func() { p.Close(); _ = m.Close() })
 	r, err := New(m, p, Settings{Wire: wire, MaxPositions: 512, KVBytes: 256 << 20})

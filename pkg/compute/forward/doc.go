@@ -66,7 +66,7 @@ func matMulFrom(p workers, dst, x []float32, ldX, rows int, w *cpu.Matrix) {
 	}
 	part := func(from, to int) { cpu.MatMul(dst, w.N, x, ldX, rows, w, from, to) }
 	if w.RoundsRows() {
-		r := cpu.NewRounded(rows, w.K) // once for all parts
+		r := w.NewRounded(rows) // once for all parts
 		defer r.Release()
 		eachRow(p, rows, w.K/roundedPerNano, func(from, to int) { r.Round(x[from*ldX:], ldX, from, to) })
 		part = func(from, to int) { cpu.MatMulRounded(dst, w.N, r, w, from, to) }

@@ -23,7 +23,7 @@ var formats = map[safetensors.DType]cpu.Format{
 // weights. What is not all of one type is packed as float32, and what the model's
 // precision is for as that says.
 func layoutOf(m *model.Model, refs ...model.Ref) (l layout, err error) {
-	rounded := m.Precision.Quantises()
+	rounded := m.Precision.Own()
 	for i, ref := range refs {
 		t, err := m.Stat(ref)
 		if err != nil {
@@ -36,7 +36,13 @@ func layoutOf(m *model.Model, refs ...model.Ref) (l layout, err error) {
 		}
 		l = layout{l.n + t.Shape[0], t.Shape[1], f}
 	}
-	if rounded {
+	switch {
+	case !rounded:
+	case m.Precision == model.W16A16:
+		if l.format == cpu.BF16 { // rows for weights of float32 stay as they are
+			l.format = cpu.W16A16
+		}
+	default:
 		l.format = quantised[m.Precision]
 		if err := cpu.CheckGroups(l.k); err != nil {
 			return l, fmt.Errorf("weights in %s: %v of model %s: %w: leave --precision out", m.Precision, refs[0], m.Name, err)
@@ -57,7 +63,9 @@ func loadMatrix(m *model.Model, refs ...model.Ref) (*cpu.Matrix, error) {
 	}
 	switch l.format {
 	case cpu.BF16:
-		return stackBF16(m, refs, l)
+		return stackBF16(m, refs, l, cpu.PackBF16)
+	case cpu.W16A16:
+		return stackBF16(m, refs, l, cpu.PackPairs)
 	case cpu.MXFP4, cpu.FP8:
 		return stackPacked(m, refs, l)
 	case cpu.Q8, cpu.Q4, cpu.W8A8, cpu.W4A8:
@@ -66,7 +74,7 @@ func loadMatrix(m *model.Model, refs ...model.Ref) (*cpu.Matrix, error) {
 	return stackFloats(m, refs, l)
 }
 
-func stackBF16(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+func stackBF16(m *model.Model, refs []model.Ref, l layout, pack func(src []byte, n, k int) *cpu.Matrix) (*cpu.Matrix, error) {
 	var raw []byte
 	if len(refs) > 1 {
 		raw = make([]byte, 0, 2*l.n*l.k)
@@ -77,11 +85,11 @@ func stackBF16(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) 
 			return nil, fmt.Errorf("loading weights: %w", err)
 		}
 		if len(refs) == 1 {
-			return cpu.PackBF16(t.Data, l.n, l.k), nil // without a copy
+			return pack(t.Data, l.n, l.k), nil // without a copy
 		}
 		raw = append(raw, t.Data...)
 	}
-	return cpu.PackBF16(raw, l.n, l.k), nil
+	return pack(raw, l.n, l.k), nil
 }
 
 // stackPacked packs quantised tensors as they are.

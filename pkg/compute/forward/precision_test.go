@@ -17,7 +17,7 @@ func TestPrecision(t *testing.T) {
 	const name = "mixtral"
 	golden := goldenTensor(t, name, "logits")
 	for p, tt := range map[model.Precision]struct{ near, share float64 }{
-		model.AsStored: {1e-3, 1}, model.Q8: {0.02, 0.54}, model.Q4: {0.5, 0.29},
+		model.AsStored: {1e-3, 1}, model.W16A16: {0.02, 1}, model.Q8: {0.02, 0.54}, model.Q4: {0.5, 0.29},
 		model.W8A8: {0.04, 0.54}, model.W4A8: {0.5, 0.29},
 	} {
 		t.Run(string(p), func(t *testing.T) {
