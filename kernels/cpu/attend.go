@@ -24,6 +24,29 @@ func StoreKV(kblock, vblock []float32, slot int, k, v []float32) {
 	copy(vblock[slot*c:(slot+1)*c], v)
 }
 
+// StoreKVHalf is StoreKV with blocks of bf16: a word of kblock (C, PagePositions/2) has what slots i
+// (low half) and i+16 have of a dimension, one of vblock (PagePositions, C/2) what a position has of
+// dimensions i and i+16 of each 32. C is a multiple of 32.
+func StoreKVHalf(kblock, vblock []float32, slot int, k, v []float32) {
+	c := len(k)
+	if slot < 0 || slot >= PagePositions || c%PanelWidth != 0 || len(v) != c || len(kblock) < c*PagePositions/2 || len(vblock) < c*PagePositions/2 {
+		panic(fmt.Sprintf("cpu.StoreKVHalf: slot %d of blocks of %d and %d words, key of %d, value of %d",
+			slot, len(kblock), len(vblock), c, len(v)))
+	}
+	keys, values := halves(kblock)[interleaved(slot):], halves(vblock)[slot*c:(slot+1)*c]
+	for i, x := range k {
+		keys[i*PagePositions] = bf16Bits(x)
+	}
+	for i, x := range v {
+		values[interleaved(i)] = bf16Bits(x)
+	}
+}
+
+// halves are the halves of words.
+func halves(words []float32) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(words))), 2*len(words))
+}
+
 // Heads says which heads attention has: KV heads, each shared by Group query
 // heads, of Dim dimensions.
 type Heads struct{ KV, Group, Dim int }
@@ -67,6 +90,19 @@ func AttendSinks(out, q []float32, h Heads, pages [][]float32, start, end int, s
 // AttendWeights is AttendSinks, and sets weights (end) to the sum over all query heads of what
 // each position's value counts; nil: nobody asks. The bits of out are the same.
 func AttendWeights(weights, out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
+	attend(false, weights, out, q, h, pages, start, end, scale, sinks, scratch)
+}
+
+// AttendHalf is AttendWeights of pages that StoreKVHalf has filled: the bits are those of keys and
+// values that were rounded to bf16 before StoreKV.
+func AttendHalf(weights, out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
+	if h.Dim%PanelWidth != 0 {
+		panic(fmt.Sprintf("cpu.AttendHalf: heads of %d dimensions", h.Dim))
+	}
+	attend(true, weights, out, q, h, pages, start, end, scale, sinks, scratch)
+}
+
+func attend(half bool, weights, out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
 	checkAttend(out, q, h, pages, start, end, scratch)
 	if weights != nil {
 		mustMatch("AttendWeights", end, len(weights))
@@ -77,7 +113,7 @@ func AttendWeights(weights, out, q []float32, h Heads, pages [][]float32, start,
 	}
 	a := attention{g: h.Group, c: h.Dim, start: start, end: end, first: start / PagePositions, last: (end - 1) / PagePositions}
 	a.ld = (a.last - a.first + 1) * PagePositions
-	a.pages, a.valuesAt, a.step, a.weights = pages, h.Dim*PagePositions, h.Dim, weights
+	a.half, a.pages, a.valuesAt, a.step, a.weights = half, pages, h.Dim*PagePositions, h.Dim, weights
 	for a.head = 0; a.head < h.KV; a.head += a.heads {
 		a.heads = min(h.together(), h.KV-a.head)
 		at := a.head * h.Group * h.Dim
@@ -103,7 +139,8 @@ type attention struct {
 	start, end  int
 	first, last int // pages
 	pages       [][]float32
-	valuesAt    int       // where a head's values begin in its block
+	half        bool      // in bf16, two in a word
+	valuesAt    int       // which number of a head's block its values begin with
 	step        int       // from one position's value to the next
 	head, heads int       // the pass's first KV head, and how many
 	ld          int       // positions of those pages
@@ -140,12 +177,29 @@ func (a *attention) finish(out []float32, scale float32) {
 	}
 }
 
-// stride is the distance of two KV heads in a page.
-func (a *attention) stride() int { return 2 * a.c * PagePositions }
+// stride is the distance of two KV heads in a page, in words.
+func (a *attention) stride() int { return a.words(2 * a.c * PagePositions) }
+
+// words is how many words n numbers take.
+func (a *attention) words(n int) int {
+	if a.half {
+		return n / 2
+	}
+	return n
+}
 
 // keys and values are page p's from the pass's first head on.
 func (a *attention) keys(p int) []float32   { return a.pages[p][a.head*a.stride():] }
-func (a *attention) values(p int) []float32 { return a.keys(p)[a.valuesAt:] }
+func (a *attention) values(p int) []float32 { return a.keys(p)[a.words(a.valuesAt):] }
+
+// tiles computes a tile with each head's keys or values.
+func (a *attention) tiles(dst, x, w []float32, t tile) {
+	if a.half {
+		tileHeadsHalf(dst, x, w, a.heads, a.stride(), t)
+		return
+	}
+	tileHeads(dst, x, w, a.heads, a.stride(), t)
+}
 
 // score fills the scores of whole pages; weigh masks what is outside. The
 // processor does not foresee where the next page lies, so kernels ask for it.
@@ -157,7 +211,7 @@ func (a *attention) score(q []float32) {
 			soon = a.keys(p + 1)
 		}
 		t.ahead = distance(keys, soon)
-		tileHeads(a.scores[(p-a.first)*PagePositions:], q, keys, a.heads, a.stride(), t)
+		a.tiles(a.scores[(p-a.first)*PagePositions:], q, keys, t)
 	}
 }
 
@@ -218,7 +272,7 @@ func (a *attention) mix(out []float32) {
 		if p < a.last {
 			t.ahead = distance(values, a.values(p+1))
 		}
-		tileHeads(out, a.scores[(p-a.first)*PagePositions+lo:], values[lo*a.step:], a.heads, a.stride(), t)
+		a.tiles(out, a.scores[(p-a.first)*PagePositions+lo:], values[a.words(lo*a.step):], t)
 	}
 	if whole < a.c {
 		for h := range a.heads {

@@ -25,7 +25,7 @@ func pages(keys, values []float32, kv, c int) [][]float32 {
 	return all
 }
 
-func attend(q []float32, h Heads, pages [][]float32, start, end int) []float32 {
+func attended(q []float32, h Heads, pages [][]float32, start, end int) []float32 {
 	out := slices.Repeat([]float32{7}, h.KV*h.Group*h.Dim)
 	scratch := slices.Repeat([]float32{float32(math.NaN())}, AttendScratch(h, end))
 	Attend(out, q, h, pages, start, end, 0.3, scratch)
@@ -91,7 +91,7 @@ func TestAttend(t *testing.T) {
 		t.Run(fmt.Sprintf("%dx%dx%d_%d-%d", s.KV, s.Group, s.Dim, s.start, s.end), func(t *testing.T) {
 			var first []float32
 			eachVariant(t, func(t *testing.T) {
-				got := attend(q, s.Heads, all, s.start, s.end)
+				got := attended(q, s.Heads, all, s.start, s.end)
 				near(t, "out", got, want, 1e-5, 1e-5)
 				if first == nil {
 					first = got
@@ -119,9 +119,9 @@ func TestAttendInvariance(t *testing.T) {
 			head := rapid.IntRange(0, h.KV*h.Group-1).Draw(t, "head")
 			c, at := h.Dim, head/h.Group*total*h.Dim
 			keys, values, q := floats(1, h.KV*total*c), floats(2, h.KV*total*c), floats(3, h.KV*h.Group*c)
-			all := attend(q, h, pages(keys, values, h.KV, c), start, end)
+			all := attended(q, h, pages(keys, values, h.KV, c), start, end)
 			short := pages(keys[at:at+end*c], values[at:at+end*c], 1, c)
-			alone := attend(q[head*c:(head+1)*c], Heads{1, 1, c}, short, start, end)
+			alone := attended(q[head*c:(head+1)*c], Heads{1, 1, c}, short, start, end)
 			if !sameBits(all[head*c:(head+1)*c], alone) {
 				t.Fatal("differs")
 			}
@@ -146,4 +146,40 @@ func TestAttendLeavesPagesOut(t *testing.T) {
 	if !sameBits(all, some) {
 		t.Error("the bits differ")
 	}
+}
+
+// Pages of bf16 give the bits of keys and values that are rounded before, with any page bounds.
+func TestAttendHalf(t *testing.T) {
+	eachVariant(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			h := Heads{rapid.IntRange(1, 6).Draw(t, "kv"), rapid.IntRange(1, 5).Draw(t, "group"), PanelWidth * rapid.IntRange(1, 3).Draw(t, "dim")}
+			end := rapid.IntRange(1, 100).Draw(t, "end")
+			start := rapid.IntRange(0, end-1).Draw(t, "start")
+			size := h.KV * end * h.Dim
+			keys, values, q := floats(1, size), floats(2, size), floats(3, h.KV*h.Group*h.Dim)
+			half := halfPages(keys, values, h.KV, h.Dim)
+			RoundBF16(keys)
+			RoundBF16(values)
+			want := attended(q, h, pages(keys, values, h.KV, h.Dim), start, end)
+			weights, out := make([]float32, end), make([]float32, len(q))
+			AttendHalf(weights, out, q, h, half, start, end, 0.3, nil, make([]float32, AttendScratch(h, end)))
+			if !sameBits(out, want) {
+				t.Fatalf("%+v, positions %d to %d: other bits", h, start, end)
+			}
+		})
+	})
+}
+
+// halfPages is pages of bf16.
+func halfPages(keys, values []float32, kv, c int) [][]float32 {
+	size, length := c*PagePositions/2, len(keys)/kv/c
+	all := make([][]float32, (length+PagePositions-1)/PagePositions)
+	for p := range all {
+		all[p] = slices.Repeat([]float32{math.Float32frombits(0xffffffff)}, 2*kv*size)
+	}
+	for i := range kv * length {
+		block := all[i%length/PagePositions][i/length*2*size:]
+		StoreKVHalf(block[:size], block[size:], i%length%PagePositions, keys[i*c:(i+1)*c], values[i*c:(i+1)*c])
+	}
+	return all
 }

@@ -734,19 +734,37 @@ func avx2Round(dst *byte, x *float32, n int)
 func avx512HeadsR1H4(a *byte)
 
 //go:noescape
+func avx512HeadsBF16R1H4(a *byte)
+
+//go:noescape
 func avx512HeadsR1H2(a *byte)
+
+//go:noescape
+func avx512HeadsBF16R1H2(a *byte)
 
 //go:noescape
 func avx512HeadsR2H4(a *byte)
 
 //go:noescape
+func avx512HeadsBF16R2H4(a *byte)
+
+//go:noescape
 func avx512HeadsR2H2(a *byte)
+
+//go:noescape
+func avx512HeadsBF16R2H2(a *byte)
 
 //go:noescape
 func avx512HeadsR3H4(a *byte)
 
 //go:noescape
+func avx512HeadsBF16R3H4(a *byte)
+
+//go:noescape
 func avx512HeadsR3H2(a *byte)
+
+//go:noescape
+func avx512HeadsBF16R3H2(a *byte)
 
 //go:noescape
 func avx512HalfR16(a *byte)

@@ -78,7 +78,7 @@ func TestAttendLatentInvariance(t *testing.T) {
 			if !sameBits(all, alone) {
 				t.Fatal("differs alone")
 			}
-			wide := attend(one, Heads{1, 1, w}, pages(lines, lines, 1, w), 0, end)
+			wide := attended(one, Heads{1, 1, w}, pages(lines, lines, 1, w), 0, end)
 			if !sameBits(all, wide[:l.Rank]) {
 				t.Fatal("differs from Attend")
 			}

@@ -58,19 +58,39 @@ func tileF32Heads(dst, x, w []float32, n, stride int, t tile) int {
 		tileF32(dst, x, w, t)
 		return 1
 	}
+	a := t.headArgs(x, stride, F32)
+	for p := range t.panels {
+		a.dst, a.w = pointerTo(dst[p*PanelWidth:]), pointerTo(w[p*t.panelStride:])
+		avx512Heads(t.rows, heads, &a)
+	}
+	return heads
+}
+
+// tileBF16Heads is tileF32Heads with weights of bf16, two in a word.
+func tileBF16Heads(dst, x, w []float32, n, stride int, t tile) int {
+	heads := headsAtOnce(t.rows, n)
+	if heads == 1 || t.k == 0 {
+		tileBF16(dst, x, halves(w), t)
+		return 1
+	}
+	a := t.headArgs(x, stride, BF16)
+	for p := range t.panels {
+		a.dst, a.w = pointerTo(dst[p*PanelWidth:]), pointerTo(halves(w)[p*t.panelStride:])
+		avx512HeadsBF16(t.rows, heads, &a)
+	}
+	return heads
+}
+
+// headArgs are those of tiles of heads that are so many words apart.
+func (t tile) headArgs(x []float32, stride int, f Format) tileArgs {
 	a := tileArgs{
-		x: unsafe.Pointer(unsafe.SliceData(x)), ldDst: t.ldDst * 4, ldX: t.ldX * 4,
-		step: t.step * 4, panelStride: stride * 4, k: t.k, ahead: t.ahead,
+		x: pointerTo(x), ldDst: t.ldDst * 4, ldX: t.ldX * 4,
+		step: t.step * elementSize[f], panelStride: stride * 4, k: t.k, ahead: t.ahead,
 	}
 	if t.add {
 		a.add = 1
 	}
-	for p := range t.panels {
-		a.dst = unsafe.Pointer(unsafe.SliceData(dst[p*PanelWidth:]))
-		a.w = unsafe.Pointer(unsafe.SliceData(w[p*t.panelStride:]))
-		avx512Heads(t.rows, heads, &a)
-	}
-	return heads
+	return a
 }
 
 func tileBF16(dst, x []float32, w []uint16, t tile) {

@@ -416,6 +416,26 @@ func avx512Heads(rows, groups int, args *tileArgs) {
 	}
 }
 
+func avx512HeadsBF16(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 4:
+		avx512HeadsBF16R1H4(a)
+	case 1<<4 | 2:
+		avx512HeadsBF16R1H2(a)
+	case 2<<4 | 4:
+		avx512HeadsBF16R2H4(a)
+	case 2<<4 | 2:
+		avx512HeadsBF16R2H2(a)
+	case 3<<4 | 4:
+		avx512HeadsBF16R3H4(a)
+	case 3<<4 | 2:
+		avx512HeadsBF16R3H2(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
 // avx512Half computes some of so many rows and returns how many.
 func avx512Half(rows int, args *tileArgs) int {
 	a := (*byte)(unsafe.Pointer(args))

@@ -23,6 +23,13 @@ func tileHeads(dst, x, w []float32, heads, stride int, t tile) {
 	}
 }
 
+// tileHeadsHalf is tileHeads with weights of bf16, two in a word; stride counts words.
+func tileHeadsHalf(dst, x, w []float32, heads, stride int, t tile) {
+	for h := 0; h < heads; {
+		h += tileBF16Heads(dst[h*t.rows*t.ldDst:], x[h*t.rows*t.ldX:], w[h*stride:], heads-h, stride, t)
+	}
+}
+
 // tileF32Generic computes a tile with float32 weights in plain Go.
 func tileF32Generic(dst, x, w []float32, t tile) {
 	for r := range t.rows {

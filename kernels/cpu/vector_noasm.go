@@ -7,6 +7,11 @@ func tileF32Heads(dst, x, w []float32, _, _ int, t tile) int {
 	return 1
 }
 
+func tileBF16Heads(dst, x, w []float32, _, _ int, t tile) int {
+	tileBF16Generic(dst, x, halves(w), t)
+	return 1
+}
+
 func halfLanes() bool                               { return true }
 func tileHalf(dst, x, w []float32, t tile)          { tileHalfGeneric(dst, x, w, t) }
 func tileF32(dst, x, w []float32, t tile)           { tileF32Generic(dst, x, w, t) }

@@ -69,7 +69,7 @@ type PrecisionFlag struct {
 
 // set has the model computed so.
 func (f PrecisionFlag) set(m *model.Model) error {
-	m.Precision = model.Precision(f.Precision)
+	m.In(model.Precision(f.Precision))
 	if err := forward.CheckPrecision(m); err != nil {
 		return usage(fmt.Errorf("--precision is %s: %w", f.Precision, err))
 	}

@@ -19,7 +19,7 @@ func halfName(m machine, rows int) string { return fmt.Sprintf("%sHalfR%d", m.na
 func halfKernel(m machine, rows int) {
 	TEXT(halfName(m, rows), NOSPLIT, "func(a *byte)")
 	Pragma("noescape")
-	g := &tileGen{machine: m, w: f32, rows: rows, groups: 1, perHead: rows}
+	g := &tileGen{machine: m, w: f32, rows: rows, groups: 1, perHead: rows, jumps: true}
 	acc, w := m.vector[:rows], m.vector[rows]
 	args := Load(Param("a"), GP64()).(reg.GPVirtual)
 	g.loadArgs(args)

@@ -26,7 +26,8 @@ func main() {
 	}
 	roundKernel()
 	for _, s := range heads {
-		headsKernel(wide, s.rows, s.groups)
+		headsKernel(wide, f32, s.rows, s.groups)
+		headsKernel(wide, bf16, s.rows, s.groups)
 	}
 	for _, rows := range halfRows {
 		halfKernel(wide, rows)

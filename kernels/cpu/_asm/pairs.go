@@ -206,4 +206,3 @@ func writePairs(b *strings.Builder) {
 		writeSwitch(b, m.name+string(w16a16), m.shapes, func(s shape) string { return tileName(m.machine, w16a16, s.rows, s.groups) })
 	}
 }
-

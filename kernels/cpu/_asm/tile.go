@@ -51,6 +51,7 @@ type tileGen struct {
 	machine
 	w            weights
 	rows, groups int
+	jumps        bool                   // weights lie in pages: what is asked for is at ahead
 	perHead      int                    // rows that share weights; all of them in a tile of one head
 	acc          [][][2]reg.VecPhysical // row, group, half
 	spare        []reg.VecPhysical
@@ -74,19 +75,23 @@ func tileName(m machine, w weights, rows, groups int) string {
 // tileKernel writes one tile: rows × groups pairs of accumulators stay in
 // registers for the whole chain over k.
 func tileKernel(m machine, w weights, rows, groups int) {
-	g := &tileGen{machine: m, w: w, rows: rows, groups: groups, perHead: rows}
+	g := &tileGen{machine: m, w: w, rows: rows, groups: groups, perHead: rows, jumps: w == f32}
 	g.kernel(tileName(m, w, rows, groups))
 }
 
-func headsName(m machine, rows, heads int) string {
-	return fmt.Sprintf("%sHeadsR%dH%d", m.name, rows, heads)
+func headsName(m machine, w weights, rows, heads int) string {
+	kind := "Heads"
+	if w == bf16 {
+		kind = "HeadsBF16"
+	}
+	return fmt.Sprintf("%s%sR%dH%d", m.name, kind, rows, heads)
 }
 
 // headsKernel writes a tile of one panel for each head: more chains in flight
 // than a head's few rows have.
-func headsKernel(m machine, rows, heads int) {
-	g := &tileGen{machine: m, w: f32, rows: rows * heads, groups: 1, perHead: rows}
-	g.kernel(headsName(m, rows, heads))
+func headsKernel(m machine, w weights, rows, heads int) {
+	g := &tileGen{machine: m, w: w, rows: rows * heads, groups: 1, perHead: rows, jumps: true}
+	g.kernel(headsName(m, w, rows, heads))
 }
 
 func (g *tileGen) kernel(name string) {
@@ -141,7 +146,7 @@ func (g *tileGen) loadArgs(args reg.GPVirtual) {
 	if !g.w.packed() {
 		g.step = field(args, argStep)
 	}
-	if g.w == f32 {
+	if g.jumps {
 		g.ahead = field(args, argAhead)
 		ADDQ(g.wp, g.ahead)
 	}
@@ -271,7 +276,7 @@ func (g *tileGen) stepK(u int) {
 		}
 	}
 	ADDQ(g.step, g.wp)
-	if g.w == f32 {
+	if g.jumps {
 		ADDQ(g.step, g.ahead)
 	}
 }
@@ -318,7 +323,11 @@ func (g *tileGen) loadWeights(i int) {
 		VMOVUPS(g.wAt(g.wp, panel, offset+64), g.hi)
 		return
 	}
-	if offset == 0 {
+	switch {
+	case offset != 0:
+	case g.jumps:
+		PREFETCHT0(g.wAt(g.ahead, panel, 0))
+	default:
 		PREFETCHT0(g.wAt(g.wp, panel, prefetchAhead))
 	}
 	// AVX2 groups of a bf16 panel lie 32 bytes apart, as its floats do.
@@ -337,7 +346,8 @@ func writeDispatch(path string) {
 			writeSwitch(&b, m.name+string(w), m.shapesOf(w), func(s shape) string { return tileName(m, w, s.rows, s.groups) })
 		}
 	}
-	writeSwitch(&b, wide.name+"Heads", heads, func(s shape) string { return headsName(wide, s.rows, s.groups) })
+	writeSwitch(&b, wide.name+"Heads", heads, func(s shape) string { return headsName(wide, f32, s.rows, s.groups) })
+	writeSwitch(&b, wide.name+"HeadsBF16", heads, func(s shape) string { return headsName(wide, bf16, s.rows, s.groups) })
 	writeHalves(&b, wide)
 	writeDots(&b, wide, narrow)
 	writePairs(&b)

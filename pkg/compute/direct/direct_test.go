@@ -3,6 +3,7 @@ package direct
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -34,7 +35,7 @@ func loadIn(t testing.TB, dir string, wire tensor.Wire, precision model.Precisio
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Precision = precision
+	m.In(precision)
 	p := pool.New(2)
 	t.Cleanup(func() { p.Close(); _ = m.Close() })
 	r, err := New(m, p, Settings{Wire: wire, MaxPositions: 512, KVBytes: 256 << 20})
@@ -159,9 +160,12 @@ func maxDiff(a, b []float32) (d float64) {
 // Any batch, any split of a prompt, with or without messages' rounding: a
 // sequence's tokens do not depend on its company.
 func TestBatchInvariant(t *testing.T) {
-	for _, wire := range []tensor.Wire{tensor.F32, tensor.BF16} {
-		t.Run(string(wire), func(t *testing.T) {
-			r, _ := load(t, "../../../models/demo", wire)
+	for _, tt := range []struct {
+		wire      tensor.Wire
+		precision model.Precision
+	}{{tensor.F32, model.AsStored}, {tensor.BF16, model.AsStored}, {tensor.BF16, model.W16A16}, {tensor.BF16, model.W4A8}} {
+		t.Run(fmt.Sprintf("%s/%s", tt.wire, tt.precision), func(t *testing.T) {
+			r, _ := loadIn(t, "../../../models/demo", tt.wire, tt.precision)
 			const n, tokens = 9, 12
 			var alone [][]uint32
 			for i := range n {

@@ -156,11 +156,15 @@ func attend(sp *model.MixerSpec, out, q, sinks []float32, table *kvcache.Table, 
 	before := start / cpu.PagePositions * cpu.PagePositions
 	start, end = start-before, end-before
 	scratch.floats = tensor.Resize(scratch.floats, cpu.AttendScratch(heads, end))
+	of := cpu.AttendWeights
+	if sp.HalfCache {
+		of = cpu.AttendHalf
+	}
 	if strongest == nil {
-		cpu.AttendSinks(out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
+		of(nil, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
 		return
 	}
 	scratch.weights = tensor.Resize(scratch.weights, end)
-	cpu.AttendWeights(scratch.weights, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
+	of(scratch.weights, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
 	*strongest = int32(before + start + largest(scratch.weights[start:]))
 }

@@ -23,7 +23,7 @@ func TestPrecision(t *testing.T) {
 		t.Run(string(p), func(t *testing.T) {
 			m := modeltest.Golden(t, name)
 			plain, _ := ExpertBytes(m, ExpertID{})
-			m.Precision = p
+			m.In(p)
 			if err := CheckPrecision(m); err != nil {
 				t.Fatal(err)
 			}
@@ -65,19 +65,19 @@ func alone(t *testing.T, e *Expert, p model.Precision) {
 func TestPrecisionRefusals(t *testing.T) {
 	m := modeltest.Golden(t, "gpt_oss-mxfp4")
 	plain, _ := ExpertBytes(m, ExpertID{})
-	m.Precision = model.Q8
+	m.In(model.Q8)
 	if n, err := ExpertBytes(m, ExpertID{}); err != nil || n != plain {
 		t.Errorf("%d bytes, %d as stored; %v", n, plain, err)
 	}
 	m = modeltest.Golden(t, "qwen3_moe")
-	m.Precision = model.Q4
+	m.In(model.Q4)
 	want := "weights in q4: ExpertDown of layer 0, expert 0 of model qwen3_moe: 40 inputs are no multiple of 32, which share a scale: leave --precision out"
 	if err := CheckPrecision(m); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}
 	dir, name := spoilt(t, goldens.Dir("mixtral"), ".experts.1.w3.weight", func(b []byte) { copy(b, "\xff\xff\xff\xff\xff\xff\xff\xff") })
 	m = modeltest.Open(t, dir)
-	m.Precision = model.Q8
+	m.In(model.Q8)
 	if _, err := LoadExpert(t.Context(), m, ExpertID{0, 1}); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "a weight is NaN") {
 		t.Errorf("%v, want the name %s", err, name)
 	}
@@ -86,7 +86,7 @@ func TestPrecisionRefusals(t *testing.T) {
 // Each matrix that is quantised is told of once, the experts' of a layer as one.
 func TestRoundings(t *testing.T) {
 	m := modeltest.Golden(t, "mixtral")
-	m.Precision = model.Q8
+	m.In(model.Q8)
 	told := map[string]int{}
 	err := Roundings(t.Context(), m, func(r Rounding) error {
 		told[r.Role]++

@@ -199,6 +199,38 @@ func checkStored(t testing.TB, table *Table, seq, length int) {
 	}
 }
 
+// A layer in bf16 takes half as much, and keeps what was stored rounded to that.
+func TestHalf(t *testing.T) {
+	const dim = 32
+	half := Uniform(1, 2, dim)
+	whole := half.PageBytes()
+	half.Layers[0].Half = true
+	if half.PageBytes() != whole/2 {
+		t.Errorf("a page of %d bytes, of %d as float32", half.PageBytes(), whole)
+	}
+	p, err := NewPool(half, 2*whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := p.Reserve(40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Span(0, 40)
+	key, value := make([]float32, dim), make([]float32, dim)
+	for i := range dim {
+		key[i], value[i] = float32(i)+0.001, -float32(i)-0.001
+	}
+	table.Store(0, 1, 35, key, value)
+	h := cpu.Heads{KV: 2, Group: 1, Dim: dim}
+	out := make([]float32, 2*dim)
+	cpu.AttendHalf(nil, out, make([]float32, 2*dim), h, table.Layer(nil, 0, 32, 40), 3, 4, 1, nil, make([]float32, cpu.AttendScratch(h, 4)))
+	cpu.RoundBF16(value)
+	if !slices.Equal(out[dim:], value) {
+		t.Errorf("head 1 of position 35 is %v, want %v", out[dim:], value)
+	}
+}
+
 // What one sequence stores is what it finds, whatever others store, and in
 // pages that others had before.
 func TestStoreAndLayer(t *testing.T) {

@@ -20,6 +20,7 @@ type Shape struct {
 type LayerShape struct {
 	Heads, KeyDim, ValueDim int
 	Sight                   model.Sight
+	Half                    bool // keys and values in bf16, two in a float
 	// Block is the bytes of a page that a device takes for it; 0: float32 numbers.
 	Block int64
 }
@@ -63,7 +64,7 @@ func layerOf(m *model.MixerSpec) LayerShape {
 	if m.Kind == model.MLA {
 		return Latent(m.Latent.KVRank + m.Latent.RopeDim)
 	}
-	return LayerShape{Heads: m.KVHeads, KeyDim: m.HeadDim, ValueDim: m.ValueDim, Sight: m.Sight}
+	return LayerShape{Heads: m.KVHeads, KeyDim: m.HeadDim, ValueDim: m.ValueDim, Sight: m.Sight, Half: m.HalfCache}
 }
 
 // Latent is the shape of a layer that keeps a latent of so many elements.
@@ -75,7 +76,17 @@ func Uniform(layers, heads, dim int) Shape {
 }
 
 // head is the number of floats of one page's keys and values of one head.
-func (l LayerShape) head() int { return (l.KeyDim + l.ValueDim) * cpu.PagePositions }
+func (l LayerShape) head() int { return l.keys() + l.kept(l.ValueDim) }
+
+// keys is the number of floats of one page's keys of one head.
+func (l LayerShape) keys() int { return l.kept(l.KeyDim) }
+
+func (l LayerShape) kept(dim int) int {
+	if l.Half {
+		return dim * cpu.PagePositions / 2
+	}
+	return dim * cpu.PagePositions
+}
 
 // floats is what a layer takes in a page.
 func (l LayerShape) floats() int {

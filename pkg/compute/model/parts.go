@@ -57,6 +57,7 @@ type MixerSpec struct {
 	Rope           RopeSpec
 	Temperature    TemperatureSpec
 	Latent         LatentSpec // of MLA
+	HalfCache      bool       // keys and values are kept in bf16: see Precision
 	Sight
 }
 

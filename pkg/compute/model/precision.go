@@ -17,6 +17,22 @@ const (
 // of the numeric class then.
 func (p Precision) Own() bool { return p != "" && p != AsStored }
 
+// roundsRows reports whether rows are rounded before matrices are multiplied with them.
+func (p Precision) roundsRows() bool { return p == W16A16 || p == W8A8 || p == W4A8 }
+
+// halfOf is what dimensions of a head are a multiple of where it is kept in bf16.
+const halfOf = 32
+
+// In sets the precision: before anything is loaded. Where rows are rounded, keys and values are kept in
+// bf16, too.
+func (m *Model) In(p Precision) {
+	m.Precision = p
+	for l := range m.Spec.Layer {
+		x := &m.Spec.Layer[l].Mixer
+		x.HalfCache = p.roundsRows() && x.Kind == GroupedQuery && x.HeadDim%halfOf == 0 && x.ValueDim%halfOf == 0
+	}
+}
+
 // Rounded reports whether a precision is for matrices of this role: those that rows are
 // multiplied with, but not what chooses experts. An embedding is one as a tied head.
 func (r Role) Rounded() bool {
