@@ -4,6 +4,7 @@
 package ceiling
 
 import (
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -27,6 +28,21 @@ func FMAWithin(most int) float64 {
 	return float64(2*fmaTurns*fmaPerTurn*width) / best.Seconds()
 }
 
+// Pairs returns the operations a second of one thread on products of bf16, and Bytes on those of bytes: a
+// product and its sum are two. 0: the processor has no instruction for them.
+func Pairs() float64 { return products(pairsLoop, 32) }
+
+// Bytes is what Pairs says.
+func Bytes() float64 { return products(bytesLoop, 64) }
+
+func products(loop func(turns int) bool, each int) float64 {
+	if !loop(fmaTurns) {
+		return 0
+	}
+	best := fastest(func() { loop(fmaTurns) })
+	return float64(2*fmaTurns*fmaPerTurn*each) / best.Seconds()
+}
+
 // Bandwidth returns the bytes a second that threads read together from a
 // buffer of so many bytes, after one pass that warms it. A buffer much larger
 // than the last cache measures memory, a smaller one that cache.
@@ -42,6 +58,27 @@ func Bandwidth(bytes, threads int) float64 {
 	return float64(part*threads) / best.Seconds()
 }
 
+// BandwidthOfPieces is the rate at which one thread reads one of twenty pieces of so many bytes, or faster, while
+// it reads a buffer of so many bytes: neighbours on the processor hardly change it.
+func BandwidthOfPieces(bytes, piece int) float64 {
+	piece = max(piece, readChunk) &^ (readChunk - 1)
+	buffer := make([]byte, max(bytes/piece, 1)*piece+cacheLine)
+	for i := range buffer {
+		buffer[i] = 1
+	}
+	skip := int(-uintptr(unsafe.Pointer(&buffer[0])) & (cacheLine - 1))
+	var took []time.Duration
+	for range attempts {
+		for b := buffer[skip:]; len(b) >= piece; b = b[piece:] {
+			start := time.Now()
+			readAll(b[:piece])
+			took = append(took, time.Since(start))
+		}
+	}
+	slices.Sort(took)
+	return float64(piece) / max(took[len(took)/20], 1).Seconds()
+}
+
 func readParts(buffer []byte, part, threads int) {
 	var wg sync.WaitGroup
 	for i := 1; i < threads; i++ {
@@ -52,7 +89,7 @@ func readParts(buffer []byte, part, threads int) {
 }
 
 func readAll(b []byte) {
-	for from := 0; from < len(b); from += readChunk {
+	for from := 0; from+readChunk <= len(b); from += readChunk {
 		readLoop(b[from : from+readChunk])
 	}
 }

@@ -9,6 +9,12 @@ func fma512(turns int)
 func fma256(turns int)
 
 //go:noescape
+func pairs512(turns int)
+
+//go:noescape
+func bytes512(turns int)
+
+//go:noescape
 func read512(b *byte, n int)
 
 //go:noescape
@@ -26,6 +32,24 @@ func fmaLoop(turns, most int) (width int) {
 		return 8
 	}
 	return fmaGeneric(turns)
+}
+
+// pairsLoop runs turns of fmaPerTurn instructions that each add 32 products of bf16, and bytesLoop those that
+// add 64 of bytes; false: the processor has none.
+func pairsLoop(turns int) bool {
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512BF16 {
+		pairs512(turns)
+		return true
+	}
+	return false
+}
+
+func bytesLoop(turns int) bool {
+	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512VNNI {
+		bytes512(turns)
+		return true
+	}
+	return false
 }
 
 // readLoop reads b, a multiple of 512 bytes.

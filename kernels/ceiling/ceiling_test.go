@@ -6,6 +6,14 @@ func TestCeilings(t *testing.T) {
 	if f := FMA(); f < 1e8 || f > 1e13 {
 		t.Errorf("%.3g operations a second", f)
 	}
+	for name, f := range map[string]float64{"pairs": Pairs(), "bytes": Bytes()} {
+		if f != 0 && !(f > FMA()/2 && f < 1e13) {
+			t.Errorf("%s: %.3g operations a second", name, f)
+		}
+	}
+	if b := BandwidthOfPieces(8<<20, 2<<20); b < 1e8 || b > 1e13 {
+		t.Errorf("pieces: %.3g bytes a second", b)
+	}
 	for threads := range 3 {
 		if b := Bandwidth(4<<20, threads); b < 1e8 || b > 1e13 {
 			t.Errorf("%d threads: %.3g bytes a second", threads, b)
@@ -16,6 +24,8 @@ func TestCeilings(t *testing.T) {
 func BenchmarkFMA(b *testing.B) {
 	for b.Loop() {
 		b.ReportMetric(FMA()/1e9, "GFLOP/s")
+		b.ReportMetric(Pairs()/1e9, "bf16-GFLOP/s")
+		b.ReportMetric(Bytes()/1e9, "int8-GOP/s")
 	}
 }
 

@@ -13,7 +13,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).parent
 SECONDS = "0.5"
-PRECISIONS = {"bf16": ["bf16"], "q8": ["q8", "w8a8"], "q4": ["q4", "w4a8"]}  # by the kind of llama.cpp's weights
+PRECISIONS = {"bf16": ["bf16", "w16a16"], "q8": ["q8", "w8a8"], "q4": ["q4", "w4a8"]}  # by the kind of llama.cpp's weights
 
 
 def run(*args):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -187,12 +188,9 @@ func (e *Expert) after(weight float32) float32 {
 
 // scaleInto is dst = w · x; 1 copies it.
 func scaleInto(dst, x []float32, w float32) {
-	if w == 1 {
-		copy(dst, x)
-		return
-	}
-	for i, v := range x {
-		dst[i] = v * w
+	copy(dst, x)
+	if w != 1 {
+		cpu.Scale(dst[:len(x)], w)
 	}
 }
 
