@@ -12,9 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/control/directives"
-	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
-	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -97,91 +95,14 @@ func (c *BrownoutGetCmd) Run(ctx context.Context, e *env) error {
 	return printBrownout(e.out, c.Model, d, s, c.JSON)
 }
 
-// Run sets thresholds.
-func (c *BrownoutSetCmd) Run(ctx context.Context, e *env) error {
-	change, err := c.change()
-	if err != nil {
-		return err
-	}
-	if err := c.plan(ctx, e); err != nil {
-		return err
-	}
-	return c.apply(ctx, e, change)
-}
-
-// plan has plans have united experts of the way that is set.
-func (c *BrownoutSetCmd) plan(ctx context.Context, e *env) error {
-	if c.Way == nil {
-		return nil
-	}
-	conn, kv, err := PlanFrom{Model: c.Model, ConnectFlags: c.ConnectFlags}.open(ctx, e)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout)
-	defer cancel()
-	_, err = planstore.ChangeSettings(ctx, kv, plan.Settings{Way: *c.Way})
-	return explained(conn, err)
-}
-
-// change is what the flags name, checked before anything is dialled.
-func (c *BrownoutSetCmd) change() (func(*pb.BrownoutSettings) *pb.BrownoutSettings, error) {
-	if c.Prefill == nil && c.Decode == nil && c.Way == nil {
-		return nil, usage(errors.New("nothing to set; give --prefill, --decode or --way"))
-	}
-	var at [2]*uint32
-	for i, flag := range []struct {
-		name  string
-		share *float64
-	}{{"prefill", c.Prefill}, {"decode", c.Decode}} {
-		if flag.share == nil {
-			continue
-		}
-		millionths, err := brownout.Millionths(*flag.share)
-		if err != nil {
-			return nil, usage(fmt.Errorf("--%s: %w", flag.name, err))
-		}
-		at[i] = proto.Uint32(uint32(millionths))
-	}
-	if c.Way != nil && (*c.Way < 2 || *c.Way > mostWay) {
-		return nil, usage(fmt.Errorf("--way is %d; a united expert stands in for at least 2 experts, and at most all of a layer's", *c.Way))
-	}
-	return func(old *pb.BrownoutSettings) *pb.BrownoutSettings { return c.with(old, at) }, nil
-}
-
-// mostWay bounds what is calculated with; the controller knows the model.
-const mostWay = 1 << 16
-
-// with is what is wanted beside what was: a threshold that was never set is 1.
-func (c *BrownoutSetCmd) with(old *pb.BrownoutSettings, at [2]*uint32) *pb.BrownoutSettings {
-	want := proto.CloneOf(old)
-	if c.Way != nil {
-		want.Way = uint32(*c.Way)
-	}
-	if at[0] == nil && at[1] == nil {
-		return want
-	}
-	if old.Mode != pb.BrownoutMode_BROWNOUT_MODE_SET {
-		want.PrefillMillionths, want.DecodeMillionths = brownout.One, brownout.One
-	}
-	want.Mode = pb.BrownoutMode_BROWNOUT_MODE_SET
-	for i, to := range []*uint32{&want.PrefillMillionths, &want.DecodeMillionths} {
-		if at[i] != nil {
-			*to = *at[i]
-		}
-	}
-	return want
-}
-
 // Run leaves thresholds to the controller.
 func (c *BrownoutAutoCmd) Run(ctx context.Context, e *env) error {
-	return c.apply(ctx, e, inMode(pb.BrownoutMode_BROWNOUT_MODE_AUTO))
+	return c.apply(ctx, e, inMode(pb.BrownoutMode_BROWNOUT_MODE_AUTO), nil)
 }
 
 // Run ends brownouts.
 func (c *BrownoutOffCmd) Run(ctx context.Context, e *env) error {
-	return c.apply(ctx, e, inMode(pb.BrownoutMode_BROWNOUT_MODE_OFF))
+	return c.apply(ctx, e, inMode(pb.BrownoutMode_BROWNOUT_MODE_OFF), nil)
 }
 
 func inMode(mode pb.BrownoutMode) func(*pb.BrownoutSettings) *pb.BrownoutSettings {
@@ -193,8 +114,9 @@ func inMode(mode pb.BrownoutMode) func(*pb.BrownoutSettings) *pb.BrownoutSetting
 // takenUpWithin bounds the wait for the controller, which decides four times a second.
 const takenUpWithin = 5 * time.Second
 
-// apply writes what is wanted, waits until it is in force, and prints that.
-func (f BrownoutOf) apply(ctx context.Context, e *env, change func(*pb.BrownoutSettings) *pb.BrownoutSettings) error {
+// apply writes what is wanted, waits until it is in force, and prints that. What refuse, unless it is nil, has an
+// error for is taken back.
+func (f BrownoutOf) apply(ctx context.Context, e *env, change func(*pb.BrownoutSettings) *pb.BrownoutSettings, refuse func(*pb.Directive) error) error {
 	conn, kv, err := f.open(ctx, e)
 	if err != nil {
 		return err
@@ -202,7 +124,11 @@ func (f BrownoutOf) apply(ctx context.Context, e *env, change func(*pb.BrownoutS
 	defer conn.Close()
 	writing, cancel := context.WithTimeout(ctx, f.ConnectTimeout)
 	defer cancel()
-	revision, err := directives.Change(writing, kv, change)
+	var before *pb.BrownoutSettings
+	revision, err := directives.Change(writing, kv, func(old *pb.BrownoutSettings) *pb.BrownoutSettings {
+		before = proto.CloneOf(old)
+		return change(old)
+	})
 	if err != nil {
 		return explained(conn, err)
 	}
@@ -214,6 +140,15 @@ func (f BrownoutOf) apply(ctx context.Context, e *env, change func(*pb.BrownoutS
 	}
 	if err != nil {
 		return explained(conn, err)
+	}
+	if refuse != nil {
+		if err := refuse(d); err != nil {
+			revision, undone := directives.Change(writing, kv, func(*pb.BrownoutSettings) *pb.BrownoutSettings { return before })
+			if undone == nil {
+				_, undone = directives.Await(waiting, kv, revision)
+			}
+			return errors.Join(err, explained(conn, undone))
+		}
 	}
 	_, s, err := directives.Read(writing, kv)
 	if err != nil {

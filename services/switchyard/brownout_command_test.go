@@ -53,3 +53,24 @@ func TestPrintBrownout(t *testing.T) {
 		}
 	}
 }
+
+// A way that the controller does not use is refused, with its reason.
+func TestBrownoutRefusesWay(t *testing.T) {
+	way := 3
+	partial := &pb.Directive{Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 8, Reason: "way 3 is not used: there are none of it"}
+	for name, tc := range map[string]struct {
+		way  *int
+		d    *pb.Directive
+		want string
+	}{
+		"another one": {&way, partial, "--way is 3, which is not used, and all stays as it was. The controller says: way 3 is not used: there are none of it"},
+		"none":        {nil, partial, ""},
+		"used":        {&way, &pb.Directive{Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 3}, ""},
+		"full":        {&way, &pb.Directive{Strategy: pb.Strategy_STRATEGY_FULL}, ""},
+	} {
+		err := (&BrownoutSetCmd{Way: tc.way}).refuse(tc.d)
+		if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+}

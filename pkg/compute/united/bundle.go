@@ -108,7 +108,7 @@ func Open(dir string, way int, m *model.Model) (*Bundle, error) {
 		return nil, fmt.Errorf("%w: %s has none of way %d; make them with switchyard distill --way %d", ErrBundle, dir, way, way)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
+		return nil, fmt.Errorf("%w: %w; copy them whole, or make them anew with switchyard distill", ErrBundle, err)
 	}
 	b, err := of(f, m)
 	if err == nil && b.Way != way {

@@ -90,6 +90,8 @@ func TestFollowsSettings(t *testing.T) {
 		}{
 			{"set", &pb.BrownoutSettings{Mode: pb.BrownoutMode_BROWNOUT_MODE_SET, PrefillMillionths: 600_000, DecodeMillionths: 500_000, Way: 4}, 600_000, 500_000, 4, "an operator set"},
 			{"a way that there is not", &pb.BrownoutSettings{Mode: pb.BrownoutMode_BROWNOUT_MODE_SET, PrefillMillionths: 1, DecodeMillionths: 2, Way: 3}, 1, 2, 4, "way 3 is not used: there are none of it"},
+			{"a way over the experts", &pb.BrownoutSettings{Mode: pb.BrownoutMode_BROWNOUT_MODE_SET, PrefillMillionths: 3, DecodeMillionths: 4, Way: 17}, 3, 4, 4, "way 17 is not used: a united expert stands in for at most all of a layer's 16 experts"},
+			{"off, and that way still", &pb.BrownoutSettings{Mode: pb.BrownoutMode_BROWNOUT_MODE_OFF, Way: 17}, brownout.One, brownout.One, 4, "turned brownouts off"},
 			{"off", &pb.BrownoutSettings{Mode: pb.BrownoutMode_BROWNOUT_MODE_OFF}, brownout.One, brownout.One, 8, "turned brownouts off"},
 			{"set anew", &pb.BrownoutSettings{Mode: pb.BrownoutMode_BROWNOUT_MODE_SET, DecodeMillionths: 1}, 0, 1, 8, "an operator set"},
 			{"auto, and nothing to do", &pb.BrownoutSettings{Mode: pb.BrownoutMode_BROWNOUT_MODE_AUTO}, 0, 1, 8, "to the controller"},

@@ -121,6 +121,9 @@ func (d *decider) govern(phase int, r brownout.Rule, now float64) (err error) {
 func (d *decider) use(way int) error {
 	each := 1.0
 	if d.set.Strategy == brownout.Partial {
+		if way > d.set.Experts {
+			return fmt.Errorf("a united expert stands in for at most all of a layer's %d experts", d.set.Experts)
+		}
 		b, err := d.set.Bundle(way)
 		if err != nil {
 			return err

@@ -48,18 +48,8 @@ func (r Rules) Check(d *pb.Directive, revision uint64) error {
 	return nil
 }
 
-// CheckSettings says what is wrong with what an operator wants.
-func (r Rules) CheckSettings(s *pb.BrownoutSettings) error {
-	if err := CheckSettings(s); err != nil {
-		return err
-	}
-	if int(s.Way) > r.Experts {
-		return fmt.Errorf("%w: the way is %d; a united expert stands in for at most all of a layer's %d experts", ErrIllegal, s.Way, r.Experts)
-	}
-	return nil
-}
-
-// CheckSettings is Rules' for who does not know the model.
+// CheckSettings says what is wrong with what an operator wants of any model. A way that there are no united
+// experts of is legal: the controller says that it does not use it, and does all else.
 func CheckSettings(s *pb.BrownoutSettings) error {
 	switch {
 	case s.Mode > pb.BrownoutMode_BROWNOUT_MODE_OFF || s.Mode < 0:

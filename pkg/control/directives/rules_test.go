@@ -41,8 +41,8 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
 	}
-	for _, s := range []*pb.BrownoutSettings{{Mode: 4}, {Mode: -1}, {PrefillMillionths: 1_000_001}, {DecodeMillionths: 1 << 31}, {Way: 1}, {Way: 17}} {
-		if testRules().CheckSettings(s) == nil {
+	for _, s := range []*pb.BrownoutSettings{{Mode: 4}, {Mode: -1}, {PrefillMillionths: 1_000_001}, {DecodeMillionths: 1 << 31}, {Way: 1}} {
+		if CheckSettings(s) == nil {
 			t.Errorf("%v is taken", s)
 		}
 	}

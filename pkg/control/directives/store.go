@@ -137,7 +137,7 @@ func (r Rules) decodeSettings(value []byte, revision uint64) Wanted {
 	s := &pb.BrownoutSettings{}
 	err := proto.Unmarshal(value, s)
 	if err == nil {
-		err = r.CheckSettings(s)
+		err = CheckSettings(s)
 	}
 	if err != nil {
 		r.tell(fmt.Errorf("reading key %s: %w", SettingsKey, err))

@@ -25,6 +25,8 @@ type Here struct {
 	Hosts int `json:"hosts"`
 	// IDs are theirs.
 	IDs []string `json:"-"`
+	// Ways are those that any of them has united experts of, the least first.
+	Ways []int `json:"-"`
 }
 
 // Scaler is a scaler that plans.
@@ -87,7 +89,12 @@ func live(entries map[string]jetstream.KeyValueEntry) (all []*pb.Member) {
 func hereOf(all []*pb.Member) (h Here) {
 	for _, m := range members.OfService(all, "expert") {
 		h.IDs = append(h.IDs, m.Id)
+		for _, u := range m.United {
+			h.Ways = append(h.Ways, int(u.Way))
+		}
 	}
+	slices.Sort(h.Ways)
+	h.Ways = slices.Compact(h.Ways)
 	h.Hosts = len(h.IDs)
 	for _, m := range members.OfService(all, "scaler") {
 		if m.Ready && (h.Scaler == nil || m.Stats[members.Planning] > 0) {
@@ -119,6 +126,10 @@ func (h Here) Refuses(change plan.Settings, model string) error {
 	if h.Hosts > 0 && change.Replicas > h.Hosts { // without any nobody knows how many there will be
 		return fmt.Errorf("--replicas is %d, and model %s has %d expert hosts: a function can have one replica on each; start %d more, or set --replicas to %d at most",
 			change.Replicas, model, h.Hosts, change.Replicas-h.Hosts, h.Hosts)
+	}
+	if h.Hosts > 0 && change.Way != 0 && !slices.Contains(h.Ways, change.Way) {
+		return fmt.Errorf("--way is %d, and the expert hosts of model %s have united experts of ways %v: start them with --united and a folder that has it (switchyard distill --way %[1]d)",
+			change.Way, model, h.Ways)
 	}
 	return nil
 }

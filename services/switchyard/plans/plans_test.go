@@ -62,6 +62,8 @@ func TestWhoPlans(t *testing.T) {
 }
 
 func TestRefuses(t *testing.T) {
+	with := host("c")
+	with.United = []*pb.UnitedExperts{{Way: 8}, {Way: 2}}
 	two, byLoad := hereWith(host("a"), host("b")), hereWith(host("a"), host("b"), scaler("s", "moeless", true, 1))
 	for _, tc := range []struct {
 		name   string
@@ -76,6 +78,10 @@ func TestRefuses(t *testing.T) {
 		{"the policy under a scaler", byLoad, plan.Settings{Policy: "static"}, "start it with --scaling static"},
 		{"the grouping under a scaler", byLoad, plan.Settings{Grouping: plan.ByHost}, ""},
 		{"replicas under a static scaler", hereWith(host("a"), host("b"), scaler("s", "static", true, 1)), plan.Settings{Replicas: 2}, ""},
+		{"a way", hereWith(host("a"), with), plan.Settings{Way: 8}, ""},
+		{"a way that no host has", hereWith(host("a"), with), plan.Settings{Way: 3}, "--way is 3, and the expert hosts of model demo have united experts of ways [2 8]"},
+		{"a way without united experts", two, plan.Settings{Way: 2}, "of ways []"},
+		{"a way before any host", Here{}, plan.Settings{Way: 2}, ""},
 	} {
 		err := tc.here.Refuses(tc.change, "demo")
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
