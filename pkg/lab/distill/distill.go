@@ -247,7 +247,8 @@ func (w *worker) train(ctx context.Context, u unit, n *net, learn, check *rows) 
 func snapshot(n *net) *net { return newNet(n.d, n.f, slices.Clone(n.in.W), slices.Clone(n.down.W)) }
 
 // measure tells what a student costs on rows that it has not seen, beside dropping (1 by how
-// errors are told), averaged weights and the busiest member alone.
+// errors are told), averaged weights and the busiest member alone. What each member's rows cost is of the
+// validation rows: brownouts choose by it, and the others are to measure them.
 func (w *worker) measure(u unit, g *united.Group, members []*net, count []int, student *net) error {
 	test, err := w.from.gather(u, w.parts.test, w.Rows/3, false)
 	if err != nil {
@@ -263,13 +264,17 @@ func (w *worker) measure(u unit, g *united.Group, members []*net, count []int, s
 		*into = test.loss(other, &w.mem)
 	}
 	g.Experts = nil
+	check, err := w.from.gather(u, w.parts.validation, w.Rows/6, false)
+	if err != nil {
+		return err
+	}
 	every, err := w.from.gather(u, w.parts.test, w.Rows/12, true)
 	if err != nil {
 		return err
 	}
 	distance, norm := 0.0, 0.0
 	for m, e := range members {
-		c := cost(test, m, e, student, &w.mem)
+		c := cost(check, m, e, student, &w.mem)
 		c.Expert = int(u.experts[m])
 		g.Experts = append(g.Experts, c)
 		all := cost(every, m, e, student, &w.mem)
