@@ -17,6 +17,7 @@ type BrownoutFlags struct {
 	United  string  `help:"Brownout, live: folder of united experts of ways 2, 4 and 8." placeholder:"DIR"`
 	Engine  string  `default:"separate" enum:"separate,fused" help:"Brownout, live: whether each expert is a function of its own (separate), or a layer's are one (fused)." placeholder:"NAME"`
 	Streams int     `default:"32" help:"Brownout, live: requests that decode together." placeholder:"N"`
+	Exempt  []int   `help:"Brownout, live: layers that brownouts spare." placeholder:"LAYER,..."`
 }
 
 // brownout compares what can be done when requests come faster than they can be served.

@@ -140,19 +140,31 @@ func (s *dimmedSuite) run(ctx context.Context, e *env, k int) error {
 // obey has all steps of a pipeline obey a setting.
 func (s *dimmedSuite) obey(pipeline *cluster.Settings, k int) error {
 	of := dimmed[k]
-	if of.way == 0 {
-		return nil
+	exempt, err := s.exempt(pipeline.Node.Shared.Model.Spec.Layers)
+	if err != nil || of.way == 0 {
+		return err
 	}
 	b, err := united.Open(s.United, of.way, pipeline.Node.Shared.Model)
 	if err != nil {
 		return err
 	}
 	pipeline.Services.Expert.Plans.Way = of.way
-	pipeline.Services.Attention.Directives = ordered{&layer.Order{Stamp: &pb.Stamp{
+	pipeline.Services.Attention.Directives = ordered{&layer.Order{Exempt: exempt, Stamp: &pb.Stamp{
 		Version: 1, Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: uint32(of.way), Bundle: b.ID(), Whole: true,
 		PrefillMillionths: uint32(of.threshold), DecodeMillionths: uint32(of.threshold),
 	}}}
 	return b.Close()
+}
+
+// exempt are the layers that brownouts spare, of so many.
+func (s *dimmedSuite) exempt(layers int) (exempt []uint32, err error) {
+	for _, l := range s.Exempt {
+		if l < 0 || l >= layers {
+			return nil, usage(fmt.Errorf("--exempt names layer %d; the model has layers 0 to %d", l, layers-1))
+		}
+		exempt = append(exempt, uint32(l))
+	}
+	return exempt, nil
 }
 
 // ordered is a directive that nobody changes.
@@ -195,7 +207,7 @@ func (s *dimmedSuite) simulated(shape routing.Shape, k int) bursts.Settings {
 	row := s.profile.ExpertBytes.Value / p.Element.Value * 2 / p.Rate.Value
 	return bursts.Settings{
 		Device: bursts.Device{Call: p.Call.Value + p.Access.Value, Read: p.ExpertBytes.Value / p.Read.Value, Row: row, Fused: s.Engine == "fused"},
-		Shape:  shape, Strategy: brownout.Partial, Way: max(2, of.way), Thresholds: [2]int{of.threshold, of.threshold},
+		Shape:  shape, Strategy: brownout.Partial, Way: max(2, of.way), Thresholds: [2]int{of.threshold, of.threshold}, Exempt: s.Exempt,
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,5 +36,19 @@ func TestDimmedLines(t *testing.T) {
 	s.Device = "cpu"
 	if l := s.lines()[1]; l.Simulated != 0 || l.Within != "" || strings.Contains(l.String(), "simulated") {
 		t.Errorf("%+v", l)
+	}
+}
+
+// Layers that the model does not have are refused by name.
+func TestDimmedExempt(t *testing.T) {
+	for layer, want := range map[int]string{-1: "layer -1", 8: "--exempt names layer 8; the model has layers 0 to 7", 7: ""} {
+		s := dimmedSuite{ArenaCmd: &ArenaCmd{BrownoutFlags: BrownoutFlags{Exempt: []int{0, layer}}}}
+		got, err := s.exempt(8)
+		if want == "" && (err != nil || !slices.Equal(got, []uint32{0, 7})) {
+			t.Errorf("layer %d: %v, %v", layer, got, err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("layer %d: %v, want %q", layer, err, want)
+		}
 	}
 }
