@@ -59,7 +59,7 @@ func (s *Service) loadEnded(e device.Ended) {
 	}
 	s.functions.Freed()
 	if e.Err == nil {
-		s.follower.Loaded(e.ID)
+		s.follower.Loaded(e)
 	}
 }
 

@@ -27,6 +27,9 @@ const (
 	SpanExpert    = "expert"
 	SpanAggregate = "aggregate"
 	SpanChunk     = "chunk"
+	// Of an expert that a hint has a host load: from the hint to its rows, or until it is given up; and the load.
+	SpanPrefetch = "prefetch"
+	SpanLoad     = "load"
 )
 
 // Keys of the spans' attributes.
@@ -50,6 +53,11 @@ const (
 	// seconds.
 	AttrStalled = attribute.Key("stalled_experts")
 	AttrStall   = attribute.Key("stall_seconds")
+	// What a prefetch is of, as probable as its hint said, what came of it, and what its load moved.
+	AttrExpert      = attribute.Key("expert")
+	AttrProbability = attribute.Key("probability")
+	AttrOutcome     = attribute.Key("outcome")
+	AttrBytes       = attribute.Key("bytes")
 	// AttrTook is what rows took of a host's memory, in gigabytes times seconds: their request is billed
 	// for it.
 	AttrTook = attribute.Key("memory_gb_s")
@@ -292,6 +300,14 @@ func Stalled(experts []uint32, seconds float64) trace.SpanStartEventOption {
 	}
 	return trace.WithAttributes(AttrStalled.IntSlice(ids), AttrStall.Float64(seconds))
 }
+
+// Prefetched are the attributes of a prefetch.
+func Prefetched(expert int, probability float32, outcome string) trace.SpanStartEventOption {
+	return trace.WithAttributes(AttrExpert.Int(expert), AttrProbability.Float64(float64(probability)), AttrOutcome.String(outcome))
+}
+
+// LoadedBytes is the attribute of a load.
+func LoadedBytes(n int64) trace.SpanStartEventOption { return trace.WithAttributes(AttrBytes.Int64(n)) }
 
 // Took sets what rows took of memory, in bytes times seconds, on the span of a context.
 func Took(ctx context.Context, byteSeconds []float32) {

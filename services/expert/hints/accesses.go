@@ -1,6 +1,7 @@
 package hints
 
 import (
+	"context"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -9,8 +10,8 @@ import (
 )
 
 // Arrived counts the experts that a dispatch asks for, once a step, by whether they are there,
-// before anything is done about those that are not.
-func (f *Follower) Arrived(d *pb.Dispatch) {
+// before anything is done about those that are not. The context has the dispatch's trace.
+func (f *Follower) Arrived(ctx context.Context, d *pb.Dispatch) {
 	k := d.GetKey()
 	if uint64(k.GetLayer()) >= uint64(f.Layers) {
 		return
@@ -21,6 +22,7 @@ func (f *Follower) Arrived(d *pb.Dispatch) {
 	if fl == nil {
 		return
 	}
+	fl.underWay(ctx)
 	fl.decodes = !d.GetPrefill()
 	f.advance(fl, int(k.GetLayer()))
 	phase, used := phaseOf(d), []forward.ExpertID(nil)
@@ -53,18 +55,18 @@ func (f *Follower) stateOf(id forward.ExpertID) string {
 
 // meet is for rows that a hint foretold.
 func (f *Follower) meet(w *want, state string) {
-	f.Metrics.HintAge.Observe(time.Since(w.came).Seconds())
-	w.asked = true
+	w.asked, w.spans.met = true, time.Now()
+	f.Metrics.HintAge.Observe(w.spans.met.Sub(w.came).Seconds())
 	if !w.caused || !w.loaded && !w.has() {
 		return
 	}
 	switch {
 	case state == "hit":
-		f.prefetched("used", w.bytes)
+		f.prefetched(w, "used")
 	case state == "late":
-		f.prefetched("late", w.bytes)
+		f.prefetched(w, "late")
 	case w.loaded: // and went again
-		f.prefetched("wasted", w.bytes)
+		f.prefetched(w, "wasted")
 	}
 }
 

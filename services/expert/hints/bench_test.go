@@ -48,6 +48,6 @@ func BenchmarkArrived(b *testing.B) {
 			f.Follow(h)
 			b.StartTimer()
 		}
-		f.Arrived(d)
+		f.Arrived(b.Context(), d)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 )
@@ -23,6 +25,7 @@ type flow struct {
 	// asked are the experts that its dispatches have asked for.
 	asked map[forward.ExpertID]bool
 	seen  time.Time
+	trace trace.SpanContext // of the step; not valid: it is not traced, or nothing has come of it
 }
 
 // want is an expert that a step will probably ask for.
@@ -41,6 +44,7 @@ type want struct {
 	over   bool
 	ticket *device.Ticket // of the load; nil: there is none, or it has yielded
 	bytes  int64          // of the expert
+	spans  traced
 }
 
 // priorities is what a probability of 1 is worth at the next layer.
@@ -100,7 +104,7 @@ func (f *Follower) flow(id flowID, step uint64, rows bool) *flow {
 	if step != fl.step {
 		f.endStep(fl, step > fl.step)
 		clear(fl.asked)
-		fl.step, fl.at, fl.rows, fl.decodes = step, -1, false, false
+		fl.step, fl.at, fl.rows, fl.decodes, fl.trace = step, -1, false, false, trace.SpanContext{}
 		f.begin(fl)
 	}
 	fl.seen, fl.rows = time.Now(), fl.rows || rows
@@ -217,11 +221,12 @@ func (f *Follower) end(w *want) {
 	if w.caused && !w.asked {
 		switch s := f.Device.State(w.id); {
 		case w.loaded || w.has() && s.Phase == device.Warm:
-			f.prefetched("wasted", w.bytes)
+			f.prefetched(w, "wasted")
 		case w.has() && !s.Queued:
-			f.prefetched("cancelled", w.bytes)
+			f.prefetched(w, "cancelled")
 		}
 	}
+	f.show(w)
 	w.release()
 	w.over = true
 	f.live--
@@ -244,6 +249,7 @@ func (f *Follower) endAll(fl *flow) {
 	}
 }
 
-func (f *Follower) prefetched(outcome string, bytes int64) {
-	f.Metrics.Prefetched.WithLabelValues(outcome).Add(float64(bytes))
+func (f *Follower) prefetched(w *want, outcome string) {
+	w.spans.outcome = outcome
+	f.Metrics.Prefetched.WithLabelValues(outcome).Add(float64(w.bytes))
 }

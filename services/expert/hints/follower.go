@@ -39,6 +39,7 @@ type Settings struct {
 	// Experts is how many each layer has, Layers how many layers there are.
 	Layers, Experts int
 	Metrics         telemetry.HostMetrics
+	Tracer          *telemetry.Tracer // nil: none of this is traced
 	// Fetch has hints fetch; else they are not followed, and accesses alone are counted.
 	Fetch bool
 	// Soon is the chance from which on, in decode, what the next layer needs goes before all else that
@@ -215,17 +216,6 @@ func (f *Follower) oldest() *want {
 		f.line = f.line[1:]
 	}
 	return f.line[0]
-}
-
-// Loaded says that a load has ended well.
-func (f *Follower) Loaded(id forward.ExpertID) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, fl := range f.flows {
-		if w := fl.wants[id]; w != nil {
-			w.there()
-		}
-	}
 }
 
 // Done says that rows have given their experts back: there may be room for what had none.

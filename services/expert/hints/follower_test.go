@@ -23,6 +23,7 @@ import (
 type seat struct {
 	*Follower
 	t    *testing.T
+	ctx  context.Context // of dispatches
 	fake *devicetest.Fake
 }
 
@@ -32,10 +33,10 @@ func newSeat(t *testing.T, room int, order ...func(*Settings)) *seat {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &seat{t: t}
+	s := &seat{t: t, ctx: t.Context()}
 	s.fake = devicetest.NewFake(6, 4, device.Settings{Budget: int64(room) * devicetest.Bytes, Loads: 1, Ended: func(e device.Ended) {
 		if e.Err == nil {
-			s.Loaded(e.ID)
+			s.Loaded(e)
 		}
 	}})
 	with := Settings{
@@ -68,7 +69,7 @@ func (s *seat) hint(step uint64, reached, layer int, p float32, experts ...uint3
 }
 
 func (s *seat) rows(step uint64, layer uint32, experts ...uint32) {
-	s.Arrived(&pb.Dispatch{Key: &pb.Key{Owner: "a", Step: step, Layer: layer}, Expert: experts})
+	s.Arrived(s.ctx, &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: step, Layer: layer}, Expert: experts})
 }
 
 func (s *seat) await(layer, expert int, want device.Phase) {
@@ -106,7 +107,7 @@ func TestLateOrWasted(t *testing.T) {
 	defer let()
 	s.hint(1, 0, 2, 0.5, 0)
 	testkit.Eventually(t, "the load", func() bool { return len(s.fake.Faults.Began()) == 1 })
-	s.Arrived(&pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 1, Layer: 2}, Expert: []uint32{0}, Prefill: true})
+	s.Arrived(s.ctx, &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 1, Layer: 2}, Expert: []uint32{0}, Prefill: true})
 	s.counted(s.Metrics.Accesses, 1, "late", "prefill")
 	s.counted(s.Metrics.Prefetched, devicetest.Bytes, "late")
 	let()
@@ -152,9 +153,9 @@ func TestPassesOver(t *testing.T) {
 	s.counted(s.Metrics.HintedExperts, 3, "reached")
 	s.counted(s.Metrics.HintedExperts, 1, "elsewhere")
 	s.counted(s.Metrics.HintedExperts, 1, "loading")
-	s.Arrived(&pb.Dispatch{})
-	s.Arrived(&pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 5, Layer: 99}, Expert: []uint32{0}})
-	s.Arrived(&pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 5, Layer: 3}, Expert: []uint32{4, 1 << 31}})
+	s.Arrived(s.ctx, &pb.Dispatch{})
+	s.Arrived(s.ctx, &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 5, Layer: 99}, Expert: []uint32{0}})
+	s.Arrived(s.ctx, &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 5, Layer: 3}, Expert: []uint32{4, 1 << 31}})
 	s.counted(s.Metrics.Accesses, 0, "miss", "prefill")
 	s.counted(s.Metrics.Accesses, 1, "miss", "decode")
 }
@@ -281,7 +282,7 @@ func TestLoaded(t *testing.T) {
 	s := newSeat(t, 1)
 	s.hint(1, 0, 2, 1, 1)
 	s.await(2, 1, device.Warm)
-	s.Loaded(id(5, 0)) // which no hint names
+	s.Loaded(device.Ended{ID: id(5, 0)}) // which no hint names
 	s.given(2, 1)
 	ticket := s.fake.Load(t.Context(), id(0, 0), device.Demanded)
 	<-ticket.Done()
@@ -433,7 +434,7 @@ func TestSoon(t *testing.T) {
 		let := s.fake.Faults.Hold(id(5, 2))
 		s.hint(1, -1, 5, 1, 2) // is loading while the others come
 		testkit.Eventually(t, "the load", func() bool { return len(s.fake.Faults.Began()) == 1 })
-		s.Arrived(&pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 1, Layer: 1}, Expert: []uint32{3}, Prefill: prefill})
+		s.Arrived(s.ctx, &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 1, Layer: 1}, Expert: []uint32{3}, Prefill: prefill})
 		s.hint(1, 1, 3, 1, 0)
 		s.hint(1, 1, 2, 0.35, 1)
 		let()

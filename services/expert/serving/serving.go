@@ -43,8 +43,9 @@ type Settings struct {
 
 // Watch is who sees dispatches; a *hints.Follower does.
 type Watch interface {
-	// Arrived comes before the experts of a dispatch are looked for, which may be any numbers.
-	Arrived(d *pb.Dispatch)
+	// Arrived comes before the experts of a dispatch are looked for, which may be any numbers. The
+	// context has its trace.
+	Arrived(ctx context.Context, d *pb.Dispatch)
 	// Stalled says that a dispatch has waited so long for experts.
 	Stalled(d *pb.Dispatch, waited time.Duration)
 	// Done says that a dispatch has given its experts back.
@@ -138,7 +139,7 @@ func (s *Serving) Receive(ctx context.Context, m *bus.Msg, f *residency.Function
 // serve computes a dispatch, in as many parts as the host's memory takes.
 func (s *Serving) serve(ctx context.Context, f *residency.Function, in incoming) error {
 	if s.Watch != nil {
-		s.Watch.Arrived(in.d)
+		s.Watch.Arrived(ctx, in.d)
 	}
 	groups := s.Functions.Fit(f, in.d.GetExpert())
 	if groups == nil {
