@@ -27,9 +27,6 @@ const (
 const (
 	// aged is what is left of a visit's weight a step later with FMoEPlus, assumed: half after 23.
 	aged = 0.97
-	// soon is the chance from which on FMoEPlus loads what the next layer needs before all else
-	// that is loaded ahead.
-	soon = 0.7
 )
 
 // offload is how one host serves more than it holds.
@@ -37,7 +34,6 @@ type offload struct {
 	order   residency.Order // of its device; nil: it does not
 	outlook hints.Outlook   // of that order; nil: it has none
 	fetches bool            // what hints name
-	soon    float32         // hints.Settings.Soon
 	near    bool            // hints are followed for as many layers ahead as there is room for experts
 	ended   *atomic.Pointer[func(device.Ended)]
 }
@@ -83,7 +79,7 @@ func (c Config) offload(spec model.Spec) (o offload, err error) {
 	}
 	order, ageing := c.Offload, 1.0
 	if c.Offload == FMoEPlus {
-		order, ageing, o.soon, o.near = NextUse, aged, soon, true
+		order, ageing, o.near = NextUse, aged, true
 	}
 	outlook, err := residency.NewOutlook(spec.Layers, spec.Experts, max(1, spec.TopK), ageing)
 	if err != nil {

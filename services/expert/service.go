@@ -100,7 +100,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set 
 	}
 	if o.order != nil {
 		s.follower = hints.NewFollower(hints.Settings{
-			Device: on, Serves: func(layer, expert int) bool { return s.functions.Serves(layer, expert) }, Fetch: o.fetches, Outlook: o.outlook, Soon: o.soon, Near: s.near(o),
+			Device: on, Serves: func(layer, expert int) bool { return s.functions.Serves(layer, expert) }, Fetch: o.fetches, Outlook: o.outlook, Near: s.near(o),
 			Layers: d.Model.Spec.Layers, Experts: d.Model.Spec.Experts, Metrics: d.Telemetry.Metrics.Hosts, Tracer: rows.Tracer,
 		})
 		functions.Yield, rows.Watch, follow = s.follower.Yield, s.follower, s.follower.Follow

@@ -117,6 +117,20 @@ func (m *mapper) tellNext(t *telling, c *chances, q *query, at int) {
 	}
 }
 
+// chose tells what the gate of a place has chosen for all rows of a step, if it is known of each.
+func (m *mapper) chose(t *telling, at int, passed []*query) {
+	k, all := m.store.TopK, make([]bool, m.store.Experts)
+	for _, q := range passed {
+		if q.chosen == nil {
+			return
+		}
+		for _, e := range q.chosen[at*k : (at+1)*k] {
+			all[e] = true
+		}
+	}
+	t.chosen = all
+}
+
 // learn takes in what the gate of a place has chosen for a row, of which x is what it sees.
 func (m *mapper) learn(t *telling, c *chances, q *query, at int, x []float32) error {
 	var routes forward.Routes

@@ -95,6 +95,45 @@ func TestTellsNextStep(t *testing.T) {
 	}
 }
 
+// Hosts are told what a gate has chosen of all experts, when all rows of a step have passed it.
+func TestTellsChosen(t *testing.T) {
+	d := newDesk(t, Maps{Chances: Learned})
+	d.step(1, sequenceOf("s", "a", 5, 0))
+	_, chosen := d.pass(1, d.layers[0], 1, 11)
+	told := d.chosen()
+	for e := range uint32(d.d.Shape.Experts) {
+		want := float32(0)
+		if slices.Contains(chosen, int32(e)) {
+			want = 1
+		}
+		if got, ok := told[e]; !ok || got != want {
+			t.Errorf("expert %d: %v is said (%v), want %v of %v", e, got, ok, want, chosen)
+		}
+	}
+	d.step(2, sequenceOf("s", "a", 5, 1), sequenceOf("r", "a", 6, 0))
+	d.pass(2, d.layers[0], 1, 11)
+	if told := d.chosen(); len(told) > 0 {
+		t.Errorf("one of two rows has passed, and %v is said", told)
+	}
+}
+
+// chosen are the probabilities of the layer that steps have reached, by expert, of the hints that were sent so far.
+func (d *desk) chosen() map[uint32]float32 {
+	told := map[uint32]float32{}
+	for _, hints := range d.hints() {
+		for _, h := range hints {
+			for _, l := range h.Layers {
+				for i, u := range l.Unit {
+					if l.StepsAhead == 0 && l.Layer+1 == h.Reached {
+						told[u] = l.Probability[i]
+					}
+				}
+			}
+		}
+	}
+	return told
+}
+
 // What one tenant's rows teach, another one's hints do not tell; nor does anything that is left of
 // a tenant who is forgotten.
 func TestLearnsApart(t *testing.T) {

@@ -79,6 +79,7 @@ type telling struct {
 	reached int // layer; -1: none
 	layers  map[int]*layerTold
 	next    map[int]*layerTold // of the next step
+	chosen  []bool             // by expert, of the layer reached; nil: it is not known
 }
 
 // layerTold is of each expert of a layer.
@@ -125,7 +126,7 @@ func (t *telling) send(ctx context.Context) error {
 		if by == nil {
 			continue
 		}
-		for _, told := range []map[string]*pb.LayerHint{t.layers[layer].byHost(layer, 0, by), t.next[layer].byHost(layer, 1, by)} {
+		for _, told := range []map[string]*pb.LayerHint{t.layers[layer].byHost(layer, 0, by), t.passed(layer, by), t.next[layer].byHost(layer, 1, by)} {
 			for host, l := range told {
 				if hints[host] == nil {
 					hints[host] = t.hint()
@@ -151,6 +152,30 @@ func (t *telling) hint() *pb.Hint {
 		Version: schemas.Version, Model: t.d.Identity.Model, Predictor: t.id,
 		Owner: t.flow.owner, Epoch: t.flow.epoch, Microbatch: t.flow.microbatch, Step: t.step, Reached: uint32(t.reached + 1),
 	}
+}
+
+// passed is what each host is told of the layer that the step has reached: 1 of the experts that its rows go to, and 0
+// of the others.
+func (t *telling) passed(layer int, by *served) map[string]*pb.LayerHint {
+	all := map[string]*pb.LayerHint{}
+	if layer != t.reached || t.chosen == nil {
+		return all
+	}
+	for e, chosen := range t.chosen {
+		p := float32(0)
+		if chosen {
+			p = 1
+		}
+		for _, host := range by.by[e] {
+			h := all[host]
+			if h == nil {
+				h = &pb.LayerHint{Layer: uint32(layer), PlanVersion: by.version, Kind: plan.Routed}
+				all[host] = h
+			}
+			h.Unit, h.Probability = append(h.Unit, uint32(e)), append(h.Probability, p)
+		}
+	}
+	return all
 }
 
 // byHost is what each host is told of a layer so many steps ahead, the wanted experts first, of each kind the

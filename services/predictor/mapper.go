@@ -242,6 +242,9 @@ func (m *mapper) follow(ctx context.Context, id flowID, st *step, at int, passed
 		}
 	}
 	m.metrics.Searched("trajectory", time.Since(began).Seconds())
+	if len(passed) == len(st.queries) {
+		m.chose(t, at, passed)
+	}
 	err := t.send(ctx)
 	if at == m.store.Layers-1 {
 		m.remember(passed)

@@ -186,7 +186,11 @@ func TestForesight(t *testing.T) {
 	if f := (FMoE{o}); f.FetchFirst(item(3, 0), item(0, 1)) >= 0 { // 0.8/2 and 0.9/3
 		t.Error("the nearer layer is not fetched first")
 	}
-	if n := (NextUse{Outlook: o}); n.FetchFirst(item(0, 1), item(3, 0)) >= 0 {
+	n := NextUse{Outlook: o}
+	if n.FetchFirst(item(3, 0), item(0, 1)) >= 0 { // 0.8/6 and 0.9/7
+		t.Error("of experts that are nearly as probable the nearer is not fetched first")
+	}
+	if n.FetchFirst(item(0, 1), item(3, 1)) >= 0 { // 0.9/7 and 0.2/6
 		t.Error("what is more probable is not fetched first")
 	}
 	o.At(7, -1)

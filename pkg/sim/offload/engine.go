@@ -72,7 +72,6 @@ type state struct {
 	roomless bool    // a hint found no room for it
 	due      int     // the step that it was hinted for
 	chance   float64 // that it was hinted with
-	soon     bool    // its hint is for the layer that comes next, and probable
 	ahead    bool    // its load began for a hint
 	fetched  bool    // it is held because of a hint, and was not demanded since
 }

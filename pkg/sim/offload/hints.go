@@ -28,6 +28,7 @@ func (h *host) hear(a arrival) {
 	}
 	h.begin(a.step)
 	h.advance(a.layer)
+	h.pass(a)
 	for _, look := range mine {
 		h.tell(look)
 	}
@@ -38,6 +39,18 @@ func (h *host) hear(a arrival) {
 	for _, one := range h.due(mine) {
 		h.hint(one)
 	}
+}
+
+// pass is for what a gate has chosen: what is loading of its layer, and is not among that, is given up.
+func (h *host) pass(a arrival) {
+	if !h.policy.Chosen || a.layer < 0 || h.w.Steps[a.step].Prefill {
+		return
+	}
+	chosen := h.w.Loads(a.step, a.layer)
+	h.sweep(func(i int) bool {
+		return h.units[i].due != h.known || i/h.w.Experts != a.layer || chosen[i%h.w.Experts] > 0
+	})
+	h.retry()
 }
 
 // due are the hints that a host follows, those first that are worth most: the first begins at once where the link is
@@ -128,27 +141,18 @@ func (h *host) worth(i int) float64 { return h.units[i].chance / float64(h.ahead
 // rank wants a unit as a hint, as urgently as it is by now.
 func (h *host) rank(i int) {
 	u, s := h.unit(i), &h.units[i]
-	soon := h.policy.Soon > 0 && s.chance >= h.policy.Soon && h.decodes && h.ahead(i) == 1
 	if h.m.Phase(u) == residency.Held {
 		s.roomless = false
 		return
 	}
-	if s.hinted && (s.soon || !soon) {
+	if s.hinted {
 		return
 	}
-	want := residency.Want{Unit: u, Bytes: int64(h.w.ExpertBytes), Urgency: residency.Hinted}
-	if soon {
-		want.Urgency = residency.Planned
-	}
-	again := s.hinted
 	if !slices.Contains(h.hinted, i) {
 		h.hinted = append(h.hinted, i)
 	}
-	s.hinted, s.roomless, s.soon = true, false, soon
-	h.m.Want(want)
-	if again {
-		h.m.Release(u)
-	}
+	s.hinted, s.roomless = true, false
+	h.m.Want(residency.Want{Unit: u, Bytes: int64(h.w.ExpertBytes), Urgency: residency.Hinted})
 	h.do()
 }
 

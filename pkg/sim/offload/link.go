@@ -82,25 +82,14 @@ func (h *host) pieceEnd(moved float64) float64 {
 	return min(h.target, math.Ceil(max(0, moved)/h.Piece)*h.Piece)
 }
 
-// pace lets a load stand at the end of its piece if rows wait for another one, or if another one
-// is for the layer that comes next and this one is not.
+// pace lets a load stand at the end of its piece if rows wait for another one.
 func (h *host) pace() {
 	if h.running == none || h.stop >= 0 || h.units[h.running].demanded {
 		return
 	}
-	if h.rowsWait() || !h.units[h.running].soon && h.soonWaits() || h.below.presses(h) {
+	if h.rowsWait() || h.below.presses(h) {
 		h.stop = (math.Floor(h.units[h.running].moved/h.Piece) + 1) * h.Piece
 	}
-}
-
-// soonWaits says whether a load for the layer that comes next waits.
-func (h *host) soonWaits() bool {
-	for _, i := range h.hinted {
-		if s := &h.units[i]; s.hinted && s.soon && i != h.running && h.m.Phase(h.unit(i)) != residency.Held {
-			return true
-		}
-	}
-	return false
 }
 
 // rowsWait says whether rows wait for a load that does not run.

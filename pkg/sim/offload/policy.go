@@ -22,9 +22,8 @@ type Policy struct {
 	Distance int
 	// Ageing is what is left of a visit's weight a step later; 0 is 1.
 	Ageing float64
-	// Soon is the chance from which on, in decode, what is for the next layer goes before other
-	// prefetches, one that runs included; 0 is never.
-	Soon float64
+	// Chosen has hosts told what a gate has chosen, in decode, so that they give up what they load of its layer in vain.
+	Chosen bool
 	// Near has hosts follow no hint for more layers ahead than they have room for experts.
 	Near bool
 	// Foreknowing policies know what they could not: they are limits.
@@ -71,9 +70,6 @@ const unwaited = ", asynchronous"
 // aged is Ours' ageing, assumed: visits count half after 23 steps.
 const aged = 0.97
 
-// soon is the chance from which on Ours has what the next layer needs go first.
-const soon = 0.7
-
 // far is how many layers ahead Ours looks: it weighs all distances up to that, so that far
 // guesses cost little.
 const far = 8
@@ -87,7 +83,7 @@ func Policies() []Policy {
 		{Name: "promoe", About: "trained for a layer a stride ahead", Predictor: Learned, Order: "lru", Baseline: true},
 		{Name: "moe-infinity", About: "request-level counts; its step waits", Predictor: Counted, Order: "lfu", Synchronous: true, Baseline: true},
 		{Name: FMoE, About: "the paper's: expert maps by trajectory and embedding, as many experts as they are dissimilar", Predictor: Selected, Order: "fmoe"},
-		{Name: Ours, About: "maps and reused gates, calibrated; what is held longest for a use goes, as expected", Predictor: Calibrated, Order: "next-use", Ageing: aged, Soon: soon, Near: true, Distance: far},
+		{Name: Ours, About: "maps and reused gates, calibrated; what is held longest for a use goes, as expected", Predictor: Calibrated, Order: "next-use", Ageing: aged, Chosen: true, Near: true, Distance: far},
 		{Name: Unfetched, About: "the same order of eviction, and no prefetch", Predictor: Calibrated, Order: "next-use", Ageing: aged, Distance: -1},
 		{Name: "streamed", About: "the whole next layer, always", Predictor: Streamed, Order: "fmoe"},
 		{Name: "previous", About: "the sequence's map of the step before", Predictor: Previous, Order: "fmoe"},
@@ -112,12 +108,12 @@ func Ablation() (patterns, orders []Policy) {
 // Halves are Ours that knows one half of what the limit does: what comes, or what is used last.
 func Halves() []Policy {
 	of := func(name string, change func(*Policy)) Policy {
-		p := Policy{Name: name, Predictor: Calibrated, Order: "next-use", Ageing: aged, Soon: soon, Near: true, Distance: far, Foreknowing: true}
+		p := Policy{Name: name, Predictor: Calibrated, Order: "next-use", Ageing: aged, Chosen: true, Near: true, Distance: far, Foreknowing: true}
 		change(&p)
 		return p
 	}
 	return []Policy{
-		of("fmoe+ that knows what comes", func(p *Policy) { p.Predictor = Known }),
+		of("fmoe+ that knows what comes", func(p *Policy) { p.Predictor, p.Near = Known, false }), // which says what is as far ahead as it looks alone,
 		of("fmoe+ that evicts as Belady", func(p *Policy) { p.Order = "belady" }),
 	}
 }

@@ -154,7 +154,7 @@ type LayerHint struct {
 	Kind FunctionKind `protobuf:"varint,4,opt,name=kind,proto3,enum=switchyard.v1.FunctionKind" json:"kind,omitempty"`
 	Way  uint32       `protobuf:"varint,5,opt,name=way,proto3" json:"way,omitempty"`
 	Unit []uint32     `protobuf:"varint,6,rep,packed,name=unit,proto3" json:"unit,omitempty"`
-	// Of each, from 0 to 1.
+	// Of each, from 0 to 1. Of the layer that the step has reached: 1 if its gate has chosen the unit, 0 if not.
 	Probability []float32 `protobuf:"fixed32,7,rep,packed,name=probability,proto3" json:"probability,omitempty"`
 	// So many of the first are worth loading ahead, the others are told for their probabilities
 	// alone; 0: all are of the hint's own step, and none of a later one.

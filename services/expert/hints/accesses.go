@@ -1,8 +1,9 @@
 package hints
 
 import (
-	"context"
 	"time"
+
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
@@ -10,8 +11,9 @@ import (
 )
 
 // Arrived counts the experts that a dispatch asks for, once a step, by whether they are there,
-// before anything is done about those that are not. The context has the dispatch's trace.
-func (f *Follower) Arrived(ctx context.Context, d *pb.Dispatch) {
+// before anything is done about those that are not. The span is one of
+// the dispatch's trace.
+func (f *Follower) Arrived(span trace.SpanContext, d *pb.Dispatch) {
 	k := d.GetKey()
 	if uint64(k.GetLayer()) >= uint64(f.Layers) {
 		return
@@ -22,8 +24,7 @@ func (f *Follower) Arrived(ctx context.Context, d *pb.Dispatch) {
 	if fl == nil {
 		return
 	}
-	fl.underWay(ctx)
-	fl.decodes = !d.GetPrefill()
+	fl.underWay(span)
 	f.advance(fl, int(k.GetLayer()))
 	phase, used := phaseOf(d), []forward.ExpertID(nil)
 	for _, e := range d.Expert {

@@ -11,17 +11,16 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // flow is the step of a microbatch that is under way.
 type flow struct {
 	number uint64
 	step   uint64
-	at     int // the layer that it has reached; -1: none
-	// rows says that some have come of the step; else a hint alone has told of it. Decodes says
-	// that those are of answers.
-	rows, decodes bool
-	wants         map[forward.ExpertID]*want
+	at     int  // the layer that it has reached; -1: none
+	rows   bool // some have come of the step; else a hint alone has told of it
+	wants  map[forward.ExpertID]*want
 	// asked are the experts that its dispatches have asked for.
 	asked map[forward.ExpertID]bool
 	seen  time.Time
@@ -104,7 +103,7 @@ func (f *Follower) flow(id flowID, step uint64, rows bool) *flow {
 	if step != fl.step {
 		f.endStep(fl, step > fl.step)
 		clear(fl.asked)
-		fl.step, fl.at, fl.rows, fl.decodes, fl.trace = step, -1, false, false, trace.SpanContext{}
+		fl.step, fl.at, fl.rows, fl.trace = step, -1, false, trace.SpanContext{}
 		f.begin(fl)
 	}
 	fl.seen, fl.rows = time.Now(), fl.rows || rows
@@ -158,6 +157,41 @@ func (f *Follower) advance(fl *flow, layer int) {
 	}
 }
 
+// chosen says that a hint's layer is the one that its step has reached: it says which experts the gate has chosen.
+func chosen(h *pb.Hint, l *pb.LayerHint) bool {
+	return l.StepsAhead == 0 && l.Layer+1 == h.Reached && l.Kind == pb.FunctionKind_FUNCTION_KIND_ROUTED
+}
+
+// pass is for what a gate has chosen: no rows will come for the layer's other experts, so that their loads end, for
+// which others may have room, and the link.
+func (f *Follower) pass(fl *flow, h *pb.Hint) {
+	ended := false
+	for _, l := range h.Layers {
+		if !chosen(h, l) {
+			continue
+		}
+		for i, u := range l.Unit {
+			w := fl.wants[forward.ExpertID{Layer: int(l.Layer), Expert: int(u)}]
+			if w != nil && w.after == 0 && !w.asked && !w.loaded && l.Probability[i] == 0 {
+				f.end(w)
+				ended = true
+			}
+		}
+	}
+	if ended {
+		f.again(fl)
+	}
+}
+
+// again ranks what had no room.
+func (f *Follower) again(fl *flow) {
+	for _, w := range f.waiting(fl) {
+		if !w.loaded && w.roomless() {
+			f.rank(w)
+		}
+	}
+}
+
 // waiting are the wants of layers that the flow has yet to reach, those first that are worth most: the first that is
 // ranked begins at once where the link is free, and has the room. The slice is the follower's.
 func (f *Follower) waiting(fl *flow) []*want {
@@ -181,12 +215,8 @@ func (f *Follower) rank(w *want) {
 		w.there()
 		return
 	}
-	priority := device.Hinted + w.priority()
-	if f.Soon > 0 && w.p >= f.Soon && w.flow.decodes && w.ahead() == 1 {
-		priority = w.priority()
-	}
 	old := w.ticket
-	w.ticket = f.Device.Load(context.Background(), w.id, priority)
+	w.ticket = f.Device.Load(context.Background(), w.id, device.Hinted+w.priority())
 	w.bytes = w.ticket.Bytes
 	if old != nil {
 		old.Release()

@@ -42,9 +42,6 @@ type Settings struct {
 	Tracer          *telemetry.Tracer // nil: none of this is traced
 	// Fetch has hints fetch; else they are not followed, and accesses alone are counted.
 	Fetch bool
-	// Soon is the chance from which on, in decode, what the next layer needs goes before all else that
-	// is loaded ahead; 0 is never.
-	Soon float32
 	// Near is for how many layers ahead hints are followed at most; 0 is all.
 	Near int
 	// Outlook is told what is known, through Device.Reorder; nil: the device's order needs none.
@@ -108,6 +105,7 @@ func (f *Follower) Follow(h *pb.Hint) {
 		return
 	}
 	f.advance(fl, int(h.Reached)-1)
+	f.pass(fl, h)
 	f.tell(fl, h, all)
 	for _, one := range fl.byWorth(all) {
 		f.hint(fl, one)
@@ -135,8 +133,8 @@ func (f *Follower) served(h *pb.Hint) (all []named) {
 		if l.StepsAhead == 1 {
 			after = f.Layers
 		}
-		if after > 0 && l.Wanted == 0 {
-			continue // the order alone goes by it
+		if after > 0 && l.Wanted == 0 || chosen(h, l) {
+			continue // the order alone goes by it, or pass
 		}
 		if l.StepsAhead > 1 || l.Kind != pb.FunctionKind_FUNCTION_KIND_ROUTED {
 			f.count("elsewhere", len(l.Unit))
@@ -223,11 +221,7 @@ func (f *Follower) Done() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, fl := range f.flows {
-		for _, w := range f.waiting(fl) {
-			if !w.loaded && w.roomless() {
-				f.rank(w)
-			}
-		}
+		f.again(fl)
 	}
 }
 

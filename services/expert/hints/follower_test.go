@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -69,7 +70,7 @@ func (s *seat) hint(step uint64, reached, layer int, p float32, experts ...uint3
 }
 
 func (s *seat) rows(step uint64, layer uint32, experts ...uint32) {
-	s.Arrived(s.ctx, &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: step, Layer: layer}, Expert: experts})
+	s.Arrived(trace.SpanContextFromContext(s.ctx), &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: step, Layer: layer}, Expert: experts})
 }
 
 func (s *seat) await(layer, expert int, want device.Phase) {
@@ -107,7 +108,7 @@ func TestLateOrWasted(t *testing.T) {
 	defer let()
 	s.hint(1, 0, 2, 0.5, 0)
 	testkit.Eventually(t, "the load", func() bool { return len(s.fake.Faults.Began()) == 1 })
-	s.Arrived(s.ctx, &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 1, Layer: 2}, Expert: []uint32{0}, Prefill: true})
+	s.Arrived(trace.SpanContextFromContext(s.ctx), &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 1, Layer: 2}, Expert: []uint32{0}, Prefill: true})
 	s.counted(s.Metrics.Accesses, 1, "late", "prefill")
 	s.counted(s.Metrics.Prefetched, devicetest.Bytes, "late")
 	let()
@@ -143,19 +144,19 @@ func TestOrder(t *testing.T) {
 func TestPassesOver(t *testing.T) {
 	s := newSeat(t, 0)
 	s.rows(5, 2, 0)
-	s.hint(5, 2, 2, 1, 0) // is there
+	s.hint(5, 2, 2, 1, 0) // is what the gate has chosen
 	s.hint(5, 2, 1, 1, 0) // is past
 	s.hint(4, 0, 3, 1, 0) // of the step before
 	s.hint(5, 2, 3, 1, 3) // served elsewhere
 	s.hint(5, 2, 3, 0, 0) // improbable, not impossible
 	s.await(3, 0, device.Warm)
 	s.hint(5, 2, 3, 1, 0) // is held
-	s.counted(s.Metrics.HintedExperts, 3, "reached")
+	s.counted(s.Metrics.HintedExperts, 2, "reached")
 	s.counted(s.Metrics.HintedExperts, 1, "elsewhere")
 	s.counted(s.Metrics.HintedExperts, 1, "loading")
-	s.Arrived(s.ctx, &pb.Dispatch{})
-	s.Arrived(s.ctx, &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 5, Layer: 99}, Expert: []uint32{0}})
-	s.Arrived(s.ctx, &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 5, Layer: 3}, Expert: []uint32{4, 1 << 31}})
+	s.Arrived(trace.SpanContextFromContext(s.ctx), &pb.Dispatch{})
+	s.Arrived(trace.SpanContextFromContext(s.ctx), &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 5, Layer: 99}, Expert: []uint32{0}})
+	s.Arrived(trace.SpanContextFromContext(s.ctx), &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 5, Layer: 3}, Expert: []uint32{4, 1 << 31}})
 	s.counted(s.Metrics.Accesses, 0, "miss", "prefill")
 	s.counted(s.Metrics.Accesses, 1, "miss", "decode")
 }
@@ -426,22 +427,28 @@ func TestGoneBeforeTheStep(t *testing.T) {
 	s.counted(s.Metrics.Prefetched, devicetest.Bytes, "wasted")
 }
 
-// With Soon, what an answer's next layer probably needs is loaded before what is worth more
-// further on, but not for a prompt.
-func TestSoon(t *testing.T) {
-	for _, prefill := range []bool{false, true} {
-		s := newSeat(t, 0, func(s *Settings) { s.Soon = 0.3 })
-		let := s.fake.Faults.Hold(id(5, 2))
-		s.hint(1, -1, 5, 1, 2) // is loading while the others come
+// What loads of a layer whose gate has not chosen it is given up, and the link is free; what the gate has chosen goes on.
+func TestChosen(t *testing.T) {
+	for _, chosen := range []bool{false, true} {
+		s := newSeat(t, 0)
+		let := s.fake.Faults.Hold(id(2, 0))
+		s.hint(1, 0, 2, 0.5, 0)
 		testkit.Eventually(t, "the load", func() bool { return len(s.fake.Faults.Began()) == 1 })
-		s.Arrived(s.ctx, &pb.Dispatch{Key: &pb.Key{Owner: "a", Step: 1, Layer: 1}, Expert: []uint32{3}, Prefill: prefill})
-		s.hint(1, 1, 3, 1, 0)
-		s.hint(1, 1, 2, 0.35, 1)
+		s.hint(1, 0, 3, 0.3, 0)
+		all := &pb.LayerHint{Layer: 2, Kind: plan.Routed, Unit: []uint32{0, 1}, Probability: []float32{0, 1}}
+		if chosen {
+			all.Probability = []float32{1, 0}
+		}
+		s.Follow(&pb.Hint{Owner: "a", Step: 1, Reached: 3, Layers: []*pb.LayerHint{all}})
+		if !chosen {
+			s.await(3, 0, device.Warm)
+			s.counted(s.Metrics.Prefetched, devicetest.Bytes, "cancelled")
+		}
 		let()
 		s.await(3, 0, device.Warm)
-		s.await(2, 1, device.Warm)
-		if began := s.fake.Faults.Began(); (began[1] == id(2, 1)) == prefill {
-			t.Errorf("prefill %v: %v began", prefill, began)
+		if warm := s.fake.State(id(2, 0)).Phase == device.Warm; warm != chosen {
+			t.Errorf("chosen %v, there %v", chosen, warm)
 		}
+		s.counted(s.Metrics.HintedExperts, 0, "reached")
 	}
 }

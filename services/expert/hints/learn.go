@@ -29,7 +29,7 @@ func (f *Follower) tell(fl *flow, h *pb.Hint, ahead []named) {
 	f.learn(func(o Outlook) {
 		for _, l := range h.Layers {
 			next := l.StepsAhead == 1 && int(l.Layer) <= fl.at // what a layer that is over is to ask next
-			if l.StepsAhead > 0 && !next || l.Kind != pb.FunctionKind_FUNCTION_KIND_ROUTED {
+			if chosen(h, l) || l.StepsAhead > 0 && !next || l.Kind != pb.FunctionKind_FUNCTION_KIND_ROUTED {
 				continue
 			}
 			row := make([]float32, f.Experts)

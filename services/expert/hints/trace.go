@@ -22,9 +22,9 @@ type traced struct {
 }
 
 // underWay remembers the trace of a step's first dispatch that has one: hints come without.
-func (fl *flow) underWay(ctx context.Context) {
-	if !fl.trace.IsValid() && (telemetry.Propagator{}).Sampled(ctx) {
-		fl.trace = trace.SpanContextFromContext(ctx)
+func (fl *flow) underWay(span trace.SpanContext) {
+	if !fl.trace.IsValid() && span.IsSampled() {
+		fl.trace = span
 	}
 }
 

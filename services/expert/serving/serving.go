@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -44,8 +45,8 @@ type Settings struct {
 // Watch is who sees dispatches; a *hints.Follower does.
 type Watch interface {
 	// Arrived comes before the experts of a dispatch are looked for, which may be any numbers. The
-	// context has its trace.
-	Arrived(ctx context.Context, d *pb.Dispatch)
+	// span is one of its trace.
+	Arrived(span trace.SpanContext, d *pb.Dispatch)
 	// Stalled says that a dispatch has waited so long for experts.
 	Stalled(d *pb.Dispatch, waited time.Duration)
 	// Done says that a dispatch has given its experts back.
@@ -139,7 +140,7 @@ func (s *Serving) Receive(ctx context.Context, m *bus.Msg, f *residency.Function
 // serve computes a dispatch, in as many parts as the host's memory takes.
 func (s *Serving) serve(ctx context.Context, f *residency.Function, in incoming) error {
 	if s.Watch != nil {
-		s.Watch.Arrived(ctx, in.d)
+		s.Watch.Arrived(trace.SpanContextFromContext(ctx), in.d)
 	}
 	groups := s.Functions.Fit(f, in.d.GetExpert())
 	if groups == nil {
