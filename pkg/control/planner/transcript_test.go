@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -75,7 +76,7 @@ func (s *stage) do(t testing.TB, e *transcript.Event) {
 	case "delete":
 		s.spoil(nil)
 	case "deploy":
-		s.deploy(t, arg)
+		s.deploy(t, arg, e.Int(t, "layer", 0))
 	case "record":
 		s.change(func() { s.records[arg[0]] = arg[1:] })
 	case "fail":
@@ -131,12 +132,16 @@ func (s *stage) set(words []string) {
 	s.tell(planstore.SettingsKey)
 }
 
-// deploy puts a plan by loads into the bucket, all of each layer on some hosts, which says the settings of the time.
-func (s *stage) deploy(t testing.TB, hosts []string) {
+// deploy puts a plan by loads into the bucket, all of each layer, or of one, on some hosts, which says the settings of the
+// time.
+func (s *stage) deploy(t testing.TB, hosts []string, only int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.plan = planstore.State{}
+	s.plan = maps.Clone(s.plan)
 	for _, l := range testModel.MoELayers {
+		if only > 0 && l != only {
+			continue
+		}
 		lp := &pb.LayerPlan{Layer: uint32(l), Policy: plan.ForBatches, Functions: []*pb.Function{plan.Function(l, []uint32{0, 1, 2, 3}, hosts...)}}
 		raw := plan.Under([]*pb.LayerPlan{lp}, s.settings)[0]
 		checked, err := plan.Rules{MoELayers: testModel.MoELayers, Experts: testModel.Experts}.Check(raw)

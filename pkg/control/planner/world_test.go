@@ -167,7 +167,7 @@ func (w *world) Write(_ context.Context, old planstore.State, wanted []*pb.Layer
 	now, changed := maps.Clone(old), []int(nil)
 	for _, want := range wanted {
 		l := int(want.Layer)
-		if there := old[l].Plan; there != nil && plan.Same(there.LayerPlan, want) {
+		if there := old[l].Plan; there != nil && plan.Stands(there.LayerPlan, want) {
 			continue
 		}
 		if len(changed) == 0 {

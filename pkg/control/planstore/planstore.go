@@ -153,7 +153,7 @@ type Writer struct {
 	Holds func(context.Context) (bool, error)
 }
 
-// Write makes wanted layers the plan, those that old does not have already, and
+// Write makes wanted layers the plan, those that old does not have already under the same settings, and
 // returns what the bucket holds then, and which layers have changed. wanted has
 // layers, functions and reasons; it and old stay as they are. Layers are stored in
 // their order, without waiting for one another: each stands alone, and an error says
@@ -165,7 +165,7 @@ func (s *Store) Write(ctx context.Context, old State, wanted []*pb.LayerPlan, by
 	var flying []replacement
 	for _, want := range wanted {
 		l := int(want.GetLayer())
-		if there := old[l].Plan; there != nil && plan.Same(there.LayerPlan, want) {
+		if there := old[l].Plan; there != nil && plan.Stands(there.LayerPlan, want) {
 			continue
 		}
 		var r replacement

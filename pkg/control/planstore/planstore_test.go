@@ -102,6 +102,36 @@ func TestWriteWhatChanges(t *testing.T) {
 	}
 }
 
+// Layers that ask for what they did are written again where the settings are others, so that each says those that it was
+// last found right under.
+func TestWriteUnderOtherSettings(t *testing.T) {
+	r := store(t)
+	one := plan.DefaultSettings()
+	other := one.With(plan.Settings{Replicas: 2})
+	state := r.write(nil, 5, plan.Under(layers("a"), one)...)
+	for _, tc := range []struct {
+		name   string
+		wanted []*pb.LayerPlan
+		writes int
+	}{
+		{"the same", plan.Under(layers("a"), one), 0},
+		{"others", plan.Under(layers("a"), other), 2},
+		{"the same others", plan.Under(layers("a"), other), 0},
+		{"none", layers("a"), 0},
+	} {
+		now, changed, err := r.Write(t.Context(), state, tc.wanted, Writer{Epoch: 5})
+		if err != nil || len(changed) != tc.writes {
+			t.Errorf("%s: changed %v, %v", tc.name, changed, err)
+		}
+		state = now
+	}
+	for l, v := range r.read() {
+		if plan.SettingsOf(v.Raw.Settings) != other || host(v) != "a" {
+			t.Errorf("layer %d: %v", l, v.Raw)
+		}
+	}
+}
+
 // All that a planner says of a layer is stored: a field that is forgotten is missed where plans
 // are read, such as the policy by hosts that plan after the last scaler.
 func TestWriteAll(t *testing.T) {

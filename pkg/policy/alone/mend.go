@@ -13,23 +13,22 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Stays says whether the plan in force is one that a scaler has made by loads, and the settings are those that it was
-// written under: one layer that says so will do, since those that have not changed are not written again. Of a plan that
-// does not say its settings, they are taken to be before.
+// Stays says whether the plan in force is one that a scaler has made by loads, and every layer of it was written, or found
+// right, under these settings: a layer that says others is of a plan for those, so that what is in force may be a mix. A
+// layer that does not say its settings is taken to be of before.
 func Stays(k plan.Known, before plan.Settings) bool {
-	byLoad, said := false, false
+	byLoad := false
 	for _, l := range k.InForce {
-		if l.GetPolicy() == "" {
-			continue
-		}
-		byLoad = true
+		byLoad = byLoad || l.GetPolicy() != ""
+		under := before
 		if s := l.GetSettings(); s != nil {
-			if said = true; plan.SettingsOf(s) == k.Settings {
-				return true
-			}
+			under = plan.SettingsOf(s)
+		}
+		if under != k.Settings {
+			return false
 		}
 	}
-	return byLoad && !said && before == k.Settings
+	return byLoad
 }
 
 // Mend keeps the plan in force, but for what is on hosts that are gone: a function without a

@@ -83,6 +83,34 @@ func TestMendRefuses(t *testing.T) {
 	}
 }
 
+// A plan by loads stays if every layer of it is of these settings.
+func TestStaysWhole(t *testing.T) {
+	now := plan.DefaultSettings()
+	other := now.With(plan.Settings{Replicas: 2})
+	for _, tc := range []struct {
+		name  string
+		under []*plan.Settings // of each layer; nil: it does not say
+		stays bool
+	}{
+		{"all of these", []*plan.Settings{&now, &now}, true},
+		{"one of others, as after a change to them and back", []*plan.Settings{&now, &other}, false},
+		{"all of others", []*plan.Settings{&other, &other}, false},
+		{"one says nothing, and these were there before", []*plan.Settings{&now, nil}, true},
+	} {
+		k := plan.Known{Settings: now, InForce: map[int]*plan.Layer{}}
+		for l, under := range tc.under {
+			lp := &pb.LayerPlan{Layer: uint32(l), Policy: "moeless"}
+			if under != nil {
+				lp = plan.Under([]*pb.LayerPlan{lp}, *under)[0]
+			}
+			k.InForce[l] = &plan.Layer{LayerPlan: lp}
+		}
+		if got := Stays(k, now); got != tc.stays {
+			t.Errorf("%s: %v", tc.name, got)
+		}
+	}
+}
+
 // A plan by loads stays while the settings are those that it was written under; where it does not say them, those that
 // were there before count.
 func TestStays(t *testing.T) {

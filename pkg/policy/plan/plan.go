@@ -9,6 +9,8 @@ import (
 	"hash/fnv"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -85,6 +87,12 @@ func Same(a, b *pb.LayerPlan) bool {
 			f.GetTransfer() == g.GetTransfer() && f.GetMinibatch() == g.GetMinibatch() && f.GetMemoryBytes() == g.GetMemoryBytes() && f.GetBeside() == g.GetBeside() && f.GetForetold() == g.GetForetold() && slices.Equal(f.GetExperts(), g.GetExperts()) &&
 			slices.EqualFunc(f.GetPlacements(), g.GetPlacements(), samePlacement)
 	})
+}
+
+// Stands says whether a plan of a layer need not be written again: it asks for what is wanted, and says that it does so
+// under the settings that the wanted one says, if that says any.
+func Stands(there, wanted *pb.LayerPlan) bool {
+	return Same(there, wanted) && (wanted.GetSettings() == nil || proto.Equal(there.GetSettings(), wanted.GetSettings()))
 }
 
 func samePlacement(a, b *pb.Placement) bool {
