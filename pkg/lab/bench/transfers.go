@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -29,29 +28,36 @@ type TransferSettings struct {
 	Progress func(format string, args ...any)
 }
 
+// warmUp are the turns before the first that counts: they fill caches, and grow buffers and the heap.
+const warmUp = 3
+
 // mostMinibatches is how many minibatches rows are cut into at most.
 const mostMinibatches = 64
 
 // Timed is a transfer mode with so many rows: a host's time with them, that of them which it computed,
-// and the whole way's, medians of all turns; what the formula says of the host's; and how far apart two
+// and the whole way's, medians of all turns; what formulas say of the host's; and how far apart two
 // runs of the same are.
 type Timed struct {
 	Mode    string  `json:"mode"`
 	Seconds float64 `json:"host_seconds"`
 	Compute float64 `json:"compute_seconds"`
 	Latency float64 `json:"latency_seconds"`
-	// Model has the constants of transfers, Alone those of the store and of messages by themselves.
-	// Beside is of pipelined rows where a host fetches while it computes, which the formula does not.
-	Model       float64 `json:"model_seconds"`
-	Error       float64 `json:"model_error"`
-	Alone       float64 `json:"model_alone_seconds"`
-	Beside      float64 `json:"model_beside_seconds,omitempty"`
-	BesideError float64 `json:"model_beside_error,omitempty"`
-	Apart       float64 `json:"runs_apart"`
-	// Verdict is of the formula: within 5 %, as near as two runs are to each other, or beyond both; empty
-	// where its constants are of this row.
-	Verdict   string `json:"verdict,omitempty"`
-	Minibatch int    `json:"minibatch,omitempty"`
+	// Model is the corrected formula with what was computed in the same turns, Whole that with computing by access and by
+	// row; Printed is the paper's. Each has the constants of other readings.
+	Model   Said    `json:"model"`
+	Whole   Said    `json:"model_with_computing"`
+	Printed Said    `json:"model_printed"`
+	Apart   float64 `json:"runs_apart"`
+	// Minibatch is the rows of one; 0: they go at once.
+	Minibatch int `json:"minibatch,omitempty"`
+}
+
+// Said is what a formula says, how far off it is, and its verdict: within 5 %, as near as two runs are to each other, or
+// beyond both; empty where its constants are of this row.
+type Said struct {
+	Seconds float64 `json:"seconds"`
+	Error   float64 `json:"error"`
+	Verdict string  `json:"verdict,omitempty"`
 }
 
 // Verdicts of formulas, and how near one is to be.
@@ -62,15 +68,21 @@ const (
 	nearEnough = 0.05
 )
 
-// verdict is a formula's.
-func (t *Timed) verdict() string {
-	switch off := math.Abs(t.Error); {
-	case off <= nearEnough:
-		return near
-	case off <= t.Apart:
-		return likeRuns
+// said compares what a formula says with what was measured.
+func (t *Timed) said(seconds float64, judged bool) Said {
+	s := Said{Seconds: seconds, Error: seconds/t.Seconds - 1}
+	if !judged {
+		return s
 	}
-	return beyond
+	switch off := math.Abs(s.Error); {
+	case off <= nearEnough:
+		s.Verdict = near
+	case off <= t.Apart:
+		s.Verdict = likeRuns
+	default:
+		s.Verdict = beyond
+	}
+	return s
 }
 
 // TransferReading is what so many rows of an expert take, by mode. A mode that cannot is missing.
@@ -86,27 +98,19 @@ type TransferReading struct {
 	Fits bool `json:"fits"`
 }
 
-// Ways are the constants of formulas.
-type Ways struct {
-	Access       float64 `json:"store_access_seconds"`     // T_dl
-	StoreBytes   float64 `json:"store_bytes_per_second"`   // B_s
-	Message      float64 `json:"message_seconds"`          // of no bytes
-	MessageBytes float64 `json:"message_bytes_per_second"` // B_d
-	Pipeline     float64 `json:"pipeline_seconds"`         // beside that, of what fetches and stores beside a computation
-}
-
 // TransferCosts are the constants, of transfers and of the store and of messages by themselves, and
 // from how many rows on which mode is quicker.
 type TransferCosts struct {
 	Ways
-	Itself         Ways    `json:"by_themselves"`
-	Put            float64 `json:"store_put_seconds"`                // of no bytes
-	Get            float64 `json:"store_get_seconds"`                // of no bytes
-	RowBytes       int     `json:"row_bytes"`                        // D_in and D_out
-	IndirectFrom   int     `json:"indirect_below_direct_from_rows"`  // 0: nowhere
-	PipelinedFrom  int     `json:"pipelined_below_direct_from_rows"` // 0: nowhere
-	PipelinedFirst int     `json:"pipelined_below_indirect_from_rows"`
-	DirectUpTo     int     `json:"direct_up_to_rows"`
+	Corrected      Corrected `json:"corrected"`
+	Itself         Ways      `json:"by_themselves"`
+	Put            float64   `json:"store_put_seconds"`                // of no bytes
+	Get            float64   `json:"store_get_seconds"`                // of no bytes
+	RowBytes       int       `json:"row_bytes"`                        // D_in and D_out
+	IndirectFrom   int       `json:"indirect_below_direct_from_rows"`  // 0: nowhere
+	PipelinedFrom  int       `json:"pipelined_below_direct_from_rows"` // 0: nowhere
+	PipelinedFirst int       `json:"pipelined_below_indirect_from_rows"`
+	DirectUpTo     int       `json:"direct_up_to_rows"`
 }
 
 // Transfers are all readings.
@@ -165,13 +169,15 @@ func (y *yard) reading(ctx context.Context, c TransferCosts, rows int) (r Transf
 		ways = append([]way{{plan.Direct, 0}}, ways...)
 	}
 	times := make([][]carriage, len(ways))
-	for range 2 * y.s.Rounds {
+	for turn := -warmUp; turn < 2*y.s.Rounds; turn++ {
 		for i, w := range ways {
 			t, err := y.turn(ctx, w, rows)
 			if err != nil {
 				return r, err
 			}
-			times[i] = append(times[i], t)
+			if turn >= 0 {
+				times[i] = append(times[i], t)
+			}
 		}
 	}
 	for i, w := range ways {
@@ -222,81 +228,6 @@ func (y *yard) best(ctx context.Context, rows int) (best way, err error) {
 // parts is how many minibatches rows make.
 func parts(rows, minibatch int) int { return (rows + minibatch - 1) / minibatch }
 
-// fit takes the constants from every other reading of direct and indirect rows: what is left of a
-// host's time beside computing.
-func (t *Transfers) fit() {
-	var direct, indirect []point
-	first := Timed{}
-	for i := range t.Readings {
-		r := &t.Readings[i]
-		if i%2 > 0 {
-			continue
-		}
-		r.Fits = true
-		for _, m := range r.Modes {
-			left := point{float64(r.Bytes), max(0, m.Seconds-m.Compute)}
-			switch m.Mode {
-			case plan.TransferName(plan.Direct):
-				direct = append(direct, left)
-			case plan.TransferName(plan.Indirect):
-				indirect = append(indirect, point{2 * left.bytes, left.seconds})
-			default:
-				if first.Mode == "" {
-					first = m
-				}
-			}
-		}
-	}
-	if len(direct) < 2 || len(indirect) < 2 {
-		t.Ways = t.Itself
-		return
-	}
-	t.Message, t.MessageBytes = line(direct)
-	both, rate := line(indirect)
-	t.Access, t.StoreBytes = max(both-t.Message, 1e-9)/2, rate
-	t.Pipeline = max(0, first.Seconds-t.says(&first, t.Readings[0].Rows, t.RowBytes))
-}
-
-// judge says what formulas say of each reading.
-func (t *Transfers) judge() {
-	for i := range t.Readings {
-		r := &t.Readings[i]
-		r.Formula = math.Sqrt(float64(r.Bytes) / (t.StoreBytes * t.Access))
-		for j := range r.Modes {
-			m := &r.Modes[j]
-			m.Model, m.Alone = t.says(m, r.Rows, t.RowBytes), t.Itself.says(m, r.Rows, t.RowBytes)
-			m.Error = m.Model/m.Seconds - 1
-			if m.Minibatch > 0 {
-				m.Beside = t.beside(m, r.Rows, t.RowBytes)
-				m.BesideError = m.Beside/m.Seconds - 1
-			}
-			if !r.Fits || m.Minibatch > 0 && i > 0 {
-				m.Verdict = m.verdict()
-			}
-		}
-	}
-}
-
-// says is the host's time by the formulas, of a host that is warm: only the message that begins it comes before.
-func (w Ways) says(m *Timed, rows, each int) float64 {
-	bytes := float64(rows * each)
-	switch m.Mode {
-	case plan.TransferName(plan.Direct):
-		return m.Compute + w.Message + bytes/w.MessageBytes
-	case plan.TransferName(plan.Indirect):
-		return w.Message + 2*w.Access + m.Compute + 2*bytes/w.StoreBytes
-	}
-	n, move := float64(parts(rows, m.Minibatch)), float64(m.Minibatch*each)/w.StoreBytes
-	return w.Message + w.Pipeline + n*(w.Access+max(move+m.Compute/n, move)) + w.Access + move
-}
-
-// beside is that of pipelined rows where fetching, computing and storing are beside each other.
-func (w Ways) beside(m *Timed, rows, each int) float64 {
-	n := float64(parts(rows, m.Minibatch))
-	move, compute := w.Access+float64(m.Minibatch*each)/w.StoreBytes, m.Compute/n
-	return w.Message + w.Pipeline + 2*move + compute + (n-1)*max(move, compute)
-}
-
 // breakEvens finds from how many rows on one mode is quicker than another, as measured.
 func (t *Transfers) breakEvens() {
 	latency := func(r TransferReading, mode pb.TransferMode) float64 {
@@ -324,72 +255,6 @@ func (t *Transfers) breakEvens() {
 	}
 }
 
-// String is all readings for people.
-func (t *Transfers) String() string {
-	text := fmt.Sprintf("in transfers: store %.0f µs an access, %.0f MB/s; message %.0f µs, %.0f MB/s; a pipeline %.0f µs; a row has %d bytes\n",
-		1e6*t.Access, t.StoreBytes/1e6, 1e6*t.Message, t.MessageBytes/1e6, 1e6*t.Pipeline, t.RowBytes)
-	text += fmt.Sprintf("by themselves: store %.0f µs an access (%.0f to put, %.0f to get), %.0f MB/s; message %.0f µs, %.0f MB/s\n",
-		1e6*t.Itself.Access, 1e6*t.Put, 1e6*t.Get, t.Itself.StoreBytes/1e6, 1e6*t.Itself.Message, t.Itself.MessageBytes/1e6)
-	for _, r := range t.Readings {
-		text += fmt.Sprintf("%6d rows, %.2f ms to compute%s:", r.Rows, 1e3*r.Compute, map[bool]string{true: " (constants are of these)"}[r.Fits])
-		for _, m := range r.Modes {
-			text += fmt.Sprintf("  %s %.3f ms on the host (%.3f of them compute; formula %+.1f %%%s, two runs %.1f %% apart%s), %.3f in all;",
-				m.Mode, 1e3*m.Seconds, 1e3*m.Compute, 100*m.Error, besideText(m), 100*m.Apart, after(": ", m.Verdict), 1e3*m.Latency)
-		}
-		text += fmt.Sprintf("  best of %d minibatches, %.1f by the formula\n", r.Best, r.Formula)
-	}
-	return text + t.verdicts() + fmt.Sprintf("quicker in all: indirect than direct %s, pipelined than direct %s, pipelined than indirect %s; messages take %d rows\n",
-		fromRows(t.IndirectFrom), fromRows(t.PipelinedFrom), fromRows(t.PipelinedFirst), t.DirectUpTo)
-}
-
-// verdicts counts them.
-func (t *Transfers) verdicts() string {
-	n := map[string]int{}
-	for _, r := range t.Readings {
-		for _, m := range r.Modes {
-			n[m.Verdict]++
-		}
-	}
-	return fmt.Sprintf("formulas: %d %s, %d %s of the same transfer, %d %s both; %d are of their own constants\n", n[near], near, n[likeRuns], likeRuns, n[beyond], beyond, n[""])
-}
-
-func besideText(m Timed) string {
-	if m.Minibatch == 0 {
-		return ""
-	}
-	return fmt.Sprintf(", fetching beside computing %+.1f %%", 100*m.BesideError)
-}
-
-// after is a text behind another one; nothing where it is empty.
-func after(before, text string) string {
-	if text == "" {
-		return ""
-	}
-	return before + text
-}
-
-func fromRows(n int) string {
-	if n == 0 {
-		return "nowhere"
-	}
-	return fmt.Sprintf("from %d rows on", n)
-}
-
 // carriage is one transfer: the host's time, what it computed of that, and the time from a gate's
 // beginning to an aggregator's end.
 type carriage struct{ host, compute, whole time.Duration }
-
-// point is what so many bytes took.
-type point struct{ bytes, seconds float64 }
-
-// line is what the fewest bytes take, and how many bytes pass in a second beyond: the least squares of
-// relative differences.
-func line(points []point) (first, rate float64) {
-	least := slices.MinFunc(points, func(a, b point) int { return cmp.Compare(a.bytes, b.bytes) })
-	xx, xy := 0.0, 0.0
-	for _, p := range points {
-		x, weight := p.bytes-least.bytes, 1/(p.seconds*p.seconds)
-		xx, xy = xx+weight*x*x, xy+weight*x*(p.seconds-least.seconds)
-	}
-	return least.seconds, 1 / max(xy/xx, 1e-15)
-}

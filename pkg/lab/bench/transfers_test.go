@@ -2,6 +2,7 @@ package bench
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -39,13 +40,60 @@ func TestBreakEvens(t *testing.T) {
 // A formula is within 5 %, as near as two runs of the same are, or beyond; one whose constants are of the row
 // is not judged.
 func TestVerdicts(t *testing.T) {
-	mode := func(off, apart float64) Timed {
-		m := Timed{Mode: plan.TransferName(plan.Indirect), Error: off, Apart: apart}
-		m.Verdict = m.verdict()
-		return m
+	for _, tc := range []struct {
+		off, apart float64
+		judged     bool
+		want       string
+	}{
+		{-0.049, 0, true, near}, {0.07, 0.08, true, likeRuns}, {-0.07, 0.06, true, beyond}, {0.5, 0, false, ""},
+	} {
+		m := Timed{Seconds: 2, Apart: tc.apart}
+		if got := m.said(2*(1+tc.off), tc.judged); got.Verdict != tc.want || math.Abs(got.Error-tc.off) > 1e-9 {
+			t.Errorf("%v: %+v", tc, got)
+		}
 	}
-	all := Transfers{Readings: []TransferReading{{Modes: []Timed{mode(-0.05, 0), mode(0.07, 0.08), {}}}, {Modes: []Timed{mode(-0.07, 0.06)}}}}
-	if got, want := all.verdicts(), "formulas: 1 within 5 %, 1 as near as two runs of the same transfer, 1 beyond both; 1 are of their own constants\n"; got != want {
+	all := Transfers{Readings: []TransferReading{{Modes: []Timed{{Model: Said{Verdict: near}}, {Model: Said{Verdict: beyond}}, {}}}}}
+	if got, want := all.verdicts(), "formulas corrected: 1 within 5 %, 0 as near as two runs of the same transfer, 1 beyond both; 1 are of their own constants\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// Constants are found again from what formulas with them say, by every other reading; the others are then as said.
+func TestFit(t *testing.T) {
+	c := Corrected{Message: 20e-6, Messages: Rates{4e8, 9e8}, Access: 30e-6, Store: Rates{3e8, 7e8}, Pipeline: 12e-6, Hidden: 0.4, Call: 3e-6, Row: 2e-6}
+	all := Transfers{TransferCosts: TransferCosts{RowBytes: 512}}
+	for i, rows := range []int{1, 4, 16, 64, 256, 1024, 4096, 16384} {
+		r := TransferReading{Rows: rows, Bytes: 512 * rows}
+		for _, w := range []way{{plan.Direct, 0}, {plan.Indirect, 0}, {plan.Pipelined, max(1, rows>>(i/2))}} {
+			m := Timed{Mode: plan.TransferName(w.mode), Minibatch: w.minibatch}
+			m.Compute = float64(calls(&m, rows))*c.Call + float64(rows)*c.Row
+			m.Seconds = c.says(&m, rows, 512, m.Compute)
+			r.Modes = append(r.Modes, m)
+		}
+		all.Readings = append(all.Readings, r)
+	}
+	all.fit()
+	all.judge()
+	judged := 0
+	for _, r := range all.Readings {
+		for _, m := range r.Modes {
+			if math.Abs(m.Model.Error) > 0.02 || math.Abs(m.Whole.Error) > 0.02 || (m.Model.Verdict == "") != r.Fits {
+				t.Errorf("%d rows, %s: %+v", r.Rows, m.Mode, m)
+			}
+			if m.Model.Verdict != "" {
+				judged++
+			}
+		}
+	}
+	if got := all.Corrected; judged != 12 || math.Abs(got.Hidden-0.4) > 0.05 || math.Abs(got.Messages.First/4e8-1) > 0.05 || math.Abs(got.Store.Beyond/7e8-1) > 0.05 {
+		t.Errorf("%d judged, %+v", judged, all.Corrected)
+	}
+}
+
+// Readings on one side of where a buffer has grown have one rate.
+func TestRatesOfOneSide(t *testing.T) {
+	_, r := rates([]point{{512, 1e-5}, {1024, 1e-5 + 512/1e9}, {8192, 1e-5 + 7680/1e9}})
+	if r.First != r.Beyond || math.Abs(r.First/1e9-1) > 1e-6 {
+		t.Errorf("%+v", r)
 	}
 }

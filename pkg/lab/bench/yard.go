@@ -189,8 +189,13 @@ func (y *yard) dispatch(rows int) *pb.Dispatch {
 
 // turn moves rows once, and leaves nothing in the store.
 func (y *yard) turn(ctx context.Context, w way, rows int) (carriage, error) {
+	defer time.Sleep(settles)
 	return y.move(ctx, w, rows, nil)
 }
+
+// settles is a pause after each turn, so that what a transfer leaves behind, as the removal of its objects from the
+// server's stream, is not beside the next one.
+const settles = time.Millisecond
 
 // move is a turn, on a host that may be rented.
 func (y *yard) move(ctx context.Context, w way, rows int, rented *invocation) (t carriage, err error) {

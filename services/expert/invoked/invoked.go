@@ -166,7 +166,7 @@ func (c *Call) compute(ctx context.Context, d *pb.Dispatch, waited time.Duration
 			out = proto.CloneOf(p)
 			return nil
 		})
-	}, func() float64 { return float64(len(d.Place)) * c.host.system.Row(c.memory) })
+	}, func() float64 { return c.host.system.Computes(len(d.Place), c.memory) })
 	if err != nil {
 		return err
 	}

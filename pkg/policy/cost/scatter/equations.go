@@ -36,22 +36,17 @@ func Minibatches(rows, beta int) (n, of int) {
 
 // Replica is what one replica takes for its rows: t1, t2 or t3.
 func (s *System) Replica(m Mode, beta, rows int, memory float64) float64 {
-	return s.ReplicaBy(m, beta, rows, s.Row(memory))
-}
-
-// ReplicaBy is Replica where a row takes so many seconds to compute.
-func (s *System) ReplicaBy(m Mode, beta, rows int, row float64) float64 {
 	r := float64(rows)
-	in, out := s.Store(s.In)+row, s.Store(s.Out)
+	in, out := s.Store(s.In), s.Store(s.Out)
 	switch m {
 	case Pipelined:
 		n, of := Minibatches(rows, beta)
 		b := float64(of)
-		return s.Begin() + float64(n)*(s.Delay()+b*max(in, out)) + s.Delay() + b*out
+		return s.Begin() + float64(n)*(s.Delay()+max(b*in+s.Computes(of, memory), b*out)) + s.Delay() + b*out
 	case Indirect:
-		return s.Begin() + 2*s.Delay() + r*(in+out)
+		return s.Begin() + 2*s.Delay() + r*(in+out) + s.Computes(rows, memory)
 	}
-	return s.Begin() + r*(row+s.Message(s.Out))
+	return s.Begin() + s.Computes(rows, memory) + r*s.Message(s.Out)
 }
 
 // Least is no more than Replica with Pipelined and any β: n is taken for r/β, and β for what is best then.
@@ -61,7 +56,7 @@ func (s *System) Least(rows int, memory float64) float64 {
 	if out > 0 {
 		b = min(r, max(1, math.Sqrt(r*s.Delay()/out)))
 	}
-	return s.Begin() + max(1, r/b)*s.Delay() + r*max(s.Store(s.In)+s.Row(memory), out) + s.Delay() + b*out
+	return s.Begin() + max(1, r/b)*s.Delay() + r*max(s.Store(s.In)+s.leastRow(memory), out) + s.Delay() + b*out
 }
 
 // Cost is what an expert's replicas are billed for so many seconds each, in dollars: g·t·M of
@@ -197,7 +192,7 @@ func (s *System) function(b *Bill, l *Layer, f Function, d float64) {
 	t := s.Replica(l.Mode, l.Beta, r, f.Memory)
 	b.Cost += s.Cost(t, f)
 	b.GBs += meter.Invocation(t, f.Memory, f.Replicas)
-	b.Transfers += float64(f.Replicas) * (t - s.Begin() - float64(r)*s.Row(f.Memory))
+	b.Transfers += float64(f.Replicas) * (t - s.Begin() - s.Computes(r, f.Memory))
 	puts, gets := 0, 0
 	if !s.Kept {
 		gets = 1

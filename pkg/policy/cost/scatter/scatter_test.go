@@ -74,6 +74,25 @@ func TestEquations(t *testing.T) {
 	}
 }
 
+// A call reads its expert's parameters, however few rows it has: here for 10 s of one processor, as ten rows compute.
+func TestFewRows(t *testing.T) {
+	s := tiny()
+	s.Functions.CPU.Bandwidth = 100
+	const h = 13
+	for _, tc := range []struct {
+		mode       Mode
+		beta, rows int
+		want       float64
+	}{
+		{Direct, 0, 3, h + 10 + 1.5}, {Direct, 0, 20, h + 20 + 10}, {Indirect, 0, 3, h + 4 + 6 + 10},
+		{Pipelined, 2, 4, h + 2*(2+2+10) + 4}, {Pipelined, 20, 20, h + 2 + 20 + 20 + 2 + 20},
+	} {
+		if got := s.Replica(tc.mode, tc.beta, tc.rows, cost.GB); !near(got, tc.want) {
+			t.Errorf("%s, %d rows: %v, want %v", tc.mode, tc.rows, got, tc.want)
+		}
+	}
+}
+
 // With one minibatch pipelining is what no pipelining is, where uploads are quicker than the rest;
 // and Least is no more than any size of minibatches.
 func TestModes(t *testing.T) {
@@ -81,6 +100,8 @@ func TestModes(t *testing.T) {
 		s := tiny()
 		s.In, s.Out = rapid.Float64Range(1, 1e4).Draw(t, "in"), rapid.Float64Range(1, 1e4).Draw(t, "out")
 		s.Functions.Parameters.Latency = rapid.Float64Range(0, 5).Draw(t, "delay")
+		s.Functions.CPU.Bandwidth, s.Functions.CPU.Overhead = rapid.Float64Range(10, 1e6).Draw(t, "bandwidth"), rapid.Float64Range(0, 3).Draw(t, "overhead")
+		s.Functions.Threads = rapid.SampledFrom([]float64{0, 0.5, 1, 4}).Draw(t, "threads")
 		r, m := rapid.IntRange(1, 300).Draw(t, "rows"), rapid.SampledFrom(s.Functions.Sizes[1:]).Draw(t, "memory")
 		one, whole := s.Replica(Pipelined, r, r, m), s.Replica(Indirect, 0, r, m)
 		if s.Store(s.Out) <= s.Store(s.In)+s.Row(m) && !near(one, whole) {

@@ -143,7 +143,19 @@ func (s *System) Load() float64 {
 // manyRows are enough for an access's time to be that of its rows.
 const manyRows = 1 << 30
 
-// Row is U: what one of many rows takes of an expert with so much memory.
-func (s *System) Row(memory float64) float64 {
-	return s.Functions.Takes(memory, cost.Access{Bytes: s.Expert, Rows: manyRows}) / manyRows
+// Computes is U(x): what one call takes for so many rows of an expert with so much memory. It is an access: it reads the
+// expert's parameters, however few rows there are.
+func (s *System) Computes(rows int, memory float64) float64 {
+	return s.Functions.Takes(memory, cost.Access{Bytes: s.Expert, Rows: rows})
+}
+
+// Row is what one of many rows takes of an expert with so much memory.
+func (s *System) Row(memory float64) float64 { return s.Computes(manyRows, memory) / manyRows }
+
+// leastRow is no more than what a row takes, however many come with it: of measured times nothing is known of that.
+func (s *System) leastRow(memory float64) float64 {
+	if s.Functions.Speeds != nil {
+		return 0
+	}
+	return s.Row(memory)
 }

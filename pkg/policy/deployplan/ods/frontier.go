@@ -27,7 +27,6 @@ type problem struct {
 	*scatter.System
 	Settings
 	loads   [][]float64
-	rows    []float64 // what a row takes, by the index of a memory size
 	betas   []int
 	partial bool               // not all sizes of minibatches are tried
 	found   map[[2]int][]point // of layers and modes without minibatches
@@ -41,9 +40,6 @@ func newProblem(s *scatter.System, loads [][]float64, set Settings) (*problem, e
 		return nil, settingsError(set)
 	}
 	x := &problem{System: s, Settings: set, loads: loads, found: map[[2]int][]point{}}
-	for _, m := range s.Functions.Sizes {
-		x.rows = append(x.rows, s.Row(m))
-	}
 	most := 1
 	for l, of := range loads {
 		for e, d := range of {
@@ -87,11 +83,11 @@ func (x *problem) options(m scatter.Mode, beta int, relaxed bool, arrival, d flo
 		if m == scatter.Direct && float64(r)*max(x.In, x.Out) > x.Functions.Payload {
 			continue
 		}
-		for j, memory := range x.Functions.Sizes {
+		for _, memory := range x.Functions.Sizes {
 			if x.Needs(r) > memory {
 				continue
 			}
-			t := x.seconds(m, beta, relaxed, r, j)
+			t := x.seconds(m, beta, relaxed, r, memory)
 			f := scatter.Function{Memory: memory, Replicas: g}
 			into = append(into, option{x.Ends(m, arrival, r, t), x.Cost(t, f), f})
 		}
@@ -108,11 +104,11 @@ func (x *problem) options(m scatter.Mode, beta int, relaxed bool, arrival, d flo
 	return kept
 }
 
-func (x *problem) seconds(m scatter.Mode, beta int, relaxed bool, r, size int) float64 {
+func (x *problem) seconds(m scatter.Mode, beta int, relaxed bool, r int, memory float64) float64 {
 	if relaxed {
-		return x.Least(r, x.Functions.Sizes[size])
+		return x.Least(r, memory)
 	}
-	return x.ReplicaBy(m, beta, r, x.rows[size])
+	return x.Replica(m, beta, r, memory)
 }
 
 // all are the options of a layer's experts that have rows; nil where one of them has none.

@@ -39,16 +39,18 @@ def options(x, loads, d, mode, beta):
         for size in p["memory_bytes"]:
             if m["expert_bytes"] + m["function_bytes"] + r * (din + dout) > size:
                 continue
-            u = 2 * m["expert_bytes"] / p["element_bytes"] / (p["flops_per_second"] * size / p["memory_per_cpu_bytes"])
+            cpus = size / p["memory_per_cpu_bytes"]
+            u = 2 * m["expert_bytes"] / p["element_bytes"] / (p["flops_per_second"] * cpus)
+            read = m["expert_bytes"] / (p["read_bytes_per_second"] * cpus)
             if mode == 1:
                 b = min(beta, r)
-                t = h + math.ceil(r / b) * (tdl + b * max(din / bs + u, dout / bs)) + tdl + b * dout / bs
+                t = h + math.ceil(r / b) * (tdl + max(b * din / bs + max(read, b * u), b * dout / bs)) + tdl + b * dout / bs
                 came = tdl + min(with_rows * beta, total) * din / bs
             elif mode == 2:
-                t = h + 2 * tdl + r * (din / bs + u + dout / bs)
+                t = h + 2 * tdl + r * (din / bs + dout / bs) + max(read, r * u)
                 came = tdl + total * din / bs
             else:
-                t = h + r * (u + dout / bd)
+                t = h + max(read, r * u) + r * dout / bd
             if mode == 3:
                 latency = r * din / bd + t + load
             else:

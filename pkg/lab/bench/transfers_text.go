@@ -1,0 +1,58 @@
+package bench
+
+import "fmt"
+
+// String is all readings for people.
+func (t *Transfers) String() string {
+	c := &t.Corrected
+	text := fmt.Sprintf("corrected: message %.0f µs, %.0f MB/s up to %d KiB and %.0f beyond; store %.0f µs an access, %.0f MB/s and %.0f; a pipeline %.0f µs, %.0f %% of moving hidden; computing %.1f µs a call and %.2f a row\n",
+		1e6*c.Message, c.Messages.First/1e6, grown>>10, c.Messages.Beyond/1e6, 1e6*c.Access, c.Store.First/1e6, c.Store.Beyond/1e6, 1e6*c.Pipeline, 100*c.Hidden, 1e6*c.Call, 1e6*c.Row)
+	text += fmt.Sprintf("as printed: message %.0f µs, %.0f MB/s; store %.0f µs an access, %.0f MB/s; a pipeline %.0f µs; a row has %d bytes\n",
+		1e6*t.Message, t.MessageBytes/1e6, 1e6*t.Access, t.StoreBytes/1e6, 1e6*t.Pipeline, t.RowBytes)
+	text += fmt.Sprintf("by themselves: store %.0f µs an access (%.0f to put, %.0f to get), %.0f MB/s; message %.0f µs, %.0f MB/s\n",
+		1e6*t.Itself.Access, 1e6*t.Put, 1e6*t.Get, t.Itself.StoreBytes/1e6, 1e6*t.Itself.Message, t.Itself.MessageBytes/1e6)
+	for _, r := range t.Readings {
+		text += fmt.Sprintf("%6d rows, %.2f ms to compute%s:", r.Rows, 1e3*r.Compute, map[bool]string{true: " (constants are of these)"}[r.Fits])
+		for _, m := range r.Modes {
+			text += fmt.Sprintf("  %s %.3f ms on the host (%.3f of them compute; formula %+.1f %%%s, with computing %+.1f %%%s, as printed %+.1f %%%s; two runs %.1f %% apart), %.3f in all;",
+				m.Mode, 1e3*m.Seconds, 1e3*m.Compute, 100*m.Model.Error, after(": ", m.Model.Verdict), 100*m.Whole.Error, after(": ", m.Whole.Verdict), 100*m.Printed.Error, after(": ", m.Printed.Verdict), 100*m.Apart, 1e3*m.Latency)
+		}
+		text += fmt.Sprintf("  best of %d minibatches, %.1f by the formula\n", r.Best, r.Formula)
+	}
+	return text + t.verdicts() + fmt.Sprintf("quicker in all: indirect than direct %s, pipelined than direct %s, pipelined than indirect %s; messages take %d rows\n",
+		fromRows(t.IndirectFrom), fromRows(t.PipelinedFrom), fromRows(t.PipelinedFirst), t.DirectUpTo)
+}
+
+// verdicts counts them.
+func (t *Transfers) verdicts() (text string) {
+	for _, f := range []struct {
+		name string
+		of   func(*Timed) Said
+	}{
+		{"corrected", func(m *Timed) Said { return m.Model }}, {"corrected, with computing", func(m *Timed) Said { return m.Whole }}, {"as printed", func(m *Timed) Said { return m.Printed }},
+	} {
+		n := map[string]int{}
+		for i := range t.Readings {
+			for j := range t.Readings[i].Modes {
+				n[f.of(&t.Readings[i].Modes[j]).Verdict]++
+			}
+		}
+		text += fmt.Sprintf("formulas %s: %d %s, %d %s of the same transfer, %d %s both; %d are of their own constants\n", f.name, n[near], near, n[likeRuns], likeRuns, n[beyond], beyond, n[""])
+	}
+	return text
+}
+
+// after is a text behind another one; nothing where it is empty.
+func after(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
+}
+
+func fromRows(n int) string {
+	if n == 0 {
+		return "nowhere"
+	}
+	return fmt.Sprintf("from %d rows on", n)
+}
