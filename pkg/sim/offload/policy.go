@@ -113,7 +113,7 @@ func Halves() []Policy {
 		return p
 	}
 	return []Policy{
-		of("fmoe+ that knows what comes", func(p *Policy) { p.Predictor, p.Near = Known, false }), // which says what is as far ahead as it looks alone,
+		of("fmoe+ that knows what comes", func(p *Policy) { p.Predictor, p.Near = Known, false }), // the oracle tells of the layer that is so far ahead alone,
 		of("fmoe+ that evicts as Belady", func(p *Policy) { p.Order = "belady" }),
 	}
 }
