@@ -57,10 +57,7 @@ func classOf(s cluster.Services, m ModelFlags) string {
 	if m.MixedClasses {
 		return deployment.MixedClasses
 	}
-	class, parts := cpu.Class(), gpus.Parts(m.wire())
-	if model.Precision(m.Precision).Own() {
-		class += "-" + m.Precision
-	}
+	class, parts := cpu.Class()+model.Precision(m.Precision).Class(), gpus.Parts(m.wire())
 	if g := s.Expert.GPU; g != nil {
 		class += "+" + cuda.Class(g.Info.Arch, parts, g.Kernels)
 	}

@@ -22,8 +22,9 @@ func TestPrecisionFlag(t *testing.T) {
 		t.Error(err)
 	}
 	plain, q8 := ModelFlags{}, ModelFlags{PrecisionFlag: PrecisionFlag{"q8"}}
-	if a, b := classOf(cluster.Services{}, plain), classOf(cluster.Services{}, q8); b != a+"-q8" {
-		t.Errorf("class %s, of q8 %s", a, b)
+	w8a8 := ModelFlags{PrecisionFlag: PrecisionFlag{"w8a8"}}
+	if a, b, c := classOf(cluster.Services{}, plain), classOf(cluster.Services{}, q8), classOf(cluster.Services{}, w8a8); b != a+"-q8" || c != a+"-w8a8-kv16" {
+		t.Errorf("class %s, of q8 %s, of w8a8 %s", a, b, c)
 	}
 	if q8.MixedClasses = true; q8.checkMixed() == nil {
 		t.Error("replicas of any precision join those of q8")

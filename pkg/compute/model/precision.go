@@ -17,6 +17,18 @@ const (
 // of the numeric class then.
 func (p Precision) Own() bool { return p != "" && p != AsStored }
 
+// Class is what a precision adds to the numeric class: empty for weights as they are stored. Those of keys and
+// values in bf16 have it in their names, as w8a8 and w4a8 once kept them in float32.
+func (p Precision) Class() string {
+	switch {
+	case !p.Own():
+		return ""
+	case p.roundsRows():
+		return "-" + string(p) + "-kv16"
+	}
+	return "-" + string(p)
+}
+
 // roundsRows reports whether rows are rounded before matrices are multiplied with them.
 func (p Precision) roundsRows() bool { return p == W16A16 || p == W8A8 || p == W4A8 }
 
