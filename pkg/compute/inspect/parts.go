@@ -84,7 +84,7 @@ func (r *Report) measure(m *model.Model) {
 		t.add(need.Ref.Role, dtypeOf(m, need.Ref), elements(need.Shape)*int64(need.Count), 0)
 	}
 	for ref, x := range m.Stored() {
-		t.add(ref.Role, dtypeOf(m, ref), 0, int64(x.Len())*int64(x.DType.Bits())/8)
+		t.add(ref.Role, dtypeOf(m, ref), 0, x.DType.Bytes(int64(x.Len())))
 	}
 	r.take(t)
 	r.Stored = true
@@ -98,12 +98,17 @@ func dtypeOf(m *model.Model, ref model.Ref) string {
 		return "unknown"
 	case t.DType == safetensors.F4:
 		return mxfp4
+	case m.Dequant(ref).Int4():
+		return int4
 	}
 	return strings.ToLower(string(t.DType))
 }
 
 // mxfp4 is the name of 4-bit elements with an exponent for 32 of them.
 const mxfp4 = "mxfp4"
+
+// int4 is the name of 4-bit codes as GPTQ and AWQ pack them.
+const int4 = "int4"
 
 func elements(shape []int) int64 {
 	n := int64(1)
@@ -160,6 +165,8 @@ func stored(d *model.Description, role model.Role, shape []int, n int64) (dtype 
 	switch q := d.Spec.Quant; {
 	case q == model.MXFP4 && role.IsExpert(): // two elements a byte
 		return mxfp4, n/2 + n/cpu.MXBlock
+	case q.Int4() && role.IsLayer() && role != model.Router: // codes, and for each group a scale in f16 and a code
+		return int4, n/2 + int64(shape[0])*int64((shape[1]+d.Spec.QuantGroup-1)/max(1, d.Spec.QuantGroup))*5/2
 	case q == model.FP8Blocks && role.IsLayer() && role != model.Router:
 		return "f8_e4m3", n + 4*blocks(shape[0])*blocks(shape[1])
 	}

@@ -123,13 +123,13 @@ func CheckTensor(t digest.Tensor) error {
 	switch {
 	case t.Name == "" || len(t.Name) > maxName:
 		return fmt.Errorf("name %.80q does not have 1 to %d bytes: %w", t.Name, maxName, ErrName)
-	case t.DType.Bits() == 0:
+	case !t.DType.Known():
 		return fmt.Errorf("dtype %.20q of %q is unknown", string(t.DType), t.Name)
 	}
-	n := uint64(t.DType.Bits())
+	n := uint64(t.DType.Bytes(256)) // no type stores more elements together
 	for _, dim := range t.Shape {
 		hi, lo := bits.Mul64(n, uint64(max(dim, 0)))
-		if n = lo; dim < 0 || hi != 0 || n > maxObject*8 {
+		if n = lo; dim < 0 || hi != 0 || n > maxObject*256 {
 			return fmt.Errorf("shape %v of %q is negative or too large", t.Shape, t.Name)
 		}
 	}

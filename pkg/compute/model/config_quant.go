@@ -3,6 +3,7 @@ package model
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
@@ -10,14 +11,14 @@ import (
 // quantisation reads quantization_config: how the files keep matrices. What the
 // activations are quantised to where the model was made does not matter: here
 // they are float32.
-func (c *config) quantisation() Dequant {
+func (c *config) quantisation() (kind Dequant, group int) {
 	const key = "quantization_config"
 	var raw map[string]json.RawMessage
 	if !c.get(key, &raw) {
-		return Plain
+		return Plain, 0
 	}
 	q := &config{file: c.file + ": " + key, raw: raw, used: map[string]bool{}}
-	kind := q.dequant()
+	kind, group = q.dequant()
 	// Which matrices are not quantised shows in the files.
 	q.ignore("modules_to_not_convert", "ignored_layers", "activation_scheme", "scale_fmt", "dequantize")
 	for name, value := range raw {
@@ -28,22 +29,77 @@ func (c *config) quantisation() Dequant {
 	if q.err != nil {
 		c.refuse(key, shorten(c.raw[key]), "is not supported: "+q.err.Error())
 	}
-	return kind
+	return kind, group
 }
 
-func (c *config) dequant() Dequant {
+func (c *config) dequant() (kind Dequant, group int) {
 	var block []int
 	c.get("weight_block_size", &block)
 	format := c.stringOr("fmt", "e4m3")
 	switch method := c.stringOr("quant_method", ""); {
 	case method == "mxfp4":
-		return MXFP4
+		return MXFP4, 0
+	case method == "gptq":
+		return c.gptq()
+	case method == "awq":
+		return c.awq()
 	case method != "fp8":
-		c.fail("quant_method is %q, supported are mxfp4 and fp8", method)
+		c.fail("quant_method is %q, supported are mxfp4, fp8, gptq and awq", method)
 	case format != "e4m3" || !slices.Equal(block, []int{128, 128}):
 		c.fail("fp8 in %s with weight_block_size %v; supported is e4m3 with [128, 128]", format, block)
 	}
-	return FP8Blocks
+	return FP8Blocks, 0
+}
+
+// gptq reads what files of GPTQ are packed by. How the codes were found does not matter.
+func (c *config) gptq() (kind Dequant, group int) {
+	c.ignore("desc_act", "sym", "static_groups", "true_sequential", "damp_percent", "damp_auto_increment", "lm_head", "model_name_or_path",
+		"model_file_base_name", "meta", "quantizer", "dataset", "batch_size", "exllama_config", "max_input_length", "use_cuda_fp16", "is_marlin_format")
+	switch format := c.stringOr("checkpoint_format", "gptq"); format {
+	case "gptq":
+		kind = GPTQ
+	case "gptq_v2":
+		kind = GPTQ2
+	default:
+		c.fail("checkpoint_format is %q, supported are gptq and gptq_v2", format)
+	}
+	if pack := c.stringOr("pack_dtype", "int32"); pack != "int32" {
+		c.fail("pack_dtype is %q, supported is int32", pack)
+	}
+	return kind, c.int4Group("bits", "group_size")
+}
+
+// awq reads the same of AWQ, which has two spellings.
+func (c *config) awq() (Dequant, int) {
+	c.ignore("backend", "do_fuse", "fuse_max_seq_len", "exllama_config")
+	if version := strings.ToLower(c.stringOr("version", "gemm")); version != "gemm" {
+		c.fail("version is %q, supported is gemm", version)
+	}
+	if !c.boolOr("zero_point", true) {
+		c.fail("zero_point is false, supported is true")
+	}
+	if _, old := c.raw["w_bit"]; old {
+		return AWQ, c.int4Group("w_bit", "q_group_size")
+	}
+	return AWQ, c.int4Group("bits", "group_size")
+}
+
+// int4Group reads how many inputs share a scale; all where it is -1.
+func (c *config) int4Group(bitsKey, groupKey string) int {
+	bits, group := 0, 0
+	c.get(bitsKey, &bits)
+	c.get(groupKey, &group)
+	if bits != 4 {
+		c.fail("%s is %d, supported is 4", bitsKey, bits)
+	}
+	if group == -1 {
+		return maxWidth
+	}
+	if group < 1 || group > maxWidth {
+		c.fail("%s is %d, neither -1 nor 1 to %d", groupKey, group, maxWidth)
+		return 1
+	}
+	return group
 }
 
 // quantised is a tensor of the family as the files keep it.
@@ -54,6 +110,12 @@ func (m *Model) quantised(t TensorRef, ref Ref) TensorRef {
 	case m.Spec.Quant == FP8Blocks && m.source != nil:
 		if stored, ok := m.source.stat(t.Name); ok && stored.DType == safetensors.E4M3 {
 			t.Dequant = FP8Blocks
+		}
+	case m.Spec.Quant.Int4() && m.source != nil:
+		packed := t
+		packed.Dequant, packed.Group = m.Spec.Quant, m.Spec.QuantGroup
+		if _, ok := m.source.stat(packed.names()[0]); ok {
+			return packed
 		}
 	}
 	return t

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
 const (
@@ -25,11 +27,16 @@ func (m *Model) EarlierHash() string {
 	h := sha256.New()
 	earlierPart(h, c.config)
 	var total int64
+	var files []*safetensors.File
 	for _, f := range c.files {
-		total += f.Size()
+		known, ok := f.weightFile.(*safetensors.File)
+		if !ok {
+			return ""
+		}
+		files, total = append(files, known), total+known.Size()
 	}
-	for _, f := range c.files {
-		earlierPart(h, []byte(f.name))
+	for i, f := range files {
+		earlierPart(h, []byte(c.files[i].name))
 		earlierPart(h, f.Header())
 		earlierPart(h, binary.LittleEndian.AppendUint64(nil, uint64(f.Size())))
 		if total <= earlierWhole {

@@ -25,6 +25,8 @@ type family struct {
 	prefix string
 	// beside begin the names of tensors that are no part of the text model.
 	beside []string
+	// gguf is what llama.cpp calls the architecture; empty: GGUF files of it are not read.
+	gguf string
 	// place, if not nil, says what stands before ref's name instead, and which role
 	// and layer it is there.
 	place func(s *Spec, ref Ref) (prefix string, there Ref)
@@ -91,6 +93,9 @@ func (f *family) tensor(s *Spec, ref Ref) TensorRef {
 	}
 	t = t.at(ref)
 	t.Name = prefix + t.Name
+	if t.Paired {
+		t.Heads = s.heads(ref)
+	}
 	return t
 }
 

@@ -18,6 +18,21 @@ func pick(data []byte, p Part, rows int) []byte {
 	return out
 }
 
+// unpair puts the rows of each head in order, of which row 2i+j is stored where row i of
+// half j belongs.
+func unpair(data []byte, rows, heads int) []byte {
+	size, half := len(data)/max(1, rows), rows/max(1, heads)/2
+	out := make([]byte, 0, len(data))
+	for head := range heads {
+		for j := range 2 {
+			for i := range half {
+				out = append(out, data[(2*(head*half+i)+j)*size:][:size]...)
+			}
+		}
+	}
+	return out
+}
+
 // transpose is a part of the columns of data as rows (n, k), of elements of size bytes.
 func transpose(data []byte, p Part, n, k, size int) []byte {
 	count := max(1, p.Count)

@@ -56,7 +56,7 @@ func TestGPTOSSConfig(t *testing.T) {
 		"layer_types names 1 layers of 4":    {"layer_types": []string{"full_attention"}},
 		"layer_types":                        {"layer_types": []string{"a", "b", "c", "d"}},
 		"head_dim is missing":                {"head_dim": nil},
-		"quant_method is \"awq\"":            {"quantization_config": map[string]any{"quant_method": "awq"}},
+		"quant_method is \"hqq\"":            {"quantization_config": map[string]any{"quant_method": "hqq"}},
 		"weight_block_size []":               {"quantization_config": map[string]any{"quant_method": "fp8"}},
 		"[64 64]; supported is e4m3":         {"quantization_config": map[string]any{"quant_method": "fp8", "weight_block_size": []int{64, 64}}},
 		"bits is not supported":              {"quantization_config": map[string]any{"quant_method": "mxfp4", "bits": 4}},

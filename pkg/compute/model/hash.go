@@ -71,7 +71,7 @@ func (c *checkpoint) usedFiles(used map[string]bool) (files []digest.File, all [
 			part.Path = filepath.Join(c.dir, f.name)
 		}
 		for _, name := range f.Names() {
-			if t, ok := f.Tensor(name); ok && used[name] && c.home[name] == f.File {
+			if t, ok := f.Tensor(name); ok && used[name] && c.home[name] == f.weightFile {
 				part.Tensors = append(part.Tensors, t)
 				total += int64(len(t.Data))
 			}

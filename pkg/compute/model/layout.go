@@ -15,8 +15,16 @@ type TensorRef struct {
 	Transposed bool
 	// Part is which of the stored outputs are this role's.
 	Part Part
+	// Flat: a matrix of one row is stored without that dimension.
+	Flat bool
+	// Paired: the rows of each head are stored in pairs, those of the first half and of the
+	// second that are rotated together. Heads is of how many.
+	Paired bool
+	Heads  int
 	// Dequant is how the stored elements become numbers.
 	Dequant Dequant
+	// Group is how many inputs share a scale, of those that are packed in int4.
+	Group int
 }
 
 // Part is number Index of Count equal parts of a tensor's outputs (its rows as
@@ -39,6 +47,13 @@ const (
 	MXFP4
 	// FP8Blocks has Name and Name+"_scale_inv", one factor per block of 128 by 128.
 	FP8Blocks
+	// GPTQ has, in place of Name's last part, "qweight", "scales", "qzeros" and "g_idx"; see
+	// int4.go.
+	GPTQ
+	// GPTQ2 is its second version.
+	GPTQ2
+	// AWQ has "qweight", "scales" and "qzeros".
+	AWQ
 )
 
 // at is the reference with layer and expert in its name.
@@ -55,6 +70,13 @@ func (t TensorRef) names() []string {
 		return []string{t.Name + "_blocks", t.Name + "_scales"}
 	case FP8Blocks:
 		return []string{t.Name, t.Name + "_scale_inv"}
+	case GPTQ, GPTQ2, AWQ:
+		base := strings.TrimSuffix(t.Name, "weight")
+		names := []string{base + "qweight", base + "scales", base + "qzeros"}
+		if t.Dequant != AWQ {
+			names = append(names, base+"g_idx")
+		}
+		return names
 	}
 	return []string{t.Name}
 }

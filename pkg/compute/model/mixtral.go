@@ -7,6 +7,7 @@ package model
 var mixtral = &family{
 	modelType:     "mixtral",
 	architectures: []string{"MixtralForCausalLM"},
+	gguf:          "llama",
 	read: func(c *config, s *Spec) {
 		layer := LayerSpec{
 			Norm:   c.rmsNorm(1e-5),

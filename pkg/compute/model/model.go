@@ -44,13 +44,20 @@ type source interface {
 }
 
 // Tensor returns one tensor, its shape as Spec.Shape says: a view where the files
-// have it so, else a copy of its elements. It fails only for a ref that the spec
-// does not have. A tied head is the embedding. Of a quantised tensor these are
-// the codes; see Packed.
+// have it so, else a copy of its elements. A tied head is the embedding. Of a quantised
+// tensor these are the codes (see Packed), but numbers of one in int4. It fails for a ref
+// that the spec does not have, and for scales that are not numbers.
 func (m *Model) Tensor(ref Ref) (Tensor, error) {
 	r, err := m.load(ref)
 	if err != nil {
 		return Tensor{}, err
+	}
+	if r.at.Dequant.Int4() {
+		t, err := r.plain()
+		if err != nil {
+			return t, fmt.Errorf("model %s: %w (%v)", m.Name, err, ref)
+		}
+		return t, nil
 	}
 	return r.tensor(), nil
 }
@@ -78,7 +85,7 @@ func (m *Model) find(ref Ref, in lookUp) (*resolved, error) {
 
 // Floats returns one tensor converted to float32, as a copy.
 func (m *Model) Floats(ref Ref) ([]float32, error) {
-	if m.stored(ref).Dequant != Plain {
+	if d := m.stored(ref).Dequant; d == MXFP4 || d == FP8Blocks {
 		p, err := m.Packed(ref)
 		if err != nil {
 			return nil, err
@@ -91,6 +98,9 @@ func (m *Model) Floats(ref Ref) ([]float32, error) {
 	}
 	return t.Floats()
 }
+
+// Dequant is how the files keep a tensor.
+func (m *Model) Dequant(ref Ref) Dequant { return m.stored(ref).Dequant }
 
 // File returns a file beside the weights, such as tokenizer.json. Only plain
 // names are looked up, and those in chat_templates.

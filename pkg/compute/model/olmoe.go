@@ -6,6 +6,7 @@ package model
 var olmoe = &family{
 	modelType:     "olmoe",
 	architectures: []string{"OlmoeForCausalLM"},
+	gguf:          "olmoe",
 	defaults:      map[string]string{"max_position_embeddings": "4096"},
 	read: func(c *config, s *Spec) {
 		layer := LayerSpec{

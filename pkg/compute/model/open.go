@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"github.com/switchyard/switchyard/models"
+	"github.com/switchyard/switchyard/pkg/compute/gguf"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
@@ -81,7 +82,7 @@ func demoWeights() (*checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &checkpoint{home: map[string]*safetensors.File{}}
+	c := &checkpoint{home: map[string]weightFile{}}
 	c.add(singleFile, f)
 	return c, nil
 }
@@ -111,7 +112,11 @@ func newModel(name string, config, generation []byte, from source) (*Model, erro
 	if err = cmp.Or(err, p.refused); err != nil {
 		return nil, err
 	}
-	m := &Model{Name: name, Spec: p.spec, Generation: p.generation, Unknown: p.unknown, family: p.family, source: from}
+	named, err := p.family.in(from)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{Name: name, Spec: p.spec, Generation: p.generation, Unknown: p.unknown, family: named, source: from}
 	return m, m.validate()
 }
 
@@ -119,6 +124,9 @@ func newModel(name string, config, generation []byte, from source) (*Model, erro
 // where there is none.
 func readConfigs(side fs.FS) (config, generation []byte, err error) {
 	if config, err = fs.ReadFile(side, "config.json"); err != nil {
+		if files, _ := fs.Glob(side, "*"+gguf.Suffix); len(files) > 0 {
+			return nil, nil, fmt.Errorf("%s needs config.json, generation_config.json and tokenizer.json of the model that it was made of beside it: %w", files[0], err)
+		}
 		return nil, nil, fmt.Errorf("reading config.json: %w", err)
 	}
 	generation, err = fs.ReadFile(side, "generation_config.json")
@@ -128,31 +136,41 @@ func readConfigs(side fs.FS) (config, generation []byte, err error) {
 	return config, generation, nil
 }
 
-// checkpoint is one or several safetensors files.
+// weightFile is a safetensors or a GGUF file.
+type weightFile interface {
+	Tensor(name string) (Tensor, bool)
+	Names() []string // in the order of their bytes
+	Header() []byte
+	// Packed says that offsets of tensors are none of the file on disk.
+	Packed() bool
+	Close() error
+}
+
+// checkpoint is one or several files of weights.
 type checkpoint struct {
 	config []byte
 	dir    string // empty: in memory
 	side   fs.FS
-	files  []namedFile                  // in order of their names
-	home   map[string]*safetensors.File // tensor name → file
+	files  []namedFile           // in order of their names
+	home   map[string]weightFile // tensor name → file
 }
 
 type namedFile struct {
 	name string
-	*safetensors.File
+	weightFile
 }
 
 // add takes a file with all of its tensors.
-func (c *checkpoint) add(name string, f *safetensors.File) {
+func (c *checkpoint) add(name string, f weightFile) {
 	c.files = append(c.files, namedFile{name, f})
 	for _, tensor := range f.Names() {
 		c.home[tensor] = f
 	}
 }
 
-// openWeights maps model.safetensors or else the shards of the index.
+// openWeights maps model.safetensors, or else the shards of the index, or else GGUF files.
 func openWeights(dir string) (*checkpoint, error) {
-	c := &checkpoint{dir: dir, home: map[string]*safetensors.File{}}
+	c := &checkpoint{dir: dir, home: map[string]weightFile{}}
 	f, err := safetensors.Open(filepath.Join(dir, singleFile))
 	if err == nil {
 		c.add(singleFile, f)
@@ -162,13 +180,15 @@ func openWeights(dir string) (*checkpoint, error) {
 		return nil, err
 	}
 	index, err := os.ReadFile(filepath.Join(dir, indexFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("neither %s nor %s is there", singleFile, indexFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = c.openGGUF(dir)
+	case err != nil:
+		return nil, fmt.Errorf("reading index: %w", err)
+	default:
+		err = c.openShards(dir, index)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading index: %w", err)
-	}
-	if err := c.openShards(dir, index); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
 	return c, nil
@@ -181,7 +201,7 @@ func (c *checkpoint) openShards(dir string, index []byte) error {
 	if err != nil {
 		return err
 	}
-	shards := map[string]*safetensors.File{}
+	shards := map[string]weightFile{}
 	for _, shard := range slices.Compact(slices.Sorted(maps.Values(weightMap))) {
 		f, err := safetensors.Open(filepath.Join(dir, shard))
 		if err != nil {
@@ -266,6 +286,6 @@ func (c *checkpoint) unused(m *Model) []string {
 	for name := range m.names() {
 		delete(rest, name)
 	}
-	maps.DeleteFunc(rest, func(name string, _ *safetensors.File) bool { return m.leavesOut(name) })
+	maps.DeleteFunc(rest, func(name string, _ weightFile) bool { return m.leavesOut(name) })
 	return slices.Sorted(maps.Keys(rest))
 }

@@ -10,6 +10,7 @@ import "fmt"
 var phiMoE = &family{
 	modelType:     "phimoe",
 	architectures: []string{"PhiMoEForCausalLM", "PhimoeForCausalLM"},
+	gguf:          "phimoe",
 	read: func(c *config, s *Spec) {
 		c.ignore("original_max_position_embeddings") // unless rope_scaling is there
 		layer := LayerSpec{

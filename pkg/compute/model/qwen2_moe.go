@@ -9,6 +9,7 @@ import "slices"
 var qwen2MoE = &family{
 	modelType:     "qwen2_moe",
 	architectures: []string{"Qwen2MoeForCausalLM"},
+	gguf:          "qwen2moe",
 	read: func(c *config, s *Spec) {
 		layer := qwenLayer(c, s)
 		layer.Mixer.Rope = c.rope(layer.Mixer.HeadDim, 1e4)

@@ -7,6 +7,7 @@ package model
 var qwen3MoE = &family{
 	modelType:     "qwen3_moe",
 	architectures: []string{"Qwen3MoeForCausalLM"},
+	gguf:          "qwen3moe",
 	read: func(c *config, s *Spec) {
 		layer := qwenLayer(c, s)
 		layer.Mixer.QKNorm = QKNormHead

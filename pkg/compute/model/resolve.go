@@ -19,6 +19,8 @@ type resolved struct {
 	shape  []int  // as the role has it
 	stored Tensor // numbers or codes, Data perhaps missing
 	scales Tensor // of quantised ones
+	zeros  Tensor // codes for zero, of those in int4
+	order  Tensor // the inputs' groups, of those in GPTQ
 }
 
 // resolve finds what a role's tensor is made of, and checks dtypes and shapes.
@@ -31,7 +33,7 @@ func resolve(at TensorRef, ref Ref, want []int, experts int, in lookUp) (*resolv
 	if at.Stacked {
 		r.expert = ref.Expert
 	}
-	found := []*Tensor{&r.stored, &r.scales}
+	found := []*Tensor{&r.stored, &r.scales, &r.zeros, &r.order}
 	for i, name := range at.names() {
 		t, ok := in(name)
 		if !ok {
@@ -55,6 +57,8 @@ func (t TensorRef) check(want []int) error {
 		return fmt.Errorf("tensor %q of shape %v cannot be MXFP4, which has blocks of %d inputs", t.Name, want, cpu.MXBlock)
 	case t.Dequant == FP8Blocks && (len(want) != 2 || t.Transposed || t.Stacked || t.Part.Count > 1):
 		return fmt.Errorf("tensor %q holds parts in FP8, which is not supported", t.Name)
+	case t.Dequant.Int4() && (len(want) != 2 || want[0]%perWord != 0 || want[1]%perWord != 0 || t.Transposed || t.Stacked || t.Part.Count > 1):
+		return fmt.Errorf("tensor %q of shape %v in int4 is not supported: it holds parts, or its sides are no multiples of %d", t.Name, want, perWord)
 	}
 	return nil
 }
@@ -64,11 +68,16 @@ func (t TensorRef) check(want []int) error {
 func (t TensorRef) shapes(want []int, experts int) [][]int {
 	body := slices.Clone(want)
 	body[0] *= max(1, t.Part.Count)
+	if t.Flat {
+		body = body[1:]
+	}
 	all := [][]int{body}
 	switch {
 	case t.Dequant == MXFP4:
 		blocks := body[1] / cpu.MXBlock
 		all = [][]int{{body[0], blocks, cpu.MXBlock / 2}, {body[0], blocks}}
+	case t.Dequant.Int4():
+		all = t.int4Shapes(body[0], body[1])
 	case t.Dequant == FP8Blocks:
 		all = append(all, []int{cpu.FP8Scales(body[0]), cpu.FP8Scales(body[1])})
 	case t.Transposed:
@@ -89,29 +98,45 @@ func (t TensorRef) dtypes() [][]safetensors.DType {
 		return [][]safetensors.DType{{safetensors.U8}, {safetensors.U8, safetensors.E8M0}}
 	case FP8Blocks:
 		return [][]safetensors.DType{{safetensors.E4M3}, {safetensors.F32, safetensors.BF16}}
+	case GPTQ, GPTQ2, AWQ:
+		words := []safetensors.DType{safetensors.I32}
+		return [][]safetensors.DType{words, {safetensors.F16, safetensors.BF16}, words, words}
 	}
-	return [][]safetensors.DType{{safetensors.BF16, safetensors.F16, safetensors.F32}}
+	plain := []safetensors.DType{safetensors.BF16, safetensors.F16, safetensors.F32}
+	if t.Transposed {
+		return [][]safetensors.DType{plain}
+	}
+	return [][]safetensors.DType{append(plain, safetensors.Blocks()...)}
 }
 
 // describe is the role's tensor without Data. The elements of a quantised one are
-// its codes.
+// its codes, but those in int4 become numbers.
 func (r *resolved) describe() Tensor {
 	t := Tensor{Name: strings.Join(r.at.names(), " with "), DType: r.stored.DType, Shape: r.shape}
-	if r.at.Dequant == MXFP4 {
+	switch {
+	case r.at.Dequant == MXFP4:
 		t.DType = safetensors.F4
+	case r.at.Dequant.Int4():
+		t.DType = safetensors.F32 // no kernel takes the codes
 	}
 	return t
 }
 
 // bytes are those of the stored elements and scales.
 func (r *resolved) bytes() int64 {
+	if r.at.Dequant.Int4() {
+		return bytesOf(r.stored) + bytesOf(r.scales) + bytesOf(r.zeros) + bytesOf(r.order)
+	}
 	t := r.describe()
-	n := int64(t.Len()) * int64(t.DType.Bits()) / 8
+	n := t.DType.Bytes(int64(t.Len()))
 	if r.at.Dequant != Plain {
 		n += int64(r.scales.Len()*r.scales.DType.Size()) / int64(r.parts())
 	}
 	return n
 }
+
+// bytesOf is 0 for none.
+func bytesOf(t Tensor) int64 { return t.DType.Bytes(int64(t.Len())) }
 
 // parts is how many tensors of the role's size the stored one holds.
 func (r *resolved) parts() int {
@@ -139,5 +164,9 @@ func (r *resolved) gather(data []byte) []byte {
 	if r.at.Transposed && len(r.shape) == 2 {
 		return transpose(data, r.at.Part, r.shape[0], r.shape[1], r.stored.DType.Size())
 	}
-	return pick(data, r.at.Part, r.shape[0])
+	data = pick(data, r.at.Part, r.shape[0])
+	if r.at.Paired {
+		return unpair(data, r.shape[0], r.at.Heads)
+	}
+	return data
 }

@@ -44,7 +44,7 @@ func FuzzResolve(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if x := r.tensor(); len(x.Data) != x.Len()*x.DType.Bits()/8 || r.bytes() > int64(len(data)) {
+		if x := r.tensor(); len(x.Data) != int(x.DType.Bytes(int64(x.Len()))) || r.bytes() > int64(len(data)) {
 			t.Fatalf("%d bytes of %s%v, %d in a file of %d", len(x.Data), x.DType, x.Shape, r.bytes(), len(data))
 		}
 		if p, err := r.pack(); err == nil && len(p.floats()) != p.Len() {

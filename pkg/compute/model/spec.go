@@ -27,9 +27,11 @@ type Spec struct {
 	// are not computed, and their tensors not missed.
 	NextLayers int
 
-	Quant   Dequant // of the files' matrices; of FP8 each says by its dtype whether it is
-	Experts int     // of each MoE layer
-	TopK    int     // experts of a token
+	Quant Dequant // of the files' matrices; of FP8 each says by its dtype whether it is
+	// QuantGroup is how many inputs share a scale, in int4.
+	QuantGroup int
+	Experts    int // of each MoE layer
+	TopK       int // experts of a token
 
 	Mask         int // the token whose places an encoder fills; -1: the tokenizer says
 	DecoderStart int // what a decoder that answers begins with; -1: not known

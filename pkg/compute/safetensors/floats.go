@@ -29,7 +29,11 @@ func (t Tensor) Floats() ([]float32, error) {
 			out[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
 		}
 	default:
-		return nil, fmt.Errorf("tensor %q is %s: only F64, F32, F16 and BF16 convert to float32", t.Name, t.DType)
+		k, ok := blocks[t.DType]
+		if !ok {
+			return nil, fmt.Errorf("tensor %q is %s: only F64, F32, F16, BF16 and blocks of GGUF convert to float32", t.Name, t.DType)
+		}
+		k.decode(out, b)
 	}
 	return out, nil
 }

@@ -112,7 +112,7 @@ func (e entry) tensor(name string, body []byte, base int64) (Tensor, error) {
 	if e.DType == nil || e.Shape == nil || len(e.Offsets) != 2 {
 		return Tensor{}, fmt.Errorf("needs dtype, shape and two data_offsets")
 	}
-	if e.DType.Bits() == 0 {
+	if !e.DType.Known() {
 		return Tensor{}, fmt.Errorf("dtype %q is unknown", string(*e.DType))
 	}
 	size, err := byteLen(*e.DType, e.Shape)
@@ -144,7 +144,13 @@ func byteLen(d DType, shape []uint64) (uint64, error) {
 		}
 		n = lo
 	}
-	total := n * uint64(d.Bits())
+	if b, ok := blocks[d]; ok {
+		if len(shape) == 0 || shape[len(shape)-1]%uint64(b.elements) != 0 {
+			return 0, fmt.Errorf("%s%v: rows are no multiple of %d elements", d, shape, b.elements)
+		}
+		return n / uint64(b.elements) * uint64(b.bytes), nil
+	}
+	total := n * uint64(elementBits[d])
 	if total%8 != 0 {
 		return 0, fmt.Errorf("%s%v does not fill whole bytes", d, shape)
 	}

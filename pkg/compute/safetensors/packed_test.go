@@ -154,7 +154,7 @@ func TestPackedRoundTrip(t *testing.T) {
 		for i := range rapid.IntRange(0, 4).Draw(t, "tensors") {
 			d := rapid.SampledFrom([]DType{F64, F32, BF16, F16, U8, F4}).Draw(t, "dtype")
 			n := 2 * rapid.IntRange(0, 300).Draw(t, "elements")
-			size := n * d.Bits() / 8
+			size := int(d.Bytes(int64(n)))
 			some := rapid.SliceOfN(rapid.Byte(), 1, 40).Draw(t, "bytes")
 			list = append(list, Tensor{Name: string(rune('a' + i)), DType: d, Shape: []int{n}, Data: bytes.Repeat(some, size/len(some)+1)[:size]})
 		}

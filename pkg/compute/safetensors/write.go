@@ -93,7 +93,7 @@ func (t Tensor) size() ([]uint64, uint64, error) {
 		}
 		shape[i] = uint64(n)
 	}
-	if t.DType.Bits() == 0 {
+	if !t.DType.Known() {
 		return nil, 0, fmt.Errorf("dtype %q is unknown", string(t.DType))
 	}
 	size, err := byteLen(t.DType, shape)

@@ -36,7 +36,7 @@ func shards(outputs []output, limit int64) (files [][]output) {
 }
 
 // bytes is the size of the tensor.
-func (o *output) bytes() int64 { return int64(o.Len()) * int64(o.DType.Bits()) / 8 }
+func (o *output) bytes() int64 { return o.DType.Bytes(int64(o.Len())) }
 
 // write writes the weights, and an index if they are several files.
 func (w *writer) write(ctx context.Context, files [][]output) error {

@@ -1,0 +1,97 @@
+// Package gguftest writes GGUF files for tests.
+package gguftest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+)
+
+// Numbers are GGML's of types.
+var Numbers = map[safetensors.DType]uint32{
+	safetensors.F32: 0, safetensors.F16: 1, safetensors.BF16: 30,
+	safetensors.Q40: 2, safetensors.Q41: 3, safetensors.Q50: 6, safetensors.Q51: 7, safetensors.Q80: 8,
+	safetensors.Q4K: 12, safetensors.Q5K: 13, safetensors.Q6K: 14,
+}
+
+const alignment = 32
+
+// File is a version 3 file of an architecture with these tensors, in this order. It has a
+// value of each type, and arrays of numbers and of strings.
+func File(architecture string, tensors []safetensors.Tensor) []byte {
+	b := binary.LittleEndian.AppendUint32([]byte("GGUF"), 3)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(tensors)))
+	values := values(architecture)
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(values)))
+	for _, v := range values {
+		b = append(b, v...)
+	}
+	at := uint64(0)
+	for _, t := range tensors {
+		b = text(b, t.Name)
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(t.Shape)))
+		for _, n := range slices.Backward(t.Shape) {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
+		b = binary.LittleEndian.AppendUint32(b, Numbers[t.DType])
+		b = binary.LittleEndian.AppendUint64(b, at)
+		at = (at + uint64(len(t.Data)) + alignment - 1) / alignment * alignment
+	}
+	for _, t := range tensors {
+		b = append(pad(b), t.Data...)
+	}
+	return b
+}
+
+func pad(b []byte) []byte { return append(b, make([]byte, -len(b)&(alignment-1))...) }
+
+func text(b []byte, s string) []byte {
+	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
+}
+
+// values are keys with their types and values.
+func values(architecture string) [][]byte {
+	value := func(key string, kind uint32, value ...byte) []byte {
+		return append(binary.LittleEndian.AppendUint32(text(nil, key), kind), value...)
+	}
+	all := [][]byte{
+		value("general.architecture", 8, text(nil, architecture)...),
+		value("general.alignment", 4, alignment, 0, 0, 0),
+	}
+	for kind, size := range []int{0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8} {
+		if size > 0 {
+			all = append(all, value(fmt.Sprintf("test.%d", kind), uint32(kind), make([]byte, size)...))
+		}
+	}
+	words := binary.LittleEndian.AppendUint64([]byte{8, 0, 0, 0}, 2)
+	words = text(text(words, "one"), "two")
+	numbers := binary.LittleEndian.AppendUint64([]byte{6, 0, 0, 0}, 2)
+	nested := append(binary.LittleEndian.AppendUint64([]byte{9, 0, 0, 0}, 1), words...)
+	return append(all, value("test.words", 9, words...), value("test.nested", 9, nested...), value("test.numbers", 9, append(numbers, make([]byte, 8)...)...))
+}
+
+// Half is the float16 nearest to x, which must be normal there.
+func Half(x float32) uint16 {
+	bits := math.Float32bits(x)
+	mantissa := (bits&0x7fffff + 0xfff + bits>>13&1) >> 13 // to even
+	return uint16(bits>>16&0x8000) + uint16((bits>>23&0xff)-112)<<10 + uint16(mantissa)
+}
+
+// Quantise makes blocks of Q8_0 of rows whose lengths are multiples of 32.
+func Quantise(x []float32) (b []byte) {
+	for group := range slices.Chunk(x, 32) {
+		most := float32(0)
+		for _, v := range group {
+			most = max(most, v, -v)
+		}
+		d := safetensors.HalfToFloat(Half(most / 127))
+		b = binary.LittleEndian.AppendUint16(b, Half(most/127))
+		for _, v := range group {
+			b = append(b, byte(int8(min(127, math.RoundToEven(float64(v/d))))))
+		}
+	}
+	return b
+}

@@ -1,0 +1,135 @@
+package model
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+)
+
+// Published checkpoints have matrices (N, K) in int4 by one of two packings. Both keep
+// eight codes of 4 bits in a word, a scale for each output and group of inputs, and a code
+// for zero, which are packed along the outputs:
+//
+//   - GPTQ packs codes along the inputs, and says of each input which group it is of.
+//     The first version of it stores one less than the code for zero.
+//   - AWQ packs codes along the outputs, in the order 0, 2, 4, 6, 1, 3, 5, 7; groups are
+//     of neighbours.
+//
+// A weight is its scale times the difference of its code and zero's, which is exact in
+// float32 for a scale of 19 bits or fewer, as float16 and bfloat16 are.
+
+// perWord is how many codes a word has.
+const perWord = 8
+
+// awqPlace is where AWQ keeps the code of each of eight outputs.
+var awqPlace = [perWord]int{0, 4, 1, 5, 2, 6, 3, 7}
+
+// Int4 reports whether matrices are packed as GPTQ or AWQ do it.
+func (d Dequant) Int4() bool { return d == GPTQ || d == GPTQ2 || d == AWQ }
+
+// int4Shapes are those of codes, scales, zeros and, of GPTQ, the inputs' groups.
+func (t TensorRef) int4Shapes(n, k int) [][]int {
+	groups := (k + t.Group - 1) / max(1, t.Group)
+	if t.Dequant == AWQ {
+		return [][]int{{k, n / perWord}, {groups, n}, {groups, n / perWord}}
+	}
+	return [][]int{{k / perWord, n}, {groups, n}, {groups, n / perWord}, {k}}
+}
+
+// int4Matrix is a matrix that is stored so.
+type int4Matrix struct {
+	n, k   int
+	scales []float32 // (groups, N)
+	words  []byte    // of codes
+	zeros  []float32 // (groups, N)
+	group  func(input int) int
+}
+
+// int4 reads the parts of a matrix, which must be there, and checks them.
+func (r *resolved) int4() (m int4Matrix, err error) {
+	m = int4Matrix{n: r.shape[0], k: r.shape[1], words: r.stored.Data}
+	if m.scales, err = r.scales.Floats(); err != nil {
+		return m, err
+	}
+	for _, s := range m.scales {
+		if math.IsNaN(float64(s)) || math.IsInf(float64(s), 0) {
+			return m, fmt.Errorf("tensor %q has a scale of %v", r.scales.Name, s)
+		}
+	}
+	m.zeros = zeros(r.at.Dequant, r.zeros.Data)
+	if r.at.Dequant == AWQ {
+		size := r.at.Group
+		m.group = func(input int) int { return input / size }
+		return m, nil
+	}
+	order, err := r.order.Ints()
+	if err != nil {
+		return m, err
+	}
+	for i, g := range order {
+		if g < 0 || g >= int64(r.scales.Shape[0]) {
+			return m, fmt.Errorf("tensor %q: input %d is of group %d, of %d", r.order.Name, i, g, r.scales.Shape[0])
+		}
+	}
+	m.group = func(input int) int { return int(order[input]) }
+	return m, nil
+}
+
+// zeros are the codes for zero.
+func zeros(kind Dequant, words []byte) []float32 {
+	out := make([]float32, len(words)/4*perWord)
+	for i := range len(words) / 4 {
+		word := binary.LittleEndian.Uint32(words[4*i:])
+		for j := range perWord {
+			z := code(word, j)
+			switch kind {
+			case AWQ:
+				z = code(word, awqPlace[j])
+			case GPTQ:
+				z = (z + 1) & 15
+			}
+			out[i*perWord+j] = float32(z)
+		}
+	}
+	return out
+}
+
+func code(word uint32, place int) uint32 { return word >> (4 * place) & 15 }
+
+// numbers are the weights, row-major.
+func (m *int4Matrix) numbers(kind Dequant) []float32 {
+	out := make([]float32, m.n*m.k)
+	for input := range m.k {
+		at := m.group(input) * m.n
+		scales, zeros := m.scales[at:][:m.n], m.zeros[at:][:m.n]
+		for output, scale := range scales {
+			out[output*m.k+input] = scale * (float32(m.code(kind, output, input)) - zeros[output])
+		}
+	}
+	return out
+}
+
+func (m *int4Matrix) code(kind Dequant, output, input int) uint32 {
+	if kind == AWQ {
+		return code(m.word(input, m.n/perWord, output/perWord), awqPlace[output%perWord])
+	}
+	return code(m.word(input/perWord, m.n, output), input%perWord)
+}
+
+// word is one of a matrix of so many columns.
+func (m *int4Matrix) word(row, columns, column int) uint32 {
+	return binary.LittleEndian.Uint32(m.words[4*(row*columns+column):])
+}
+
+// plain is the matrix as a tensor in float32.
+func (r *resolved) plain() (Tensor, error) {
+	t := r.describe()
+	m, err := r.int4()
+	if err != nil {
+		return t, err
+	}
+	t.Data, err = safetensors.Encode(m.numbers(r.at.Dequant), safetensors.F32)
+	return t, err
+}

@@ -1,0 +1,71 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"testing"
+)
+
+// Blocks are the numbers that llama.cpp's own reader makes of them, to the bit
+// (testdata/blocks.py).
+func TestBlocks(t *testing.T) {
+	data, err := os.ReadFile("testdata/blocks.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all map[DType]struct{ Blocks, Floats []byte }
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range Blocks() {
+		t.Run(string(kind), func(t *testing.T) {
+			elements, size := kind.Block()
+			x := Tensor{DType: kind, Shape: []int{2, elements}, Data: all[kind].Blocks}
+			if len(x.Data) != 2*size || kind.Bytes(int64(x.Len())) != int64(len(x.Data)) {
+				t.Fatalf("%d bytes, %d by Bytes", len(x.Data), kind.Bytes(int64(x.Len())))
+			}
+			got, err := x.Floats()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range slices.Collect(slices.Chunk(all[kind].Floats, 4)) {
+				if math.Float32bits(got[i]) != binary.LittleEndian.Uint32(want) {
+					t.Fatalf("number %d is %v, not %v", i, got[i], math.Float32frombits(binary.LittleEndian.Uint32(want)))
+				}
+			}
+		})
+	}
+}
+
+// A header's blocks must fill rows.
+func TestBlocksFillRows(t *testing.T) {
+	for _, tt := range []struct {
+		shape []uint64
+		bytes uint64
+	}{
+		{[]uint64{2, 64}, 72}, {[]uint64{64}, 36}, {[]uint64{0, 32}, 0}, {[]uint64{64, 2}, 0}, {nil, 0},
+	} {
+		n, err := byteLen(Q40, tt.shape)
+		if n != tt.bytes || (err != nil) != (len(tt.shape) == 0 || tt.shape[len(tt.shape)-1]%32 != 0) {
+			t.Errorf("%v: %d bytes, error %v", tt.shape, n, err)
+		}
+	}
+}
+
+func BenchmarkBlocks(b *testing.B) {
+	for _, kind := range Blocks() {
+		b.Run(string(kind), func(b *testing.B) {
+			const rows = 1024
+			x := Tensor{DType: kind, Shape: []int{rows, 256}, Data: make([]byte, kind.Bytes(rows*256))}
+			b.SetBytes(int64(len(x.Data)))
+			for b.Loop() {
+				if _, err := x.Floats(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
