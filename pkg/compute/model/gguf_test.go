@@ -110,6 +110,7 @@ func TestGGUF(t *testing.T) {
 			if m.Bytes != whole.Bytes || len(m.Unused) > 0 || m.Hash == whole.Hash || m.EarlierHash() != "" {
 				t.Errorf("%d bytes, not %d; unused %v; hash %.8s", m.Bytes, whole.Bytes, m.Unused, m.Hash)
 			}
+			checkStored(t, m)
 		})
 	}
 }

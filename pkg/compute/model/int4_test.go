@@ -214,6 +214,7 @@ func TestInt4(t *testing.T) {
 			if seen != len(want) || len(m.Unused) > 0 || m.Bytes >= whole.Bytes/2 {
 				t.Errorf("%d of %d matrices; unused %v; %d bytes, %d in bf16", seen, len(want), m.Unused, m.Bytes, whole.Bytes)
 			}
+			checkStored(t, m)
 		})
 	}
 }

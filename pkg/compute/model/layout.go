@@ -15,7 +15,7 @@ type TensorRef struct {
 	Transposed bool
 	// Part is which of the stored outputs are this role's.
 	Part Part
-	// Flat: a matrix of one row is stored without that dimension.
+	// Flat: a matrix of one row may be stored without that dimension.
 	Flat bool
 	// Paired: the rows of each head are stored in pairs, those of the first half and of the
 	// second that are rotated together. Heads is of how many.

@@ -39,7 +39,7 @@ func resolve(at TensorRef, ref Ref, want []int, experts int, in lookUp) (*resolv
 		if !ok {
 			return nil, fmt.Errorf("tensor %q is missing", name)
 		}
-		if shape := at.shapes(want, experts)[i]; !slices.Equal(t.Shape, shape) {
+		if shape := at.shapes(want, experts)[i]; !slices.Equal(t.Shape, shape) && !(at.Flat && slices.Equal(t.Shape, shape[1:])) {
 			return nil, fmt.Errorf("tensor %q has shape %v, config.json makes it %v", name, t.Shape, shape)
 		}
 		if types := at.dtypes()[i]; !slices.Contains(types, t.DType) {
@@ -68,9 +68,6 @@ func (t TensorRef) check(want []int) error {
 func (t TensorRef) shapes(want []int, experts int) [][]int {
 	body := slices.Clone(want)
 	body[0] *= max(1, t.Part.Count)
-	if t.Flat {
-		body = body[1:]
-	}
 	all := [][]int{body}
 	switch {
 	case t.Dequant == MXFP4:
