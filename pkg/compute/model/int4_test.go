@@ -220,7 +220,6 @@ func TestInt4(t *testing.T) {
 }
 
 func TestInt4Refused(t *testing.T) {
-	good := map[string]any{"quant_method": "gptq", "bits": 4, "group_size": 32}
 	for key, values := range map[string]map[string]any{
 		"bits is 8, supported is 4":                     {"quant_method": "gptq", "bits": 8, "group_size": 32},
 		"group_size is 0":                               {"quant_method": "gptq", "bits": 4},
@@ -247,7 +246,7 @@ func TestInt4Refused(t *testing.T) {
 		for _, x := range d.tensors(GPTQ, "x.weight") {
 			parts[x.Name] = x
 		}
-		at := TensorRef{Name: "x.weight", Dequant: GPTQ, Group: good["group_size"].(int)}
+		at := TensorRef{Name: "x.weight", Dequant: GPTQ, Group: 32}
 		r, err := resolve(at, Ref{}, []int{16, 64}, 1, func(name string) (Tensor, bool) { x, ok := parts[name]; return x, ok })
 		if err != nil {
 			t.Fatal(err)

@@ -39,7 +39,7 @@ func resolve(at TensorRef, ref Ref, want []int, experts int, in lookUp) (*resolv
 		if !ok {
 			return nil, fmt.Errorf("tensor %q is missing", name)
 		}
-		if shape := at.shapes(want, experts)[i]; !slices.Equal(t.Shape, shape) && !(at.Flat && slices.Equal(t.Shape, shape[1:])) {
+		if shape := at.shapes(want, experts)[i]; !at.fits(t.Shape, shape) {
 			return nil, fmt.Errorf("tensor %q has shape %v, config.json makes it %v", name, t.Shape, shape)
 		}
 		if types := at.dtypes()[i]; !slices.Contains(types, t.DType) {
@@ -61,6 +61,11 @@ func (t TensorRef) check(want []int) error {
 		return fmt.Errorf("tensor %q of shape %v in int4 is not supported: it holds parts, or its sides are no multiples of %d", t.Name, want, perWord)
 	}
 	return nil
+}
+
+// fits says whether a stored tensor's shape is as it should be.
+func (t TensorRef) fits(shape, want []int) bool {
+	return slices.Equal(shape, want) || t.Flat && slices.Equal(shape, want[1:])
 }
 
 // shapes are those of the stored tensors of a role's tensor of shape want, in
