@@ -140,9 +140,9 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"services/attention/renewal", "services/attention"},
 	},
 	{
-		Of:     []string{"services/expert/compute", "services/expert/residency"},
+		Of:     []string{"services/expert/compute", "services/expert/residency", "services/expert/invoked"},
 		Never:  []string{"services/expert/..."},
-		Reason: "computing knows no functions, and functions know no rows' arithmetic: both are the bottom of the expert host, and serving asks them",
+		Reason: "computing knows no functions, functions know no rows' arithmetic, and what rented ones are billed knows neither: they are the bottom of the expert host, and serving asks them",
 		Bad:    [2]string{"services/expert/residency", "services/expert/compute"},
 	},
 	{

@@ -8,11 +8,12 @@
 //	report     what the host says of itself: to the members, in metrics, in samples of loads
 //	handover   how the host leaves
 //	hints      what predictors tell the host
+//	invoked    the times and bills of rented functions, where a plan for batches has any
 //
 // A room asks only those that an arrow leads to, which internal/imports holds; report and
 // handover ask by interfaces of their own:
 //
-//	serving ─▶ residency, compute      report ─▶ residency, compute      handover ─▶ residency
+//	serving ─▶ residency, compute, invoked      report ─▶ residency, compute      handover ─▶ residency
 //
 // The host also runs a planner (pkg/control/planner), of which the one with the lease keeps the
 // plan.

@@ -48,8 +48,7 @@ type spread struct {
 	at    int // the part whose turn it is
 }
 
-// outgoing is a dispatch, of which function's rows, and the host that gets it by name;
-// empty: the function's group does. replica is which of the function's dispatches it is, mode and minibatch
+// outgoing is a dispatch, its function, and the addressed host (empty: the group). replica is which of the function's dispatches it is, mode and minibatch
 // how its rows travel.
 type outgoing struct {
 	*pb.Dispatch

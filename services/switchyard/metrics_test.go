@@ -91,6 +91,15 @@ func TestPagedOnIsMeasured(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Every metric is in a page that operators read.
+func TestMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
+	if testkit.Race {
+		t.Skip("TestPagedOnIsMeasured has all of its goroutines")
+	}
+	p := startMeasured(t)
 	_, page := p.get(t, "/metrics")
 	says := metricPages(t)
 	for _, m := range regexp.MustCompile(`(?m)^# TYPE (switchyard_\w+) `).FindAllStringSubmatch(page, -1) {

@@ -7,7 +7,8 @@
 //	       ◀────Wait────── Remote ◀─────────── Exchange ◀───block───┘
 //
 // Peers knows which aggregators and gates there are, and which of them did not answer.
-// When rows are late is decided by what layers have taken lately (patience.go).
+// When rows are late is decided by what layers have taken lately: latency.go has the bounds and
+// pauses, and asks pkg/policy/patience; patience.go is the state of one wait.
 //
 // layer knows rows and steps, and nothing of sequences; it imports none of attention's
 // other rooms.

@@ -101,7 +101,7 @@ type limits struct {
 	hurried time.Duration
 }
 
-// pause is the time before the attempt that follows so many. The first ones come
+// pause is how long to wait after that many re-issues. The first ones come
 // as fast as layers do: most faults need one or two. The next ones bridge the time
 // until a dead neighbour is missed and replaced, and then pauses grow.
 func (l limits) pause(attempts uint32) time.Duration {

@@ -69,7 +69,10 @@ func (s *Services) Set(name string, own any) {
 	case scaler.Config:
 		s.Scaler = c
 	default:
-		s.Others = map[string]any{name: own}
+		if s.Others == nil {
+			s.Others = map[string]any{}
+		}
+		s.Others[name] = own
 	}
 }
 
