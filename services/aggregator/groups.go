@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -140,7 +141,7 @@ func (gs *groups) openGroup(id groupID, p *pb.Partial, now time.Time) *group {
 	g.wanted, g.have = g.awaits.Count(places), 0
 	g.stored = false
 	g.x, g.place, g.took, g.times = g.x[:0], g.place[:0], g.took[:0], times{functions: g.functions[:0]}
-	g.seen = tensor.Resize(g.seen, (places+63)/64)
+	g.seen = reuse.Slice(g.seen, (places+63)/64)
 	clear(g.seen)
 	gs.open[id] = g
 	g.age = gs.byAge.PushBack(g)
@@ -159,12 +160,12 @@ func (gs *groups) reuse() *group {
 // fill takes the rows that are new.
 func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 	d := gs.shape.Hidden
-	gs.row = tensor.Resize(gs.row, n*d)
+	gs.row = reuse.Slice(gs.row, n*d)
 	if err := tensor.Decode(gs.row, p.Tensor, d); err != nil {
 		return false, err
 	}
 	if len(p.ByteSeconds) > 0 && len(g.took) == 0 {
-		g.took = tensor.Resize(g.took, int(g.key.Rows))
+		g.took = reuse.Slice(g.took, int(g.key.Rows))
 		clear(g.took)
 	}
 	for i, place := range p.Place {
@@ -242,7 +243,7 @@ func (gs *groups) oldest() *group {
 // sum is the block (rows, d) of a whole group: what is not awaited adds nothing.
 func (gs *groups) sum(g *group, out []float32) []float32 {
 	k := gs.shape.TopK
-	gs.at = tensor.Resize(gs.at, int(g.key.Rows)*k)
+	gs.at = reuse.Slice(gs.at, int(g.key.Rows)*k)
 	leaveOut(gs.at)
 	for i, place := range g.place {
 		if row, sum := gs.shape.SummedRow(int(g.key.Rows), place); sum {
@@ -251,7 +252,7 @@ func (gs *groups) sum(g *group, out []float32) []float32 {
 		}
 		gs.at[place] = int32(i)
 	}
-	out = tensor.Resize(out, int(g.key.Rows)*gs.shape.Hidden)
+	out = reuse.Slice(out, int(g.key.Rows)*gs.shape.Hidden)
 	forward.Combine(out, g.x, gs.at, k, gs.shape.Hidden)
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/united"
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -155,11 +156,11 @@ func (d *directives) tally(h *pb.Hidden, experts int) {
 		d.phases = append(d.phases, ownRows)
 	}
 	for _, count := range []*[]int32{&d.count[0], &d.count[1], &d.never} {
-		*count = slices.Grow((*count)[:0], experts)[:experts]
+		*count = reuse.Slice((*count), experts)
 		clear(*count)
 	}
 	for i := range d.squares {
-		d.squares[i] = slices.Grow(d.squares[i][:0], experts)[:experts]
+		d.squares[i] = reuse.Slice(d.squares[i], experts)
 		clear(d.squares[i])
 	}
 	for row, phase := range d.phases {
@@ -322,7 +323,7 @@ func (d *directives) begin(routes *forward.Routes) {
 	d.routes.K = routes.K
 	d.routes.Expert = append(d.routes.Expert[:0], routes.Expert...)
 	d.routes.Weight = append(d.routes.Weight[:0], routes.Weight...)
-	d.codes = slices.Grow(d.codes[:0], len(routes.Expert))[:len(routes.Expert)]
+	d.codes = reuse.Slice(d.codes, len(routes.Expert))
 	clear(d.codes)
 }
 

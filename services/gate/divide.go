@@ -3,6 +3,7 @@ package gate
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -89,7 +90,7 @@ func (d *division) of(layer uint32, to *plan.Routes) *hosted {
 // host that gets rows of it reads all its experts.
 func (d *division) count(h *hosted, to *plan.Routes, routes *forward.Routes) {
 	n := len(to.Targets)
-	d.all, d.last, d.to = slices.Grow(d.all[:0], n)[:n], slices.Grow(d.last[:0], n)[:n], slices.Grow(d.to[:0], n)[:n]
+	d.all, d.last, d.to = reuse.Slice(d.all, n), reuse.Slice(d.last, n), reuse.Slice(d.to, n)
 	clear(d.to)
 	for f := range d.all {
 		d.all[f], d.last[f] = divide.Expert{Units: len(to.Targets[f].Experts)}, -1
@@ -153,7 +154,7 @@ func (d *division) divide(h *hosted) {
 		return a.Host - b.Host
 	})
 	n := len(d.shares)
-	d.hosts, d.rows = slices.Grow(d.hosts[:0], n)[:n], slices.Grow(d.rows[:0], n)[:n]
+	d.hosts, d.rows = reuse.Slice(d.hosts, n), reuse.Slice(d.rows, n)
 	for from := 0; from < n; {
 		f, end := d.shares[from].Expert, from
 		for ; end < n && d.shares[end].Expert == f; end++ {

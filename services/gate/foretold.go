@@ -3,6 +3,7 @@ package gate
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -27,7 +28,7 @@ func (f *foretelling) count(h *pb.Hidden, routes *forward.Routes, to *plan.Route
 	if h.GetKey().GetAttempt() > 0 || to.Version != to.Plan.GetVersion() {
 		return
 	}
-	f.foretold, f.came = slices.Grow(f.foretold[:0], n)[:n], slices.Grow(f.came[:0], n)[:n]
+	f.foretold, f.came = reuse.Slice(f.foretold, n), reuse.Slice(f.came, n)
 	clear(f.came)
 	for i, t := range to.Targets {
 		f.foretold[i] = t.GetForetold()

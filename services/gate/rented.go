@@ -3,6 +3,7 @@ package gate
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
@@ -69,7 +70,7 @@ func ofBatch(t plan.Target) bool {
 
 func (r *renting) count(to *plan.Routes, routes *forward.Routes) {
 	n := to.Experts()
-	r.rows, r.replicas = slices.Grow(r.rows[:0], n)[:n], slices.Grow(r.replicas[:0], n)[:n]
+	r.rows, r.replicas = reuse.Slice(r.rows, n), reuse.Slice(r.replicas, n)
 	clear(r.rows)
 	for _, e := range routes.Expert {
 		if e != forward.NoExpert && int(e) < n { // united ones are behind them

@@ -3,6 +3,7 @@ package gate
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -96,7 +97,7 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, 
 }
 
 func (s *splitter) begin(functions int) {
-	s.spreads = slices.Grow(s.spreads[:0], functions)[:functions]
+	s.spreads = reuse.Slice(s.spreads, functions)
 	clear(s.spreads)
 	s.shares, s.order, s.out, s.routed, s.cuts = s.shares[:0], s.order[:0], s.out[:0], 0, 0
 }
@@ -231,6 +232,6 @@ func decode(shape *wire.Shape, h *pb.Hidden, buf []float32) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	buf = tensor.Resize(buf, rows*shape.Hidden)
+	buf = reuse.Slice(buf, rows*shape.Hidden)
 	return buf, tensor.Decode(buf, h.Tensor, shape.Hidden)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/pause"
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/predictors"
@@ -214,11 +215,11 @@ func (m *mapper) pass(ctx context.Context, h *pb.Hidden) error {
 	if first+rows > len(st.of) {
 		return fmt.Errorf("rows %d to %d of a step that was announced with %d", first, first+rows, len(st.of))
 	}
-	m.x = tensor.Resize(m.x, rows*m.d.Shape.Hidden)
+	m.x = reuse.Slice(m.x, rows*m.d.Shape.Hidden)
 	if err := tensor.Decode(m.x, h.Tensor, m.d.Shape.Hidden); err != nil {
 		return err
 	}
-	m.probs = tensor.Resize(m.probs, rows*m.store.Experts)
+	m.probs = reuse.Slice(m.probs, rows*m.store.Experts)
 	if err := m.router.Probabilities(int(h.Key.Layer), m.x, m.probs); err != nil {
 		return err
 	}

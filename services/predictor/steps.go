@@ -3,8 +3,8 @@ package predictor
 import (
 	"fmt"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	"github.com/switchyard/switchyard/pkg/policy/foretell"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -114,7 +114,7 @@ func (m *mapper) embed(st *step, r *pb.Run) {
 			rows[i].Position = min(first+i, most-1)
 		}
 	}
-	m.x = tensor.Resize(m.x, len(rows)*d)
+	m.x = reuse.Slice(m.x, len(rows)*d)
 	m.embeds.Fill(m.x, rows)
 	for i, at := range st.of[len(st.of)-len(r.Tokens):] {
 		if at < 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/loads"
@@ -65,7 +66,7 @@ func (w *worker) predict(ctx context.Context, h *pb.Hidden, rows, target int) er
 	_, span := w.tracer.Child(ctx, telemetry.SpanPredict, telemetry.Layer(uint32(target)), telemetry.Distance(w.predictor.Distance()))
 	defer span.End()
 	began := time.Now()
-	w.x = tensor.Resize(w.x, rows*w.d.Shape.Hidden)
+	w.x = reuse.Slice(w.x, rows*w.d.Shape.Hidden)
 	if err := tensor.Decode(w.x, h.Tensor, w.d.Shape.Hidden); err != nil {
 		return err
 	}

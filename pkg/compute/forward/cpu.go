@@ -3,11 +3,11 @@ package forward
 import (
 	"fmt"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // weights are a backbone's in this process's memory; the CPU computes with them.
@@ -88,10 +88,10 @@ func (s *lane) workers() workers { return workers{s.p, s.progress} }
 func (s *lane) Begin(rows []Row) error {
 	n := len(rows) * s.spec.Hidden
 	s.rows = rows
-	s.x, s.norm = tensor.Resize(s.x, n), tensor.Resize(s.norm, n)
-	s.block, s.shared = tensor.Resize(s.block, n), tensor.Resize(s.shared, n)
+	s.x, s.norm = reuse.Slice(s.x, n), reuse.Slice(s.norm, n)
+	s.block, s.shared = reuse.Slice(s.block, n), reuse.Slice(s.shared, n)
 	if s.keys {
-		s.strongest = tensor.Resize(s.strongest, len(rows))
+		s.strongest = reuse.Slice(s.strongest, len(rows))
 	}
 	s.embed.fill(s.workers(), s.x, rows)
 	return nil
@@ -178,6 +178,6 @@ func (s *lane) End() ([]float32, error) {
 // feed is dst (R, D) of x (R, D) through a network.
 func (s *lane) feed(f *ffn, dst, x []float32) {
 	n := len(s.rows)
-	s.inner = tensor.Resize(s.inner, f.floatsFor(n))
+	s.inner = reuse.Slice(s.inner, f.floatsFor(n))
 	f.run(s.workers(), dst, x, n, s.inner)
 }

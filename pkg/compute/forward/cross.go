@@ -3,9 +3,9 @@ package forward
 import (
 	"fmt"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // cross is a decoder layer's attention to what the encoder made of the prompt.
@@ -62,7 +62,7 @@ func (c *cross) bytes() int64 { return c.q.Bytes() + c.kv.Bytes() + c.o.Bytes() 
 // remember writes the keys and values of the encoder's output x (R, D).
 func (c *cross) remember(s *lane, x []float32) {
 	n, width := len(s.rows), c.kv.N
-	s.qkv = tensor.Resize(s.qkv, n*width)
+	s.qkv = reuse.Slice(s.qkv, n*width)
 	matMul(s.workers(), s.qkv, x, n, c.kv)
 	addBias(s.qkv, c.kvBias, 0, n)
 	dim := c.spec.HeadDim
@@ -80,7 +80,7 @@ func (c *cross) remember(s *lane, x []float32) {
 // mix is dst (R, D) of the decoder's rows x (R, D), without the residual.
 func (c *cross) mix(s *lane, dst, x []float32) {
 	n := len(s.rows)
-	s.qkv, s.attn = tensor.Resize(s.qkv, n*c.q.N), tensor.Resize(s.attn, n*c.o.K)
+	s.qkv, s.attn = reuse.Slice(s.qkv, n*c.q.N), reuse.Slice(s.attn, n*c.o.K)
 	matMul(s.workers(), s.qkv, x, n, c.q)
 	addBias(s.qkv, c.qBias, 0, n)
 	nanos := c.o.K * s.rows[0].Source * 4 / flopsPerNano

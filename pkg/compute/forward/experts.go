@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -153,7 +154,7 @@ func (s *ExpertScratch) giveBack(from Lender) {
 func (s *ExpertScratch) compute(p *pool.Pool, in Routed, out []float32) {
 	first := s.groups[0].expert
 	d, n := first.hidden(), len(in.Expert)
-	s.x, s.y = tensor.Resize(s.x, n*d), tensor.Resize(s.y, n*d)
+	s.x, s.y = reuse.Slice(s.x, n*d), tensor.Resize(s.y, n*d)
 	eachRow(workers{Pool: p}, n, d/8, func(from, to int) {
 		for at := from; at < to; at++ {
 			entry := s.order[at]
@@ -161,7 +162,7 @@ func (s *ExpertScratch) compute(p *pool.Pool, in Routed, out []float32) {
 			scaleInto(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d], first.before(in.Weight[entry]))
 		}
 	})
-	s.inner = tensor.Resize(s.inner, first.floatsFor(n))
+	s.inner = reuse.Slice(s.inner, first.floatsFor(n))
 	s.run(p, d)
 	eachRow(workers{Pool: p}, n, d/2, func(from, to int) {
 		for at := from; at < to; at++ {

@@ -3,9 +3,9 @@ package forward
 import (
 	"cmp"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // head makes logits of the last layer's rows.
@@ -54,7 +54,7 @@ func (s *lane) Logits(rows []int) ([]float32, error) {
 	if h.dense != nil {
 		h.dense.apply(s, len(rows))
 	}
-	s.logits = tensor.Resize(s.logits, len(rows)*h.matrix.N)
+	s.logits = reuse.Slice(s.logits, len(rows)*h.matrix.N)
 	matMul(s.workers(), s.logits, s.norm[:len(rows)*d], len(rows), h.matrix)
 	if h.bias != nil {
 		addBias(s.logits, h.bias, 0, len(rows))

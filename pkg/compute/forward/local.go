@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
@@ -55,7 +56,7 @@ func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error
 		}
 	}
 	m.fill(layer)
-	m.sums = tensor.Resize(m.sums, len(x))
+	m.sums = reuse.Slice(m.sums, len(x))
 	if err := m.sum(); err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func (m *Local) sum() error {
 		return nil
 	}
 	d := m.Hidden
-	m.part, m.y = m.part[:0], tensor.Resize(m.y, len(m.some)*d)
+	m.part, m.y = m.part[:0], reuse.Slice(m.y, len(m.some)*d)
 	for _, row := range m.some {
 		m.part = append(m.part, m.x[row*d:(row+1)*d]...)
 	}

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // groupedQuery is attention with H query heads, of which each group of H/G shares
@@ -73,8 +73,8 @@ func (g *groupedQuery) bytes() int64 { return g.qkv.Bytes() + g.o.Bytes() }
 
 func (g *groupedQuery) mix(s *lane, place int, dst, x []float32) {
 	n := len(s.rows)
-	s.qkv = tensor.Resize(s.qkv, n*g.qkv.N)
-	s.attn = tensor.Resize(s.attn, n*g.o.K)
+	s.qkv = reuse.Slice(s.qkv, n*g.qkv.N)
+	s.attn = reuse.Slice(s.attn, n*g.o.K)
 	matMul(s.workers(), s.qkv, x, n, g.qkv)
 	eachRow(s.workers(), n, 2*g.qkv.N, func(from, to int) {
 		for i := from; i < to; i++ {
@@ -155,7 +155,7 @@ func attend(sp *model.MixerSpec, out, q, sinks []float32, table *kvcache.Table, 
 	// Whole pages before the first that is seen change no bit: they are left out.
 	before := start / cpu.PagePositions * cpu.PagePositions
 	start, end = start-before, end-before
-	scratch.floats = tensor.Resize(scratch.floats, cpu.AttendScratch(heads, end))
+	scratch.floats = reuse.Slice(scratch.floats, cpu.AttendScratch(heads, end))
 	of := cpu.AttendWeights
 	if sp.HalfCache {
 		of = cpu.AttendHalf
@@ -164,7 +164,7 @@ func attend(sp *model.MixerSpec, out, q, sinks []float32, table *kvcache.Table, 
 		of(nil, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
 		return
 	}
-	scratch.weights = tensor.Resize(scratch.weights, end)
+	scratch.weights = reuse.Slice(scratch.weights, end)
 	of(scratch.weights, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
 	*strongest = int32(before + start + largest(scratch.weights[start:]))
 }

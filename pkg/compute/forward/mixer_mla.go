@@ -1,9 +1,9 @@
 package forward
 
 import (
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // latentAttention is multi-head latent attention (MLA). It caches a position's
@@ -68,7 +68,7 @@ func (a *latentAttention) bytes() int64 {
 
 func (a *latentAttention) mix(s *lane, place int, dst, x []float32) {
 	n := len(s.rows)
-	s.qkv = tensor.Resize(s.qkv, n*a.in.N)
+	s.qkv = reuse.Slice(s.qkv, n*a.in.N)
 	matMul(s.workers(), s.qkv, x, n, a.in)
 	eachRow(s.workers(), n, 2*a.in.N, func(from, to int) {
 		for i := from; i < to; i++ {
@@ -102,7 +102,7 @@ func (a *latentAttention) queries(s *lane) (q []float32, stride int) {
 		return s.qkv, a.in.N
 	}
 	n := len(s.rows)
-	s.queries = tensor.Resize(s.queries, n*a.queryUp.N)
+	s.queries = reuse.Slice(s.queries, n*a.queryUp.N)
 	matMulFrom(s.workers(), s.queries, s.qkv, a.in.N, n, a.queryUp)
 	return s.queries, a.queryUp.N
 }
@@ -112,7 +112,7 @@ func (a *latentAttention) queries(s *lane) (q []float32, stride int) {
 func (a *latentAttention) absorbQueries(s *lane, q []float32, stride int) {
 	n, h, w := len(s.rows), a.shape.Heads, a.shape.Width()
 	c, nope := a.spec.HeadDim, a.spec.Latent.NopeDim
-	s.lines = tensor.Resize(s.lines, n*h*w)
+	s.lines = reuse.Slice(s.lines, n*h*w)
 	eachRow(s.workers(), h, matMulNanos(n, a.absorb[0]), func(from, to int) {
 		for head := from; head < to; head++ {
 			m := a.absorb[head]
@@ -141,7 +141,7 @@ const headsAtOnce = cpu.PanelWidth
 // attend fills sums (R, H, KVRank).
 func (a *latentAttention) attend(s *lane, place int) {
 	n, h := len(s.rows), a.shape.Heads
-	s.sums = tensor.Resize(s.sums, n*h*a.shape.Rank)
+	s.sums = reuse.Slice(s.sums, n*h*a.shape.Rank)
 	pieces := (h + headsAtOnce - 1) / headsAtOnce
 	last := s.rows[n-1].Position + 1
 	nanos := 4 * min(h, headsAtOnce) * a.shape.Width() * last / flopsPerNano
@@ -159,7 +159,7 @@ func (a *latentAttention) attendHeads(s *lane, i, head, place int, scratch *atte
 	shape, end := a.shape, s.rows[i].Position+1
 	at := i*shape.Heads + head
 	shape.Heads = min(headsAtOnce, shape.Heads-head)
-	scratch.floats = tensor.Resize(scratch.floats, cpu.LatentScratch(shape, end))
+	scratch.floats = reuse.Slice(scratch.floats, cpu.LatentScratch(shape, end))
 	scratch.pages = s.rows[i].Table.Layer(scratch.pages[:0], place, 0, end)
 	cpu.AttendLatent(s.sums[at*shape.Rank:], s.lines[at*shape.Width():], shape, scratch.pages, end, a.spec.Scale, scratch.floats)
 }
@@ -167,7 +167,7 @@ func (a *latentAttention) attendHeads(s *lane, i, head, place int, scratch *atte
 // expandSums fills attn (R, H, ValueDim).
 func (a *latentAttention) expandSums(s *lane) {
 	n, h, rank, v := len(s.rows), a.shape.Heads, a.shape.Rank, a.spec.ValueDim
-	s.attn = tensor.Resize(s.attn, n*h*v)
+	s.attn = reuse.Slice(s.attn, n*h*v)
 	eachRow(s.workers(), h, matMulNanos(n, a.expand[0]), func(from, to int) {
 		for head := from; head < to; head++ {
 			m := a.expand[head]

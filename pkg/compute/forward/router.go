@@ -3,10 +3,10 @@ package forward
 import (
 	"fmt"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // NoExpert marks a slot that nobody computes: it adds nothing to its row.
@@ -154,7 +154,7 @@ const rowNanos = 200
 
 func (r *Routes) resize(rows, k, experts int) {
 	r.K = k
-	r.Expert = tensor.Resize(r.Expert, rows*k)
-	r.Weight = tensor.Resize(r.Weight, rows*k)
-	r.scratch = tensor.Resize(r.scratch, rows*experts)
+	r.Expert = reuse.Slice(r.Expert, rows*k)
+	r.Weight = reuse.Slice(r.Weight, rows*k)
+	r.scratch = reuse.Slice(r.scratch, rows*experts)
 }

@@ -3,9 +3,9 @@ package forward
 import (
 	"context"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // shared is an expert that all rows pass.
@@ -33,7 +33,7 @@ func (s *lane) sharedExpert(e *shared, x []float32) {
 		return
 	}
 	n, d := len(s.rows), s.spec.Hidden
-	gate := tensor.Resize(s.inner, n)
+	gate := reuse.Slice(s.inner, n)
 	cpu.MatMul(gate, 1, x, d, n, e.gate, 0, e.gate.Panels())
 	for r := range n {
 		cpu.Scale(s.shared[r*d:(r+1)*d], cpu.Sigmoid(gate[r]))

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
@@ -28,7 +29,7 @@ func SumSlots(e Experts, in Routed, out []float32, s *ExpertScratch, w tensor.Wi
 	}
 	rows := int(in.Source[len(in.Source)-1]) + 1
 	d := len(out) / rows
-	s.slots = tensor.Resize(s.slots, len(in.Expert)*d)
+	s.slots = reuse.Slice(s.slots, len(in.Expert)*d)
 	if err := e.Compute(in, s.slots, s); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package distill
 
 import (
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/policy/predict/train"
 )
@@ -40,7 +41,7 @@ type scratch struct {
 // run fills out (rows, D) with what the expert gives for x (rows, D).
 func (n *net) run(out, x []float32, s *scratch) {
 	rows := len(x) / n.d
-	s.inner, s.act = grown(s.inner, rows*2*n.f), grown(s.act, rows*n.f)
+	s.inner, s.act = reuse.Slice(s.inner, rows*2*n.f), reuse.Slice(s.act, rows*n.f)
 	multiply(s.inner, x, rows, n.packedIn)
 	for r := range rows {
 		both := s.inner[r*2*n.f : (r+1)*2*n.f]
@@ -52,7 +53,7 @@ func (n *net) run(out, x []float32, s *scratch) {
 // learn takes one step against the gradient of the mean of ‖G·U(x) − T‖² over a batch's rows, as
 // a share of norm.
 func (n *net) learn(b *rows, norm float64, rate float32, s *scratch) {
-	s.y = grown(s.y, b.n*n.d)
+	s.y = reuse.Slice(s.y, b.n*n.d)
 	n.run(s.y, b.x, s)
 	scale := float32(2 / (norm * float64(b.n)))
 	for r := range b.n {
@@ -72,7 +73,7 @@ func (n *net) learn(b *rows, norm float64, rate float32, s *scratch) {
 func (n *net) backward(b *rows, s *scratch) {
 	s.turned = transposed(s.turned, s.y, b.n, n.d)
 	multiply(n.down.Grad, s.turned, n.d, cpu.PackColumns(s.act, n.f, b.n))
-	s.back = grown(s.back, b.n*n.f)
+	s.back = reuse.Slice(s.back, b.n*n.f)
 	multiply(s.back, s.y, b.n, cpu.PackColumns(n.down.W, n.f, n.d))
 	for r := range b.n {
 		both := s.inner[r*2*n.f : (r+1)*2*n.f]
@@ -94,19 +95,11 @@ func multiply(dst, x []float32, rows int, w *cpu.Matrix) {
 
 // transposed is x (rows, n) as (n, rows), in dst if it is large enough.
 func transposed(dst, x []float32, rows, n int) []float32 {
-	dst = grown(dst, rows*n)
+	dst = reuse.Slice(dst, rows*n)
 	for r := range rows {
 		for i, v := range x[r*n : (r+1)*n] {
 			dst[i*rows+r] = v
 		}
 	}
 	return dst
-}
-
-// grown is s with n elements of any value.
-func grown[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
@@ -70,7 +71,7 @@ func (s *source) gather(u unit, spans []span, most int, all bool) (*rows, error)
 	out := &rows{d: s.r.Hidden, way: len(u.experts), count: make([]int, len(u.experts))}
 	for _, sp := range spans {
 		n := sp.to - sp.from
-		s.x = grown(s.x, n*out.d)
+		s.x = reuse.Slice(s.x, n*out.d)
 		s.r.Inputs(u.index, sp.from, s.x)
 		if err := s.router.Route(u.layer, s.x, &s.routes); err != nil {
 			return nil, err

@@ -3,6 +3,8 @@ package brownout
 import (
 	"math"
 	"slices"
+
+	"github.com/switchyard/switchyard/internal/reuse"
 )
 
 // choice is the memory of choosing by loss.
@@ -82,8 +84,8 @@ func (p *Splitter) candidates(s Settings, r Rows) {
 // fill finds the least loss for every number of saved accesses.
 func (p *Splitter) fill(groups, saved int, loss []float64) {
 	c := &p.choice
-	c.least, c.next = grown(c.least, saved+1), grown(c.next, saved+1)
-	c.united = grown(c.united, groups*(saved+1))
+	c.least, c.next = reuse.Slice(c.least, saved+1), reuse.Slice(c.next, saved+1)
+	c.united = reuse.Slice(c.united, groups*(saved+1))
 	for j := range c.least {
 		c.least[j] = math.Inf(1)
 	}

@@ -1,5 +1,7 @@
 package brownout
 
+import "github.com/switchyard/switchyard/internal/reuse"
+
 // NoExpert marks a slot that no expert computes; it is what package forward has for it.
 const NoExpert = -1
 
@@ -54,7 +56,7 @@ func (p *Pair) Split(s [2]Settings, r [2]Rows, never []int32) (d [2]*Decision, a
 	}
 	second := 1 - first
 	for i := range p.anyway {
-		p.anyway[i] = grown(p.anyway[i], len(r[i].Count))
+		p.anyway[i] = reuse.Slice(p.anyway[i], len(r[i].Count))
 		for e := range p.anyway[i] {
 			p.anyway[i][e] = e < len(never) && never[e] > 0
 		}

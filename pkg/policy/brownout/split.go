@@ -1,6 +1,10 @@
 package brownout
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/internal/reuse"
+)
 
 // Fate is what becomes of the rows of an expert.
 type Fate uint8
@@ -85,7 +89,7 @@ func (p *Splitter) Split(s Settings, r Rows) (*Decision, error) {
 // begin orders the experts that have rows.
 func (p *Splitter) begin(s Settings, r Rows) error {
 	n := len(r.Count)
-	fate, order := grown(p.d.Fate, n), grown(p.order, n)
+	fate, order := reuse.Slice(p.d.Fate, n), reuse.Slice(p.order, n)
 	total, with := 0, 0
 	for e, rows := range r.Count {
 		fate[e] = Idle
@@ -177,7 +181,7 @@ func (p *Splitter) sort(count []int32) {
 	for _, e := range p.order {
 		most = max(most, count[e])
 	}
-	order, spare := p.order, grown(p.spare, len(p.order))
+	order, spare := p.order, reuse.Slice(p.spare, len(p.order))
 	for shift := 0; most>>shift > 0; shift += 8 {
 		digits := &p.digits
 		clear(digits[:])
@@ -196,12 +200,4 @@ func (p *Splitter) sort(count []int32) {
 		order, spare = spare, order
 	}
 	p.order, p.spare = order, spare
-}
-
-// grown is s with n elements of any value.
-func grown[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
 }

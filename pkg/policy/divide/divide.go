@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 )
 
@@ -243,7 +244,7 @@ func (d *Divider) takes(units, rows int) float64 {
 // has is in d.parts.
 func (d *Divider) fill(hosts []int, x Expert) (end float64) {
 	rows := x.Rows
-	d.parts = slices.Grow(d.parts[:0], len(hosts))[:len(hosts)]
+	d.parts = reuse.Slice(d.parts, len(hosts))
 	clear(d.parts)
 	mean := max(1, rows/len(hosts))
 	slope := (d.takes(x.Units, 2*mean) - d.takes(x.Units, mean)) / float64(mean)

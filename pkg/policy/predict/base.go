@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
@@ -68,14 +69,6 @@ func (b *base) count(r Ranker, layer int, x []float32, rows int, load []float64)
 }
 
 func (s *scratch) resize(scores, k int) {
-	s.scores = grown(s.scores, scores)
-	s.ids, s.vals = grown(s.ids, k), grown(s.vals, k)
-}
-
-// grown is s with n elements of any value.
-func grown[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
+	s.scores = reuse.Slice(s.scores, scores)
+	s.ids, s.vals = reuse.Slice(s.ids, k), reuse.Slice(s.vals, k)
 }

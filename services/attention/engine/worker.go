@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -189,7 +189,7 @@ type outcome struct {
 // settle uses the logits (n, vocab) of rows, side by side, and hands the outcome to their parts in order.
 func (w *worker) settle(rows []int, logits []float32) {
 	vocab := len(logits) / len(rows)
-	w.outcomes = tensor.Resize(w.outcomes, len(rows))
+	w.outcomes = reuse.Slice(w.outcomes, len(rows))
 	w.choose.Each(len(rows), vocab, func(sampler *sampling.Sampler, i int) {
 		of := w.owners[rows[i]]
 		w.outcomes[i] = of.settle(sampler, of.at, logits[i*vocab:(i+1)*vocab])

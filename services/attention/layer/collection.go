@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -69,7 +70,7 @@ func (c *collection) prepare(layer, elements, limit int, cuts []int) []rowsPart 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.layer, c.functions = layer, c.functions[:0]
-	c.out = tensor.Resize(c.out, elements)
+	c.out = reuse.Slice(c.out, elements)
 	c.parts = split(c.parts[:0], c.rows(), limit, cuts)
 	c.missing, c.failure, c.decliner, c.issued = len(c.parts), nil, "", append(c.issued[:0], time.Now())
 	for _, old := range []chan struct{}{c.whole, c.declined} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -53,7 +54,7 @@ func (f *stepFates) take(layer int, p *rowsPart, rows int, of *pb.Fates) {
 	if len(f.codes) == 0 {
 		f.codes = slices.Grow(f.codes, f.rows*len(f.layers)*f.slots)[:f.rows*len(f.layers)*f.slots]
 		clear(f.codes)
-		f.stood = slices.Grow(f.stood[:0], f.rows)[:f.rows]
+		f.stood = reuse.Slice(f.stood, f.rows)
 		clear(f.stood)
 	}
 	for i := range p.rows {

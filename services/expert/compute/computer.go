@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -50,7 +51,7 @@ func (c *Computer) Compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, 
 		return nil, err
 	}
 	width := c.shape.Hidden
-	c.x = tensor.Resize(c.x, rows*width)
+	c.x = reuse.Slice(c.x, rows*width)
 	if err := tensor.Decode(c.x, d.Tensor, width); err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func (c *Computer) sources(places []uint32) []uint32 {
 
 // shares is what each of so many places took of memory: the routed rows that it is the sum of.
 func (c *Computer) shares(places int) []float32 {
-	c.took = tensor.Resize(c.took, places)
+	c.took = reuse.Slice(c.took, places)
 	entries := c.use.Entries()
 	for i, at := 0, 0; i < places; i++ {
 		n, sum := 1, 0.0

@@ -1,8 +1,8 @@
 package compute
 
 import (
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -17,10 +17,10 @@ func (c *Computer) outputs(d *pb.Dispatch, in forward.Routed) (places []uint32, 
 		sums = c.findSums(d, in)
 	}
 	if sums > 0 && sums == rows { // a device may add them up itself
-		c.out = tensor.Resize(c.out, rows*width)
+		c.out = reuse.Slice(c.out, rows*width)
 		return c.place, c.out, forward.SumExperts(c.device, in, c.out, &c.scratch, c.wire, nil)
 	}
-	c.out = tensor.Resize(c.out, len(in.Expert)*width)
+	c.out = reuse.Slice(c.out, len(in.Expert)*width)
 	if err := c.device.Compute(in, c.out, &c.scratch); err != nil {
 		return nil, nil, err
 	}
@@ -52,7 +52,7 @@ func (c *Computer) findSums(d *pb.Dispatch, in forward.Routed) (sums int) {
 func (c *Computer) addUp() (out []float32) {
 	width, left := c.shape.Hidden, c.out
 	out = c.out[:0]
-	c.sum = tensor.Resize(c.sum, width)
+	c.sum = reuse.Slice(c.sum, width)
 	for _, n := range c.slots {
 		row := left[:n*width]
 		left = left[n*width:]

@@ -3,6 +3,7 @@ package whole
 import (
 	"math"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
@@ -33,7 +34,7 @@ func (l *layer) turn(row []float32, position int, back bool) {
 
 // columns copies columns [from, from+c) of the rows (T, width).
 func columns(dst, rows []float32, t, width, from, c int) []float32 {
-	dst = grown(dst, t*c)
+	dst = reuse.Slice(dst, t*c)
 	for i := range t {
 		copy(dst[i*c:(i+1)*c], rows[i*width+from:])
 	}

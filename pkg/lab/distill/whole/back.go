@@ -1,6 +1,7 @@
 package whole
 
 import (
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 )
@@ -11,8 +12,8 @@ func (l *Lane) backward(grad []float32) {
 	for i := len(l.net.layers) - 1; i >= 0; i-- {
 		n, t, m := &l.net.layers[i], &l.traces[i], &l.mem
 		d, eps := l.net.spec.Hidden, n.spec.Norm.Eps
-		l.Gradients[i] = grown(l.Gradients[i], len(t.students))
-		m.a = grown(m.a, l.rows*d) // of what the second half was given
+		l.Gradients[i] = reuse.Slice(l.Gradients[i], len(t.students))
+		m.a = reuse.Slice(m.a, l.rows*d) // of what the second half was given
 		clear(m.a)
 		l.unfeed(i, n, t, grad)
 		for r := 0; r < len(grad); r += d {
@@ -34,7 +35,7 @@ func (l *Lane) unfeed(i int, n *layer, t *trace, grad []float32) {
 		return
 	}
 	l.unshare(n, t, grad)
-	m.c = grown(m.c, len(t.chosen)) // of the slots' weights
+	m.c = reuse.Slice(m.c, len(t.chosen)) // of the slots' weights
 	clear(m.c)
 	l.uncall(i, t, grad)
 	l.unroute(n, t)
@@ -45,7 +46,7 @@ func (l *Lane) unshare(n *layer, t *trace, grad []float32) {
 		return
 	}
 	d, m, p := l.net.spec.Hidden, &l.mem, &t.shared
-	p.grad = grown(p.grad, len(grad))
+	p.grad = reuse.Slice(p.grad, len(grad))
 	for r := range l.rows {
 		g, s := grad[r*d:(r+1)*d], t.scale[r]
 		if n.sharedGate != nil {
@@ -73,7 +74,7 @@ func (l *Lane) uncall(i int, t *trace, grad []float32) {
 			}
 			continue
 		}
-		c.grad = grown(c.grad, c.n*d)
+		c.grad = reuse.Slice(c.grad, c.n*d)
 		for j, at := range c.slots {
 			g, w := grad[int(at)/k*d:(int(at)/k+1)*d], t.routes.Weight[at]
 			m.c[at] = dot(g, c.y[j*d:(j+1)*d])
@@ -91,7 +92,7 @@ func (l *Lane) uncall(i int, t *trace, grad []float32) {
 // unroute adds what the slots' weights, whose gradients are l.mem.c, make of the gate's input.
 func (l *Lane) unroute(n *layer, t *trace) {
 	k, experts, m := l.net.spec.TopK, l.net.spec.Experts, &l.mem
-	m.b = grown(m.b, l.rows*experts) // of the gate's logits
+	m.b = reuse.Slice(m.b, l.rows*experts) // of the gate's logits
 	clear(m.b)
 	for row := range l.rows {
 		at, chosen := row*k, t.chosen[row*k:(row+1)*k]
@@ -139,7 +140,7 @@ func (t *trace) summed(at, slot, experts int) int {
 func (l *Lane) unmix(n *layer, t *trace, grad []float32) {
 	m, d, width, wide := &l.mem, l.net.spec.Hidden, n.qkv.forth.N, n.o.forth.K
 	m.b = multiply(m.b, grad, l.rows, n.o.back)
-	m.c = grown(m.c, l.rows*width)
+	m.c = reuse.Slice(m.c, l.rows*width)
 	clear(m.c)
 	l.each(func(from, to int) {
 		n.unmix(&m.head, m.c[from*width:to*width], m.b[from*wide:to*wide], t.qkv[from*width:to*width], to-from)

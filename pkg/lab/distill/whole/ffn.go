@@ -3,6 +3,7 @@ package whole
 import (
 	"math"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/policy/predict/train"
 )
@@ -17,17 +18,9 @@ func newLinear(w []float32, n, k int) linear {
 
 // multiply is dst (rows, N) = x (rows, K) · wᵀ, in dst's memory if that suffices.
 func multiply(dst, x []float32, rows int, w *cpu.Matrix) []float32 {
-	dst = grown(dst, rows*w.N)
+	dst = reuse.Slice(dst, rows*w.N)
 	cpu.MatMul(dst, w.N, x, w.K, rows, w, 0, w.Panels())
 	return dst
-}
-
-// grown is s with n elements of any value.
-func grown[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n, n+n/4)
-	}
-	return s[:n]
 }
 
 // ffn is down · (silu(gate·x) · up·x).
@@ -55,7 +48,7 @@ func (e *ffn) run(p *passed) {
 }
 
 func (e *ffn) activate(p *passed) {
-	p.act = grown(p.act, p.n*e.f)
+	p.act = reuse.Slice(p.act, p.n*e.f)
 	for r := range p.n {
 		both := p.inner[r*2*e.f : (r+1)*2*e.f]
 		cpu.SwiGLU(p.act[r*e.f:(r+1)*e.f], both[:e.f], both[e.f:])
@@ -88,7 +81,7 @@ func (e *ffn) backward(p *passed, into *Gradient, turned *[]float32) {
 
 // transposed is x (rows, n) as (n, rows), in dst if it is large enough.
 func transposed(dst, x []float32, rows, n int) []float32 {
-	dst = grown(dst, rows*n)
+	dst = reuse.Slice(dst, rows*n)
 	for r := range rows {
 		for i, v := range x[r*n : (r+1)*n] {
 			dst[i*rows+r] = v

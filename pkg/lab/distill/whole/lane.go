@@ -1,6 +1,7 @@
 package whole
 
 import (
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 )
@@ -65,7 +66,7 @@ func (l *Lane) Forward(sequences [][]uint32, decide Decider) error {
 		l.ends = append(l.ends, l.rows)
 	}
 	d := l.net.spec.Hidden
-	l.x = grown(l.x, l.rows*d)
+	l.x = reuse.Slice(l.x, l.rows*d)
 	row := 0
 	for _, ids := range sequences {
 		for _, id := range ids {
@@ -93,7 +94,7 @@ func (l *Lane) each(f func(from, to int)) {
 // norm is dst (R, D) of x.
 func (l *Lane) norm(dst, x, weight []float32, eps float32) []float32 {
 	d := l.net.spec.Hidden
-	dst = grown(dst, len(x))
+	dst = reuse.Slice(dst, len(x))
 	for r := 0; r < len(x); r += d {
 		cpu.RMSNorm(dst[r:r+d], x[r:r+d], weight, eps)
 	}
@@ -106,7 +107,7 @@ func (l *Lane) forth(i int, decide Decider) error {
 	t.x = append(t.x[:0], l.x...)
 	m.a = l.norm(m.a, l.x, n.before, eps)
 	t.qkv = multiply(t.qkv, m.a, l.rows, n.qkv.forth)
-	m.b = grown(m.b, l.rows*n.o.forth.K)
+	m.b = reuse.Slice(m.b, l.rows*n.o.forth.K)
 	l.each(func(from, to int) {
 		for r := from; r < to; r++ {
 			row := t.qkv[r*width : (r+1)*width]
@@ -143,7 +144,7 @@ func (l *Lane) share(n *layer, t *trace) {
 	d := l.net.spec.Hidden
 	t.shared.n, t.shared.x = l.rows, t.f
 	n.shared.run(&t.shared)
-	t.scale = grown(t.scale, l.rows)
+	t.scale = reuse.Slice(t.scale, l.rows)
 	for r := range l.rows {
 		t.scale[r] = 1
 		if n.sharedGate != nil {
@@ -172,7 +173,7 @@ func (l *Lane) route(i int, n *layer, t *trace, decide Decider) (err error) {
 	experts, k := l.net.spec.Experts, l.net.spec.TopK
 	t.probability = multiply(t.probability, t.f, l.rows, n.router.forth)
 	r := &t.routes
-	r.K, r.Expert, r.Weight = k, grown(r.Expert, l.rows*k), grown(r.Weight, l.rows*k)
+	r.K, r.Expert, r.Weight = k, reuse.Slice(r.Expert, l.rows*k), reuse.Slice(r.Weight, l.rows*k)
 	for row := range l.rows {
 		all, weights := t.probability[row*experts:(row+1)*experts], r.Weight[row*k:(row+1)*k]
 		cpu.Softmax(all)
@@ -195,7 +196,7 @@ func (l *Lane) route(i int, n *layer, t *trace, decide Decider) (err error) {
 // call adds what the experts of all slots give.
 func (l *Lane) call(n *layer, t *trace) {
 	d, k, experts := l.net.spec.Hidden, l.net.spec.TopK, len(n.experts)
-	t.calls = grown(t.calls, experts+len(t.students))
+	t.calls = reuse.Slice(t.calls, experts+len(t.students))
 	for e := range t.calls {
 		c := &t.calls[e]
 		c.n, c.x, c.slots, c.student = 0, c.x[:0], c.slots[:0], e-experts

@@ -3,6 +3,7 @@ package train
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/policy/predict"
 )
@@ -27,7 +28,7 @@ type result struct {
 
 // score fills scores (rows, E) for x (rows, D), and wide (rows, D+E) of the same.
 func (l *learner) score(x, wide []float32, rows int) {
-	l.scores, l.more = grown(l.scores, rows*l.e), grown(l.more, rows*l.e)
+	l.scores, l.more = reuse.Slice(l.scores, rows*l.e), reuse.Slice(l.more, rows*l.e)
 	clear(l.scores)
 	if l.gate != nil {
 		multiply(l.scores, x, rows, cpu.PackF32(l.gate.W, l.e, l.d))
@@ -93,19 +94,11 @@ func multiply(dst, x []float32, rows int, w *cpu.Matrix) {
 
 // transposed is x (rows, n) as (n, rows), in dst if it is large enough.
 func transposed(dst, x []float32, rows, n int) []float32 {
-	dst = grown(dst, rows*n)
+	dst = reuse.Slice(dst, rows*n)
 	for r := range rows {
 		for i, v := range x[r*n : (r+1)*n] {
 			dst[i*rows+r] = v
 		}
 	}
 	return dst
-}
-
-// grown is s with n elements of any value.
-func grown[T any](s []T, n int) []T {
-	if cap(s) < n {
-		return make([]T, n)
-	}
-	return s[:n]
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
@@ -36,7 +37,7 @@ func newNetwork(d, e, h int, seed uint64, adapter bool) *network {
 
 // forward is out (rows, E) of x (rows, D).
 func (n *network) forward(out, x []float32, rows int) {
-	n.inner = grown(n.inner, rows*n.h)
+	n.inner = reuse.Slice(n.inner, rows*n.h)
 	multiply(n.inner, x, rows, cpu.PackF32(n.w1.W, n.h, n.d))
 	for r := range rows {
 		row := n.inner[r*n.h : (r+1)*n.h]
@@ -55,7 +56,7 @@ func (n *network) forward(out, x []float32, rows int) {
 // rows), and the inputs x (rows, D).
 func (n *network) backward(scores, turned, x []float32, rows int) {
 	multiply(n.w2.Grad, turned, n.e, cpu.PackColumns(n.inner, n.h, rows))
-	n.back = grown(n.back, rows*n.h)
+	n.back = reuse.Slice(n.back, rows*n.h)
 	multiply(n.back, scores, rows, cpu.PackColumns(n.w2.W, n.h, n.e))
 	for i, v := range n.inner {
 		if v <= 0 {
