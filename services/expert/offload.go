@@ -70,10 +70,6 @@ func (c Config) offload(spec model.Spec) (o offload, err error) {
 		return o, nil
 	}
 	o.ended = &atomic.Pointer[func(device.Ended)]{}
-	if slices.Contains(residency.Names(), c.Offload) {
-		o.order, err = residency.Named(c.Offload)
-		return o, err
-	}
 	if err := checkOffload(c.Offload); err != nil {
 		return o, err
 	}
@@ -81,18 +77,22 @@ func (c Config) offload(spec model.Spec) (o offload, err error) {
 	if c.Offload == FMoEPlus {
 		order, ageing, o.near = NextUse, aged, true
 	}
+	if !residency.NeedsOutlook(order) {
+		o.order, err = residency.Named(order, nil)
+		return o, err
+	}
 	outlook, err := residency.NewOutlook(spec.Layers, spec.Experts, max(1, spec.TopK), ageing)
 	if err != nil {
 		return o, fmt.Errorf("--offload: %w", err)
 	}
-	o.order, err = residency.Foresighted(order, outlook)
+	o.order, err = residency.Named(order, outlook)
 	o.outlook, o.fetches = outlook, Foresees(c.Offload)
 	return o, err
 }
 
 // checkOffload refuses what there is not.
 func checkOffload(name string) error {
-	all := slices.Concat([]string{NoOffload}, residency.Names(), residency.ForesightedNames(), []string{FMoEPlus})
+	all := slices.Concat([]string{NoOffload}, residency.Names(), []string{FMoEPlus})
 	if name == "" || slices.Contains(all, name) {
 		return nil
 	}

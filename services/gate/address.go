@@ -35,8 +35,8 @@ type roster interface {
 	Heard() []*pb.Member
 }
 
-// choose decides for the rows of a key.
-func (a *addresses) choose(key *pb.Key) {
+// look takes in which hosts live and are slow now, for the rows of a key.
+func (a *addresses) look(key *pb.Key) {
 	a.key, a.heard, a.order = key, nil, nil
 	if key.Attempt > 0 {
 		a.hosts.Doubt()
@@ -70,7 +70,7 @@ func (a *addresses) byName(t *plan.Target) []string {
 	fast := slices.DeleteFunc(slices.Clone(live), a.passed)
 	switch {
 	case a.key.Attempt > 0:
-		return a.again(t, fast, live)
+		return a.another(t, fast, live)
 	case a.steady && (len(fast) == 0 || !slices.ContainsFunc(live, a.doubtful)):
 		return nil
 	case len(fast) > 0:
@@ -105,10 +105,10 @@ func (a *addresses) leaves(host string) bool {
 	return lives && !stays
 }
 
-// again is the host that gets a function's lost rows: with each attempt another one
+// another is the host that gets a function's lost rows: with each attempt another one
 // of those that have it warm, and then one that has it not and may load it: what loses
 // rows may be heard all the time. Slow ones come last.
-func (a *addresses) again(t *plan.Target, fast, live []string) []string {
+func (a *addresses) another(t *plan.Target, fast, live []string) []string {
 	all := slices.Clone(fast)
 	if others := a.others(t); len(others) > 0 {
 		all = append(all, others[0], others[0], others[min(1, len(others)-1)]) // the first one may be loading still

@@ -95,7 +95,7 @@ func TestAddresses(t *testing.T) {
 		{"one is tried", true, live("a", "b"), []string{"a", "b"}, 0, []string{host("a")}, b(quarantine.Tried)},
 	} {
 		a := addresses{subjects: schemas.NewSubjects("yard", "demo"), hosts: &fakeRoster{steady: tc.steady, heard: tc.heard}, slow: slow(tc.slow)}
-		a.choose(&pb.Key{Layer: 2, Attempt: tc.attempt})
+		a.look(&pb.Key{Layer: 2, Attempt: tc.attempt})
 		var got []string
 		for _, out := range outgoings(a.ways(at(tc.hosts...))) {
 			to := a.address(out)
@@ -114,10 +114,10 @@ func TestAddresses(t *testing.T) {
 func TestAddressesForget(t *testing.T) {
 	hosts := &fakeRoster{heard: live("a")}
 	a := addresses{hosts: hosts, slow: slow(nil)}
-	a.choose(&pb.Key{})
+	a.look(&pb.Key{})
 	a.ways(at("a", "b"))
 	hosts.steady = true
-	a.choose(&pb.Key{Layer: 1})
+	a.look(&pb.Key{Layer: 1})
 	if got := a.address(outgoings(a.ways(at("a", "b")))[0]); got != a.subjects.Expert(1, "f") {
 		t.Errorf("sent to %s", got)
 	}
@@ -131,7 +131,7 @@ func TestTried(t *testing.T) {
 	}
 	times := 0
 	for step := range uint64(8 * triedOnce) {
-		a.choose(&pb.Key{Layer: 2, Step: step})
+		a.look(&pb.Key{Layer: 2, Step: step})
 		for _, out := range outgoings(a.ways(at("a", "b"))) {
 			if a.address(out) == a.subjects.Host("b") {
 				times++

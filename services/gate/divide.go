@@ -86,7 +86,7 @@ func (d *division) of(layer uint32, to *plan.Routes) *hosted {
 	return h
 }
 
-// count counts each target's token rows. A target of several experts is divided as one: a
+// count takes in how many token rows each target has, and on which hosts. A target of several experts is divided as one: a
 // host that gets rows of it reads all its experts.
 func (d *division) count(h *hosted, to *plan.Routes, routes *forward.Routes) {
 	n := len(to.Targets)

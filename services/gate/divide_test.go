@@ -99,13 +99,13 @@ func TestDivision(t *testing.T) {
 		}
 		routes := each(tc.rows...)
 		h := hidden(len(routes.Expert))
-		a.choose(a.key)
+		a.look(a.key)
 		d, s := newDivision(), newSplitter(width)
 		got := sent(to, s.split(h, routes, to, d.ways(a, to, routes)))
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
 		}
-		a.choose(a.key)
+		a.look(a.key)
 		if again := sent(to, s.split(h, routes, to, d.ways(a, to, routes))); !slices.Equal(again, got) {
 			t.Errorf("%s: %v, then %v", tc.name, got, again)
 		}
@@ -140,7 +140,7 @@ func TestDivisionRows(t *testing.T) {
 			steady: rapid.Bool().Draw(t, "steady"), heard: live(rapid.SliceOfDistinct(rapid.SampledFrom(hosts), rapid.ID).Draw(t, "heard")...),
 		}, slow: slow(states)}
 		h.Key.Attempt, h.Key.Step = rapid.Uint32Range(0, 2).Draw(t, "attempt"), rapid.Uint64Range(0, 9).Draw(t, "step")
-		a.choose(h.Key)
+		a.look(h.Key)
 		seen := map[uint32]bool{}
 		for _, out := range s.split(h, routes, to, d.ways(a, to, routes)) {
 			checkDispatch(t, out, h, routes, to)
@@ -195,7 +195,7 @@ func benchmarkSplit(b *testing.B, to *plan.Routes, experts, rows int) {
 	d, s := newDivision(), newSplitter(hiddenSize)
 	b.ReportAllocs()
 	for b.Loop() {
-		a.choose(h.Key)
+		a.look(h.Key)
 		s.split(h, routes, to, d.ways(a, to, routes))
 	}
 }

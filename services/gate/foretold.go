@@ -17,9 +17,10 @@ type foretelling struct {
 	foretold, came []float64 // of each target
 }
 
-// count takes the rows of a message. Those that were lost and come again have been counted; while functions
+// compare sets the rows of a message beside those that the plan foretold; where it foretells none, the
+// layer has no figures any more. Rows that were lost and come again have been counted; while functions
 // of two plans are in use, nothing is.
-func (f *foretelling) count(h *pb.Hidden, routes *forward.Routes, to *plan.Routes) {
+func (f *foretelling) compare(h *pb.Hidden, routes *forward.Routes, to *plan.Routes) {
 	layer, n := int(h.GetKey().GetLayer()), len(to.Targets)
 	if !slices.ContainsFunc(to.Targets, func(t plan.Target) bool { return t.GetForetold() > 0 }) {
 		f.metrics.Forget(layer)

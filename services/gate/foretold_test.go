@@ -42,7 +42,7 @@ func TestForetold(t *testing.T) {
 		routes.Expert = append(routes.Expert, forward.NoExpert)
 		h := hidden(len(routes.Expert))
 		h.Key.Layer, h.Key.Attempt = 0, attempt
-		f.count(h, routes, to)
+		f.compare(h, routes, to)
 		if off, n := readForetold(t, r); math.Abs(off-want) > 1e-9 || n != of {
 			t.Errorf("rows %v: the error is %v of %v rows, want %v of %v", rows, off, n, want, of)
 		}

@@ -39,7 +39,7 @@ func TestHomes(t *testing.T) {
 		if tc.change != nil {
 			tc.change(a, h)
 		}
-		a.choose(a.key)
+		a.look(a.key)
 		routes := each(2, 2)
 		for range 2 { // what is known of routes is used again
 			got := sent(to, newSplitter(width).split(hidden(len(routes.Expert)), routes, to, h.ways(a, to, newDivision().ways(a, to, routes))))

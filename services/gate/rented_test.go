@@ -67,7 +67,7 @@ func TestRented(t *testing.T) {
 		if tc.change != nil {
 			tc.change(a, h)
 		}
-		a.choose(a.key)
+		a.look(a.key)
 		var r renting
 		s, d := newSplitter(width), newDivision()
 		if got := experts(to, s.split(h, routes, to, r.ways(h, a, to, routes, d.ways(a, to, routes)))); !slices.Equal(got, tc.want) {
@@ -85,7 +85,7 @@ func TestRentedPayload(t *testing.T) {
 		routes.Expert, routes.Weight = append(routes.Expert, 1, 2), append(routes.Weight, 1, 1)
 	}
 	a := &addresses{hosts: &fakeRoster{steady: true, heard: live("a", "b")}, slow: slow(nil)}
-	a.choose(h.Key)
+	a.look(h.Key)
 	for most, want := range map[int][]int{0: {5}, 2: {2, 2, 1}, 5: {5}} {
 		s, r, d := newSplitter(width), renting{most: most}, newDivision()
 		var rows []int
@@ -121,7 +121,7 @@ func TestRentedRows(t *testing.T) {
 		h, routes := hidden(rows), drawRoutes(t, rows, k, n)
 		left := leaveOut(t, routes)
 		a := &addresses{hosts: &fakeRoster{steady: true, heard: live("a", "b", "c", "z")}, slow: slow(nil)}
-		a.choose(h.Key)
+		a.look(h.Key)
 		seen, at := map[uint32]bool{}, map[uint32]int{}
 		for i, out := range s.split(h, routes, to, r.ways(h, a, to, routes, d.ways(a, to, routes))) {
 			checkDispatch(t, out, h, routes, to)
@@ -149,7 +149,7 @@ func TestRentedForBatches(t *testing.T) {
 	a := &addresses{subjects: schemas.NewSubjects("yard", "demo"), hosts: &fakeRoster{steady: true, heard: live("a", "b", "c")}, slow: slow(nil), key: &pb.Key{}}
 	routes := each(0, 5)
 	h := hidden(len(routes.Expert))
-	a.choose(a.key)
+	a.look(a.key)
 	var r renting
 	s, d := newSplitter(width), newDivision()
 	var rows []int

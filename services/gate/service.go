@@ -49,18 +49,18 @@ type Service struct {
 	rows     *transfer.Link
 	stores   stores
 
-	late   wire.Lateness
-	mu     sync.Mutex
-	routes forward.Routes
-	obeys  directives
-	split  *splitter
-	divide *division
-	homes  *homing
-	rented renting
-	said   foretelling
-	to     addresses
-	traces planTraces
-	x      []float32
+	late      wire.Lateness
+	mu        sync.Mutex
+	routes    forward.Routes
+	obeys     directives
+	split     *splitter
+	divide    *division
+	homes     *homing
+	rented    renting
+	said      foretelling
+	addresses addresses
+	traces    planTraces
+	x         []float32
 }
 
 // inFlight bounds the hidden messages that a replica holds.
@@ -104,7 +104,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	s.acks.Rest = functions.GateRests
 	s.plan = newPlanSwitch(s.d.MoELayers(), s.states)
 	s.presence.Trouble = s.plan.ready
-	s.to = addresses{subjects: s.d.Subjects, hosts: s.view.Roster("expert"), slow: s.slow.now}
+	s.addresses = addresses{subjects: s.d.Subjects, hosts: s.view.Roster("expert"), slow: s.slow.now}
 	return s.listen(ctx)
 }
 
@@ -175,11 +175,8 @@ func (s *Service) Ready() error {
 func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	watch := ledger.StartAt(m.Arrived)
 	took := &pb.GateTime{QueueNs: watch.Lap()}
-	h := &pb.Hidden{}
-	if err := proto.Unmarshal(m.Data, h); err != nil {
-		return bus.Poison(fmt.Errorf("%w: decoding hidden rows: %w", wire.ErrMalformed, err))
-	}
-	if err := s.late.Check(h.Key, m.Arrived, time.Now()); err != nil {
+	h, err := s.read(m)
+	if err != nil {
 		return err
 	}
 	ctx, span := s.tracer.Child(ctx, telemetry.SpanGate, telemetry.Layer(h.GetKey().GetLayer()), telemetry.Attempt(h.GetKey().GetAttempt()))
@@ -188,21 +185,52 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	took.QueueNs += watch.Lap()
-	switch err := s.route(h); {
-	case ofDevice(err): // who sent the rows sends them again, or another gate has them
-		return fmt.Errorf("%s: %w", s.id, err)
-	case err != nil:
-		s.metrics.Refused.Inc()
-		return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, h.Key, fmt.Errorf("%s: %w", s.id, err))
+	if err := s.route(h); err != nil {
+		return s.unrouted(ctx, h, err)
 	}
-	to := s.plan.in(int(h.Key.Layer))
-	if to == nil {
+	planned := s.plan.in(int(h.Key.Layer))
+	if planned == nil {
 		return fmt.Errorf("layer %d has no plan yet", h.Key.Layer)
 	}
-	s.to.choose(h.Key)
-	o, err := s.obeys.obey(h, &s.routes, to, s.d.Model.Spec.Experts)
+	s.addresses.look(h.Key)
+	o, err := s.obey(h, planned)
 	if err != nil {
 		return s.disobey(ctx, h, err)
+	}
+	all := s.portions(h, o, planned)
+	markPrefill(h.Phases, s.routes.K, all)
+	s.traces.describe(span, int(h.Key.Layer), planned, len(all))
+	took.ComputeNs, took.Accesses = took.ComputeNs+watch.Lap(), o.curve
+	err = s.dispatch(ctx, h, all, took, o.fates)
+	s.count(h, o, planned) // when its rows are on their way
+	return err
+}
+
+// read decodes a message of hidden rows, and refuses late ones.
+func (s *Service) read(m *bus.Msg) (*pb.Hidden, error) {
+	h := &pb.Hidden{}
+	if err := proto.Unmarshal(m.Data, h); err != nil {
+		return nil, bus.Poison(fmt.Errorf("%w: decoding hidden rows: %w", wire.ErrMalformed, err))
+	}
+	return h, s.late.Check(h.Key, m.Arrived, time.Now())
+}
+
+// unrouted answers for rows that could not be routed. A device's error is none of the rows: their
+// sender sends them again, or another gate has them.
+func (s *Service) unrouted(ctx context.Context, h *pb.Hidden, why error) error {
+	why = fmt.Errorf("%s: %w", s.id, why)
+	if ofDevice(why) {
+		return why
+	}
+	s.metrics.Refused.Inc()
+	return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, h.Key, why)
+}
+
+// obey is what becomes of the routed rows by the message's directives.
+func (s *Service) obey(h *pb.Hidden, planned *plan.Routes) (obeyed, error) {
+	o, err := s.obeys.obey(h, &s.routes, planned, s.d.Model.Spec.Experts)
+	if err != nil {
+		return o, err
 	}
 	if s.config.Fates != nil {
 		if told := s.config.Fates(h); told != nil {
@@ -210,15 +238,14 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 		}
 	}
 	o.count(s.metrics.Brownout)
-	all := s.portions(h, o, to)
-	markPrefill(h.Phases, s.routes.K, all)
-	s.traces.describe(span, int(h.Key.Layer), to, len(all))
-	took.ComputeNs, took.Accesses = took.ComputeNs+watch.Lap(), o.curve
-	err = s.dispatch(ctx, h, all, took, o.fates)
-	s.loads.count(h, &s.routes, o, to.Version) // when its rows are on their way
-	s.said.count(h, &s.routes, to)
+	return o, nil
+}
+
+// count tells samples of loads, metrics and members of the rows.
+func (s *Service) count(h *pb.Hidden, o obeyed, planned *plan.Routes) {
+	s.loads.count(h, &s.routes, o, planned.Version)
+	s.said.compare(h, &s.routes, planned)
 	s.presence.Add(members.RoutedRows, float64(len(s.routes.Expert)/max(1, s.routes.K)))
-	return err
 }
 
 // portions splits the rows of a message by the replicas that compute them. A function's rows go to
@@ -226,10 +253,11 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 // name by the first of these that has a say: its replicas are rented (renting), it has a home among
 // hosts that offload (homing), the layer's plan has a division (division), or a host may hang, is
 // slow or lost them before (addresses).
-func (s *Service) portions(h *pb.Hidden, o obeyed, to *plan.Routes) []outgoing {
+func (s *Service) portions(h *pb.Hidden, o obeyed, planned *plan.Routes) []outgoing {
 	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, fates.Hash(o.fates)
-	ways := s.rented.ways(h, &s.to, to, o.routes, s.homes.ways(&s.to, to, s.divide.ways(&s.to, to, o.routes)))
-	all := s.split.split(h, o.routes, to, ways)
+	a := &s.addresses
+	ways := s.rented.ways(h, a, planned, o.routes, s.homes.ways(a, planned, s.divide.ways(a, planned, o.routes)))
+	all := s.split.split(h, o.routes, planned, ways)
 	s.metrics.Rented.Splits.Add(float64(s.split.cuts))
 	return all
 }
@@ -244,7 +272,7 @@ func (s *Service) dispatch(ctx context.Context, h *pb.Hidden, all []outgoing, to
 	}
 	all[0].Gate, all[0].Fates = took, of
 	for _, out := range all {
-		to := transfer.Address{Subject: s.to.address(out), Function: out.function, Replica: out.replica}
+		to := transfer.Address{Subject: s.addresses.address(out), Function: out.function, Replica: out.replica}
 		by := s.rows.By(out.mode, out.minibatch)
 		if out.mode == plan.Pipelined || out.mode == plan.Indirect {
 			s.stores.begin(ctx, by, to, out.Dispatch)

@@ -60,7 +60,7 @@ func TestDispatchesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := New(d, Config{})
-	s.to = addresses{subjects: d.Subjects, hosts: &fakeRoster{steady: true}}
+	s.addresses = addresses{subjects: d.Subjects, hosts: &fakeRoster{steady: true}}
 	s.routes = forward.Routes{K: 2, Expert: []int32{-1, -1, -1, -1, -1, -1}}
 	took := &pb.GateTime{QueueNs: 1, ComputeNs: 2}
 	h := hidden(3)

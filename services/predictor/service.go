@@ -145,7 +145,7 @@ func (s *Service) predict(ctx context.Context) {
 	}
 }
 
-// Stop leaves.
+// Stop ends the subscriptions; what waits is dropped.
 func (s *Service) Stop(context.Context) error {
 	if s.stop == nil {
 		return nil

@@ -218,7 +218,7 @@ func (s *Service) computed() (rows float64, said bool) {
 	return rows, said
 }
 
-// Stop leaves.
+// Stop ends the view and the following of plans.
 func (s *Service) Stop(context.Context) error {
 	if s.stop != nil {
 		s.stop()

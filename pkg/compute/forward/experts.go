@@ -9,7 +9,6 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
 
 // ErrNotWarm says that an expert's weights are not loaded here.
@@ -154,7 +153,7 @@ func (s *ExpertScratch) giveBack(from Lender) {
 func (s *ExpertScratch) compute(p *pool.Pool, in Routed, out []float32) {
 	first := s.groups[0].expert
 	d, n := first.hidden(), len(in.Expert)
-	s.x, s.y = reuse.Slice(s.x, n*d), tensor.Resize(s.y, n*d)
+	s.x, s.y = reuse.Slice(s.x, n*d), reuse.Slice(s.y, n*d)
 	eachRow(workers{Pool: p}, n, d/8, func(from, to int) {
 		for at := from; at < to; at++ {
 			entry := s.order[at]

@@ -129,7 +129,7 @@ func (b *offloadBench) one(lab *offload.Lab, part string, p offload.Policy, gb, 
 	l.Fits = budget >= lab.All()
 	l.Links = l.Loads * 1e6 / lab.Link.Bandwidth / float64(lab.Hosts) * 1e3
 	l.Predicting = lab.Predicting(p) * 1e3
-	if p.Order == "belady" && p.Predictor == offload.Nothing {
+	if p.Order == offload.Belady && p.Predictor == offload.Nothing {
 		l.Floor = r.Floor(lab.Link.Bandwidth) * 1e3
 	}
 	b.lines = append(b.lines, l)

@@ -140,10 +140,10 @@ func (q *queue) bringBack() {
 	q.aside = q.aside[:0]
 }
 
-// Len is heap.Interface's.
+// What package heap asks for; the shortest queue is first.
+
 func (q *queue) Len() int { return len(q.heap) }
 
-// Less is heap.Interface's: the shortest queue is first.
 func (q *queue) Less(i, j int) bool {
 	a, b := q.heap[i], q.heap[j]
 	if q.hosts[a].load != q.hosts[b].load {
@@ -152,20 +152,17 @@ func (q *queue) Less(i, j int) bool {
 	return a < b
 }
 
-// Swap is heap.Interface's.
 func (q *queue) Swap(i, j int) {
 	q.heap[i], q.heap[j] = q.heap[j], q.heap[i]
 	q.at[q.heap[i]], q.at[q.heap[j]] = i, j
 }
 
-// Push is heap.Interface's.
 func (q *queue) Push(x any) {
 	h, _ := x.(int) // package heap hands on what this package pushes
 	q.at[h] = len(q.heap)
 	q.heap = append(q.heap, h)
 }
 
-// Pop is heap.Interface's.
 func (q *queue) Pop() any {
 	last := len(q.heap) - 1
 	h := q.heap[last]

@@ -2,25 +2,9 @@ package residency
 
 import (
 	"cmp"
-	"fmt"
-	"strings"
 
 	"github.com/switchyard/switchyard/pkg/policy/unit"
 )
-
-// LFU evicts what was used least often, evictions notwithstanding, as MoE-Infinity does, and
-// fetches as LRU does.
-type LFU struct {
-	LRU
-	*Outlook
-}
-
-var _ Order = LFU{}
-
-// EvictFirst is the one with fewer visits.
-func (f LFU) EvictFirst(a, b *Item) int {
-	return cmp.Compare(f.Frequency(a.Unit), f.Frequency(b.Unit))
-}
 
 // FMoE is the order of the paper (arXiv:2502.05370, section 4.5): it evicts the largest
 // 1/(p·freq), and fetches the largest p/(l - l_now). p is the largest of what live sequences'
@@ -106,32 +90,4 @@ func (b Belady) FetchFirst(x, y *Item) int { return cmp.Compare(b.Next(x.Unit), 
 // Yields lets go for a prefetch only what is used later.
 func (b Belady) Yields(idle, to *Item) bool {
 	return to.Urgency > Hinted || b.Next(idle.Unit) > b.Next(to.Unit)
-}
-
-// foresighted are the orders that need an outlook.
-var foresighted = []struct {
-	name string
-	of   func(*Outlook) Order
-}{
-	{"lfu", func(o *Outlook) Order { return LFU{Outlook: o} }},
-	{"fmoe", func(o *Outlook) Order { return FMoE{o} }},
-	{"next-use", func(o *Outlook) Order { return NextUse{Outlook: o} }},
-}
-
-// ForesightedNames are the orders that Foresighted knows, beside those of Named.
-func ForesightedNames() (names []string) {
-	for _, one := range foresighted {
-		names = append(names, one.name)
-	}
-	return names
-}
-
-// Foresighted is the order of a name that goes by an outlook.
-func Foresighted(name string, o *Outlook) (Order, error) {
-	for _, one := range foresighted {
-		if one.name == name {
-			return one.of(o), nil
-		}
-	}
-	return nil, fmt.Errorf("there is no order of eviction %q that goes by an outlook; there is %s", name, strings.Join(ForesightedNames(), ", "))
 }

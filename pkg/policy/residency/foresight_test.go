@@ -131,10 +131,11 @@ func TestBelady(t *testing.T) {
 		}
 		at := 0
 		least := fewest(room, uses)
-		for name, of := range map[string]func(*Outlook) Order{
-			"belady": func(*Outlook) Order { return Belady{next(uses, &at)} },
-			"lru":    func(*Outlook) Order { return LRU{} }, "lfu": foresighted[0].of, "fmoe": foresighted[1].of, "next-use": foresighted[2].of,
-		} {
+		orders := map[string]func(*Outlook) Order{"belady": func(*Outlook) Order { return Belady{next(uses, &at)} }}
+		for _, one := range named {
+			orders[one.name] = one.of
+		}
+		for name, of := range orders {
 			for ahead, hinted := range map[bool][][]int{false: none, true: hints} {
 				o, err := NewOutlook(1, layerOf, 1, 0.9)
 				if err != nil {

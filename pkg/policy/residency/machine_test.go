@@ -329,11 +329,11 @@ func TestFits(t *testing.T) {
 
 func TestNamed(t *testing.T) {
 	for _, name := range Names() {
-		if o, err := Named(name); err != nil || o == nil {
+		if o, err := Named(name, nil); err != nil || o == nil {
 			t.Error(name, err)
 		}
 	}
-	if _, err := Named("lur"); err == nil || err.Error() != `there is no order of eviction "lur"; there is lru` {
+	if _, err := Named("lur", nil); err == nil || err.Error() != `there is no order of eviction "lur"; there is lru, lfu, fmoe, next-use` {
 		t.Error(err)
 	}
 }

@@ -1,10 +1,6 @@
 package residency
 
-import (
-	"cmp"
-	"fmt"
-	"strings"
-)
+import "cmp"
 
 // Order is how a policy ranks units. It may know more of them than an Item says; when
 // what it knows changes, Machine.Rerank makes it count. Items are read only.
@@ -13,34 +9,8 @@ type Order interface {
 	EvictFirst(a, b *Item) int
 	// FetchFirst is negative if a is fetched before b, which is as urgent.
 	FetchFirst(a, b *Item) int
-	// Yields says whether a unit that nobody refers to may go for one that is wanted.
+	// Yields says whether an unused unit may be evicted for a wanted one.
 	Yields(idle, to *Item) bool
-}
-
-// orders are those that an operator can name; the first is the default.
-var orders = []struct {
-	name string
-	Order
-}{
-	{"lru", LRU{}},
-}
-
-// Names are the orders that Named knows.
-func Names() (names []string) {
-	for _, one := range orders {
-		names = append(names, one.name)
-	}
-	return names
-}
-
-// Named is the order of a name.
-func Named(name string) (Order, error) {
-	for _, one := range orders {
-		if one.name == name {
-			return one.Order, nil
-		}
-	}
-	return nil, fmt.Errorf("there is no order of eviction %q; there is %s", name, strings.Join(Names(), ", "))
 }
 
 // LRU evicts what has not been used for the longest, and fetches by priority, then in
@@ -68,4 +38,18 @@ var _ Order = Newest{}
 // FetchFirst is the higher priority, then the later want.
 func (Newest) FetchFirst(a, b *Item) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(b.Wanted, a.Wanted))
+}
+
+// LFU evicts what was used least often, evictions notwithstanding, as MoE-Infinity does, and
+// fetches as LRU does.
+type LFU struct {
+	LRU
+	*Outlook
+}
+
+var _ Order = LFU{}
+
+// EvictFirst is the one with fewer visits.
+func (f LFU) EvictFirst(a, b *Item) int {
+	return cmp.Compare(f.Frequency(a.Unit), f.Frequency(b.Unit))
 }

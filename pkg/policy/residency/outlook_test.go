@@ -1,7 +1,6 @@
 package residency
 
 import (
-	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -35,14 +34,6 @@ func TestOutlookRefused(t *testing.T) {
 	}{"layers": {0, 1, 1, 1}, "experts": {1, 0, 1, 1}, "top-k": {1, 2, 3, 1}, "ageing": {1, 2, 1, 0}, "growing": {1, 2, 1, 1.1}} {
 		if _, err := NewOutlook(tc.layers, tc.experts, tc.topK, tc.ageing); err == nil {
 			t.Errorf("%s: no error", name)
-		}
-	}
-	if _, err := Foresighted("mru", nil); err == nil || !strings.Contains(err.Error(), "lfu, fmoe, next-use") {
-		t.Errorf("%v", err)
-	}
-	for _, name := range ForesightedNames() {
-		if order, err := Foresighted(name, nil); err != nil || order == nil {
-			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
@@ -92,7 +83,7 @@ func TestAnyOutlook(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		order := rapid.SampledFrom(foresighted).Draw(t, "order")
+		order := rapid.SampledFrom(named).Draw(t, "order")
 		p := newPlayer(Settings{Budget: rapid.Int64Range(0, 12).Draw(t, "budget"), Loads: rapid.IntRange(1, 3).Draw(t, "loads"), Order: order.of(o)})
 		events := random(rapid.Uint64().Draw(t, "seed"), 600)
 		for i := 0; i+2 < len(events); i += 3 {

@@ -98,10 +98,10 @@ func (l *layer) decision(reason string) Decision {
 	return d
 }
 
-// Len is heap.Interface's.
+// What package heap asks for; the straggler is first.
+
 func (l *layer) Len() int { return len(l.heap) }
 
-// Less is heap.Interface's: the straggler is first.
 func (l *layer) Less(i, j int) bool {
 	a, b := l.heap[i], l.heap[j]
 	if l.each[a] != l.each[b] {
@@ -110,13 +110,11 @@ func (l *layer) Less(i, j int) bool {
 	return a < b
 }
 
-// Swap is heap.Interface's.
 func (l *layer) Swap(i, j int) { l.heap[i], l.heap[j] = l.heap[j], l.heap[i] }
 
-// Push is heap.Interface's; no expert comes back.
+// No expert comes back.
 func (l *layer) Push(any) {}
 
-// Pop is heap.Interface's.
 func (l *layer) Pop() any {
 	last := len(l.heap) - 1
 	e := l.heap[last]

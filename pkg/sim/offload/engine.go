@@ -94,7 +94,7 @@ func Run(s Settings, w *Workload, p Policy, f *Foresight) (*Result, error) {
 		}
 	}
 	e := &engine{Settings: s, w: w, policy: p, f: f, r: &Result{}, hosts: make([]host, s.Hosts), units: make([]state, w.Layers*w.Experts)}
-	if p.Order == "belady" {
+	if p.Order == Belady {
 		e.uses = w.positions()
 	}
 	if s.Below.Bytes > 0 {
@@ -162,17 +162,13 @@ func (e *engine) fill() {
 const none = -1
 
 func (e *engine) order(o *residency.Outlook) (residency.Order, error) {
-	switch e.policy.Order {
-	case "belady":
+	switch {
+	case e.policy.Order == Belady:
 		return residency.Belady{Next: e.nextUse}, nil
-	case "lru":
-		return residency.LRU{}, nil
-	case "next-use":
-		if e.Shared > 0 {
-			return residency.NextUse{Outlook: o, Least: sharedLeast}, nil
-		}
+	case e.policy.Order == "next-use" && e.Shared > 0:
+		return residency.NextUse{Outlook: o, Least: sharedLeast}, nil
 	}
-	return residency.Foresighted(e.policy.Order, o)
+	return residency.Named(e.policy.Order, o)
 }
 
 // sharedLeast is the chance that hosts with one link ask of prefetches: enough that those cost

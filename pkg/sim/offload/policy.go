@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/switchyard/switchyard/pkg/policy/residency"
 )
 
 // Policy is a way to hold fewer experts than are served: what predicts, in which order copies
@@ -51,6 +53,9 @@ const (
 	MapsAlone  Kind = "calibrated maps"
 )
 
+// Belady is the order of eviction that knows what comes (residency.Belady), beside those of residency.Names.
+const Belady = "belady"
+
 // The names that reports tell apart.
 const (
 	FMoE     = "fmoe"
@@ -87,9 +92,9 @@ func Policies() []Policy {
 		{Name: Unfetched, About: "the same order of eviction, and no prefetch", Predictor: Calibrated, Order: "next-use", Ageing: aged, Distance: -1},
 		{Name: "streamed", About: "the whole next layer, always", Predictor: Streamed, Order: "fmoe"},
 		{Name: "previous", About: "the sequence's map of the step before", Predictor: Previous, Order: "fmoe"},
-		{Name: Floor, About: "loads what is missing, and evicts what is used last", Predictor: Nothing, Order: "belady", Foreknowing: true},
-		{Name: Limit, About: "knows the choices a distance ahead, and evicts what is used last", Predictor: Known, Order: "belady", Foreknowing: true},
-		{Name: FarLimit, About: "the same, as far ahead as fmoe+ looks", Predictor: Known, Order: "belady", Distance: far, Foreknowing: true},
+		{Name: Floor, About: "loads what is missing, and evicts what is used last", Predictor: Nothing, Order: Belady, Foreknowing: true},
+		{Name: Limit, About: "knows the choices a distance ahead, and evicts what is used last", Predictor: Known, Order: Belady, Foreknowing: true},
+		{Name: FarLimit, About: "the same, as far ahead as fmoe+ looks", Predictor: Known, Order: Belady, Distance: far, Foreknowing: true},
 	}
 }
 
@@ -99,8 +104,8 @@ func Ablation() (patterns, orders []Policy) {
 	for _, k := range []Kind{Reused, Counted, Trajectory, Searched, Selected, Calibrated} {
 		patterns = append(patterns, Policy{Name: string(k), Predictor: k, Order: "fmoe"})
 	}
-	for _, order := range []string{"lru", "lfu", "fmoe", "next-use", "belady"} {
-		orders = append(orders, Policy{Name: order, Predictor: Selected, Order: order, Foreknowing: order == "belady"})
+	for _, order := range append(residency.Names(), Belady) {
+		orders = append(orders, Policy{Name: order, Predictor: Selected, Order: order, Foreknowing: order == Belady})
 	}
 	return patterns, orders
 }
@@ -114,7 +119,7 @@ func Halves() []Policy {
 	}
 	return []Policy{
 		of("fmoe+ that knows what comes", func(p *Policy) { p.Predictor, p.Near = Known, false }), // the oracle tells of the layer that is so far ahead alone,
-		of("fmoe+ that evicts as Belady", func(p *Policy) { p.Order = "belady" }),
+		of("fmoe+ that evicts as Belady", func(p *Policy) { p.Order = Belady }),
 	}
 }
 

@@ -14,10 +14,10 @@ import (
 type chooser struct {
 	policy batching.Policy
 	pace   batching.Pace
-	// batches chooses in the policy's place, and again is after what time it is to be asked
-	// again at the latest, if not 0; nil: the policy chooses.
-	batches deployment.Batches
-	again   time.Duration
+	// batches chooses in the policy's place, and askWithin is after what time it is to be
+	// asked again at the latest, if not 0; nil: the policy chooses.
+	batches   deployment.Batches
+	askWithin time.Duration
 
 	items []batching.Item
 	ready []*Sequence // the same
@@ -62,7 +62,7 @@ func (s *Sequence) item() batching.Item {
 // choose makes a microbatch of those that were collected of the owned; nil: none is to step now.
 func (c *chooser) choose(own *owned) *microbatch {
 	if c.batches != nil {
-		c.takes, c.again = c.batches(c.items, c.takes)
+		c.takes, c.askWithin = c.batches(c.items, c.takes)
 	} else {
 		c.takes = c.policy.Next(c.items, own.decoding(), &c.pace, c.takes)
 	}

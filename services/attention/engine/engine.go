@@ -27,7 +27,7 @@ type Engine struct {
 	fateRoom int                   // bytes that fates may have in a record
 	workers  []*worker
 	told     *Line
-	settler  settler
+	ender    ender
 }
 
 // heartbeatEvery is how often deadlines are looked at.
@@ -43,7 +43,7 @@ func New(s Settings) *Engine {
 		workers[i].choose.Pool = d.Pool
 	}
 	e := newEngine(newScheduler(s.Rows.policy(d.Model), workers, time.Now, d.Logger, st), workers, s.Stopped)
-	e.scheduler.chooser.batches, e.device, e.long, e.settler = d.Batches, s.Device, s.Backbone.Long, settler{d.Logger, s.Tasks}
+	e.scheduler.chooser.batches, e.device, e.long, e.ender = d.Batches, s.Device, s.Backbone.Long, ender{d.Logger, s.Tasks}
 	e.scheduler.drafts.most = s.Drafts
 	// Scripts say which rows are computed, and what stamps make of rows depends on what steps beside them.
 	e.scheduler.prefix.shared = s.SharePrefixes && d.Batches == nil && s.Directives == nil && s.KV.SharePrefixes()
@@ -101,14 +101,14 @@ func (e *Engine) Writing(s *Sequence) tokenlog.WriterSettings {
 	request := s.seq.RequestId
 	return tokenlog.WriterSettings{
 		Lost: func(w *tokenlog.Writer, err error) {
-			e.settler.lost(s, err)
+			e.ender.lost(s, err)
 			e.tell(lostLog{request: request, writer: w})
 		},
 		Cut: func(w *tokenlog.Writer, why error) *pb.Terminal {
 			go e.tell(lostLog{request: request, writer: w, full: why})
 			return noRoom(why)
 		},
-		Finished: func() { e.settler.finished(s) },
+		Finished: func() { e.ender.finished(s) },
 		Room:     e.haveRoom,
 	}
 }
@@ -166,11 +166,11 @@ func (e *Engine) Run(ctx context.Context, fail func(error)) {
 
 // due is when the next microbatch may be chosen without anything having changed; nil: never.
 func (e *Engine) due() <-chan time.Time {
-	again := e.scheduler.chooser.again
-	if again == 0 {
+	within := e.scheduler.chooser.askWithin
+	if within == 0 {
 		return nil
 	}
-	return time.After(again)
+	return time.After(within)
 }
 
 // deviceFailed is closed when the device is lost; nil where none can be.

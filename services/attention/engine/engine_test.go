@@ -78,7 +78,7 @@ func TestLost(t *testing.T) {
 		if s.ended || !b.renewed(s) {
 			t.Fatal("another's loss counted")
 		}
-		b.settler.lost(s, tc.err)
+		b.ender.lost(s, tc.err)
 		b.drop(lostLog{request: "r", writer: s.writer})
 		b.land(0, 5, nil)
 		if len(book(s).records) != 0 || delivered(s).acks != tc.acks || delivered(s).naks != 0 || b.released != 1 || b.renewed(s) {

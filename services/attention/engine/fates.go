@@ -23,8 +23,8 @@ type logFates struct {
 	degraded fates.Counter
 }
 
-// add takes in what became of so many rows, which are not counted as done yet, under a threshold. of is of
-// those alone that are not in the records of tokens before, and computed again for the cache.
+// add takes in what became of so many rows, which are not counted as done yet, under a threshold. of
+// covers only rows that are not logged yet; rows that are computed again for the cache are not in it.
 func (l *logFates) add(c *content, rows int, of *pb.Fates, millionths uint32) {
 	base := c.logged()
 	if c.done <= base {

@@ -74,7 +74,7 @@ func (j *journal) advance(p *part) {
 }
 
 // finish queues the terminal record of a sequence that has an end. The work is acknowledged
-// when the record is in the log (see settler.go).
+// when the record is in the log (see ender.go).
 func (j *journal) finish(s *Sequence) {
 	s.fates.give(&s.degraded)
 	s.end.Timings, s.end.Cost, s.end.Degraded = s.timings(j.now()), s.cost.Record(), s.degraded.Record()

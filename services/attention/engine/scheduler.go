@@ -69,7 +69,7 @@ func (d *scheduler) tellActive() { d.stats.active(len(d.own.byRequest)) }
 // next is the next microbatch and the idle worker that takes it; nil, nil: there is
 // none for now.
 func (d *scheduler) next() (*microbatch, *worker) {
-	d.chooser.again = 0
+	d.chooser.askWithin = 0
 	if len(d.crew.idle) == 0 || d.machine.broken != nil {
 		return nil, nil
 	}

@@ -158,7 +158,7 @@ func (g *stage) logEvent(t testing.TB, e *transcript.Event) {
 	}
 	switch e.Name {
 	case "stored":
-		g.settler.finished(a.Sequence)
+		g.ender.finished(a.Sequence)
 	case "conflict":
 		g.lose(a, tokenlog.ErrStale)
 	case "ended":
@@ -183,7 +183,7 @@ func (g *stage) logEvent(t testing.TB, e *transcript.Event) {
 // lose is what the log's writer does when it finds that its log is not its own.
 func (g *stage) lose(a *actor, err error) {
 	a.err = err
-	g.settler.lost(a.Sequence, err)
+	g.ender.lost(a.Sequence, err)
 	g.drop(lostLog{request: a.name, writer: a})
 }
 

@@ -12,7 +12,7 @@ type pass struct {
 	step   uint64
 	phases []*pb.PhaseRange // of the step's rows, in their order
 	order  *Order           // what gates obey in this step; nil: nothing
-	before again            // what became of its rows before
+	before replays          // what became of its rows before
 	end    time.Time        // nobody waits for its rows after that; zero: as long as it takes
 	probe  bool             // all its rows are of canaries
 }

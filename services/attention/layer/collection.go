@@ -175,8 +175,8 @@ func (c *collection) result(out []float32) (*ledger.Layer, error) {
 	return &c.layers[len(c.layers)-1], nil
 }
 
-// again are the parts that have not come back, which are issued now for the attempt of that number.
-func (c *collection) again(attempt uint32) (late []rowsPart) {
+// unreturned are the parts that have not come back, which are issued now for the attempt of that number.
+func (c *collection) unreturned(attempt uint32) (late []rowsPart) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.parts {

@@ -51,7 +51,7 @@ func (x *Exchange) Remote(microbatch int, progress *forward.Progress) *Remote {
 // publish on the connection that the rows take next and waits for no answer;
 // when it fails the step goes on.
 func (r *Remote) Begin(ctx context.Context, s Step) {
-	r.pass = pass{step: r.next.Add(1), phases: phasesOf(s.Runs), order: s.Order, before: againOf(s.Replay), end: s.End, probe: s.Probe}
+	r.pass = pass{step: r.next.Add(1), phases: phasesOf(s.Runs), order: s.Order, before: replaysOf(s.Replay), end: s.End, probe: s.Probe}
 	r.back.begin(r.step, countRows(s.Runs))
 	err := r.announce(ctx, &pb.Step{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
@@ -99,6 +99,7 @@ func (r *Remote) rowsPerMessage() int {
 // routingBytes is for the routing numbers of a row's slots.
 const routingBytes = 256
 
+// send names who is to have a part's rows, and publishes them, with a copy for predictors the first time.
 func (r *Remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	aggregator, rowSums, ok := r.to.aggregatorFor(r.turn(), attempt)
 	if !ok {
@@ -106,20 +107,11 @@ func (r *Remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	}
 	gate := r.to.gate(r.turn(), attempt)
 	r.collector, r.router = aggregator, gate
-	d := r.shape.hidden
-	t := tensor.Encode(r.shape.wire, r.x[p.first*d:(p.first+p.rows)*d], d, r.buf)
-	r.buf = t.Data
-	replay, stamp := r.before.of(p, r.at, r.shape.slots), r.stamp
-	if replay.GetWay() != 0 && !sameBundle(replay, stamp) {
-		stamp = nil // a message has united experts of one bundle
-	}
-	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: stamp, Replay: replay, Probe: r.probe, Key: &pb.Key{
+	h := r.hidden(p)
+	h.Key = &pb.Key{
 		Version: schemas.Version, Model: r.identity.Model, Owner: r.owner, Epoch: r.epoch,
 		Step: r.step, Microbatch: r.microbatch, Layer: uint32(r.layer), Part: uint32(p.first), Rows: uint32(p.rows),
 		Attempt: attempt, Aggregator: aggregator, RowSums: rowSums, RemainingMs: r.remaining(time.Now()),
-	}}
-	if r.stamp != nil {
-		h.WholeRows = uint32(r.rows())
 	}
 	if err := r.hop.Send(ctx, r.subject(gate), h); err != nil {
 		return fmt.Errorf("publishing hidden rows: %w", err)
@@ -129,6 +121,22 @@ func (r *Remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	}
 	r.progress.Tick()
 	return nil
+}
+
+// hidden is the message of a part's rows, without its key.
+func (r *Remote) hidden(p rowsPart) *pb.Hidden {
+	d := r.shape.hidden
+	t := tensor.Encode(r.shape.wire, r.x[p.first*d:(p.first+p.rows)*d], d, r.buf)
+	r.buf = t.Data
+	replay, stamp := r.before.of(p, r.at, r.shape.slots), r.stamp
+	if replay.GetWay() != 0 && !sameBundle(replay, stamp) {
+		stamp = nil // a message has united experts of one bundle
+	}
+	h := &pb.Hidden{Tensor: t, Phases: cutPhases(r.phases, p.first, p.rows), Stamp: stamp, Replay: replay, Probe: r.probe}
+	if r.stamp != nil {
+		h.WholeRows = uint32(r.rows())
+	}
+	return h
 }
 
 // turn counts on with each layer and step, so that all replicas behind get work.
@@ -171,7 +179,7 @@ func (r *Remote) Wait(ctx context.Context, out []float32) error {
 			if r.patient(w) {
 				continue
 			}
-			if err := r.again(ctx, w); err != nil {
+			if err := r.retry(ctx, w); err != nil {
 				return err
 			}
 		}
@@ -206,8 +214,8 @@ func (r *Remote) limits() limits { return r.latency.limits(r.layer, r.rows()) }
 // rows is how many are away.
 func (r *Remote) rows() int { return len(r.x) / r.shape.hidden }
 
-// again issues what is late once more, and sets the time of the next one.
-func (r *Remote) again(ctx context.Context, w *wait) error {
+// retry issues what is late once more, and sets the time of the next one.
+func (r *Remote) retry(ctx context.Context, w *wait) error {
 	if w.blames() {
 		w.late++
 	}
@@ -231,7 +239,7 @@ func (r *Remote) again(ctx context.Context, w *wait) error {
 }
 
 func (r *Remote) reissue(ctx context.Context, attempt uint32) error {
-	late := r.back.again(attempt)
+	late := r.back.unreturned(attempt)
 	for _, p := range late {
 		if err := r.send(ctx, p, attempt); err != nil {
 			return err

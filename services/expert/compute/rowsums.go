@@ -7,8 +7,8 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// outputs computes the rows of a partial and their places: where the dispatch has all awaited
-// slots of a token row, and these are several, their sum, and else the slots as they are. Sums
+// outputs computes the rows of a partial and their places. A token row with several awaited slots, all of
+// which are here, is summed; other rows go slot by slot. Sums
 // are a fraction of the bytes. Their bits are those of the aggregator, which adds what the wire
 // has rounded, in slot order.
 func (c *Computer) outputs(d *pb.Dispatch, in forward.Routed) (places []uint32, out []float32, err error) {

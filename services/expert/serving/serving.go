@@ -113,7 +113,7 @@ type incoming struct {
 	arrived time.Time
 	took    *pb.FunctionTime
 	watch   ledger.Stopwatch
-	again   bool // another host may have begun with it
+	begun   bool // another host may have begun with it
 }
 
 // Receive computes a dispatch: one from the group of f, or, when f is nil, one
@@ -222,7 +222,7 @@ func (s *Serving) handle(ctx context.Context, f *residency.Function, in incoming
 	}
 	var err error
 	if call == nil {
-		err = s.rows.Of(d.Parcel).Serve(ctx, to, d, in.again, compute)
+		err = s.rows.Of(d.Parcel).Serve(ctx, to, d, in.begun, compute)
 	} else {
 		err = s.invoke(ctx, call, to, in, compute)
 	}
@@ -239,7 +239,7 @@ func (s *Serving) invocation(f *residency.Function, d *pb.Dispatch) *invoked.Cal
 
 // invoke serves a dispatch in a platform's time, and counts what the invocation is billed.
 func (s *Serving) invoke(ctx context.Context, call *invoked.Call, to string, in incoming, compute transfer.Compute) error {
-	err := call.Serve(ctx, s.rows.Settings, to, in.d, in.again, compute)
+	err := call.Serve(ctx, s.rows.Settings, to, in.d, in.begun, compute)
 	if err == nil {
 		billed, model := call.Bill(in.d.Parcel, len(in.d.Place))
 		s.metrics.Invoked.Billed(cmp.Or(in.d.Parcel.GetMode(), plan.Direct), billed, model)
@@ -286,7 +286,7 @@ func (s *Serving) compute(ctx context.Context, in computing, then func(*pb.Parti
 	return then(p)
 }
 
-// count counts rows that were computed.
+// count tells members, samples of loads and the function of rows that were computed.
 func (s *Serving) count(f *residency.Function, d *pb.Dispatch, took *pb.FunctionTime) {
 	f.Computed(d.Expert, took)
 	if d.Kind != plan.United {

@@ -9,14 +9,14 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
-// settler settles the deliveries of sequences whose logs have ended.
-type settler struct {
+// ender ends the deliveries of sequences whose logs have ended.
+type ender struct {
 	log   *slog.Logger
 	tasks *sync.WaitGroup
 }
 
 // finished settles a sequence whose terminal record is in the log.
-func (t *settler) finished(s *Sequence) {
+func (t *ender) finished(s *Sequence) {
 	if s.fault != nil {
 		t.tasks.Go(func() { t.giveUp(s) })
 		return
@@ -27,7 +27,7 @@ func (t *settler) finished(s *Sequence) {
 }
 
 // giveUp leaves a sequence to the dead letters whose steps panic.
-func (t *settler) giveUp(s *Sequence) {
+func (t *ender) giveUp(s *Sequence) {
 	if err := s.delivery.End(bus.GiveUp(bus.Panicked, s.fault)); err != nil {
 		t.log.Debug("giving up a sequence", "request", s.seq.RequestId, "error", err)
 	}
@@ -35,7 +35,7 @@ func (t *settler) giveUp(s *Sequence) {
 
 // lost settles a sequence whose log is not ours to write any more. Another
 // owner has the work, or its end is stored.
-func (t *settler) lost(s *Sequence, err error) {
+func (t *ender) lost(s *Sequence, err error) {
 	if errors.Is(err, tokenlog.ErrFinished) {
 		t.finished(s)
 		return

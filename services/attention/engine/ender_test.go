@@ -10,7 +10,7 @@ import (
 
 // A sequence that has ended is settled: one whose steps panic is given up.
 func TestFinished(t *testing.T) {
-	s := &settler{log: slog.New(slog.DiscardHandler), tasks: &sync.WaitGroup{}}
+	s := &ender{log: slog.New(slog.DiscardHandler), tasks: &sync.WaitGroup{}}
 	b := realBench(t, 8)
 	whole, faulty := b.ask("a", 3, 1, ""), b.ask("b", 3, 1, "")
 	b.add(whole)

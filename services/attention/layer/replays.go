@@ -14,8 +14,8 @@ type Replay struct {
 	Fates             *pb.Fates
 }
 
-// again is the replays of a step, decoded. A message carries those of united experts of one bundle.
-type again struct {
+// replays are those of a step, decoded. A message carries those of united experts of one bundle.
+type replays struct {
 	all  []replayed
 	cuts []int // first rows of replays that cannot be in one message with those before
 }
@@ -25,8 +25,8 @@ type replayed struct {
 	codes []fates.Code // (rows, layers, slots)
 }
 
-// againOf decodes replays that have been checked.
-func againOf(all []Replay) (a again) {
+// replaysOf decodes replays that have been checked.
+func replaysOf(all []Replay) (a replays) {
 	last := (*pb.Fates)(nil)
 	for _, r := range all {
 		codes, err := fates.Decode(r.Fates)
@@ -56,7 +56,7 @@ func sameBundle(a, b bundled) bool {
 
 // of is what is to become of a part's rows in a layer, which is the at-th that has experts; nil: each
 // slot has its own expert.
-func (a *again) of(p rowsPart, at, slots int) *pb.Fates {
+func (a *replays) of(p rowsPart, at, slots int) *pb.Fates {
 	var codes []fates.Code
 	way, bundle := uint32(0), uint64(0)
 	for _, r := range a.all {
