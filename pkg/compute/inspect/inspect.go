@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/gguf"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/schemas"
@@ -82,7 +83,10 @@ func Path(ctx context.Context, path string) (*Report, error) {
 		return file(path)
 	}
 	r, err := file(filepath.Join(path, configFile))
-	if err != nil || !r.Servable || !hasWeights(path) {
+	if errors.Is(err, fs.ErrNotExist) && len(weights(path, gguf.Suffix)) > 0 {
+		return nil, fmt.Errorf("%w: %s needs that of the model that it was made of beside it", err, weights(path, gguf.Suffix)[0])
+	}
+	if err != nil || !r.Servable || len(weights(path, ".safetensors"))+len(weights(path, gguf.Suffix)) == 0 { // a config alone, rather than bad weights
 		return r, err
 	}
 	m, err := model.OpenWith(ctx, path, model.Settings{Unhashed: true})
@@ -95,10 +99,13 @@ func Path(ctx context.Context, path string) (*Report, error) {
 	return r, nil
 }
 
-// hasWeights tells a folder with a config alone from one whose weights are bad.
-func hasWeights(dir string) bool {
-	names, err := fs.Glob(os.DirFS(dir), "*.safetensors*")
-	return err == nil && len(names) > 0
+// weights are a folder's files of a kind.
+func weights(dir, suffix string) []string {
+	names, err := fs.Glob(os.DirFS(dir), "*"+suffix+"*")
+	if err != nil {
+		return nil
+	}
+	return names
 }
 
 // maxConfig bounds a config, in bytes.
@@ -108,6 +115,9 @@ func file(path string) (*Report, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoConfig, err)
+	}
+	if filepath.Ext(path) == gguf.Suffix {
+		return nil, fmt.Errorf("%w in %s: give the folder that has it, with config.json of the model that it was made of beside it", ErrNoConfig, path)
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxConfig {
 		return nil, fmt.Errorf("%w: %s is no file of at most %d bytes", ErrNoConfig, path, maxConfig)

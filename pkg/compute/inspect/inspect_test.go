@@ -150,6 +150,27 @@ func TestFolders(t *testing.T) {
 	}
 }
 
+// A GGUF file needs a config beside it, and is looked at in its folder.
+func TestGGUF(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "m.gguf")
+	if err := os.WriteFile(file, []byte("GGUF, but cut off"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, says := range map[string]string{dir: "m.gguf needs that of the model", file: "give the folder"} {
+		if _, err := Path(t.Context(), path); !errors.Is(err, ErrNoConfig) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: error %v", path, err)
+		}
+	}
+	config := readFile(t, filepath.Join(goldens.Dir("mixtral"), configFile))
+	if err := os.WriteFile(filepath.Join(dir, configFile), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Path(t.Context(), dir); err != nil || r.Servable || !strings.Contains(r.Reason, "m.gguf") {
+		t.Errorf("a bad file: %+v, error %v", r, err)
+	}
+}
+
 // Packed types take what their packing takes.
 func TestQuantised(t *testing.T) {
 	var config map[string]any
@@ -165,6 +186,10 @@ func TestQuantised(t *testing.T) {
 	}
 	config["quantization_config"] = map[string]any{"quant_method": "fp8", "weight_block_size": []int{128, 128}}
 	if got := experts(report(t, config)); got.DType != "f8_e4m3" || got.Bytes <= n || got.Bytes > n+n/100 {
+		t.Errorf("%+v of %d", got, n)
+	}
+	config["quantization_config"] = map[string]any{"quant_method": "awq", "bits": 4, "group_size": 32}
+	if got := experts(report(t, config)); got.DType != "int4" || got.Bytes <= n/2 || got.Bytes > n/2+n/10 {
 		t.Errorf("%+v of %d", got, n)
 	}
 	delete(config, "quantization_config")
