@@ -1,4 +1,4 @@
-// Package reuse has buffers filled anew in the memory that they have.
+// Package reuse lets buffers be filled anew in the memory that they have.
 package reuse
 
 import "slices"
