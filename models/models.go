@@ -25,9 +25,3 @@ func DemoWeights() []byte {
 //
 //go:embed demo-digests.json
 var DemoDigests []byte
-
-// DemoPredictor is the packed file of weights that predict the demo model's loads, as
-// switchyard train-predictor made it; docs/predictors.md says how.
-//
-//go:embed demo-predictor.safetensors.packed
-var DemoPredictor []byte
