@@ -137,7 +137,7 @@ func FuzzParse(f *testing.F) {
 			if !ok || x.DType.Bytes(int64(x.Len())) != int64(len(x.Data)) {
 				t.Fatalf("%q: %d bytes for %s%v", name, len(x.Data), x.DType, x.Shape)
 			}
-			if _, err := x.Floats(); err != nil {
+			if _, err := x.Floats(); err != nil && !strings.Contains(err.Error(), "no finite number") {
 				t.Fatal(err)
 			}
 		}

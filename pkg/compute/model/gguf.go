@@ -48,6 +48,9 @@ var ggufTensors = map[Role]TensorRef{
 	ExpertDown:    {Name: "blk.{l}.ffn_down_exps.weight", Stacked: true},
 }
 
+// ggufBeside begin the names of tensors of which config.json says the same.
+var ggufBeside = []string{"rope_factors_"}
+
 const (
 	// ggufEmbed is in all GGUF files, or in the first of several.
 	ggufEmbed = "token_embd.weight"
@@ -69,7 +72,7 @@ func (f *family) in(from source) (*family, error) {
 		}
 	}
 	named := *f
-	named.prefix, named.place, named.beside, named.tensors = "", nil, nil, ggufTensors
+	named.prefix, named.place, named.beside, named.tensors = "", nil, ggufBeside, ggufTensors
 	if f.gguf == ggufLlama {
 		named.tensors = maps.Clone(ggufTensors)
 		for _, role := range []Role{Q, K} {

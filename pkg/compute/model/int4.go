@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-
-	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
 // Published checkpoints have matrices (N, K) in int4 by one of two packings. Both keep
@@ -40,16 +38,17 @@ func (t TensorRef) int4Shapes(n, k int) [][]int {
 
 // int4Matrix is a matrix that is stored so.
 type int4Matrix struct {
+	kind   Dequant
 	n, k   int
-	scales []float32 // (groups, N)
 	words  []byte    // of codes
+	scales []float32 // (groups, N)
 	zeros  []float32 // (groups, N)
-	group  func(input int) int
+	groups []int64   // of inputs
 }
 
 // int4 reads the parts of a matrix, which must be there, and checks them.
 func (r *resolved) int4() (m int4Matrix, err error) {
-	m = int4Matrix{n: r.shape[0], k: r.shape[1], words: r.stored.Data}
+	m = int4Matrix{kind: r.at.Dequant, n: r.shape[0], k: r.shape[1], words: r.stored.Data, zeros: zeros(r.at.Dequant, r.zeros.Data)}
 	if m.scales, err = r.scales.Floats(); err != nil {
 		return m, err
 	}
@@ -58,23 +57,29 @@ func (r *resolved) int4() (m int4Matrix, err error) {
 			return m, fmt.Errorf("tensor %q has a scale of %v", r.scales.Name, s)
 		}
 	}
-	m.zeros = zeros(r.at.Dequant, r.zeros.Data)
+	m.groups, err = r.groups()
+	return m, err
+}
+
+// groups says of each input which group it is of.
+func (r *resolved) groups() ([]int64, error) {
 	if r.at.Dequant == AWQ {
-		size := r.at.Group
-		m.group = func(input int) int { return input / size }
-		return m, nil
+		groups := make([]int64, r.shape[1])
+		for input := range groups {
+			groups[input] = int64(input / r.at.Group)
+		}
+		return groups, nil
 	}
-	order, err := r.order.Ints()
+	groups, err := r.order.Ints()
 	if err != nil {
-		return m, err
+		return nil, err
 	}
-	for i, g := range order {
+	for input, g := range groups {
 		if g < 0 || g >= int64(r.scales.Shape[0]) {
-			return m, fmt.Errorf("tensor %q: input %d is of group %d, of %d", r.order.Name, i, g, r.scales.Shape[0])
+			return nil, fmt.Errorf("tensor %q: input %d is of group %d, of %d", r.order.Name, input, g, r.scales.Shape[0])
 		}
 	}
-	m.group = func(input int) int { return int(order[input]) }
-	return m, nil
+	return groups, nil
 }
 
 // zeros are the codes for zero.
@@ -99,20 +104,20 @@ func zeros(kind Dequant, words []byte) []float32 {
 func code(word uint32, place int) uint32 { return word >> (4 * place) & 15 }
 
 // numbers are the weights, row-major.
-func (m *int4Matrix) numbers(kind Dequant) []float32 {
+func (m *int4Matrix) numbers() []float32 {
 	out := make([]float32, m.n*m.k)
-	for input := range m.k {
-		at := m.group(input) * m.n
+	for input, group := range m.groups {
+		at := int(group) * m.n
 		scales, zeros := m.scales[at:][:m.n], m.zeros[at:][:m.n]
 		for output, scale := range scales {
-			out[output*m.k+input] = scale * (float32(m.code(kind, output, input)) - zeros[output])
+			out[output*m.k+input] = scale * (float32(m.code(output, input)) - zeros[output])
 		}
 	}
 	return out
 }
 
-func (m *int4Matrix) code(kind Dequant, output, input int) uint32 {
-	if kind == AWQ {
+func (m *int4Matrix) code(output, input int) uint32 {
+	if m.kind == AWQ {
 		return code(m.word(input, m.n/perWord, output/perWord), awqPlace[output%perWord])
 	}
 	return code(m.word(input/perWord, m.n, output), input%perWord)
@@ -123,13 +128,11 @@ func (m *int4Matrix) word(row, columns, column int) uint32 {
 	return binary.LittleEndian.Uint32(m.words[4*(row*columns+column):])
 }
 
-// plain is the matrix as a tensor in float32.
-func (r *resolved) plain() (Tensor, error) {
-	t := r.describe()
+// plain are the numbers of a matrix in int4.
+func (r *resolved) plain() ([]float32, error) {
 	m, err := r.int4()
 	if err != nil {
-		return t, err
+		return nil, err
 	}
-	t.Data, err = safetensors.Encode(m.numbers(r.at.Dequant), safetensors.F32)
-	return t, err
+	return m.numbers(), nil
 }

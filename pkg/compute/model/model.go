@@ -52,14 +52,16 @@ func (m *Model) Tensor(ref Ref) (Tensor, error) {
 	if err != nil {
 		return Tensor{}, err
 	}
-	if r.at.Dequant.Int4() {
-		t, err := r.plain()
-		if err != nil {
-			return t, fmt.Errorf("model %s: %w (%v)", m.Name, err, ref)
-		}
-		return t, nil
+	if !r.at.Dequant.Int4() {
+		return r.tensor(), nil
 	}
-	return r.tensor(), nil
+	numbers, err := m.int4(r, ref)
+	if err != nil {
+		return Tensor{}, err
+	}
+	t := r.describe()
+	t.Data, err = safetensors.Encode(numbers, safetensors.F32)
+	return t, err
 }
 
 // Stat describes a tensor as Tensor does, without making its Data.
@@ -85,18 +87,30 @@ func (m *Model) find(ref Ref, in lookUp) (*resolved, error) {
 
 // Floats returns one tensor converted to float32, as a copy.
 func (m *Model) Floats(ref Ref) ([]float32, error) {
-	if d := m.stored(ref).Dequant; d == MXFP4 || d == FP8Blocks {
-		p, err := m.Packed(ref)
+	r, err := m.load(ref)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.at.Dequant.Int4():
+		return m.int4(r, ref)
+	case r.at.Dequant != Plain:
+		p, err := m.pack(r, ref)
 		if err != nil {
 			return nil, err
 		}
 		return p.floats(), nil
 	}
-	t, err := m.Tensor(ref)
+	return r.tensor().Floats()
+}
+
+// int4 are the numbers of a matrix in int4.
+func (m *Model) int4(r *resolved, ref Ref) ([]float32, error) {
+	numbers, err := r.plain()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("model %s: %w (%v)", m.Name, err, ref)
 	}
-	return t.Floats()
+	return numbers, nil
 }
 
 // Dequant is how the files keep a tensor.

@@ -20,6 +20,10 @@ func (m *Model) Packed(ref Ref) (Packed, error) {
 	if err != nil {
 		return Packed{}, err
 	}
+	return m.pack(r, ref)
+}
+
+func (m *Model) pack(r *resolved, ref Ref) (Packed, error) {
 	p, err := r.pack()
 	if err != nil {
 		return Packed{}, fmt.Errorf("model %s: tensor %q (%v): %w", m.Name, p.Name, ref, err)

@@ -2,7 +2,9 @@ package safetensors
 
 import (
 	"encoding/binary"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -42,16 +44,22 @@ func (d DType) Block() (elements, bytes int) {
 	return 1, d.Size()
 }
 
-// decode converts blocks to float32.
-func (k block) decode(out []float32, b []byte) {
+// decode converts blocks to float32, and fails for scales that are no finite numbers: those
+// of a block are in each of its numbers, so that the first one shows it.
+func (k block) decode(out []float32, b []byte) error {
 	for i := range len(out) / k.elements {
-		k.floats(out[i*k.elements:][:k.elements], b[i*k.bytes:][:k.bytes])
+		numbers := out[i*k.elements:][:k.elements]
+		k.floats(numbers, b[i*k.bytes:][:k.bytes])
+		if x := float64(numbers[0]); math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("block %d has a scale that is no finite number", i)
+		}
 	}
+	return nil
 }
 
 func half(b []byte) float32 { return HalfToFloat(binary.LittleEndian.Uint16(b)) }
 
-// fromQ40 : a scale, then codes less 8, the low halves of 16 bytes before the high ones.
+// fromQ40 decodes a scale, then codes less 8, the low halves of 16 bytes before the high ones.
 func fromQ40(out []float32, b []byte) {
 	d := half(b)
 	for i, q := range b[2:] {
@@ -59,7 +67,7 @@ func fromQ40(out []float32, b []byte) {
 	}
 }
 
-// fromQ41 : a scale and an offset, then codes.
+// fromQ41 decodes a scale and an offset, then codes.
 func fromQ41(out []float32, b []byte) {
 	d, m := half(b), half(b[2:])
 	for i, q := range b[4:] {
@@ -70,7 +78,7 @@ func fromQ41(out []float32, b []byte) {
 // fifth is bit i of four bytes, as the fifth bit of a code.
 func fifth(high uint32, i int) int { return int(high>>i&1) << 4 }
 
-// fromQ50 is fromQ40 with the fifth bits of all codes, less 16, before the others.
+// fromQ50 decodes as fromQ40, with the fifth bits of all codes, less 16, before the others.
 func fromQ50(out []float32, b []byte) {
 	d, high := half(b), binary.LittleEndian.Uint32(b[2:])
 	for i, q := range b[6:] {
@@ -78,7 +86,7 @@ func fromQ50(out []float32, b []byte) {
 	}
 }
 
-// fromQ51 is fromQ41 with the fifth bits of all codes before the others.
+// fromQ51 decodes as fromQ41, with the fifth bits of all codes before the others.
 func fromQ51(out []float32, b []byte) {
 	d, m, high := half(b), half(b[2:]), binary.LittleEndian.Uint32(b[4:])
 	for i, q := range b[8:] {
@@ -87,7 +95,7 @@ func fromQ51(out []float32, b []byte) {
 	}
 }
 
-// fromQ80 : a scale, then codes in two's complement.
+// fromQ80 decodes a scale, then codes in two's complement.
 func fromQ80(out []float32, b []byte) {
 	d := half(b)
 	for i, q := range b[2:] {
@@ -104,7 +112,7 @@ func scaleAndMin(b []byte, j int) (scale, least float32) {
 	return float32(b[j+4]&15 | b[j-4]>>6<<4), float32(b[j+4]>>4 | b[j]>>6<<4)
 }
 
-// fromQ4K : a scale of scales and one of minima, eight of each, then codes of eight groups,
+// fromQ4K decodes a scale of scales and one of minima, eight of each, then codes of eight groups,
 // those of two neighbours in the halves of 32 bytes.
 func fromQ4K(out []float32, b []byte) {
 	for j := range 8 {
@@ -116,7 +124,7 @@ func fromQ4K(out []float32, b []byte) {
 	}
 }
 
-// fromQ5K is fromQ4K with the fifth bits before the codes: bit j of byte i is that of code
+// fromQ5K decodes as fromQ4K, with the fifth bits before the codes: bit j of byte i is that of code
 // i of group j.
 func fromQ5K(out []float32, b []byte) {
 	high := b[16:48]
@@ -139,7 +147,7 @@ func scaleGroup(codes []float32, b []byte, j int) {
 	}
 }
 
-// fromQ6K : the low four bits of codes, the high two, scales of groups of 16 in two's
+// fromQ6K decodes the low four bits of codes, the high two, scales of groups of 16 in two's
 // complement, and their scale. Codes are less 32. Each half of the block has four runs of 32
 // codes: those of runs 0 and 1 are low halves, those of 2 and 3 high halves.
 func fromQ6K(out []float32, b []byte) {

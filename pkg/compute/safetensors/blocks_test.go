@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -37,6 +38,26 @@ func TestBlocks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Scales that are no numbers are refused, wherever a type keeps them.
+func TestBlocksWithBadScales(t *testing.T) {
+	for _, kind := range Blocks() {
+		at := map[DType][]int{Q41: {0, 2}, Q51: {0, 2}, Q4K: {0, 2}, Q5K: {0, 2}, Q6K: {208}}[kind]
+		if at == nil {
+			at = []int{0}
+		}
+		elements, size := kind.Block()
+		for _, offset := range at {
+			for _, bad := range []uint16{0x7c00, 0xfc00, 0x7e00} {
+				x := Tensor{Name: "x", DType: kind, Shape: []int{2, elements}, Data: make([]byte, 2*size)}
+				binary.LittleEndian.PutUint16(x.Data[size+offset:], bad)
+				if _, err := x.Floats(); err == nil || !strings.Contains(err.Error(), "block 1 has a scale") {
+					t.Errorf("%s, %#x at byte %d: error %v", kind, bad, offset, err)
+				}
+			}
+		}
 	}
 }
 

@@ -33,7 +33,9 @@ func (t Tensor) Floats() ([]float32, error) {
 		if !ok {
 			return nil, fmt.Errorf("tensor %q is %s: only F64, F32, F16, BF16 and blocks of GGUF convert to float32", t.Name, t.DType)
 		}
-		k.decode(out, b)
+		if err := k.decode(out, b); err != nil {
+			return nil, fmt.Errorf("tensor %q (%s): %w", t.Name, t.DType, err)
+		}
 	}
 	return out, nil
 }
