@@ -57,15 +57,29 @@ func ends(d cost.Device, shares []Share, hosts int) float64 {
 	return slices.Max(busy)
 }
 
-// Every row is computed once, by a host that has its expert; the layer never takes longer
-// than when rows are divided evenly, but for what one host more has to save, and
-// what rounding and longest-first cost.
+// atHome leaves all rows at their experts' homes.
+func atHome(experts []Expert) (shares []Share) {
+	for e, x := range experts {
+		if x.Rows > 0 {
+			shares = append(shares, Share{e, x.Hosts[0], x.Rows})
+		}
+	}
+	return shares
+}
+
+// Every row is computed once, by a host that has its expert, and the same way again. The layer
+// never takes longer than with all rows at home, nor, where each host has all experts, by
+// Graham's bound, than when rows are divided evenly.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]cost.Device{reads, printed}).Draw(t, "device")
-		hosts := rapid.IntRange(1, 6).Draw(t, "hosts")
+		hosts, everywhere := rapid.IntRange(1, 6).Draw(t, "hosts"), rapid.Bool().Draw(t, "everywhere")
 		experts := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Expert {
-			on := rapid.SliceOfNDistinct(rapid.IntRange(0, hosts-1), 1, hosts, rapid.ID).Draw(t, "on")
+			least := 1
+			if everywhere {
+				least = hosts
+			}
+			on := rapid.SliceOfNDistinct(rapid.IntRange(0, hosts-1), least, hosts, rapid.ID).Draw(t, "on")
 			slices.Sort(on)
 			return Expert{Rows: rapid.IntRange(0, 2000).Draw(t, "rows"), Hosts: on}
 		}), 1, 12).Draw(t, "experts")
@@ -83,8 +97,11 @@ func TestProperties(t *testing.T) {
 				t.Fatalf("expert %d has %d rows of %d in %v", e, rows[e], x.Rows, shares)
 			}
 		}
-		least, even := ends(d, shares, hosts), ends(d, Even(nil, experts, 0), hosts)
-		if least > even*1.34+4 { // Graham's bound is 4/3
+		least, even, home := ends(d, shares, hosts), ends(d, Even(nil, experts, 0), hosts), ends(d, atHome(experts), hosts)
+		if least > home {
+			t.Fatalf("%v takes %v, at home %v", shares, least, home)
+		}
+		if everywhere && least > even*4/3+4 { // 4 for rounding
 			t.Fatalf("%v takes %v, evenly %v", shares, least, even)
 		}
 		if again := divider.Least(nil, experts); !slices.Equal(again, shares) {
