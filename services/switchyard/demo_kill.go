@@ -168,14 +168,14 @@ func (r *crew) join(ctx context.Context, conn *bus.Conn, y *cluster.Cluster) err
 		if err != nil {
 			return fmt.Errorf("looking for the processes: %w", err)
 		}
-		keys, err := kv.Keys(ctx)
+		entries, err := bus.Entries(ctx, kv)
 		if err != nil {
 			return fmt.Errorf("looking for the processes: %w", err)
 		}
 		r.replicas = map[string]int{}
-		for _, key := range keys {
+		for _, entry := range entries {
 			m := &pb.Member{}
-			if entry, err := kv.Get(ctx, key); err == nil && proto.Unmarshal(entry.Value(), m) == nil && m.Ready && r.processes[int(m.Pid)] != nil {
+			if proto.Unmarshal(entry.Value(), m) == nil && m.Ready && r.processes[int(m.Pid)] != nil {
 				r.replicas[m.Id] = int(m.Pid)
 			}
 		}

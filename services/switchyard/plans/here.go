@@ -13,6 +13,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -49,7 +50,7 @@ func Look(ctx context.Context, js jetstream.JetStream, s schemas.Streams) (Here,
 	if err != nil {
 		return Here{}, fmt.Errorf("opening the bucket of live replicas: %w", err)
 	}
-	entries, err := readAll(ctx, kv)
+	entries, err := bus.Entries(ctx, kv)
 	if err != nil {
 		return Here{}, fmt.Errorf("reading who is here: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -88,7 +89,7 @@ func Open(ctx context.Context, js jetstream.JetStream, s schemas.Streams) (jetst
 
 // Read returns what a model's bucket holds now.
 func Read(ctx context.Context, kv jetstream.KeyValue, model string) (*State, error) {
-	values, err := readAll(ctx, kv)
+	values, err := bus.Entries(ctx, kv)
 	if err != nil {
 		return nil, fmt.Errorf("reading the plans of model %s: %w", model, err)
 	}
@@ -105,30 +106,6 @@ func Read(ctx context.Context, kv jetstream.KeyValue, model string) (*State, err
 	}
 	slices.SortFunc(s.Layers, func(a, b Layer) int { return cmp.Compare(a.Layer, b.Layer) })
 	return s, nil
-}
-
-// readAll returns the bucket's entries by key.
-func readAll(ctx context.Context, kv jetstream.KeyValue) (map[string]jetstream.KeyValueEntry, error) {
-	watcher, err := kv.WatchAll(ctx, jetstream.IgnoreDeletes())
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = watcher.Stop() }()
-	values := map[string]jetstream.KeyValueEntry{}
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case entry, open := <-watcher.Updates():
-			switch {
-			case !open:
-				return nil, errors.New("the server ended the watch")
-			case entry == nil:
-				return values, nil
-			}
-			values[entry.Key()] = entry
-		}
-	}
 }
 
 func decodeSettings(body []byte) Settings {

@@ -82,14 +82,13 @@ func (y Cluster) Told(t testing.TB) func(service string) map[string]*pb.Member {
 	}
 	return func(service string) map[string]*pb.Member {
 		t.Helper()
-		keys, err := present.ListKeys(t.Context())
+		entries, err := bus.Entries(t.Context(), present)
 		if err != nil {
 			t.Fatal(err)
 		}
 		all := map[string]*pb.Member{}
-		for id := range keys.Keys() {
-			entry, err := present.Get(t.Context(), id)
-			if m := (&pb.Member{}); err == nil && proto.Unmarshal(entry.Value(), m) == nil && m.Service == service {
+		for id, entry := range entries {
+			if m := (&pb.Member{}); proto.Unmarshal(entry.Value(), m) == nil && m.Service == service {
 				all[id] = m
 			}
 		}
