@@ -20,6 +20,7 @@ type Pool struct {
 	offers  chan *job
 	jobs    sync.Pool // of *job
 	workers sync.WaitGroup
+	looking atomic.Int32 // workers that spin
 	closing sync.Once
 	done    chan struct{}
 }
@@ -56,6 +57,9 @@ func New(threads int) *Pool {
 
 // Threads is the number of threads that one Run uses at most.
 func (p *Pool) Threads() int { return p.threads }
+
+// Awake says whether a worker looks for work just now, so that short work is worth a Run.
+func (p *Pool) Awake() bool { return p.looking.Load() > 0 }
 
 // Close stops the workers after their current items. Run still works, on its
 // caller alone.
@@ -112,7 +116,9 @@ const spin = 30 * time.Microsecond
 
 func (p *Pool) work() {
 	for {
+		p.looking.Add(1)
 		look(func() bool { return len(p.offers) > 0 })
+		p.looking.Add(-1)
 		select {
 		case j := <-p.offers:
 			if j.drain() {

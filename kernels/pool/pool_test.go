@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -162,5 +163,20 @@ func BenchmarkSpeedup(b *testing.B) {
 			}
 			b.ReportMetric(float64(n)*40e-6*float64(b.N)/spent.Seconds(), "speedup")
 		})
+	}
+}
+
+// A worker is awake after work, and sleeps when none comes.
+func TestAwake(t *testing.T) {
+	p := New(2)
+	defer p.Close()
+	for !p.Awake() {
+		p.Run(2, func(int) {})
+	}
+	for p.Awake() {
+		runtime.Gosched()
+	}
+	if New(1).Awake() {
+		t.Error("a pool without workers has one that is awake")
 	}
 }

@@ -120,10 +120,16 @@ func (s *lane) input(tl *layer, n norm) []float32 {
 
 // residual adds a block's output to x.
 func (s *lane) residual(tl *layer, n norm) {
-	cpu.Add(s.x, s.block)
+	s.add(s.x, s.block)
 	if tl.order == model.NormAfter {
 		n.apply(s.workers(), s.x, s.x, len(s.rows))
 	}
+}
+
+// add is dst += a, of the step's rows (R, D).
+func (s *lane) add(dst, a []float32) {
+	d := s.spec.Hidden
+	eachRow(s.workers(), len(s.rows), d/addedPerNano, func(from, to int) { cpu.Add(dst[from*d:to*d], a[from*d:to*d]) })
 }
 
 // ffnInput is what Attend has returned.
@@ -156,7 +162,7 @@ func (s *lane) Block() []float32 { return s.block }
 func (s *lane) Combine(l int) error {
 	tl := s.layers[l]
 	if tl.shared != nil {
-		cpu.Add(s.block, s.shared)
+		s.add(s.block, s.shared)
 	}
 	s.residual(tl, tl.ffnNorm)
 	return nil

@@ -23,11 +23,15 @@ import (
 // Costs that decide how work is cut: an item should take long enough to be
 // worth handing over and never so long that messages wait for it.
 const (
-	itemNanos   = 40_000
-	inlineNanos = 50_000
+	itemNanos   = 20_000
+	leastNanos  = 5_000   // of an item, where there are fewer than threads
+	inlineNanos = 50_000  // less is not worth waking a thread for,
+	awakeNanos  = 10_000  // nor this worth handing to one that is awake
+	mostNanos   = 160_000 // of an item
 	// Conservative speeds of one core on the kernels.
-	flopsPerNano = 150
-	bytesPerNano = 40
+	flopsPerNano       = 150
+	attendFlopsPerNano = 50 // attention reads keys and values once a row
+	bytesPerNano       = 40
 )
 
 // Progress counts the pieces of work that are done, so that others can tell a
@@ -58,7 +62,7 @@ func matMul(p workers, dst, x []float32, rows int, w *cpu.Matrix) {
 // matMulFrom is matMul of rows of x that are ldX apart.
 func matMulFrom(p workers, dst, x []float32, ldX, rows int, w *cpu.Matrix) {
 	panels := w.Panels()
-	parts := min(partsOf(matMulNanos(rows, w)), panels)
+	parts := min(p.parts(matMulNanos(rows, w)), panels)
 	if parts <= 1 {
 		cpu.MatMul(dst, w.N, x, ldX, rows, w, 0, panels)
 		p.progress.Tick()
@@ -77,23 +81,38 @@ func matMulFrom(p workers, dst, x []float32, ldX, rows int, w *cpu.Matrix) {
 	})
 }
 
-// roundedPerNano is how many inputs of a row are rounded in a nanosecond.
-const roundedPerNano = 2
+// How many values are rounded, or added, in a nanosecond.
+const (
+	roundedPerNano = 2
+	addedPerNano   = 4
+)
 
 func matMulNanos(rows int, w *cpu.Matrix) int {
 	return max(2*rows*w.N*w.K/flopsPerNano, int(w.Bytes())/bytesPerNano)
 }
 
-func partsOf(nanos int) int {
-	if nanos < inlineNanos {
+// parts is into how many items work is cut.
+func (p workers) parts(nanos int) int {
+	if nanos < awakeNanos || p.Pool == nil {
 		return 1
 	}
-	return nanos / itemNanos
+	return cut(nanos, p.Threads(), p.Awake())
+}
+
+// cut gives each thread as many items, so that none waits for another's last one.
+func cut(nanos, threads int, awake bool) int {
+	if nanos < awakeNanos || nanos < inlineNanos && !awake {
+		return 1
+	}
+	if n := nanos / itemNanos; n >= threads {
+		return (n + threads - 1) / threads * threads
+	}
+	return min(threads, nanos/leastNanos)
 }
 
 // eachRow runs f on ranges of rows, cut by what a row costs.
 func eachRow(p workers, rows, nanosPerRow int, f func(from, to int)) {
-	parts := min(partsOf(rows*nanosPerRow), rows)
+	parts := min(p.parts(rows*nanosPerRow), rows)
 	if parts <= 1 {
 		f(0, rows)
 		p.progress.Tick()

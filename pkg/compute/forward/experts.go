@@ -154,21 +154,27 @@ func (s *ExpertScratch) compute(p *pool.Pool, in Routed, out []float32) {
 	first := s.groups[0].expert
 	d, n := first.hidden(), len(in.Expert)
 	s.x, s.y = reuse.Slice(s.x, n*d), reuse.Slice(s.y, n*d)
-	eachRow(workers{Pool: p}, n, d/8, func(from, to int) {
-		for at := from; at < to; at++ {
-			entry := s.order[at]
-			src := int(in.Source[entry])
-			scaleInto(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d], first.before(in.Weight[entry]))
-		}
-	})
 	s.inner = reuse.Slice(s.inner, first.floatsFor(n))
-	s.run(p, d)
-	eachRow(workers{Pool: p}, n, d/2, func(from, to int) {
-		for at := from; at < to; at++ {
-			entry := int(s.order[at])
-			scaleInto(out[entry*d:(entry+1)*d], s.y[at*d:(at+1)*d], first.after(in.Weight[entry]))
-		}
-	})
+	s.run(p, in, out)
+}
+
+// gather fills x with what goes into entries [from, to) of a group.
+func (s *ExpertScratch) gather(g group, in *Routed, from, to int) {
+	d := g.expert.hidden()
+	for at := g.from + from; at < g.from+to; at++ {
+		entry := s.order[at]
+		src := int(in.Source[entry])
+		scaleInto(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d], g.expert.before(in.Weight[entry]))
+	}
+}
+
+// scatter fills out with what comes out of entries [from, to) of a group.
+func (s *ExpertScratch) scatter(g group, in *Routed, out []float32, from, to int) {
+	d := g.expert.hidden()
+	for at := g.from + from; at < g.from+to; at++ {
+		entry := int(s.order[at])
+		scaleInto(out[entry*d:(entry+1)*d], s.y[at*d:(at+1)*d], g.expert.after(in.Weight[entry]))
+	}
 }
 
 // before and after are what a weight scales the expert's input and output by.
@@ -196,7 +202,7 @@ func scaleInto(dst, x []float32, w float32) {
 
 // run computes all groups: side by side when each is short, each one cut over
 // the pool when they are long.
-func (s *ExpertScratch) run(p *pool.Pool, d int) {
+func (s *ExpertScratch) run(p *pool.Pool, in Routed, out []float32) {
 	total, longest := 0, 0
 	for _, g := range s.groups {
 		s.Read += g.expert.bytes()
@@ -204,24 +210,34 @@ func (s *ExpertScratch) run(p *pool.Pool, d int) {
 		total, longest = total+cost, max(longest, cost)
 	}
 	switch {
-	case longest > 4*itemNanos:
+	case longest > mostNanos:
 		for _, g := range s.groups {
-			x, y, inner := s.slices(g, d)
-			g.expert.run(workers{Pool: p}, y, x, g.to-g.from, inner)
+			s.runLong(workers{Pool: p}, g, &in, out)
 		}
-	case total < inlineNanos:
+	case total < inlineNanos || len(s.groups) == 1:
 		for i := range s.groups {
-			s.runGroup(i, d)
+			s.runGroup(i, &in, out)
 		}
 	default:
-		p.Run(len(s.groups), func(i int) { s.runGroup(i, d) })
+		p.Run(len(s.groups), func(i int) { s.runGroup(i, &in, out) })
 	}
 }
 
-func (s *ExpertScratch) runGroup(i, d int) {
-	g := s.groups[i]
+func (s *ExpertScratch) runLong(p workers, g group, in *Routed, out []float32) {
+	n, d := g.to-g.from, g.expert.hidden()
+	eachRow(p, n, d/8, func(from, to int) { s.gather(g, in, from, to) })
 	x, y, inner := s.slices(g, d)
-	g.expert.runInline(y, x, g.to-g.from, inner)
+	g.expert.run(p, y, x, n, inner)
+	eachRow(p, n, d/2, func(from, to int) { s.scatter(g, in, out, from, to) })
+}
+
+func (s *ExpertScratch) runGroup(i int, in *Routed, out []float32) {
+	g := s.groups[i]
+	n := g.to - g.from
+	x, y, inner := s.slices(g, g.expert.hidden())
+	s.gather(g, in, 0, n)
+	g.expert.runInline(y, x, n, inner)
+	s.scatter(g, in, out, 0, n)
 }
 
 func (s *ExpertScratch) slices(g group, d int) (x, y, inner []float32) {

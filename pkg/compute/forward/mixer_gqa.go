@@ -127,7 +127,7 @@ func Temperature(t model.TemperatureSpec, position int) float32 {
 
 func (g *groupedQuery) attend(s *lane, place int) {
 	last := s.rows[len(s.rows)-1].Position
-	nanos := g.o.K * (last + 1 - g.spec.First(last)) * 4 / flopsPerNano
+	nanos := g.o.K * (last + 1 - g.spec.First(last)) * 4 / attendFlopsPerNano
 	eachRow(s.workers(), len(s.rows), nanos, func(from, to int) {
 		scratch := s.scratches.get()
 		for i := from; i < to; i++ {
