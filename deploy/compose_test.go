@@ -24,6 +24,8 @@ type composed struct {
 	Volumes     []string
 }
 
+var composedNames = append(slices.Clone(deployed), "gateway")
+
 // readCompose reads the file with a password in its place, as docker compose would.
 func readCompose(t *testing.T, password string) (services map[string]composed, volumes []string) {
 	t.Helper()
@@ -47,7 +49,7 @@ func readCompose(t *testing.T, password string) (services map[string]composed, v
 func TestCompose(t *testing.T) {
 	services, volumes := readCompose(t, "secret")
 	loads := []string{"attention", "gate", "expert", "predictor", "scaler"}
-	for _, name := range deployed {
+	for _, name := range composedNames {
 		s := services[name]
 		if s.Image != "switchyard" || !slices.Equal(s.Command, []string{name}) || len(s.Healthcheck.Test) == 0 {
 			t.Errorf("service %s runs %v in %q, and is well by %v", name, s.Command, s.Image, s.Healthcheck.Test)
@@ -98,19 +100,24 @@ func TestComposeProcesses(t *testing.T) {
 	program := filepath.Join(programs, "switchyard")
 	var probes []func() bool
 	var processes []*fleet.Process
-	for _, name := range deployed {
+	gateway := testkit.FreeAddr(t)
+	for _, name := range composedNames {
 		s := services[name]
 		s.Environment["SWITCHYARD_METRICS_ADDR"] = testkit.FreeAddr(t)
+		if s.Environment["SWITCHYARD_LISTEN"] != "" {
+			s.Environment["SWITCHYARD_LISTEN"] = gateway
+		}
 		u := unit{name: name, program: program, args: s.Command, env: s.Environment, places: places}
 		p := u.start(t)
 		u.name, u.args = "probe", s.Healthcheck.Test[2:]
 		probes, processes = append(probes, func() bool { return u.succeeds(t) }), append(processes, p)
 	}
 	for i, healthy := range probes {
-		testkit.Eventually(t, deployed[i]+" is well", func() bool { return processes[i].Ended() || healthy() })
+		testkit.Eventually(t, composedNames[i]+" is well", func() bool { return processes[i].Ended() || healthy() })
 		if processes[i].Ended() {
 			t.Fatalf("it has ended: %s", processes[i].Tail())
 		}
 	}
 	wantsAnswer(t, program, "--nats", "nats://switchyard:"+password+"@"+nats)
+	wantsHTTPAnswer(t, gateway, "", "there was a little girl")
 }

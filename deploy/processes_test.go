@@ -50,7 +50,8 @@ func TestKubernetesProcesses(t *testing.T) {
 	producer := c.mount("switchyard-producer", unit{})
 	wantsAnswer(t, c.program("switchyard"), "--nats", "tls://"+c.address("nats-1.nats-servers:4222"),
 		"--creds", filepath.Join(producer, "nats.creds"), "--tls-ca", filepath.Join(producer, "ca.pem"))
-	wantsHTTPAnswer(t, door)
+	wantsHTTPAnswer(t, door, gatewayKey, "there was a little girl")
+	wantsHTTPAnswer(t, door, "another", "invalid_api_key")
 }
 
 func (c *cluster) program(name string) string { return filepath.Join(c.programs, name) }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/switchyard/switchyard/internal/testkit"
 )
 
@@ -24,18 +26,45 @@ func metricPages(t *testing.T) string {
 	return all.String()
 }
 
-// pagedOn are the expressions of the table of what to page on.
-func pagedOn(t *testing.T) (expressions []string) {
+// rules are deploy/alerts.yaml.
+type rules struct {
+	Groups []struct {
+		Rules []struct {
+			Alert, Expr, For    string
+			Labels, Annotations map[string]string
+		}
+	}
+}
+
+// watched are the expressions of the alerts and of the dashboard that operators are given.
+func watched(t *testing.T) (expressions []string) {
 	t.Helper()
-	_, table, found := strings.Cut(metricPages(t), "\n## What to page on\n")
-	if !found {
-		t.Fatal("there is no such table")
+	alerts, dashboard := rules{}, struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}{}
+	for path, into := range map[string]any{"alerts.yaml": &alerts, "dashboard.json": &dashboard} {
+		data, err := os.ReadFile("../../deploy/" + path)
+		if err == nil {
+			err = yaml.Unmarshal(data, into) // JSON is YAML
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
 	}
-	table, _, _ = strings.Cut(table, "\n#")
-	for _, m := range regexp.MustCompile("(?m)^\\|[^`]*\\| `(.*?)` \\|").FindAllStringSubmatch(table, -1) {
-		expressions = append(expressions, strings.ReplaceAll(m[1], `\|`, "|"))
+	says := metricPages(t)
+	for _, r := range alerts.Groups[0].Rules {
+		name, ours := strings.CutPrefix(r.Alert, "Switchyard")
+		if !ours || !strings.Contains(says, "| `"+name+"` | "+r.Annotations["summary"]+" | ") || !slices.Contains([]string{"page", "ticket"}, r.Labels["severity"]) {
+			t.Errorf("alert %s (%s, %s) is not in watch.md as it is", r.Alert, r.Annotations["summary"], r.Labels["severity"])
+		}
+		expressions = append(expressions, r.Expr)
 	}
-	if len(expressions) < 15 {
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			expressions = append(expressions, strings.ReplaceAll(target.Expr, "$model", ".*"))
+		}
+	}
+	if len(expressions) < 30 {
 		t.Fatalf("%d expressions: %q", len(expressions), expressions)
 	}
 	return expressions
@@ -75,13 +104,13 @@ func startMeasured(t *testing.T, more ...string) *probed {
 	return p
 }
 
-// What operators are told to page on is there, with the labels that are named.
-func TestPagedOnIsMeasured(t *testing.T) {
+// What operators' alerts and dashboard ask for is there, with the labels that are named.
+func TestWatchedIsMeasured(t *testing.T) {
 	t.Parallel()
 	p := startMeasured(t)
-	for _, expression := range pagedOn(t) {
+	for _, expression := range watched(t) {
 		wanted := selector.FindAllString(expression, -1)
-		if len(wanted) == 0 {
+		if len(wanted) == 0 && !strings.HasPrefix(expression, "up{") { // Prometheus' own
 			t.Errorf("%s has no metric", expression)
 		}
 		for _, s := range wanted {
@@ -97,7 +126,7 @@ func TestPagedOnIsMeasured(t *testing.T) {
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	if testkit.Race {
-		t.Skip("TestPagedOnIsMeasured has all of its goroutines")
+		t.Skip("TestWatchedIsMeasured has all of its goroutines")
 	}
 	p := startMeasured(t)
 	_, page := p.get(t, "/metrics")
@@ -116,7 +145,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 func TestMetricsDetail(t *testing.T) {
 	t.Parallel()
 	if testkit.Race {
-		t.Skip("TestPagedOnIsMeasured has all of its goroutines")
+		t.Skip("TestWatchedIsMeasured has all of its goroutines")
 	}
 	p := startMeasured(t, "--metrics-detail", "total")
 	page := ""

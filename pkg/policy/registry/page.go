@@ -23,7 +23,8 @@ A policy is a folder of pkg/policy and one registration in pkg/policy/policies. 
 behind its name: ` + "`--scaling eplb:every=300s`" + `.
 
 ` + "`--scaling`" + ` says how many replicas experts have. ` + "[`--offload`](operations/offload.md)" + ` says what a host does with more experts than
-its memory holds. ` + "`up --policy`" + ` rents experts as functions, [remoe](remoe.md) or [bo-ods](bo-ods.md), and refuses the other two.
+its memory holds. ` + "`up --policy`" + ` rents experts as functions, [remoe](remoe.md) or [bo-ods](bo-ods.md), and refuses ` + "`--scaling` and `--offload`" + `.
+` + "`up --scaling auto`" + `, its default, is ` + "`moeless+lean`" + ` where hosts have devices of their own, and none where they share processors: copies gain nothing there.
 
 | policy | what it does | goes by | chosen by |
 |---|---|---|---|
