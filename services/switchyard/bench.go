@@ -48,6 +48,7 @@ type BenchCmd struct {
 	Breakdown     bool    `help:"Also measure the other kinds of hops, and tell what a step's time goes to."`
 	Rescale       bool    `help:"Measure instead the time between tokens while the plan changes, with 3 hosts."`
 	Transfer      bool    `help:"Measure instead how rows of one expert reach a host and come back, over a NATS server of the measurement's own, by transfer mode: direct, indirect and pipelined; --rows are those of a dispatch (default 1 to 16384)."`
+	ColdStart     bool    `help:"Measure instead how long one expert of --model takes from cold to warm: from the page cache, the disk and an object store of the measurement's own, beside copying and reading as many bytes."`
 	Bill          string  `help:"With --transfer: measure instead what a batch is billed where each expert is a function of this serverless platform (${platforms}, or a file of one), beside what the formulas say, by transfer mode." placeholder:"NAME|FILE"`
 	BillTokens    int     `default:"10240" help:"With --bill: tokens of the batch." placeholder:"N"`
 	Stages        bool    `help:"Also tell the time of a step by stage, as the services measure it."`
@@ -80,6 +81,9 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) error {
 func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 	line := e.progress()
 	defer line.Clear()
+	if c.ColdStart {
+		return c.coldStart(ctx, e, line)
+	}
 	line.Set("loading the model…")
 	m, err := c.open(ctx, e)
 	if err != nil {
@@ -116,6 +120,18 @@ func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 		return errors.Join(err, c.profile(e, b, line))
 	}
 	return measured(e, c, c.Batch, line, func(n int) (fmt.Stringer, error) { return b.Measure(ctx, n) })
+}
+
+// coldStart measures loads of an expert.
+func (c *BenchCmd) coldStart(ctx context.Context, e *env, line *terminal.Progress) error {
+	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
+	defer threads.Close()
+	r, err := bench.MeasureCold(ctx, bench.ColdSettings{Dir: c.Model, Precision: model.Precision(c.Precision), Pool: threads, Rounds: c.Rounds, Progress: line.Set})
+	if err != nil {
+		return err
+	}
+	line.Clear()
+	return show(e, c.JSON, r, r.String())
 }
 
 // transferRows are those of dispatches unless --rows says others.
@@ -304,6 +320,10 @@ func (c *BenchCmd) check(insecure bool) error {
 // checkInstead refuses what --rescale and --rows have no use for, as they measure something else.
 func (c *BenchCmd) checkInstead() error {
 	switch also := c.Breakdown || c.Stages || c.Loads || c.Guarantees; {
+	case c.ColdStart && (c.Transfer || c.Rescale || c.Processes || len(c.Rows) > 0 || c.Device != "cpu" || also):
+		return usage(errors.New("--cold-start measures loads of experts alone, on the cpu; leave out --transfer, --rescale, --processes, --rows, --device, --breakdown, --stages, --loads and --guarantees"))
+	case c.ColdStart && c.Model == "":
+		return usage(errors.New("--cold-start reads files: name their folder with --model"))
 	case c.Transfer && (c.Rescale || c.ProfileOut != "" || c.Device != "cpu" || also):
 		return usage(errors.New("--transfer measures how rows travel alone, on the cpu; leave out --rescale, --profile-out, --device, --breakdown, --stages, --loads and --guarantees"))
 	case c.Bill != "" && !c.Transfer:
