@@ -1,9 +1,13 @@
-"""Compares Switchyard with llama.cpp on the same weights, in turns: compare.py SWITCHYARD MODEL_DIR [TURNS]
+"""Compares Switchyard with llama.cpp on the same weights, in turns: compare.py SWITCHYARD MODEL_DIR [--turns N] [--kinds bf16,q8,q4]
+[--neighbour] [--keep DIR]
 
 Prints, for each precision and for one stream, 32 streams and prompts of 512, the tokens/s of llama.cpp with weights of as many bits and
 one thread or two, whichever is faster in the median, and what direct calls and the pipeline make of it: median, least and most of the turns.
-Needs what export.py and llama.py need, and a model in bf16 that export.py reads.
+--neighbour has another process keep one core busy meanwhile; --keep leaves the GGUF files in a folder for the next time.
+Needs what export.py and llama.py need, and a model in bf16 that export.py reads, such as shape.py makes.
 """
+import argparse
+import contextlib
 import json
 import pathlib
 import statistics
@@ -36,27 +40,57 @@ def ratio(ours, theirs):
     return f"{statistics.median(r):.2f} ({r[0]:.2f} to {r[-1]:.2f})"
 
 
-def main(program, model, turns=5):
-    with tempfile.TemporaryDirectory() as out:
-        for kind in PRECISIONS:
-            run(sys.executable, HERE / "export.py", model, f"{out}/{kind}.gguf", kind)
-        seen = {precision: [] for kind in PRECISIONS for precision in PRECISIONS[kind]}
-        for _ in range(int(turns)):
-            for kind, precisions in PRECISIONS.items():
-                llama = {t: run(sys.executable, HERE / "llama.py", f"{out}/{kind}.gguf", t, SECONDS)[0] for t in (1, 2)}
-                for precision in precisions:
-                    seen[precision].append({**ours(program, model, precision), "llama": llama})
+@contextlib.contextmanager
+def neighbour(busy):
+    """A process that keeps a core busy, if there is to be one."""
+    spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if busy else None
+    try:
+        yield
+    finally:
+        if spinning:
+            spinning.kill()
+
+
+def turns(program, model, out, kinds, count):
+    seen = {precision: [] for kind in kinds for precision in PRECISIONS[kind]}
+    for _ in range(count):
+        for kind in kinds:
+            llama = {t: run(sys.executable, HERE / "llama.py", f"{out}/{kind}.gguf", t, SECONDS)[0] for t in (1, 2)}
+            for precision in PRECISIONS[kind]:
+                seen[precision].append({**ours(program, model, precision), "llama": llama})
+    return seen
+
+
+def show(seen):
     for kind, all in seen.items():
         for what in ("one", "batch", "prefill"):
-            theirs = max(([turn["llama"][t][what] for turn in all] for t in (1, 2)), key=statistics.median)
-            line = f"{kind:5} {what:8} llama.cpp {statistics.median(theirs):7.0f} tokens/s"
+            by_threads = {t: [turn["llama"][t][what] for turn in all] for t in (1, 2)}
+            best = max(by_threads, key=lambda t: statistics.median(by_threads[t]))
+            theirs = by_threads[best]
+            line = f"{kind:6} {what:8} llama.cpp {statistics.median(theirs):7.1f} tokens/s ({min(theirs):.1f} to {max(theirs):.1f}, {best} threads)"
             for path in ("direct", "pipeline"):
                 if what in all[0][path]:
                     line += f", {path} {ratio([turn[path][what] for turn in all], theirs)}"
-            print(line)
+            print(line, flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(usage=__doc__)
+    p.add_argument("program")
+    p.add_argument("model")
+    p.add_argument("--turns", type=int, default=5)
+    p.add_argument("--kinds", default=",".join(PRECISIONS))
+    p.add_argument("--neighbour", action="store_true")
+    p.add_argument("--keep")
+    a = p.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        out = a.keep or temporary
+        for kind in a.kinds.split(","):
+            if not pathlib.Path(f"{out}/{kind}.gguf").exists():
+                run(sys.executable, HERE / "export.py", a.model, f"{out}/{kind}.gguf", kind)
+        with neighbour(a.neighbour):
+            show(turns(a.program, a.model, out, a.kinds.split(","), a.turns))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4):
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    main()
