@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -151,11 +152,11 @@ func (s *Store) read(ctx context.Context, o manifest.Object) ([]byte, error) {
 	if err := s.present(ctx, o); err != nil {
 		return nil, err
 	}
-	data, err := s.collect(ctx, o)
+	data, sum, err := s.collect(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	if sha256.Sum256(data) != o.Sum {
+	if sum != o.Sum {
 		return nil, ErrDamaged
 	}
 	return data, nil
@@ -182,22 +183,24 @@ func (s *Store) present(ctx context.Context, o manifest.Object) error {
 	return nil
 }
 
-// collect joins the chunks.
-func (s *Store) collect(ctx context.Context, o manifest.Object) ([]byte, error) {
-	if o.Chunks == 0 {
-		return nil, nil
+// collect joins the chunks, and hashes each while the server sends others.
+func (s *Store) collect(ctx context.Context, o manifest.Object) (data []byte, sum digest.Sum, err error) {
+	h := sha256.New()
+	if o.Chunks > 0 {
+		data = make([]byte, 0, o.Bytes)
+		left := o.Chunks
+		err = s.follow(ctx, s.chunks(o.Key), func(m bus.Stored) bool {
+			if int64(len(data)+len(m.Data)) > o.Bytes {
+				return false // what was read has another digest
+			}
+			data = append(data, m.Data...)
+			h.Write(m.Data)
+			left--
+			return left > 0
+		})
 	}
-	data := make([]byte, 0, o.Bytes)
-	left := o.Chunks
-	err := s.follow(ctx, s.chunks(o.Key), func(m bus.Stored) bool {
-		if int64(len(data)+len(m.Data)) > o.Bytes {
-			return false // what was read has another digest
-		}
-		data = append(data, m.Data...)
-		left--
-		return left > 0
-	})
-	return data, err
+	h.Sum(sum[:0])
+	return data, sum, err
 }
 
 // follow is the connection's Follow, but ends with ErrSlow when nothing comes.

@@ -234,7 +234,7 @@ func TestSilence(t *testing.T) {
 	lost := o
 	lost.Chunks++ // never comes
 	r.store.patience = 100 * time.Millisecond
-	if _, err := r.store.collect(t.Context(), lost); !errors.Is(err, ErrSlow) {
+	if _, _, err := r.store.collect(t.Context(), lost); !errors.Is(err, ErrSlow) {
 		t.Error(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
