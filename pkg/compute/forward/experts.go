@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -30,7 +31,9 @@ type Expert struct {
 // packs a copy of at most the gate and up tensors beside. When ctx ends it stops
 // before the next matrix.
 func LoadExpert(ctx context.Context, m *model.Model, id ExpertID) (*Expert, error) {
-	f, err := loadFFN(ctx, m.With(ctx), expertRefs(m, id))
+	refs := expertRefs(m, id)
+	m.Fetch(append(slices.Clone(refs.in), refs.down)...)
+	f, err := loadFFN(ctx, m.With(ctx), refs)
 	if err != nil {
 		return nil, fmt.Errorf("loading %v: %w", id, err)
 	}

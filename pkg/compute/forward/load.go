@@ -110,14 +110,18 @@ func stackPacked(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error
 	return cpu.PackFP8(all.Data, all.Factors, l.n, l.k), nil
 }
 
+// stackFloats decodes tensors one below the other.
 func stackFloats(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
-	all := make([]float32, 0, l.n*l.k)
+	all, at := make([]float32, l.n*l.k), 0
 	for _, ref := range refs {
-		f, err := m.Floats(ref)
+		t, err := m.Stat(ref)
+		if err == nil {
+			err = m.FloatsTo(ref, all[at:][:t.Len()])
+		}
 		if err != nil {
 			return nil, fmt.Errorf("loading weights: %w", err)
 		}
-		all = append(all, f...)
+		at += t.Len()
 	}
 	return cpu.PackF32(all, l.n, l.k), nil
 }

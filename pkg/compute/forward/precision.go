@@ -27,10 +27,11 @@ func CheckPrecision(m *model.Model) error {
 	return nil
 }
 
-// stackQuantised quantises tensors row by row, without a copy of them in float32.
+// stackQuantised quantises tensors row by row, without a copy of them in float32 unless they are in int4.
 func stackQuantised(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	var t model.Tensor
 	first, next := 0, 0 // rows of the matrix: t's first, and the one behind t
+	row := make([]float32, l.k)
 	w, err := cpu.Quantise(l.n, l.k, l.format, func(i int) (_ []float32, err error) {
 		if i == next {
 			if t, err = m.Tensor(refs[0]); err != nil {
@@ -38,7 +39,7 @@ func stackQuantised(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, er
 			}
 			refs, first, next = refs[1:], next, next+t.Shape[0]
 		}
-		return rowOf(t, i-first)
+		return row, rowOf(row, t, i-first)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("model %s: tensor %q in %s: %w", m.Name, t.Name, m.Precision, err)
@@ -46,15 +47,14 @@ func stackQuantised(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, er
 	return w, nil
 }
 
-// rowOf is a row of a matrix.
-func rowOf(t model.Tensor, i int) ([]float32, error) {
+// rowOf fills out with a row of a matrix.
+func rowOf(out []float32, t model.Tensor, i int) error {
 	size := len(t.Data) / t.Shape[0]
 	t.Shape, t.Data = t.Shape[1:], t.Data[i*size:(i+1)*size]
-	row, err := t.Floats()
-	if err != nil {
-		return nil, fmt.Errorf("loading weights: %w", err)
+	if err := t.FloatsTo(out); err != nil {
+		return fmt.Errorf("loading weights: %w", err)
 	}
-	return row, nil
+	return nil
 }
 
 // Rounding is what a precision does to matrices of one role of a layer, of all its experts.
@@ -123,10 +123,9 @@ func rounding(ctx context.Context, m *model.Model, need model.Need) (r Rounding,
 
 // squares adds those of differences, and of weights.
 func squares(lost, all *float64, t model.Tensor, w *cpu.Matrix) error {
-	got := make([]float32, w.K)
+	got, row := make([]float32, w.K), make([]float32, w.K)
 	for i := range w.N {
-		row, err := rowOf(t, i)
-		if err != nil {
+		if err := rowOf(row, t, i); err != nil {
 			return err
 		}
 		w.DecodedRow(got, i)

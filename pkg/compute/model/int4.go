@@ -103,36 +103,72 @@ func zeros(kind Dequant, words []byte) []float32 {
 
 func code(word uint32, place int) uint32 { return word >> (4 * place) & 15 }
 
-// numbers are the weights, row-major.
-func (m *int4Matrix) numbers() []float32 {
-	out := make([]float32, m.n*m.k)
-	for input, group := range m.groups {
-		at := int(group) * m.n
-		scales, zeros := m.scales[at:][:m.n], m.zeros[at:][:m.n]
-		for output, scale := range scales {
-			out[output*m.k+input] = scale * (float32(m.code(output, input)) - zeros[output])
+// int4Tile is how many inputs are decoded at a time: as many as usually share a scale. A tile of an output, and the
+// words of its neighbours' tiles, stay in the L1 cache.
+const int4Tile = 128
+
+// numbersTo fills out, row-major, with the weights, a tile of the inputs of the outputs that share words after the other.
+func (m *int4Matrix) numbersTo(out []float32) {
+	var codes [perWord][int4Tile]byte
+	for output := 0; output < m.n; output += perWord {
+		for from := 0; from < m.k; from += int4Tile {
+			to := min(from+int4Tile, m.k)
+			m.codesOf(&codes, output, from, to)
+			for j := range perWord {
+				m.tile(out[(output+j)*m.k+from:][:to-from], codes[j][:to-from], output+j, m.groups[from:to])
+			}
 		}
 	}
-	return out
 }
 
-func (m *int4Matrix) code(output, input int) uint32 {
-	if m.kind == AWQ {
-		return code(m.word(input, m.n/perWord, output/perWord), awqPlace[output%perWord])
+// tile makes numbers of an output's codes, of neighbours that share a scale by looking them up.
+func (m *int4Matrix) tile(out []float32, codes []byte, output int, groups []int64) {
+	for from := 0; from < len(groups); {
+		g, to := groups[from], from+1
+		for to < len(groups) && groups[to] == g {
+			to++
+		}
+		scale, zero := m.scales[int(g)*m.n+output], m.zeros[int(g)*m.n+output]
+		shared, into := codes[from:to], out[from:to]
+		if from = to; len(shared) < 1<<4 { // groups in another order
+			for i, c := range shared {
+				into[i] = scale * (float32(c) - zero)
+			}
+			continue
+		}
+		var numbers [1 << 4]float32 // of the codes
+		for c := range numbers {
+			numbers[c] = scale * (float32(c) - zero)
+		}
+		for i, c := range shared {
+			into[i] = numbers[c&15]
+		}
 	}
-	return code(m.word(input/perWord, m.n, output), input%perWord)
+}
+
+// codesOf are those of the inputs [from, to), multiples of perWord, of perWord outputs.
+func (m *int4Matrix) codesOf(codes *[perWord][int4Tile]byte, output, from, to int) {
+	if m.kind == AWQ {
+		for input := from; input < to; input++ {
+			word := m.word(input, m.n/perWord, output/perWord)
+			for j, place := range awqPlace {
+				codes[j][input-from] = byte(code(word, place))
+			}
+		}
+		return
+	}
+	for input := from; input < to; input += perWord {
+		for j := range perWord {
+			word := m.word(input/perWord, m.n, output+j)
+			place := (*[perWord]byte)(codes[j][input-from:])
+			for i := range place {
+				place[i] = byte(code(word, i))
+			}
+		}
+	}
 }
 
 // word is one of a matrix of so many columns.
 func (m *int4Matrix) word(row, columns, column int) uint32 {
 	return binary.LittleEndian.Uint32(m.words[4*(row*columns+column):])
-}
-
-// plain are the numbers of a matrix in int4.
-func (r *resolved) plain() ([]float32, error) {
-	m, err := r.int4()
-	if err != nil {
-		return nil, err
-	}
-	return m.numbers(), nil
 }

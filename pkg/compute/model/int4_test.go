@@ -251,11 +251,59 @@ func TestInt4Refused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.plain(); err == nil || !strings.Contains(err.Error(), name) {
+		if _, err := r.int4(); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
 	if _, err := resolve(TensorRef{Name: "x.weight", Dequant: AWQ, Group: 32}, Ref{}, []int{12, 64}, 1, nil); err == nil {
 		t.Error("12 outputs are no whole words, and accepted")
+	}
+}
+
+// matrix is what is stored of the codes, without a file around it.
+func (d *drawn) matrix(tb testing.TB, kind Dequant) int4Matrix {
+	tb.Helper()
+	parts := map[string]safetensors.Tensor{}
+	for _, x := range d.tensors(kind, "x.weight") {
+		parts[x.Name] = x
+	}
+	at := TensorRef{Name: "x.weight", Dequant: kind, Group: d.group}
+	r, err := resolve(at, Ref{}, []int{d.n, d.k}, 1, func(name string) (Tensor, bool) { x, ok := parts[name]; return x, ok })
+	if err != nil {
+		tb.Fatal(err)
+	}
+	m, err := r.int4()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return m
+}
+
+// Inputs fill no whole number of tiles, and groups end within one.
+func TestInt4Tiles(t *testing.T) {
+	for _, kind := range []Dequant{GPTQ, GPTQ2, AWQ} {
+		for _, k := range []int{8, int4Tile, int4Tile + 8, 3*int4Tile - 16} {
+			for _, group := range []int{8, 24, 64} {
+				d := draw(24, k, group, false)
+				m, got := d.matrix(t, kind), make([]float32, 24*k)
+				if m.numbersTo(got); !slices.Equal(got, d.numbers()) {
+					t.Errorf("way %d, %d inputs in groups of %d: numbers differ", kind, k, group)
+				}
+			}
+		}
+	}
+}
+
+func BenchmarkInt4(b *testing.B) {
+	for _, kind := range []Dequant{GPTQ, AWQ} {
+		b.Run(map[Dequant]string{GPTQ: "gptq", AWQ: "awq"}[kind], func(b *testing.B) {
+			const n, k = 768, 2048
+			d := draw(n, k, 128, false)
+			m, out := d.matrix(b, kind), make([]float32, n*k)
+			b.SetBytes(n * k / 2)
+			for b.Loop() {
+				m.numbersTo(out)
+			}
+		})
 	}
 }

@@ -55,11 +55,11 @@ func (m *Model) Tensor(ref Ref) (Tensor, error) {
 	if !r.at.Dequant.Int4() {
 		return r.tensor(), nil
 	}
-	numbers, err := m.int4(r, ref)
-	if err != nil {
+	t := r.describe()
+	numbers := make([]float32, t.Len())
+	if err := m.int4(r, ref, numbers); err != nil {
 		return Tensor{}, err
 	}
-	t := r.describe()
 	t.Data, err = safetensors.Encode(numbers, safetensors.F32)
 	return t, err
 }
@@ -91,26 +91,45 @@ func (m *Model) Floats(ref Ref) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
+	out := make([]float32, r.describe().Len())
+	if err := m.floatsTo(r, ref, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// FloatsTo is Floats into memory that is there, of as many elements as Stat says.
+func (m *Model) FloatsTo(ref Ref, out []float32) error {
+	r, err := m.load(ref)
+	if err != nil {
+		return err
+	}
+	return m.floatsTo(r, ref, out)
+}
+
+func (m *Model) floatsTo(r *resolved, ref Ref, out []float32) error {
 	switch {
 	case r.at.Dequant.Int4():
-		return m.int4(r, ref)
+		return m.int4(r, ref, out)
 	case r.at.Dequant != Plain:
 		p, err := m.pack(r, ref)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return p.floats(), nil
+		p.floatsTo(out)
+		return nil
 	}
-	return r.tensor().Floats()
+	return r.tensor().FloatsTo(out)
 }
 
-// int4 are the numbers of a matrix in int4.
-func (m *Model) int4(r *resolved, ref Ref) ([]float32, error) {
-	numbers, err := r.plain()
+// int4 fills out with the numbers of a matrix in int4.
+func (m *Model) int4(r *resolved, ref Ref, out []float32) error {
+	matrix, err := r.int4()
 	if err != nil {
-		return nil, fmt.Errorf("model %s: %w (%v)", m.Name, err, ref)
+		return fmt.Errorf("model %s: %w (%v)", m.Name, err, ref)
 	}
-	return numbers, nil
+	matrix.numbersTo(out)
+	return nil
 }
 
 // Dequant is how the files keep a tensor.

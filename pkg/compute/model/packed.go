@@ -61,17 +61,15 @@ func (r *resolved) factors() ([]float32, error) {
 	return all, nil
 }
 
-// floats dequantises.
-func (p *Packed) floats() []float32 {
-	out := make([]float32, p.Len())
+// floatsTo dequantises.
+func (p *Packed) floatsTo(out []float32) {
 	if p.DType == safetensors.F4 {
 		cpu.FromMXFP4(out, p.Data, p.Exponents)
-		return out
+		return
 	}
 	n, k := p.Shape[0], p.Shape[1]
 	width := cpu.FP8Scales(k)
 	for row := range n {
 		cpu.FromFP8(out[row*k:(row+1)*k], p.Data[row*k:(row+1)*k], p.Factors[row*width:(row+1)*width])
 	}
-	return out
 }

@@ -159,10 +159,7 @@ func (r *resolved) tensor() Tensor {
 
 // gather picks the role's part from the data of the stored tensor or of its scales.
 func (r *resolved) gather(data []byte) []byte {
-	if r.at.Stacked {
-		size := len(data) / max(1, r.stored.Shape[0])
-		data = data[r.expert*size:][:size]
-	}
+	data = r.own(data)
 	if r.at.Transposed && len(r.shape) == 2 {
 		return transpose(data, r.at.Part, r.shape[0], r.shape[1], r.stored.DType.Size())
 	}
@@ -171,4 +168,13 @@ func (r *resolved) gather(data []byte) []byte {
 		return unpair(data, r.shape[0], r.at.Heads)
 	}
 	return data
+}
+
+// own is the part of an expert's tensor in stacked data, else all of it.
+func (r *resolved) own(data []byte) []byte {
+	if !r.at.Stacked {
+		return data
+	}
+	size := len(data) / max(1, r.stored.Shape[0])
+	return data[r.expert*size:][:size]
 }

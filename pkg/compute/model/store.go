@@ -131,6 +131,19 @@ func (m *Model) With(ctx context.Context) *Model {
 	return &with
 }
 
+// Fetch has the system read tensors of a folder that are about to be loaded, and does not wait. It does nothing for
+// a model that is in no folder; what is wrong with a ref its loading tells.
+func (m *Model) Fetch(refs ...Ref) {
+	if c, ok := m.source.(*checkpoint); !ok || c.dir == "" {
+		return
+	}
+	for _, ref := range refs {
+		if r, err := m.find(ref, m.source.tensor); err == nil {
+			safetensors.Fetch(r.own(r.stored.Data))
+		}
+	}
+}
+
 // fetcher is objects with the piece that was fetched last.
 type fetcher struct {
 	*objects

@@ -59,47 +59,69 @@ func (k block) decode(out []float32, b []byte) error {
 
 func half(b []byte) float32 { return HalfToFloat(binary.LittleEndian.Uint16(b)) }
 
+// whole are the codes as numbers: what it costs to look one up is less than what converting it does.
+var whole = func() (all [256]float32) {
+	for i := range all {
+		all[i] = float32(i)
+	}
+	return all
+}()
+
+// signed are the codes in two's complement as numbers.
+var signed = func() (all [256]float32) {
+	for i := range all {
+		all[i] = float32(int8(i))
+	}
+	return all
+}()
+
+// sixteen are the numbers of codes of 4 bits, of which many share a scale.
+type sixteen [16]float32
+
 // fromQ40 decodes a scale, then codes less 8, the low halves of 16 bytes before the high ones.
 func fromQ40(out []float32, b []byte) {
-	d := half(b)
-	for i, q := range b[2:] {
-		out[i], out[i+16] = d*float32(int(q&15)-8), d*float32(int(q>>4)-8)
+	d, low, high := half(b), (*[16]float32)(out), (*[16]float32)(out[16:])
+	for i, q := range (*[16]byte)(b[2:]) {
+		low[i], high[i] = d*signed[q&15-8], d*signed[q>>4-8]
 	}
 }
 
 // fromQ41 decodes a scale and an offset, then codes.
 func fromQ41(out []float32, b []byte) {
-	d, m := half(b), half(b[2:])
-	for i, q := range b[4:] {
-		out[i], out[i+16] = float32(d*float32(q&15))+m, float32(d*float32(q>>4))+m
+	d, m, low, high := half(b), half(b[2:]), (*[16]float32)(out), (*[16]float32)(out[16:])
+	for i, q := range (*[16]byte)(b[4:]) {
+		low[i], high[i] = float32(d*whole[q&15])+m, float32(d*whole[q>>4])+m
 	}
 }
 
-// fifth is bit i of four bytes, as the fifth bit of a code.
-func fifth(high uint32, i int) int { return int(high>>i&1) << 4 }
+// fifth is the lowest bit, as the fifth bit of a code.
+func fifth(high uint32) byte { return byte(high&1) << 4 }
 
 // fromQ50 decodes as fromQ40, with the fifth bits of all codes, less 16, before the others.
 func fromQ50(out []float32, b []byte) {
-	d, high := half(b), binary.LittleEndian.Uint32(b[2:])
-	for i, q := range b[6:] {
-		out[i], out[i+16] = d*float32(int(q&15)+fifth(high, i)-16), d*float32(int(q>>4)+fifth(high, i+16)-16)
+	d, bits := half(b), binary.LittleEndian.Uint32(b[2:])
+	low, high := (*[16]float32)(out), (*[16]float32)(out[16:])
+	for i, q := range (*[16]byte)(b[6:]) {
+		low[i], high[i] = d*signed[(q&15|fifth(bits))-16], d*signed[(q>>4|fifth(bits>>16))-16]
+		bits >>= 1
 	}
 }
 
 // fromQ51 decodes as fromQ41, with the fifth bits of all codes before the others.
 func fromQ51(out []float32, b []byte) {
-	d, m, high := half(b), half(b[2:]), binary.LittleEndian.Uint32(b[4:])
-	for i, q := range b[8:] {
-		out[i] = float32(d*float32(int(q&15)+fifth(high, i))) + m
-		out[i+16] = float32(d*float32(int(q>>4)+fifth(high, i+16))) + m
+	d, m, bits := half(b), half(b[2:]), binary.LittleEndian.Uint32(b[4:])
+	low, high := (*[16]float32)(out), (*[16]float32)(out[16:])
+	for i, q := range (*[16]byte)(b[8:]) {
+		low[i], high[i] = float32(d*whole[q&15|fifth(bits)])+m, float32(d*whole[q>>4|fifth(bits>>16)])+m
+		bits >>= 1
 	}
 }
 
 // fromQ80 decodes a scale, then codes in two's complement.
 func fromQ80(out []float32, b []byte) {
-	d := half(b)
-	for i, q := range b[2:] {
-		out[i] = d * float32(int8(q))
+	d, numbers := half(b), (*[32]float32)(out)
+	for i, q := range (*[32]byte)(b[2:]) {
+		numbers[i] = d * signed[q]
 	}
 }
 
@@ -107,43 +129,46 @@ func fromQ80(out []float32, b []byte) {
 // halves of the last four groups share bytes, and their high bits are above those of the first.
 func scaleAndMin(b []byte, j int) (scale, least float32) {
 	if j < 4 {
-		return float32(b[j] & 63), float32(b[j+4] & 63)
+		return whole[b[j]&63], whole[b[j+4]&63]
 	}
-	return float32(b[j+4]&15 | b[j-4]>>6<<4), float32(b[j+4]>>4 | b[j]>>6<<4)
+	return whole[b[j+4]&15|b[j-4]>>6<<4], whole[b[j+4]>>4|b[j]>>6<<4]
 }
 
 // fromQ4K decodes a scale of scales and one of minima, eight of each, then codes of eight groups,
 // those of two neighbours in the halves of 32 bytes.
 func fromQ4K(out []float32, b []byte) {
-	for j := range 8 {
-		group := out[32*j:][:32]
-		for i, q := range b[16+j/2*32:][:32] {
-			group[i] = float32(q >> (j % 2 * 4) & 15)
+	d, least := half(b), half(b[2:])
+	for j := 0; j < 8; j += 2 {
+		first, second := groupTable(d, least, b, j), groupTable(d, least, b, j+1)
+		low, high := (*[32]float32)(out[32*j:]), (*[32]float32)(out[32*j+32:])
+		for i, q := range (*[32]byte)(b[16+16*j:]) {
+			low[i], high[i] = first[q&15], second[q>>4]
 		}
-		scaleGroup(group, b, j)
 	}
+}
+
+// groupTable are the numbers of group j's codes, whose block has these scales before twelve bytes of scales and
+// minima.
+func groupTable(d, least float32, b []byte, j int) (t sixteen) {
+	scale, m := scaleAndMin(b[4:16], j)
+	scale, m = d*scale, least*m
+	for q := range t {
+		t[q] = float32(scale*whole[q]) - m
+	}
+	return t
 }
 
 // fromQ5K decodes as fromQ4K, with the fifth bits before the codes: bit j of byte i is that of code
 // i of group j.
 func fromQ5K(out []float32, b []byte) {
-	high := b[16:48]
+	d, least, high := half(b), half(b[2:]), (*[32]byte)(b[16:])
 	for j := range 8 {
-		group := out[32*j:][:32]
-		for i, q := range b[48+j/2*32:][:32] {
-			group[i] = float32(q>>(j%2*4)&15 | high[i]>>j&1<<4)
+		scale, m := scaleAndMin(b[4:16], j)
+		scale, m = d*scale, least*m
+		numbers, shift := (*[32]float32)(out[32*j:]), j%2*4
+		for i, q := range (*[32]byte)(b[48+j/2*32:]) {
+			numbers[i] = float32(scale*whole[q>>shift&15|high[i]>>j&1<<4]) - m
 		}
-		scaleGroup(group, b, j)
-	}
-}
-
-// scaleGroup makes numbers of the codes of group j, whose block begins with the two scales
-// and twelve bytes of scales and minima.
-func scaleGroup(codes []float32, b []byte, j int) {
-	scale, least := scaleAndMin(b[4:16], j)
-	d, m := half(b)*scale, half(b[2:])*least
-	for i, q := range codes {
-		codes[i] = float32(d*q) - m
 	}
 }
 
@@ -152,12 +177,13 @@ func scaleGroup(codes []float32, b []byte, j int) {
 // codes: those of runs 0 and 1 are low halves, those of 2 and 3 high halves.
 func fromQ6K(out []float32, b []byte) {
 	d, scales := half(b[208:]), b[192:208]
-	for at := 0; at < 256; at += 32 {
+	for at := 0; at < 256; at += 16 {
 		n, run := at/128, at%128/32
-		low, high := b[n*64+run%2*32:][:32], b[128+n*32:][:32]
-		for i := range 32 {
-			code := int(low[i]>>(run/2*4)&15) | int(high[i]>>(2*run)&3)<<4
-			out[at+i] = d * float32(int8(scales[(at+i)/16])) * float32(code-32)
+		scale, shift, up := d*signed[scales[at/16]], run/2*4, 2*run
+		low, high := (*[16]byte)(b[n*64+run%2*32+at%32:]), (*[16]byte)(b[128+n*32+at%32:])
+		numbers := (*[16]float32)(out[at:])
+		for i, q := range low {
+			numbers[i] = scale * signed[(q>>shift&15|high[i]>>up&3<<4)-32]
 		}
 	}
 }

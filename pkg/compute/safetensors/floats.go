@@ -4,12 +4,25 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
 // Floats converts a float tensor to float32, copying it. F64 is rounded; other
 // dtypes are refused.
 func (t Tensor) Floats() ([]float32, error) {
 	out := make([]float32, t.Len())
+	if err := t.FloatsTo(out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// FloatsTo is Floats into memory that is there: out has Len elements.
+func (t Tensor) FloatsTo(out []float32) error {
+	if len(out) != t.Len() {
+		panic(fmt.Sprintf("safetensors.FloatsTo: %d elements for tensor %q of %d", len(out), t.Name, t.Len()))
+	}
 	b := t.Data
 	switch t.DType {
 	case F64:
@@ -25,19 +38,17 @@ func (t Tensor) Floats() ([]float32, error) {
 			out[i] = HalfToFloat(binary.LittleEndian.Uint16(b[2*i:]))
 		}
 	case BF16:
-		for i := range out {
-			out[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16)
-		}
+		cpu.FromBF16(out, b)
 	default:
 		k, ok := blocks[t.DType]
 		if !ok {
-			return nil, fmt.Errorf("tensor %q is %s: only F64, F32, F16, BF16 and blocks of GGUF convert to float32", t.Name, t.DType)
+			return fmt.Errorf("tensor %q is %s: only F64, F32, F16, BF16 and blocks of GGUF convert to float32", t.Name, t.DType)
 		}
 		if err := k.decode(out, b); err != nil {
-			return nil, fmt.Errorf("tensor %q (%s): %w", t.Name, t.DType, err)
+			return fmt.Errorf("tensor %q (%s): %w", t.Name, t.DType, err)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // Ints converts an integer tensor (I64, I32, U8) to int64, copying it.

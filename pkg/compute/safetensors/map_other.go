@@ -13,6 +13,9 @@ func mapFile(path string) ([]byte, func() error, error) {
 // Drop does nothing where there is no mmap.
 func Drop([]byte) {}
 
+// Fetch does nothing where there is no mmap.
+func Fetch([]byte) {}
+
 // allocate returns zeroed memory of Go's heap where there is no mmap.
 func allocate(size int) ([]byte, func() error, error) {
 	return make([]byte, size), func() error { return nil }, nil

@@ -45,6 +45,17 @@ func Drop(mapped []byte) {
 	}
 }
 
+// Fetch has the system read what it lacks of a part of a file's mapping, all of it at once, and does not wait: who
+// touches one page after the other waits for a small read at each.
+func Fetch(mapped []byte) {
+	if len(mapped) == 0 {
+		return
+	}
+	before := int(uintptr(unsafe.Pointer(unsafe.SliceData(mapped)))) & (os.Getpagesize() - 1)
+	pages := unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(mapped)), -before)), len(mapped)+before) // mappings begin with a page
+	_ = unix.Madvise(pages, unix.MADV_WILLNEED)                                                                       // it only saves time
+}
+
 // allocate returns zeroed memory outside of Go's heap, and what gives it back.
 func allocate(size int) ([]byte, func() error, error) {
 	data, err := unix.Mmap(-1, 0, max(1, size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
