@@ -35,6 +35,7 @@ type coldYard struct {
 	contents     []model.Content // of the store
 	stored, kept int64
 	from, to     []byte // from has the bytes of several experts
+	copied       []byte // the last copy, so that the compiler makes it
 	at           int    // in from
 	offset       int64  // in the largest file
 	store        *model.Model
@@ -180,12 +181,9 @@ func (y *coldYard) copyOver(context.Context) (float64, error) {
 func (y *coldYard) copyNew(context.Context) (float64, error) {
 	from := y.bytes()
 	begin := time.Now()
-	copied = append([]byte(nil), from...)
+	y.copied = append([]byte(nil), from...)
 	return time.Since(begin).Seconds(), nil
 }
-
-// copied holds a copy until the next one, so that the compiler makes it.
-var copied []byte
 
 func (y *coldYard) bytes() []byte {
 	y.at = (y.at + len(y.to)) % len(y.from)
