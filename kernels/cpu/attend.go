@@ -222,7 +222,7 @@ func distance(w, soon []float32) int {
 
 // weigh turns the scores of row r into e^(score·scale - max).
 func (a *attention) weigh(r int, scale float32) {
-	s := a.scores[r*a.ld : (r+1)*a.ld]
+	s := a.scores[r*a.ld:][:(a.last-a.first+1)*PagePositions]
 	from := a.first * PagePositions
 	mask(s[:a.start-from])
 	mask(s[a.end-from:])
@@ -264,20 +264,27 @@ func (a *attention) inside(p int) (lo, hi int) {
 // mix sums the weighted values into out (heads, g, C), before the division by the sum.
 func (a *attention) mix(out []float32) {
 	whole := a.c &^ (PanelWidth - 1)
-	for p := a.first; p <= a.last && whole > 0; p++ {
-		lo, hi := a.inside(p)
-		t := tile{ldDst: a.c, ldX: a.ld, rows: a.g, k: hi - lo, step: a.step,
-			panels: whole / PanelWidth, panelStride: PanelWidth, add: p > a.first}
-		values := a.values(p)
-		if p < a.last {
-			t.ahead = distance(values, a.values(p+1))
-		}
-		a.tiles(out, a.scores[(p-a.first)*PagePositions+lo:], values[a.words(lo*a.step):], t)
+	if whole > 0 {
+		a.mixFrom(out, a.scores, false)
 	}
 	if whole < a.c {
 		for h := range a.heads {
 			a.mixRest(out[h*a.g*a.c:], h, whole)
 		}
+	}
+}
+
+// mixFrom is mix of whole panels of dimensions from the first page on, whose first score is scores'; add: to what out has.
+func (a *attention) mixFrom(out, scores []float32, add bool) {
+	for p := a.first; p <= a.last; p++ {
+		lo, hi := a.inside(p)
+		t := tile{ldDst: a.c, ldX: a.ld, rows: a.g, k: hi - lo, step: a.step,
+			panels: a.c / PanelWidth, panelStride: PanelWidth, add: add || p > a.first}
+		values := a.values(p)
+		if p < a.last {
+			t.ahead = distance(values, a.values(p+1))
+		}
+		a.tiles(out, scores[(p-a.first)*PagePositions+lo:], values[a.words(lo*a.step):], t)
 	}
 }
 

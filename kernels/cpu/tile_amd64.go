@@ -127,9 +127,13 @@ func tileQ(dst, x []float32, codes []byte, steps []uint16, f Format, t tile) {
 
 // run computes the tile in chunks of rows that stay in the L2 cache while the
 // panels pass.
-func (t tile) run(dst, x []float32, w stored) {
+func (t *tile) run(dst, x []float32, w stored) {
+	if t.rows <= chunkRows {
+		t.runChunk(dst, x, w)
+		return
+	}
 	for r := 0; r < t.rows; r += chunkRows {
-		part := t
+		part := *t
 		part.rows = min(chunkRows, t.rows-r)
 		part.runChunk(dst[r*t.ldDst:], x[r*t.ldX:], w)
 	}
@@ -149,7 +153,7 @@ const (
 var spreads sync.Pool // of *[]float32
 
 // runChunk first copies rows that would evict each other, if enough panels follow to pay for it.
-func (t tile) runChunk(dst, x []float32, w stored) {
+func (t *tile) runChunk(dst, x []float32, w stored) {
 	if t.rows < aliasRows || t.panels < 4 || t.ldX%aliasFloats != 0 {
 		t.runRows(dst, x, w)
 		return
@@ -166,13 +170,14 @@ func (t tile) runChunk(dst, x []float32, w stored) {
 	for r := range t.rows {
 		copy(spread[r*ld:][:t.k], x[r*t.ldX:])
 	}
-	t.ldX = ld
-	t.runRows(dst, spread, w)
+	u := *t
+	u.ldX = ld
+	u.runRows(dst, spread, w)
 	spreads.Put(buffer)
 }
 
 // runRows computes a chunk.
-func (t tile) runRows(dst, x []float32, w stored) {
+func (t *tile) runRows(dst, x []float32, w stored) {
 	size := elementSize[w.Format]
 	a := tileArgs{
 		ldDst: t.ldDst * 4, ldX: t.ldX * 4,

@@ -84,6 +84,7 @@ type ExpertScratch struct {
 	sorter ByExpert
 	order  []int32
 	groups []group
+	items  []group // groups, or parts of them
 	x, y   []float32
 	inner  []float32
 	slots  []float32 // of SumSlots
@@ -203,27 +204,48 @@ func scaleInto(dst, x []float32, w float32) {
 	}
 }
 
-// run computes all groups: side by side when each is short, each one cut over
-// the pool when they are long.
+// run computes all groups: side by side, or each one cut over the pool where few
+// of its rows take long.
 func (s *ExpertScratch) run(p *pool.Pool, in Routed, out []float32) {
-	total, longest := 0, 0
+	total := 0
 	for _, g := range s.groups {
 		s.Read += g.expert.bytes()
-		cost := g.expert.nanos(g.to - g.from)
-		total, longest = total+cost, max(longest, cost)
+		total += g.expert.nanos(g.to - g.from)
 	}
 	switch {
-	case longest > mostNanos:
+	case !s.cut():
 		for _, g := range s.groups {
 			s.runLong(workers{Pool: p}, g, &in, out)
 		}
-	case total < inlineNanos || len(s.groups) == 1:
-		for i := range s.groups {
-			s.runGroup(i, &in, out)
+	case total < inlineNanos || len(s.items) == 1:
+		for _, g := range s.items {
+			s.runShort(g, &in, out)
 		}
 	default:
-		p.Run(len(s.groups), func(i int) { s.runGroup(i, &in, out) })
+		p.Run(len(s.items), func(i int) { s.runShort(s.items[i], &in, out) })
 	}
+	clear(s.items)
+}
+
+// sharedRows are enough rows of a part of a group: kernels read weights once for no more than some tens.
+const sharedRows = 48
+
+// cut makes items of the groups, of which none takes long; false: that would be too few rows.
+func (s *ExpertScratch) cut() bool {
+	s.items = s.items[:0]
+	for _, g := range s.groups {
+		rows := g.to - g.from
+		n := max(1, (g.expert.nanos(rows)+mostNanos-1)/mostNanos)
+		if n > 1 && rows < n*sharedRows {
+			return false
+		}
+		for i := range n {
+			item := g
+			item.from, item.to = g.from+i*rows/n, g.from+(i+1)*rows/n
+			s.items = append(s.items, item)
+		}
+	}
+	return true
 }
 
 func (s *ExpertScratch) runLong(p workers, g group, in *Routed, out []float32) {
@@ -234,8 +256,7 @@ func (s *ExpertScratch) runLong(p workers, g group, in *Routed, out []float32) {
 	eachRow(p, n, d/2, func(from, to int) { s.scatter(g, in, out, from, to) })
 }
 
-func (s *ExpertScratch) runGroup(i int, in *Routed, out []float32) {
-	g := s.groups[i]
+func (s *ExpertScratch) runShort(g group, in *Routed, out []float32) {
 	n := g.to - g.from
 	x, y, inner := s.slices(g, g.expert.hidden())
 	s.gather(g, in, 0, n)

@@ -43,14 +43,14 @@ func one(in Routed, i, d int) Routed {
 }
 
 // A row's result is the same alone, in a batch, and in another order. The
-// sizes reach all ways of cutting the work: inline, side by side, one by one.
+// sizes reach all ways of cutting the work: inline, side by side, in parts.
 func TestComputeRowInvariant(t *testing.T) {
 	m := modeltest.Tiny(t)
 	b, d := warm(t, m, threads(t)), m.Spec.Hidden
 	for _, tc := range []struct {
 		name       string
 		n, experts int
-	}{{"inline", 17, 4}, {"side by side", 600, 4}, {"one by one", 2600, 1}} {
+	}{{"inline", 17, 4}, {"side by side", 600, 4}, {"in parts", 2600, 1}} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := entries(5, tc.n, 50, tc.experts)
 			in.X = noise(5, 50*d)
@@ -74,6 +74,29 @@ func TestComputeRowInvariant(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Groups that are computed one by one, each by all threads, give the same.
+func TestComputeOneByOne(t *testing.T) {
+	m := modeltest.Tiny(t)
+	p := threads(t)
+	b, d := warm(t, m, p), m.Spec.Hidden
+	in := entries(6, 900, 50, 3)
+	in.X = noise(6, 50*d)
+	want, got := compute(t, b, in), make([]float32, len(in.Expert)*d)
+	var s ExpertScratch
+	s.group(in)
+	if err := s.borrow(b); err != nil {
+		t.Fatal(err)
+	}
+	defer s.giveBack(b)
+	s.x, s.y, s.inner = make([]float32, len(got)), make([]float32, len(got)), make([]float32, s.groups[0].expert.floatsFor(len(in.Expert)))
+	for _, g := range s.groups {
+		s.runLong(workers{Pool: p}, g, &in, got)
+	}
+	if !same(got, want) {
+		t.Error("the bits differ")
 	}
 }
 

@@ -130,11 +130,40 @@ func (g *groupedQuery) attend(s *lane, place int) {
 	nanos := g.o.K * (last + 1 - g.spec.First(last)) * 4 / attendFlopsPerNano
 	eachRow(s.workers(), len(s.rows), nanos, func(from, to int) {
 		scratch := s.scratches.get()
-		for i := from; i < to; i++ {
-			g.attendRow(s, i, place, scratch)
+		for i := from; i < to; {
+			if n := g.together(s, i, to); n > 1 {
+				g.attendRows(s, i, n, place, scratch)
+				i += n
+			} else {
+				g.attendRow(s, i, place, scratch)
+				i++
+			}
 		}
 		s.scratches.put(scratch)
 	})
+}
+
+// together is how many rows from row i on attend together: they follow each other in a
+// sequence, and see all of it from its beginning.
+func (g *groupedQuery) together(s *lane, i, to int) int {
+	if g.spec.Bidirectional || s.keys {
+		return 1
+	}
+	first := &s.rows[i]
+	most := min(to-i, headsOf(&g.spec).AttendsRows())
+	for n := 1; n < most; n++ {
+		if r := &s.rows[i+n]; r.Table != first.Table || r.Position != first.Position+n || g.spec.First(r.Position) > 0 {
+			return n
+		}
+	}
+	return most
+}
+
+func (g *groupedQuery) attendRows(s *lane, i, n, place int, scratch *attendScratch) {
+	sp, heads, end := &g.spec, headsOf(&g.spec), s.rows[i].Position+1
+	scratch.pages = s.rows[i].Table.Layer(scratch.pages[:0], place, 0, end+n-1)
+	scratch.floats = reuse.Slice(scratch.floats, cpu.AttendRowsScratch(heads, n, end))
+	cpu.AttendRows(sp.HalfCache, s.attn[i*g.o.K:], g.o.K, s.qkv[i*g.qkv.N:], g.qkv.N, n, heads, scratch.pages, end, sp.Scale, g.sinks, scratch.floats)
 }
 
 func (g *groupedQuery) attendRow(s *lane, i, place int, scratch *attendScratch) {
@@ -147,10 +176,14 @@ func (g *groupedQuery) attendRow(s *lane, i, place int, scratch *attendScratch) 
 	attend(&g.spec, out, q, g.sinks, r.Table, place, g.spec.First(r.Position), end, scratch, s.strongestOf(i))
 }
 
+func headsOf(sp *model.MixerSpec) cpu.Heads {
+	return cpu.Heads{KV: sp.KVHeads, Group: sp.Heads / sp.KVHeads, Dim: sp.HeadDim}
+}
+
 // attend is out (H·C) of the query q (H·C) over the positions [start, end) of a
 // layer of the cache.
 func attend(sp *model.MixerSpec, out, q, sinks []float32, table *kvcache.Table, layer, start, end int, scratch *attendScratch, strongest *int32) {
-	heads := cpu.Heads{KV: sp.KVHeads, Group: sp.Heads / sp.KVHeads, Dim: sp.HeadDim}
+	heads := headsOf(sp)
 	scratch.pages = table.Layer(scratch.pages[:0], layer, start, end)
 	// Whole pages before the first that is seen change no bit: they are left out.
 	before := start / cpu.PagePositions * cpu.PagePositions
