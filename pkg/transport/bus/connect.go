@@ -59,19 +59,20 @@ const (
 
 // Conn is a connection. Its methods may be called from several goroutines.
 type Conn struct {
-	nc       *nats.Conn
-	js       jetstream.JetStream
-	prop     Propagator
-	obs      Observer
-	log      *slog.Logger
-	patience time.Duration
-	makers   time.Duration // how long streams are waited for that others make
-	release  string
-	limit    atomic.Int64              // the server's max payload
-	lostAt   atomic.Pointer[time.Time] // nil while connected
-	trials   trials
-	replicas atomic.Int64 // what Ensure was last asked for
-	acks     *ackTable
+	nc         *nats.Conn
+	js         jetstream.JetStream
+	prop       Propagator
+	obs        Observer
+	log        *slog.Logger
+	patience   time.Duration
+	makers     time.Duration // how long streams are waited for that others make
+	release    string
+	limit      atomic.Int64              // the server's max payload
+	lostAt     atomic.Pointer[time.Time] // nil while connected
+	regainedAt atomic.Pointer[time.Time] // nil if it was never lost
+	trials     trials
+	replicas   atomic.Int64 // what Ensure was last asked for
+	acks       *ackTable
 
 	mu          sync.Mutex
 	reconnected chan struct{} // closed and replaced at each reconnect
@@ -250,6 +251,8 @@ func (c *Conn) regained() {
 	c.log.Info("NATS connection is back", c.where()...)
 	c.limit.Store(c.nc.MaxPayload())
 	c.lostAt.Store(nil)
+	now := time.Now()
+	c.regainedAt.Store(&now)
 	c.linked(Connected)
 	c.trials.reset()
 	c.denials.forget()
@@ -298,6 +301,14 @@ func (c *Conn) complained(sub *nats.Subscription, err error) {
 func (c *Conn) refuse(m *nats.Msg, why error) {
 	c.obs.Refused(m.Subject)
 	c.log.Warn("a message was refused", "subject", m.Subject, "error", why)
+}
+
+// Regained is when the connection came back last; the zero time if it was never lost.
+func (c *Conn) Regained() time.Time {
+	if at := c.regainedAt.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // Reconnection returns a channel that is closed at the next reconnect.

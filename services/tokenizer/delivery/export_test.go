@@ -59,6 +59,13 @@ func (s *Replays) Hold() (release func()) {
 // HeldWithin gives other replicas so long to say that a caller waits.
 func (s *Replays) HeldWithin(d time.Duration) { s.heldWithin = d }
 
+// Absent says whether the server has said that a request's caller does not listen.
+func (s *Replays) Absent(request string) bool {
+	s.absent.mu.Lock()
+	defer s.absent.mu.Unlock()
+	return !s.absent.since[request].IsZero()
+}
+
 func (s *Replays) Asked(request string) bool { return s.open.asked(request) }
 
 func (s *Replays) NoteDeserted(request string) bool {

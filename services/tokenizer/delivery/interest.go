@@ -51,10 +51,14 @@ func (s *Replays) OnProbe(m *nats.Msg) {
 	}
 }
 
-// whenDeserted cancels a request whose caller is gone, unless another caller has
-// asked for it, too, and waits. Every further token comes here again, so
+// whenDeserted cancels a request whose caller has been gone for a while, unless another caller
+// has asked for it, too, and waits. Every further token comes here again, so
 // that it is cancelled when the last one goes.
 func (s *Replays) whenDeserted(request string) {
+	now := time.Now()
+	if now.Sub(s.d.Edge.Regained()) < resettling || !s.absent.lasts(request, now) {
+		return
+	}
 	noted := s.deserted.note(request, s.heldWithin, func(context.Context) { s.endings.Cancel(request) })
 	if noted {
 		s.signal(s.d.Subjects.Interest(interestAsked, request))

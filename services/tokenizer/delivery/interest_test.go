@@ -48,3 +48,32 @@ func TestAskLivesWhileAnyoneWaits(t *testing.T) {
 		})
 	}
 }
+
+// A caller that does not listen for a moment, as when it reconnects, keeps its request.
+func TestAskOutlivesAMomentsAbsence(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t, 0)
+	s := r.Unstarted(r.Deployment())
+	s.Delivery.Replays.HeldWithin(time.Millisecond)
+	r.Start(s)
+	reader := r.Inbox()
+	r.Send(r.D.Subjects.Ask(), reader.Subject, []byte(rig.AskBody), nil)
+	r.Opened("one")
+	w, i := r.Claim("one"), 0
+	step := func() {
+		if err := w.Append(rig.Token(i)); err != nil {
+			t.Fatalf("token %d: %v", i, err)
+		}
+		i++
+		time.Sleep(20 * time.Millisecond)
+	}
+	r.Eventually("chunks", func() bool { step(); return len(reader.Chunks()) > 2 })
+	reader.Leave()
+	step()
+	r.Eventually("the server's word", func() bool { return s.Delivery.Replays.Absent("one") })
+	reader = r.Listen(reader.Subject)
+	r.Eventually("chunks again", func() bool { step(); return len(reader.Chunks()) > 5 })
+	if end := r.Terminal("one"); end != nil {
+		t.Errorf("it has ended: %v", end)
+	}
+}

@@ -27,6 +27,7 @@ type Replays struct {
 	lookups  *admission.Shares // of replays that wait to be begun, by readers
 	looking  chan struct{}     // one for each that is looked up
 	prompts  sight
+	absent   absences
 	deserted *timers // requests whose caller seems to be gone
 
 	heldWithin time.Duration // heldWithin but in tests
