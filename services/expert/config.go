@@ -48,6 +48,9 @@ type Config struct {
 	// Device, if set, is what the host computes on, rather than one of its own, and stays
 	// open when the host ends, for measurements.
 	Device device.Device
+	// Unloadable, if set, is told when a function cannot be loaded for another reason than memory,
+	// and must not wait; the host tries again.
+	Unloadable func(error)
 }
 
 // Rent is a serverless platform, on which functions take the time of the memory that plans rent

@@ -89,7 +89,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set 
 	s.computers = compute.New(on, d.Shape, d.Wire, set)
 	functions := residency.Settings{
 		Host: id, Layers: len(d.MoELayers()), Device: on, United: set, KeepAlive: c.KeepAlive, Offload: o.order != nil,
-		Presence: s.presence, Metrics: d.Telemetry.Metrics, Logger: d.Logger,
+		Presence: s.presence, Metrics: d.Telemetry.Metrics, Logger: d.Logger, Unloadable: c.Unloadable,
 	}
 	rows := serving.Settings{
 		Deployment: d, Host: id, Presence: s.presence, Tracer: d.Telemetry.Tracer("expert", id), Computers: s.computers, Loads: counter,

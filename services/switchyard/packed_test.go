@@ -1,7 +1,10 @@
 package main
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -29,5 +32,39 @@ func TestVerifyPacked(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
+	}
+}
+
+// Weights that no host can load end a command at once, and it names them.
+func TestVerifyUnloadable(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(goldens.Dir("gpt_oss-mxfp4"))); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "model.safetensors")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const tensor = "model.layers.0.mlp.experts.down_proj_scales"
+	var header map[string]struct {
+		Offsets [2]int `json:"data_offsets"`
+	}
+	begin := 8 + int(binary.LittleEndian.Uint64(data)) //nolint:gosec // it is the length of a header
+	if err := json.Unmarshal(data[8:begin], &header); err != nil || header[tensor].Offsets[1] == 0 {
+		t.Fatalf("%v, %v", header, err)
+	}
+	for i := header[tensor].Offsets[0]; i < header[tensor].Offsets[1]; i++ {
+		data[begin+i] = 0xff // not a number
+	}
+	if err := os.Remove(path); err != nil { // a link maybe
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := invoke("", "verify", dir); got.code != exitFailed || !strings.Contains(got.err, "the weights cannot be loaded: layer 0") || !strings.Contains(got.err, tensor) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -75,6 +75,9 @@ func (t *table) failed(f *Function, err error) {
 	if reason := fmt.Sprintf("%.256s", err); f.state.Reason != reason {
 		t.Logger.Error("function not loaded; trying again", "function", f.spec.Id, "layer", f.layer, "error", err)
 		t.say(f, f.is(isWarming, reason))
+		if t.Unloadable != nil {
+			t.Unloadable(fmt.Errorf("layer %d, function %s: %w", f.layer, f.spec.Id, err))
+		}
 	}
 	t.giveBack(f)
 }

@@ -32,6 +32,8 @@ type Settings struct {
 	Presence Presence
 	Metrics  *telemetry.Metrics
 	Logger   *slog.Logger
+	// Unloadable, if set, is told of loads that fail for another reason than memory, once a reason.
+	Unloadable func(error)
 }
 
 // United is the united experts that a host can load; a *united.Set is.

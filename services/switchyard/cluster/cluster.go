@@ -95,12 +95,14 @@ type Cluster struct {
 	temp   string
 	stop   context.CancelFunc
 	ended  chan error
+	broken chan error // the first weights that a host cannot load
 }
 
 // Open starts everything and returns at once; Ready waits for it. An error is
 // of the server: its address or folder cannot be used. The nodes are closed then.
 func Open(ctx context.Context, s Settings) (*Cluster, error) {
-	y := &Cluster{Settings: s, ended: make(chan error, 1)}
+	y := &Cluster{Settings: s, ended: make(chan error, 1), broken: make(chan error, 1)}
+	y.Settings.Services.Expert.Unloadable = y.cannotLoad
 	err := y.startServer()
 	if err == nil {
 		err = y.embedKafka()
@@ -114,6 +116,7 @@ func Open(ctx context.Context, s Settings) (*Cluster, error) {
 	y.Pipeline = NewPipeline(s.Node, y.Settings.Services, s.Count)
 	for _, b := range s.Beside {
 		b.Services.Kafka, b.Services.linger = y.Settings.Services.Kafka, y.Settings.Services.linger
+		b.Services.Expert.Unloadable = y.cannotLoad
 		y.beside = append(y.beside, NewPipeline(b.Node, b.Services, b.Count))
 	}
 	ctx, y.stop = context.WithCancel(ctx)
@@ -194,7 +197,16 @@ func (y *Cluster) ReloadUsers() error {
 // model is most of it.
 const readyWithin = 10 * time.Minute
 
-// Ready waits until a token can flow in each model.
+// cannotLoad keeps the first error, for Ready.
+func (y *Cluster) cannotLoad(err error) {
+	select {
+	case y.broken <- err:
+	default:
+	}
+}
+
+// Ready waits until a token can flow in each model, or a host has found weights that it cannot
+// load: they are files of this machine, and do not mend themselves.
 func (y *Cluster) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
@@ -203,6 +215,8 @@ func (y *Cluster) Ready(ctx context.Context) error {
 	select {
 	case err := <-waiting:
 		return err
+	case err := <-y.broken:
+		return fmt.Errorf("the weights cannot be loaded: %w", err)
 	case err := <-y.ended:
 		y.ended <- nil // said once, as by Wait
 		if err == nil {
