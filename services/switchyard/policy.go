@@ -14,6 +14,7 @@ type PolicyCmd struct {
 	Place PolicyPlaceCmd `cmd:"" help:"Decide which hosts run the replicas of a layer; JSON in on stdin, JSON out."`
 
 	Prefetch PolicyPrefetchCmd `cmd:"" help:"Decide which experts of a layer are fetched by an expert map; JSON in on stdin, JSON out."`
+	Cache    PolicyCacheCmd    `cmd:"" help:"Count what a host loads whose memory holds some of a layer's experts; JSON in on stdin, JSON out."`
 	Split    PolicySplitCmd    `cmd:"" help:"Decide which experts of a layer keep their rows in a brownout; JSON in on stdin, JSON out."`
 	LPT      PolicyLPTCmd      `cmd:"" name:"lpt" help:"Share loads among replicas by Longest Processing Time; JSON in on stdin, JSON out."`
 	Deploy   PolicyDeployCmd   `cmd:"" help:"Decide which experts of a model are functions of a serverless platform for one request, or how all are deployed for a batch; JSON in on stdin, JSON out."`
@@ -33,6 +34,11 @@ type PolicyPlaceCmd struct {
 // PolicyPrefetchCmd is a dry run of the selection by an expert map.
 type PolicyPrefetchCmd struct {
 	Name string `env:"-" required:"" enum:"fmoe" help:"Policy: fmoe." placeholder:"NAME"`
+}
+
+// PolicyCacheCmd is a dry run of an order of eviction.
+type PolicyCacheCmd struct {
+	Name string `env:"-" required:"" enum:"belady,lru,lfu" help:"Order of eviction: belady (what is used last goes first: no order loads less), lru or lfu." placeholder:"NAME"`
 }
 
 // PolicySplitCmd is a dry run of a brownout.
@@ -61,6 +67,11 @@ func (c *PolicyDeployCmd) Run(ctx context.Context, e *env) error {
 // Run reads a layer's rows and prints who computes them.
 func (c *PolicySplitCmd) Run(ctx context.Context, e *env) error {
 	return decide(ctx, e, func() (any, error) { return policy.Split(c.Name, e.in) })
+}
+
+// Run reads accesses and prints how many of them load.
+func (c *PolicyCacheCmd) Run(ctx context.Context, e *env) error {
+	return decide(ctx, e, func() (any, error) { return policy.Cache(c.Name, e.in) })
 }
 
 // Run reads a map's layer and prints the experts.
