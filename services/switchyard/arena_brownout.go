@@ -18,6 +18,7 @@ type BrownoutFlags struct {
 	Engine  string  `default:"separate" enum:"separate,fused" help:"Brownout, live: whether each expert is a function of its own (separate), or a layer's are one (fused)." placeholder:"NAME"`
 	Streams int     `default:"32" help:"Brownout, live: requests that decode together." placeholder:"N"`
 	Exempt  []int   `help:"Brownout, live: layers that brownouts spare." placeholder:"LAYER,..."`
+	Ways    []int   `default:"2,4,8" help:"Brownout, live: of which ways settings are run." placeholder:"N,..."`
 }
 
 // brownout compares what can be done when requests come faster than they can be served.
