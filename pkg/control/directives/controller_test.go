@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -30,31 +31,54 @@ func inWorld(t *testing.T, s Settings, test func(t *testing.T, w *world)) {
 	})
 }
 
-// Under a constant load that is too much by a fifth, thresholds settle within ten seconds, and
-// are 1 again within thirty after it; nothing goes back and forth (issue: must show 4).
+// Under a constant load that is too much by a fifth, thresholds settle within ten seconds, whether accesses fall
+// evenly or by a step, turn at most once a minute, and are 1 again within thirty seconds (issue: must show 4).
 func TestSettles(t *testing.T) {
-	gentle := func(threshold float64) float64 { return 0.05 + 0.13*threshold }
-	inWorld(t, testSettings(), func(t *testing.T, w *world) {
-		if got := w.threshold(); got != 1 {
-			t.Errorf("%v before any load", got)
-		}
-		w.load(10*time.Second, gentle)
-		settled := w.threshold()
-		if took := gentle(settled); took > 0.15 || settled == 1 {
-			t.Errorf("after ten seconds the threshold is %v, and a step takes %v s", settled, took)
-		}
-		w.load(10*time.Minute, gentle)
-		if got := w.threshold(); got != settled || w.reversals() > 0 {
-			t.Errorf("settled at %v, then %v, with %d reversals", settled, got, w.reversals())
-		}
-		time.Sleep(30 * time.Second)
-		if got := w.threshold(); got != 1 {
-			t.Errorf("half a minute after the load it is %v", got)
-		}
-		if why := w.shelf.directive().Reason; !strings.Contains(why, "decode nothing to do") {
-			t.Errorf("the reason is %q", why)
-		}
-	})
+	for name, tc := range map[string]struct {
+		takes func(threshold float64) float64
+		noise float64 // each step takes up to so much more or less, as a share
+		turns int     // in ten minutes
+	}{
+		"evenly":              {func(threshold float64) float64 { return 0.05 + 0.13*threshold }, 0, 0},
+		"evenly, and unequal": {func(threshold float64) float64 { return 0.05 + 0.12*threshold }, 0.06, 0},
+		"by a step":           {func(threshold float64) float64 { return stair(threshold, 0.6) }, 0, 10},
+		"by a step far below": {func(threshold float64) float64 { return stair(threshold, 0.42) }, 0, 10},
+		"by an unequal step":  {func(threshold float64) float64 { return stair(threshold, 0.5) }, 0.1, 10},
+	} {
+		inWorld(t, testSettings(), func(t *testing.T, w *world) {
+			random := rand.New(rand.NewPCG(1, 2))
+			takes := func(threshold float64) float64 {
+				return tc.takes(threshold) * (1 + tc.noise*(2*random.Float64()-1))
+			}
+			if got := w.threshold(); got != 1 {
+				t.Errorf("%s: %v before any load", name, got)
+			}
+			w.load(10*time.Second, takes)
+			settled := w.threshold()
+			if took := tc.takes(settled); took > 0.15 || settled == 1 || w.reversals() > 0 {
+				t.Errorf("%s: after ten seconds the threshold is %v, a step takes %v s, and there were %d reversals", name, settled, took, w.reversals())
+			}
+			w.load(10*time.Minute, takes)
+			if got := w.threshold(); tc.takes(got) > 0.15 || w.reversals() > tc.turns {
+				t.Errorf("%s: settled at %v, then %v, with %d reversals", name, settled, got, w.reversals())
+			}
+			time.Sleep(30 * time.Second)
+			if got := w.threshold(); got != 1 {
+				t.Errorf("%s: half a minute after the load it is %v", name, got)
+			}
+			if why := w.shelf.directive().Reason; !strings.Contains(why, "decode nothing to do") {
+				t.Errorf("%s: the reason is %q", name, why)
+			}
+		})
+	}
+}
+
+// stair is what a step takes whose accesses fall at one threshold.
+func stair(threshold, at float64) float64 {
+	if threshold > at {
+		return 0.175
+	}
+	return 0.1
 }
 
 // Where accesses fall by a step, algorithm 2 goes back and forth for ever; a rise that had to be

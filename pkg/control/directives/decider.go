@@ -41,11 +41,10 @@ type Settings struct {
 
 // rule is algorithm 2's of an objective.
 func (s Settings) rule(slo float64) brownout.Rule {
-	r := brownout.Paper(slo)
-	if !s.Paper {
-		r.Calm = brownout.Calm
+	if s.Paper {
+		return brownout.Paper(slo)
 	}
-	return r
+	return brownout.Steady(slo)
 }
 
 // Floor is the lowest threshold, in millionths, at which a layer loses no more than a share

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -184,7 +185,11 @@ func TestCalm(t *testing.T) {
 			{5.5, 0.1, 600_000}, {5, 0.2, 480_000}, {50, 0.1, 480_000}, {5, 0.089, 580_000}, {5, 0.2, 464_000}, {50, 0.1, 464_000}, {9, 0.1, 564_000},
 		}},
 		"above what was too high": {500_000, []step{{5.5, 0.1, 600_000}, {5, 0.2, 480_000}, {5, 0.08, 580_000}, {5, 0.1, 580_000}, {5, 0.08, 680_000}, {5, 0.1, 780_000}}},
-		"at 1 before":             {One, []step{{20, 0.05, One}, {2, 0.2, 800_000}, {5, 0.1, 900_000}}},
+		"at 1 before":             {One, []step{{20, 0.05, One}, {2, 0.18, 800_000}, {5, 0.1, 900_000}}},
+		"nearer to what was too high": {One, []step{
+			{5.5, 0.21, 800_000}, {5, 0.11, 800_000}, {50, 0.11, 800_000}, {6, 0.11, 900_000}, // by 0.16 at 0.9, for a minute
+		}},
+		"nearer, and then lower latencies": {One, []step{{5.5, 0.21, 800_000}, {20, 0.11, 800_000}, {4, 0.09, 900_000}, {5, 0.11, One}}},
 	} {
 		var err error
 		if c, err = NewController(r, 0); err != nil {
@@ -217,6 +222,40 @@ func TestCalm(t *testing.T) {
 	}
 }
 
+// Ours cuts as soon as all that it judges is of steps behind the last cut; a step that began before it does not
+// count, however late it is told of. Algorithm 2 waits five seconds.
+func TestCuts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rule  Rule
+		began bool // steps that began before a cut are told of behind it
+		want  []float64
+	}{
+		"algorithm 2":           {Paper(0.15), false, []float64{0.25, 5.25, 10.25}},
+		"ours":                  {Steady(0.15), false, []float64{0.25, 2.75, 5.25}},
+		"of steps of 3 s":       {Steady(0.15), true, []float64{0.25, 3.5, 6.75}},
+		"printed, steps of 3 s": {Paper(0.15), true, []float64{0.25, 5.25, 10.25}},
+	} {
+		c, err := NewController(tc.rule, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		latency := 0.2
+		if tc.began {
+			latency = 3
+		}
+		var got []float64
+		for now := 0.25; len(got) < len(tc.want) && now < 60; now += 0.25 {
+			c.Observe(now, latency)
+			if c.Advance(now, true).Moved {
+				got = append(got, now)
+			}
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: cuts at %v s, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // Settings that a controller cannot work by are refused by name, with what they must be.
 func TestRefusesRules(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
@@ -232,7 +271,8 @@ func TestRefusesRules(t *testing.T) {
 		{func(r *Rule, a *Ahead) { r.Warning, a.Margin = nan, -0.5 }, "the warning factor is"},
 		{func(r *Rule, a *Ahead) { r.Share, a.Share = 0, 1.1 }, "of the latencies must keep the SLO"},
 		{func(r *Rule, a *Ahead) { r.Interval, a.Hold = -1, inf }, "both must be numbers"},
-		{func(r *Rule, a *Ahead) { r.Calm, a.Calm = nan, -1 }, "that was taken back is tried again after"},
+		{func(r *Rule, a *Ahead) { r.Calm, a.Calm = nan, -1 }, "that was too high is remembered for"},
+		{func(r *Rule, a *Ahead) { r.Cuts, a.Calm = -1, inf }, "the next one may fall after"},
 		{func(r *Rule, a *Ahead) { r.Floor, a.Floor = -1, One+1 }, "the floor is"},
 		{func(r *Rule, a *Ahead) { r.Increment, a.Band = 0, -1 }, "millionths; it must be"},
 	} {

@@ -1,6 +1,7 @@
 package brownout
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -16,13 +17,11 @@ type Rule struct {
 	Interval  float64 // between two changes, at least
 	Share     float64 // of latencies that must keep the SLO
 	Floor     int     // millionths: the threshold goes no lower
-	// Calm is for how many seconds a rise is not tried again that had to be taken back, unless
-	// latencies are a tenth lower than when it was tried; 0: it may be at once, as printed.
+	// Calm is for how many seconds a threshold is remembered that was too high; 0: it is not, as printed.
 	Calm float64
+	// Cuts is for how many seconds after a change the threshold does not fall, at least; 0: Interval, as printed.
+	Cuts float64
 }
-
-// Calm keeps what the controller does under a constant load to a rise in two minutes.
-const Calm = 120
 
 // Paper is the rule with the authors' numbers.
 func Paper(slo float64) Rule {
@@ -44,8 +43,8 @@ func (r Rule) Check() error {
 		return fmt.Errorf("%w: latencies of %v s decide every %v s; both must be numbers, the first above 0", ErrSettings, r.Window, r.Interval)
 	case !(r.Share > 0 && r.Share <= 1):
 		return fmt.Errorf("%w: a share of %v of the latencies must keep the SLO; it must be above 0, and 1 at most", ErrSettings, r.Share)
-	case !(r.Calm >= 0) || math.IsInf(r.Calm, 0):
-		return fmt.Errorf("%w: a rise that was taken back is tried again after %v s; it must be a number of at least 0", ErrSettings, r.Calm)
+	case !(r.Calm >= 0 && r.Cuts >= 0) || math.IsInf(r.Calm+r.Cuts, 0):
+		return fmt.Errorf("%w: a threshold that was too high is remembered for %v s, and the next one may fall after %v s; both must be numbers of at least 0", ErrSettings, r.Calm, r.Cuts)
 	case r.Floor < 0 || r.Floor > One:
 		return fmt.Errorf("%w: the floor is %d millionths; it must be 0 to %d", ErrSettings, r.Floor, One)
 	}
@@ -71,10 +70,7 @@ type Controller struct {
 	sorted    []float64
 	ignored   int
 	rose      float64 // the latency by which the last move was a rise; 0: it was none
-	// A rise by lateness to a threshold was taken back: until calm none is tried again by as much, unless that
-	// threshold has turned out to be low enough meanwhile.
-	calm, lateness float64
-	high           int
+	high      tooHigh
 }
 
 type sample struct{ at, seconds float64 }
@@ -100,7 +96,7 @@ func (c *Controller) Threshold() int { return c.threshold }
 // Set has it go on from a threshold that something else has set, at a time.
 func (c *Controller) Set(threshold int, now float64) {
 	c.threshold = min(max(threshold, c.rule.Floor, 0), One)
-	c.changed, c.rose, c.calm = now, 0, 0
+	c.changed, c.rose, c.high = now, 0, tooHigh{}
 }
 
 // Bound changes how low the threshold may go.
@@ -136,25 +132,22 @@ func (c *Controller) Advance(now float64, busy bool) Change {
 	}
 	latency, n := c.recent()
 	ch := Change{Threshold: c.threshold, Latency: latency, Samples: n}
+	if n == 0 || now < c.changed+min(cmp.Or(c.rule.Cuts, c.rule.Interval), c.rule.Interval) {
+		return ch
+	}
+	c.high.judge(latency)
 	switch {
-	case n == 0 || now < c.changed+c.rule.Interval:
-	case latency < c.rule.Warning*c.rule.SLO && now < c.calm && latency > nearby*c.lateness && c.threshold < c.high:
-	case latency < c.rule.Warning*c.rule.SLO:
+	case latency > c.rule.SLO:
+		c.high = c.missed(now, latency)
+		return c.move(now, int(float64(c.threshold)*c.rule.Shrink), ch, "above the SLO")
+	case now < c.changed+c.rule.Interval || latency >= c.rule.Warning*c.rule.SLO || c.holds(now, latency):
+	default:
 		if ch = c.move(now, c.threshold+c.rule.Increment, ch, "below the warning line"); ch.Moved {
 			c.rose = latency
 		}
-		return ch
-	case latency > c.rule.SLO:
-		if c.rose > 0 {
-			c.calm, c.lateness, c.high, c.rose = now+c.rule.Calm, c.rose, c.threshold, 0
-		}
-		return c.move(now, int(float64(c.threshold)*c.rule.Shrink), ch, "above the SLO")
 	}
 	return ch
 }
-
-// nearby is the share of a latency from which on another one is like it.
-const nearby = 0.9
 
 // rest lets the threshold rise by one increment for each window of idleness.
 func (c *Controller) rest(now float64) Change {
@@ -182,14 +175,9 @@ func (c *Controller) move(now float64, to int, ch Change, why string) Change {
 
 func share(millionths int) float64 { return float64(millionths) / One }
 
-// forget drops latencies older than the window, and those of an earlier threshold.
+// forget drops latencies older than the window, and those of steps that began at an earlier threshold.
 func (c *Controller) forget(now float64) {
-	from := max(now-c.rule.Window, c.changed)
-	i := 0
-	for i < len(c.samples) && c.samples[i].at <= from {
-		i++
-	}
-	c.samples = c.samples[:copy(c.samples, c.samples[i:])]
+	c.samples = slices.DeleteFunc(c.samples, func(s sample) bool { return s.at <= now-c.rule.Window || s.at-s.seconds <= c.changed })
 }
 
 // recent is the nearest-rank quantile of the latencies.

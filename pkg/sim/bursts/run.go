@@ -87,7 +87,7 @@ func (e *engine) controllers() (err error) {
 	for i := range e.two {
 		rule := brownout.Paper(e.SLO[i])
 		if e.Control == Steady {
-			rule.Calm = brownout.Calm
+			rule = brownout.Steady(e.SLO[i])
 		}
 		if e.two[i], err = brownout.NewController(rule, 0); err != nil {
 			return err

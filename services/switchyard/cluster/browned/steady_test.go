@@ -48,13 +48,15 @@ cold_start_seconds: {value: 0, source: the test's}
 
 // How thresholds move while streams decode for two minutes, at a fifth more than the objective, and in the minute
 // behind the load. With one stream and rows that are left out, a layer has two accesses or one: nothing between.
+// Answers are drawn, not greedy, and united experts are those of a folder: with worse ones, and in loops, streams come to
+// say the same, which accesses less, so that the load is not constant.
 //
-//	SWITCHYARD_STEADY=1 go test -count=1 -timeout 30m -run TestConstantLoad -v ./services/switchyard/cluster/browned
+//	SWITCHYARD_STEADY=united/ go test -count=1 -timeout 30m -run TestConstantLoad -v ./services/switchyard/cluster/browned
 func TestConstantLoad(t *testing.T) {
-	if os.Getenv("SWITCHYARD_STEADY") == "" {
-		t.Skip("SWITCHYARD_STEADY=1 measures thresholds for some twenty minutes")
+	folder := os.Getenv("SWITCHYARD_STEADY")
+	if folder == "" {
+		t.Skip("SWITCHYARD_STEADY, a folder of united experts of way 8, measures thresholds for some twenty minutes")
 	}
-	folder := clustertest.Students(t, clustertest.Demo(t), false, 8)
 	for _, tc := range []struct {
 		name     string
 		streams  int
@@ -65,9 +67,12 @@ func TestConstantLoad(t *testing.T) {
 		{"one stream that is left out", 1, 4e-3, brownout.Full},
 	} {
 		w := &constant{streams: tc.streams, folder: folder, profile: paceOf(t, tc.access)}
-		slo := time.Duration(w.plain(t) / tooMuch * float64(time.Second))
+		slo := time.Duration(0)
 		for _, by := range []string{"paper", "steady", "predictive"} {
 			t.Run(tc.name+" "+by, func(t *testing.T) {
+				if slo == 0 {
+					slo = time.Duration(w.plain(t) / tooMuch * float64(time.Second))
+				}
 				moves := w.run(t, attention.Brownout{
 					Strategy: tc.strategy, United: folder, Way: 8, Prefill: time.Hour, Decode: slo, MaxLoss: 1, Paper: by == "paper", Predictive: by == "predictive",
 				})
@@ -119,8 +124,8 @@ func (w *constant) load(ctx context.Context, t *testing.T, y clustertest.Cluster
 	var one sync.Mutex
 	for i := range w.streams {
 		all.Go(func() {
-			for ctx.Err() == nil {
-				got := w.stream(ctx, t, y, i)
+			for k := 0; ctx.Err() == nil; k++ {
+				got := w.stream(ctx, t, y, i, k)
 				one.Lock()
 				gaps = append(gaps, got...)
 				one.Unlock()
@@ -131,10 +136,15 @@ func (w *constant) load(ctx context.Context, t *testing.T, y clustertest.Cluster
 	return gaps
 }
 
-// stream asks once.
-func (w *constant) stream(ctx context.Context, t *testing.T, y clustertest.Cluster, i int) (gaps []float64) {
-	n, greedy := int32(constantTokens), 0.0
-	s, err := y.Producer.Ask(ctx, &pb.Prompt{InputIds: compared.PromptIDs(i, 20, y.Settings.Node.Shared.Model.Spec.Vocab), MaxTokens: &n, IgnoreEos: true, Temperature: &greedy})
+// stream asks for the k-th time. First answers differ in length, so that streams do not begin together again.
+func (w *constant) stream(ctx context.Context, t *testing.T, y clustertest.Cluster, i, k int) (gaps []float64) {
+	n, temperature, seed := int32(constantTokens), 1.0, uint32(1000*i+k)
+	if k == 0 {
+		n = n * int32(i+1) / int32(w.streams)
+	}
+	s, err := y.Producer.Ask(ctx, &pb.Prompt{
+		InputIds: compared.PromptIDs(int(seed), 20, y.Settings.Node.Shared.Model.Spec.Vocab), MaxTokens: &n, IgnoreEos: true, Temperature: &temperature, Seed: &seed,
+	})
 	if err != nil {
 		if ctx.Err() == nil {
 			t.Error(err)
