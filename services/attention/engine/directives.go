@@ -30,7 +30,9 @@ type Stepped struct {
 type Waiting struct {
 	Longest time.Duration // that one has waited for its first token
 	Busy    bool          // there are requests
-	Coming  int           // without a token yet, by worker: rows that later steps have more
+	// Coming is how many rows more steps will have than the newest one without a prompt: requests without a
+	// token yet, by worker, less those in that step that have ended.
+	Coming int
 }
 
 // Directive is what a step obeys.
@@ -47,6 +49,12 @@ type Directive struct {
 func (d *scheduler) obey(mb *microbatch) {
 	if d.directives == nil {
 		return
+	}
+	if mb.prompts == 0 {
+		d.decoded = d.decoded[:0]
+		for i := range mb.parts {
+			d.decoded = append(d.decoded, mb.parts[i].s)
+		}
 	}
 	now := d.directives.Now(mb.prompts > 0)
 	if mb.order = now.Order; mb.order == nil {
@@ -100,6 +108,11 @@ func (d *scheduler) tellWait() {
 	}
 	workers := max(1, len(d.crew.idle)+len(d.crew.busy))
 	w.Coming = (w.Coming + workers - 1) / workers
+	for _, s := range d.decoded {
+		if s.ended && w.Coming > 0 {
+			w.Coming--
+		}
+	}
 	d.directives.Wait(w)
 }
 

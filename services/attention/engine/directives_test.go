@@ -106,7 +106,8 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
-// What waits for its first token is told, and longest how long, but for canaries and those that have theirs.
+// What waits for its first token is told, and longest how long, but for canaries and those that have theirs. What
+// comes takes the place of what has ended.
 func TestTellsWait(t *testing.T) {
 	b := newBench(t, 1, 64)
 	r := &regime{}
@@ -120,6 +121,27 @@ func TestTellsWait(t *testing.T) {
 	b.later(time.Second)
 	b.tellLine()
 	if got := fmt.Sprint(r.waits); got != "[{0s false 0} {3s true 2} {0s true 0}]" {
+		t.Error(got)
+	}
+}
+
+// What comes takes the place of what has ended since the newest step, and is told without it.
+func TestComing(t *testing.T) {
+	b := newBench(t, 1, 64)
+	r := &regime{}
+	b.scheduler.directives = r
+	b.add(b.request("a", 2, 2))
+	b.add(b.request("b", 2, 8))
+	b.step(1) // both prompts
+	b.step(1) // a's last token
+	for _, id := range []string{"c", "d"} {
+		b.add(b.request(id, 2, 8))
+		b.tellLine()
+	}
+	b.step(1) // their prompts
+	b.step(1)
+	b.tellLine()
+	if got := fmt.Sprint(r.waits); got != "[{0s true 0} {0s true 1} {0s true 0}]" {
 		t.Error(got)
 	}
 }

@@ -31,8 +31,10 @@ type scheduler struct {
 	drafts  drafts
 	prefix  prefixes
 	machine machine
-	// directives say what gates are to obey; nil: nothing, ever.
+	// directives say what gates are to obey; nil: nothing, ever. decoded are the sequences of the
+	// newest step without prompts.
 	directives Directives
+	decoded    []*Sequence
 }
 
 func newScheduler(policy batching.Policy, workers []*worker, now func() time.Time, log *slog.Logger, st *stats) *scheduler {
