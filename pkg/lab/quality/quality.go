@@ -150,9 +150,9 @@ func (m *measurer) setting(ctx context.Context, way string, threshold, batch int
 }
 
 func (m *measurer) open(ctx context.Context) error {
-	domains := heldOut(m.Recording, m.Seed, m.Length)
+	domains := heldOut(m.Recording, m.Seed, max(m.Length, min(longest, m.Model.Spec.MaxPositions)))
 	var err error
-	if m.texts, err = texts(domains, m.Sequences); err != nil {
+	if m.texts, err = texts(domains, m.Sequences, m.Length); err != nil {
 		return err
 	}
 	m.choices = choices(domains, m.Length, m.Choices)
@@ -177,7 +177,7 @@ func (m *measurer) open(ctx context.Context) error {
 	}
 	shape := kvcache.ShapeOf(&m.Model.Spec)
 	sequences, length := max(slices.Max(m.Batches), mostOptions), m.Length
-	for _, list := range m.asked {
+	for _, list := range append(m.asked, m.choices) {
 		for _, c := range list {
 			length = max(length, c.rows())
 		}

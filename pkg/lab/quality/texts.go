@@ -3,6 +3,7 @@ package quality
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/compute/recording"
 )
@@ -14,14 +15,14 @@ type text struct {
 }
 
 // heldOut are the sequences of each domain that a distillation of the same seed measures by:
-// the last three tenths, in its order.
-func heldOut(r *recording.Recording, seed uint64, length int) [][]text {
+// the last three tenths, in its order, each up to so many tokens.
+func heldOut(r *recording.Recording, seed uint64, most int) [][]text {
 	domains := make([][]text, len(r.Domains))
 	first := r.Sequences()
 	for i := range len(first) - 1 {
 		d := r.Row(first[i]).Domain
 		t := text{domain: d}
-		for row := first[i]; row < min(first[i+1], first[i]+length); row++ {
+		for row := first[i]; row < min(first[i+1], first[i]+most); row++ {
 			t.ids = append(t.ids, r.Row(row).Token)
 		}
 		domains[d] = append(domains[d], t)
@@ -34,12 +35,12 @@ func heldOut(r *recording.Recording, seed uint64, length int) [][]text {
 	return domains
 }
 
-// texts are some of each domain, in turn, so that batches mix domains.
-func texts(domains [][]text, each int) (list []text, err error) {
+// texts are the beginnings of some of each domain, in turn, so that batches mix domains.
+func texts(domains [][]text, each, length int) (list []text, err error) {
 	for i := range each {
 		for _, d := range domains {
 			if i < len(d) && len(d[i].ids) > 1 {
-				list = append(list, d[i])
+				list = append(list, text{d[i].domain, d[i].ids[:min(length, len(d[i].ids))]})
 			}
 		}
 	}
@@ -68,39 +69,50 @@ func (c choice) rows() (most int) {
 	return most
 }
 
-// choices are made of texts that are whole: three quarters of a text, and the rest of it and of
-// three others of its domain.
+// choices are made of texts that are long enough: a text up to a quarter of a length before its end, which is one, two, three
+// and more lengths from the beginning, and that quarter of it and of three others of its domain.
 func choices(domains [][]text, length, most int) (list []choice) {
 	const part = 4
 	tail := length / part
-	for i := 0; most > 0; i++ {
-		some := false
-		for _, d := range domains {
-			if i+options > len(d) {
-				continue
-			}
-			some = true
-			if c, ok := choiceOf(d[i:i+options], length, tail); ok {
-				if list = append(list, c); len(list) == most {
-					return list
+	for end, longest := length, longestOf(domains); end <= longest; end += length {
+		for i := range longestDomain(domains) {
+			for _, d := range domains {
+				if i+options > len(d) || len(list) == most {
+					continue
+				}
+				if c, ok := choiceOf(d[i:i+options], end, tail); ok {
+					list = append(list, c)
 				}
 			}
-		}
-		if !some {
-			break
 		}
 	}
 	return list
 }
 
-func choiceOf(of []text, length, tail int) (c choice, ok bool) {
+func longestDomain(domains [][]text) (n int) {
+	for _, d := range domains {
+		n = max(n, len(d))
+	}
+	return n
+}
+
+func longestOf(domains [][]text) (tokens int) {
+	for _, d := range domains {
+		for _, t := range d {
+			tokens = max(tokens, len(t.ids))
+		}
+	}
+	return tokens
+}
+
+func choiceOf(of []text, end, tail int) (c choice, ok bool) {
 	begin := of[0].ids
 	for _, t := range of {
-		if len(t.ids) < length {
+		if len(t.ids) < end {
 			return c, false
 		}
-		c.whole = append(c.whole, append(append([]uint32{}, begin[:length-tail]...), t.ids[length-tail:length]...))
-		c.from, c.weight = append(c.from, length-tail), append(c.weight, 1)
+		c.whole = append(c.whole, slices.Concat(begin[:end-tail], t.ids[end-tail:end]))
+		c.from, c.weight = append(c.from, end-tail), append(c.weight, 1)
 	}
 	return c, true
 }
