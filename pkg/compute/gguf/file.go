@@ -59,17 +59,24 @@ func (f *File) Tensor(name string) (safetensors.Tensor, bool) {
 // Names lists the tensors in the order of their bytes.
 func (f *File) Names() []string { return slices.Clone(f.names) }
 
-// Text is a value of the header that is a string.
-func (f *File) Text(key string) (string, bool) {
-	s, ok := f.values[key].(string)
-	return s, ok
+// Architecture is llama.cpp's name of what computes with the tensors, empty where the header
+// has none: parts of a model but the first need none.
+func (f *File) Architecture() string {
+	s, _ := f.values[architectureKey].(string)
+	return s
 }
 
-// Whole is a value of the header that is a whole number and not negative.
-func (f *File) Whole(key string) (uint64, bool) {
-	n, ok := f.values[key].(uint64)
-	return n, ok
+// Split is which part of a model the file is, from 0, of how many, and how many tensors all of
+// them have. It is false if the header does not say all three.
+func (f *File) Split() (s Split, ok bool) {
+	part, is := f.values[splitNoKey].(uint64)
+	parts, are := f.values[splitCountKey].(uint64)
+	tensors, have := f.values[splitTensorsKey].(uint64)
+	return Split{part, parts, tensors}, is && are && have
 }
+
+// Split is what the header of a part of a model says of all parts.
+type Split struct{ Part, Parts, Tensors uint64 }
 
 // Header returns the bytes before the tensors', valid until Close.
 func (f *File) Header() []byte { return f.header }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -38,14 +39,8 @@ func TestFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, _ := f.Text("general.architecture"); a != "llama" {
-		t.Errorf("architecture %q", a)
-	}
-	if n, ok := f.Whole("test.4"); n != 0 || !ok {
-		t.Errorf("a whole number is %d, %v", n, ok)
-	}
-	if _, ok := f.Text("test.words"); ok || f.Packed() || len(f.Names()) != len(want) {
-		t.Errorf("an array is a text: %v; packed: %v; names %v", ok, f.Packed(), f.Names())
+	if split, ok := f.Split(); f.Architecture() != "llama" || ok || f.Packed() || len(f.Names()) != len(want) {
+		t.Errorf("architecture %q, split %v %v, packed: %v; names %v", f.Architecture(), split, ok, f.Packed(), f.Names())
 	}
 	for _, x := range want {
 		got, ok := f.Tensor(x.Name)
@@ -66,8 +61,8 @@ func refused() map[string]struct {
 	data []byte
 	says string
 } {
-	one := func(x safetensors.Tensor) []byte { return gguftest.File("a", []safetensors.Tensor{x}) }
-	good := one(safetensors.Tensor{Name: "x", DType: safetensors.F32, Shape: []int{4}, Data: make([]byte, 16)})
+	one := []safetensors.Tensor{{Name: "x", DType: safetensors.F32, Shape: []int{4}, Data: make([]byte, 16)}}
+	good := gguftest.File("a", one)
 	with := func(at int, value ...byte) []byte {
 		b := slices.Clone(good)
 		copy(b[at:], value)
@@ -87,7 +82,10 @@ func refused() map[string]struct {
 		"many tensors":       {with(8, 0xff, 0xff, 0xff, 0xff, 0xff), "do not fit a file"},
 		"many values":        {with(16, 0xff, 0xff, 0xff, 0xff, 0xff), "do not fit a file"},
 		"long key":           {with(key-8, 0xff, 0xff), "not 1 to 1024"},
-		"key twice":          {with(key+5, '1'), "there twice"},
+		"key twice":          {gguftest.File("a", one, gguftest.Text("general.architecture", "b")), "there twice"},
+		"long architecture":  {gguftest.File(strings.Repeat("a", 1025), one), "1025 bytes, not 1 to 1024"},
+		"type of a used key": {with(alignment-4, 5), `key "general.alignment" at byte 24 is of type 5, not 4`},
+		"long text":          {gguftest.File("a", one, gguftest.Value("more", 8, 0, 0, 0, 0, 0, 0, 0, 0x80)), "truncated"},
 		"type of value":      {with(key+6, 99), "GGUF does not have"},
 		"alignment":          {with(alignment, 3), "multiple of 8"},
 		"dimensions":         {with(info+9, 5), "5 dimensions"},
@@ -95,16 +93,21 @@ func refused() map[string]struct {
 		"too large":          {with(info+13, 0xff, 0xff, 0xff, 0xff, 0xff), "is too large"},
 		"type of tensor":     {with(info+21, 10), "type Q2_K"},
 		"unknown type":       {with(info+21, 200), "type 200"},
+		"64 bits":            {with(info+21, 28), "type F64"},
 		"blocks":             {with(info+21, 12), "multiple of 256"},
-		"offset":             {with(info+25, 8), "multiple of 32"},
-		"outside":            {with(info+25, 0xe0, 0xff), "outside of the file"},
+		"offset":             {with(info+25, 8), "not the first multiple of 32 from 0 on"},
+		"far offset":         {with(info+25, 0xe0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff), "its offset is 18446744073709551584, not the first"},
 		"truncated":          {good[:len(good)-1], "outside of the file"},
 		"truncated header":   {good[:info+3], "truncated"},
 		"tensors' beginning": {good[:len(good)-17], "truncated"},
 		"overlap": {bytes.Replace(gguftest.File("a", []safetensors.Tensor{
 			{Name: "x", DType: safetensors.F32, Shape: []int{16}, Data: make([]byte, 64)},
 			{Name: "y", DType: safetensors.F32, Shape: []int{1}, Data: make([]byte, 4)},
-		}), binary.LittleEndian.AppendUint64(nil, 64), binary.LittleEndian.AppendUint64(nil, 32), 1), "overlaps"},
+		}), binary.LittleEndian.AppendUint64(nil, 64), binary.LittleEndian.AppendUint64(nil, 32), 1), "its offset is 32, not the first multiple of 32 from 64 on"},
+		"another alignment": {bytes.Replace(gguftest.File("a", []safetensors.Tensor{
+			{Name: "x", DType: safetensors.F32, Shape: []int{1}, Data: make([]byte, 4)}, // padded to 32
+			{Name: "y", DType: safetensors.F32, Shape: []int{1}, Data: make([]byte, 4)},
+		}), gguftest.Value("general.alignment", 4, 32), gguftest.Value("general.alignment", 4, 8), 1), "its offset is 32, not the first multiple of 8 from 4 on"},
 	}
 }
 
@@ -118,6 +121,30 @@ func TestRefused(t *testing.T) {
 	}
 	if _, err := gguf.Open(filepath.Join(t.TempDir(), "none.gguf")); err == nil || !strings.Contains(err.Error(), "none.gguf") {
 		t.Errorf("no file: error %v", err)
+	}
+}
+
+// Values that are not used cost no memory, however long they are.
+func TestPassedOver(t *testing.T) {
+	const long = 8 << 20
+	data := gguftest.File("a", nil, gguftest.Text("more", strings.Repeat("x", long)))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f, err := gguf.Parse(data)
+	runtime.ReadMemStats(&after)
+	if err != nil || f.Architecture() != "a" || after.TotalAlloc-before.TotalAlloc >= long {
+		t.Errorf("%d bytes are taken, error %v", after.TotalAlloc-before.TotalAlloc, err)
+	}
+}
+
+// A part of a model says which one it is, of how many, and what all of them have.
+func TestSplit(t *testing.T) {
+	f, err := gguf.Parse(gguftest.File("", nil, gguftest.Split(1, 3, 40)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, ok := f.Split(); !ok || s != (gguf.Split{Part: 1, Parts: 3, Tensors: 40}) || f.Architecture() != "" {
+		t.Errorf("%+v, %v, of architecture %q", s, ok, f.Architecture())
 	}
 }
 

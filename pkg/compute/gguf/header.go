@@ -23,11 +23,22 @@ const (
 	// alignmentKey names what tensors' bytes begin on a multiple of.
 	alignmentKey     = "general.alignment"
 	defaultAlignment = 32
+
+	architectureKey = "general.architecture"
+	splitNoKey      = "split.no"
+	splitCountKey   = "split.count"
+	splitTensorsKey = "split.tensors.count"
 )
+
+// used are the keys of which the values are kept, with the only type that each may have, as in
+// llama.cpp. All others are passed over.
+var used = map[string]uint32{
+	architectureKey: kindText, alignmentKey: kindU32, splitNoKey: kindU16, splitCountKey: kindU16, splitTensorsKey: kindI32,
+}
 
 // types are those of tensors that can be read, by GGML's number.
 var types = map[uint32]safetensors.DType{
-	0: safetensors.F32, 1: safetensors.F16, 30: safetensors.BF16, 28: safetensors.F64,
+	0: safetensors.F32, 1: safetensors.F16, 30: safetensors.BF16,
 	2: safetensors.Q40, 3: safetensors.Q41, 6: safetensors.Q50, 7: safetensors.Q51, 8: safetensors.Q80,
 	12: safetensors.Q4K, 13: safetensors.Q5K, 14: safetensors.Q6K,
 }
@@ -35,7 +46,7 @@ var types = map[uint32]safetensors.DType{
 // others are the names of types that cannot, for errors.
 var others = map[uint32]string{
 	9: "Q8_1", 10: "Q2_K", 11: "Q3_K", 15: "Q8_K", 16: "IQ2_XXS", 17: "IQ2_XS", 18: "IQ3_XXS", 19: "IQ1_S", 20: "IQ4_NL",
-	21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
+	21: "IQ3_S", 22: "IQ2_S", 23: "IQ4_XS", 24: "I8", 25: "I16", 26: "I32", 27: "I64", 28: "F64", 29: "IQ1_M", 34: "TQ1_0", 35: "TQ2_0", 39: "MXFP4",
 }
 
 // entry is one tensor as the header states it.
@@ -84,11 +95,20 @@ func (r *reader) begin() (tensors, values uint64, err error) {
 }
 
 func (f *File) readValue(r *reader) {
-	at, key := r.at, r.name()
-	if _, twice := f.values[key]; twice {
+	at := r.at
+	key, kind := r.name(), r.u32()
+	want, isUsed := used[key]
+	_, twice := f.values[key]
+	switch {
+	case !isUsed:
+		r.skip(kind)
+	case twice:
 		r.fail("key %q at byte %d is there twice", key, at)
+	case kind != want:
+		r.fail("key %q at byte %d is of type %d, not %d", key, at, kind, want)
+	default:
+		f.values[key] = r.value(kind)
 	}
-	f.values[key] = r.value(r.u32())
 }
 
 func (r *reader) entry() (e entry) {
@@ -130,10 +150,11 @@ func (r *reader) typeOf(e *entry, count uint64) {
 	e.bytes = e.dtype.Bytes(int64(count))
 }
 
-// place makes views of the tensors, which may not overlap.
+// place makes views of the tensors, each of which begins on the first multiple of the alignment
+// behind the one before.
 func (f *File) place(r *reader, entries []entry) error {
 	alignment := uint64(defaultAlignment)
-	if n, ok := f.Whole(alignmentKey); ok {
+	if n, ok := f.values[alignmentKey].(uint64); ok {
 		alignment = n
 	}
 	if alignment == 0 || alignment > 1<<20 || alignment%8 != 0 {
@@ -164,10 +185,8 @@ func (f *File) add(e entry, body []byte, start, alignment uint64, end *uint64) e
 	switch _, twice := f.tensors[e.name]; {
 	case twice:
 		return fmt.Errorf("it is listed twice")
-	case e.offset%alignment != 0:
-		return fmt.Errorf("its offset %d is no multiple of %d", e.offset, alignment)
-	case e.offset < *end:
-		return fmt.Errorf("it overlaps the one before, which ends at byte %d", start+*end)
+	case e.offset != (*end+alignment-1)/alignment*alignment:
+		return fmt.Errorf("its offset is %d, not the first multiple of %d from %d on, where the one before ends", e.offset, alignment, *end)
 	case e.offset > uint64(len(body)) || size > uint64(len(body))-e.offset:
 		return fmt.Errorf("it ends outside of the file, which has %d bytes: file is truncated", start+uint64(len(body)))
 	}

@@ -46,12 +46,10 @@ func (r *reader) u64() uint64 {
 	return 0
 }
 
-// text is a string with its length before it.
-func (r *reader) text() string { return string(r.take(r.u64())) }
-
-// name is a text of 1 to maxName bytes.
+// name is a text of 1 to maxName bytes with its length before it.
 func (r *reader) name() string {
-	at, n := r.at, r.u64()
+	at := r.at
+	n := r.u64()
 	if r.err == nil && (n == 0 || n > maxName) {
 		r.fail("the name at byte %d has %d bytes, not 1 to %d", at, n, maxName)
 	}
@@ -80,31 +78,28 @@ var sizes = map[uint32]uint64{
 	kindU8: 1, kindI8: 1, kindU16: 2, kindI16: 2, kindU32: 4, kindI32: 4, kindF32: 4, kindBool: 1, kindU64: 8, kindI64: 8, kindF64: 8,
 }
 
-// value is a string, a uint64 where it is a whole number without a sign, and nil for others,
-// which are passed over.
+// value is a string or, of a whole number, a uint64.
 func (r *reader) value(kind uint32) any {
-	switch kind {
-	case kindText:
-		return r.text()
-	case kindArray:
-		r.skipArray(1)
-		return nil
-	case kindU8, kindU16, kindU32, kindU64:
-		var whole [8]byte
-		copy(whole[:], r.take(sizes[kind]))
-		return binary.LittleEndian.Uint64(whole[:])
+	if kind == kindText {
+		return r.name()
 	}
-	r.skip(kind)
-	return nil
+	var whole [8]byte
+	copy(whole[:], r.take(sizes[kind]))
+	return binary.LittleEndian.Uint64(whole[:])
 }
 
-// skip passes over a value of a fixed size.
+// skip passes over a value, whatever its size, without a copy of it.
 func (r *reader) skip(kind uint32) {
-	size, ok := sizes[kind]
-	if !ok {
+	switch size, ok := sizes[kind]; {
+	case ok:
+		r.take(size)
+	case kind == kindText:
+		r.take(r.u64())
+	case kind == kindArray:
+		r.skipArray(1)
+	default:
 		r.fail("the value at byte %d is of type %d, which GGUF does not have", r.at, kind)
 	}
-	r.take(size)
 }
 
 // skipArray passes over an array, which may have arrays.

@@ -60,7 +60,7 @@ const (
 
 // in is the family with the names that its tensors have in a source.
 func (f *family) in(from source) (*family, error) {
-	if _, ok := from.stat(ggufEmbed); !ok {
+	if !isGGUF(from) {
 		return f, nil
 	}
 	if f.gguf == "" {
@@ -68,7 +68,7 @@ func (f *family) in(from source) (*family, error) {
 	}
 	if c, ok := from.(*checkpoint); ok {
 		if got := c.architecture(); got != f.gguf {
-			return nil, fmt.Errorf("the GGUF file is of architecture %q, but config.json's model_type %q has %q: they are of different models", got, f.modelType, f.gguf)
+			return nil, fmt.Errorf("the GGUF file is of architecture %.64q, but config.json's model_type %q has %q: they are of different models", got, f.modelType, f.gguf)
 		}
 	}
 	named := *f
@@ -102,11 +102,21 @@ func (s *Spec) heads(ref Ref) int {
 	return s.Layer[ref.Layer].Mixer.Heads
 }
 
-// architecture is what the first GGUF file is of; empty where there is none.
+// isGGUF says whether tensors have llama.cpp's names: those of GGUF files and, in a store, of
+// what was pushed from them.
+func isGGUF(from source) bool {
+	if c, ok := from.(*checkpoint); ok && len(c.files) > 0 {
+		_, is := c.files[0].weightFile.(*gguf.File)
+		return is
+	}
+	_, ok := from.stat(ggufEmbed)
+	return ok
+}
+
+// architecture is what the first file is of, if it is a GGUF file.
 func (c *checkpoint) architecture() string {
 	if f, ok := c.files[0].weightFile.(*gguf.File); ok {
-		name, _ := f.Text("general.architecture")
-		return name
+		return f.Architecture()
 	}
 	return ""
 }
@@ -134,6 +144,26 @@ func (c *checkpoint) openGGUF(dir string) error {
 			}
 		}
 		c.add(name, f)
+		if err := c.checkPart(f, len(names)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// checkPart compares the header of the file that was added last with those before it, of so many parts.
+func (c *checkpoint) checkPart(f *gguf.File, parts int) error {
+	at := len(c.files) - 1
+	split, ok := f.Split()
+	switch got := f.Architecture(); {
+	case at > 0 && got != "" && got != c.architecture():
+		return fmt.Errorf("its architecture is %.64q, that of %s is %.64q: they are of different models", got, c.files[0].name, c.architecture())
+	case !ok && parts > 1:
+		return errors.New("it does not say which part of a model it is: split.no, split.count or split.tensors.count is missing")
+	case ok && (split.Part != uint64(at) || split.Parts != uint64(parts)):
+		return fmt.Errorf("it is part %d of %d by its header (split.no from 0, split.count), but part %d of %d by its name", split.Part, split.Parts, at, parts)
+	case ok && at == parts-1 && split.Tensors != uint64(len(c.home)):
+		return fmt.Errorf("all parts have %d tensors, not %d as split.tensors.count says", len(c.home), split.Tensors)
 	}
 	return nil
 }

@@ -144,7 +144,8 @@ func TestGGUFBlocks(t *testing.T) {
 }
 
 func TestGGUFRefused(t *testing.T) {
-	file := gguftest.File("llama", converted(t, openGolden(t, "mixtral")))
+	all := converted(t, openGolden(t, "mixtral"))
+	file := gguftest.File("llama", all)
 	for _, tt := range []struct {
 		name, golden string
 		files        map[string][]byte
@@ -156,7 +157,10 @@ func TestGGUFRefused(t *testing.T) {
 		{"two models", "mixtral", map[string][]byte{"a.gguf": file, "b.gguf": file}, "a.gguf and b.gguf are different models"},
 		{"a shard is missing", "mixtral", map[string][]byte{"a-00001-of-00003.gguf": file, "a-00003-of-00003.gguf": file}, "a-00002-of-00003.gguf is missing"},
 		{"the last is missing", "mixtral", map[string][]byte{"a-00001-of-00002.gguf": file}, "of 2 files, the first 1 are there"},
-		{"a tensor twice", "mixtral", map[string][]byte{"a-00001-of-00002.gguf": file, "a-00002-of-00002.gguf": file}, "and in a file before it"},
+		{"a tensor twice", "mixtral", map[string][]byte{
+			"a-00001-of-00002.gguf": gguftest.File("llama", all, gguftest.Split(0, 2, len(all))...), "a-00002-of-00002.gguf": file,
+		}, "and in a file before it"},
+		{"no tensors", "mixtral", map[string][]byte{"m.gguf": gguftest.File("llama", nil)}, `"token_embd.weight" is missing`},
 		{"truncated", "mixtral", map[string][]byte{"m.gguf": file[:len(file)/2]}, "truncated"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -174,12 +178,40 @@ func TestGGUFRefused(t *testing.T) {
 	}
 }
 
+// What the headers of parts say must be what their names say, and the same.
+func TestGGUFPartsRefused(t *testing.T) {
+	all := converted(t, openGolden(t, "olmoe"))
+	n := len(all)
+	for name, tt := range map[string]struct {
+		second [][]byte // values of the second part
+		of     string   // its architecture
+		says   string
+	}{
+		"another model":    {gguftest.Split(1, 2, n), "llama", `m-00002-of-00002.gguf: its architecture is "llama", that of m-00001-of-00002.gguf is "olmoe"`},
+		"another part":     {gguftest.Split(0, 2, n), "", "it is part 0 of 2 by its header (split.no from 0, split.count), but part 1 of 2"},
+		"of another count": {gguftest.Split(1, 3, n), "", "it is part 1 of 3"},
+		"other tensors":    {gguftest.Split(1, 2, n+1), "olmoe", "not " + strconv.Itoa(n+1) + " as split.tensors.count says"},
+		"no part":          {nil, "", "it does not say which part"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Open(ggufFolder(t, "olmoe", map[string][]byte{
+				"m-00001-of-00002.gguf": gguftest.File("olmoe", all[:5], gguftest.Split(0, 2, n)...),
+				"m-00002-of-00002.gguf": gguftest.File(tt.of, all[5:], tt.second...),
+			}))
+			if err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
 // A model may be in several files.
 func TestGGUFShards(t *testing.T) {
 	whole := openGolden(t, "olmoe")
 	all := converted(t, whole)
 	m, err := Open(ggufFolder(t, "olmoe", map[string][]byte{
-		"m-00001-of-00002.gguf": gguftest.File("olmoe", all[:5]), "m-00002-of-00002.gguf": gguftest.File("", all[5:]),
+		"m-00001-of-00002.gguf": gguftest.File("olmoe", all[:5], gguftest.Split(0, 2, len(all))...),
+		"m-00002-of-00002.gguf": gguftest.File("", all[5:], gguftest.Split(1, 2, len(all))...),
 	}))
 	if err != nil {
 		t.Fatal(err)

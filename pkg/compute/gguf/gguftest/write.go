@@ -19,12 +19,12 @@ var Numbers = map[safetensors.DType]uint32{
 
 const alignment = 32
 
-// File is a version 3 file of an architecture with these tensors, in this order. It has a
-// value of each type, and arrays of numbers and of strings.
-func File(architecture string, tensors []safetensors.Tensor) []byte {
+// File is a version 3 file of an architecture, or none, with these tensors, in this order. It has a
+// value of each type, arrays of numbers and of strings, and more.
+func File(architecture string, tensors []safetensors.Tensor, more ...[]byte) []byte {
 	b := binary.LittleEndian.AppendUint32([]byte("GGUF"), 3)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(tensors)))
-	values := values(architecture)
+	values := append(values(architecture), more...)
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(values)))
 	for _, v := range values {
 		b = append(b, v...)
@@ -52,25 +52,39 @@ func text(b []byte, s string) []byte {
 	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
 }
 
-// values are keys with their types and values.
-func values(architecture string) [][]byte {
-	value := func(key string, kind uint32, value ...byte) []byte {
-		return append(binary.LittleEndian.AppendUint32(text(nil, key), kind), value...)
+// Value is a key with the type and the bytes of its value.
+func Value(key string, kind uint32, value ...byte) []byte {
+	return append(binary.LittleEndian.AppendUint32(text(nil, key), kind), value...)
+}
+
+// Text is a string as the value of a key.
+func Text(key, s string) []byte { return Value(key, 8, text(nil, s)...) }
+
+// Split are the values of a part of a model.
+func Split(part, parts uint16, tensors int) [][]byte {
+	return [][]byte{
+		Value("split.no", 2, binary.LittleEndian.AppendUint16(nil, part)...),
+		Value("split.count", 2, binary.LittleEndian.AppendUint16(nil, parts)...),
+		Value("split.tensors.count", 5, binary.LittleEndian.AppendUint32(nil, uint32(tensors))...),
 	}
-	all := [][]byte{
-		value("general.architecture", 8, text(nil, architecture)...),
-		value("general.alignment", 4, alignment, 0, 0, 0),
+}
+
+// values are of each type.
+func values(architecture string) [][]byte {
+	all := [][]byte{Value("general.alignment", 4, alignment, 0, 0, 0)}
+	if architecture != "" {
+		all = append(all, Text("general.architecture", architecture))
 	}
 	for kind, size := range []int{0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8} {
 		if size > 0 {
-			all = append(all, value(fmt.Sprintf("test.%d", kind), uint32(kind), make([]byte, size)...))
+			all = append(all, Value(fmt.Sprintf("test.%d", kind), uint32(kind), make([]byte, size)...))
 		}
 	}
 	words := binary.LittleEndian.AppendUint64([]byte{8, 0, 0, 0}, 2)
 	words = text(text(words, "one"), "two")
 	numbers := binary.LittleEndian.AppendUint64([]byte{6, 0, 0, 0}, 2)
 	nested := append(binary.LittleEndian.AppendUint64([]byte{9, 0, 0, 0}, 1), words...)
-	return append(all, value("test.words", 9, words...), value("test.nested", 9, nested...), value("test.numbers", 9, append(numbers, make([]byte, 8)...)...))
+	return append(all, Value("test.words", 9, words...), Value("test.nested", 9, nested...), Value("test.numbers", 9, append(numbers, make([]byte, 8)...)...))
 }
 
 // Half is the float16 nearest to x, which must be normal there.
