@@ -67,6 +67,8 @@ type Choice struct {
 	// Logprob of the chosen token and the best ones; only if asked for.
 	Logprob float32
 	Top     []Candidate
+	// Unreal says that the logits are no finite numbers, so that the token says nothing.
+	Unreal bool
 }
 
 // minTemperature is where sampling begins, as in vLLM.
@@ -90,11 +92,15 @@ func (s *Sampler) Next(logits []float32, p Params, history []uint32, index int) 
 	} else {
 		c.ID = s.sample(logits, p, index)
 	}
+	c.Unreal = !finite(logits[c.ID]) || p.Temperature >= minTemperature && !finite(s.probs[c.ID])
 	if p.Logprobs >= 0 {
 		c.Logprob, c.Top = s.logprobs(logits, c.ID, p.Logprobs)
 	}
 	return c
 }
+
+// finite says whether x is a finite number.
+func finite(x float32) bool { return x-x == 0 }
 
 // Argmax is the lowest index of the largest value.
 func Argmax(x []float32) int {

@@ -3,6 +3,7 @@ package sampling
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -268,7 +269,11 @@ func TestExtremes(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for index := range 20 {
-				got := int(next(tc.logits, tc.p, index).ID)
+				choice := next(tc.logits, tc.p, index)
+				got := int(choice.ID)
+				if unreal := strings.HasPrefix(tc.name, "not a number") || tc.name == "infinite"; choice.Unreal != unreal {
+					t.Fatalf("unreal is %v", choice.Unreal)
+				}
 				if tc.want >= 0 && got != tc.want || got >= len(tc.logits) {
 					t.Fatalf("chose %d, want %d", got, tc.want)
 				}

@@ -58,15 +58,18 @@ func (s *Sequence) draftable(most int) int {
 
 // accept keeps the choices up to the first that is not what was drafted.
 func (p *part) accept() {
-	if p.drafted == 0 {
+	if p.drafted == 0 || len(p.choices) == 0 {
 		return
 	}
-	kept, first := 1, len(p.s.ids)
-	for kept < len(p.choices) && p.choices[kept-1].ID == p.tokens[first+kept-1] {
-		kept++
+	foreseen, draft := 0, p.tokens[len(p.s.ids):]
+	for foreseen < min(p.drafted, len(p.choices)) && p.choices[foreseen].ID == draft[foreseen] {
+		foreseen++
 	}
-	p.rejected = len(p.choices) - kept
-	p.choices = p.choices[:kept]
+	p.rejected = p.drafted - foreseen
+	if foreseen < len(p.choices) {
+		p.choices = p.choices[:foreseen+1]
+		p.end = nil // it is of a row behind these
+	}
 }
 
 // lasting is how many of a part's rows stay in the cache: the others are of rejected tokens.

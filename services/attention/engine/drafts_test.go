@@ -148,3 +148,36 @@ func TestDraftRows(t *testing.T) {
 		t.Errorf("runs %v", runs)
 	}
 }
+
+// Choices are kept up to the first that was not drafted; what ends the answer counts if all before it were.
+func TestAccept(t *testing.T) {
+	end := stuck()
+	for _, tc := range []struct {
+		name     string
+		drafted  int
+		choices  []uint32
+		end      *pb.Terminal
+		kept     int
+		rejected int
+		ends     bool
+	}{
+		{"no draft", 0, []uint32{7}, nil, 1, 0, false},
+		{"no draft, and no choice", 0, nil, end, 0, 0, true},
+		{"all foreseen", 2, []uint32{7, 8, 9}, nil, 3, 0, false},
+		{"one foreseen", 2, []uint32{7, 3, 9}, nil, 2, 1, false},
+		{"none foreseen", 2, []uint32{3, 8, 9}, nil, 1, 2, false},
+		{"the first row has no choice", 2, nil, end, 0, 0, true},
+		{"a row behind foreseen ones has none", 2, []uint32{7, 8}, end, 2, 0, true},
+		{"a row behind a rejected one has none", 2, []uint32{7, 3}, end, 2, 1, false},
+		{"a later row behind a rejected one has none", 2, []uint32{3, 8}, end, 1, 2, false},
+	} {
+		p := &part{s: &Sequence{content: content{ids: []uint32{1, 2}}}, drafted: tc.drafted, tokens: []uint32{1, 2, 7, 8}, end: tc.end}
+		for _, id := range tc.choices {
+			p.choices = append(p.choices, sampling.Choice{ID: id})
+		}
+		p.accept()
+		if len(p.choices) != tc.kept || p.rejected != tc.rejected || (p.end != nil) != tc.ends {
+			t.Errorf("%s: %d kept, %d rejected, end %v", tc.name, len(p.choices), p.rejected, p.end)
+		}
+	}
+}

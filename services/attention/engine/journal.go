@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"slices"
@@ -65,9 +66,7 @@ func (j *journal) advance(p *part) {
 		s.past.take(first, token.Fates)
 		j.append(s, &pb.Record{Kind: &pb.Record_Token{Token: token}})
 	}
-	if p.stuck && s.end == nil {
-		s.end = stuck()
-	}
+	s.end = cmp.Or(s.end, p.end)
 	if s.end == nil && s.pending() == 0 {
 		s.end = &pb.Terminal{FinishReason: "length"} // nothing but scores was asked for
 	}

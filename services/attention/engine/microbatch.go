@@ -41,9 +41,9 @@ type part struct {
 	// those that fill places; and the scores of prompt positions.
 	choices []sampling.Choice
 	scores  []*pb.Score
-	stuck   bool       // a grammar allows no next token
-	fates   *pb.Fates  // of its rows; nil: all slots had their own experts
-	cost    layer.Cost // of its rows
+	end     *pb.Terminal // why no next token can be chosen, or nil
+	fates   *pb.Fates    // of its rows; nil: all slots had their own experts
+	cost    layer.Cost   // of its rows
 	// own says that each slot has its own expert, whatever the stamp says, and threshold is the
 	// lowest of the stamp for one of its rows, in millionths.
 	own       bool

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,7 +184,7 @@ type outcome struct {
 	score  *pb.Score // or nil
 	chosen bool
 	choice sampling.Choice
-	stuck  bool // no token may be chosen
+	end    *pb.Terminal // why no token can be chosen, or nil
 }
 
 // settle uses the logits (n, vocab) of rows, side by side, and hands the outcome to their parts in order.
@@ -199,8 +200,8 @@ func (w *worker) settle(rows []int, logits []float32) {
 		if got.score != nil {
 			p.scores = append(p.scores, got.score)
 		}
-		p.stuck = p.stuck || got.stuck
-		if got.chosen && !got.stuck {
+		p.end = cmp.Or(p.end, got.end)
+		if got.chosen && p.end == nil {
 			p.choices = append(p.choices, got.choice)
 		}
 	}
@@ -214,12 +215,21 @@ func (p *part) settle(sampler *sampling.Sampler, at int, logits []float32) (got 
 	}
 	index := s.index(at)
 	if got.chosen = s.chooses(at) && index < int(s.seq.MaxTokens); got.chosen {
-		params, ok := s.restrict(s.params)
-		if got.stuck = !ok; ok {
-			got.choice = sampler.Next(logits, params, s.said(p.tokens, at), index)
-		}
+		got.choice, got.end = s.next(sampler, logits, p.tokens, at)
 	}
 	return got
+}
+
+// next chooses the id after at, of some tokens, or says why none can be chosen.
+func (s *Sequence) next(sampler *sampling.Sampler, logits []float32, tokens []uint32, at int) (c sampling.Choice, end *pb.Terminal) {
+	params, ok := s.restrict(s.params)
+	if !ok {
+		return c, stuck()
+	}
+	if c = sampler.Next(logits, params, s.said(tokens, at), s.index(at)); c.Unreal {
+		return c, ErrorEnd(internal, "the model's logits are no finite numbers; its weights are damaged, or too large for their type: see what switchyard verify says of it")
+	}
+	return c, nil
 }
 
 // score is what logits say of the id after at or, where all positions are seen,

@@ -242,3 +242,21 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 }
+
+// Logits that are no numbers end a request by an error, which names what to look at.
+func TestUnrealLogits(t *testing.T) {
+	b := realBench(t, 8)
+	s := b.ask("r", 4, 3, "")
+	nan := slices.Repeat([]float32{float32(math.NaN())}, 320)
+	p := &part{s: s, rows: 4, tokens: s.seq.PromptIds}
+	got := p.settle(&sampling.Sampler{}, 3, nan)
+	if !got.chosen || got.end.GetError().GetCode() != internal || !strings.Contains(got.end.GetError().GetMessage(), "no finite numbers") {
+		t.Errorf("%+v", got)
+	}
+	p.end = got.end
+	b.add(s)
+	b.journal.advance(p)
+	if s.end != got.end || s.generated() != 0 {
+		t.Errorf("it ends by %v, with %d tokens", s.end, s.generated())
+	}
+}
