@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import json
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -51,14 +52,12 @@ def neighbour(busy):
             spinning.kill()
 
 
-def turns(program, model, out, kinds, count):
-    seen = {precision: [] for kind in kinds for precision in PRECISIONS[kind]}
+def turns(program, model, out, kinds, count, seen):
     for _ in range(count):
         for kind in kinds:
             llama = {t: run(sys.executable, HERE / "llama.py", f"{out}/{kind}.gguf", t, SECONDS)[0] for t in (1, 2)}
             for precision in PRECISIONS[kind]:
-                seen[precision].append({**ours(program, model, precision), "llama": llama})
-    return seen
+                seen.setdefault(precision, []).append({**ours(program, model, precision), "llama": llama})
 
 
 def show(seen):
@@ -67,7 +66,7 @@ def show(seen):
             by_threads = {t: [turn["llama"][t][what] for turn in all] for t in (1, 2)}
             best = max(by_threads, key=lambda t: statistics.median(by_threads[t]))
             theirs = by_threads[best]
-            line = f"{kind:6} {what:8} llama.cpp {statistics.median(theirs):7.1f} tokens/s ({min(theirs):.1f} to {max(theirs):.1f}, {best} threads)"
+            line = f"{kind:6} {what:8} {len(all)} turns: llama.cpp {statistics.median(theirs):7.1f} tokens/s ({min(theirs):.1f} to {max(theirs):.1f}, {best} threads)"
             for path in ("direct", "pipeline"):
                 if what in all[0][path]:
                     line += f", {path} {ratio([turn[path][what] for turn in all], theirs)}"
@@ -88,8 +87,13 @@ def main():
         for kind in a.kinds.split(","):
             if not pathlib.Path(f"{out}/{kind}.gguf").exists():
                 run(sys.executable, HERE / "export.py", a.model, f"{out}/{kind}.gguf", kind)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was seen until then is shown
+        seen = {}
         with neighbour(a.neighbour):
-            show(turns(a.program, a.model, out, a.kinds.split(","), a.turns))
+            try:
+                turns(a.program, a.model, out, a.kinds.split(","), a.turns, seen)
+            finally:
+                show(seen)
 
 
 if __name__ == "__main__":
