@@ -159,17 +159,25 @@ func eachFormat(n, k int, f func(name string, m *Matrix)) {
 	f("q4", m4)
 	f("w8a8", w8)
 	f("w4a8", w4)
+	for _, name := range []string{"Q8_0", "Q4_0", "Q4_K", "Q6_K", "GPTQ 128"} {
+		c := codings[name].Coding
+		if c.Check(k) != nil {
+			continue // of 256 inputs that share a step
+		}
+		m, _ := codedMatrix(1, n, k, c)
+		f(name, m)
+	}
 }
 
 // BenchmarkMatMulPacked compares formats with gpt-oss's down projection: from
 // memory, as decoding reads experts, and with many rows.
 func BenchmarkMatMulPacked(b *testing.B) {
-	const n, k = 2880, 2880
+	const n, k = 2880, 2816 // rows of Q4_K are multiples of 256
 	eachFormat(n, k, func(name string, m *Matrix) {
 		ws := []*Matrix{m}
 		for total := m.Bytes(); total < 200<<20; total += m.Bytes() {
 			ws = append(ws, &Matrix{N: n, K: k, bf: slices.Clone(m.bf), codes: slices.Clone(m.codes),
-				exps: slices.Clone(m.exps), scales: slices.Clone(m.scales), steps: slices.Clone(m.steps), rounds: m.rounds})
+				exps: slices.Clone(m.exps), scales: slices.Clone(m.scales), steps: slices.Clone(m.steps), rounds: m.rounds, coded: m.coded})
 		}
 		for _, rows := range []int{1, 2, 4, 8, 32, 128} {
 			b.Run(fmt.Sprintf("format=%s/rows=%d", name, rows), func(b *testing.B) {

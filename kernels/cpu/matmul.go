@@ -10,6 +10,10 @@ func MatMul(dst []float32, ldDst int, x []float32, ldX int, rows int, w *Matrix,
 		return
 	}
 	checkMatMul(dst, ldDst, x, ldX, rows, w, p0, p1)
+	if w.stack != nil {
+		matMulStack(dst, ldDst, x, ldX, rows, w, p0, p1)
+		return
+	}
 	if w.rounds {
 		matMulRounding(dst, ldDst, x, ldX, rows, w, p0, p1)
 		return
@@ -55,6 +59,8 @@ func matMulPanels(dst []float32, ldDst int, x []float32, ldX, rows int, w *Matri
 	switch {
 	case w.bf != nil:
 		tileBF16(dst, x, w.bf[p0*size:p1*size], t)
+	case w.coded != nil:
+		tileCoded(dst, x, w, p0, t)
 	case w.codes != nil:
 		matMulPacked(dst, x, w, p0, t)
 	default:

@@ -25,6 +25,9 @@ type Matrix struct {
 	scales []float32 // FP8: (panels, K/128, PanelWidth)
 	steps  []uint16  // Q8, Q4, W8A8 and W4A8: (panels, K/32, PanelWidth), in bf16
 	rounds bool      // W8A8, W4A8 and W16A16: rows are rounded, too
+	coded  *coded    // the codes are as a Coding says
+
+	stack []*Matrix // instead of all that: see Stack
 }
 
 // PackBF16 packs src, row-major (n, k) little-endian bf16.
@@ -126,8 +129,14 @@ func aligned[T byte | uint16 | float32](n int) []T {
 func (m *Matrix) Panels() int { return (m.N + PanelWidth - 1) / PanelWidth }
 
 // Bytes is the memory that the weights take.
-func (m *Matrix) Bytes() int64 {
-	return int64(len(m.bf)+len(m.steps))*2 + int64(len(m.f32)+len(m.scales))*4 + int64(len(m.codes)+len(m.exps))
+func (m *Matrix) Bytes() (n int64) {
+	for _, part := range m.stack {
+		n += part.Bytes()
+	}
+	if m.coded != nil {
+		n += int64(len(m.coded.tops))*2 + int64(len(m.coded.subs))
+	}
+	return n + int64(len(m.bf)+len(m.steps))*2 + int64(len(m.f32)+len(m.scales))*4 + int64(len(m.codes)+len(m.exps))
 }
 
 // Format is how a Matrix holds its weights.
@@ -144,6 +153,7 @@ const (
 	W8A8   // Q8 for rounded rows
 	W4A8   // Q4 for rounded rows
 	W16A16 // BF16 for rows rounded to bf16
+	Coded  // as a Coding says
 )
 
 // PackedBytes is what Bytes of a packed (n, k) matrix will be.

@@ -2,10 +2,23 @@
 // "go generate ./kernels/cpu"; the output is checked in.
 package main
 
-import . "github.com/mmcloughlin/avo/build"
+import (
+	"flag"
+
+	. "github.com/mmcloughlin/avo/build"
+)
+
+var coded = flag.Bool("coded", false, "write the kernels for weights as codes, which have files of their own")
 
 func main() {
+	flag.Parse()
 	ConstraintExpr("amd64")
+	if *coded {
+		codedKernels()
+		writeCodedDispatch("../coded_dispatch_amd64.go")
+		Generate()
+		return
+	}
 	for _, m := range []machine{wide, narrow} {
 		for _, w := range all {
 			for _, s := range m.shapesOf(w) {

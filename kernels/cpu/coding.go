@@ -1,0 +1,167 @@
+package cpu
+
+import "fmt"
+
+// Coding is how published files store a matrix: whole codes, and for each group of neighbouring
+// inputs of an output a scale S and an offset O. A weight is code·S + O, rounded once, which is
+// the very float32 that a reader of the file makes. Kernels decode in registers:
+//
+//	kind           S              O              files
+//	Steps          step           Zero·step      Q8_0, Q5_0 (0), Q4_0 (-8)
+//	StepsMins      step           min            Q4_1, Q5_1
+//	StepsZeros     step           zero·step      GPTQ, AWQ
+//	SubSteps       step·sub       0              Q6_K
+//	SubStepsMins   step·sub       min·submin     Q4_K, Q5_K
+//
+// Steps and mins are float16, one a group, or one for SuperInputs where groups have subs;
+// zeros, subs and submins are signed bytes. Products are exact: they have at most 24 bits.
+type Coding struct {
+	Bits  int // of a code in memory: 4 (0 to 15), or 8 (-128 to 127)
+	Group int // inputs that share a scale
+	Kind  CodingKind
+	Zero  int8 // of Steps
+}
+
+// CodingKind says what scales and offsets are made of.
+type CodingKind uint8
+
+// The kinds.
+const (
+	Steps CodingKind = iota
+	StepsMins
+	StepsZeros
+	SubSteps
+	SubStepsMins
+)
+
+// SuperInputs inputs share steps and mins where groups have subs.
+const SuperInputs = 256
+
+// leastGroup is the fewest inputs of a group.
+const leastGroup = 16
+
+// codedInputs are decoded with one call of a kernel at most; groups divide them, or are multiples.
+const codedInputs = 512
+
+// Check refuses matrices of k inputs that kernels do not decode.
+func (c Coding) Check(k int) error {
+	switch g := c.Group; {
+	case c.Bits != 4 && c.Bits != 8 || g < leastGroup:
+		return fmt.Errorf("codes of %d bits in groups of %d", c.Bits, g)
+	case k%4 != 0 || g < k && codedInputs%g != 0 && g%codedInputs != 0:
+		return fmt.Errorf("%d inputs in groups of %d", k, g)
+	case c.twofold() && (k%SuperInputs != 0 || SuperInputs%g != 0):
+		return fmt.Errorf("%d inputs are no multiple of %d", k, SuperInputs)
+	}
+	return nil
+}
+
+func (c Coding) twofold() bool { return c.Kind == SubSteps || c.Kind == SubStepsMins }
+func (c Coding) mins() bool    { return c.Kind == StepsMins || c.Kind == SubStepsMins }
+
+// span is how many of k inputs share a step.
+func (c Coding) span(k int) int {
+	if c.twofold() {
+		return SuperInputs
+	}
+	return min(c.Group, k)
+}
+
+// topSize and subSize are the float16s of a panel's span, and the bytes of its group.
+func (c Coding) topSize() int {
+	if c.mins() {
+		return 2 * PanelWidth
+	}
+	return PanelWidth
+}
+
+func (c Coding) subSize() int {
+	switch c.Kind {
+	case StepsZeros, SubSteps:
+		return PanelWidth
+	case SubStepsMins:
+		return 2 * PanelWidth
+	}
+	return 0
+}
+
+func parts(k, size int) int { return (k + size - 1) / max(1, size) }
+
+// panel is what a panel of k inputs takes: bytes of codes, float16s, bytes of groups.
+func (c Coding) panel(k int) (codes, tops, subs int) {
+	return k * PanelWidth * c.Bits / 8, parts(k, c.span(k)) * c.topSize(), parts(k, min(c.Group, k)) * c.subSize()
+}
+
+// PackedBytes is what Bytes of an (n, k) matrix will be.
+func (c Coding) PackedBytes(n, k int) int64 {
+	codes, tops, subs := c.panel(k)
+	return int64(parts(n, PanelWidth)) * int64(codes+2*tops+subs)
+}
+
+// coded are a matrix's scales, and how they lie.
+type coded struct {
+	Coding
+	tops []uint16 // (panels, spans, steps then mins, PanelWidth), float16
+	subs []byte   // (panels, groups, subs or zeros, then submins, PanelWidth)
+}
+
+// NewCoded makes an (n, k) matrix of zero codes, to be filled. Coding.Check has passed k.
+func NewCoded(n, k int, c Coding) *Matrix {
+	if err := c.Check(k); err != nil || n < 0 {
+		panic(fmt.Sprintf("cpu.NewCoded: (%d, %d): %v", n, k, err))
+	}
+	m := &Matrix{N: n, K: k, coded: &coded{Coding: c}}
+	codes, tops, subs := c.panel(k)
+	m.codes = aligned[byte](m.Panels() * codes)
+	m.coded.tops, m.coded.subs = aligned[uint16](m.Panels()*tops), aligned[byte](m.Panels()*subs)
+	return m
+}
+
+// SetNibbles writes eight codes of 4 bits of output i and inputs k to k+7, the first one's lowest,
+// where zeros are.
+func (m *Matrix) SetNibbles(i, k int, codes uint32) {
+	p, j := i/PanelWidth, i%PanelWidth
+	at := m.codes[p*m.mxPanel()+k/4*64+j%16*4:]
+	for range min(2, (m.K-k)/4) {
+		word := nibblesApart(uint16(codes)) << (j / 16 * 4)
+		at[0], at[1], at[2], at[3] = at[0]|byte(word), at[1]|byte(word>>8), at[2]|byte(word>>16), at[3]|byte(word>>24)
+		codes >>= 16
+		at = at[min(64, len(at)):]
+	}
+}
+
+// nibblesApart gives each of four codes a byte.
+func nibblesApart(codes uint16) uint32 {
+	x := uint32(codes)
+	x = (x | x<<8) & 0x00ff00ff
+	return (x | x<<4) & 0x0f0f0f0f
+}
+
+// SetBytes writes codes of 8 bits of output i from input k on.
+func (m *Matrix) SetBytes(i, k int, codes []int8) {
+	at := (i/PanelWidth*m.K+k)*PanelWidth + i%PanelWidth
+	for _, c := range codes {
+		m.codes[at] = byte(c)
+		at += PanelWidth
+	}
+}
+
+// SetStep writes the step, and the min if there is one, of output i and input k: float16s that are
+// finite numbers.
+func (m *Matrix) SetStep(i, k int, step, least uint16) {
+	at := (i/PanelWidth*parts(m.K, m.coded.span(m.K))+k/m.coded.span(m.K))*m.coded.topSize() + i%PanelWidth
+	m.coded.tops[at] = step
+	if m.coded.mins() {
+		m.coded.tops[at+PanelWidth] = least
+	}
+}
+
+// SetSub writes the sub (or zero), and the submin if there is one, of output i and input k.
+func (m *Matrix) SetSub(i, k int, sub, submin int8) {
+	group := min(m.coded.Group, m.K)
+	at := (i/PanelWidth*parts(m.K, group)+k/group)*m.coded.subSize() + i%PanelWidth
+	m.coded.subs[at] = byte(sub)
+	if m.coded.Kind == SubStepsMins {
+		m.coded.subs[at+PanelWidth] = byte(submin)
+	}
+}
