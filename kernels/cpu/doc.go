@@ -10,8 +10,8 @@
 //     over ascending k from +0. Vector lanes run over n, never over k.
 //     A packed weight is first decoded: an MXFP4 code times its block's power of
 //     two (exact; minus zero counts as zero), or an FP8 code times its block's
-//     scale, rounded once; a code of Q8 or Q4 times its group's scale is exact. So the
-//     bits are those of the decoded matrix in float32.
+//     scale, rounded once; a code of Q8 or Q4 times its group's scale is exact; a code as
+//     a Coding says is fma(code, scale, offset). So the bits are those of the decoded matrix in float32.
 //   - MatMul with W8A8 and W4A8: rows are rounded to codes first (Rounded); for each group of
 //     inputs in ascending order acc = fma(Σ code·code, weight's scale · row's scale, acc). The sum is
 //     of whole numbers and exact.

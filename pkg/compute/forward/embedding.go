@@ -77,10 +77,11 @@ func (e *embedding) fill(p workers, x []float32, rows []Row) {
 	e.norm.apply(p, x, x, len(rows))
 }
 
-// table looks rows up in the checkpoint itself, without a copy where it is bf16.
+// table looks rows up in the checkpoint itself, without a copy where it is bf16 or blocks.
 type table struct {
 	d      int
 	raw    []byte
+	blocks *model.Tensor // or nil
 	floats []float32
 }
 
@@ -94,6 +95,10 @@ func loadTable(m *model.Model, ref model.Ref) (table, error) {
 		e.raw = t.Data
 		return e, nil
 	}
+	if elements, _ := t.DType.Block(); elements > 1 {
+		e.blocks = &t
+		return e, t.CheckBlocks()
+	}
 	e.floats, err = m.Floats(ref)
 	return e, err
 }
@@ -102,6 +107,10 @@ func (e table) row(dst []float32, id uint32) {
 	at := int(id) * e.d
 	if e.raw != nil {
 		cpu.FromBF16(dst, e.raw[at*2:(at+e.d)*2])
+		return
+	}
+	if e.blocks != nil {
+		e.blocks.Row(dst, int(id))
 		return
 	}
 	copy(dst, e.floats[at:at+e.d])

@@ -12,6 +12,8 @@ import (
 type layout struct {
 	n, k   int
 	format cpu.Format
+	coding cpu.Coding // of cpu.Coded
+	parts  []layout   // of a matrix whose tensors have formats of their own
 }
 
 // formats are those that tensors of a type keep.
@@ -20,39 +22,75 @@ var formats = map[safetensors.DType]cpu.Format{
 }
 
 // layoutOf is that of the tensors of refs, one below the other. It reads no
-// weights. What is not all of one type is packed as float32, and what the model's
-// precision is for as that says.
+// weights. What is not all of one type is packed as float32, unless some are codes, and what the
+// model's precision is for as that says.
 func layoutOf(m *model.Model, refs ...model.Ref) (l layout, err error) {
-	rounded := m.Precision.Own()
+	rounded, parts := m.Precision.Own(), make([]layout, 0, len(refs))
 	for i, ref := range refs {
-		t, err := m.Stat(ref)
+		p, err := storedLayout(m, ref)
 		if err != nil {
 			return layout{}, fmt.Errorf("loading weights: %w", err)
 		}
-		f := formats[t.DType] // otherwise float32
-		rounded = rounded && ref.Role.Rounded() && f <= cpu.BF16
-		if i > 0 && f != l.format {
-			f = cpu.F32
+		rounded = rounded && ref.Role.Rounded() && (p.format <= cpu.BF16 || p.format == cpu.Coded)
+		parts = append(parts, p)
+		p.n += l.n
+		if i > 0 && (p.format != l.format || p.coding != l.coding) {
+			p.format, p.coding = cpu.F32, cpu.Coding{}
 		}
-		l = layout{l.n + t.Shape[0], t.Shape[1], f}
+		l = p
 	}
-	switch {
-	case !rounded:
-	case m.Precision == model.W16A16:
-		if l.format == cpu.BF16 { // rows for weights of float32 stay as they are
-			l.format = cpu.W16A16
-		}
-	default:
-		l.format = quantised[m.Precision]
-		if err := cpu.CheckGroups(l.k); err != nil {
-			return l, fmt.Errorf("weights in %s: %v of model %s: %w: leave --precision out", m.Precision, refs[0], m.Name, err)
-		}
+	if !rounded || m.Precision == model.W16A16 {
+		return l.stored(parts, rounded), nil
+	}
+	l.format, l.coding = quantised[m.Precision], cpu.Coding{}
+	if err := cpu.CheckGroups(l.k); err != nil {
+		return l, fmt.Errorf("weights in %s: %v of model %s: %w: leave --precision out", m.Precision, refs[0], m.Name, err)
 	}
 	return l, nil
 }
 
+// storedLayout is a tensor's as the files have it.
+func storedLayout(m *model.Model, ref model.Ref) (l layout, err error) {
+	t, err := m.Stat(ref)
+	if err != nil {
+		return l, err
+	}
+	l = layout{n: t.Shape[0], k: t.Shape[1], format: formats[t.DType]} // otherwise float32
+	coding, coded, err := m.Coding(ref)
+	if coded {
+		l.format, l.coding = cpu.Coded, coding
+	}
+	return l, err
+}
+
+// stored is the layout where weights stay as they are; paired, with rows of bf16 for those of bf16. Rows for
+// others stay as they are.
+func (l layout) stored(parts []layout, paired bool) layout {
+	same := func(p layout) bool { return p.format == parts[0].format && p.coding == parts[0].coding }
+	for _, p := range parts {
+		if !same(p) {
+			return l.mixed(parts)
+		}
+	}
+	if paired && l.format == cpu.BF16 {
+		l.format = cpu.W16A16
+	}
+	return l
+}
+
 // bytes is what the packed matrix takes.
-func (l layout) bytes() int64 { return cpu.PackedBytes(l.n, l.k, l.format) }
+func (l layout) bytes() (n int64) {
+	for _, p := range l.parts {
+		n += p.bytes()
+	}
+	switch {
+	case l.parts != nil:
+		return n
+	case l.format == cpu.Coded:
+		return l.coding.PackedBytes(l.n, l.k)
+	}
+	return cpu.PackedBytes(l.n, l.k, l.format)
+}
 
 // loadMatrix packs the tensors of refs, one below the other, as one matrix:
 // those that share an input are computed in one call.
@@ -61,7 +99,16 @@ func loadMatrix(m *model.Model, refs ...model.Ref) (*cpu.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
+	return loadAs(m, refs, l)
+}
+
+func loadAs(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+	if l.parts != nil {
+		return stackParts(m, refs, l)
+	}
 	switch l.format {
+	case cpu.Coded:
+		return stackCoded(m, refs, l)
 	case cpu.BF16:
 		return stackBF16(m, refs, l, cpu.PackBF16)
 	case cpu.W16A16:

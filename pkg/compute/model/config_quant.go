@@ -11,14 +11,15 @@ import (
 // quantisation reads quantization_config: how the files keep matrices. What the
 // activations are quantised to where the model was made does not matter: here
 // they are float32.
-func (c *config) quantisation() (kind Dequant, group int) {
+func (c *config) quantisation() (kind Dequant, group int, shuffled bool) {
 	const key = "quantization_config"
 	var raw map[string]json.RawMessage
 	if !c.get(key, &raw) {
-		return Plain, 0
+		return Plain, 0, false
 	}
 	q := &config{file: c.file + ": " + key, raw: raw, used: map[string]bool{}}
 	kind, group = q.dequant()
+	shuffled = (kind == GPTQ || kind == GPTQ2) && q.boolOr("desc_act", true)
 	// Which matrices are not quantised shows in the files.
 	q.ignore("modules_to_not_convert", "ignored_layers", "activation_scheme", "scale_fmt", "dequantize")
 	for name, value := range raw {
@@ -29,7 +30,7 @@ func (c *config) quantisation() (kind Dequant, group int) {
 	if q.err != nil {
 		c.refuse(key, shorten(c.raw[key]), "is not supported: "+q.err.Error())
 	}
-	return kind, group
+	return kind, group, shuffled
 }
 
 func (c *config) dequant() (kind Dequant, group int) {

@@ -59,7 +59,7 @@ func parse(configJSON, generationJSON []byte) (parsed, error) {
 		return parsed{}, c.err
 	}
 	f.read(c, &s)
-	s.Quant, s.QuantGroup = c.quantisation()
+	s.Quant, s.QuantGroup, s.QuantShuffled = c.quantisation()
 	c.checkKnown(&s)
 	c.checkLayerTypes(&s)
 	c.giveRopes(&s)

@@ -30,8 +30,10 @@ type Spec struct {
 	Quant Dequant // of the files' matrices; of FP8 each says by its dtype whether it is
 	// QuantGroup is how many inputs share a scale, in int4.
 	QuantGroup int
-	Experts    int // of each MoE layer
-	TopK       int // experts of a token
+	// QuantShuffled says that inputs may be in any order of groups, in GPTQ.
+	QuantShuffled bool
+	Experts       int // of each MoE layer
+	TopK          int // experts of a token
 
 	Mask         int // the token whose places an encoder fills; -1: the tokenizer says
 	DecoderStart int // what a decoder that answers begins with; -1: not known

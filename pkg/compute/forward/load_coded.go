@@ -1,0 +1,52 @@
+package forward
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+)
+
+// mixed is the layout of tensors of several formats, one below the other. Where some stay codes,
+// each is a part of its own; else, or where outputs do not fill panels, they become float32.
+func (l layout) mixed(parts []layout) layout {
+	if !slices.ContainsFunc(parts, func(p layout) bool { return p.format == cpu.Coded }) {
+		return l
+	}
+	for _, p := range parts[:len(parts)-1] {
+		if p.n%cpu.PanelWidth != 0 {
+			return l
+		}
+	}
+	l.parts = parts
+	return l
+}
+
+// stackParts loads each tensor as it is.
+func stackParts(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+	parts := make([]*cpu.Matrix, len(refs))
+	for i, ref := range refs {
+		var err error
+		if parts[i], err = loadAs(m, refs[i:i+1], l.parts[i]); err != nil {
+			return nil, fmt.Errorf("loading weights: %v: %w", ref, err)
+		}
+	}
+	return cpu.Stack(parts...), nil
+}
+
+// stackCoded keeps the codes of tensors.
+func stackCoded(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+	w, first := cpu.NewCoded(l.n, l.k, l.coding), 0
+	for _, ref := range refs {
+		t, err := m.Stat(ref)
+		if err == nil {
+			err = m.FillCodes(ref, w, first)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("loading weights: %w", err)
+		}
+		first += t.Shape[0]
+	}
+	return w, nil
+}
