@@ -59,7 +59,12 @@ func (m *Matrix) meet(dst, x []float32, p0 int, t tile, b *codedBuffers) {
 			a := m.codedArgs(p0+p, k, min(codedInputs, t.k-k), panels, b)
 			a.dst, a.ldDst = pointerTo(dst[p*PanelWidth:]), t.ldDst*4
 			a.x, a.ldX = pointerTo(x[k:]), t.ldX*4
-			a.codedStrip(t.rows, panels, m.coded.Bits)
+			b := a
+			for q := 0; q < panels; {
+				b.dst = unsafe.Add(a.dst, q*PanelWidth*4)
+				b.w, b.scales = unsafe.Add(a.w, q*a.panelStride), unsafe.Add(a.scales, q*a.scaleStride)
+				q += b.codedPart(t.rows, panels-q, m.coded.Bits)
+			}
 		}
 	}
 }
@@ -109,53 +114,47 @@ func (m *Matrix) expand(dst []float32, p, k, inputs int) {
 	}
 }
 
-// codedStrip computes rows × n panels.
-func (a tileArgs) codedStrip(rows, n, bits int) {
-	for n > 0 {
-		panels := 1
-		switch {
-		case active < avx512:
-			a.coded2(rows, bits)
-		default:
-			if rows == 1 && n >= 4 {
-				panels = 4
-			} else if rows <= 4 && n >= 2 {
-				panels = 2
-			}
-			if bits == 4 {
-				avx512Coded4(rows, panels, &a)
-			} else {
-				avx512Coded8(rows, panels, &a)
-			}
-		}
-		if n -= panels; n > 0 {
-			a = a.next(panels)
-		}
+// codedPart computes rows of some of n panels, and returns of how many.
+func (a *tileArgs) codedPart(rows, n, bits int) int {
+	panels := 1
+	switch {
+	case active < avx512:
+		a.coded2(rows, bits)
+		return 1
+	case rows == 1 && n >= 4:
+		panels = 4
+	case rows <= 4 && n >= 2:
+		panels = 2
 	}
+	if bits == 4 {
+		avx512Coded4(rows, panels, a)
+	} else {
+		avx512Coded8(rows, panels, a)
+	}
+	return panels
 }
 
 // coded2 computes a panel, in two calls but for a single row.
-func (a tileArgs) coded2(rows, bits int) {
+func (a *tileArgs) coded2(rows, bits int) {
 	if rows == 1 {
 		a.call2Coded(1, 2, bits)
 		return
 	}
 	a.call2Coded(rows, 1, bits)
-	other := 32
+	other := distances{32, 32, 32}
 	if bits == 8 {
-		other = 8
+		other.w = 8
 	}
-	a.dst, a.scales, a.w = unsafe.Add(a.dst, 32), unsafe.Add(a.scales, 32), unsafe.Add(a.w, other)
-	a.call2Coded(rows, 1, bits)
+	b := a.half(other)
+	b.call2Coded(rows, 1, bits)
 }
 
-// call2Coded is direct, so that the arguments stay on the stack.
-func (a tileArgs) call2Coded(rows, groups, bits int) {
+func (a *tileArgs) call2Coded(rows, groups, bits int) {
 	if bits == 4 {
-		avx2Coded4(rows, groups, &a)
+		avx2Coded4(rows, groups, a)
 		return
 	}
-	avx2Coded8(rows, groups, &a)
+	avx2Coded8(rows, groups, a)
 }
 
 // decodeFirst decodes a piece of the weights, and has all rows meet that.
@@ -172,11 +171,10 @@ func (m *Matrix) decodeFirst(dst, x []float32, p0 int, t tile, b *codedBuffers) 
 			part.panels = min(decodedPanels, t.panels-p)
 			a := m.codedArgs(p0+p, k, part.k, part.panels, b)
 			for i := range part.panels {
-				a.dst = unsafe.Pointer(&b.weights[i*part.panelStride])
-				a.decode(m.coded.Bits)
-				if i+1 < part.panels {
-					a = a.next(1)
-				}
+				one := a
+				one.dst = unsafe.Pointer(&b.weights[i*part.panelStride])
+				one.w, one.scales = unsafe.Add(a.w, i*a.panelStride), unsafe.Add(a.scales, i*a.scaleStride)
+				one.decode(m.coded.Bits)
 			}
 			tileF32(dst[p*PanelWidth:], rows, b.weights[:], part)
 		}
@@ -196,15 +194,15 @@ func (b *codedBuffers) copied(x []float32, ldX, rows, k int) []float32 {
 }
 
 // decode writes a panel's weights.
-func (a tileArgs) decode(bits int) {
+func (a *tileArgs) decode(bits int) {
 	switch {
 	case active >= avx512 && bits == 4:
-		avx512Decode4Panel(&a)
+		avx512Decode4Panel(a)
 	case active >= avx512:
-		avx512Decode8Panel(&a)
+		avx512Decode8Panel(a)
 	case bits == 4:
-		avx2Decode4Panel(&a)
+		avx2Decode4Panel(a)
 	default:
-		avx2Decode8Panel(&a)
+		avx2Decode8Panel(a)
 	}
 }
