@@ -147,7 +147,7 @@ func (m *int4Matrix) inputs(output, k int) (word uint32) {
 		return m.word(k/perWord, m.n, output)
 	}
 	for i := range perWord {
-		word |= m.code(output, k+i) << (4 * i)
+		word |= code(m.word(k+i, m.n/perWord, output/perWord), awqPlace[output%perWord]) << (4 * i)
 	}
 	return word
 }

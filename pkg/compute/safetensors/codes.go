@@ -58,7 +58,7 @@ func codesQ41(c *Codes, b []byte) {
 // fifths adds the fifth bits of 32 codes, and less.
 func (c *Codes) fifths(high uint32, less int8) {
 	for i := range c.Code[:32] {
-		c.Code[i] += int8(fifth(high, i)) - less
+		c.Code[i] += int8(fifth(high>>i)) - less
 	}
 }
 
