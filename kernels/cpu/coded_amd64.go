@@ -26,7 +26,7 @@ type codedBuffers struct {
 	x       []float32
 }
 
-var codedBuffersPool = sync.Pool{New: func() any { return new(codedBuffers) }}
+var codedBuffersPool sync.Pool // of *codedBuffers
 
 // tileCoded computes a tile from panel p0 of m on.
 func tileCoded(dst, x []float32, m *Matrix, p0 int, t tile) {
@@ -38,7 +38,10 @@ func tileCoded(dst, x []float32, m *Matrix, p0 int, t tile) {
 	if active < avx512 {
 		few /= 2
 	}
-	b := codedBuffersPool.Get().(*codedBuffers)
+	b, ok := codedBuffersPool.Get().(*codedBuffers)
+	if !ok {
+		b = new(codedBuffers)
+	}
 	if t.rows <= few {
 		m.meet(dst, x, p0, t, b)
 	} else {
