@@ -137,6 +137,15 @@ func TestPassedOver(t *testing.T) {
 	}
 }
 
+// An array of strings is walked over one by one, so their number is bounded.
+func TestManyStrings(t *testing.T) {
+	const many = 1<<22 + 1
+	array := append(binary.LittleEndian.AppendUint64([]byte{8, 0, 0, 0}, many), make([]byte, 8*many)...)
+	if _, err := gguf.Parse(gguftest.File("a", nil, gguftest.Value("more", 9, array...))); err == nil || !strings.Contains(err.Error(), "more than 4194304 strings") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // A part of a model says which one it is, of how many, and what all of them have.
 func TestSplit(t *testing.T) {
 	f, err := gguf.Parse(gguftest.File("", nil, gguftest.Split(1, 3, 40)...))

@@ -8,9 +8,10 @@ import (
 // reader takes numbers and strings from the beginning of data. After the first error it
 // returns zeros.
 type reader struct {
-	data []byte
-	at   int
-	err  error
+	data   []byte
+	at     int
+	walked int // strings and arrays in arrays
+	err    error
 }
 
 func (r *reader) fail(format string, args ...any) {
@@ -116,6 +117,9 @@ func (r *reader) skipArray(depth int) {
 		r.fail("the array at byte %d is of type %d, or too deep", r.at, kind)
 	}
 	for ; n > 0 && r.err == nil; n-- {
+		if r.walked++; r.walked > maxWalked {
+			r.fail("more than %d strings and arrays are in arrays", maxWalked)
+		}
 		if kind == kindText {
 			r.take(r.u64())
 		} else {
