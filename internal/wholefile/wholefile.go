@@ -1,4 +1,4 @@
-// Package wholefile writes files that have their name only when they are whole.
+// Package wholefile writes files that have their name only when they are whole, and reads bounded ones.
 //
 // Until then a file stands beside its name as FILE.partial, so that a process or machine that ends
 // meanwhile leaves what was there before. Files are readable by their owner alone.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/switchyard/switchyard/internal/wholefile"
 	"github.com/switchyard/switchyard/models"
 	"github.com/switchyard/switchyard/pkg/compute/gguf"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
@@ -22,8 +23,10 @@ import (
 const (
 	singleFile = "model.safetensors"
 	indexFile  = "model.safetensors.index.json"
-	// maxSide bounds the files beside the weights, in bytes.
-	maxSide = 256 << 20
+	// maxSide bounds the files beside the weights, maxConfig those that say what is in the model,
+	// in bytes.
+	maxSide   = 256 << 20
+	maxConfig = 64 << 20
 )
 
 // Open opens a checkpoint folder and checks all of it against its config.json
@@ -123,13 +126,13 @@ func newModel(name string, config, generation []byte, from source) (*Model, erro
 // readConfigs returns config.json and generation_config.json, the latter nil
 // where there is none.
 func readConfigs(side fs.FS) (config, generation []byte, err error) {
-	if config, err = fs.ReadFile(side, "config.json"); err != nil {
-		if files, _ := fs.Glob(side, "*"+gguf.Suffix); len(files) > 0 {
+	if config, err = wholefile.Read(side, "config.json", maxConfig); err != nil {
+		if files, _ := fs.Glob(side, "*"+gguf.Suffix); len(files) > 0 && errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, fmt.Errorf("%s needs config.json, generation_config.json and tokenizer.json of the model that it was made of beside it: %w", files[0], err)
 		}
 		return nil, nil, fmt.Errorf("reading config.json: %w", err)
 	}
-	generation, err = fs.ReadFile(side, "generation_config.json")
+	generation, err = wholefile.Read(side, "generation_config.json", maxConfig)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("reading generation_config.json: %w", err)
 	}
@@ -179,7 +182,7 @@ func openWeights(dir string) (*checkpoint, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	index, err := os.ReadFile(filepath.Join(dir, indexFile))
+	index, err := wholefile.Read(os.DirFS(dir), indexFile, maxConfig)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = c.openGGUF(dir)
@@ -263,11 +266,7 @@ func (c *checkpoint) file(name string) ([]byte, bool) {
 	if !plainName(strings.TrimPrefix(name, templates)) {
 		return nil, false
 	}
-	info, err := fs.Stat(c.side, name)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > maxSide {
-		return nil, false
-	}
-	data, err := fs.ReadFile(c.side, name)
+	data, err := wholefile.Read(c.side, name, maxSide)
 	return data, err == nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/switchyard/switchyard/internal/wholefile"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -31,10 +32,13 @@ type goldenPart struct {
 	logits []float32 // (positions, vocab)
 }
 
+// maxFacts bounds golden.json, in bytes.
+const maxFacts = 1 << 20
+
 // ReadGolden reads golden.json and golden.safetensors in a checkpoint's folder.
 func ReadGolden(dir string) (*Golden, error) {
 	g := &Golden{Dir: dir}
-	facts, err := os.ReadFile(filepath.Join(dir, "golden.json"))
+	facts, err := wholefile.Read(os.DirFS(dir), "golden.json", maxFacts)
 	if err != nil {
 		return nil, fmt.Errorf("reading the golden facts: %w", err)
 	}

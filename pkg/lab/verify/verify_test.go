@@ -1,9 +1,11 @@
 package verify
 
 import (
+	"bytes"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -178,12 +180,14 @@ func TestReadGolden(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
+	good := slices.Clone(tensors)
 	copy(tensors[logits.Offset:], "\x00\x00\xc0\x7f") // NaN
 	for name, files := range map[string]map[string][]byte{
 		"not a number": {"golden.json": facts, "golden.safetensors": tensors},
 		"nothing":      {},
 		"no JSON":      {"golden.json": []byte("golden")},
 		"no tensors":   {"golden.json": facts},
+		"huge facts":   {"golden.json": append(slices.Clone(facts), bytes.Repeat([]byte(" "), maxFacts)...), "golden.safetensors": good},
 		"bad tensors":  {"golden.json": facts, "golden.safetensors": []byte("golden")},
 	} {
 		dir := t.TempDir()
