@@ -115,7 +115,9 @@ func (m *Model) quantised(t TensorRef, ref Ref) TensorRef {
 	case m.Spec.Quant.Int4() && m.source != nil:
 		packed := t
 		packed.Dequant, packed.Group = m.Spec.Quant, m.Spec.QuantGroup
-		if _, ok := m.source.stat(packed.names()[0]); ok {
+		there := func(name string) bool { _, ok := m.source.stat(name); return ok }
+		parts := packed.names()
+		if there(parts[0]) || !there(t.Name) && slices.ContainsFunc(parts, there) { // what is missing is told by its name
 			return packed
 		}
 	}
