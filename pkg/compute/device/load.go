@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 )
 
@@ -175,13 +176,18 @@ func (s *Store[E]) load(ctx context.Context, sl *slot[E]) {
 }
 
 // fetch loads weights, in pieces if the loader can.
-func (s *Store[E]) fetch(ctx context.Context, sl *slot[E]) (E, error) {
-	if p, ok := s.loader.(Piecewise[E]); ok {
-		return p.LoadInPieces(ctx, sl.id, Pieces{
-			Next: func() <-chan struct{} { return s.piece(sl) }, Urged: sl.urged, Demanded: func() bool { return s.demanded(sl) },
-		})
-	}
-	return s.loader.Load(ctx, sl.id)
+func (s *Store[E]) fetch(ctx context.Context, sl *slot[E]) (weights E, err error) {
+	err = safetensors.Guarded(func() (err error) {
+		if p, ok := s.loader.(Piecewise[E]); ok {
+			weights, err = p.LoadInPieces(ctx, sl.id, Pieces{
+				Next: func() <-chan struct{} { return s.piece(sl) }, Urged: sl.urged, Demanded: func() bool { return s.demanded(sl) },
+			})
+			return err
+		}
+		weights, err = s.loader.Load(ctx, sl.id)
+		return err
+	})
+	return weights, err
 }
 
 // demanded says whether rows wait for a load.

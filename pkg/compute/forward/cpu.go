@@ -8,6 +8,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
 // weights are a backbone's in this process's memory; the CPU computes with them.
@@ -84,7 +85,7 @@ var _ Lane = (*lane)(nil)
 
 func (s *lane) workers() workers { return workers{s.p, s.progress} }
 
-// Begin looks the rows' embeddings up.
+// Begin looks the rows' embeddings up, which may be in a file.
 func (s *lane) Begin(rows []Row) error {
 	n := len(rows) * s.spec.Hidden
 	s.rows = rows
@@ -93,8 +94,10 @@ func (s *lane) Begin(rows []Row) error {
 	if s.keys {
 		s.strongest = reuse.Slice(s.strongest, len(rows))
 	}
-	s.embed.fill(s.workers(), s.x, rows)
-	return nil
+	return safetensors.Guarded(func() error {
+		s.embed.fill(s.workers(), s.x, rows)
+		return nil
+	})
 }
 
 // Attend computes norms and attention of a layer.

@@ -11,19 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile maps path read-only. The returned function unmaps it.
+// mapFile maps path read-only. The returned function unmaps it. Who reads what is cut meanwhile needs Guarded.
 func mapFile(path string) ([]byte, func() error, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { _ = file.Close() }() // only read; a mapping outlives its descriptor
-	info, err := file.Stat()
+	info, err := os.Stat(path) // to open a pipe would wait for who writes
 	if err != nil {
 		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = file.Close() }() // only read; a mapping outlives its descriptor
+	if info, err = file.Stat(); err != nil {
+		return nil, nil, err
 	}
 	if info.Size() == 0 || info.Size() > math.MaxInt {
 		return nil, nil, fmt.Errorf("%s has %d bytes, which cannot be mapped", path, info.Size())
@@ -32,7 +35,7 @@ func mapFile(path string) ([]byte, func() error, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("mapping %s: %w", path, err)
 	}
-	return data, func() error { return unix.Munmap(data) }, nil
+	return data, note(path, data, func() error { return unix.Munmap(data) }), nil
 }
 
 // Drop lets go of the pages of a read-only file's mapping: they no longer count as this
