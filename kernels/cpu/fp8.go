@@ -43,10 +43,12 @@ func PackFP8(codes []byte, scales []float32, n, k int) *Matrix {
 	m := &Matrix{N: n, K: k}
 	m.codes = aligned[byte](m.Panels() * k * PanelWidth)
 	m.scales = aligned[float32](m.Panels() * FP8Scales(k) * PanelWidth)
-	packEach(n, k, func(row, from, to, at int) {
-		dst := m.codes[interleaved(at):]
-		for i, c := range codes[row*k+from : row*k+to] {
-			dst[i*PanelWidth] = c
+	eachBlock(n, k, func(b block) {
+		for j := range b.outputs {
+			dst := m.codes[interleaved((b.panel*k+b.from)*PanelWidth+j):]
+			for i, c := range codes[(b.first+j)*k:][b.from:b.to] {
+				dst[i*PanelWidth] = c
+			}
 		}
 	})
 	for i, s := range scales {

@@ -30,33 +30,6 @@ type Matrix struct {
 	stack []*Matrix // instead of all that: see Stack
 }
 
-// PackBF16 packs src, row-major (n, k) little-endian bf16.
-func PackBF16(src []byte, n, k int) *Matrix {
-	mustHold("PackBF16", len(src), n, k, 2)
-	m := &Matrix{N: n, K: k}
-	m.bf = aligned[uint16](m.Panels() * k * PanelWidth)
-	packEach(n, k, func(row, from, to, at int) {
-		dst := m.bf[interleaved(at):]
-		for i, s := 0, src[(row*k+from)*2:(row*k+to)*2]; len(s) >= 2; i, s = i+PanelWidth, s[2:] {
-			dst[i] = binary.LittleEndian.Uint16(s)
-		}
-	})
-	return m
-}
-
-// PackF32 packs src, row-major (n, k).
-func PackF32(src []float32, n, k int) *Matrix {
-	mustHold("PackF32", len(src), n, k, 1)
-	m := &Matrix{N: n, K: k}
-	m.f32 = aligned[float32](m.Panels() * k * PanelWidth)
-	packEach(n, k, func(row, from, to, at int) {
-		for i, v := range src[row*k+from : row*k+to] {
-			m.f32[at+i*PanelWidth] = v
-		}
-	})
-	return m
-}
-
 // PackColumns packs src, row-major (k, n): the transpose of what PackF32 takes.
 func PackColumns(src []float32, n, k int) *Matrix {
 	mustHold("PackColumns", len(src), n, k, 1)
@@ -91,21 +64,6 @@ func PackBF16Columns(src []byte, n, k int) *Matrix {
 func mustHold(what string, got, n, k, size int) {
 	if n < 0 || k < 0 || got != n*k*size {
 		panic(fmt.Sprintf("cpu.%s: %d values given for a (%d, %d) matrix", what, got, n, k))
-	}
-}
-
-// packBlock columns of a panel are packed at a time, to stay within the L1 cache.
-const packBlock = 64
-
-// packEach calls put for the columns [from, to) of every row of weights, block
-// by block; at is the place of column from in panel order.
-func packEach(n, k int, put func(row, from, to, at int)) {
-	for p := 0; p*PanelWidth < n; p++ {
-		for from := 0; from < k; from += packBlock {
-			for row := p * PanelWidth; row < min(n, (p+1)*PanelWidth); row++ {
-				put(row, from, min(from+packBlock, k), (p*k+from)*PanelWidth+row%PanelWidth)
-			}
-		}
 	}
 }
 

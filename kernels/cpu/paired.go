@@ -13,21 +13,6 @@ import (
 // acc = fma(x[k+1], w[k+1], acc), and then acc = fma(x[k], w[k], acc). Numbers below the normal
 // range of float32 count as zero before, and become zero after, each of them.
 
-// PackPairs packs src, row-major (n, k) little-endian bf16, for rows that are rounded to bf16.
-func PackPairs(src []byte, n, k int) *Matrix {
-	mustHold("PackPairs", len(src), n, k, 2)
-	m := &Matrix{N: n, K: k, rounds: true}
-	size := pairsOf(k) * 2 * PanelWidth
-	m.bf = aligned[uint16](m.Panels() * size)
-	packEach(n, k, func(row, from, to, _ int) {
-		panel, j := m.bf[row/PanelWidth*size:], row%PanelWidth
-		for i := from; i < to; i++ {
-			panel[pairAt(i, j)] = binary.LittleEndian.Uint16(src[2*(row*k+i):])
-		}
-	})
-	return m
-}
-
 // pairsOf is how many pairs k inputs are.
 func pairsOf(k int) int { return (k + 1) / 2 }
 

@@ -110,9 +110,9 @@ func loadAs(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	case cpu.Coded:
 		return stackCoded(m, refs, l)
 	case cpu.BF16:
-		return stackBF16(m, refs, l, cpu.PackBF16)
+		return stackBF16(m, refs, l.k, cpu.StackBF16)
 	case cpu.W16A16:
-		return stackBF16(m, refs, l, cpu.PackPairs)
+		return stackBF16(m, refs, l.k, cpu.StackPairs)
 	case cpu.MXFP4, cpu.FP8:
 		return stackPacked(m, refs, l)
 	case cpu.Q8, cpu.Q4, cpu.W8A8, cpu.W4A8:
@@ -121,22 +121,16 @@ func loadAs(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	return stackFloats(m, refs, l)
 }
 
-func stackBF16(m *model.Model, refs []model.Ref, l layout, pack func(src []byte, n, k int) *cpu.Matrix) (*cpu.Matrix, error) {
-	var raw []byte
-	if len(refs) > 1 {
-		raw = make([]byte, 0, 2*l.n*l.k)
-	}
-	for _, ref := range refs {
+func stackBF16(m *model.Model, refs []model.Ref, k int, pack func(k int, parts ...[]byte) *cpu.Matrix) (*cpu.Matrix, error) {
+	parts := make([][]byte, len(refs))
+	for i, ref := range refs {
 		t, err := m.Tensor(ref)
 		if err != nil {
 			return nil, fmt.Errorf("loading weights: %w", err)
 		}
-		if len(refs) == 1 {
-			return pack(t.Data, l.n, l.k), nil // without a copy
-		}
-		raw = append(raw, t.Data...)
+		parts[i] = t.Data
 	}
-	return pack(raw, l.n, l.k), nil
+	return pack(k, parts...), nil
 }
 
 // stackPacked packs quantised tensors as they are.
