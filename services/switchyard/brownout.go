@@ -124,10 +124,11 @@ func (f BrownoutOf) apply(ctx context.Context, e *env, change func(*pb.BrownoutS
 	defer conn.Close()
 	writing, cancel := context.WithTimeout(ctx, f.ConnectTimeout)
 	defer cancel()
-	var before *pb.BrownoutSettings
+	var before, wrote *pb.BrownoutSettings
 	revision, err := directives.Change(writing, kv, func(old *pb.BrownoutSettings) *pb.BrownoutSettings {
 		before = proto.CloneOf(old)
-		return change(old)
+		wrote = change(old)
+		return wrote
 	})
 	if err != nil {
 		return explained(conn, err)
@@ -143,7 +144,7 @@ func (f BrownoutOf) apply(ctx context.Context, e *env, change func(*pb.BrownoutS
 	}
 	if refuse != nil {
 		if err := refuse(d); err != nil {
-			revision, undone := directives.Change(writing, kv, func(*pb.BrownoutSettings) *pb.BrownoutSettings { return before })
+			revision, undone := directives.Change(writing, kv, func(now *pb.BrownoutSettings) *pb.BrownoutSettings { return without(now, wrote, before) })
 			if undone == nil {
 				_, undone = directives.Await(waiting, kv, revision)
 			}
@@ -155,6 +156,18 @@ func (f BrownoutOf) apply(ctx context.Context, e *env, change func(*pb.BrownoutS
 		return explained(conn, err)
 	}
 	return printBrownout(e.out, f.Model, d, s, f.JSON)
+}
+
+// without is what is wanted when what a command wrote is taken back: all is as before, or, where another operator
+// has changed it since, the way alone.
+func without(now, wrote, before *pb.BrownoutSettings) *pb.BrownoutSettings {
+	if proto.Equal(now, wrote) {
+		return before
+	}
+	if now.Way == wrote.Way {
+		now.Way = before.Way
+	}
+	return now
 }
 
 // Brownout is what is in force, as JSON.

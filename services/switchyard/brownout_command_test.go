@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -63,7 +65,7 @@ func TestBrownoutRefusesWay(t *testing.T) {
 		d    *pb.Directive
 		want string
 	}{
-		"another one": {&way, partial, "--way is 3, which is not used, and all stays as it was. The controller says: way 3 is not used: there are none of it"},
+		"another one": {&way, partial, "--way is 3, which is not used, and is taken back with what else this command set. The controller says: way 3 is not used: there are none of it"},
 		"none":        {nil, partial, ""},
 		"used":        {&way, &pb.Directive{Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 3}, ""},
 		"full":        {&way, &pb.Directive{Strategy: pb.Strategy_STRATEGY_FULL}, ""},
@@ -71,6 +73,24 @@ func TestBrownoutRefusesWay(t *testing.T) {
 		err := (&BrownoutSetCmd{Way: tc.way}).refuse(tc.d)
 		if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+// What is taken back leaves what another operator has set since.
+func TestBrownoutWithout(t *testing.T) {
+	settings := func(mode pb.BrownoutMode, way uint32) *pb.BrownoutSettings {
+		return &pb.BrownoutSettings{Mode: mode, Way: way}
+	}
+	const set, off, auto = pb.BrownoutMode_BROWNOUT_MODE_SET, pb.BrownoutMode_BROWNOUT_MODE_OFF, pb.BrownoutMode_BROWNOUT_MODE_AUTO
+	for name, tc := range map[string]struct{ now, want *pb.BrownoutSettings }{
+		"nothing since":     {settings(set, 7), settings(auto, 4)},
+		"off since":         {settings(off, 7), settings(off, 4)},
+		"another way since": {settings(set, 2), settings(set, 2)},
+		"both since":        {settings(off, 2), settings(off, 2)},
+	} {
+		if got := without(tc.now, settings(set, 7), settings(auto, 4)); !proto.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
 	}
 }

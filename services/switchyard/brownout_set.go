@@ -31,7 +31,7 @@ func (c *BrownoutSetCmd) refuse(d *pb.Directive) error {
 	if c.Way == nil || d.Strategy != pb.Strategy_STRATEGY_PARTIAL || int(d.Way) == *c.Way {
 		return nil
 	}
-	return usage(fmt.Errorf("--way is %d, which is not used, and all stays as it was. The controller says: %s", *c.Way, terminal.Clean(d.Reason)))
+	return usage(fmt.Errorf("--way is %d, which is not used, and is taken back with what else this command set. The controller says: %s", *c.Way, terminal.Clean(d.Reason)))
 }
 
 // plan has plans have united experts of the way that is set.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -145,6 +146,22 @@ func TestDLQExits(t *testing.T) {
 	}
 	if left := g.left(); len(left) != 1 {
 		t.Errorf("left %v", left)
+	}
+}
+
+// A prompt without an id gets the letter's, so that operators who send it again at once send one request.
+func TestDLQRetryNames(t *testing.T) {
+	t.Parallel()
+	g := newGraves(t)
+	g.bury(`{"text":"x"}`)
+	g.dlq(0, "retry", "1")
+	state, err := g.conn.State(t.Context(), g.streams.Dead().Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := g.conn.Last(t.Context(), g.streams.Prompts().Name, g.streams.Subjects.Prompt())
+	if want := fmt.Sprintf(`{"request_id":"dlq-%x-1","text":"x"}`, state.Incarnation); err != nil || string(m.Data) != want {
+		t.Errorf("sent again: %q, %v, want %q", m.Data, err, want)
 	}
 }
 

@@ -2,7 +2,9 @@ package verify
 
 import (
 	"bytes"
+	"encoding/json"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -209,6 +211,25 @@ func TestMargin(t *testing.T) {
 	}{{[]float32{1, 4, 2}, 2}, {[]float32{4, 4, 1}, 0}, {[]float32{-1, -3}, 2}} {
 		if got := margin(tt.row); got != tt.want {
 			t.Errorf("margin of %v is %v, want %v", tt.row, got, tt.want)
+		}
+	}
+}
+
+// Logits that are no numbers differ by the most that JSON can say.
+func TestDifferNoNumbers(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	for name, tc := range map[string]struct {
+		got  []float32
+		want float64
+	}{
+		"numbers": {[]float32{1, 3}, 2}, "infinity": {[]float32{inf, 1}, math.MaxFloat64}, "minus infinity": {[]float32{0, -inf}, math.MaxFloat64}, "NaN first": {[]float32{nan, 1}, math.MaxFloat64},
+	} {
+		v := &Verdict{}
+		if err := v.differ("logits", tc.got, []float32{1, 1}); err != nil || v.MaxAbsDiff != tc.want {
+			t.Errorf("%s: %v, %v, want %v", name, v.MaxAbsDiff, err, tc.want)
+		}
+		if _, err := json.Marshal(v); err != nil {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -35,6 +35,8 @@ type Letter struct {
 	KeptBytes uint64 `json:"kept_bytes"`
 
 	message *pb.DeadLetter
+	// id is the letter's alone, among the letters of all streams that there ever were.
+	id string
 }
 
 // Content is a letter with all that the message had: what `dlq show --json` prints.

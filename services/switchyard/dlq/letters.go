@@ -18,6 +18,7 @@ type Letters struct {
 	streams schemas.Streams
 	within  time.Duration // bounds each question to the server
 	last    uint64        // the newest when they were opened
+	stream  uint64        // which stream they are of
 }
 
 // Open finds the stream. What comes later is not seen. A server that does not answer
@@ -30,7 +31,7 @@ func Open(ctx context.Context, c *bus.Conn, s schemas.Streams, within time.Durat
 	if err != nil {
 		return nil, err
 	}
-	return &Letters{c, s, within, state.Last}, nil
+	return &Letters{c, s, within, state.Last, state.Incarnation}, nil
 }
 
 // Each calls fn for all letters, the oldest first, until it returns an error.
@@ -68,10 +69,13 @@ func (l *Letters) Get(ctx context.Context, seq uint64) (*Letter, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode(m), nil
+	letter := decode(m)
+	letter.id = fmt.Sprintf("dlq-%x-%d", l.stream, seq)
+	return letter, nil
 }
 
-// Retry sends a letter's message again, and removes the letter.
+// Retry sends a letter's message again, and removes the letter. Of several at once each sends the
+// same request, which is computed once.
 func (l *Letters) Retry(ctx context.Context, seq uint64) (*Letter, error) {
 	letter, err := l.Get(ctx, seq)
 	if err != nil {

@@ -1,12 +1,14 @@
 package dlq
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nuid"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/request/edge"
@@ -17,19 +19,19 @@ import (
 // resend is a message that is to be sent again.
 type resend struct {
 	msg *nats.Msg
-	// request that it is of; "": a prompt that gets an id when it is taken in.
+	// request that it is of.
 	request string
 	// sequence says that it is no prompt but a request that was accepted.
 	sequence bool
 }
 
-// resend makes the letter's message again, with an id of its own for JetStream, or
-// says why that cannot be.
+// resend makes the letter's message again, or says why that cannot be. The letter's id is the
+// message's for JetStream, and that of the request of a prompt that has none.
 func (l *Letter) resend(s schemas.Subjects) (r resend, err error) {
 	if err := l.cut(); err != nil {
 		return r, err
 	}
-	r.msg = &nats.Msg{Subject: l.Subject, Data: l.message.Body, Header: headers(l.message)}
+	r.msg = &nats.Msg{Subject: l.Subject, Data: l.message.Body, Header: headers(l.message, l.id)}
 	switch model, flow, isPrompt := s.ParsePrompt(l.Subject); {
 	case l.Subject == s.Sequence():
 		r.sequence = true
@@ -42,13 +44,38 @@ func (l *Letter) resend(s schemas.Subjects) (r resend, err error) {
 		err = errors.New("it came by ask, and its caller waits no more: ask again")
 	default:
 		r.request, err = requestOfPrompt(r.msg)
+		if err == nil && r.request == "" {
+			r.request = l.id
+			err = name(r.msg, l.id)
+		}
 	}
 	return r, err
 }
 
+// name gives a prompt that can be read, and names no request, the id of one.
+func name(m *nats.Msg, id string) error {
+	if _, encoding, _ := edge.DecodePrompt(m.Header, m.Data, false); encoding == pb.Encoding_ENCODING_PROTOBUF {
+		more, err := proto.Marshal(&pb.Prompt{RequestId: id})
+		m.Data = slices.Concat(m.Data, more) // of a field that is there twice the last counts
+		return err
+	}
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(m.Data, &fields); err != nil {
+		return fmt.Errorf("it cannot be read: %w", err)
+	}
+	delete(fields, "requestId")
+	fields["request_id"] = json.RawMessage(`"` + id + `"`)
+	body := &bytes.Buffer{}
+	encoder := json.NewEncoder(body)
+	encoder.SetEscapeHTML(false) // which would make the body larger
+	err := encoder.Encode(fields)
+	m.Data = bytes.TrimSuffix(body.Bytes(), []byte("\n"))
+	return err
+}
+
 // headers are a message's own: those of NATS are orders to the stream that it was
 // published to.
-func headers(d *pb.DeadLetter) nats.Header {
+func headers(d *pb.DeadLetter, id string) nats.Header {
 	h := nats.Header{}
 	for _, one := range d.Headers {
 		if name := string(one.Name); !strings.HasPrefix(strings.ToLower(name), "nats-") {
@@ -57,7 +84,7 @@ func headers(d *pb.DeadLetter) nats.Header {
 			}
 		}
 	}
-	h.Set(nats.MsgIdHdr, nuid.Next())
+	h.Set(nats.MsgIdHdr, id)
 	return h
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -36,9 +37,12 @@ func TestResend(t *testing.T) {
 	}{
 		{"JSON", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{"request_id":"a","text":"x"}`)}, "a", ""},
 		{"JSON in camel case", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{"requestId":"a"}`)}, "a", ""},
-		{"without an id", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{"text":"x"}`)}, "", ""},
+		{"without an id", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{"text":"x"}`)}, "dlq-1-7", ""},
+		{"an empty id", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(` {"text":"<\u00e4>","requestId":""}`)}, "dlq-1-7", ""},
+		{"nothing else", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{}`)}, "dlq-1-7", ""},
+		{"protobuf without an id", &pb.DeadLetter{Subject: names.Prompt(), Headers: []*pb.DeadHeader{protobuf}, Body: encode(t, &pb.Prompt{Text: "x"})}, "dlq-1-7", ""},
 		{"protobuf", &pb.DeadLetter{Subject: names.Prompt(), Headers: []*pb.DeadHeader{protobuf}, Body: encode(t, &pb.Prompt{RequestId: "b"})}, "b", ""},
-		{"a tenant's", &pb.DeadLetter{Subject: "switchyard.prompt.demo.acme.high", Body: []byte(`{}`)}, "", ""},
+		{"a tenant's", &pb.DeadLetter{Subject: "switchyard.prompt.demo.acme.high", Body: []byte(`{}`)}, "dlq-1-7", ""},
 		{"sequence", &pb.DeadLetter{Subject: names.Sequence(), Body: encode(t, &pb.Sequence{RequestId: "c"})}, "c", ""},
 		{"cut", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{`), CutFrom: 9}, "", "only 1 of the message's 9 bytes"},
 		{"unreadable", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{"text":`)}, "", "cannot be read"},
@@ -55,9 +59,19 @@ func TestResend(t *testing.T) {
 		{"no class", &pb.DeadLetter{Subject: "switchyard.prompt.demo.acme.x", Body: []byte(`{}`)}, "", `class "x"`},
 	} {
 		tc.letter.Version = 2
-		r, err := decode(bus.Stored{Data: encode(t, tc.letter)}).resend(names)
+		letter := decode(bus.Stored{Data: encode(t, tc.letter)})
+		letter.id = "dlq-1-7"
+		r, err := letter.resend(names)
 		if r.request != tc.request || (err == nil) != (tc.refused == "") || err != nil && !strings.Contains(err.Error(), tc.refused) {
 			t.Errorf("%s: request %q, error %v, want %q, %q", tc.name, r.request, err, tc.request, tc.refused)
+		}
+		if err != nil || r.sequence {
+			continue
+		}
+		before, _, err1 := edge.DecodePrompt(r.msg.Header, tc.letter.Body, false)
+		after, _, err2 := edge.DecodePrompt(r.msg.Header, r.msg.Data, false)
+		if before.RequestId = tc.request; err1 != nil || err2 != nil || !proto.Equal(before, after) {
+			t.Errorf("%s: %q became %q, %v", tc.name, tc.letter.Body, r.msg.Data, err2)
 		}
 	}
 }
@@ -66,8 +80,8 @@ func TestResend(t *testing.T) {
 func TestResendHeaders(t *testing.T) {
 	h := headers(&pb.DeadLetter{Headers: []*pb.DeadHeader{
 		header("Nats-Rollup", "all"), header("nats-expected-last-sequence", "7"), header("Nats-Msg-Id", "old"), header("Switchyard-Reply-To", "r"),
-	}})
-	if len(h) != 2 || h.Get("Nats-Msg-Id") == "old" || h.Get("Nats-Msg-Id") == "" || h.Get("Switchyard-Reply-To") != "r" {
+	}}, "dlq-1-7")
+	if len(h) != 2 || h.Get("Nats-Msg-Id") != "dlq-1-7" || h.Get("Switchyard-Reply-To") != "r" {
 		t.Errorf("%v", h)
 	}
 }

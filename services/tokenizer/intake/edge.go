@@ -74,14 +74,14 @@ func (s *Edge) offer(name, group string, subjects []string, about string, handle
 
 // subscribe listens at the edge.
 func (s *Edge) subscribe(subject, group string, handle nats.MsgHandler) error {
-	return s.subscribeAt(s.d.Edge, subject, group, handle)
+	return s.subscribeAt(s.d.Edge, subject, group, s.refuseCut, handle)
 }
 
-func (s *Edge) subscribeAt(conn *bus.Conn, subject, group string, handle nats.MsgHandler) error {
+// subscribeAt calls cut with messages that have more headers than are read, and handle with the others.
+func (s *Edge) subscribeAt(conn *bus.Conn, subject, group string, cut, handle nats.MsgHandler) error {
 	return s.keep(conn.Subscribe(subject, group, func(m *nats.Msg) {
 		if bus.Cut(m) { // no client sends so many headers
-			s.metrics.Refused.Inc()
-			s.refuseCut(m)
+			cut(m)
 			return
 		}
 		handle(m)
@@ -115,9 +115,21 @@ func (s *Edge) onCancel(m *nats.Msg) {
 
 // refuseCut tells the sender of too many headers, if that can be told.
 func (s *Edge) refuseCut(m *nats.Msg) {
+	s.metrics.Refused.Inc()
 	to := delivery.Destination{Subject: m.Reply, Origin: delivery.Inbox, Encoding: pb.Encoding_ENCODING_JSON}
 	if m.Reply != "" && s.delivery.Sender.Answerable(to) {
 		s.delivery.Sender.Tell(to, edge.Refusal("", edge.Errorf(edge.PayloadTooLarge, "the headers are more than are read: 64 lines, 64 KiB")))
+	}
+}
+
+// refuseCutUnserved leaves what is for a model that a replica serves to that replica.
+func (s *Edge) refuseCutUnserved(m *nats.Msg) {
+	model, _, asked := s.d.Subjects.ParseAsk(m.Subject)
+	if !asked {
+		model, _, _ = s.d.Subjects.ParsePrompt(m.Subject)
+	}
+	if _, unserved := s.guard.unserved(model); unserved {
+		s.refuseCut(m)
 	}
 }
 
@@ -125,12 +137,12 @@ func (s *Edge) refuseCut(m *nats.Msg) {
 func (s *Edge) listenForOthers() error {
 	at := cmp.Or(s.d.Guard, s.d.Edge)
 	for _, subject := range s.d.Subjects.AnyPrompt() {
-		if err := s.subscribeAt(at, subject, "prompt-guard", s.guard.onAnyPrompt); err != nil {
+		if err := s.subscribeAt(at, subject, "prompt-guard", s.refuseCutUnserved, s.guard.onAnyPrompt); err != nil {
 			return err
 		}
 	}
 	for _, subject := range s.d.Subjects.AnyAsk() {
-		if err := s.subscribeAt(at, subject, "ask-guard", s.guard.onAnyAsk); err != nil {
+		if err := s.subscribeAt(at, subject, "ask-guard", s.refuseCutUnserved, s.guard.onAnyAsk); err != nil {
 			return err
 		}
 	}

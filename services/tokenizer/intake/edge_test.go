@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/tokenizer/internal/rig"
 )
 
@@ -21,14 +22,22 @@ func TestTooManyHeaders(t *testing.T) {
 	}
 	passedOn := r.Listen(r.D.Subjects.AnyCancelled())
 	r.Send(r.D.Subjects.Cancel("one"), "", nil, many)
-	for _, subject := range append(r.D.Subjects.Asks(), r.D.Subjects.Replay()) {
+	told := map[string]*rig.Reader{}
+	unserved := schemas.NewSubjects(r.D.Subjects.Prefix, "other").Ask() // which the guards refuse behind all before it
+	for _, subject := range append(r.D.Subjects.Asks(), r.D.Subjects.Replay(), unserved) {
 		if strings.Contains(subject, "*") {
 			continue
 		}
 		in := r.Inbox()
+		told[subject] = in
 		r.Send(subject, in.Subject, []byte(`{"text": "Once", "request_id": "one"}`), many)
 		if code := in.End().GetError().GetCode(); code != string(edge.PayloadTooLarge) {
 			t.Errorf("%s: %s", subject, code)
+		}
+	}
+	for subject, in := range told {
+		if n := len(in.Ends()); n != 1 {
+			t.Errorf("%s: told %d times", subject, n)
 		}
 	}
 	if got := passedOn.All(); len(got) > 0 {
