@@ -117,29 +117,34 @@ func (c *PlanSetCmd) apply(ctx context.Context, e *env, change plan.Settings) er
 	if err := here.Refuses(change, c.Model); err != nil {
 		return err
 	}
-	now, err := planstore.ChangeSettings(ctx, kv, change)
+	now, revision, err := planstore.ChangeSettingsAt(ctx, kv, change)
 	if err != nil {
 		return explained(conn, err)
 	}
 	if err := plans.FromPlan(now).Print(e.out, c.JSON); err != nil {
 		return err
 	}
-	return c.followed(ctx, e, kv, here, now)
+	return c.followed(ctx, e, here, func(ctx context.Context) (*plans.State, plan.Settings, error) {
+		return plans.Await(ctx, kv, c.Model, now, change, revision)
+	})
 }
 
 // followWithin bounds the wait for a plan by new settings: a planner takes about a second.
 const followWithin = 5 * time.Second
 
-// followed says what the planner made of settings that were written.
-func (c *PlanSetCmd) followed(ctx context.Context, e *env, kv jetstream.KeyValue, here plans.Here, s plan.Settings) error {
+// followed says what the planner made of settings that were written, which await waits for.
+func (c *PlanSetCmd) followed(ctx context.Context, e *env, here plans.Here, await func(context.Context) (*plans.State, plan.Settings, error)) error {
 	if here.Hosts == 0 || here.ByLoad() {
 		e.say(here.Text()+"\n", here.Text())
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, followWithin)
 	defer cancel()
-	state, err := plans.Await(ctx, kv, c.Model, s)
-	if state == nil {
+	state, s, err := await(ctx)
+	switch {
+	case errors.Is(err, plans.ErrSuperseded):
+		return fmt.Errorf("set, but %w", err)
+	case state == nil:
 		return err
 	}
 	short := state.ShortOf(s.Replicas)

@@ -79,24 +79,30 @@ const changeTries = 10
 // ChangeSettings replaces those settings that change names, and returns the new
 // ones; what is not legal in the bucket counts as the default ones.
 func ChangeSettings(ctx context.Context, kv jetstream.KeyValue, change plan.Settings) (plan.Settings, error) {
+	s, _, err := ChangeSettingsAt(ctx, kv, change)
+	return s, err
+}
+
+// ChangeSettingsAt is ChangeSettings that also returns the new ones' revision.
+func ChangeSettingsAt(ctx context.Context, kv jetstream.KeyValue, change plan.Settings) (plan.Settings, uint64, error) {
 	for range changeTries {
 		old, revision, err := readSettings(ctx, kv)
 		if err != nil && !errors.Is(err, ErrIllegalSettings) {
-			return old, err
+			return old, 0, err
 		}
 		if err != nil {
 			old = plan.DefaultSettings()
 		}
 		s := old.With(change)
 		if err := s.Check(); err != nil {
-			return s, err
+			return s, 0, err
 		}
-		err = writeSettings(ctx, kv, s, revision)
+		now, err := writeSettings(ctx, kv, s, revision)
 		if !bus.IsWrongSequence(err) {
-			return s, err
+			return s, now, err
 		}
 	}
-	return plan.Settings{}, fmt.Errorf("changing the settings of plans: others changed them meanwhile, %d times; try again", changeTries)
+	return plan.Settings{}, 0, fmt.Errorf("changing the settings of plans: others changed them meanwhile, %d times; try again", changeTries)
 }
 
 // MendSettings writes settings over garbage; what somebody has set stays.
@@ -104,7 +110,7 @@ func (s *Store) MendSettings(ctx context.Context, settings plan.Settings) error 
 	_, revision, err := readSettings(ctx, s.kv)
 	switch {
 	case errors.Is(err, ErrGarbage):
-		err = writeSettings(ctx, s.kv, settings, revision)
+		_, err = writeSettings(ctx, s.kv, settings, revision)
 	case errors.Is(err, ErrIllegalSettings):
 		return nil
 	}
@@ -114,18 +120,18 @@ func (s *Store) MendSettings(ctx context.Context, settings plan.Settings) error 
 	return err
 }
 
-func writeSettings(ctx context.Context, kv jetstream.KeyValue, s plan.Settings, revision uint64) error {
+func writeSettings(ctx context.Context, kv jetstream.KeyValue, s plan.Settings, old uint64) (revision uint64, err error) {
 	body, err := proto.Marshal(s.Proto())
 	if err != nil {
-		return fmt.Errorf("encoding the settings of plans: %w", err)
+		return 0, fmt.Errorf("encoding the settings of plans: %w", err)
 	}
-	if revision == 0 {
-		_, err = kv.Create(ctx, SettingsKey, body) // also behind a deletion
+	if old == 0 {
+		revision, err = kv.Create(ctx, SettingsKey, body) // also behind a deletion
 	} else {
-		_, err = kv.Update(ctx, SettingsKey, body, revision)
+		revision, err = kv.Update(ctx, SettingsKey, body, old)
 	}
 	if err != nil {
-		return fmt.Errorf("writing the settings of plans: %w", err)
+		return 0, fmt.Errorf("writing the settings of plans: %w", err)
 	}
-	return nil
+	return revision, nil
 }

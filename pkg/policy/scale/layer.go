@@ -18,8 +18,10 @@ type layer struct {
 	each     []float64
 	heap     []int // experts that may get more, the straggler first
 	total    float64
-	count    int    // of all replicas
-	added    uint64 // bytes beyond each expert's first replica, M_alloc
+	squares  float64 // of what each replica has, over all replicas, about
+	began    float64 // squares before any was added
+	count    int     // of all replicas
+	added    uint64  // bytes beyond each expert's first replica, M_alloc
 }
 
 // newLayer gives every expert one replica (algorithm 1, lines 1 and 2).
@@ -29,7 +31,9 @@ func newLayer(experts []Expert, s Settings) *layer {
 	for i, e := range l.experts {
 		l.replicas[i], l.each[i], l.heap[i] = 1, e.Load, i
 		l.total += e.Load
+		l.squares += e.Load * e.Load
 	}
+	l.began = l.squares
 	heap.Init(l)
 	return l
 }
@@ -41,7 +45,10 @@ func (l *layer) add() {
 	l.replicas[e]++
 	l.count++
 	l.added += l.experts[e].Bytes
-	l.each[e] = l.experts[e].Load / float64(l.replicas[e])
+	load := l.experts[e].Load
+	l.squares -= load * l.each[e]
+	l.each[e] = load / float64(l.replicas[e])
+	l.squares += load * l.each[e]
 	heap.Fix(l, 0)
 }
 
@@ -74,6 +81,16 @@ func (l *layer) fill(wants func(expert int) bool) {
 		}
 		l.add()
 	}
+}
+
+// uneven says whether the CV is above the threshold. It is counted over all experts only where the sum of squares, whose
+// roundings are a share of 2^-53 for each replica added, leaves it open.
+func (l *layer) uneven() bool {
+	even := l.total * l.total / float64(l.count) // the squares if all had the mean
+	if open := 1e-9 * (l.began + even*(1+l.CV*l.CV)); l.squares-even*(1+l.CV*l.CV) > open {
+		return true
+	}
+	return l.cv() > l.CV
 }
 
 // cv is the coefficient of variation of the loads of all replicas of the layer

@@ -13,7 +13,7 @@ import "fmt"
 func MoEless(experts []Expert, s Settings) Decision {
 	l := newLayer(experts, s)
 	before, why := l.cv(), ""
-	for now := before; now > s.CV; now = l.cv() {
+	for l.uneven() {
 		if why = l.full(); why != "" {
 			break
 		}

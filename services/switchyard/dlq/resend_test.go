@@ -38,7 +38,7 @@ func TestResend(t *testing.T) {
 		{"JSON", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{"request_id":"a","text":"x"}`)}, "a", ""},
 		{"JSON in camel case", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{"requestId":"a"}`)}, "a", ""},
 		{"without an id", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{"text":"x"}`)}, "dlq-1-7", ""},
-		{"an empty id", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(` {"text":"<\u00e4>","requestId":""}`)}, "dlq-1-7", ""},
+		{"an empty id", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{"text":"<\u00e4>","requestId":""}`)}, "dlq-1-7", ""},
 		{"nothing else", &pb.DeadLetter{Subject: names.Prompt(), Body: []byte(`{}`)}, "dlq-1-7", ""},
 		{"protobuf without an id", &pb.DeadLetter{Subject: names.Prompt(), Headers: []*pb.DeadHeader{protobuf}, Body: encode(t, &pb.Prompt{Text: "x"})}, "dlq-1-7", ""},
 		{"protobuf", &pb.DeadLetter{Subject: names.Prompt(), Headers: []*pb.DeadHeader{protobuf}, Body: encode(t, &pb.Prompt{RequestId: "b"})}, "b", ""},

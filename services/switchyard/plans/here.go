@@ -213,10 +213,13 @@ func (s *State) follows(want plan.Settings) bool {
 	if !s.transferred(want) {
 		return false
 	}
-	by := fmt.Sprintf("grouping %s, replicas %d", want.Grouping, want.Replicas)
 	for _, l := range s.Layers {
-		if !strings.Contains(l.Reason, by) {
-			return s.grouped(want.Grouping) && len(s.Layers) > 0 && s.ShortOf(want.Replicas).Functions == 0
+		switch {
+		case l.under == want:
+		case l.under != plan.Settings{}:
+			return false
+		default: // an older planner does not say
+			return s.grouped(want.Grouping) && s.ShortOf(want.Replicas).Functions == 0
 		}
 	}
 	return len(s.Layers) > 0
@@ -225,21 +228,31 @@ func (s *State) follows(want plan.Settings) bool {
 // ErrUnfollowed says that nobody has planned by new settings in time.
 var ErrUnfollowed = errors.New("no plan follows these settings yet")
 
-// Await reads the plan until it follows settings.
-func Await(ctx context.Context, kv jetstream.KeyValue, model string, want plan.Settings) (*State, error) {
+// ErrSuperseded says that somebody has set others since.
+var ErrSuperseded = errors.New("others have been set since")
+
+// Await reads the plan until it follows settings of a revision, or of a later one that has the
+// same change.
+func Await(ctx context.Context, kv jetstream.KeyValue, model string, want, change plan.Settings, revision uint64) (*State, plan.Settings, error) {
 	for {
 		s, err := Read(ctx, kv, model)
+		if err == nil && s.revision > revision {
+			if s.settings.With(change) != s.settings {
+				return s, want, fmt.Errorf("%w: %s", ErrSuperseded, s.Settings.Text())
+			}
+			want = s.settings
+		}
 		switch {
 		case err == nil && s.follows(want):
-			return s, nil
+			return s, want, nil
 		case ctx.Err() != nil:
-			return s, ErrUnfollowed
+			return s, want, ErrUnfollowed
 		case err != nil:
-			return nil, err
+			return nil, want, err
 		}
 		select {
 		case <-ctx.Done():
-			return s, ErrUnfollowed
+			return s, want, ErrUnfollowed
 		case <-time.After(gather):
 		}
 	}

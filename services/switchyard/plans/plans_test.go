@@ -2,13 +2,21 @@ package plans
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/switchyard/switchyard/internal/testkit/testleaks"
+	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
+
+func TestMain(m *testing.M) { testleaks.Main(m) }
 
 func testState() *State {
 	return &State{Model: "demo", Settings: FromPlan(plan.DefaultSettings()), Layers: []Layer{
@@ -103,8 +111,9 @@ func TestFollows(t *testing.T) {
 		short  Short
 	}{
 		{"no plan", nil, false, Short{Fewest: 2}},
-		{"made by them", []Layer{{Reason: "static: round robin over 2 hosts, grouping expert, replicas 2", Functions: []Function{function(1, 1)}}}, true, Short{1, 1, 1}},
+		{"made by them", []Layer{{under: want, Functions: []Function{function(1, 1)}}}, true, Short{1, 1, 1}},
 		{"as they want", []Layer{{Reason: "another", Functions: []Function{function(1, 2), function(1, 3)}}}, true, Short{0, 2, 2}},
+		{"after more replicas", []Layer{{under: want.With(plan.Settings{Replicas: 20}), Functions: []Function{function(1, 20)}}}, false, Short{0, 1, 2}},
 		{"another grouping", []Layer{{Reason: "another", Functions: []Function{function(3, 2)}}}, false, Short{0, 1, 2}},
 		{"a layer of before", []Layer{{Functions: []Function{function(1, 2)}}, {Functions: []Function{function(1, 1)}}}, false, Short{1, 2, 1}},
 	} {
@@ -183,4 +192,37 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q", s.Text())
 		}
 	})
+}
+
+// Settings that others have replaced are waited for no more; what others have added to them is.
+func TestAwaitSuperseded(t *testing.T) {
+	change := plan.Settings{Replicas: 2}
+	for name, tc := range map[string]struct {
+		then plan.Settings
+		want error
+	}{
+		"replaced": {plan.Settings{Replicas: 3}, ErrSuperseded},
+		"added to": {plan.Settings{Grouping: plan.ByExpert}, ErrUnfollowed},
+		"alone":    {plan.Settings{}, ErrUnfollowed},
+	} {
+		kv, err := testserver.Connect(t).EnsureBucket(t.Context(), 1, "plans", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, revision, err := planstore.ChangeSettingsAt(t.Context(), kv, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.then != (plan.Settings{}) {
+			if _, err := planstore.ChangeSettings(t.Context(), kv, tc.then); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		_, followed, err := Await(ctx, kv, "demo", set, change, revision)
+		if !errors.Is(err, tc.want) || tc.want == ErrUnfollowed && followed != set.With(tc.then) {
+			t.Errorf("%s: %v, %+v", name, err, followed)
+		}
+	}
 }

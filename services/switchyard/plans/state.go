@@ -27,6 +27,9 @@ type State struct {
 	Settings Settings `json:"settings"`
 	Here     Here     `json:"here"`
 	Layers   []Layer  `json:"layers"`
+
+	settings plan.Settings // as planners read them; zero: they are refused
+	revision uint64        // of the settings; 0: nobody has set any
 }
 
 // Settings are what plans are to be like.
@@ -53,6 +56,8 @@ type Layer struct {
 	Reason    string     `json:"reason"`
 	Functions []Function `json:"functions"`
 	Error     string     `json:"error,omitempty"`
+
+	under plan.Settings // that it was written under; zero: it does not say
 }
 
 // Function is a set of experts and the hosts that are to run it.
@@ -96,6 +101,8 @@ func Read(ctx context.Context, kv jetstream.KeyValue, model string) (*State, err
 	s := &State{Model: model}
 	if settings := values[planstore.SettingsKey]; settings != nil {
 		s.Settings = decodeSettings(settings.Value())
+		s.settings, _ = planstore.DecodeSettings(settings.Value()) // Settings has the error
+		s.revision = settings.Revision()
 	} else {
 		s.Settings = decodeSettings(nil)
 	}
@@ -132,6 +139,9 @@ func decodeLayer(number int, body []byte) Layer {
 		return Layer{Layer: number, Error: fmt.Sprintf("what is written there is no plan: %v", err)}
 	}
 	l := Layer{Layer: number, Version: lp.Version, Reason: lp.Reason, Functions: []Function{}}
+	if lp.Settings != nil {
+		l.under = plan.SettingsOf(lp.Settings)
+	}
 	for _, f := range lp.Functions {
 		l.Functions = append(l.Functions, functionOf(f))
 	}

@@ -1,9 +1,11 @@
 package policy
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
+	"github.com/switchyard/switchyard/pkg/policy/scale"
 )
 
 // Shared is what is printed of loads that replicas share.
@@ -21,6 +23,11 @@ func LPT(in io.Reader) (*Shared, error) {
 	r := &reader{}
 	r.object(v, "loads", "replicas")
 	loads, replicas := r.floats(v, "loads"), r.upTo(v, "replicas", mostReplicas)
+	for i, load := range loads {
+		if load > scale.MostRows {
+			r.fail(fmt.Sprintf("loads[%d]", i), "is %g; it must be at most %d", load, int64(scale.MostRows))
+		}
+	}
 	if r.err != nil {
 		return nil, r.err
 	}

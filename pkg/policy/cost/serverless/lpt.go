@@ -1,6 +1,7 @@
 package serverless
 
 import (
+	"container/heap"
 	"fmt"
 	"math"
 	"slices"
@@ -48,15 +49,35 @@ func descending(loads []float64) []int {
 // replica has.
 func partition(loads []float64, order []int, replicas int) (of []int, sums []float64) {
 	of, sums = make([]int, len(loads)), make([]float64, replicas)
+	h := &lightest{sums: sums, heap: make([]int, replicas)}
+	for r := range h.heap {
+		h.heap[r] = r
+	}
 	for _, i := range order {
-		least := 0
-		for r, sum := range sums {
-			if sum < sums[least] {
-				least = r
-			}
-		}
+		least := h.heap[0]
 		of[i] = least
 		sums[least] += loads[i]
+		heap.Fix(h, 0)
 	}
 	return of, sums
 }
+
+// lightest is a heap of replicas, the one that has the least first, then the lower one.
+type lightest struct {
+	sums []float64
+	heap []int
+}
+
+func (h *lightest) Len() int { return len(h.heap) }
+
+func (h *lightest) Less(i, j int) bool {
+	a, b := h.heap[i], h.heap[j]
+	if h.sums[a] != h.sums[b] {
+		return h.sums[a] < h.sums[b]
+	}
+	return a < b
+}
+
+func (h *lightest) Swap(i, j int) { h.heap[i], h.heap[j] = h.heap[j], h.heap[i] }
+func (h *lightest) Push(any)      {}
+func (h *lightest) Pop() any      { return nil }
