@@ -20,6 +20,10 @@ const (
 // body reads a call's body, within bounds of size, of time, and of what all bodies take
 // together; done lets go of it.
 func (d *Door) body(c *call) (data []byte, done func(), err error) {
+	if c.r.ContentLength > d.MaxBody { // it need not be sent
+		c.w.Header().Set("Connection", "close")
+		return nil, func() {}, bodyError(&http.MaxBytesError{Limit: d.MaxBody})
+	}
 	control := http.NewResponseController(c.w)
 	_ = control.SetReadDeadline(time.Now().Add(d.Stall))        // a recorder in tests has none
 	defer func() { _ = control.SetReadDeadline(time.Time{}) }() // else the client would seem to leave

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/switchyard/switchyard/internal/testkit"
@@ -146,6 +148,7 @@ func TestFailures(t *testing.T) {
 		"too long":  {&client.Error{Code: client.CodeBadPrompt, Message: "the prompt has 600 tokens; the context holds 512 with at least 1 to generate"}, nil, false, 400, `This model's maximum context length is 512 tokens. However`},
 		"repeated":  {&client.Error{Code: client.CodeBadRequest, Message: `request_id "x" was used within the last 2h for another prompt; choose a new one`}, nil, false, 422, "idempotency_conflict"},
 		"a field":   {&client.Error{Code: client.CodeBadRequest, Message: `temperature is 101; it must be a number from 0 to 100`}, nil, false, 400, `"param":"temperature"`},
+		"no tokens": {&client.Error{Code: client.CodeBadRequest, Message: `max_tokens is 0; it must be 1 or more`}, nil, false, 400, `"param":"max_tokens","code":"bad_request"`},
 		"no end":    {nil, func(p *pb.Prompt) []*pb.Chunk { return fake.Words(p, "stop", "a", "b")[:1] }, true, 200, "the answer has no end"},
 	} {
 		u := &fake.Upstream{Fails: tc.fails, Answer: tc.answer}
@@ -166,19 +169,44 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// What says that it has too many bytes is refused before it is sent.
+func TestTooLongBody(t *testing.T) {
+	r := httptest.NewRequest("POST", "/v1/chat/completions", iotest.ErrReader(errors.New("the body was read")))
+	r.ContentLength = 1 << 50
+	w := httptest.NewRecorder()
+	newDoor(t, &fake.Upstream{}).ServeHTTP(w, r)
+	if w.Code != 413 || w.Header().Get("Connection") != "close" || !strings.Contains(w.Body.String(), "--http-max-body") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+}
+
+// What is no path of a route is refused in JSON as well.
+func TestOddPaths(t *testing.T) {
+	for _, call := range [][2]string{{"GET", "//v1/models"}, {"GET", "/v1/models/demo/../x"}, {"POST", "/v1/./completions"}, {"CONNECT", "/v1/models"}, {"GET", "/nowhere/"}} {
+		w := ask(newDoor(t, &fake.Upstream{}), call[0], call[1], "")
+		if w.Code != 404 || !strings.Contains(w.Body.String(), `"code":"unknown_url"`) {
+			t.Errorf("%v: %d %s", call, w.Code, w.Body)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	for body, want := range map[string]string{
-		``:                                    "no JSON object",
-		`[]`:                                  "no JSON object",
-		`null`:                                "the body is null",
-		`{"model":"demo"`:                     "no JSON object",
-		`{"model":"demo"}`:                    `"param":"messages"`,
-		"{\"model\":\"\xff\"}":                "not UTF-8",
-		`{"model":"\ud800"}`:                  "surrogate",
-		`{"messages":[]}`:                     `"param":"model"`,
-		hi + `,"temperature":NaN}`:            "no JSON object",
-		hi + `,"temperature":"1"}`:            `temperature: a string stands where a number is wanted`,
-		hi + `,"max_tokens":1.5}`:             `"param":"max_tokens"`,
+		``:                               "no JSON object",
+		`[]`:                             "no JSON object",
+		`null`:                           "the body is null",
+		`{"model":"demo"`:                "no JSON object",
+		`{"model":"demo"}`:               `"param":"messages"`,
+		"{\"model\":\"\xff\"}":           "not UTF-8",
+		`{"model":"\ud800"}`:             "surrogate",
+		`{"messages":[]}`:                `"param":"model"`,
+		hi + `,"temperature":NaN}`:       "no JSON object",
+		hi + `,"temperature":"1"}`:       `temperature: a string stands where a number is wanted`,
+		hi + `,"max_tokens":1.5}`:        `"param":"max_tokens"`,
+		hi + `,"max_tokens":2147483648}`: `max_tokens is 2147483648; it must be a whole number from 1 to 2147483647`,
+		hi + `,"n":` + strings.Repeat("1", 99) + `}`: `n: a number ` + strings.Repeat("1", 33) + ` stands where`,
+		hi + `,"n":{}}`: `n: an object stands where`,
+		`{"model":"demo","messages":[{"role":"user","content":[{"type":"text"}]}]}`: `"param":"messages[0].content[0].text"`,
 		hi + `,"max_token":5}`:                `Unrecognized request argument supplied: max_token`,
 		hi + `,"n":0}`:                        `"param":"n"`,
 		hi + `,"n":1000000}`:                  `"param":"n"`,

@@ -64,10 +64,22 @@ func TestResponses(t *testing.T) {
 			t.Errorf("%s: %d %s", path, w.Code, w.Body)
 		}
 	}
-	for _, body := range []string{`{"model":"demo"}`, `{"model":"demo","input":"x","previous_response_id":"y"}`, `{"model":"demo","input":[{"type":"image"}]}`, `{"model":"demo","input":"x","text":{"format":{"type":"json_schema"}}}`} {
+	for _, body := range []string{`{"model":"demo"}`, `{"model":"demo","input":"x","previous_response_id":"y"}`, `{"model":"demo","input":[{"type":"image"}]}`, `{"model":"demo","input":"x","text":{"format":{"type":"json_schema"}}}`,
+		`{"model":"demo","input":"x","include":["alien"]}`, `{"model":"demo","input":"x","include":["message.output_text.logprobs"]}`, `{"model":"demo","input":"x","reasoning":{"effort":7}}`, `{"model":"demo","input":"x","reasoning":{"alien":1}}`,
+	} {
 		if w := ask(d, "POST", "/v1/responses", body); w.Code != 400 {
 			t.Errorf("%s: %d %s", body, w.Code, w.Body)
 		}
+	}
+}
+
+// How much a response is to think is told to the template, as in a chat.
+func TestResponseEffort(t *testing.T) {
+	u := &fake.Upstream{}
+	w := ask(newDoor(t, u), "POST", "/v1/responses", `{"model":"demo","input":"hi","include":["reasoning.encrypted_content"],"reasoning":{"effort":"low","summary":"auto"}}`)
+	prompts, _ := u.Asked()
+	if w.Code != 200 || prompts[0].ChatTemplateKwargs != `{"reasoning_effort":"low"}` {
+		t.Errorf("%d %s, asked %v", w.Code, w.Body, prompts)
 	}
 }
 
@@ -124,7 +136,9 @@ func TestMessages(t *testing.T) {
 	if got := ask(d, "POST", "/v1/messages/count_tokens", `{"model":"demo","messages":[{"role":"user","content":"hi"}]}`).Body.String(); got != `{"input_tokens":1}` {
 		t.Errorf("%s", got)
 	}
-	for body, want := range map[string]string{`{"model":"demo"}`: `"type":"error","error":{"type":"invalid_request_error"`, `{"model":"none","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`: `"type":"not_found_error"`} {
+	for body, want := range map[string]string{`{"model":"demo"}`: `"type":"error","error":{"type":"invalid_request_error"`, `{"model":"none","max_tokens":1,"messages":[{"role":"user","content":"hi"}]}`: `"type":"not_found_error"`,
+		`{"model":"demo","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":"x"}]}]}`: "content[0].input: Input should be an object",
+		`{"model":"demo","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text"}]}]}`:                                          "content[0].text is missing"} {
 		if got := ask(d, "POST", "/v1/messages", body).Body.String(); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", body, got)
 		}

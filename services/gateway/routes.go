@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 
 	"github.com/nats-io/nats.go"
 
@@ -58,10 +59,23 @@ func (d *Door) routes() http.Handler {
 	mux.HandleFunc("GET /health", d.ready)
 	mux.HandleFunc("GET /readyz", d.ready)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "live\n") })
-	mux.Handle("/", d.guarded(func(c *call) error {
+	unknown := d.guarded(func(c *call) error {
 		return &reply.Error{Status: http.StatusNotFound, Type: reply.InvalidRequest, Code: "unknown_url", Message: fmt.Sprintf("Unknown request URL: %s %.200s", c.r.Method, c.r.URL.Path)}
-	}, nil))
-	return mux
+	}, nil)
+	mux.Handle("/", unknown)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect || !plainPath(r.URL.Path) { // the mux answers these itself, in HTML
+			unknown.ServeHTTP(w, r)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// plainPath says that a path has no empty element, and none that leads back.
+func plainPath(p string) bool {
+	clean := path.Clean(p)
+	return p == clean || p == clean+"/"
 }
 
 // guarded answers calls of clients that are known. A panic ends the call alone.

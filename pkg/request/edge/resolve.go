@@ -252,7 +252,10 @@ func (m Model) maxTokens(p *pb.Prompt, s *pb.Sequence) (int, error) {
 		return min(want, room), nil
 	}
 	n := int(*p.MaxTokens)
-	if n < least || n > room {
+	if n < least {
+		return 0, Errorf(BadRequest, "max_tokens is %d; it must be %d or more", n, least)
+	}
+	if n > room {
 		return 0, Errorf(BadRequest, "max_tokens is %d; with a prompt of %d tokens in a context of %d it must be %d to %d",
 			n, prompt, m.MaxLen, least, room)
 	}

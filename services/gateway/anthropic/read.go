@@ -139,13 +139,17 @@ func messages(in *openai.Object) (out []*pb.ChatMessage) {
 	for _, block := range in.List("content") {
 		switch kind := openai.Or(block, "type", ""); kind {
 		case "text":
-			texts = append(texts, openai.Or(block, "text", ""))
+			texts = append(texts, openai.TextOf(block))
 		case "thinking":
 			said.ReasoningContent += openai.Or(block, "thinking", "")
 		case "redacted_thinking":
 		case "tool_use":
+			input := block.Raw("input")
+			if len(input) > 0 && input[0] != '{' {
+				block.Fail(reply.Bad(block.At("input"), "%s: Input should be an object", block.At("input")))
+			}
 			calls = append(calls, map[string]any{"id": openai.Or(block, "id", ""), "type": "function", "function": map[string]any{
-				"name": openai.Or(block, "name", ""), "arguments": block.Raw("input"),
+				"name": openai.Or(block, "name", ""), "arguments": input,
 			}})
 		case "tool_result":
 			result := openai.Content(block)

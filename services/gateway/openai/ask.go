@@ -124,7 +124,7 @@ func maxTokens(o *Object, names ...string) (n *int32) {
 		switch {
 		case v == nil || n != nil:
 		case *v != math.Trunc(*v) || *v < 0 || *v > math.MaxInt32:
-			o.Fail(reply.Bad(name, "%s is %v; it must be a whole number from 1", name, *v))
+			o.Fail(reply.Bad(name, "%s is %.40s; it must be a whole number from 1 to %d", name, strconv.FormatFloat(*v, 'f', -1, 64), math.MaxInt32))
 		default:
 			n = new(int32(*v))
 		}

@@ -57,12 +57,17 @@ func template(o *Object, p *pb.Prompt) {
 		}
 		p.ChatTemplateKwargs = string(raw)
 	}
-	effort := Take[string](o, "reasoning_effort")
-	if effort != nil && p.ChatTemplateKwargs == "" { // templates that know it read it there
+	Effort(o, "reasoning_effort", p)
+	o.Refuse("the model's own template is used", "chat_template", "continue_final_message")
+}
+
+// Effort takes how much is to be thought, which templates that know it read as a variable.
+func Effort(o *Object, name string, p *pb.Prompt) {
+	effort := Take[string](o, name)
+	if effort != nil && p.ChatTemplateKwargs == "" {
 		quoted, _ := json.Marshal(*effort) // of a string it cannot fail
 		p.ChatTemplateKwargs = `{"reasoning_effort":` + string(quoted) + `}`
 	}
-	o.Refuse("the model's own template is used", "chat_template", "continue_final_message")
 }
 
 // tools takes what the model may call.
@@ -127,7 +132,7 @@ func Content(in *Object) *string {
 		kind := Or(part, "type", "text")
 		switch kind {
 		case "text", "input_text", "output_text":
-			texts = append(texts, Or(part, "text", ""))
+			texts = append(texts, TextOf(part))
 		case "refusal":
 			texts = append(texts, Or(part, "refusal", ""))
 		default:
@@ -139,6 +144,16 @@ func Content(in *Object) *string {
 	}
 	joined := strings.Join(texts, "")
 	return &joined
+}
+
+// TextOf is a part's text, which it must have.
+func TextOf(part *Object) string {
+	text := Take[string](part, "text")
+	if text == nil {
+		part.Fail(reply.Bad(part.At("text"), "%s is missing", part.At("text")))
+		return ""
+	}
+	return *text
 }
 
 // Arguments are a call's, as the values that they are.

@@ -138,7 +138,11 @@ func mismatch(err error) string {
 	} else {
 		name = "another value"
 	}
-	return fmt.Sprintf("a %s stands where %s is wanted", kind.Value, name)
+	article := "a"
+	if kind.Value == "object" || kind.Value == "array" {
+		article = "an"
+	}
+	return fmt.Sprintf("%s %.40s stands where %s is wanted", article, kind.Value, name)
 }
 
 // Put puts a field back.

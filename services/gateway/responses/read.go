@@ -6,6 +6,7 @@ package responses
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
@@ -68,6 +69,8 @@ func Read(body []byte) (*Ask, error) {
 	a.Prompt.Messages = append(a.Prompt.Messages, input(o)...)
 	form(o, a.Prompt)
 	tools(o, a)
+	effort(o, a.Prompt)
+	include(o)
 	rest(o)
 	return a, o.End()
 }
@@ -89,13 +92,39 @@ func form(o *openai.Object, p *pb.Prompt) {
 	o.EndOf(in)
 }
 
+// effort takes how much is to be thought, as a chat does.
+func effort(o *openai.Object, p *pb.Prompt) {
+	in := o.Inner("reasoning")
+	if in == nil {
+		return
+	}
+	openai.Effort(in, "effort", p)
+	in.Ignore("summary", "generate_summary")
+	o.EndOf(in)
+}
+
+// included are what clients may ask for by default: it is of tools that are not here, or not made.
+var included = []string{
+	"reasoning.encrypted_content", "file_search_call.results", "web_search_call.results", "web_search_call.action.sources", "message.input_image.image_url",
+	"computer_call_output.output.image_url", "code_interpreter_call.outputs",
+}
+
+// include refuses what would be more in an answer.
+func include(o *openai.Object) {
+	for _, what := range openai.Or[[]string](o, "include", nil) {
+		if !slices.Contains(included, what) {
+			o.Fail(reply.Unsupported("include", fmt.Sprintf("%.40q is not served here", what)))
+		}
+	}
+}
+
 func rest(o *openai.Object) {
 	if kind := openai.Or(o, "truncation", "disabled"); kind != "disabled" {
 		o.Fail(reply.Unsupported("truncation", "a prompt is not shortened"))
 	}
 	o.Refuse("responses are not kept as conversations: send the whole of it as input", "previous_response_id", "conversation", "prompt")
 	o.Refuse("it is not served here", "top_logprobs", "max_tool_calls")
-	o.Ignore("include", "service_tier", "reasoning", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "stream_options")
+	o.Ignore("service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "stream_options")
 }
 
 // tools takes functions, in the form that chat templates know.
