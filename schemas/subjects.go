@@ -288,6 +288,10 @@ func ModelToken(name string) string {
 	}, name)
 }
 
+// MaxModelToken bounds names of models and prefixes that are asked for: they become part of
+// subjects, and a server closes the connection of whoever publishes to a long one.
+const MaxModelToken = 256
+
 // MaxReplicaID bounds the length of a replica's id, in bytes.
 const MaxReplicaID = 64
 

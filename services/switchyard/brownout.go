@@ -71,6 +71,8 @@ func (f BrownoutOf) open(ctx context.Context, e *env) (*bus.Conn, jetstream.KeyV
 	kv, err := conn.JetStream().KeyValue(ctx, names.Bucket("brownout"))
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		err = fmt.Errorf("no replica of this release has served model %q here under prefix %q; check --model, or start it with `switchyard up`", f.Model, e.Prefix)
+	} else if err != nil {
+		err = fmt.Errorf("opening the bucket of brownouts: %w", err)
 	}
 	if err != nil {
 		defer conn.Close()

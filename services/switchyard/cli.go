@@ -201,7 +201,20 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 	if err != nil {
 		return nil, usage(withHelp(err))
 	}
-	return parsed, nil
+	return parsed, wrongly(checkModelName(parsed.Flags()))
+}
+
+// checkModelName refuses the name of a model that no server takes as part of a subject.
+func checkModelName(flags []*kong.Flag) error {
+	for _, f := range flags {
+		if f.Name != "model" || f.PlaceHolder != "NAME" {
+			continue
+		}
+		if n := f.Target.Len(); n > schemas.MaxModelToken {
+			return fmt.Errorf("--model has %d bytes; a model's name has at most %d", n, schemas.MaxModelToken)
+		}
+	}
+	return nil
 }
 
 // onlyCommand leaves all commands but the named one out of the parser: to build them all takes
@@ -398,6 +411,9 @@ func flagsOf(cmd any) ([]*kong.Flag, error) {
 func (g Globals) Validate() error {
 	if g.Prefix == "" || schemas.ModelToken(g.Prefix) != g.Prefix {
 		return fmt.Errorf("--prefix is %q; it must be one subject token of letters, digits, '_' and '-'", g.Prefix)
+	}
+	if len(g.Prefix) > schemas.MaxModelToken {
+		return fmt.Errorf("--prefix has %d bytes; it may have at most %d", len(g.Prefix), schemas.MaxModelToken)
 	}
 	if err := g.busConfig().CheckURL(); err != nil {
 		return fmt.Errorf("--nats: %w", err)

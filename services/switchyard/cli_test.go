@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
 	"github.com/switchyard/switchyard/internal/bytesize"
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
@@ -56,6 +59,8 @@ func TestUsage(t *testing.T) {
 		{"nothing to do with letters", []string{"dlq"}, 2, "; switchyard dlq --help lists what there is"},
 		{"no such flag", []string{"version", "--fast"}, 2, "unknown flag --fast"},
 		{"not a number", []string{"prompt", "hi", "--max-tokens", "x"}, 2, "--max-tokens"},
+		{"a model's name that is no token", []string{"prompt", "hi", "--model", strings.Repeat("m", 257)}, 2, "--model has 257 bytes"},
+		{"a prefix that is no token", []string{"dlq", "ls", "--prefix", strings.Repeat("p", 257)}, 2, "--prefix has 257 bytes"},
 		{"no such level", []string{"version", "--log-level", "loud"}, 2, "--log-level"},
 		{"no config file", []string{"version", "--config", "/nonexistent.yaml"}, 2, "reading the configuration"},
 		{"empty stdin", []string{"prompt"}, 2, "stdin is empty"},
@@ -409,6 +414,32 @@ func TestNATSAddresses(t *testing.T) {
 			if code != exitUsage || !strings.Contains(errOut.String(), "--nats: reading the NATS URL "+want) || strings.Contains(errOut.String(), "secret") {
 				t.Errorf("%s --nats %s: code %d, %s", args, url, code, errOut.String())
 			}
+		}
+	}
+}
+
+// A command that JetStream does not answer says what it wanted there.
+func TestSilentJetStream(t *testing.T) {
+	t.Parallel()
+	s := startNATS(t, &server.Options{})
+	nc, err := nats.Connect(s.ClientURL(), nats.Timeout(testkit.Patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	if _, err := nc.Subscribe("$JS.API.>", func(*nats.Msg) {}); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"brownout get": "opening the bucket of brownouts", "brownout off": "opening the bucket of brownouts", "weights ls": "models of the object store",
+		"weights rm m": "removing all of stream OBJ_switchyard_weights_m", "plan get": "opening the bucket of plans", "dlq ls": "looking at stream switchyard_DLQ_demo",
+	} {
+		got := invoke("", append(strings.Fields(args), "--nats", s.ClientURL(), "--connect-timeout", "200ms")...)
+		if got.code != exitFailed || !strings.Contains(got.err, want) {
+			t.Errorf("%s: exit %d, %q, want %q", args, got.code, got.err, want)
 		}
 	}
 }

@@ -62,7 +62,9 @@ func (c *Conn) onStream(ctx context.Context, act, stream string, do func(context
 		ctx, cancel := context.WithTimeout(ctx, largeWithin)
 		defer cancel()
 		before := c.denied.Load()
-		s, err := c.js.Stream(ctx, stream)
+		opening, opened := context.WithTimeout(ctx, stateWithin)
+		s, err := c.js.Stream(opening, stream)
+		opened()
 		if err == nil {
 			err = do(ctx, s)
 		}

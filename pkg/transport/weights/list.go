@@ -47,11 +47,14 @@ func List(ctx context.Context, conn *bus.Conn, prefix string) (list []Listed, er
 			list = append(list, l)
 		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			return nil, fmt.Errorf("looking at model %s of the object store: %w", model, ctx.Err())
 		}
 	}
 	slices.SortFunc(list, func(a, b Listed) int { return strings.Compare(a.Name, b.Name) })
-	return list, names.Err()
+	if err := names.Err(); err != nil {
+		return list, fmt.Errorf("listing the models of the object store: %w", err)
+	}
+	return list, nil
 }
 
 // listed is look, whose error it takes for an answer. A model that was removed, or was

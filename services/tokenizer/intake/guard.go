@@ -69,13 +69,9 @@ func (s *guard) notFound(model string) *edge.Error {
 	return cause
 }
 
-// maxModelToken bounds the names that are looked for: they become part of
-// subjects, and the server closes the connection of a publisher to a long one.
-const maxModelToken = 256
-
 // unserved is a model's name as subjects have it, and whether no replica serves it.
 func (s *guard) unserved(model string) (token string, unserved bool) {
-	if model == s.d.Subjects.Model || len(model) > maxModelToken {
+	if model == s.d.Subjects.Model || len(model) > schemas.MaxModelToken {
 		return "", false
 	}
 	if schemas.ModelToken(model) != model {

@@ -203,7 +203,7 @@ func TestBudget(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for expression, says := range map[string]string{
-		`a(?=b)`: "lookaheads", `(a)\1`: "references back", `\bword`: `\b`, `(?m)^a`: "(?m)", `[`: "missing closing",
+		`a{100000}`: "a repetition may be of 1000 at most", `a(?=b)`: "lookaheads", `(a)\1`: "references back", `\bword`: `\b`, `(?m)^a`: "(?m)", `[`: "missing closing",
 		`a{1001}`: "repeat count",
 	} {
 		if _, err := Regexp(budget(), expression, Options{}); err == nil || !strings.Contains(err.Error(), says) {

@@ -23,7 +23,7 @@ type Options struct {
 func Regexp(budget *Budget, expression string, o Options) (*DFA, error) {
 	re, err := syntax.Parse(ecma(expression), syntax.Perl)
 	if err != nil {
-		return nil, fmt.Errorf("%s: lookaheads, lookbehinds and references back are not known", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		return nil, notKnown(err)
 	}
 	n := newNFA(budget, o)
 	start := n.add()
@@ -42,6 +42,16 @@ func Regexp(budget *Budget, expression string, o Options) (*DFA, error) {
 		n.loop(n.match)
 	}
 	return n.determine(start)
+}
+
+// notKnown says what a regular expression has that is not known.
+func notKnown(err error) error {
+	why := "lookaheads, lookbehinds and references back are not known"
+	var wrong *syntax.Error
+	if errors.As(err, &wrong) && wrong.Code == syntax.ErrInvalidRepeatSize {
+		why = "a repetition may be of 1000 at most, with those around it"
+	}
+	return fmt.Errorf("%s: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "), why)
 }
 
 // Text accepts strings of so many characters; most < 0: however many more.

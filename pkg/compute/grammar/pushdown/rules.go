@@ -102,7 +102,7 @@ type EmptyError struct{ Rule string }
 
 // Error says what is wrong.
 func (e *EmptyError) Error() string {
-	return fmt.Sprintf("%s can never end: each way through it needs it again", e.Rule)
+	return fmt.Sprintf("%s has no text that ends: each way through it needs itself again, allows nothing, or has more than %d bytes", e.Rule, never)
 }
 
 // Grammar is what rules come to, from one of them on.
