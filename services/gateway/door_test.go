@@ -171,7 +171,7 @@ func TestFailures(t *testing.T) {
 
 // What says that it has too many bytes is refused before it is sent.
 func TestTooLongBody(t *testing.T) {
-	r := httptest.NewRequest("POST", "/v1/chat/completions", iotest.ErrReader(errors.New("the body was read")))
+	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", iotest.ErrReader(errors.New("the body was read")))
 	r.ContentLength = 1 << 50
 	w := httptest.NewRecorder()
 	newDoor(t, &fake.Upstream{}).ServeHTTP(w, r)

@@ -221,7 +221,7 @@ func TestAwaitSuperseded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		_, followed, err := Await(ctx, kv, "demo", set, change, revision)
-		if !errors.Is(err, tc.want) || tc.want == ErrUnfollowed && followed != set.With(tc.then) {
+		if !errors.Is(err, tc.want) || errors.Is(tc.want, ErrUnfollowed) && followed != set.With(tc.then) {
 			t.Errorf("%s: %v, %+v", name, err, followed)
 		}
 	}
