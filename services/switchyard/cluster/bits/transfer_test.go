@@ -74,7 +74,7 @@ func travel(t *testing.T, y clustertest.Cluster, change plan.Settings) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := plans.Await(ctx, kv, y.Name(), now); err != nil {
+	if _, _, err := plans.Await(ctx, kv, y.Name(), now, change, 0); err != nil {
 		t.Fatal(err)
 	}
 }
