@@ -10,17 +10,25 @@ import (
 	"testing"
 )
 
-// Blocks are the numbers that llama.cpp's own reader makes of them, to the bit
-// (testdata/blocks.py).
-func TestBlocks(t *testing.T) {
+// known are two blocks of a type, and the numbers that llama.cpp's reader makes of them.
+type known struct{ Blocks, Floats []byte }
+
+func knownBlocks(t *testing.T) (all map[DType]known) {
+	t.Helper()
 	data, err := os.ReadFile("testdata/blocks.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all map[DType]struct{ Blocks, Floats []byte }
 	if err := json.Unmarshal(data, &all); err != nil {
 		t.Fatal(err)
 	}
+	return all
+}
+
+// Blocks are the numbers that llama.cpp's own reader makes of them, to the bit
+// (testdata/blocks.py).
+func TestBlocks(t *testing.T) {
+	all := knownBlocks(t)
 	for _, kind := range Blocks() {
 		t.Run(string(kind), func(t *testing.T) {
 			elements, size := kind.Block()

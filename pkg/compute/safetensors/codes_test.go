@@ -2,23 +2,14 @@ package safetensors
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"math"
-	"os"
 	"strings"
 	"testing"
 )
 
 // Codes give the numbers that llama.cpp's reader makes of the blocks, by one rounding.
 func TestCodes(t *testing.T) {
-	data, err := os.ReadFile("testdata/blocks.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all map[DType]struct{ Blocks, Floats []byte }
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
+	all := knownBlocks(t)
 	for _, kind := range Blocks() {
 		elements, _ := kind.Block()
 		var c Codes

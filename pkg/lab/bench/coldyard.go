@@ -157,7 +157,9 @@ func (y *coldYard) push(ctx context.Context, m *model.Model) error {
 	if err := weights.New(conn, schemas.DefaultPrefix, m.Name).Push(ctx, m.Hash, m.Digests(), y.contents, weights.PushSettings{}); err != nil {
 		return err
 	}
-	y.store, err = weights.OpenNow(ctx, conn, schemas.DefaultPrefix, m.Name, log)
+	if y.store, err = weights.OpenNow(ctx, conn, schemas.DefaultPrefix, m.Name, log); err == nil {
+		y.ends = append(y.ends, y.store.Close)
+	}
 	return err
 }
 

@@ -148,15 +148,21 @@ func (b *Bucket) Names(ctx context.Context) ([]string, error) {
 // LastRevision is the revision of the newest write to the bucket, whatever
 // became of the key.
 func (b *Bucket) LastRevision(ctx context.Context) (uint64, error) {
-	status, err := b.Status(ctx)
+	state, err := stateOf(ctx, b)
+	return state.LastSeq, err
+}
+
+// stateOf is what the server tells of the bucket's stream.
+func stateOf(ctx context.Context, kv jetstream.KeyValue) (state jetstream.StreamState, err error) {
+	status, err := kv.Status(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("reading the state of bucket %s: %w", b.Bucket(), err)
+		return state, fmt.Errorf("reading the state of bucket %s: %w", kv.Bucket(), err)
 	}
 	s, ok := status.(*jetstream.KeyValueBucketStatus)
 	if !ok {
-		return 0, fmt.Errorf("the state of bucket %s is a %T", b.Bucket(), status)
+		return state, fmt.Errorf("the state of bucket %s is a %T", kv.Bucket(), status)
 	}
-	return s.StreamInfo().State.LastSeq, nil
+	return s.StreamInfo().State, nil
 }
 
 // KeySubject is the subject that writes of a key are published on; key may be

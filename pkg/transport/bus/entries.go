@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/switchyard/switchyard/internal/pause"
 )
 
 // Entries reads the newest entry of each key that a bucket has, by key. A watcher's first
@@ -17,12 +20,15 @@ func Entries(ctx context.Context, kv jetstream.KeyValue) (map[string]jetstream.K
 		if err := readRound(ctx, kv, seen); err != nil {
 			return nil, fmt.Errorf("reading bucket %s: %w", kv.Bucket(), err)
 		}
-		status, err := kv.Status(ctx)
+		state, err := stateOf(ctx, kv)
 		if err != nil {
-			return nil, fmt.Errorf("counting the keys of bucket %s: %w", kv.Bucket(), err)
+			return nil, err
 		}
-		if uint64(len(seen)) >= status.Values() {
+		if uint64(len(seen)) >= state.NumSubjects {
 			break
+		}
+		if err := pause.For(ctx, betweenRounds); err != nil {
+			return nil, fmt.Errorf("reading bucket %s: it has %d keys, of which %d came: %w", kv.Bucket(), state.NumSubjects, len(seen), err)
 		}
 	}
 	for key, e := range seen {
@@ -32,6 +38,9 @@ func Entries(ctx context.Context, kv jetstream.KeyValue) (map[string]jetstream.K
 	}
 	return seen, nil
 }
+
+// betweenRounds keeps a bucket whose keys are written all the time from being asked without a pause.
+const betweenRounds = 5 * time.Millisecond
 
 // readRound adds to seen what one watcher tells of the bucket, deletions too.
 func readRound(ctx context.Context, kv jetstream.KeyValue, seen map[string]jetstream.KeyValueEntry) error {

@@ -6,7 +6,26 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 )
+
+// A bucket that keeps earlier values of its keys is read once.
+func TestEntriesWithHistory(t *testing.T) {
+	r := newRig(t)
+	kv, err := r.conn.js.CreateKeyValue(r.ctx(), jetstream.KeyValueConfig{Bucket: "kept", History: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, value := range []string{"a", "b", "c"} {
+		if _, err := kv.Put(r.ctx(), "one", []byte(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, err := Entries(r.ctx(), kv); err != nil || len(all) != 1 || string(all["one"].Value()) != "c" {
+		t.Errorf("%v, %v", all, err)
+	}
+}
 
 // No key is left out while all are renewed, and a deleted one is not told.
 func TestEntries(t *testing.T) {
