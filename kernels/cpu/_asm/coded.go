@@ -84,14 +84,7 @@ func (g *codedGen) kernel(name string, each func(group, u int)) {
 func (g *codedGen) assign() {
 	free := g.vector
 	take := func() (v reg.VecPhysical) { v, free = free[0], free[1:]; return v }
-	for range g.rows {
-		var row [][2]reg.VecPhysical
-		for range g.groups {
-			row = append(row, [2]reg.VecPhysical{take(), take()})
-		}
-		g.acc = append(g.acc, row)
-	}
-	g.lo, g.hi = take(), take()
+	g.assignRows(take)
 	for range g.groups {
 		g.scales = append(g.scales, [2]reg.VecPhysical{take(), take()})
 		if g.is512() {
@@ -183,22 +176,7 @@ func (g *codedGen) turn4() {
 }
 
 // turn8 takes four inputs: 32 bytes each of a panel, output by output.
-func (g *codedGen) turn8() {
-	for u := range mxTurn {
-		for i := range g.groups {
-			panel, offset := g.place(i)
-			if offset == 0 && u%2 == 0 {
-				PREFETCHT0(g.wAt(g.wp, panel, 32*u+prefetchAhead))
-			}
-			VPMOVSXBD(g.wAt(g.wp, panel, 32*u+offset/4), g.lo)
-			VPMOVSXBD(g.wAt(g.wp, panel, 32*u+offset/4+16), g.hi)
-			VCVTDQ2PS(g.lo, g.lo)
-			VCVTDQ2PS(g.hi, g.hi)
-			g.use(i, u)
-		}
-	}
-	SUBQ(I8(-128), g.wp)
-}
+func (g *codedGen) turn8() { g.eachByte(g.use) }
 
 // use makes weights of the codes in lo and hi.
 func (g *codedGen) use(group, u int) {

@@ -20,6 +20,12 @@ func (g *tileGen) loadStep(m Mem, v reg.VecPhysical) {
 
 // q8Turn adds four inputs: 32 bytes each of a panel, output by output.
 func (g *tileGen) q8Turn() {
+	g.eachByte(g.addStep)
+	g.advance(mxTurn)
+}
+
+// eachByte makes floats of four inputs' bytes, in lo and hi, and has each group of outputs use them.
+func (g *tileGen) eachByte(use func(group, u int)) {
 	for u := range mxTurn {
 		for i := range g.groups {
 			panel, offset := g.place(i)
@@ -30,11 +36,10 @@ func (g *tileGen) q8Turn() {
 			VPMOVSXBD(g.wAt(g.wp, panel, 32*u+offset/4+16), g.hi)
 			VCVTDQ2PS(g.lo, g.lo)
 			VCVTDQ2PS(g.hi, g.hi)
-			g.addStep(i, u)
+			use(i, u)
 		}
 	}
 	SUBQ(I8(-128), g.wp)
-	g.advance(mxTurn)
 }
 
 // q4Values are the values of the codes of Q4, q4Bytes the same as bytes.

@@ -111,9 +111,8 @@ func (g *tileGen) kernel(name string) {
 	RET()
 }
 
-func (g *tileGen) assign() {
-	free := g.vector
-	take := func() (v reg.VecPhysical) { v, free = free[0], free[1:]; return v }
+// assignRows takes registers for the sums of all rows, and for weights.
+func (g *tileGen) assignRows(take func() reg.VecPhysical) {
 	for range g.rows {
 		var row [][2]reg.VecPhysical
 		for range g.groups {
@@ -122,6 +121,12 @@ func (g *tileGen) assign() {
 		g.acc = append(g.acc, row)
 	}
 	g.lo, g.hi = take(), take()
+}
+
+func (g *tileGen) assign() {
+	free := g.vector
+	take := func() (v reg.VecPhysical) { v, free = free[0], free[1:]; return v }
+	g.assignRows(take)
 	if g.w == bf16 {
 		g.mask = take()
 	}
