@@ -23,7 +23,7 @@ type OffloadFlags struct {
 	Budget   []string `default:"6,12,24,48,96GB" help:"fMoE: memory for experts of all hosts together, in gigabytes." placeholder:"N,...GB"`
 	Prefetch int      `default:"3" help:"fMoE: how many layers ahead experts are predicted." placeholder:"N"`
 	Maps     int      `default:"1000" help:"fMoE: capacity of the store of expert maps." placeholder:"N"`
-	Online   []string `help:"fMoE: traces of requests (CSV as Azure publishes them), of each of which 64 are also served one after the other, with stores that are empty at the start (figure 10)." placeholder:"FILE"`
+	Online   []string `help:"fMoE: traces of requests (CSV as Azure publishes them), of each of which 64 are also served one after the other, with stores that are empty at the start (figure 10); live: these alone, their lengths multiplied by one factor, so that the longest fills the demo model's context." placeholder:"FILE"`
 	Routings []string `default:"fitted,weak,strong,unpredictable,recorded" help:"fMoE: which routings are simulated: fitted (to the demo model's, or to --recording), weak and strong (with a quarter of the odds of foretelling, and four times as large ones), unpredictable, and recorded (--recording itself)." placeholder:"NAME,..."`
 	Served   int      `default:"12" help:"fMoE: how many texts are served; stores are built of 28 others." placeholder:"N"`
 }
@@ -33,6 +33,9 @@ const moelessShapes = "mixtral-8x7b,phi-3.5-moe,llama-4-scout"
 
 // offload compares policies of experts in a memory budget.
 func (c *ArenaCmd) offload(ctx context.Context, e *env) error {
+	if c.BackEnd == "live" && len(c.Online) > 0 {
+		return c.offloadOnline(ctx, e)
+	}
 	if c.BackEnd == "live" {
 		return c.offloadLive(ctx, e)
 	}
@@ -95,17 +98,25 @@ func (c *ArenaCmd) offloadSettings() (s arena.Offload, err error) {
 	if strings.Join(c.Shapes, ",") == moelessShapes {
 		s.Shapes = offload.Models()
 	}
-	for _, path := range c.Online {
-		rs, err := readFile(path, trace.Read)
-		if err != nil {
-			return s, fmt.Errorf("--online: %w", err)
-		}
-		s.Online = append(s.Online, arena.OnlineTrace{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), Requests: rs})
+	if s.Online, err = c.onlineTraces(); err != nil {
+		return s, err
 	}
 	if s.Budgets, err = budgets(c.Budget); err != nil || c.Recording == "" {
 		return s, err
 	}
 	return s, c.recordedOffload(&s)
+}
+
+// onlineTraces reads those of --online.
+func (c *ArenaCmd) onlineTraces() (all []arena.OnlineTrace, err error) {
+	for _, path := range c.Online {
+		rs, err := readFile(path, trace.Read)
+		if err != nil {
+			return nil, fmt.Errorf("--online: %w", err)
+		}
+		all = append(all, arena.OnlineTrace{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), Requests: rs})
+	}
+	return all, nil
 }
 
 // recordedOffload takes the demo model's routing from --recording, and fits the other models'

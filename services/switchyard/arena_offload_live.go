@@ -9,12 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/lab/arena"
 	"github.com/switchyard/switchyard/pkg/lab/replay"
 	"github.com/switchyard/switchyard/pkg/sim/offload"
@@ -27,10 +24,11 @@ import (
 // offloadLive is the suite fmoe on paced hosts.
 type offloadLive struct {
 	*ArenaCmd
+	serves   arena.OffloadPipeline // of settings alone
 	pipeline *arena.OffloadPipeline
 	policies []arena.LiveOffload
 	report   *arena.OffloadLiveReport
-	maps     string // the texts before's; each predictor has a copy
+	maps     string // the texts before's; each predictor has a copy; empty: none has any
 	model    string // its hash
 }
 
@@ -57,7 +55,15 @@ func (c *ArenaCmd) offloadLive(ctx context.Context, e *env) (err error) {
 	if s.maps, err = s.writeMaps(dir); err != nil {
 		return err
 	}
-	for repeat := range c.Repeats {
+	if err := s.turns(ctx, e); err != nil {
+		return err
+	}
+	return s.conclude(e, "live.json")
+}
+
+// turns runs all policies with all budgets, again and again.
+func (s *offloadLive) turns(ctx context.Context, e *env) error {
+	for repeat := range s.Repeats {
 		for _, gb := range s.report.Budgets {
 			for _, policy := range arena.InTurns(s.policies, repeat) {
 				if policy.Order == "none" && gb != s.report.Budgets[0] {
@@ -69,10 +75,11 @@ func (c *ArenaCmd) offloadLive(ctx context.Context, e *env) (err error) {
 			}
 		}
 	}
-	return s.conclude(e)
+	return nil
 }
 
-func (s *offloadLive) conclude(e *env) error {
+// conclude shows what came of it, and writes it to a file of --out.
+func (s *offloadLive) conclude(e *env, file string) error {
 	if err := s.report.Conclude(s.pipeline, s.policies); err != nil {
 		return err
 	}
@@ -86,7 +93,7 @@ func (s *offloadLive) conclude(e *env) error {
 			return err
 		}
 	}
-	return writeJSON(s.Out, "live.json", s.report)
+	return writeJSON(s.Out, file, s.report)
 }
 
 func (c *ArenaCmd) prepareOffloadLive() (*offloadLive, error) {
@@ -97,15 +104,8 @@ func (c *ArenaCmd) prepareOffloadLive() (*offloadLive, error) {
 		return nil, err
 	}
 	s := &offloadLive{ArenaCmd: c}
-	if len(c.Policies) == 0 {
-		c.Policies = []string{offload.Held, offload.OnDemand, offload.FMoE, "next-use"}
-	}
-	for _, name := range c.Policies {
-		p, err := arena.FindLiveOffload(name)
-		if err != nil {
-			return nil, fmt.Errorf("--policies: %w", err)
-		}
-		s.policies = append(s.policies, p)
+	if err := s.choosePolicies(); err != nil {
+		return nil, err
 	}
 	if c.Profile == defaultProfile {
 		c.Profile = offloadProfile
@@ -118,17 +118,40 @@ func (c *ArenaCmd) prepareOffloadLive() (*offloadLive, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.report = &arena.OffloadLiveReport{Model: model.DemoName, Profile: profile.Name, Hosts: offloadHosts, Budgets: all}
+	s.serves = arena.OffloadPipeline{Seed: s.Seed, Distance: s.Prefetch, Capacity: s.Maps, Profile: profile, Hosts: offloadHosts}
+	if len(c.Online) > 0 {
+		return s, nil
+	}
 	texts := offload.DefaultTexts()
 	texts.Served = c.Served
-	if err := s.open(texts, profile); err != nil {
+	if err := s.open(texts); err != nil {
 		return nil, err
 	}
-	s.report = &arena.OffloadLiveReport{Model: model.DemoName, Profile: profile.Name, Hosts: offloadHosts, Requests: len(s.pipeline.Served), Budgets: all}
+	s.report.Requests = len(s.pipeline.Served)
 	return s, nil
 }
 
+// choosePolicies finds those of --policies.
+func (s *offloadLive) choosePolicies() error {
+	if len(s.Policies) == 0 {
+		s.Policies = []string{offload.Held, offload.OnDemand, offload.FMoE, "next-use"}
+		if len(s.Online) > 0 {
+			s.Policies = []string{offload.Held, offload.OnDemand, offload.FMoE, offload.Ours}
+		}
+	}
+	for _, name := range s.Policies {
+		p, err := arena.FindLiveOffload(name)
+		if err != nil {
+			return fmt.Errorf("--policies: %w", err)
+		}
+		s.policies = append(s.policies, p)
+	}
+	return nil
+}
+
 // open reads the recording.
-func (s *offloadLive) open(texts offload.Texts, profile *profiles.Profile) (err error) {
+func (s *offloadLive) open(texts offload.Texts) (err error) {
 	m, err := model.Demo()
 	if err != nil {
 		return err
@@ -139,7 +162,7 @@ func (s *offloadLive) open(texts offload.Texts, profile *profiles.Profile) (err 
 		return err
 	}
 	s.model = m.Hash
-	s.pipeline, err = arena.NewOffloadPipeline(r, texts, arena.OffloadPipeline{Seed: s.Seed, Distance: s.Prefetch, Capacity: s.Maps, Profile: profile, Hosts: offloadHosts})
+	s.pipeline, err = arena.NewOffloadPipeline(r, texts, s.serves)
 	return err
 }
 
@@ -192,6 +215,9 @@ func (s *offloadLive) run(ctx context.Context, e *env, policy arena.LiveOffload,
 		return nil, err
 	}
 	run := offloadRun(result, figures)
+	if s.report.Trace != "" {
+		run.Of(result.Answers)
+	}
 	_, loads := figures.observed("expert_load_seconds", "outcome", "warm")
 	run.Moved = float64(loads) * s.pipeline.Model.ExpertBytes / 1e9
 	return run, nil
@@ -199,7 +225,7 @@ func (s *offloadLive) run(ctx context.Context, e *env, policy arena.LiveOffload,
 
 // ownMaps is a copy of the maps for one run's predictor, which writes it; empty without one.
 func (s *offloadLive) ownMaps(policy arena.LiveOffload) (string, error) {
-	if policy.Maps == "" {
+	if policy.Maps == "" || s.maps == "" {
 		return "", nil
 	}
 	store, err := mapfile.Read(s.maps)
@@ -215,6 +241,9 @@ func (s *offloadLive) cluster(ctx context.Context, e *env, policy arena.LiveOffl
 	set, err := inProcess(ctx, e, func(up *UpCmd) {
 		up.Hosts, up.MaxModelLen, up.Microbatches, up.Device, up.Profile = offloadHosts, liveContext, 1, "paced", s.Profile
 		up.Speculate, up.PrefixCache = 0, false // the simulator's steps have each row of a text once
+		if s.report.Trace != "" {
+			up.MaxModelLen, up.MaxRows = onlineContext, onlineContext // a prompt is one step
+		}
 		up.Offload = policy.Order
 		if policy.Order != "none" {
 			up.ExpertMemory = fmt.Sprint(int64(s.pipeline.Model.Budget(gb*1e9) / offloadHosts))
@@ -271,119 +300,4 @@ func leavePredictors(ctx context.Context, y *cluster.Cluster) {
 			_, _ = drain.Run(ctx, drain.Settings{Conn: conn, Names: names, Name: m.ID, Within: heldBack, Tell: func(drain.Result) {}}) // a run that ends before is told by its figures
 		}
 	}
-}
-
-// offloadRun reads a run's figures.
-func offloadRun(r *replay.Result, all figures) *arena.OffloadRun {
-	l := r.Latencies()
-	of := func(name string, labels ...string) float64 { return all.sum("switchyard_"+name, labels...) }
-	hits := func(phase string, states ...string) (sum float64) {
-		for _, state := range states {
-			sum += of("expert_accesses_total", "phase", phase, "state", state)
-		}
-		return sum / max(1, of("expert_accesses_total", "phase", phase))
-	}
-	o := &arena.OffloadRun{
-		TTFT: l.TTFT.Mean, TPOT: l.TPOT.Mean, Hits: hits("decode", "hit"), Late: hits("decode", "late"), Prefill: hits("prefill", "hit"),
-		Stall: of("expert_stall_seconds_total"), Hints: of("hints_sent_total"), Search: of("map_search_seconds"), LateShare: r.LateShare,
-		Reissued: of("reissues_total"), Stages: offloadStages(r),
-		Used:    of("prefetched_bytes_total", "outcome", "used") / 1e9,
-		Overdue: of("prefetched_bytes_total", "outcome", "late") / 1e9,
-		Wasted:  of("prefetched_bytes_total", "outcome", "wasted") / 1e9,
-	}
-	o.Semantic, o.Trajectory = all.mean("map_search_seconds", "kind", "semantic"), all.mean("map_search_seconds", "kind", "trajectory")
-	o.Load = all.mean("expert_load_seconds", "outcome", "warm")
-	if len(r.Steps) > 0 {
-		o.Wait = o.Stages["decode"][ledger.ExpertStall.String()] * float64(len(r.Steps[0].Layers))
-	}
-	if n := len(r.Frames); n > 0 {
-		o.Held = r.Frames[n-1].Held - r.Frames[0].Held
-	}
-	return o
-}
-
-// figures are a process's counters, and of histograms the sums of what was observed.
-type figures []counted
-
-type counted struct {
-	name    string
-	labels  map[string]string
-	value   float64
-	samples uint64 // of a histogram
-}
-
-func gathered(from *prometheus.Registry) (all figures, err error) {
-	families, err := from.Gather()
-	if err != nil {
-		return nil, fmt.Errorf("reading metrics: %w", err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			h := m.GetHistogram()
-			one := counted{f.GetName(), map[string]string{}, m.GetCounter().GetValue() + h.GetSampleSum(), h.GetSampleCount()}
-			for _, l := range m.GetLabel() {
-				one.labels[l.GetName()] = l.GetValue()
-			}
-			all = append(all, one)
-		}
-	}
-	return all, nil
-}
-
-// mean is that of what a histogram has observed where a label has a value; 0 without any.
-func (f figures) mean(name, label, value string) float64 {
-	sum, samples := f.observed(name, label, value)
-	return sum / float64(max(1, samples))
-}
-
-// observed is what a histogram has observed where a label has a value, all together, and how often.
-func (f figures) observed(name, label, value string) (sum float64, samples uint64) {
-	for _, one := range f {
-		if one.name == "switchyard_"+name && one.labels[label] == value {
-			sum, samples = sum+one.value, samples+one.samples
-		}
-	}
-	return sum, samples
-}
-
-// sum is that of a metric over what has these labels, given by name and value in turns.
-func (f figures) sum(name string, labels ...string) (sum float64) {
-	for _, one := range f {
-		has := one.name == name
-		for i := 0; i+1 < len(labels); i += 2 {
-			has = has && one.labels[labels[i]] == labels[i+1]
-		}
-		if has {
-			sum += one.value
-		}
-	}
-	return sum
-}
-
-// offloadStages are a mean layer's, of steps with several rows, which are prompts', and with one; own is
-// what attention computes before it.
-func offloadStages(r *replay.Result) map[string]map[string]float64 {
-	all, layers := map[string]map[string]float64{"prefill": {}, "decode": {}}, map[string]float64{}
-	for i := range r.Steps {
-		phase := "decode"
-		if r.Steps[i].Rows > 1 {
-			phase = "prefill"
-		}
-		own := r.Steps[i].Took - r.Steps[i].Behind
-		for _, l := range r.Steps[i].Layers {
-			own -= l.Total
-			layers[phase]++
-			for stage, took := range l.By {
-				all[phase][ledger.Stage(stage).String()] += took.Seconds() * 1e3
-			}
-			all[phase]["total"] += l.Total.Seconds() * 1e3
-		}
-		all[phase]["own"] += own.Seconds() * 1e3
-	}
-	for phase, of := range all {
-		for stage := range of {
-			of[stage] /= layers[phase]
-		}
-	}
-	return all
 }

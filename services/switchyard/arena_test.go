@@ -146,6 +146,7 @@ func TestArenaOffload(t *testing.T) {
 		"--recording is missing":             {"--back-end", "live"},
 		"no live policy \"static\"":          {"--back-end", "live", "--recording", "no.st", "--policies", "static"},
 		"--online: reading the trace":        {"--online", "no.csv"},
+		"reading the trace: open none.csv":   {"--back-end", "live", "--recording", "no.st", "--online", "none.csv"},
 		"leave --trace and --lengths out":    {"--trace", "x.csv"},
 		"leave --policies out":               {"--policies", "static"},
 		"--phase is of another suite":        {"--phase", "3s"},

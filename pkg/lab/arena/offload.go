@@ -122,13 +122,16 @@ func (s Offload) Check() error {
 }
 
 // middle is the budget of parts that vary something else: the paper names none (figure 9).
-func (s Offload) middle() float64 {
-	for _, gb := range s.Budgets {
+func (s Offload) middle() float64 { return Middle(s.Budgets) }
+
+// Middle is the first of budgets, in gigabytes, from 12 on, or the last.
+func Middle(budgets []float64) float64 {
+	for _, gb := range budgets {
 		if gb >= 12 {
 			return gb
 		}
 	}
-	return s.Budgets[len(s.Budgets)-1]
+	return budgets[len(budgets)-1]
 }
 
 // offloadJob is one traffic, of which all runs share what is foreseen.

@@ -99,6 +99,8 @@ type OffloadPipeline struct {
 	Distance, Capacity int
 	Profile            *profiles.Profile
 	Hosts              int
+	// Empty has no maps of texts before.
+	Empty bool
 }
 
 // NewOffloadPipeline serves a recording's texts, split by a seed.
@@ -107,7 +109,13 @@ func NewOffloadPipeline(r *Recorded, texts offload.Texts, p OffloadPipeline) (*O
 	if err != nil {
 		return nil, err
 	}
-	p.Recorded, p.Traffic = r, all[0]
+	p.Traffic = all[0]
+	return p.of(r)
+}
+
+// of is the pipeline of a recording, whose traffic is known.
+func (p OffloadPipeline) of(r *Recorded) (*OffloadPipeline, error) {
+	p.Recorded = r
 	if p.Model.ExpertBytes = p.Profile.ExpertBytes.Value; p.Model.ExpertBytes <= 0 {
 		return nil, errors.New("the profile has no expert_bytes")
 	}
@@ -152,6 +160,15 @@ func (p *OffloadPipeline) Maps(model, tenant string) (*expertmap.Store, error) {
 
 // Simulate is what the simulator says of a policy, where so much is spent beside, and predictions take so long.
 func (p *OffloadPipeline) Simulate(policy offload.Policy, budget float64, beside offload.Beside, delays offload.Delays) (*offload.Result, error) {
+	lab, err := p.lab(beside, delays)
+	if err != nil {
+		return nil, err
+	}
+	return lab.Run(policy, budget)
+}
+
+// lab is the simulator of the pipeline.
+func (p *OffloadPipeline) lab(beside offload.Beside, delays offload.Delays) (*offload.Lab, error) {
 	bed, err := offload.RTX3090()
 	if err != nil {
 		return nil, err
@@ -166,8 +183,8 @@ func (p *OffloadPipeline) Simulate(policy offload.Policy, budget float64, beside
 	if err != nil {
 		return nil, err
 	}
-	lab.Grows, lab.Filled, lab.Beside, lab.AsServed = true, true, beside, p.Recorded.ahead
-	return lab.Run(policy, budget)
+	lab.Grows, lab.Filled, lab.Beside, lab.AsServed, lab.Empty = true, true, beside, p.Recorded.ahead, p.Empty
+	return lab, nil
 }
 
 // delays are how long searches for maps took, with all that predictors say by what they find: the simulator has

@@ -32,6 +32,10 @@ type OnlineServed struct {
 	Trace  string `json:"trace"`
 	Shape  string `json:"shape"`
 	Policy string `json:"policy"`
+	// Device is what the times are of: simulated, or paced.
+	Device string `json:"device"`
+	// Factor is what the trace's lengths were multiplied with; 0: they are its own.
+	Factor float64 `json:"factor,omitempty"`
 	// Served are the seconds of each request from its first step on, in the order of the trace,
 	// Latency those from its arrival.
 	Served  []float64 `json:"served_s"`
@@ -94,7 +98,7 @@ func (b *offloadBench) online(name string, rs []trace.Request) error {
 		}
 		b.lines[len(b.lines)-1].Constant = name
 		served := r.Batches(lab.Work())
-		b.served = append(b.served, OnlineServed{Trace: name, Shape: b.job.shape, Policy: p.Name, Served: served, Latency: queued(rs, served)})
+		b.served = append(b.served, OnlineServed{Trace: name, Shape: b.job.shape, Policy: p.Name, Device: onSimulated, Served: served, Latency: queued(rs, served)})
 	}
 	return nil
 }
@@ -111,10 +115,10 @@ func queued(rs []trace.Request, served []float64) (latency []float64) {
 }
 
 func (r *OffloadReport) onlineRows() [][]string {
-	rows := [][]string{{"trace", "shape", "policy", "request", "served_s", "latency_s"}}
+	rows := [][]string{{"trace", "shape", "policy", "request", "served_s", "latency_s", "device", "factor"}}
 	for _, o := range r.Online {
 		for i := range o.Served {
-			rows = append(rows, []string{o.Trace, o.Shape, o.Policy, strconv.Itoa(i + 1), number(o.Served[i]), number(o.Latency[i])})
+			rows = append(rows, []string{o.Trace, o.Shape, o.Policy, strconv.Itoa(i + 1), number(o.Served[i]), number(o.Latency[i]), o.Device, number(o.Factor)})
 		}
 	}
 	return rows
@@ -124,23 +128,23 @@ func (r *OffloadReport) onlineRows() [][]string {
 func (o OnlineServed) String() string {
 	of := func(values []float64) string {
 		sorted := slices.Sorted(slices.Values(values))
-		return fmt.Sprintf("mean %7.1f s, p50 %7.1f, p90 %7.1f", average(sorted), quantile.Of(sorted, 0.5), quantile.Of(sorted, 0.9))
+		return fmt.Sprintf("mean %7.2f s, p50 %7.2f, p90 %7.2f", average(sorted), quantile.Of(sorted, 0.5), quantile.Of(sorted, 0.9))
 	}
-	return fmt.Sprintf("%-14s online %-10s %-19s served: %s; from arrival: %s\n", o.Shape, o.Trace, o.Policy, of(o.Served), of(o.Latency))
+	return fmt.Sprintf("%-14s online %-10s %-19s %s, served: %s; from arrival: %s\n", o.Shape, o.Trace, o.Policy, o.Device, of(o.Served), of(o.Latency))
 }
 
 // cdfs are the curves of figure 10.
 func (r *OffloadReport) cdfs() (all []figure, err error) {
-	drawn := map[[2]string]bool{}
+	drawn := map[[3]string]bool{}
 	for _, of := range r.Online {
-		key := [2]string{of.Shape, of.Trace}
+		key := [3]string{of.Shape, of.Trace, of.Device}
 		if drawn[key] {
 			continue
 		}
 		drawn[key] = true
 		var curves []series
 		for _, o := range r.Online {
-			if o.Shape != of.Shape || o.Trace != of.Trace {
+			if o.Shape != of.Shape || o.Trace != of.Trace || o.Device != of.Device {
 				continue
 			}
 			c := series{name: o.Policy}
@@ -149,8 +153,8 @@ func (r *OffloadReport) cdfs() (all []figure, err error) {
 			}
 			curves = append(curves, c)
 		}
-		f, err := plotted(curves, of.Shape+": what requests of "+of.Trace+" took from their first step on, stores empty at the start (figure 10).", func() (template.HTML, error) {
-			return lines(axes{of.Shape + ": requests, " + of.Trace, "s", "part", true}, curves)
+		f, err := plotted(curves, of.Shape+", "+of.Device+": what requests of "+of.Trace+" took from their first step on, stores empty at the start (figure 10).", func() (template.HTML, error) {
+			return lines(axes{of.Shape + ": requests, " + of.Trace + ", " + of.Device, "s", "part", true}, curves)
 		})
 		if err != nil {
 			return nil, err

@@ -82,7 +82,9 @@ type OffloadReport struct {
 	Entropies []OffloadEntropy    `json:"entropies"`
 	Pictures  []*OffloadPicture   `json:"pictures"`
 	Online    []OnlineServed      `json:"online,omitempty"`
-	Seconds   float64             `json:"seconds"`
+	// Factor is what the lengths of live requests were multiplied with; 0: nothing is live.
+	Factor  float64 `json:"factor,omitempty"`
+	Seconds float64 `json:"seconds"`
 }
 
 // OffloadClaim is a policy beside a baseline of the paper.

@@ -41,6 +41,8 @@ type OffloadRun struct {
 	Search     float64 `json:"search_s"`
 	Semantic   float64 `json:"semantic_s_mean"`
 	Trajectory float64 `json:"trajectory_s_mean"`
+	// Served are the seconds of each request of a trace, from when it was sent to its last token.
+	Served []float64 `json:"served_s,omitempty"`
 	// LateShare is how many of the paced results the machine had too late.
 	LateShare float64 `json:"late_share"`
 }
@@ -76,10 +78,13 @@ func (f OffloadFidelity) String() string {
 
 // OffloadLiveReport is all that was measured on the pipeline.
 type OffloadLiveReport struct {
-	Model    string            `json:"model"`
-	Profile  string            `json:"profile"`
-	Hosts    int               `json:"hosts"`
-	Requests int               `json:"requests"`
+	Model    string `json:"model"`
+	Profile  string `json:"profile"`
+	Hosts    int    `json:"hosts"`
+	Requests int    `json:"requests"`
+	// Trace is whose requests were served, with their lengths multiplied by Factor; "" is the recording's texts.
+	Trace    string            `json:"trace,omitempty"`
+	Factor   float64           `json:"factor,omitempty"`
 	Budgets  []float64         `json:"budgets_gb"`
 	Runs     []OffloadRun      `json:"runs"`
 	Told     []OffloadTold     `json:"simulator_told"`
@@ -112,6 +117,7 @@ var measures = []struct {
 	{hits.what, func(r *OffloadRun) float64 { return r.Hits }, func(r *offload.Result) float64 { return r.Decode.HitRate() }},
 	{prefillHits, func(r *OffloadRun) float64 { return r.Prefill }, func(r *offload.Result) float64 { return r.Prefill.HitRate() }},
 	{"wait", func(r *OffloadRun) float64 { return r.Wait }, func(r *offload.Result) float64 { return r.Decode.Stall / float64(max(1, r.Decode.Steps)) * 1e3 }},
+	{"served", func(r *OffloadRun) float64 { return 1e3 * average(r.Served) }, func(r *offload.Result) float64 { return r.Request() * 1e3 }},
 	{"GB·s", func(r *OffloadRun) float64 { return r.Held }, nil},
 }
 

@@ -26,6 +26,8 @@ type Settings struct {
 	Pool  *pool.Pool
 	// Texts are files, one a domain: FILE or NAME=FILE.
 	Texts []string
+	// Asked are sequences in place of Texts: their answers have the length that is asked for.
+	Asked []Asked
 	// Tokens bounds the rows of a domain, by about a sequence.
 	Tokens int
 	// PromptTokens and AnswerTokens are the most of one sequence.
@@ -72,6 +74,8 @@ func (s *Settings) Note() string {
 func (s *Settings) Check() error {
 	spec := &s.Model.Spec
 	switch {
+	case len(s.Asked) > 0:
+		return s.checkAsked()
 	case len(s.Texts) == 0:
 		return errors.New("there are no texts; name a file for each domain")
 	case s.Tokens < 1 || s.PromptTokens < 1 || s.AnswerTokens < 0:
@@ -103,12 +107,14 @@ func Run(ctx context.Context, s Settings, path string) (*Summary, error) {
 		return nil, err
 	}
 	r := &recorder{Settings: s, layers: map[int]int{}, at: -1}
-	if err := r.choosePrompts(); err != nil {
+	if len(s.Asked) > 0 {
+		r.takeAsked()
+	} else if err := r.choosePrompts(); err != nil {
 		return nil, err
 	}
 	var err error
 	if r.runner, err = direct.New(s.Model, s.Pool, direct.Settings{
-		Wire: s.Wire, MaxPositions: s.PromptTokens + s.AnswerTokens + 1, KVBytes: r.kvBudget(), Routed: r.keep,
+		Wire: s.Wire, MaxPositions: r.PromptTokens + r.AnswerTokens + 1, KVBytes: r.kvBudget(), Routed: r.keep,
 	}); err != nil {
 		return nil, err
 	}
@@ -158,12 +164,15 @@ func (r *recorder) choosePrompts() error {
 	return nil
 }
 
-// answer generates what follows each prompt, up to an end of text. Nothing is
-// kept yet: kernels do not mind what a row is computed with, so that a prefill of
+// answer generates what follows each prompt, up to an end of text or what is asked for.
+// Nothing is kept yet: kernels do not mind what a row is computed with, so that a prefill of
 // prompt and answer sees the bits of the decode.
 func (r *recorder) answer(ctx context.Context) error {
 	if r.AnswerTokens == 0 {
 		return nil
+	}
+	if len(r.Asked) > 0 {
+		return r.answerAsked(ctx)
 	}
 	for done := 0; done < len(r.prompts); done += r.together() {
 		r.Progress("answering prompt %d of %d…", done+1, len(r.prompts))

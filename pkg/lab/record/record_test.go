@@ -349,3 +349,37 @@ func TestEncoders(t *testing.T) {
 		})
 	}
 }
+
+// What is asked for has its own lengths, and the rows that a recording of the same texts has.
+func TestAsked(t *testing.T) {
+	s := demo(t)
+	story := []uint32{0, 301, 77, 512, 9}
+	s.Texts, s.Asked = nil, []Asked{{Domain: "a", IDs: story, Answer: 4}, {Domain: "b", IDs: story[:1]}, {Domain: "a", IDs: story[1:], Answer: 1}}
+	path := filepath.Join(t.TempDir(), "r")
+	if _, err := Run(t.Context(), s, path); err != nil {
+		t.Fatal(err)
+	}
+	r, err := recording.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if first := r.Sequences(); !slices.Equal(first, []int{0, 9, 10, 15}) || !slices.Equal(r.Domains, []string{"a", "b"}) {
+		t.Errorf("sequences begin at %v; domains %v", first, r.Domains)
+	}
+	for row, want := range map[int]bool{4: false, 5: true, 8: true, 9: false, 13: false, 14: true} {
+		if got := r.Row(row); got.Answer != want {
+			t.Errorf("row %d: %+v", row, got)
+		}
+	}
+	for want, asked := range map[string]Asked{"needs a prompt": {}, "at most 512 positions": {IDs: make([]uint32, 500), Answer: 12}} {
+		s.Asked = []Asked{asked}
+		if _, err := Run(t.Context(), s, path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

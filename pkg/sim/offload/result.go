@@ -47,6 +47,11 @@ func (r *Result) TTFT() float64 { return r.Prefill.Mean() }
 // TPOT are the mean seconds of a decode step.
 func (r *Result) TPOT() float64 { return r.Decode.Mean() }
 
+// Request are the mean seconds from a prefill's beginning to the end of the decode steps behind it.
+func (r *Result) Request() float64 {
+	return (r.Prefill.Seconds + r.Decode.Seconds) / float64(max(1, r.Prefill.Steps))
+}
+
 // Floor is what a decode step takes at least of the busiest link, if it loads what this run
 // loaded and nothing else takes time.
 func (r *Result) Floor(bandwidth float64) float64 {
