@@ -189,6 +189,11 @@ func (l *batchLab) unlearnt(problem *bo.Problem) (foretold [][]float64, base flo
 			return nil, 0, err
 		}
 	}
+	if l.asked(boodsPlus) {
+		if err := l.kept(); err != nil {
+			return nil, 0, err
+		}
+	}
 	if l.asked("random") {
 		r, err := ods.Random(l.system, foretold, l.limit, ods.Default(), l.seed)
 		if err != nil {
@@ -197,24 +202,6 @@ func (l *batchLab) unlearnt(problem *bo.Problem) (foretold [][]float64, base flo
 		l.bills("random", &r.Plan, 0, foretold)
 	}
 	return foretold, l.cost(plan), nil
-}
-
-// expected is ODS's plan by expected counts of tokens, the best of what foretells rows here.
-func (l *batchLab) expected() error {
-	m, err := bayes.MethodOf("lina+expected")
-	if err != nil {
-		return err
-	}
-	began := time.Now()
-	foretold, err := l.problem(m).Foretell(nil)
-	if err != nil {
-		return err
-	}
-	plan, err := l.plan(foretold)
-	if err == nil {
-		l.bills("ods-expected", plan, time.Since(began), foretold)
-	}
-	return err
 }
 
 func (l *batchLab) asked(name string) bool {

@@ -31,6 +31,7 @@ type BOODSLine struct {
 	Latency    float64 `json:"latency_seconds"`
 	Limit      float64 `json:"limit_seconds"`
 	Times      float64 `json:"limit_times_least"`
+	Share      float64 `json:"limit_share"` // of the limit, for foretold rows: 0 for all of it
 	Feasible   bool    `json:"feasible"`
 	Error      float64 `json:"prediction_error"` // mean |real - foretold| by the mean load
 	Difference float64 `json:"difference_rows"`  // the same in rows of an expert
@@ -108,6 +109,10 @@ var boodsCompared = []struct{ policy, against, claim string }{
 	{"bo-ods", "ods-expected", ""},
 	{"ods-expected", "cpu-cluster", ""},
 	{"ods-expected", "lambdaml", ""},
+	{boodsPlus, "cpu-cluster", ""},
+	{boodsPlus, "lambdaml", "-43.41 % or less, at -18.76 % of the throughput or more"},
+	{boodsPlus, "lambdaml-best", ""},
+	{boodsPlus, "exact", ""},
 	{"bo-ods", "random", ""},
 	{"bo-ods", "remoe", ""},
 }
