@@ -12,7 +12,7 @@ func init() { service.Register(descriptor()) }
 // descriptor is the service as a process runs it.
 func descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(),
-		New:     func(d *deployment.Deployment, _ service.Settings) (lifecycle.Service, error) { return New(d), nil },
+		Service: about.Service(), Light: true,
+		New: func(d *deployment.Deployment, _ service.Settings) (lifecycle.Service, error) { return New(d), nil },
 	}
 }

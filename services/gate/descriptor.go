@@ -12,7 +12,7 @@ func init() { service.Register(descriptor()) }
 func descriptor() service.Descriptor {
 	return service.Descriptor{
 		Service: about.Service(), Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
-		New: service.NewOf(New), Check: service.CheckOf[Config],
+		Light: true, New: service.NewOf(New), Check: service.CheckOf[Config],
 	}
 }
 

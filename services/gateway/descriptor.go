@@ -11,7 +11,7 @@ func init() { service.Register(descriptor()) }
 // descriptor is the service as a process runs it.
 func descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Command).Config),
+		Service: about.Service(), Flags: service.FlagsOf((*Command).Config), Light: true,
 		Bare: func(b service.Bare, s service.Settings) (lifecycle.Service, error) {
 			return New(b, service.Own[Config](s)), nil
 		},

@@ -82,7 +82,6 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks := lifecycle.Serving(ctx)
 	tasks.Go(s.up.Run)
 	if s.config.Alone {
-		tasks.Go(runCrew)
 		garbage.Bound(mostGarbage)
 	}
 	return tasks.Run(func(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/processors"
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -81,7 +82,7 @@ func (c *ServiceCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, e, c.of.Name, c.ModelFlags, c.TelemetryFlags, s)
+	return serve(ctx, e, c.of, c.ModelFlags, c.TelemetryFlags, s)
 }
 
 // services are the settings of this one.
@@ -144,8 +145,8 @@ func (f EdgeFlags) config(g Globals) (*bus.Config, error) {
 }
 
 // serve runs one service as this process.
-func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf TelemetryFlags, s cluster.Services) (err error) {
-	tc := tf.config("switchyard-"+name, mf)
+func serve(ctx context.Context, e *env, of service.Descriptor, mf ModelFlags, tf TelemetryFlags, s cluster.Services) (err error) {
+	tc := tf.config("switchyard-"+of.Name, mf)
 	tellDevice(e, s, mf, &tc)
 	n, err := newNode(ctx, e, mf, tc)
 	if err != nil {
@@ -154,12 +155,15 @@ func serve(ctx context.Context, e *env, name string, mf ModelFlags, tf Telemetry
 	defer func() { err = errors.Join(err, n.Close()) }()
 	n.Bus, n.Shared.TellStages = e.busConfig(), true
 	n.Shared.Class = classOf(s, mf)
-	count := map[string]int{name: 1}
+	count := map[string]int{of.Name: 1}
 	if err := checkServices(s, n.Shared.Model, count); err != nil {
 		return usage(err)
 	}
 	p := cluster.NewPipeline(n, s, count)
 	go sayReady(ctx, e, p)
+	if of.Light {
+		defer processors.Follow(ctx)()
+	}
 	return stopped(ctx, p.Serve(ctx))
 }
 

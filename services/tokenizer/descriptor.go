@@ -15,7 +15,7 @@ func init() { service.Register(descriptor()) }
 func descriptor() service.Descriptor {
 	return service.Descriptor{
 		Service: about.Service(), Flags: service.FlagsOf((*Flags).Config),
-		New: service.NewOf(New),
+		Light: true, New: service.NewOf(New),
 	}
 }
 

@@ -25,6 +25,8 @@ type Descriptor struct {
 	Flags func() Flags
 	// Loads says what it has to do with samples of experts' loads.
 	Loads Loads
+	// Light says that a process of it alone waits much more than it computes.
+	Light bool
 	// New makes one replica that is not started.
 	New func(*deployment.Deployment, Settings) (lifecycle.Service, error)
 	// Bare makes one replica of a service that has no model, in New's place.

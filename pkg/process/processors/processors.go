@@ -1,4 +1,8 @@
-package gateway
+// Package processors has a process that computes little and waits a lot use few processors. Of many,
+// each that is idle looks for work that another one has, and those that send a message wake others to:
+// that takes more of the machine than the messages do, and most where several processes share few
+// processors.
+package processors
 
 import (
 	"context"
@@ -6,12 +10,8 @@ import (
 	"time"
 )
 
-// A gateway computes little and waits a lot: of many processors each looks for work that another one
-// has, and wakes others to, which takes more of them than the work does. So a process that is a gateway
-// alone uses one of those that it may use, and more while it needs them.
-
 const (
-	// lookAt is how often it looks whether it needs another number of them.
+	// lookAt is how often Follow looks whether the process needs another number of processors.
 	lookAt = 100 * time.Millisecond
 	// busy and idle are shares of the processors in use at which it takes more or, that many looks
 	// later, fewer.
@@ -39,9 +39,20 @@ func (c *crew) next(used float64) int {
 	return c.now
 }
 
-// runCrew has this process use as many processors as it needs, up to what it may, until ctx ends.
-func runCrew(ctx context.Context) {
-	before, known := processorTime()
+// Follow has this process use one processor, and more while it needs them, up to what it may use
+// (GOMAXPROCS). stop ends that, and gives it back what it had.
+func Follow(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		follow(ctx)
+	}()
+	return func() { cancel(); <-ended }
+}
+
+func follow(ctx context.Context) {
+	before, known := spent()
 	if !known {
 		return
 	}
@@ -55,11 +66,11 @@ func runCrew(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			spent, _ := processorTime()
-			if n := c.next((spent - before).Seconds() / max(lookAt/2, now.Sub(at)).Seconds()); n != runtime.GOMAXPROCS(0) {
+			until, _ := spent()
+			if n := c.next((until - before).Seconds() / max(lookAt/2, now.Sub(at)).Seconds()); n != runtime.GOMAXPROCS(0) {
 				runtime.GOMAXPROCS(n)
 			}
-			at, before = now, spent
+			at, before = now, until
 		}
 	}
 }
