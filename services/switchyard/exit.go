@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -89,6 +90,7 @@ func exitCode(err error) int {
 	var answer *client.Error
 	var gpu *gpus.Error
 	var settings *bus.SettingsError
+	var weights *deployment.WeightsError
 	switch {
 	case err == nil:
 		return exitDone
@@ -100,6 +102,8 @@ func exitCode(err error) int {
 		return exitNoServer
 	case errors.As(err, &gpu) && !errors.Is(err, kernels.ErrLost):
 		return exitUsage // it is not what was asked for, or has too little memory
+	case errors.As(err, &weights) && gpu == nil:
+		return exitUsage
 	case errors.As(err, &settings), errors.Is(err, bus.ErrCredentials):
 		return exitUsage
 	case errors.Is(err, context.Canceled):

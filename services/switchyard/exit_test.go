@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"testing"
 
+	kernels "github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
@@ -20,6 +23,8 @@ func TestExitCodes(t *testing.T) {
 		{nil, exitDone},
 		{errors.New("anything"), exitFailed},
 		{usage(errors.New("a flag")), exitUsage},
+		{fmt.Errorf("starting: %w", &deployment.WeightsError{Doing: "loading the gates", Err: errors.New("a scale is NaN")}), exitUsage},
+		{&deployment.WeightsError{Doing: "loading the gates", Err: &gpus.Error{Err: kernels.ErrLost}}, exitFailed},
 		{fmt.Errorf("serving: %w", errors.Join(bus.ErrClosed, context.Canceled)), exitNoServer},
 		{fmt.Errorf("asking: %w", bus.ErrNoConnection), exitNoServer},
 		{&client.Error{Code: client.CodeInterrupted}, exitNoServer},

@@ -64,7 +64,7 @@ func TestVerifyUnloadable(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := invoke("", "verify", dir); got.code != exitFailed || !strings.Contains(got.err, "the weights cannot be loaded: layer 0") || !strings.Contains(got.err, tensor) {
+	if got := invoke("", "verify", dir); got.code != exitUsage || !strings.Contains(got.err, "the weights cannot be loaded: layer 0") || !strings.Contains(got.err, tensor) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
@@ -216,7 +217,7 @@ func (y *Cluster) Ready(ctx context.Context) error {
 	case err := <-waiting:
 		return err
 	case err := <-y.broken:
-		return fmt.Errorf("the weights cannot be loaded: %w", err)
+		return &deployment.WeightsError{Doing: "the weights cannot be loaded", Err: err}
 	case err := <-y.ended:
 		y.ended <- nil // said once, as by Wait
 		if err == nil {
