@@ -29,7 +29,8 @@ func offloadRun(r *replay.Result, all figures) *arena.OffloadRun {
 		Wasted:  of("prefetched_bytes_total", "outcome", "wasted") / 1e9,
 	}
 	o.Semantic, o.Trajectory = all.mean("map_search_seconds", "kind", "semantic"), all.mean("map_search_seconds", "kind", "trajectory")
-	o.Load = all.mean("expert_load_seconds", "outcome", "warm")
+	took, loads := all.observed("expert_load_seconds", "outcome", "warm")
+	o.Load = (took - r.Stood) / float64(max(1, loads))
 	if len(r.Steps) > 0 {
 		o.Wait = o.Stages["decode"][ledger.ExpertStall.String()] * float64(len(r.Steps[0].Layers))
 	}

@@ -29,7 +29,8 @@ type OffloadRun struct {
 	Hints   float64 `json:"hints"`
 	// Moved are the gigabytes that all loads moved; Reissued how often rows were sent again.
 	Moved float64 `json:"moved_gb"`
-	// Load are the seconds of a load, from its begin to its end, in the mean.
+	// Load are the seconds of a load, from its begin to its end, in the mean, without what it stood still for more
+	// urgent ones.
 	Load     float64 `json:"load_s_mean"`
 	Reissued float64 `json:"reissued"`
 	// Stages are the parts of a layer's time by phase, in milliseconds, with what attention computes before it.
@@ -100,11 +101,11 @@ type OffloadTold struct {
 	Delays offload.Delays `json:"delays_s"`
 }
 
-// prefillHits are hits of prompts.
-const prefillHits = "prefill hits"
+// prefillHits are hits of prompts, lateHits experts of answers that were on their way.
+const prefillHits, lateHits = "prefill hits", "late"
 
 // inPoints says whether something is compared by difference.
-func inPoints(what string) bool { return what == hits.what || what == prefillHits }
+func inPoints(what string) bool { return what == hits.what || what == prefillHits || what == lateHits }
 
 // measures are what live runs are compared by.
 var measures = []struct {
@@ -115,6 +116,7 @@ var measures = []struct {
 	{ttft.what, func(r *OffloadRun) float64 { return r.TTFT }, func(r *offload.Result) float64 { return r.TTFT() * 1e3 }},
 	{tpot.what, func(r *OffloadRun) float64 { return r.TPOT }, func(r *offload.Result) float64 { return r.TPOT() * 1e3 }},
 	{hits.what, func(r *OffloadRun) float64 { return r.Hits }, func(r *offload.Result) float64 { return r.Decode.HitRate() }},
+	{lateHits, func(r *OffloadRun) float64 { return r.Late }, func(r *offload.Result) float64 { return r.Decode.LateRate() }},
 	{prefillHits, func(r *OffloadRun) float64 { return r.Prefill }, func(r *offload.Result) float64 { return r.Prefill.HitRate() }},
 	{"wait", func(r *OffloadRun) float64 { return r.Wait }, func(r *offload.Result) float64 { return r.Decode.Stall / float64(max(1, r.Decode.Steps)) * 1e3 }},
 	{"served", func(r *OffloadRun) float64 { return 1e3 * average(r.Served) }, func(r *offload.Result) float64 { return r.Request() * 1e3 }},

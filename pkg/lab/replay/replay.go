@@ -69,6 +69,8 @@ type Result struct {
 	Cold uint64
 	// LateShare is how many of the paced results this machine had too late.
 	LateShare float64
+	// Stood are the seconds that loads of paced hosts stood still for more urgent ones.
+	Stood float64
 
 	script     []batching.Scripted
 	layerIndex map[int]int // index among the layers with experts
@@ -147,7 +149,7 @@ func (s *Settings) send(ctx context.Context, y *cluster.Cluster, w *watcher, ste
 	r.Steps, r.Partial, r.script = steps.result()
 	r.Shape = routing.Shape{Layers: len(steps.layers), Experts: steps.experts, TopK: steps.topK}
 	r.Frames, r.Changes, r.Plans, r.Views, r.Cold = w.frames, w.seen(), w.seenPlans(), w.views, steps.coldStarts()
-	r.LateShare = w.late()
+	r.LateShare, r.Stood = w.paced()
 	r.layerIndex = steps.layers
 	return r, nil
 }

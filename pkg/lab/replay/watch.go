@@ -307,13 +307,13 @@ func (w *watcher) count(l *plan.Layer, first int, to *Frame) {
 	}
 }
 
-// late is which part of paced results this machine had too late.
-func (w *watcher) late() (share float64) {
+// paced says which part of paced results this machine had too late, and how many seconds loads stood still.
+func (w *watcher) paced() (late, stood float64) {
 	sum := map[string]float64{}
 	for _, m := range members.OfService(w.members.Snapshot(), "expert") {
 		for name, v := range m.Stats {
 			sum[name] += v
 		}
 	}
-	return sum["paced_computes_late_total"] / max(1, sum["paced_computes_total"])
+	return sum["paced_computes_late_total"] / max(1, sum["paced_computes_total"]), sum["paced_load_stood_seconds_total"]
 }

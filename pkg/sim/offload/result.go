@@ -21,6 +21,11 @@ func (p *Phase) HitRate() float64 {
 	return 0
 }
 
+// LateRate is the part of demands whose loads were under way.
+func (p *Phase) LateRate() float64 {
+	return float64(p.Late) / float64(max(1, p.Hits+p.Late+p.Misses))
+}
+
 // Mean are the seconds of a step.
 func (p *Phase) Mean() float64 {
 	if p.Steps == 0 {

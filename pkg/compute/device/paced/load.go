@@ -73,6 +73,7 @@ func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, p device
 		l.Free(e)
 		return nil, err
 	}
+	l.counts.stood(r.stood)
 	return e, nil
 }
 
@@ -83,6 +84,7 @@ type run struct {
 	needs  *link         // nil: no link yet, or none any more
 	onLink bool          // it has the link
 	takes  time.Duration // the whole transfer
+	stood  time.Duration // for more urgent ones
 	passed chan struct{} // has a note when one that rows wait for waits for the link
 }
 
@@ -92,7 +94,8 @@ func (r *run) demanded() bool { return r.Demanded == nil || r.Demanded() }
 // begin waits for a link, on which the load takes so long.
 func (r *run) begin(ctx context.Context, on *link, takes time.Duration) error {
 	r.needs, r.takes = on, takes
-	_, err := r.pass(ctx)
+	stood, err := r.pass(ctx)
+	r.stood += stood
 	return err
 }
 
@@ -130,7 +133,7 @@ func (r *run) spend(ctx context.Context, left time.Duration, at time.Time) error
 		if err != nil {
 			return err
 		}
-		at = at.Add(stood)
+		at, r.stood = at.Add(stood), r.stood+stood
 	}
 	return ctx.Err()
 }

@@ -105,3 +105,25 @@ func TestCancelBetweenPieces(t *testing.T) {
 		d.wantTime(180)
 	})
 }
+
+// How long loads stood still counts when they come to their end.
+func TestStood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, open := large()
+		s.Loads = 1
+		d := open(t)
+		stood := func() float64 {
+			stats := map[string]float64{}
+			d.Report(stats)
+			return stats["paced_load_stood_seconds_total"]
+		}
+		hinted := d.Load(t.Context(), forward.ExpertID{}, device.Hinted)
+		time.Sleep(57 * time.Millisecond) // it stands from 60 on, for the 120 of the other
+		if err := d.Load(t.Context(), forward.ExpertID{Expert: 1}, device.Demanded).Wait(t.Context()); err != nil || stood() != 0 {
+			t.Errorf("%v, %v s", err, stood())
+		}
+		if err := hinted.Wait(t.Context()); err != nil || stood() != 0.12 {
+			t.Errorf("%v, %v s, want 0.12", err, stood())
+		}
+	})
+}
