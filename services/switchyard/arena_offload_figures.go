@@ -23,7 +23,7 @@ func offloadRun(r *replay.Result, all figures) *arena.OffloadRun {
 	o := &arena.OffloadRun{
 		TTFT: l.TTFT.Mean, TPOT: l.TPOT.Mean, Hits: hits("decode", "hit"), Late: hits("decode", "late"), Prefill: hits("prefill", "hit"),
 		Stall: of("expert_stall_seconds_total"), Hints: of("hints_sent_total"), Search: of("map_search_seconds"), LateShare: r.LateShare,
-		Reissued: of("reissues_total"), Stages: offloadStages(r),
+		Reissued: of("reissues_total"), Stages: offloadStages(r), Lag: map[string]float64{}, Lead: map[string]float64{},
 		Used:    of("prefetched_bytes_total", "outcome", "used") / 1e9,
 		Overdue: of("prefetched_bytes_total", "outcome", "late") / 1e9,
 		Wasted:  of("prefetched_bytes_total", "outcome", "wasted") / 1e9,
@@ -31,6 +31,13 @@ func offloadRun(r *replay.Result, all figures) *arena.OffloadRun {
 	o.Semantic, o.Trajectory = all.mean("map_search_seconds", "kind", "semantic"), all.mean("map_search_seconds", "kind", "trajectory")
 	took, loads := all.observed("expert_load_seconds", "outcome", "warm")
 	o.Load = (took - r.Stood) / float64(max(1, loads))
+	for _, phase := range []string{"prefill", "decode"} {
+		for name, of := range map[string]map[string]float64{"hint_lag_seconds": o.Lag, "hint_lead_seconds": o.Lead} {
+			if seconds := all.mean(name, "phase", phase); seconds > 0 {
+				of[phase] = seconds
+			}
+		}
+	}
 	if len(r.Steps) > 0 {
 		o.Wait = o.Stages["decode"][ledger.ExpertStall.String()] * float64(len(r.Steps[0].Layers))
 	}

@@ -264,7 +264,8 @@ func (s *offloadLive) cluster(ctx context.Context, e *env, policy arena.LiveOffl
 	if err != nil {
 		return set, err
 	}
-	if policy.Maps == "" { // up has one where hosts follow hints
+	set.Services.Attention.LongSteps = true // a prompt is one step, as the simulator's, the first one too
+	if policy.Maps == "" {                  // up has one where hosts follow hints
 		set.Count["predictor"] = 0
 		if policy.Scaling != "" {
 			set.Count["predictor"] = 1

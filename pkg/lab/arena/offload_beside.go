@@ -20,8 +20,11 @@ func (p *OffloadPipeline) measured(runs []*OffloadRun, budget float64) (b offloa
 	}
 	layers := float64(p.Layers)
 	for _, r := range runs {
-		b.Prefill = plus(b.Prefill, around(r.Stages["prefill"], r.TTFT, alone.TTFT()*1e3/layers, layers), len(runs))
-		b.Decode = plus(b.Decode, around(r.Stages["decode"], r.TPOT, alone.TPOT()*1e3/layers, layers), len(runs))
+		prefill := around(r.Stages["prefill"], r.TTFT, alone.TTFT()*1e3/layers, layers)
+		decode := around(r.Stages["decode"], r.TPOT, alone.TPOT()*1e3/layers, layers)
+		prefill.Lag, decode.Lag = r.Lag["prefill"], r.Lag["decode"]
+		prefill.Lead, decode.Lead = r.Lead["prefill"], r.Lead["decode"]
+		b.Prefill, b.Decode = plus(b.Prefill, prefill, len(runs)), plus(b.Decode, decode, len(runs))
 		if r.Load > 0 {
 			b.Load += max(0, r.Load-p.Profile.Link().Seconds(p.Model.ExpertBytes)) / float64(len(runs))
 		}
@@ -56,5 +59,5 @@ const (
 // plus adds one of so many to a mean.
 func plus(a, b offload.Around, of int) offload.Around {
 	n := float64(of)
-	return offload.Around{Step: a.Step + b.Step/n, Before: a.Before + b.Before/n, Hops: a.Hops + b.Hops/n, Held: a.Held + b.Held/n, After: a.After + b.After/n}
+	return offload.Around{Step: a.Step + b.Step/n, Before: a.Before + b.Before/n, Hops: a.Hops + b.Hops/n, Held: a.Held + b.Held/n, After: a.After + b.After/n, Lag: a.Lag + b.Lag/n, Lead: a.Lead + b.Lead/n}
 }

@@ -35,6 +35,10 @@ type OffloadRun struct {
 	Reissued float64 `json:"reissued"`
 	// Stages are the parts of a layer's time by phase, in milliseconds, with what attention computes before it.
 	Stages map[string]map[string]float64 `json:"stages_ms"`
+	// Lag are the seconds by which what a gate foretells is at hosts later than its rows, by phase, and Lead those by
+	// which what is foretold before the first layer is there sooner than that one's; none: nothing is.
+	Lag  map[string]float64 `json:"hint_lag_s,omitempty"`
+	Lead map[string]float64 `json:"hint_lead_s,omitempty"`
 	// Wait is what a decode step waits for experts, in milliseconds.
 	Wait float64 `json:"decode_wait_ms"`
 	// Search are the seconds that searches for maps took, Semantic those of a step's by what its rows

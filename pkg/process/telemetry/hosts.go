@@ -29,6 +29,9 @@ type HostMetrics struct {
 	// how long a hint was there before its rows.
 	HintedExperts, Prefetched *prometheus.CounterVec
 	HintAge                   prometheus.Histogram
+	// HintLag observes, by phase, how much later than a layer's rows the hint comes that is made at their gate, and
+	// HintLead how much sooner than the rows of layer 0 the one that is made before it.
+	HintLag, HintLead *prometheus.HistogramVec
 	// Accesses counts the experts that dispatches ask a host for that offloads, by whether they
 	// were in memory and by phase, and Stalls the seconds that dispatches waited for them.
 	Accesses, Stalls *prometheus.CounterVec
@@ -54,6 +57,8 @@ func newHostMetrics() HostMetrics {
 		HintedExperts: counters("hinted_experts_total", "Experts that followed hints named, by outcome: loading (its load was asked for), held (in memory already), roomless (others need the room), reached (its layer was there already), elsewhere (not served here) or dropped (the oldest, for newer ones).", "outcome"),
 		Prefetched:    counters("prefetched_bytes_total", "Bytes of experts whose loads hints asked for, by outcome: used (in memory when its rows came), late (its load was not over), wasted (no rows came) or cancelled (none came before its load was over).", "outcome"),
 		HintAge:       histogram("hint_age_seconds", "Time from a hint for an expert to the rows for it.", loadBuckets),
+		HintLag:       histograms("hint_lag_seconds", "Time from a layer's rows at a host to the hint that is made at their gate, 0 if the hint came first, by phase: prefill or decode.", hintBuckets, "phase"),
+		HintLead:      histograms("hint_lead_seconds", "Time from a step's hint that is made before layer 0 to the rows of that layer at a host, 0 if they came first, by phase: prefill or decode.", hintBuckets, "phase"),
 		Accesses:      counters("expert_accesses_total", "Experts that a step's rows asked of a host that offloads, once a layer and microbatch, by state: hit (in memory when the rows came), late (loading) or miss; and by phase: prefill or decode.", "state", "phase"),
 		Stalls:        counters("expert_stall_seconds_total", "Time that dispatches waited for experts on hosts that offload, by phase: prefill or decode.", "phase"),
 		quarantine:    counters("quarantine_changes_total", "Gates' decisions about slow expert hosts, by the host's new state: avoided, tried or trusted.", "state"),
@@ -65,8 +70,11 @@ func newHostMetrics() HostMetrics {
 // loadBuckets reach from 1 ms to about 65 s.
 var loadBuckets = prometheus.ExponentialBuckets(1e-3, 4, 9)
 
+// hintBuckets reach from 32 µs to about 130 ms.
+var hintBuckets = prometheus.ExponentialBuckets(32e-6, 2, 13)
+
 func (h HostMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{h.Functions, h.Memory, h.Loads, h.GigabyteSeconds, h.Taken, h.Moved, h.ColdStarts, h.ColdStart, h.evictions, h.loaded, h.Slow, h.quarantine, h.Hints, h.HintedExperts, h.Prefetched, h.HintAge, h.Accesses, h.Stalls}
+	return []prometheus.Collector{h.Functions, h.Memory, h.Loads, h.GigabyteSeconds, h.Taken, h.Moved, h.ColdStarts, h.ColdStart, h.evictions, h.loaded, h.Slow, h.quarantine, h.Hints, h.HintedExperts, h.Prefetched, h.HintAge, h.HintLag, h.HintLead, h.Accesses, h.Stalls}
 }
 
 // begin makes the counters at 0, as those of Metrics.

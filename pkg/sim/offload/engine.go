@@ -40,6 +40,9 @@ type Around struct {
 	// foretold before the first layer is on it. After is from a host's results until
 	// the layer's end. Held is what a host takes for rows beside computing them, while it keeps their experts.
 	Before, Hops, Held, After float64
+	// Lag is how much later than a layer's rows what its gate foretells is at hosts, and Lead how much sooner than
+	// those of the first layer what is foretold before it; 0: a prediction's delay tells.
+	Lag, Lead float64
 }
 
 // engine runs a workload.

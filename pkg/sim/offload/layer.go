@@ -13,8 +13,13 @@ func (e *engine) look() error {
 		return nil
 	}
 	delay, way := e.Delay, 0.0
-	if e.layer < 0 {
-		delay, way = e.First, e.around().Hops
+	switch around := e.around(); {
+	case e.layer < 0 && around.Lead > 0:
+		delay = max(0, around.Before-around.Lead)
+	case e.layer < 0:
+		delay, way = e.First, around.Hops
+	case around.Lag > 0:
+		delay = around.Lag
 	}
 	if e.Rows && e.phase == &e.r.Prefill {
 		delay *= float64(len(e.w.Steps[e.step].Rows))

@@ -84,6 +84,25 @@ func TestBeside(t *testing.T) {
 	}
 }
 
+// What is foretold comes when it is told to: far too late for the layers that it is of, it fetches nothing.
+func TestLags(t *testing.T) {
+	fmoe, err := Find(FMoE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(a Around) *Result {
+		a.Before = 0.004
+		return run(t, fresh(t, 5, func(b *Lab) { b.Prefill, b.Decode = a, a }), fmoe, 2e9)
+	}
+	soon, told, late := of(Around{}), of(Around{Lag: 1e-6, Lead: 0.004}), of(Around{Lag: 100, Lead: 1e-9})
+	if soon.Decode.Fetches == 0 || told.Decode.Fetches == 0 || late.Decode.Fetches*4 > soon.Decode.Fetches {
+		t.Errorf("%d, %d and %d fetches", soon.Decode.Fetches, told.Decode.Fetches, late.Decode.Fetches)
+	}
+	if late.TPOT() <= told.TPOT() {
+		t.Errorf("%v s with hints that come too late, %v with those that are in time", late.TPOT(), told.TPOT())
+	}
+}
+
 // Requests have their lengths, and take their steps' time.
 func TestRequests(t *testing.T) {
 	traffic, err := Requests(tiny(), routing.DemoStates(), Texts{Before: 3, Served: 9, Prompt: 4, Answer: 4, Domains: 2}, []Length{{5, 3}, {0, 1}, {2, 9}}, 7)

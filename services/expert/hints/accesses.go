@@ -25,8 +25,9 @@ func (f *Follower) Arrived(span trace.SpanContext, d *pb.Dispatch) {
 		return
 	}
 	fl.underWay(span)
-	f.advance(fl, int(k.GetLayer()))
 	phase, used := phaseOf(d), []forward.ExpertID(nil)
+	f.rowsCame(fl, int(k.GetLayer()), phase)
+	f.advance(fl, int(k.GetLayer()))
 	for _, e := range d.Expert {
 		id := forward.ExpertID{Layer: int(k.GetLayer()), Expert: int(e)}
 		if uint64(e) >= uint64(f.Experts) || fl.asked[id] {

@@ -23,6 +23,8 @@ type flow struct {
 	wants  map[forward.ExpertID]*want
 	// asked are the experts that its dispatches have asked for.
 	asked map[forward.ExpertID]bool
+	lag   lag
+	phase string // of its rows
 	seen  time.Time
 	trace trace.SpanContext // of the step; not valid: it is not traced, or nothing has come of it
 }
@@ -103,7 +105,7 @@ func (f *Follower) flow(id flowID, step uint64, rows bool) *flow {
 	if step != fl.step {
 		f.endStep(fl, step > fl.step)
 		clear(fl.asked)
-		fl.step, fl.at, fl.rows, fl.trace = step, -1, false, trace.SpanContext{}
+		fl.step, fl.at, fl.rows, fl.trace, fl.lag = step, -1, false, trace.SpanContext{}, lag{}
 		f.begin(fl)
 	}
 	fl.seen, fl.rows = time.Now(), fl.rows || rows

@@ -104,6 +104,7 @@ func (f *Follower) Follow(h *pb.Hint) {
 		f.count("reached", len(all))
 		return
 	}
+	f.hintCame(fl, int(h.Reached)-1)
 	f.advance(fl, int(h.Reached)-1)
 	f.pass(fl, h)
 	f.tell(fl, h, all)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/switchyard/switchyard/internal/testkit"
@@ -451,4 +452,39 @@ func TestChosen(t *testing.T) {
 		}
 		s.counted(s.Metrics.HintedExperts, 0, "reached")
 	}
+}
+
+// How much later than its rows the hint comes that is made at their gate counts once a layer.
+func TestLag(t *testing.T) {
+	s := newSeat(t, 0)
+	of := func(v *prometheus.HistogramVec, want uint64) {
+		t.Helper()
+		var m dto.Metric
+		if err := v.WithLabelValues("decode").(prometheus.Histogram).Write(&m); err != nil || m.Histogram.GetSampleCount() != want {
+			t.Errorf("%d are seen, want %d; %v", m.Histogram.GetSampleCount(), want, err)
+		}
+	}
+	seen := func(want uint64) {
+		t.Helper()
+		of(s.Metrics.HintLag, want)
+	}
+	s.hint(1, -1, 1, 0.5, 0) // before the first layer: it is made at no gate
+	s.rows(1, 0, 0)
+	seen(0)
+	of(s.Metrics.HintLead, 1)
+	s.hint(1, 0, 2, 0.5, 0)
+	s.hint(1, 0, 3, 0.5, 0)
+	s.rows(1, 0, 1)
+	seen(1)
+	s.hint(1, 1, 3, 0.5, 1) // comes first
+	s.rows(1, 1, 0)
+	s.rows(1, 1, 1)
+	seen(2)
+	s.rows(1, 2, 0)
+	s.rows(2, 0, 0)
+	s.hint(1, 2, 4, 0.5, 1) // of a step that is over
+	seen(2)
+	s.hint(2, -1, 1, 0.5, 0) // comes when the rows are there
+	s.rows(3, 1, 0)
+	of(s.Metrics.HintLead, 2)
 }
