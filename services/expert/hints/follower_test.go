@@ -460,7 +460,11 @@ func TestLag(t *testing.T) {
 	of := func(v *prometheus.HistogramVec, want uint64) {
 		t.Helper()
 		var m dto.Metric
-		if err := v.WithLabelValues("decode").(prometheus.Histogram).Write(&m); err != nil || m.Histogram.GetSampleCount() != want {
+		h, ok := v.WithLabelValues("decode").(prometheus.Histogram)
+		if !ok {
+			t.Fatal("no histogram")
+		}
+		if err := h.Write(&m); err != nil || m.Histogram.GetSampleCount() != want {
 			t.Errorf("%d are seen, want %d; %v", m.Histogram.GetSampleCount(), want, err)
 		}
 	}
