@@ -135,7 +135,7 @@ func (c *BenchCmd) coldStart(ctx context.Context, e *env, line *terminal.Progres
 }
 
 // transferRows are those of dispatches unless --rows says others.
-var transferRows = []int{1, 4, 16, 64, 256, 1024, 4096, 16384}
+var transferRows = []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
 
 // transfers measures how rows travel.
 func (c *BenchCmd) transfers(ctx context.Context, e *env, m *model.Model, line *terminal.Progress) error {

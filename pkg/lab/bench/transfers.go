@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -28,9 +27,6 @@ type TransferSettings struct {
 	Progress func(format string, args ...any)
 }
 
-// warmUp are the turns before the first that counts: they fill caches, and grow buffers and the heap.
-const warmUp = 3
-
 // mostMinibatches is how many minibatches rows are cut into at most.
 const mostMinibatches = 64
 
@@ -42,12 +38,11 @@ type Timed struct {
 	Seconds float64 `json:"host_seconds"`
 	Compute float64 `json:"compute_seconds"`
 	Latency float64 `json:"latency_seconds"`
-	// Model is the corrected formula with what was computed in the same turns, Whole that with computing by access and by
-	// row; Printed is the paper's. Each has the constants of other readings.
-	Model   Said    `json:"model"`
-	Whole   Said    `json:"model_with_computing"`
-	Printed Said    `json:"model_printed"`
-	Apart   float64 `json:"runs_apart"`
+	// Model is the formula with what was computed in the same turns, and Line the same without T_r, as it is printed. Each has the
+	// constants of other readings.
+	Model Said    `json:"model"`
+	Line  Said    `json:"model_printed"`
+	Apart float64 `json:"runs_apart"`
 	// Minibatch is the rows of one; 0: they go at once.
 	Minibatch int `json:"minibatch,omitempty"`
 }
@@ -102,15 +97,15 @@ type TransferReading struct {
 // from how many rows on which mode is quicker.
 type TransferCosts struct {
 	Ways
-	Corrected      Corrected `json:"corrected"`
-	Itself         Ways      `json:"by_themselves"`
-	Put            float64   `json:"store_put_seconds"`                // of no bytes
-	Get            float64   `json:"store_get_seconds"`                // of no bytes
-	RowBytes       int       `json:"row_bytes"`                        // D_in and D_out
-	IndirectFrom   int       `json:"indirect_below_direct_from_rows"`  // 0: nowhere
-	PipelinedFrom  int       `json:"pipelined_below_direct_from_rows"` // 0: nowhere
-	PipelinedFirst int       `json:"pipelined_below_indirect_from_rows"`
-	DirectUpTo     int       `json:"direct_up_to_rows"`
+	Printed        Ways    `json:"printed"` // without T_r
+	Itself         Ways    `json:"by_themselves"`
+	Put            float64 `json:"store_put_seconds"`                // of no bytes
+	Get            float64 `json:"store_get_seconds"`                // of no bytes
+	RowBytes       int     `json:"row_bytes"`                        // D_in and D_out
+	IndirectFrom   int     `json:"indirect_below_direct_from_rows"`  // 0: nowhere
+	PipelinedFrom  int     `json:"pipelined_below_direct_from_rows"` // 0: nowhere
+	PipelinedFirst int     `json:"pipelined_below_indirect_from_rows"`
+	DirectUpTo     int     `json:"direct_up_to_rows"`
 }
 
 // Transfers are all readings.
@@ -133,13 +128,8 @@ func MeasureTransfers(ctx context.Context, s TransferSettings) (*Transfers, erro
 	if out.TransferCosts, err = y.costs(ctx); err != nil {
 		return nil, err
 	}
-	for _, rows := range s.Rows {
-		s.Progress("moving %d rows…", rows)
-		r, err := y.reading(ctx, out.TransferCosts, rows)
-		if err != nil {
-			return nil, fmt.Errorf("%d rows: %w", rows, err)
-		}
-		out.Readings = append(out.Readings, r)
+	if err := y.readings(ctx, out); err != nil {
+		return nil, err
 	}
 	out.fit()
 	out.judge()
@@ -151,39 +141,6 @@ func MeasureTransfers(ctx context.Context, s TransferSettings) (*Transfers, erro
 type way struct {
 	mode      pb.TransferMode
 	minibatch int
-}
-
-// reading measures every mode with so many rows, in turns.
-func (y *yard) reading(ctx context.Context, c TransferCosts, rows int) (r TransferReading, err error) {
-	r = TransferReading{Rows: rows, Bytes: rows * c.RowBytes}
-	if r.Compute, err = y.computes(ctx, rows); err != nil {
-		return r, err
-	}
-	best, err := y.best(ctx, rows)
-	if err != nil {
-		return r, err
-	}
-	r.Best = parts(rows, best.minibatch)
-	ways := []way{{plan.Indirect, 0}, best}
-	if y.fits(rows) {
-		ways = append([]way{{plan.Direct, 0}}, ways...)
-	}
-	times := make([][]carriage, len(ways))
-	for turn := -warmUp; turn < 2*y.s.Rounds; turn++ {
-		for i, w := range ways {
-			t, err := y.turn(ctx, w, rows)
-			if err != nil {
-				return r, err
-			}
-			if turn >= 0 {
-				times[i] = append(times[i], t)
-			}
-		}
-	}
-	for i, w := range ways {
-		r.Modes = append(r.Modes, timed(w, times[i]))
-	}
-	return r, nil
 }
 
 // timed is the medians of turns, those of the first and the second half being two runs.
@@ -203,26 +160,6 @@ func timed(w way, turns []carriage) Timed {
 	half := len(turns) / 2
 	t.Apart = math.Abs(of(turns[:half], host)/of(turns[half:], host) - 1)
 	return t
-}
-
-// best is the pipelined way with the least time of the host, of a few turns each.
-func (y *yard) best(ctx context.Context, rows int) (best way, err error) {
-	least := math.Inf(1)
-	for n := 1; n <= min(rows, mostMinibatches); n *= 2 {
-		w := way{plan.Pipelined, (rows + n - 1) / n}
-		var times []float64
-		for range y.s.Rounds {
-			t, err := y.turn(ctx, w, rows)
-			if err != nil {
-				return best, err
-			}
-			times = append(times, t.host.Seconds())
-		}
-		if m := median(times); m < least {
-			best, least = w, m
-		}
-	}
-	return best, nil
 }
 
 // parts is how many minibatches rows make.

@@ -4,18 +4,16 @@ import "fmt"
 
 // String is all readings for people.
 func (t *Transfers) String() string {
-	c := &t.Corrected
-	text := fmt.Sprintf("corrected: message %.0f µs, %.0f MB/s up to %d KiB and %.0f beyond; store %.0f µs an access, %.0f MB/s and %.0f; a pipeline %.0f µs, %.0f %% of moving hidden; computing %.1f µs a call and %.2f a row\n",
-		1e6*c.Message, c.Messages.First/1e6, grown>>10, c.Messages.Beyond/1e6, 1e6*c.Access, c.Store.First/1e6, c.Store.Beyond/1e6, 1e6*c.Pipeline, 100*c.Hidden, 1e6*c.Call, 1e6*c.Row)
-	text += fmt.Sprintf("as printed: message %.0f µs, %.0f MB/s; store %.0f µs an access, %.0f MB/s; a pipeline %.0f µs; a row has %d bytes\n",
-		1e6*t.Message, t.MessageBytes/1e6, 1e6*t.Access, t.StoreBytes/1e6, 1e6*t.Pipeline, t.RowBytes)
+	text := fmt.Sprintf("message %.0f µs, %.0f MB/s; store %.0f µs an access, %.1f for each doubling of a buffer, %.0f MB/s; a pipeline %.0f µs; a row has %d bytes\n",
+		1e6*t.Message, t.MessageBytes/1e6, 1e6*t.Access, 1e6*t.Grow, t.StoreBytes/1e6, 1e6*t.Pipeline, t.RowBytes)
+	text += fmt.Sprintf("without doublings: store %.0f µs an access, %.0f MB/s; a pipeline %.0f µs\n", 1e6*t.Printed.Access, t.Printed.StoreBytes/1e6, 1e6*t.Printed.Pipeline)
 	text += fmt.Sprintf("by themselves: store %.0f µs an access (%.0f to put, %.0f to get), %.0f MB/s; message %.0f µs, %.0f MB/s\n",
 		1e6*t.Itself.Access, 1e6*t.Put, 1e6*t.Get, t.Itself.StoreBytes/1e6, 1e6*t.Itself.Message, t.Itself.MessageBytes/1e6)
 	for _, r := range t.Readings {
 		text += fmt.Sprintf("%6d rows, %.2f ms to compute%s:", r.Rows, 1e3*r.Compute, map[bool]string{true: " (constants are of these)"}[r.Fits])
 		for _, m := range r.Modes {
-			text += fmt.Sprintf("  %s %.3f ms on the host (%.3f of them compute; formula %+.1f %%%s, with computing %+.1f %%%s, as printed %+.1f %%%s; two runs %.1f %% apart), %.3f in all;",
-				m.Mode, 1e3*m.Seconds, 1e3*m.Compute, 100*m.Model.Error, after(": ", m.Model.Verdict), 100*m.Whole.Error, after(": ", m.Whole.Verdict), 100*m.Printed.Error, after(": ", m.Printed.Verdict), 100*m.Apart, 1e3*m.Latency)
+			text += fmt.Sprintf("  %s %.3f ms on the host (%.3f of them compute; formula %+.1f %%%s, as printed %+.1f %%%s; two runs %.1f %% apart), %.3f in all;",
+				m.Mode, 1e3*m.Seconds, 1e3*m.Compute, 100*m.Model.Error, after(": ", m.Model.Verdict), 100*m.Line.Error, after(": ", m.Line.Verdict), 100*m.Apart, 1e3*m.Latency)
 		}
 		text += fmt.Sprintf("  best of %d minibatches, %.1f by the formula\n", r.Best, r.Formula)
 	}
@@ -29,7 +27,7 @@ func (t *Transfers) verdicts() (text string) {
 		name string
 		of   func(*Timed) Said
 	}{
-		{"corrected", func(m *Timed) Said { return m.Model }}, {"corrected, with computing", func(m *Timed) Said { return m.Whole }}, {"as printed", func(m *Timed) Said { return m.Printed }},
+		{"with doublings", func(m *Timed) Said { return m.Model }}, {"as printed", func(m *Timed) Said { return m.Line }},
 	} {
 		n := map[string]int{}
 		for i := range t.Readings {

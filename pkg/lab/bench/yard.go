@@ -187,17 +187,7 @@ func (y *yard) dispatch(rows int) *pb.Dispatch {
 	return d
 }
 
-// turn moves rows once, and leaves nothing in the store.
-func (y *yard) turn(ctx context.Context, w way, rows int) (carriage, error) {
-	defer time.Sleep(settles)
-	return y.move(ctx, w, rows, nil)
-}
-
-// settles is a pause after each turn, so that what a transfer leaves behind, as the removal of its objects from the
-// server's stream, is not beside the next one.
-const settles = time.Millisecond
-
-// move is a turn, on a host that may be rented.
+// move moves rows once, on a host that may be rented, and leaves nothing in the store.
 func (y *yard) move(ctx context.Context, w way, rows int, rented *invocation) (t carriage, err error) {
 	ctx, cancel := context.WithTimeout(ctx, transferWithin)
 	defer cancel()
@@ -355,7 +345,7 @@ func (y *yard) stored(ctx context.Context, bytes int) (put, get point, err error
 		}
 		puts, gets = append(puts, between.Sub(began).Seconds()), append(gets, time.Since(between).Seconds())
 	}
-	return point{float64(bytes), median(puts[1:])}, point{float64(bytes), median(gets[1:])}, objects.Remove(ctx, "cost")
+	return pointOf(bytes, puts[1:]), pointOf(bytes, gets[1:]), objects.Remove(ctx, "cost")
 }
 
 // message is what a host takes to decode a dispatch and to send a partial of so many rows: a median.
@@ -376,5 +366,5 @@ func (y *yard) message(ctx context.Context, rows int) (point, error) {
 		}
 		times = append(times, time.Since(began).Seconds())
 	}
-	return point{float64(rows * y.rowBytes()), median(times[1:])}, nil
+	return pointOf(rows*y.rowBytes(), times[1:]), nil
 }
