@@ -75,11 +75,13 @@ type Call struct {
 
 	mu                         sync.Mutex
 	fetched, computed, storing time.Time
+	reached                    time.Time // when the last of these, or the start, was due that is over
 }
 
 // Serve is a transfer's, by what moves rows.
 func (c *Call) Serve(ctx context.Context, by transfer.Settings, to string, d *pb.Dispatch, again bool, compute transfer.Compute) error {
-	if err := c.host.alarms.Until(ctx, c.began.Add(seconds(c.starts))); err != nil {
+	c.reached = c.began.Add(seconds(c.starts))
+	if err := c.host.alarms.Until(ctx, c.reached); err != nil {
 		return err
 	}
 	c.by, by.Sender, by.Objects = by, c, c
@@ -108,20 +110,38 @@ func modeOf(p *pb.Parcel) scatter.Mode {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// paced does something that takes so many seconds at least, behind what is done there already.
+// paced does something that takes so many seconds at least, behind what is done there already. It begins when what was before it was
+// due, and not when this host had woken for that and handed it on: a host's processors are others than a platform's. What the work itself
+// takes longer than the platform counts, and so does what could not be done.
 func (c *Call) paced(ctx context.Context, at *time.Time, work func() error, takes func() float64) error {
-	came := time.Now()
-	if err := work(); err != nil {
+	c.mu.Lock()
+	from := c.reached
+	c.mu.Unlock()
+	err := work()
+	now := time.Now()
+	c.mu.Lock()
+	if err != nil {
+		c.reached = now
+		c.mu.Unlock()
+		return err
+	}
+	*at = later(later(*at, from).Add(seconds(takes())), now)
+	due := *at
+	c.mu.Unlock()
+	if err := c.host.alarms.Until(ctx, due); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	if at.Before(came) {
-		*at = came
-	}
-	*at = at.Add(seconds(takes()))
-	due := *at
+	c.reached = later(c.reached, due)
 	c.mu.Unlock()
-	return c.host.alarms.Until(ctx, due)
+	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 // Put implements transfer.Objects.

@@ -9,6 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -41,5 +42,35 @@ func TestInvoke(t *testing.T) {
 		if hour := meter.Invocation(3600, 2<<20, 1); billed < hour || math.IsInf(billed, 0) {
 			t.Errorf("%s: billed %v GB·s for an hour, want %v or more", mode, billed, hour)
 		}
+	}
+}
+
+// A stage begins when what was before it was due, though the host came to it later: so a host that wakes late is not billed for that at
+// each stage. What the work takes longer than the platform counts, and what failed.
+func TestPaced(t *testing.T) {
+	h := NewHost(&scatter.System{}, 1)
+	defer h.Close()
+	long, start := time.Now().Add(-time.Hour), time.Now()
+	c := h.Call(1, 0, long)
+	c.reached = long
+	takes := func(s float64) func() float64 { return func() float64 { return s } }
+	nothing := func() error { return nil }
+	if err := c.paced(t.Context(), &c.fetched, nothing, takes(3600.05)); err != nil || !c.fetched.Before(start.Add(time.Hour)) || c.fetched.Before(start) || !c.reached.Equal(c.fetched) {
+		t.Errorf("an hour late for what takes an hour: fetched %v behind now; %v", c.fetched.Sub(start), err)
+	}
+	c = h.Call(1, 0, long)
+	c.reached = long
+	before := time.Now()
+	if err := c.paced(t.Context(), &c.fetched, nothing, takes(1)); err != nil || c.fetched.Before(before) || !c.reached.Equal(c.fetched) {
+		t.Errorf("the work took longer than a second: fetched by %v, reached %v; %v", c.fetched, c.reached, err)
+	}
+	c.reached = before
+	if err := c.paced(t.Context(), &c.computed, func() error { return transfer.ErrMissing }, takes(1)); err == nil || !c.computed.IsZero() || c.reached.Before(before) {
+		t.Errorf("a failure: computed by %v, reached %v; %v", c.computed, c.reached, err)
+	}
+	due := time.Now().Add(time.Millisecond)
+	c.reached, c.storing = before, due
+	if err := c.paced(t.Context(), &c.storing, nothing, takes(1e-3)); err != nil || !c.storing.Equal(due.Add(time.Millisecond)) {
+		t.Errorf("behind another one: stored by %v, want a millisecond behind %v; %v", c.storing, due, err)
 	}
 }
