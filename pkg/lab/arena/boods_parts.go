@@ -52,17 +52,27 @@ func (l *batchLab) modes() error {
 			return err
 		}
 		for _, m := range scatter.Modes {
-			p := ods.LambdaML(system, m)
-			line := l.line(partFigure11, m.String())
-			line.Tokens, line.Feasible = tokens, true
-			for _, broken := range system.Limits(p, came, 1e12) {
-				line.Feasible = line.Feasible && broken.Name != "6f"
-			}
-			line.bill(system.Serve(p, came), tokens)
-			l.add(line)
+			l.mode(system, came, m, tokens, m.String())
+			kept := *system
+			kept.Kept = true
+			l.mode(&kept, came, m, tokens, m.String()+keptParameters)
 		}
 	}
 	return nil
+}
+
+// keptParameters is behind modes of functions that keep their parameters from one invocation to the next.
+const keptParameters = ", parameters kept"
+
+// mode is what LambdaML's deployment by one mode costs.
+func (l *batchLab) mode(y *scatter.System, came [][]float64, m scatter.Mode, tokens int, name string) {
+	p, line := ods.LambdaML(y, m), l.line(partFigure11, name)
+	line.Tokens, line.Feasible = tokens, true
+	for _, broken := range y.Limits(p, came, 1e12) {
+		line.Feasible = line.Feasible && broken.Name != "6f"
+	}
+	line.bill(y.Serve(p, came), tokens)
+	l.add(line)
 }
 
 // targets is section V-D: what ODS, the cheapest plan and random modes cost as the limit comes near what
