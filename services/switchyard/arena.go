@@ -165,15 +165,14 @@ func (c *ArenaCmd) beforeWork(settings error) error {
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
 		return usage(fmt.Errorf("--out: making the report's folder: %w", err))
 	}
-	return takesFiles(c.Out)
+	return takesFiles("--out", c.Out)
 }
 
-// takesFiles refuses the folder of --out where it takes none, before hours are spent on
-// what would be written there.
-func takesFiles(folder string) error {
+// takesFiles refuses the folder of a flag where it takes no files, before hours are spent on what would be written there.
+func takesFiles(flag, folder string) error {
 	probe, err := os.CreateTemp(folder, ".probe")
 	if err != nil {
-		return usage(fmt.Errorf("--out: the folder takes no files: %w", err))
+		return usage(fmt.Errorf("%s: the folder takes no files: %w", flag, err))
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }

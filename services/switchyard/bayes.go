@@ -81,13 +81,13 @@ func (c *BayesBuildCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	if err := takesFiles(filepath.Dir(c.Table)); err != nil {
+	if err := takesFiles("--table", filepath.Dir(c.Table)); err != nil {
 		return err
 	}
 	first, _ := t.Parts(c.Share, c.Seed)
 	table, err := t.Table(first)
 	if err != nil {
-		return usage(fmt.Errorf("--in: %w", err))
+		return usage(fmt.Errorf("--in, of whose %d sequences --share takes %d: %w", len(t.Sequences), len(first), err))
 	}
 	digest, err := chosen.WriteTable(c.Table, table)
 	if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,16 @@ func TestBayes(t *testing.T) {
 		t.Fatalf("%+v, %v", again, err)
 	}
 	solvesBatches(t, in)
+	for want, args := range map[string][]string{
+		"--pairs: a search that cannot be: 0 pairs":         append(tune, "--pairs", "0"),
+		"--in, of whose 144 sequences --share takes 15":     {"bayes", "build", "--in", in("r"), "--table", in("few"), "--share", "0.1"},
+		"--table: the folder takes no files":                {"bayes", "build", "--in", in("r"), "--table", in("none/t")},
+		"--bill: there is no platform and no file \"moon\"": {"bench", "--transfer", "--bill", "moon"},
+	} {
+		if got := invoke("", args...); got.code != exitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
 	if got := invoke("", append(tune, "--pairs", "21")...); got.code != exitUsage || !strings.Contains(got.err, "remove the file to begin anew") {
 		t.Errorf("%+v", got)
 	}
@@ -93,7 +104,7 @@ func solvesBatches(t *testing.T, in func(string) string) {
 		t.Errorf("%+v", got)
 	}
 	no, got := solve("--limit", "1ms")
-	if got.code != exitInfeasible || no.Feasible || no.Least <= 1e-3 || no.Binding == nil || no.LayerSeconds <= 0 || !strings.Contains(got.err, "raise the limit") {
+	if got.code != exitInfeasible || no.Feasible || no.Least <= 1e-3 || no.Binding == nil || no.LayerSeconds <= 0 || !strings.Contains(got.err, fmt.Sprintf("raise the limit to %.3f s", math.Ceil(1e3*no.Least)/1e3)) {
 		t.Fatalf("%+v", got)
 	}
 	if _, got := solve("--limit", fmt.Sprintf("%.6fs", no.Least+1e-6)); got.code != exitDone {

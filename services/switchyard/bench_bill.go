@@ -22,7 +22,7 @@ func (c *BenchCmd) bills(ctx context.Context, e *env, s bench.TransferSettings, 
 	s.Wire = tensor.F32 // as the formulas' rows are
 	b := bench.Billing{TransferSettings: s, Tokens: c.BillTokens, AtOnce: s.Pool.Threads(), Seed: billedSeed}
 	shape := shapeOf(&s.Model.Spec)
-	system, _, err := rentedBy(&s.Model.Spec, c.Bill, c.BillTokens)
+	system, _, err := rentedBy(&s.Model.Spec, "--bill", c.Bill, c.BillTokens)
 	if err != nil {
 		return usage(err)
 	}

@@ -76,7 +76,7 @@ func (c *DistillCmd) Run(ctx context.Context, e *env) (err error) {
 		defer one.Unlock()
 		line.Set(format, args...)
 	}
-	if err := takesFiles(filepath.Dir(filepath.Clean(c.Out))); err != nil {
+	if err := takesFiles("--out", filepath.Dir(filepath.Clean(c.Out))); err != nil {
 		return err
 	}
 	recorded := TrainPredictorCmd{Out: filepath.Clean(c.Out), Recording: c.Recording, RecordFlags: c.RecordFlags}

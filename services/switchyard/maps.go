@@ -86,7 +86,7 @@ func (c *MapsBuildCmd) Run(ctx context.Context, e *env) (err error) {
 		return usage(err)
 	}
 	if c.Out != "" {
-		if err := takesFiles(filepath.Dir(c.Out)); err != nil {
+		if err := takesFiles("--out", filepath.Dir(c.Out)); err != nil {
 			return err
 		}
 	}

@@ -139,7 +139,7 @@ func (c *PlanSolveCmd) foretellBatch(ctx context.Context, e *env) (out *BatchSol
 	if err != nil {
 		return nil, nil, nil, of, usage(fmt.Errorf("--text: %w", err))
 	}
-	system, platform, err := rentedBy(&m.Spec, c.Rental, rows.Len())
+	system, platform, err := rentedBy(&m.Spec, "--profile", c.Rental, rows.Len())
 	if err != nil {
 		return nil, nil, nil, of, usage(err)
 	}

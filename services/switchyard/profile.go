@@ -45,7 +45,7 @@ func (c *ProfileCmd) Run(ctx context.Context, e *env) (err error) {
 	if err := s.Check(); err != nil {
 		return usage(err)
 	}
-	if err := takesFiles(filepath.Dir(c.Out)); err != nil {
+	if err := takesFiles("--out", filepath.Dir(c.Out)); err != nil {
 		return err
 	}
 	f, err := speeds.Measure(ctx, s)

@@ -56,7 +56,7 @@ func (c *RecordCmd) Run(ctx context.Context, e *env) (err error) {
 	if err := s.Check(); err != nil {
 		return usage(err)
 	}
-	if err := takesFiles(filepath.Dir(c.Out)); err != nil {
+	if err := takesFiles("--out", filepath.Dir(c.Out)); err != nil {
 		return err
 	}
 	sum, err := record.Run(ctx, s, c.Out)

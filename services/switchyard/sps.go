@@ -112,7 +112,7 @@ func (c *SPSBuildCmd) Run(ctx context.Context, e *env) error {
 		if err := c.apply(&set, c.Seed); err != nil {
 			return usage(err)
 		}
-		if err := takesFiles(filepath.Dir(c.Out)); err != nil {
+		if err := takesFiles("--out", filepath.Dir(c.Out)); err != nil {
 			return err
 		}
 		past, err := c.past(ctx, r, line)

@@ -102,7 +102,7 @@ func (c *TrainPredictorCmd) open(ctx context.Context, m *model.Model, tell func(
 			return nil, err
 		}
 	}
-	if err := takesFiles(filepath.Dir(c.Out)); err != nil {
+	if err := takesFiles("--out", filepath.Dir(c.Out)); err != nil {
 		return nil, err
 	}
 	if _, err := record.Run(ctx, s, c.recorded()); err != nil {
@@ -128,7 +128,7 @@ func (c *TrainPredictorCmd) train(ctx context.Context, m *model.Model, r *record
 	if err := s.Check(); err != nil {
 		return nil, usage(err)
 	}
-	if err := takesFiles(filepath.Dir(c.Out)); err != nil {
+	if err := takesFiles("--out", filepath.Dir(c.Out)); err != nil {
 		return nil, err
 	}
 	began := time.Now()

@@ -52,11 +52,11 @@ func shapeOf(spec *model.Spec) batched.Shape {
 	}
 }
 
-// rentedBy is the model on a platform, for batches of so many tokens.
-func rentedBy(spec *model.Spec, platform string, tokens int) (*scatter.System, *profiles.Platform, error) {
+// rentedBy is the model on a platform that a flag names, for batches of so many tokens.
+func rentedBy(spec *model.Spec, flag, platform string, tokens int) (*scatter.System, *profiles.Platform, error) {
 	p, err := profiles.OpenPlatform(platform)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--profile: %w", err)
+		return nil, nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	s, err := shapeOf(spec).System(batched.Conditions{Platform: p.Cost()}, tokens)
 	return s, p, err
@@ -68,7 +68,7 @@ func (c *TuneCmd) Run(ctx context.Context, e *env) error {
 		return usage(fmt.Errorf("--rounds is %d, --tokens %d, --batches %d and --limit %v; all must be above 0", c.Rounds, c.Tokens, c.Batches, c.Limit))
 	}
 	out := cmp.Or(c.Out, c.Table+".tuned")
-	if err := takesFiles(filepath.Dir(out)); err != nil {
+	if err := takesFiles("--out", filepath.Dir(out)); err != nil {
 		return err
 	}
 	problem, of, err := c.problem(ctx, e)
@@ -78,6 +78,9 @@ func (c *TuneCmd) Run(ctx context.Context, e *env) error {
 	set := bo.Default()
 	set.Acquisition, set.Q, set.Seed = bo.Acquisition(c.Acquisition), c.Pairs, c.Seed
 	set.Alpha = 0.01 * float64(c.Tokens*problem.Table.TopK) / float64(problem.Table.Experts)
+	if err := set.Check(); err != nil {
+		return usage(fmt.Errorf("--pairs: %w", err))
+	}
 	state, err := chosen.ReadSearch(out+".search", of)
 	if err != nil {
 		return usage(err)
@@ -151,7 +154,7 @@ func (c *TuneCmd) problem(ctx context.Context, e *env) (*bo.Problem, string, err
 	if err != nil {
 		return nil, "", usage(fmt.Errorf("--table: %w", err))
 	}
-	system, _, err := rentedBy(spec, c.Rental, c.Tokens)
+	system, _, err := rentedBy(spec, "--profile", c.Rental, c.Tokens)
 	if err != nil {
 		return nil, "", usage(err)
 	}

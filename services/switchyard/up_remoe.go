@@ -103,7 +103,7 @@ func (c *UpCmd) prepareRent() error {
 // invoke has hosts take the time of functions that plans of batches rent.
 func (c *UpCmd) invoke(e *env, s *cluster.Settings) error {
 	m := s.Node.Shared.Model
-	y, platform, err := rentedBy(&m.Spec, c.Platform, 1)
+	y, platform, err := rentedBy(&m.Spec, "--platform", c.Platform, 1)
 	if err != nil {
 		return usage(err)
 	}

@@ -57,8 +57,8 @@ type Infeasible struct {
 }
 
 func (e *Infeasible) Error() string {
-	return fmt.Sprintf("no plan keeps the limit of %.3f s: the fastest takes %.3f s, of which layer %d takes %.3f s; raise the limit to that, or have fewer rows in a batch",
-		e.Limit, e.Least, e.Layer, e.LayerSeconds)
+	return fmt.Sprintf("no plan keeps the limit of %.3f s: the fastest takes %.3f s, of which layer %d takes %.3f s; raise the limit to %.3f s, or have fewer rows in a batch",
+		e.Limit, e.Least, e.Layer, e.LayerSeconds, math.Ceil(1e3*e.Least)/1e3)
 }
 
 // Is makes it ErrInfeasible.
