@@ -166,6 +166,8 @@ func eachFormat(n, k int, f func(name string, m *Matrix)) {
 		}
 		m, _ := codedMatrix(1, n, k, c)
 		f(name, m)
+		m, _ = codedMatrix(1, n, k, rounding(name))
+		f(name+" a8", m)
 	}
 }
 

@@ -38,6 +38,9 @@ func (m *Matrix) scaleAt(p, k, j int) (scale, offset float32) {
 
 // codeAt is the code of input k and output j of a panel.
 func (m *Matrix) codeAt(p, k, j int) int {
+	if m.rounds && m.coded.Bits == 8 {
+		return int(int8(m.codes[p*m.K*PanelWidth+wordAt(k, j)] ^ 128))
+	}
 	if m.coded.Bits == 8 {
 		return int(int8(m.codes[(p*m.K+k)*PanelWidth+j]))
 	}
@@ -59,25 +62,27 @@ func halfFloat(h uint16) float32 {
 }
 
 // Stack makes one matrix of several of the same inputs, one below the other. The outputs of each
-// but the last fill panels.
+// but the last fill panels. It rounds rows once for all, where each of them does.
 func Stack(parts ...*Matrix) *Matrix {
-	all := &Matrix{K: parts[0].K, stack: parts}
+	all := &Matrix{K: parts[0].K, stack: parts, rounds: true}
 	for i, m := range parts {
-		if m.K != all.K || m.rounds || m.stack != nil || i > 0 && all.N%PanelWidth != 0 {
+		if m.K != all.K || m.rounds && m.bf != nil || m.stack != nil || i > 0 && all.N%PanelWidth != 0 {
 			panic(fmt.Sprintf("cpu.Stack: part %d is (%d, %d), below %d outputs of %d inputs", i, m.N, m.K, all.N, all.K))
 		}
 		all.N += m.N
+		all.rounds = all.rounds && m.rounds
 	}
 	return all
 }
 
-// matMulStack is MatMul of the parts of a matrix.
-func matMulStack(dst []float32, ldDst int, x []float32, ldX, rows int, w *Matrix, p0, p1 int) {
-	for _, m := range w.stack {
-		if from, to := max(0, p0), min(p1, m.Panels()); from < to {
-			MatMul(dst, ldDst, x, ldX, rows, m, from, to)
+// eachPart calls f for the parts of a stack that have some of panels [p0, p1): with a part's first output, and its panels.
+func (m *Matrix) eachPart(p0, p1 int, f func(part *Matrix, first, from, to int)) {
+	first := 0
+	for _, part := range m.stack {
+		if from, to := max(0, p0), min(p1, part.Panels()); from < to {
+			f(part, first, from, to)
 		}
-		p0, p1 = p0-m.Panels(), p1-m.Panels()
-		dst = dst[min(m.N, len(dst)):]
+		p0, p1 = p0-part.Panels(), p1-part.Panels()
+		first += part.N
 	}
 }

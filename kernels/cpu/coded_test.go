@@ -165,14 +165,17 @@ func TestCodedAllocatesNothing(t *testing.T) {
 	if testkit.Race {
 		t.Skip("pools lose what they have at random when they are raced")
 	}
-	m, _ := codedMatrix(1, 100, 512, codings["Q4_K"].Coding)
-	eachVariant(t, func(t *testing.T) {
-		for _, rows := range []int{1, 9} {
-			x, y := floats(1, rows*512), make([]float32, rows*100)
-			f := func() { MatMul(y, 100, x, 512, rows, m, 0, m.Panels()) }
-			if got := testing.AllocsPerRun(20, f); got >= 1 { // less: the collector empties pools
-				t.Errorf("%d rows: %v allocations", rows, got)
+	plain, _ := codedMatrix(1, 64, 512, codings["Q4_K"].Coding)
+	rounds, _ := codedMatrix(1, 36, 512, rounding("Q4_K"))
+	for _, m := range []*Matrix{plain, rounds, Stack(plain, rounds)} {
+		eachVariant(t, func(t *testing.T) {
+			for _, rows := range []int{1, 9} {
+				x, y := floats(1, rows*512), make([]float32, rows*m.N)
+				f := func() { MatMul(y, m.N, x, 512, rows, m, 0, m.Panels()) }
+				if got := testing.AllocsPerRun(20, f); got >= 1 { // less: the collector empties pools
+					t.Errorf("%d rows of %d outputs: %v allocations", rows, m.N, got)
+				}
 			}
-		}
-	})
+		})
+	}
 }

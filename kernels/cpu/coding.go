@@ -1,6 +1,9 @@
 package cpu
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+)
 
 // Coding is how published files store a matrix: whole codes, and for each group of neighbouring
 // inputs of an output a scale S and an offset O. A weight is code·S + O, rounded once, which is
@@ -20,6 +23,9 @@ type Coding struct {
 	Group int // inputs that share a scale
 	Kind  CodingKind
 	Zero  int8 // of Steps
+	// Rows are rounded to 8 bits before they meet the codes, which CanRound allows. Codes of 8 bits lie
+	// as W8A8's then.
+	Rounds bool
 }
 
 // CodingKind says what scales and offsets are made of.
@@ -54,6 +60,20 @@ func (c Coding) Check(k int) error {
 		return fmt.Errorf("%d inputs are no multiple of %d", k, SuperInputs)
 	}
 	return nil
+}
+
+// CanRound reports whether there are kernels for rows in 8 bits of k inputs.
+func (c Coding) CanRound(k int) bool {
+	g := min(c.Group, k)
+	switch {
+	case c.Check(k) != nil || k%QGroup != 0:
+		return false
+	case c.Kind == SubSteps:
+		return c.Bits == 8 && g == QGroup/2
+	case c.Kind == Steps && c.Zero != map[int]int8{4: -8, 8: 0}[c.Bits]:
+		return false
+	}
+	return g%QGroup == 0 && (g == k || codedInputs%g == 0 || g%codedInputs == 0)
 }
 
 func (c Coding) twofold() bool { return c.Kind == SubSteps || c.Kind == SubStepsMins }
@@ -107,10 +127,10 @@ type coded struct {
 
 // NewCoded makes an (n, k) matrix of zero codes, to be filled. Coding.Check has passed k.
 func NewCoded(n, k int, c Coding) *Matrix {
-	if err := c.Check(k); err != nil || n < 0 {
-		panic(fmt.Sprintf("cpu.NewCoded: (%d, %d): %v", n, k, err))
+	if err := c.Check(k); err != nil || n < 0 || c.Rounds && !c.CanRound(k) {
+		panic(fmt.Sprintf("cpu.NewCoded: (%d, %d) as %+v: %v", n, k, c, err))
 	}
-	m := &Matrix{N: n, K: k, coded: &coded{Coding: c}}
+	m := &Matrix{N: n, K: k, rounds: c.Rounds, coded: &coded{Coding: c}}
 	codes, tops, subs := c.panel(k)
 	m.codes = aligned[byte](m.Panels() * codes)
 	m.coded.tops, m.coded.subs = aligned[uint16](m.Panels()*tops), aligned[byte](m.Panels()*subs)
@@ -137,12 +157,26 @@ func nibblesApart(codes uint16) uint32 {
 	return (x | x<<4) & 0x0f0f0f0f
 }
 
-// SetBytes writes codes of 8 bits of output i from input k on.
+// SetBytes writes codes of 8 bits of output i from input k on, a multiple of four.
 func (m *Matrix) SetBytes(i, k int, codes []int8) {
+	if m.rounds {
+		m.setWords(i, k, codes)
+		return
+	}
 	at := (i/PanelWidth*m.K+k)*PanelWidth + i%PanelWidth
 	for _, c := range codes {
 		m.codes[at] = byte(c)
 		at += PanelWidth
+	}
+}
+
+// setWords is SetBytes where four inputs of an output lie in a word, and 128 is added.
+func (m *Matrix) setWords(i, k int, codes []int8) {
+	at := m.codes[i/PanelWidth*m.K*PanelWidth+wordAt(k, i%PanelWidth):]
+	for ; len(codes) >= 4; codes = codes[4:] {
+		word := uint32(byte(codes[0])) | uint32(byte(codes[1]))<<8 | uint32(byte(codes[2]))<<16 | uint32(byte(codes[3]))<<24
+		binary.LittleEndian.PutUint32(at, word^0x80808080)
+		at = at[min(4*PanelWidth, len(at)):]
 	}
 }
 

@@ -359,22 +359,10 @@ func avx512Q4R11G1(a *byte)
 func avx512Q4R12G1(a *byte)
 
 //go:noescape
-func avx512W8A8R1G4(a *byte)
-
-//go:noescape
-func avx512W8A8R1G2(a *byte)
-
-//go:noescape
 func avx512W8A8R1G1(a *byte)
 
 //go:noescape
-func avx512W8A8R2G2(a *byte)
-
-//go:noescape
 func avx512W8A8R2G1(a *byte)
-
-//go:noescape
-func avx512W8A8R3G2(a *byte)
 
 //go:noescape
 func avx512W8A8R3G1(a *byte)
@@ -392,22 +380,10 @@ func avx512W8A8R6G1(a *byte)
 func avx512W8A8R7G1(a *byte)
 
 //go:noescape
-func avx512W4A8R1G4(a *byte)
-
-//go:noescape
-func avx512W4A8R1G2(a *byte)
-
-//go:noescape
 func avx512W4A8R1G1(a *byte)
 
 //go:noescape
-func avx512W4A8R2G2(a *byte)
-
-//go:noescape
 func avx512W4A8R2G1(a *byte)
-
-//go:noescape
-func avx512W4A8R3G2(a *byte)
 
 //go:noescape
 func avx512W4A8R3G1(a *byte)
@@ -423,6 +399,27 @@ func avx512W4A8R6G1(a *byte)
 
 //go:noescape
 func avx512W4A8R7G1(a *byte)
+
+//go:noescape
+func avx512ByHalvesR1G1(a *byte)
+
+//go:noescape
+func avx512ByHalvesR2G1(a *byte)
+
+//go:noescape
+func avx512ByHalvesR3G1(a *byte)
+
+//go:noescape
+func avx512ByHalvesR4G1(a *byte)
+
+//go:noescape
+func avx512ByHalvesR5G1(a *byte)
+
+//go:noescape
+func avx512ByHalvesR6G1(a *byte)
+
+//go:noescape
+func avx512ByHalvesR7G1(a *byte)
 
 //go:noescape
 func avx512SumSquares(acc *float32, x *float32, n int)
@@ -570,6 +567,12 @@ func avx2W4A8R1G1(a *byte)
 
 //go:noescape
 func avx2W4A8R2G1(a *byte)
+
+//go:noescape
+func avx2ByHalvesR1G1(a *byte)
+
+//go:noescape
+func avx2ByHalvesR2G1(a *byte)
 
 //go:noescape
 func avx2SumSquares(acc *float32, x *float32, n int)

@@ -10,12 +10,14 @@ func MatMul(dst []float32, ldDst int, x []float32, ldX int, rows int, w *Matrix,
 		return
 	}
 	checkMatMul(dst, ldDst, x, ldX, rows, w, p0, p1)
-	if w.stack != nil {
-		matMulStack(dst, ldDst, x, ldX, rows, w, p0, p1)
-		return
-	}
 	if w.rounds {
 		matMulRounding(dst, ldDst, x, ldX, rows, w, p0, p1)
+		return
+	}
+	if w.stack != nil {
+		w.eachPart(p0, p1, func(m *Matrix, first, from, to int) {
+			MatMul(dst[min(first, len(dst)):], ldDst, x, ldX, rows, m, from, to)
+		})
 		return
 	}
 	whole := min(p1, w.N/PanelWidth)

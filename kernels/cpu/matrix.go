@@ -24,7 +24,7 @@ type Matrix struct {
 	exps   []byte    // MXFP4: (panels, K/32, PanelWidth), each one more than in E8M0
 	scales []float32 // FP8: (panels, K/128, PanelWidth)
 	steps  []uint16  // Q8, Q4, W8A8 and W4A8: (panels, K/32, PanelWidth), in bf16
-	rounds bool      // W8A8, W4A8 and W16A16: rows are rounded, too
+	rounds bool      // W8A8, W4A8, W16A16 and codings that say so: rows are rounded, too
 	coded  *coded    // the codes are as a Coding says
 
 	stack []*Matrix // instead of all that: see Stack
@@ -112,6 +112,8 @@ const (
 	W4A8   // Q4 for rounded rows
 	W16A16 // BF16 for rows rounded to bf16
 	Coded  // as a Coding says
+
+	byHalves // for kernels: W8A8 where half as many inputs share a scale
 )
 
 // PackedBytes is what Bytes of a packed (n, k) matrix will be.

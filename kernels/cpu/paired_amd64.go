@@ -5,8 +5,8 @@ func tilePairs(dst []float32, x []byte, w []uint16, t tile) {
 		tilePairsGeneric(dst, x, w, t)
 		return
 	}
-	t.panelStride *= 2
-	t.rounded(dst, x, stored{Format: W16A16, w: pointerTo(w)}, t.k)
+	a := tileArgs{dst: pointerTo(dst), ldDst: 4 * t.ldDst, x: pointerTo(x), ldX: t.ldX, w: pointerTo(w), panelStride: 2 * t.panelStride, k: t.k}
+	a.chunks(t.rows, t.panels, W16A16)
 }
 
 // pairs is part of rows in bf16.

@@ -9,15 +9,20 @@ import "unsafe"
 // was written just now in words takes as long as some of the kernels, and the compiler would move every
 // caller's vectors to the heap.
 func (a tileArgs) each(from, end, panels int, f Format) {
-	tall, b := tallest(f), a
+	b := a
+	height, taller := heights(end-from, tallest(f))
 	for p := 0; p < panels; p += mostPanels {
-		for r := from; r < end; {
-			rows := nextRows(end-r, tall)
+		for r, left := from, taller; r < end; left-- {
+			rows := height
+			if left > 0 {
+				rows++
+			}
 			b.x = unsafe.Add(a.x, r*a.ldX)
 			for q := p; q < min(panels, p+mostPanels); {
 				b.dst = unsafe.Add(a.dst, r*a.ldDst+q*PanelWidth*4)
 				b.w = unsafe.Add(a.w, q*a.panelStride)
 				b.scales = unsafe.Add(a.scales, q*a.scaleStride)
+				b.tops = unsafe.Add(a.tops, q*a.topStride)
 				q += b.part(rows, min(panels, p+mostPanels)-q, f)
 			}
 			r += rows
@@ -32,7 +37,7 @@ const mostPanels = 4
 // weights take registers too.
 func tallest(f Format) int {
 	switch {
-	case f == W8A8 || f == W4A8: // a float and a whole number for each output
+	case f == W8A8 || f == W4A8 || f == byHalves: // a float and a whole number for each output
 		if active >= avx512vnni {
 			return 7
 		}
@@ -45,11 +50,11 @@ func tallest(f Format) int {
 	return 6
 }
 
-// nextRows cuts rows into the fewest parts of nearly equal height: a short
-// last part would keep too few accumulators busy.
-func nextRows(rows, tall int) int {
-	parts := (rows + tall - 1) / tall
-	return (rows + parts - 1) / parts
+// heights cuts rows into the fewest parts of nearly equal height: a short last part would keep too few
+// accumulators busy. Some first parts have a row more than height.
+func heights(rows, tall int) (height, taller int) {
+	parts := max(1, (rows+tall-1)/tall)
+	return rows / parts, rows % parts
 }
 
 // part computes rows of some of n panels, and returns of how many.
@@ -58,7 +63,7 @@ func (a *tileArgs) part(rows, n int, f Format) int {
 	case f == W16A16:
 		return a.pairs(rows, n)
 	case f >= W8A8:
-		return a.dots(rows, n, f)
+		return a.dots(rows, f)
 	case active >= avx512:
 		return a.part512(rows, n, f)
 	}
@@ -156,5 +161,5 @@ type distances struct{ dst, w, scales int }
 // halfPanel is the distance in bytes from output 0 of a panel to output 8.
 var halfPanel = [...]distances{
 	F32: {32, 32, 0}, BF16: {32, 32, 0}, MXFP4: {32, 32, 8}, FP8: {32, 16, 32}, Q8: {32, 8, 16}, Q4: {32, 32, 16},
-	W8A8: {32, 32, 16}, W4A8: {32, 32, 16}, W16A16: {32, 32, 0},
+	W16A16: {32, 32, 0},
 }

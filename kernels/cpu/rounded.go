@@ -7,13 +7,14 @@ import (
 	"sync"
 )
 
-// A Rounded holds rows for matrices in W8A8 or W4A8: of each QGroup inputs whole codes of -127
+// A Rounded holds rows for matrices of codes: of each QGroup inputs whole codes of -127
 // to 127 times a scale, the largest magnitude over 127. All rows that meet such a matrix are
 // rounded first, so a row has the same bits alone and in a batch.
 //
-// A group is QGroup codes, the scale in float32, and -128 times the sum of the codes in int32:
-// weights are stored with 128 (W8A8) or 8 (W4A8, times 16) added, to be no less than zero, and
+// A group is QGroup codes, the scale in float32, and -128 times the sum of the codes in int32, then the same of either
+// half: weights are stored with 128 (or 8, times 16) added, to be no less than zero, and
 // an integer accumulator that begins at that number has the sum of signed products in the end.
+// Last comes the sum times the scale in float32, for weights that have offsets.
 // A group whose largest magnitude is below smallestRow is zero, and one with a value that is
 // no finite number has NaN for its scale.
 //
@@ -26,7 +27,7 @@ type Rounded struct {
 }
 
 const (
-	roundedGroup = QGroup + 4 + 4
+	roundedGroup = QGroup + 5*4
 	smallestRow  = 0x1p-100
 )
 
@@ -86,31 +87,36 @@ func roundGroup(dst *[roundedGroup]byte, x *[QGroup]float32) {
 		top = max(top, math.Float32bits(v)&^(1<<31))
 	}
 	clear(dst[:])
-	step := float32(math.NaN())
+	step, sum := float32(math.NaN()), float32(0)
 	if largest := math.Float32frombits(top); top < 0x7f800000 {
 		step = 0
 		if largest >= smallestRow {
 			step = largest / 127
-			roundCodes(dst, x, 127/largest)
+			sum = float32(roundCodes(dst, x, 127/largest))
 		}
 	}
 	binary.LittleEndian.PutUint32(dst[QGroup:], math.Float32bits(step))
+	binary.LittleEndian.PutUint32(dst[QGroup+4*4:], math.Float32bits(sum*step))
 }
 
-func roundCodes(dst *[roundedGroup]byte, x *[QGroup]float32, inv float32) {
-	sum := int32(0)
+// roundCodes writes codes and what takes back that weights are not negative, and returns the codes' sum.
+func roundCodes(dst *[roundedGroup]byte, x *[QGroup]float32, inv float32) int32 {
+	var sums [2]int32 // of halves
 	for i, v := range x {
 		c := int32(math.RoundToEven(float64(v * inv)))
 		dst[i] = byte(c)
-		sum += c
+		sums[i/(QGroup/2)] += c
 	}
-	binary.LittleEndian.PutUint32(dst[QGroup+4:], uint32(-128*sum))
+	for i, sum := range []int32{sums[0] + sums[1], sums[0], sums[1]} {
+		binary.LittleEndian.PutUint32(dst[QGroup+4+4*i:], uint32(-128*sum))
+	}
+	return sums[0] + sums[1]
 }
 
 // RoundsRows reports whether rows are rounded before they are multiplied with the matrix.
 func (m *Matrix) RoundsRows() bool { return m.rounds }
 
-// MatMulRounded is MatMul for a matrix in W8A8, W4A8 or W16A16 of rows that were rounded for such a one.
+// MatMulRounded is MatMul for a matrix that rounds rows, of rows that were rounded for such a one.
 func MatMulRounded(dst []float32, ldDst int, r *Rounded, w *Matrix, p0, p1 int) {
 	if r.rows == 0 || p0 >= p1 {
 		return
@@ -118,6 +124,10 @@ func MatMulRounded(dst []float32, ldDst int, r *Rounded, w *Matrix, p0, p1 int) 
 	if !w.rounds || r.k != w.K || r.paired != (w.bf != nil) || p0 < 0 || p1 > w.Panels() || ldDst < w.N || len(dst) < (r.rows-1)*ldDst+min(w.N, p1*PanelWidth) {
 		panic(fmt.Sprintf("cpu.MatMulRounded: dst %d (stride %d), %d rows of %d inputs, weights (%d, %d), panels [%d, %d)",
 			len(dst), ldDst, r.rows, r.k, w.N, w.K, p0, p1))
+	}
+	if w.stack != nil {
+		w.eachPart(p0, p1, func(m *Matrix, first, from, to int) { MatMulRounded(dst[min(first, len(dst)):], ldDst, r, m, from, to) })
+		return
 	}
 	whole := min(p1, w.N/PanelWidth)
 	if p0 < whole {
@@ -150,49 +160,7 @@ func matMulCodes(dst []float32, ldDst int, r *Rounded, from, rows int, w *Matrix
 		tilePairs(dst, r.codes[from*r.stride:], w.bf[p0*size:], t)
 		return
 	}
-	t := dots{
-		tile: tile{
-			ldDst: ldDst, ldX: r.stride, rows: rows, k: w.K, panels: p1 - p0,
-			panelStride: len(w.codes) / w.Panels(), scaleStride: w.K / QGroup * PanelWidth,
-		},
-		format: w.quantised(),
-	}
-	tileDots(dst, r.codes[from*r.stride:], w.codes[p0*t.panelStride:], w.steps[p0*t.scaleStride:], t)
-}
-
-// dots is a tile of rounded rows; its strides of rows and codes count bytes.
-type dots struct {
-	tile
-	format Format
-}
-
-// tileDotsGeneric computes a tile in plain Go: for each group in ascending order
-// acc = fma(Σ code·code, weight's scale · row's scale, acc), where the sum of W4A8 is
-// times 16 and its scale over 16.
-func tileDotsGeneric(dst []float32, x, codes []byte, steps []uint16, t dots) {
-	for row := range t.rows {
-		for p := range t.panels {
-			out := dst[row*t.ldDst+p*PanelWidth:][:PanelWidth]
-			clear(out)
-			for g := range t.k / QGroup {
-				t.addGroup(out, x[row*t.ldX+g*roundedGroup:][:roundedGroup], codes[p*t.panelStride:], steps[p*t.scaleStride:], g)
-			}
-		}
-	}
-}
-
-func (t dots) addGroup(out []float32, x, codes []byte, steps []uint16, g int) {
-	step := math.Float32frombits(binary.LittleEndian.Uint32(x[QGroup:]))
-	for j := range out {
-		sum := int32(0)
-		for i := range QGroup {
-			sum += int32(int8(x[i])) * int32(qCode(codes, t.format, g*QGroup+i, j))
-		}
-		if t.format == W4A8 {
-			sum *= 16
-		}
-		out[j] = fma32(float32(sum), widened(steps[g*PanelWidth+j])*step, out[j])
-	}
+	tileDots(dst, r.codes[from*r.stride:], w, p0, tile{ldDst: ldDst, ldX: r.stride, rows: rows, k: w.K, panels: p1 - p0})
 }
 
 // matMulRounding rounds rows and computes with them.

@@ -17,6 +17,8 @@ type tileArgs struct {
 	ahead             int
 	scales            unsafe.Pointer // of packed weights
 	scaleStride       int
+	tops              unsafe.Pointer // what scales of a span share
+	topStride         int
 }
 
 // stored is where a tile's weights lie and how.

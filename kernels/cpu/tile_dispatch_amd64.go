@@ -460,18 +460,10 @@ func avx512Half(rows int, args *tileArgs) int {
 func avx512W8A8(rows, groups int, args *tileArgs) {
 	a := (*byte)(unsafe.Pointer(args))
 	switch rows<<4 | groups {
-	case 1<<4 | 4:
-		avx512W8A8R1G4(a)
-	case 1<<4 | 2:
-		avx512W8A8R1G2(a)
 	case 1<<4 | 1:
 		avx512W8A8R1G1(a)
-	case 2<<4 | 2:
-		avx512W8A8R2G2(a)
 	case 2<<4 | 1:
 		avx512W8A8R2G1(a)
-	case 3<<4 | 2:
-		avx512W8A8R3G2(a)
 	case 3<<4 | 1:
 		avx512W8A8R3G1(a)
 	case 4<<4 | 1:
@@ -490,18 +482,10 @@ func avx512W8A8(rows, groups int, args *tileArgs) {
 func avx512W4A8(rows, groups int, args *tileArgs) {
 	a := (*byte)(unsafe.Pointer(args))
 	switch rows<<4 | groups {
-	case 1<<4 | 4:
-		avx512W4A8R1G4(a)
-	case 1<<4 | 2:
-		avx512W4A8R1G2(a)
 	case 1<<4 | 1:
 		avx512W4A8R1G1(a)
-	case 2<<4 | 2:
-		avx512W4A8R2G2(a)
 	case 2<<4 | 1:
 		avx512W4A8R2G1(a)
-	case 3<<4 | 2:
-		avx512W4A8R3G2(a)
 	case 3<<4 | 1:
 		avx512W4A8R3G1(a)
 	case 4<<4 | 1:
@@ -512,6 +496,28 @@ func avx512W4A8(rows, groups int, args *tileArgs) {
 		avx512W4A8R6G1(a)
 	case 7<<4 | 1:
 		avx512W4A8R7G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
+func avx512ByHalves(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 1:
+		avx512ByHalvesR1G1(a)
+	case 2<<4 | 1:
+		avx512ByHalvesR2G1(a)
+	case 3<<4 | 1:
+		avx512ByHalvesR3G1(a)
+	case 4<<4 | 1:
+		avx512ByHalvesR4G1(a)
+	case 5<<4 | 1:
+		avx512ByHalvesR5G1(a)
+	case 6<<4 | 1:
+		avx512ByHalvesR6G1(a)
+	case 7<<4 | 1:
+		avx512ByHalvesR7G1(a)
 	default:
 		panic("cpu: no kernel of this shape")
 	}
@@ -536,6 +542,18 @@ func avx2W4A8(rows, groups int, args *tileArgs) {
 		avx2W4A8R1G1(a)
 	case 2<<4 | 1:
 		avx2W4A8R2G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}
+
+func avx2ByHalves(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 1:
+		avx2ByHalvesR1G1(a)
+	case 2<<4 | 1:
+		avx2ByHalvesR2G1(a)
 	default:
 		panic("cpu: no kernel of this shape")
 	}

@@ -25,7 +25,7 @@ func main() {
 				tileKernel(m, w, s.rows, s.groups)
 			}
 		}
-		for _, w := range []weights{w8a8, w4a8} {
+		for _, w := range allDots {
 			for _, s := range dots[m.name] {
 				dotsKernel(m, w, s.rows, s.groups)
 			}

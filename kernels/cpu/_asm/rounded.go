@@ -1,89 +1,83 @@
 package main
 
 import (
-	"fmt"
-	"strings"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Weights of which rows are rounded, too: products are of whole numbers.
+// Weights of which rows are rounded, too: products are of whole numbers. Codes of 16 inputs share a scale
+// in byHalves, of 32 otherwise.
 const (
-	w8a8 weights = "W8A8"
-	w4a8 weights = "W4A8"
+	w8a8     weights = "W8A8"
+	w4a8     weights = "W4A8"
+	byHalves weights = "ByHalves"
 )
 
-// dots are tiles of rows by groups for rounded rows. A row's output has a float and an integer
-// accumulator, so that fewer rows fit than elsewhere.
+var allDots = []weights{w8a8, w4a8, byHalves}
+
+// dots are tiles of rows by a panel, or half of one. A row's output has a float and an integer
+// accumulator, so that fewer rows fit than elsewhere; a second panel a call gains nothing.
 var dots = map[string][]shape{
-	"avx512": {
-		{1, 4}, {1, 2}, {1, 1}, {2, 2}, {2, 1}, {3, 2}, {3, 1}, {4, 1}, {5, 1}, {6, 1}, {7, 1},
-	},
-	"avx2": {{1, 1}, {2, 1}},
+	"avx512": {{1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}, {7, 1}},
+	"avx2":   {{1, 1}, {2, 1}},
 }
 
-// A group of a rounded row: its codes, its scale, its correction, in words.
+// A group of a rounded row: its codes, its scale, its correction, those of its halves, and its sum, in words.
 const (
 	roundedScale = 8
 	roundedSum   = 9
-	roundedWords = 10
+	roundedHalf  = 10
+	roundedFloat = 12
+	roundedWords = 13
 )
 
-func dotsName(m machine, w weights, rows, groups int) string {
-	return fmt.Sprintf("%s%sR%dG%d", m.name, w, rows, groups)
-}
+// How scales lie, in the field of the step: see dots.go of package cpu. From withOffsets on, weights have offsets.
+const (
+	stepsBF16 = iota
+	stepsHalf
+	scalesFloat
+	subsMins
+	withOffsets = scalesFloat
+)
+
+// spanGroups are the groups of 32 inputs that share steps and mins of float16.
+const spanGroups = 8
 
 // dotsGen writes a tile for rounded rows.
 type dotsGen struct {
 	tileGen
-	whole           [][][2]reg.VecPhysical // integer accumulators, as acc
-	tmp, b          reg.VecPhysical        // AVX2: a product, and what is broadcast
-	size            [2]reg.VecPhysical     // AVX2: magnitudes of lo and hi
-	scalep          reg.GPVirtual
-	sStride, sTwice reg.GPVirtual
+	whole      [][2]reg.VecPhysical // integer accumulators of a row
+	scale      [2]reg.VecPhysical   // of lo's outputs and hi's; the first is lo
+	tmp, b     reg.VecPhysical      // AVX2: a product, and what is broadcast
+	size       [2]reg.VecPhysical   // AVX2: magnitudes of lo and hi
+	sums       reg.VecPhysical      // AVX2: which bits of corrections count, W4A8
+	scalep     reg.GPVirtual
+	kind, tops reg.GPVirtual
+	span       reg.GPVirtual // groups until the next steps and mins
 }
 
 func dotsKernel(m machine, w weights, rows, groups int) {
 	g := &dotsGen{tileGen: tileGen{machine: m, w: w, rows: rows, groups: groups, perHead: rows}}
-	TEXT(dotsName(m, w, rows, groups), NOSPLIT, "func(a *byte)")
+	TEXT(tileName(m, w, rows, groups), NOSPLIT, "func(a *byte)")
 	Pragma("noescape")
 	g.assign()
 	args := Load(Param("a"), GP64()).(reg.GPVirtual)
 	g.loadArgs(args)
-	g.scalep = field(args, argScales)
-	if g.panels() > 1 {
-		g.sStride = field(args, argScaleStride)
-	}
-	if g.panels() > 3 {
-		g.sTwice = GP64()
-		LEAQ(Mem{Base: g.sStride, Index: g.sStride, Scale: 2}, g.sTwice)
-	}
-	for _, row := range g.acc {
-		for _, pair := range row {
-			g.zero(pair[0])
-			g.zero(pair[1])
-		}
-	}
+	g.scalep, g.kind, g.tops, g.span = field(args, argScales), field(args, argStep), field(args, argTops), GP64()
+	MOVQ(U32(spanGroups), g.span)
+	g.begin(args)
 	if w == w4a8 {
-		value := uint32(0xf0f0f0f0)
-		if !m.is512() {
-			value = 0x0f0f0f0f
-		}
-		bits := GP32()
-		MOVL(U32(value), bits)
-		VMOVD(bits, g.mask.AsX())
-		VPBROADCASTD(g.mask.AsX(), g.mask)
+		g.maskNibbles()
 	}
 	Label("group")
-	g.beginGroup()
-	for u := range roundedScale {
-		g.addWords(u)
+	if w == byHalves {
+		g.group(roundedHalf, 0, roundedScale/2)
+		g.group(roundedHalf+1, roundedScale/2, roundedScale)
+	} else {
+		g.group(roundedSum, 0, roundedScale)
 	}
-	g.endGroup()
-	ADDQ(U32(map[weights]uint32{w8a8: 1024, w4a8: 512}[w]), g.wp)
-	ADDQ(U8(64), g.scalep)
+	ADDQ(U32(map[bool]uint32{false: 1024, true: 512}[w == w4a8]), g.wp)
 	g.advance(roundedWords)
 	DECQ(g.k)
 	JNZ(LabelRef("group"))
@@ -95,43 +89,89 @@ func dotsKernel(m machine, w weights, rows, groups int) {
 func (g *dotsGen) assign() {
 	free := g.vector
 	take := func() (v reg.VecPhysical) { v, free = free[0], free[1:]; return v }
-	pairs := func() (all [][][2]reg.VecPhysical) {
-		for range g.rows {
-			var row [][2]reg.VecPhysical
-			for range g.groups {
-				row = append(row, [2]reg.VecPhysical{take(), take()})
-			}
-			all = append(all, row)
-		}
-		return all
+	for range g.rows {
+		g.acc = append(g.acc, [][2]reg.VecPhysical{{take(), take()}})
+		g.whole = append(g.whole, [2]reg.VecPhysical{take(), take()})
 	}
-	g.acc, g.whole = pairs(), pairs()
 	g.lo, g.hi = take(), take()
+	g.scale = [2]reg.VecPhysical{g.lo, take()}
 	if g.w == w4a8 {
 		g.mask = take()
 	}
-	if !g.is512() {
-		g.tmp, g.b = take(), take()
-		if g.w == w8a8 {
-			g.size = [2]reg.VecPhysical{take(), take()}
-		}
+	if g.is512() {
+		return
+	}
+	g.tmp, g.b = take(), take()
+	if g.w == w4a8 {
+		g.sums = take()
+	} else {
+		g.size = [2]reg.VecPhysical{take(), take()}
 	}
 }
 
-// beginGroup sets the integer accumulators to what takes back that weights are not negative here.
-// AVX2's of W8A8 are as they are.
-func (g *dotsGen) beginGroup() {
-	for r, row := range g.whole {
-		for _, pair := range row {
-			for _, v := range pair {
-				if !g.is512() && g.w == w8a8 {
-					g.zero(v)
-					continue
-				}
-				VPBROADCASTD(g.xAt(r, roundedSum), v)
-				if !g.is512() {
-					VPSRAD(U8(4), v, v)
-				}
+// maskNibbles fills the mask of codes, and says whether corrections count: where weights have offsets, the least
+// code is zero.
+func (g *dotsGen) maskNibbles() {
+	value := uint32(0xf0f0f0f0)
+	if !g.is512() {
+		value = 0x0f0f0f0f
+	}
+	bits := GP32()
+	MOVL(U32(value), bits)
+	VMOVD(bits, g.mask.AsX())
+	VPBROADCASTD(g.mask.AsX(), g.mask)
+	count := GP64()
+	MOVQ(g.kind, count)
+	SUBQ(U8(withOffsets), count)
+	SARQ(U8(63), count)
+	if g.is512() {
+		KMOVW(count.As32(), reg.K1)
+		return
+	}
+	VMOVD(count.As32(), g.sums.AsX())
+	VPBROADCASTD(g.sums.AsX(), g.sums)
+}
+
+// group adds words [from, to) of rows' codes, which share the weights' scales; the word at sum takes back that
+// weights are not negative here.
+func (g *dotsGen) group(sum, from, to int) {
+	g.beginGroup(sum)
+	for u := from; u < to; u++ {
+		g.addWords(u)
+	}
+	if g.w == byHalves {
+		g.subScales(0, 0)
+		g.addScaled()
+		ADDQ(U8(panelWidth), g.scalep)
+		if to == roundedScale {
+			g.nextSpan(2 * panelWidth)
+		}
+		return
+	}
+	g.loadScales()
+	g.addScaled()
+	CMPQ(g.kind, U8(withOffsets))
+	JCS(LabelRef("next"))
+	g.loadOffsets()
+	g.addOffsets()
+	Label("next")
+}
+
+// beginGroup sets the integer accumulators. AVX2's weights in bytes are as they are.
+func (g *dotsGen) beginGroup(sum int) {
+	for r, pair := range g.whole {
+		for _, v := range pair {
+			switch {
+			case g.is512() && g.w == w4a8:
+				VPBROADCASTD_Z(g.xAt(r, sum), reg.K1, v)
+			case g.is512():
+				VPBROADCASTD(g.xAt(r, sum), v)
+			case g.w == w4a8:
+				VPBROADCASTD(g.xAt(r, sum), v)
+				VPSRAD(U8(4), v, v)
+				VPAND(g.sums, v, v)
+			default:
+				g.zero(v)
 			}
 		}
 	}
@@ -139,39 +179,34 @@ func (g *dotsGen) beginGroup() {
 
 // addWords adds four inputs.
 func (g *dotsGen) addWords(u int) {
-	for i := range g.groups {
-		g.loadCodes(i, u)
-		for r := range g.rows {
-			if g.is512() {
-				VPDPBUSD_BCST(g.xAt(r, u), g.lo, g.whole[r][i][0])
-				VPDPBUSD_BCST(g.xAt(r, u), g.hi, g.whole[r][i][1])
-				continue
+	g.loadCodes(u)
+	for r := range g.rows {
+		if g.is512() {
+			VPDPBUSD_BCST(g.xAt(r, u), g.lo, g.whole[r][0])
+			VPDPBUSD_BCST(g.xAt(r, u), g.hi, g.whole[r][1])
+			continue
+		}
+		VPBROADCASTD(g.xAt(r, u), g.b)
+		for half, v := range []reg.VecPhysical{g.lo, g.hi} {
+			if g.w != w4a8 {
+				VPSIGNB(v, g.b, g.tmp)
+				VPMADDUBSW(g.tmp, g.size[half], g.tmp)
+			} else {
+				VPMADDUBSW(g.b, v, g.tmp)
 			}
-			VPBROADCASTD(g.xAt(r, u), g.b)
-			for half, v := range []reg.VecPhysical{g.lo, g.hi} {
-				if g.w == w8a8 {
-					VPSIGNB(v, g.b, g.tmp)
-					VPMADDUBSW(g.tmp, g.size[half], g.tmp)
-				} else {
-					VPMADDUBSW(g.b, v, g.tmp)
-				}
-				VPMADDWD(constant("ones16"), g.tmp, g.tmp)
-				VPADDD(g.tmp, g.whole[r][i][half], g.whole[r][i][half])
-			}
+			VPMADDWD(constant("ones16"), g.tmp, g.tmp)
+			VPADDD(g.tmp, g.whole[r][half], g.whole[r][half])
 		}
 	}
 }
 
 // loadCodes fills lo and hi with the weights of four inputs, an output's in a word.
-func (g *dotsGen) loadCodes(i, u int) {
-	panel, offset := g.place(i)
-	if g.w == w8a8 {
-		if offset == 0 {
-			PREFETCHT0(g.wAt(g.wp, panel, 128*u+prefetchAhead))
-			PREFETCHT0(g.wAt(g.wp, panel, 128*u+64+prefetchAhead))
-		}
-		VMOVUPS(g.wAt(g.wp, panel, 128*u+offset), g.lo)
-		VMOVUPS(g.wAt(g.wp, panel, 128*u+offset+64), g.hi)
+func (g *dotsGen) loadCodes(u int) {
+	if g.w != w4a8 {
+		PREFETCHT0(Mem{Base: g.wp, Disp: 128*u + prefetchAhead})
+		PREFETCHT0(Mem{Base: g.wp, Disp: 128*u + 64 + prefetchAhead})
+		VMOVUPS(Mem{Base: g.wp, Disp: 128 * u}, g.lo)
+		VMOVUPS(Mem{Base: g.wp, Disp: 128*u + 64}, g.hi)
 		if !g.is512() {
 			for half, v := range []reg.VecPhysical{g.lo, g.hi} {
 				VPXOR(constant("highs"), v, v)
@@ -180,10 +215,8 @@ func (g *dotsGen) loadCodes(i, u int) {
 		}
 		return
 	}
-	if offset == 0 {
-		PREFETCHT0(g.wAt(g.wp, panel, 64*u+prefetchAhead))
-	}
-	VMOVUPS(g.wAt(g.wp, panel, 64*u+offset), g.hi)
+	PREFETCHT0(Mem{Base: g.wp, Disp: 64*u + prefetchAhead})
+	VMOVUPS(Mem{Base: g.wp, Disp: 64 * u}, g.hi)
 	if g.is512() {
 		VPSLLD(U8(4), g.hi, g.lo)
 		VPANDD(g.mask, g.lo, g.lo)
@@ -195,49 +228,36 @@ func (g *dotsGen) loadCodes(i, u int) {
 	VPAND(g.mask, g.hi, g.hi)
 }
 
-// endGroup adds the group's whole numbers, scaled, to the chains.
-func (g *dotsGen) endGroup() {
-	for i := range g.groups {
-		panel, offset := g.place(i)
-		for half := range 2 {
-			VPMOVZXWD(g.scaleAt(panel, offset/2+32*half), g.lo)
-			VPSLLD(U8(16), g.lo, g.lo)
-			for r := range g.rows {
-				v := g.whole[r][i][half]
-				if g.is512() {
-					VMULPS_BCST(g.xAt(r, roundedScale), g.lo, g.hi)
-				} else {
-					VBROADCASTSS(g.xAt(r, roundedScale), g.b)
-					VMULPS(g.b, g.lo, g.hi)
-					if g.w == w4a8 {
-						VPSLLD(U8(4), v, v)
-					}
+// addScaled adds the whole numbers times scales to the chains.
+func (g *dotsGen) addScaled() {
+	for half := range 2 {
+		for r := range g.rows {
+			v := g.whole[r][half]
+			if g.is512() {
+				VMULPS_BCST(g.xAt(r, roundedScale), g.scale[half], g.hi)
+			} else {
+				VBROADCASTSS(g.xAt(r, roundedScale), g.b)
+				VMULPS(g.b, g.scale[half], g.hi)
+				if g.w == w4a8 {
+					VPSLLD(U8(4), v, v)
 				}
-				VCVTDQ2PS(v, v)
-				VFMADD231PS(g.hi, v, g.acc[r][i][half])
 			}
+			VCVTDQ2PS(v, v)
+			VFMADD231PS(g.hi, v, g.acc[r][0][half])
 		}
 	}
 }
 
-func (g *dotsGen) scaleAt(panel, disp int) Mem {
-	m := Mem{Base: g.scalep, Disp: disp}
-	switch panel {
-	case 1:
-		m.Index, m.Scale = g.sStride, 1
-	case 2:
-		m.Index, m.Scale = g.sStride, 2
-	case 3:
-		m.Index, m.Scale = g.sTwice, 1
-	}
-	return m
-}
-
-// writeDots writes the Go switches of these tiles.
-func writeDots(b *strings.Builder, machines ...machine) {
-	for _, m := range machines {
-		for _, w := range []weights{w8a8, w4a8} {
-			writeSwitch(b, m.name+string(w), dots[m.name], func(s shape) string { return dotsName(m, w, s.rows, s.groups) })
+// addOffsets adds the rows' sums times offsets.
+func (g *dotsGen) addOffsets() {
+	for half := range 2 {
+		for r := range g.rows {
+			if g.is512() {
+				VFMADD231PS_BCST(g.xAt(r, roundedFloat), g.scale[half], g.acc[r][0][half])
+				continue
+			}
+			VBROADCASTSS(g.xAt(r, roundedFloat), g.b)
+			VFMADD231PS(g.b, g.scale[half], g.acc[r][0][half])
 		}
 	}
 }
@@ -277,13 +297,7 @@ func roundKernel() {
 		VMULPS(reg.Y7, v, v)
 		VCVTPS2DQ(v, v)
 	}
-	VPADDD(reg.Y0, reg.Y1, reg.Y4)
-	VPADDD(reg.Y2, reg.Y3, reg.Y5)
-	VPADDD(reg.Y4, reg.Y5, reg.Y5)
-	across(reg.Y5, reg.Y4, func(a, b, to reg.VecPhysical) { VPADDD(a, b, to) })
-	VPSLLD(U8(7), reg.X5, reg.X5)
-	VPXOR(reg.X4, reg.X4, reg.X4)
-	VPSUBD(reg.X5, reg.X4, reg.X5)
+	sumsOfHalves()
 	VPACKSSDW(reg.Y1, reg.Y0, reg.Y0)
 	VPACKSSDW(reg.Y3, reg.Y2, reg.Y2)
 	VPACKSSWB(reg.Y2, reg.Y0, reg.Y0)
@@ -293,6 +307,9 @@ func roundKernel() {
 	VMOVDQU(reg.Y0, Mem{Base: dst})
 	VMOVSS(reg.X6, Mem{Base: dst, Disp: 4 * roundedScale})
 	VMOVD(reg.X5, Mem{Base: dst, Disp: 4 * roundedSum})
+	VMOVQ(reg.X7, Mem{Base: dst, Disp: 4 * roundedHalf})
+	VMULSS(reg.X6, reg.X8, reg.X8)
+	VMOVSS(reg.X8, Mem{Base: dst, Disp: 4 * roundedFloat})
 	ADDQ(U8(4*roundedWords), dst)
 	SUBQ(I8(-128), x)
 	DECQ(n)
@@ -302,7 +319,27 @@ func roundKernel() {
 	Label("flat")
 	VPXOR(reg.Y0, reg.Y0, reg.Y0)
 	VPXOR(reg.X5, reg.X5, reg.X5)
+	VPXOR(reg.X7, reg.X7, reg.X7)
+	VPXOR(reg.X8, reg.X8, reg.X8)
 	JMP(LabelRef("put"))
+}
+
+// sumsOfHalves leaves -128 times the sum of the codes in X5, the same of both halves in X7, and the sum as a
+// float in X8.
+func sumsOfHalves() {
+	VPADDD(reg.Y0, reg.Y1, reg.Y4)
+	VPADDD(reg.Y2, reg.Y3, reg.Y5)
+	VPHADDD(reg.Y5, reg.Y4, reg.Y4)
+	VEXTRACTI128(U8(1), reg.Y4, reg.X5)
+	VPADDD(reg.X5, reg.X4, reg.X4)
+	VPHADDD(reg.X4, reg.X4, reg.X4)
+	VPHADDD(reg.X4, reg.X4, reg.X5)
+	VCVTDQ2PS(reg.X5, reg.X8)
+	VPXOR(reg.X7, reg.X7, reg.X7)
+	VPSLLD(U8(7), reg.X5, reg.X5)
+	VPSUBD(reg.X5, reg.X7, reg.X5)
+	VPSLLD(U8(7), reg.X4, reg.X4)
+	VPSUBD(reg.X4, reg.X7, reg.X7)
 }
 
 // across leaves in v's lowest lane what op makes of all eight.

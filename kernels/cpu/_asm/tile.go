@@ -39,6 +39,7 @@ const (
 	argAhead
 	argScales
 	argScaleStride
+	argTops
 )
 
 // unroll is the number of steps of k in a turn of the main loop.
