@@ -87,7 +87,7 @@ func TestUsage(t *testing.T) {
 		{"gates on a GPU without CUDA", []string{"up", "--gate-device", "cuda:1"}, 2, "switchyard: --gate-device cuda:1: this binary has no CUDA"},
 		{"GPU memory of a CPU", []string{"up", "--attention-gpu-memory", "1GiB"}, 2, "switchyard: --attention-gpu-memory is 1GiB; it is of --attention-device cuda only"},
 		{"GPU kernels of a CPU", []string{"up", "--gpu-kernels", "wgmma"}, 2, "switchyard: --gpu-kernels is wgmma; it is of --device cuda only"},
-		{"no such precision", []string{"up", "--precision", "q5"}, 2, `--precision must be one of "bf16","w16a16","q8","q4","w8a8","w4a8" but got "q5"`},
+		{"no such precision", []string{"up", "--precision", "q5"}, 2, `--precision must be one of "bf16","w16a16","q8","q4","w8a8","w4a8","a8" but got "q5"`},
 		{"a precision that groups do not divide", []string{"bench", "--model", goldens.Dir("qwen3_moe"), "--precision", "q4"}, 2, "switchyard: --precision is q4: weights in q4: ExpertDown of layer 0"},
 		{"what a precision costs", []string{"quantise", "--precision", "q4"}, 0, "matrices of demo in q4: 10."},
 		{"random weights as processes", []string{"bench", "--processes", "--synthetic", "tiny"}, 2, "--processes measures services that read a model's folder"},

@@ -64,7 +64,7 @@ const allRows = "all"
 
 // PrecisionFlag is of commands that compute.
 type PrecisionFlag struct {
-	Precision string `default:"bf16" enum:"bf16,w16a16,q8,q4,w8a8,w4a8" help:"How matrices are kept in memory: bf16 as they are stored, w16a16 the same for rows that are rounded to bf16, which is faster with AVX-512 BF16, q8 or q4 quantised when they are loaded, to 8 or 4 bits with a scale for each 32 weights of an output. With w8a8 or w4a8 the rows that meet them are rounded to 8 bits, too, which is faster. What chooses experts is not quantised, and MXFP4 and FP8 stay as they are. On CPUs only; all services of a model need the same." placeholder:"KIND"`
+	Precision string `default:"bf16" enum:"bf16,w16a16,q8,q4,w8a8,w4a8,a8" help:"How matrices are kept in memory: bf16 as they are stored, w16a16 the same for rows that are rounded to bf16, which is faster with AVX-512 BF16, q8 or q4 quantised when they are loaded, to 8 or 4 bits with a scale for each 32 weights of an output. With w8a8 or w4a8 the rows that meet them are rounded to 8 bits, too, which is faster; a8 does so for the codes of GGUF, GPTQ and AWQ, which stay as they are. What chooses experts is not quantised, and MXFP4 and FP8 stay as they are. On CPUs only; all services of a model need the same." placeholder:"KIND"`
 }
 
 // set has the model computed so.

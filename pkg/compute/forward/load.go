@@ -39,8 +39,8 @@ func layoutOf(m *model.Model, refs ...model.Ref) (l layout, err error) {
 		}
 		l = p
 	}
-	if !rounded || m.Precision == model.W16A16 {
-		return l.stored(parts, rounded), nil
+	if !rounded || m.Precision.KeepsStored() {
+		return l.stored(parts, rounded && m.Precision == model.W16A16), nil
 	}
 	l.format, l.coding = quantised[m.Precision], cpu.Coding{}
 	if err := cpu.CheckGroups(l.k); err != nil {
@@ -49,7 +49,7 @@ func layoutOf(m *model.Model, refs ...model.Ref) (l layout, err error) {
 	return l, nil
 }
 
-// storedLayout is a tensor's as the files have it.
+// storedLayout is a tensor's as the files have it, with rows in 8 bits for its codes where the precision says so.
 func storedLayout(m *model.Model, ref model.Ref) (l layout, err error) {
 	t, err := m.Stat(ref)
 	if err != nil {
@@ -58,6 +58,7 @@ func storedLayout(m *model.Model, ref model.Ref) (l layout, err error) {
 	l = layout{n: t.Shape[0], k: t.Shape[1], format: formats[t.DType]} // otherwise float32
 	coding, coded, err := m.Coding(ref)
 	if coded {
+		coding.Rounds = m.Precision == model.A8 && ref.Role.Rounded() && coding.CanRound(l.k)
 		l.format, l.coding = cpu.Coded, coding
 	}
 	return l, err

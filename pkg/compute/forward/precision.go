@@ -14,15 +14,21 @@ var quantised = map[model.Precision]cpu.Format{
 	model.Q8: cpu.Q8, model.Q4: cpu.Q4, model.W8A8: cpu.W8A8, model.W4A8: cpu.W4A8,
 }
 
-// CheckPrecision refuses a precision that a matrix of the model cannot have. It reads no weights.
+// CheckPrecision refuses a precision that a matrix of the model cannot have, or that none has. It reads no weights.
 func CheckPrecision(m *model.Model) error {
+	rounds := m.Precision != model.A8
 	for need := range m.Spec.Needs() {
 		if !need.Ref.Role.Rounded() {
 			continue
 		}
-		if _, err := layoutOf(m, need.Ref); err != nil {
+		l, err := layoutOf(m, need.Ref)
+		if err != nil {
 			return err
 		}
+		rounds = rounds || l.coding.Rounds
+	}
+	if !rounds {
+		return fmt.Errorf("no matrix of model %s is stored as codes that rows in 8 bits meet: w8a8 and w4a8 make codes", m.Name)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ const (
 	W8A8     Precision = "w8a8"   // cpu.W8A8
 	W4A8     Precision = "w4a8"   // cpu.W4A8
 	W16A16   Precision = "w16a16" // cpu.W16A16
+	A8       Precision = "a8"     // as stored, with cpu.Coding.Rounds for matrices that are codes in the files
 )
 
 // Own reports whether its bits are others than those of the stored weights in float32: it is part
@@ -30,10 +31,13 @@ func (p Precision) Class() string {
 }
 
 // roundsRows reports whether rows are rounded before matrices are multiplied with them.
-func (p Precision) roundsRows() bool { return p == W16A16 || p == W8A8 || p == W4A8 }
+func (p Precision) roundsRows() bool { return p == W16A16 || p == W8A8 || p == W4A8 || p == A8 }
 
 // halfOf is what dimensions of a head are a multiple of where it is kept in bf16.
 const halfOf = 32
+
+// KeepsStored reports whether weights stay as they are stored.
+func (p Precision) KeepsStored() bool { return !p.Own() || p == W16A16 || p == A8 }
 
 // In sets the precision: before anything is loaded. Where rows are rounded, keys and values are kept in
 // bf16, too.
