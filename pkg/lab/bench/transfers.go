@@ -38,7 +38,7 @@ type Timed struct {
 	Seconds float64 `json:"host_seconds"`
 	Compute float64 `json:"compute_seconds"`
 	Latency float64 `json:"latency_seconds"`
-	// Model is the formula with what was computed in the same turns, and Line the same without T_r, as it is printed. Each has the
+	// Model is the formula with what was computed in the same turns, and Line the one that is printed. Each has the
 	// constants of other readings.
 	Model Said    `json:"model"`
 	Line  Said    `json:"model_printed"`
@@ -97,7 +97,7 @@ type TransferReading struct {
 // from how many rows on which mode is quicker.
 type TransferCosts struct {
 	Ways
-	Printed        Ways    `json:"printed"` // without T_r
+	Printed        Ways    `json:"printed"`
 	Itself         Ways    `json:"by_themselves"`
 	Put            float64 `json:"store_put_seconds"`                // of no bytes
 	Get            float64 `json:"store_get_seconds"`                // of no bytes

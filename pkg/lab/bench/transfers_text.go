@@ -4,9 +4,10 @@ import "fmt"
 
 // String is all readings for people.
 func (t *Transfers) String() string {
-	text := fmt.Sprintf("message %.0f µs, %.0f MB/s; store %.0f µs an access, %.1f for each doubling of a buffer, %.0f MB/s; a pipeline %.0f µs; a row has %d bytes\n",
-		1e6*t.Message, t.MessageBytes/1e6, 1e6*t.Access, 1e6*t.Grow, t.StoreBytes/1e6, 1e6*t.Pipeline, t.RowBytes)
-	text += fmt.Sprintf("without doublings: store %.0f µs an access, %.0f MB/s; a pipeline %.0f µs\n", 1e6*t.Printed.Access, t.Printed.StoreBytes/1e6, 1e6*t.Printed.Pipeline)
+	text := fmt.Sprintf("message %.0f µs, %.1f for each doubling of a buffer, %.0f where it is read in pieces, %.0f MB/s; store %.0f µs an access, %.1f for each doubling, %.0f MB/s; a pipeline %.0f µs; a row has %d bytes\n",
+		1e6*t.Message, 1e6*t.MessageGrow, 1e6*t.MessageWait, t.MessageBytes/1e6, 1e6*t.Access, 1e6*t.Grow, t.StoreBytes/1e6, 1e6*t.Pipeline, t.RowBytes)
+	p := &t.Printed
+	text += fmt.Sprintf("as printed: message %.0f µs, %.0f MB/s; store %.0f µs an access, %.0f MB/s; a pipeline %.0f µs\n", 1e6*p.Message, p.MessageBytes/1e6, 1e6*p.Access, p.StoreBytes/1e6, 1e6*p.Pipeline)
 	text += fmt.Sprintf("by themselves: store %.0f µs an access (%.0f to put, %.0f to get), %.0f MB/s; message %.0f µs, %.0f MB/s\n",
 		1e6*t.Itself.Access, 1e6*t.Put, 1e6*t.Get, t.Itself.StoreBytes/1e6, 1e6*t.Itself.Message, t.Itself.MessageBytes/1e6)
 	for _, r := range t.Readings {
@@ -27,7 +28,7 @@ func (t *Transfers) verdicts() (text string) {
 		name string
 		of   func(*Timed) Said
 	}{
-		{"with doublings", func(m *Timed) Said { return m.Model }}, {"as printed", func(m *Timed) Said { return m.Line }},
+		{"with a server's reads", func(m *Timed) Said { return m.Model }}, {"as printed", func(m *Timed) Said { return m.Line }},
 	} {
 		n := map[string]int{}
 		for i := range t.Readings {
