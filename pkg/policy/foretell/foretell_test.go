@@ -67,6 +67,30 @@ func TestCalibrated(t *testing.T) {
 	}
 }
 
+// Of rows that go on using the same experts for a while the last ones tell the next, where rates of all rows tell
+// nothing; when others come, they are told soon.
+func TestLately(t *testing.T) {
+	l := New(layers, experts, topK)
+	said, of := 0.0, 0.0
+	for row := range 3000 {
+		first := uint16(row / 50 * 2 % experts)
+		g := l.Guess(Head{}, 1)
+		p := g.Said()
+		if row > 1000 && row%50 > 20 {
+			said, of = said+p[first], of+1
+		}
+		chosen := []uint16{first, first + 1}
+		l.Teach(g, chosen)
+		for _, e := range chosen {
+			l.Count(1, int(e), 1)
+		}
+		l.Rows(1)
+	}
+	if said/of < 0.75 {
+		t.Errorf("experts that the last rows have used are told with %.2f", said/of)
+	}
+}
+
 // The same calls give the same bits, and before anything is learned experts have their rates.
 func TestSame(t *testing.T) {
 	one, _, _ := served(0.5)
