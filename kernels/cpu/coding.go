@@ -126,14 +126,20 @@ type coded struct {
 }
 
 // NewCoded makes an (n, k) matrix of zero codes, to be filled. Coding.Check has passed k.
-func NewCoded(n, k int, c Coding) *Matrix {
+func NewCoded(n, k int, c Coding) *Matrix { return Packer{}.Coded(n, k, c) }
+
+// Coded is NewCoded.
+func (p Packer) Coded(n, k int, c Coding) *Matrix {
 	if err := c.Check(k); err != nil || n < 0 || c.Rounds && !c.CanRound(k) {
 		panic(fmt.Sprintf("cpu.NewCoded: (%d, %d) as %+v: %v", n, k, c, err))
 	}
 	m := &Matrix{N: n, K: k, rounds: c.Rounds, coded: &coded{Coding: c}}
 	codes, tops, subs := c.panel(k)
-	m.codes = aligned[byte](m.Panels() * codes)
-	m.coded.tops, m.coded.subs = aligned[uint16](m.Panels()*tops), aligned[byte](m.Panels()*subs)
+	m.codes = take[byte](p.Space, m.Panels()*codes)
+	m.coded.tops, m.coded.subs = take[uint16](p.Space, m.Panels()*tops), take[byte](p.Space, m.Panels()*subs)
+	clear(m.codes)
+	clear(m.coded.tops)
+	clear(m.coded.subs)
 	return m
 }
 

@@ -38,24 +38,41 @@ func FP8Scales(k int) int { return (k + FP8Block - 1) / FP8Block }
 // up), which CheckFP8 has passed: a weight is its code's value times its block's
 // scale, rounded once to float32. The weights stay packed: 8.25 bits each.
 func PackFP8(codes []byte, scales []float32, n, k int) *Matrix {
+	return Packer{}.FP8(codes, scales, n, k)
+}
+
+// FP8 is PackFP8.
+func (p Packer) FP8(codes []byte, scales []float32, n, k int) *Matrix {
 	mustHold("PackFP8", len(codes), n, k, 1)
 	mustHold("PackFP8", len(scales), n, FP8Scales(k), 1)
 	m := &Matrix{N: n, K: k}
-	m.codes = aligned[byte](m.Panels() * k * PanelWidth)
-	m.scales = aligned[float32](m.Panels() * FP8Scales(k) * PanelWidth)
-	eachBlock(n, k, func(b block) {
-		for j := range b.outputs {
-			dst := m.codes[interleaved((b.panel*k+b.from)*PanelWidth+j):]
-			for i, c := range codes[(b.first+j)*k:][b.from:b.to] {
+	m.codes = take[byte](p.Space, m.Panels()*k*PanelWidth)
+	m.scales = take[float32](p.Space, m.Panels()*FP8Scales(k)*PanelWidth)
+	p.each(m.Panels(), k*PanelWidth, func(panel int) { m.packFP8(panel, codes, scales) })
+	return m
+}
+
+// packFP8 writes a panel.
+func (m *Matrix) packFP8(panel int, codes []byte, scales []float32) {
+	k, grid, first := m.K, FP8Scales(m.K), panel*PanelWidth
+	outputs := min(PanelWidth, m.N-first)
+	if outputs < PanelWidth {
+		clear(m.codes[first*k:][:PanelWidth*k])
+		clear(m.scales[first*grid:][:PanelWidth*grid])
+	}
+	for from := 0; from < k; from += packBlock {
+		for j := range outputs {
+			dst := m.codes[interleaved(first*k+from*PanelWidth+j):]
+			for i, c := range codes[(first+j)*k:][from:min(from+packBlock, k)] {
 				dst[i*PanelWidth] = c
 			}
 		}
-	})
-	for i, s := range scales {
-		row, b := i/FP8Scales(k), i%FP8Scales(k)
-		m.scales[(row/PanelWidth*FP8Scales(k)+b)*PanelWidth+row%PanelWidth] = s
 	}
-	return m
+	for j := range outputs {
+		for b, s := range scales[(first+j)*grid:][:grid] {
+			m.scales[first*grid+b*PanelWidth+j] = s
+		}
+	}
 }
 
 // CheckFP8 refuses codes and scales that are not a number, and scales too large for float32.

@@ -467,6 +467,12 @@ func avx512ToBF16(dst *byte, x *float32, n int)
 func avx512FromBF16(dst *float32, x *byte, n int)
 
 //go:noescape
+func avx512PackHalves(dst *byte, src *byte, stride int, blocks int)
+
+//go:noescape
+func avx512PackWords(dst *byte, src *byte, stride int, blocks int)
+
+//go:noescape
 func avx2BF16R1G4(a *byte)
 
 //go:noescape
@@ -618,6 +624,12 @@ func avx2ToBF16(dst *byte, x *float32, n int)
 
 //go:noescape
 func avx2FromBF16(dst *float32, x *byte, n int)
+
+//go:noescape
+func avx2PackHalves(dst *byte, src *byte, stride int, blocks int)
+
+//go:noescape
+func avx2PackWords(dst *byte, src *byte, stride int, blocks int)
 
 //go:noescape
 func avx512bf16W16A16R1G4(a *byte)

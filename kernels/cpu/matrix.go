@@ -3,7 +3,6 @@ package cpu
 import (
 	"encoding/binary"
 	"fmt"
-	"unsafe"
 )
 
 // PanelWidth is the number of outputs in a panel of a Matrix.
@@ -71,16 +70,6 @@ func mustHold(what string, got, n, k, size int) {
 func interleaved(at int) int {
 	j := at % PanelWidth
 	return at - j + j%16*2 + j/16
-}
-
-// aligned returns n zeros that start at a cache line.
-func aligned[T byte | uint16 | float32](n int) []T {
-	var zero T
-	size := int(unsafe.Sizeof(zero))
-	pad := 64 / size
-	s := make([]T, n+pad)
-	skip := (64 - int(uintptr(unsafe.Pointer(unsafe.SliceData(s)))%64)) % 64 / size
-	return s[skip : skip+n : skip+n]
 }
 
 // Panels is the number of panels, the last one perhaps padded.

@@ -20,19 +20,27 @@ const maxE8M0 = 252
 // PackMXFP4 packs blocks, row-major (n, k/32, 16), and scales (n, k/32), which
 // CheckE8M0 has passed. A byte holds two codes, the first input's in its low half;
 // a scale e is 2^(e-127). The weights stay packed: 4.25 bits each.
-func PackMXFP4(blocks, scales []byte, n, k int) *Matrix {
+func PackMXFP4(blocks, scales []byte, n, k int) *Matrix { return Packer{}.MXFP4(blocks, scales, n, k) }
+
+// MXFP4 is PackMXFP4.
+func (p Packer) MXFP4(blocks, scales []byte, n, k int) *Matrix {
 	mustHold("PackMXFP4", 2*len(blocks), n, k, 1)
 	mustHold("PackMXFP4", MXBlock*len(scales), n, k, 1)
 	m := &Matrix{N: n, K: k}
-	m.codes = aligned[byte](m.Panels() * m.mxPanel())
-	m.exps = aligned[byte](m.Panels() * k / MXBlock * PanelWidth)
-	for row := range n {
-		p, j := row/PanelWidth, row%PanelWidth
-		for b, e := range scales[row*k/MXBlock : (row+1)*k/MXBlock] {
-			m.exps[(p*k/MXBlock+b)*PanelWidth+j] = e + 1
+	m.codes = take[byte](p.Space, m.Panels()*m.mxPanel())
+	m.exps = take[byte](p.Space, m.Panels()*k/MXBlock*PanelWidth)
+	p.each(m.Panels(), m.mxPanel(), func(panel int) {
+		codes, exps := m.codes[panel*m.mxPanel():][:m.mxPanel()], m.exps[panel*k/MXBlock*PanelWidth:][:k/MXBlock*PanelWidth]
+		clear(codes)
+		clear(exps)
+		for row := panel * PanelWidth; row < min(n, (panel+1)*PanelWidth); row++ {
+			j := row % PanelWidth
+			for b, e := range scales[row*k/MXBlock : (row+1)*k/MXBlock] {
+				exps[b*PanelWidth+j] = e + 1
+			}
+			m.packMXRow(codes[j%16*4:], blocks[row*k/2:(row+1)*k/2], j/16*4)
 		}
-		m.packMXRow(m.codes[p*m.mxPanel()+j%16*4:], blocks[row*k/2:(row+1)*k/2], j/16*4)
-	}
+	})
 	return m
 }
 

@@ -1,27 +1,37 @@
 package cpu
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"unsafe"
+)
 
-// Packing transposes weights panel by panel. Rows are read, and panels written, in words of several elements: one
-// element at a time takes many times as long as copying.
-
-// block is some inputs of a panel's outputs.
-type block struct {
-	panel    int
-	first    int // output
-	outputs  int // PanelWidth, but of the last panel perhaps
-	from, to int // inputs
+// Packer transposes weights into panels. Bits are the same however it is set. The zero Packer packs into Go's heap, on
+// the caller alone.
+type Packer struct {
+	// Space is where weights go; nil: Go's heap.
+	Space *Space
+	// Run calls f(0) to f(n-1), perhaps side by side, and returns when all have; nil: one after the other.
+	Run func(n int, f func(i int))
 }
 
-// packBlock inputs of a panel are packed at a time, to stay within the L1 cache.
-const packBlock = 64
+// pieceBytes are those of the panels that are packed in one call of Run's: some 20 µs.
+const pieceBytes = 128 << 10
 
-// eachBlock calls put for each block of an (n, k) matrix.
-func eachBlock(n, k int, put func(b block)) {
-	for first := 0; first < n; first += PanelWidth {
-		for from := 0; from < k; from += packBlock {
-			put(block{first / PanelWidth, first, min(PanelWidth, n-first), from, min(from+packBlock, k)})
+// each calls f for each panel, of so many bytes.
+func (p Packer) each(panels, bytes int, f func(panel int)) {
+	per := max(1, pieceBytes/max(1, bytes))
+	pieces := (panels + per - 1) / per
+	piece := func(i int) {
+		for panel := i * per; panel < min(panels, (i+1)*per); panel++ {
+			f(panel)
 		}
+	}
+	if p.Run != nil && pieces > 1 {
+		p.Run(pieces, piece)
+		return
+	}
+	for i := range pieces {
+		piece(i)
 	}
 }
 
@@ -32,27 +42,47 @@ func PackBF16(src []byte, n, k int) *Matrix {
 }
 
 // StackBF16 packs matrices of k inputs, row-major little-endian bf16, one below the other.
-func StackBF16(k int, parts ...[]byte) *Matrix {
+func StackBF16(k int, parts ...[]byte) *Matrix { return Packer{}.BF16(k, parts...) }
+
+// BF16 is StackBF16.
+func (p Packer) BF16(k int, parts ...[]byte) *Matrix {
 	rows := rowsOf(2*k, parts)
 	m := &Matrix{N: len(rows), K: k}
-	m.bf = aligned[uint16](m.Panels() * k * PanelWidth)
-	eachBlock(m.N, k, func(b block) {
-		panel := m.bf[b.panel*k*PanelWidth:][:k*PanelWidth]
-		from := b.from
-		if b.outputs == PanelWidth {
-			from = b.to - (b.to-b.from)%4
-			for j := 0; j < 16; j += 2 {
-				some, at := rows[b.first+j:], 2*b.from
-				packFours(panel[b.from*PanelWidth+2*j:], some[0][at:2*from], some[16][at:2*from], some[1][at:2*from], some[17][at:2*from])
-			}
-		}
-		for j, row := range rows[b.first:][:b.outputs] {
-			for c := from; c < b.to; c++ {
-				panel[c*PanelWidth+j%16*2+j/16] = binary.LittleEndian.Uint16(row[2*c:])
-			}
-		}
+	size := k * PanelWidth
+	m.bf = take[uint16](p.Space, m.Panels()*size)
+	p.each(m.Panels(), 2*size, func(i int) {
+		packHalves(m.bf[i*size:][:size], panelOf(rows, i), k)
 	})
 	return m
+}
+
+// packBlock inputs of a panel are packed at a time in plain Go, to stay within the L1 cache.
+const packBlock = 64
+
+// packHalves packs rows of k bf16s as a panel.
+func packHalves(panel []uint16, rows [][]byte, k int) {
+	if len(rows) < PanelWidth {
+		clear(panel)
+	}
+	for from := transposeHalves(panel, rows, k); from < k; from += packBlock {
+		packHalvesBlock(panel, rows, from, min(from+packBlock, k))
+	}
+}
+
+// packHalvesBlock packs inputs [from, to).
+func packHalvesBlock(panel []uint16, rows [][]byte, from, to int) {
+	if len(rows) == PanelWidth {
+		fours := to - (to-from)%4
+		for j := 0; j < 16; j += 2 {
+			packFours(panel[from*PanelWidth+2*j:], rows[j][2*from:2*fours], rows[j+16][2*from:2*fours], rows[j+1][2*from:2*fours], rows[j+17][2*from:2*fours])
+		}
+		from = fours
+	}
+	for j, row := range rows {
+		for c := from; c < to; c++ {
+			panel[c*PanelWidth+j%16*2+j/16] = binary.LittleEndian.Uint16(row[2*c:])
+		}
+	}
 }
 
 // packFours writes two words of each step of a panel: the elements of four rows, which have as many, a multiple of
@@ -91,6 +121,11 @@ func rowsOf(size int, parts [][]byte) (rows [][]byte) {
 	return rows
 }
 
+// panelOf are the rows of a panel; the last one may lack some.
+func panelOf(rows [][]byte, panel int) [][]byte {
+	return rows[panel*PanelWidth : min(len(rows), (panel+1)*PanelWidth)]
+}
+
 // PackPairs packs src, row-major (n, k) little-endian bf16, for rows that are rounded to bf16.
 func PackPairs(src []byte, n, k int) *Matrix {
 	mustHold("PackPairs", len(src), n, k, 2)
@@ -98,68 +133,74 @@ func PackPairs(src []byte, n, k int) *Matrix {
 }
 
 // StackPairs is StackBF16 for rows that are rounded to bf16.
-func StackPairs(k int, parts ...[]byte) *Matrix {
+func StackPairs(k int, parts ...[]byte) *Matrix { return Packer{}.Pairs(k, parts...) }
+
+// Pairs is StackPairs.
+func (p Packer) Pairs(k int, parts ...[]byte) *Matrix {
 	rows := rowsOf(2*k, parts)
 	m := &Matrix{N: len(rows), K: k, rounds: true}
 	size := pairsOf(k) * 2 * PanelWidth
-	m.bf = aligned[uint16](m.Panels() * size)
-	eachBlock(m.N, k, func(b block) {
-		panel := m.bf[b.panel*size:][:size]
-		from := b.from
-		if b.outputs == PanelWidth {
-			from = b.to - (b.to-b.from)%4
-			for j := 0; j < PanelWidth; j += 2 {
-				packTwoPairs(panel[pairAt(b.from, j):], rows[b.first+j][2*b.from:2*from], rows[b.first+j+1][2*b.from:2*from])
-			}
+	m.bf = take[uint16](p.Space, m.Panels()*size)
+	p.each(m.Panels(), 2*size, func(i int) {
+		panel := m.bf[i*size:][:size]
+		packWords(asBytes(panel), panelOf(rows, i))
+		if k%2 == 0 {
+			return
 		}
-		for j, row := range rows[b.first:][:b.outputs] {
-			for c := from; c < b.to; c++ {
-				panel[pairAt(c, j)] = binary.LittleEndian.Uint16(row[2*c:])
-			}
+		last := panel[size-2*PanelWidth:]
+		clear(last)
+		for j, row := range panelOf(rows, i) {
+			last[2*j] = binary.LittleEndian.Uint16(row[2*k-2:])
 		}
 	})
 	return m
-}
-
-// packTwoPairs writes a word of each two steps of a panel: the pairs of two rows, which have as many elements, a multiple
-// of four.
-func packTwoPairs(panel []uint16, a, b []byte) {
-	for len(a) >= 8 && len(b) >= 8 {
-		x, y := binary.LittleEndian.Uint64(a), binary.LittleEndian.Uint64(b)
-		putFour(panel, x&0xffff_ffff|y<<32)
-		putFour(panel[2*PanelWidth:], x>>32|y&^0xffff_ffff)
-		if a, b = a[8:], b[8:]; len(a) > 0 {
-			panel = panel[4*PanelWidth:]
-		}
-	}
 }
 
 // PackF32 packs src, row-major (n, k).
-func PackF32(src []float32, n, k int) *Matrix {
+func PackF32(src []float32, n, k int) *Matrix { return Packer{}.F32(src, n, k) }
+
+// F32 is PackF32.
+func (p Packer) F32(src []float32, n, k int) *Matrix {
 	mustHold("PackF32", len(src), n, k, 1)
 	m := &Matrix{N: n, K: k}
-	m.f32 = aligned[float32](m.Panels() * k * PanelWidth)
-	eachBlock(n, k, func(b block) {
-		panel := m.f32[(b.panel*k+b.from)*PanelWidth:]
-		row := func(j int) []float32 { return src[(b.first+j)*k+b.from:][:b.to-b.from] }
-		j := 0
-		for ; j+4 <= b.outputs; j += 4 {
-			packFourFloats(panel[j:], row(j), row(j+1), row(j+2), row(j+3))
-		}
-		for ; j < b.outputs; j++ {
-			for i, v := range row(j) {
-				panel[i*PanelWidth+j] = v
-			}
-		}
+	size := k * PanelWidth
+	m.f32 = take[float32](p.Space, m.Panels()*size)
+	rows := rowsOf(4*k, [][]byte{asBytes(src)})
+	p.each(m.Panels(), 4*size, func(i int) {
+		packWords(asBytes(m.f32[i*size:][:size]), panelOf(rows, i))
 	})
 	return m
 }
 
-// packFourFloats writes four outputs of each step of a panel.
-func packFourFloats(panel, a, b, c, d []float32) {
-	b, c, d = b[:len(a)], c[:len(a)], d[:len(a)]
-	for i := range a {
-		to := panel[i*PanelWidth:][:4]
-		to[0], to[1], to[2], to[3] = a[i], b[i], c[i], d[i]
+// packWords packs rows of words, and leaves out what does not fill one: a line of a panel has a word of each row.
+func packWords(panel []byte, rows [][]byte) {
+	if len(rows) < PanelWidth {
+		clear(panel)
 	}
+	size := len(rows[0]) &^ 3
+	for from := transposeWords(panel, rows); from < size; from += 4 * packBlock {
+		to := min(from+4*packBlock, size)
+		for j := 0; j+1 < len(rows); j += 2 {
+			packTwo(panel[from*PanelWidth+4*j:], rows[j][from:to], rows[j+1][from:to])
+		}
+		if j := len(rows) - 1; j%2 == 0 {
+			for at := from; at < to; at += 4 {
+				copy(panel[at*PanelWidth+4*j:], rows[j][at:at+4])
+			}
+		}
+	}
+}
+
+// packTwo writes two words of each line of a panel: those of two rows.
+func packTwo(panel, a, b []byte) {
+	for at := 0; at+4 <= len(a) && at+4 <= len(b); at += 4 {
+		two := uint64(binary.LittleEndian.Uint32(a[at:])) | uint64(binary.LittleEndian.Uint32(b[at:]))<<32
+		binary.LittleEndian.PutUint64(panel[at*PanelWidth:], two)
+	}
+}
+
+// asBytes are the bytes of numbers, little-endian as all machines here.
+func asBytes[T uint16 | float32](s []T) []byte {
+	var zero T
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(zero)))
 }

@@ -24,27 +24,58 @@ func CheckGroups(k int) error {
 	return nil
 }
 
-// Quantise makes an (n, k) matrix in Q8, Q4, W8A8 or W4A8, of what row returns for each output. A
+// Quantise makes an (n, k) matrix in Q8, Q4, W8A8 or W4A8, of what row fills in for each output. A
 // weight becomes a whole code, of -127 to 127 or -8 to 7, times its group's scale in
-// bf16: 8.5 or 4.5 bits. CheckGroups has passed k.
-func Quantise(n, k int, f Format, row func(i int) ([]float32, error)) (*Matrix, error) {
+// bf16: 8.5 or 4.5 bits. CheckGroups has passed k. Errors are OutputErrors.
+func Quantise(n, k int, f Format, row func(i int, w []float32) error) (*Matrix, error) {
+	return Packer{}.Quantise(n, k, f, row)
+}
+
+// Quantise is the function of that name; row may be called side by side.
+func (p Packer) Quantise(n, k int, f Format, row func(i int, w []float32) error) (*Matrix, error) {
 	if k%QGroup != 0 || !f.Grouped() {
 		panic(fmt.Sprintf("cpu.Quantise: (%d, %d) in format %d", n, k, f))
 	}
 	m := &Matrix{N: n, K: k, rounds: f.rounds()}
-	m.steps = aligned[uint16](m.Panels() * k / QGroup * PanelWidth)
-	m.codes = aligned[byte](int(PackedBytes(n, k, f)) - 2*len(m.steps))
-	for i := range n {
-		w, err := row(i)
+	m.steps = take[uint16](p.Space, m.Panels()*k/QGroup*PanelWidth)
+	m.codes = take[byte](p.Space, int(PackedBytes(n, k, f))-2*len(m.steps))
+	errs := make([]error, m.Panels())
+	p.each(m.Panels(), 4*k*PanelWidth, func(i int) { errs[i] = m.quantisePanel(i, f, row) })
+	for _, err := range errs {
 		if err != nil {
 			return nil, err
 		}
-		mustMatch("Quantise", k, len(w))
-		if err := m.setGroups(i, w, f); err != nil {
-			return nil, fmt.Errorf("output %d: %w", i, err)
-		}
 	}
 	return m, nil
+}
+
+// OutputError says which output of a matrix cannot be quantised.
+type OutputError struct {
+	Output int
+	Err    error
+}
+
+// Error names the output.
+func (e *OutputError) Error() string { return fmt.Sprintf("output %d: %v", e.Output, e.Err) }
+
+// Unwrap is what is wrong with it.
+func (e *OutputError) Unwrap() error { return e.Err }
+
+// quantisePanel writes a panel.
+func (m *Matrix) quantisePanel(panel int, f Format, row func(i int, w []float32) error) error {
+	size := len(m.codes) / m.Panels()
+	clear(m.codes[panel*size:][:size])
+	w, steps := make([]float32, m.K), m.K/QGroup*PanelWidth
+	clear(m.steps[panel*steps:][:steps])
+	for i := panel * PanelWidth; i < min(m.N, (panel+1)*PanelWidth); i++ {
+		if err := row(i, w); err != nil {
+			return &OutputError{i, err}
+		}
+		if err := m.setGroups(i, w, f); err != nil {
+			return &OutputError{i, err}
+		}
+	}
+	return nil
 }
 
 // setGroups writes one output.

@@ -14,7 +14,7 @@ import (
 // quantisedMatrix is a random matrix and its weights by package ref.
 func quantisedMatrix(seed uint64, n, k int, f Format, most int) (*Matrix, []float32) {
 	w := floats(seed, n*k)
-	m, err := Quantise(n, k, f, func(i int) ([]float32, error) { return w[i*k : (i+1)*k], nil })
+	m, err := Quantise(n, k, f, func(i int, row []float32) error { copy(row, w[i*k:]); return nil })
 	if err != nil {
 		panic(err)
 	}
@@ -41,12 +41,11 @@ func TestEveryQ(t *testing.T) {
 				n = 16
 			}
 			want := make([]float32, n)
-			m, err := Quantise(n, QGroup, f, func(i int) ([]float32, error) {
-				w := make([]float32, QGroup)
+			m, err := Quantise(n, QGroup, f, func(i int, w []float32) error {
 				w[0] = float32(least+i) * step
 				w[1] = float32(least) * step // gives the scale
 				want[i] = w[0]
-				return w, nil
+				return nil
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -67,7 +66,7 @@ func TestQuantiseRoundTrip(t *testing.T) {
 		k := QGroup * rapid.IntRange(1, 4).Draw(t, "groups")
 		w := rapid.SliceOfN(rapid.Float32Range(-0x1p100, 0x1p100), k, k).Draw(t, "weights")
 		quantised := func(w []float32) []float32 {
-			m, err := Quantise(1, k, f, func(int) ([]float32, error) { return w, nil })
+			m, err := Quantise(1, k, f, func(_ int, row []float32) error { copy(row, w); return nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,12 +99,11 @@ func TestQuantiseRoundTrip(t *testing.T) {
 
 func TestQuantiseRefusals(t *testing.T) {
 	for _, v := range []float32{float32(math.NaN()), float32(math.Inf(1)), -0x1.1p100} {
-		_, err := Quantise(2, 2*QGroup, Q4, func(i int) ([]float32, error) {
-			w := make([]float32, 2*QGroup)
+		_, err := Quantise(2, 2*QGroup, Q4, func(i int, w []float32) error {
 			if i == 1 {
 				w[QGroup+1] = v
 			}
-			return w, nil
+			return nil
 		})
 		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("output 1: input 32: a weight is %v", v)) {
 			t.Errorf("%v: %v", v, err)

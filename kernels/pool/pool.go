@@ -34,6 +34,7 @@ type job struct {
 	users   atomic.Int32 // the caller and the workers that may look at the job
 	ready   chan struct{}
 	failed  atomic.Pointer[Panic] // the first item's
+	spare   bool
 }
 
 // Panic is what Run panics with when an item did.
@@ -70,7 +71,12 @@ func (p *Pool) Close() {
 
 // Run calls f(0) to f(n-1) and returns when all have returned. When one
 // panics, Run does on its caller's goroutine: with a *Panic, where it had threads.
-func (p *Pool) Run(n int, f func(i int)) {
+func (p *Pool) Run(n int, f func(i int)) { p.run(n, f, false) }
+
+// Spare is Run for work that may take long: a worker leaves it after an item when there is other work.
+func (p *Pool) Spare(n int, f func(i int)) { p.run(n, f, true) }
+
+func (p *Pool) run(n int, f func(i int), spare bool) {
 	if n <= 1 || p.threads == 1 {
 		for i := range n {
 			f(i)
@@ -81,12 +87,12 @@ func (p *Pool) Run(n int, f func(i int)) {
 	if !ok {
 		j = &job{ready: make(chan struct{}, 1)}
 	}
-	j.f, j.n = f, int64(n)
+	j.f, j.n, j.spare = f, int64(n), spare
 	j.next.Store(0)
 	j.pending.Store(int64(n))
 	j.users.Store(1)
 	p.offer(j, min(n, p.threads)-1)
-	if !j.drain() {
+	if !j.drain(nil) {
 		look(func() bool { return len(j.ready) > 0 })
 		<-j.ready
 	}
@@ -121,8 +127,10 @@ func (p *Pool) work() {
 		p.looking.Add(-1)
 		select {
 		case j := <-p.offers:
-			if j.drain() {
+			if j.drain(p.offers) {
 				j.ready <- struct{}{}
+			} else if j.next.Load() < j.n {
+				p.offer(j, 1) // it was left
 			}
 			p.release(j)
 		case <-p.done:
@@ -139,8 +147,9 @@ func look(ready func() bool) {
 	}
 }
 
-// drain runs items until none is free. It reports whether it finished the last one.
-func (j *job) drain() bool {
+// drain runs items until none is free, or, where that may wait, until others are offered. It reports whether it
+// finished the last one.
+func (j *job) drain(others <-chan *job) bool {
 	last := false
 	for {
 		i := j.next.Add(1) - 1
@@ -148,7 +157,9 @@ func (j *job) drain() bool {
 			return last
 		}
 		j.call(int(i))
-		last = j.pending.Add(-1) == 0
+		if last = j.pending.Add(-1) == 0; j.spare && len(others) > 0 {
+			return last
+		}
 	}
 }
 

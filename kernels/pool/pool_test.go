@@ -180,3 +180,40 @@ func TestAwake(t *testing.T) {
 		t.Error("a pool without workers has one that is awake")
 	}
 }
+
+// Spare work is done beside other work, all of it.
+func TestSpare(t *testing.T) {
+	p := New(3)
+	defer p.Close()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for n := range 100 {
+				var spare, run atomic.Int64
+				p.Spare(n, func(i int) { spare.Add(int64(i)) })
+				p.Run(n, func(i int) { run.Add(int64(i)) })
+				if want := int64(n*(n-1)) / 2; spare.Load() != want || run.Load() != want {
+					t.Errorf("%d items sum to %d and %d", n, spare.Load(), run.Load())
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A worker leaves spare work after an item when there is other work, and no other work.
+func TestLeaves(t *testing.T) {
+	others := make(chan *job, 1)
+	others <- &job{}
+	for _, tc := range []struct {
+		spare  bool
+		others <-chan *job
+		ran    int64
+	}{{true, others, 1}, {true, nil, 10}, {true, make(chan *job), 10}, {false, others, 10}} {
+		j := &job{f: func(int) {}, n: 10, spare: tc.spare}
+		j.pending.Store(j.n)
+		if last := j.drain(tc.others); j.n-j.pending.Load() != tc.ran || last != (tc.ran == j.n) {
+			t.Errorf("%+v: %d items ran, the last one: %v", tc, j.n-j.pending.Load(), last)
+		}
+	}
+}

@@ -31,6 +31,8 @@ func main() {
 			}
 		}
 		vectorKernels(m)
+		packKernel(m, "PackHalves", true)
+		packKernel(m, "PackWords", false)
 	}
 	for _, m := range pairs {
 		for _, s := range m.shapes {

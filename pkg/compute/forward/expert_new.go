@@ -25,7 +25,7 @@ func NewExpert(spec *model.Spec, layer int, gate, up, down []byte) (*Expert, err
 	if len(gate) != 2*f*d || len(up) != 2*f*d || len(down) != 2*f*d {
 		return nil, fmt.Errorf("an expert of layer %d has matrices of %d bytes; these have %d, %d and %d", layer, 2*f*d, len(gate), len(up), len(down))
 	}
-	return &Expert{ffn{in: cpu.StackBF16(d, gate, up), down: cpu.PackBF16(down, d, f), activate: activate}, spec.Layer[layer].Router.OnInput}, nil
+	return &Expert{ffn{in: cpu.StackBF16(d, gate, up), down: cpu.PackBF16(down, d, f), activate: activate}, spec.Layer[layer].Router.OnInput, nil}, nil
 }
 
 // NewExpertBytes is what Bytes of a NewExpert will be, for a layer that has experts.

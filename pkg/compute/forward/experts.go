@@ -25,19 +25,28 @@ func (id ExpertID) String() string { return fmt.Sprintf("expert %d of layer %d",
 type Expert struct {
 	ffn
 	onInput bool // weights scale what goes in rather than what comes out
+	space   *cpu.Space
 }
+
+// Space is what the weights were packed into, or nil.
+func (e *Expert) Space() *cpu.Space { return e.space }
 
 // LoadExpert packs an expert's weights. It allocates ExpertBytes, and while it
 // packs a copy of at most the gate and up tensors beside. When ctx ends it stops
 // before the next matrix.
 func LoadExpert(ctx context.Context, m *model.Model, id ExpertID) (*Expert, error) {
+	return LoadExpertBy(ctx, cpu.Packer{}, m, id)
+}
+
+// LoadExpertBy is LoadExpert into a packer's space.
+func LoadExpertBy(ctx context.Context, by cpu.Packer, m *model.Model, id ExpertID) (*Expert, error) {
 	refs := expertRefs(m, id)
 	m.Fetch(append(slices.Clone(refs.in), refs.down)...)
-	f, err := loadFFN(ctx, m.With(ctx), refs)
+	f, err := loadFFN(ctx, by, m.With(ctx), refs)
 	if err != nil {
 		return nil, fmt.Errorf("loading %v: %w", id, err)
 	}
-	return &Expert{*f, m.Spec.Layer[id.Layer].Router.OnInput}, nil
+	return &Expert{*f, m.Spec.Layer[id.Layer].Router.OnInput, by.Space}, nil
 }
 
 // ExpertBytes is what Expert.Bytes will be. It reads no weights.

@@ -34,18 +34,18 @@ func refsOf(spec model.FFNSpec, layer, expert int, roles model.FFNRoles) ffnRefs
 }
 
 // loadFFN stops between the two matrices when ctx ends.
-func loadFFN(ctx context.Context, m *model.Model, r ffnRefs) (f *ffn, err error) {
+func loadFFN(ctx context.Context, by cpu.Packer, m *model.Model, r ffnRefs) (f *ffn, err error) {
 	f = &ffn{}
 	if f.activate, err = activationOf(&r.spec); err != nil {
 		return nil, err
 	}
-	if f.in, err = loadMatrix(m, r.in...); err != nil {
+	if f.in, err = loadBy(by, m, r.in...); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if f.down, err = loadMatrix(m, r.down); err != nil {
+	if f.down, err = loadBy(by, m, r.down); err != nil {
 		return nil, err
 	}
 	if r.spec.Bias {

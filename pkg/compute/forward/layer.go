@@ -3,6 +3,8 @@ package forward
 import (
 	"context"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
+
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
@@ -47,7 +49,7 @@ func (tl *layer) loadFFNs(m *model.Model, l int) (err error) {
 	spec := &m.Spec.Layer[l]
 	switch {
 	case !spec.MoE:
-		tl.dense, err = loadFFN(context.Background(), m, refsOf(spec.Dense, l, 0, model.DenseRoles))
+		tl.dense, err = loadFFN(context.Background(), cpu.Packer{}, m, refsOf(spec.Dense, l, 0, model.DenseRoles))
 	case spec.Shared.Width > 0:
 		tl.shared, err = loadShared(m, l)
 	}

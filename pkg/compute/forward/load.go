@@ -96,30 +96,34 @@ func (l layout) bytes() (n int64) {
 // loadMatrix packs the tensors of refs, one below the other, as one matrix:
 // those that share an input are computed in one call.
 func loadMatrix(m *model.Model, refs ...model.Ref) (*cpu.Matrix, error) {
+	return loadBy(cpu.Packer{}, m, refs...)
+}
+
+func loadBy(by cpu.Packer, m *model.Model, refs ...model.Ref) (*cpu.Matrix, error) {
 	l, err := layoutOf(m, refs...)
 	if err != nil {
 		return nil, err
 	}
-	return loadAs(m, refs, l)
+	return loadAs(by, m, refs, l)
 }
 
-func loadAs(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+func loadAs(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	if l.parts != nil {
-		return stackParts(m, refs, l)
+		return stackParts(by, m, refs, l)
 	}
 	switch l.format {
 	case cpu.Coded:
-		return stackCoded(m, refs, l)
+		return stackCoded(by, m, refs, l)
 	case cpu.BF16:
-		return stackBF16(m, refs, l.k, cpu.StackBF16)
+		return stackBF16(m, refs, l.k, by.BF16)
 	case cpu.W16A16:
-		return stackBF16(m, refs, l.k, cpu.StackPairs)
+		return stackBF16(m, refs, l.k, by.Pairs)
 	case cpu.MXFP4, cpu.FP8:
-		return stackPacked(m, refs, l)
+		return stackPacked(by, m, refs, l)
 	case cpu.Q8, cpu.Q4, cpu.W8A8, cpu.W4A8:
-		return stackQuantised(m, refs, l)
+		return stackQuantised(by, m, refs, l)
 	}
-	return stackFloats(m, refs, l)
+	return stackFloats(by, m, refs, l)
 }
 
 func stackBF16(m *model.Model, refs []model.Ref, k int, pack func(k int, parts ...[]byte) *cpu.Matrix) (*cpu.Matrix, error) {
@@ -135,7 +139,7 @@ func stackBF16(m *model.Model, refs []model.Ref, k int, pack func(k int, parts .
 }
 
 // stackPacked packs quantised tensors as they are.
-func stackPacked(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+func stackPacked(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	var all model.Packed
 	for _, ref := range refs {
 		p, err := m.Packed(ref)
@@ -147,13 +151,13 @@ func stackPacked(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error
 		all.Factors = append(all.Factors, p.Factors...)
 	}
 	if l.format == cpu.MXFP4 {
-		return cpu.PackMXFP4(all.Data, all.Exponents, l.n, l.k), nil
+		return by.MXFP4(all.Data, all.Exponents, l.n, l.k), nil
 	}
-	return cpu.PackFP8(all.Data, all.Factors, l.n, l.k), nil
+	return by.FP8(all.Data, all.Factors, l.n, l.k), nil
 }
 
 // stackFloats decodes tensors one below the other.
-func stackFloats(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+func stackFloats(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	all, at := make([]float32, l.n*l.k), 0
 	for _, ref := range refs {
 		t, err := m.Stat(ref)
@@ -165,7 +169,7 @@ func stackFloats(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error
 		}
 		at += t.Len()
 	}
-	return cpu.PackF32(all, l.n, l.k), nil
+	return by.F32(all, l.n, l.k), nil
 }
 
 // loadFloats reads vectors, one after the other.

@@ -24,11 +24,11 @@ func (l layout) mixed(parts []layout) layout {
 }
 
 // stackParts loads each tensor as it is.
-func stackParts(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+func stackParts(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	parts := make([]*cpu.Matrix, len(refs))
 	for i, ref := range refs {
 		var err error
-		if parts[i], err = loadAs(m, refs[i:i+1], l.parts[i]); err != nil {
+		if parts[i], err = loadAs(by, m, refs[i:i+1], l.parts[i]); err != nil {
 			return nil, fmt.Errorf("loading weights: %v: %w", ref, err)
 		}
 	}
@@ -36,8 +36,8 @@ func stackParts(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error)
 }
 
 // stackCoded keeps the codes of tensors.
-func stackCoded(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
-	w, first := cpu.NewCoded(l.n, l.k, l.coding), 0
+func stackCoded(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+	w, first := by.Coded(l.n, l.k, l.coding), 0
 	for _, ref := range refs {
 		t, err := m.Stat(ref)
 		if err == nil {

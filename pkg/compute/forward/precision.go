@@ -2,6 +2,7 @@ package forward
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -34,23 +35,31 @@ func CheckPrecision(m *model.Model) error {
 }
 
 // stackQuantised quantises tensors row by row, without a copy of them in float32 unless they are in int4.
-func stackQuantised(m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
-	var t model.Tensor
-	first, next := 0, 0 // rows of the matrix: t's first, and the one behind t
-	row := make([]float32, l.k)
-	w, err := cpu.Quantise(l.n, l.k, l.format, func(i int) (_ []float32, err error) {
-		if i == next {
-			if t, err = m.Tensor(refs[0]); err != nil {
-				return nil, fmt.Errorf("loading weights: %w", err)
-			}
-			refs, first, next = refs[1:], next, next+t.Shape[0]
+func stackQuantised(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+	all := make([]model.Tensor, len(refs))
+	for i, ref := range refs {
+		var err error
+		if all[i], err = m.Tensor(ref); err != nil {
+			return nil, fmt.Errorf("model %s in %s: loading weights: %w", m.Name, m.Precision, err)
 		}
-		return row, rowOf(row, t, i-first)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("model %s: tensor %q in %s: %w", m.Name, t.Name, m.Precision, err)
 	}
-	return w, nil
+	// home is the tensor that has an output of the matrix, and its place there.
+	home := func(i int) (model.Tensor, int) {
+		at := 0
+		for ; i >= all[at].Shape[0]; at++ {
+			i -= all[at].Shape[0]
+		}
+		return all[at], i
+	}
+	w, err := by.Quantise(l.n, l.k, l.format, func(i int, row []float32) error {
+		t, at := home(i)
+		return rowOf(row, t, at)
+	})
+	if of := (*cpu.OutputError)(nil); errors.As(err, &of) {
+		t, _ := home(of.Output)
+		err = fmt.Errorf("model %s: tensor %q in %s: %w", m.Name, t.Name, m.Precision, err)
+	}
+	return w, err
 }
 
 // rowOf fills out with a row of a matrix.
@@ -112,7 +121,7 @@ func rounding(ctx context.Context, m *model.Model, need model.Need) (r Rounding,
 		if err != nil {
 			return r, false, err
 		}
-		w, err := stackQuantised(m, []model.Ref{ref}, l)
+		w, err := stackQuantised(cpu.Packer{}, m, []model.Ref{ref}, l)
 		if err != nil {
 			return r, false, err
 		}

@@ -17,7 +17,7 @@ type shared struct {
 //nolint:contextcheck,nolintlint // the backbone is loaded whole, before anybody waits for a request
 func loadShared(m *model.Model, l int) (_ *shared, err error) {
 	spec, s := &m.Spec.Layer[l].Shared, &shared{}
-	if s.ffn, err = loadFFN(context.Background(), m, refsOf(spec.FFNSpec, l, 0, model.SharedRoles)); err != nil {
+	if s.ffn, err = loadFFN(context.Background(), cpu.Packer{}, m, refsOf(spec.FFNSpec, l, 0, model.SharedRoles)); err != nil {
 		return nil, err
 	}
 	if spec.Gated {

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"unsafe"
+
+	"github.com/switchyard/switchyard/kernels/pool"
 )
 
 // mappings are the files that are mapped, by the address of their first byte.
@@ -46,7 +48,17 @@ func mappedAt(address uintptr) string {
 	return ""
 }
 
-// Guarded calls read, which reads views of mapped files on the caller's goroutine alone. Where the system
+// Shared is a pool's Run, or the like, for pieces of what Guarded calls, which read mapped files on other goroutines.
+func Shared(run func(n int, f func(i int))) func(n int, f func(i int)) {
+	return func(n int, f func(i int)) {
+		run(n, func(i int) {
+			defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+			f(i)
+		})
+	}
+}
+
+// Guarded calls read, which reads views of mapped files on the caller's goroutine alone, or by Shared. Where the system
 // cannot bring a page, because the file was cut or its disk fails, the error names the file; without the guard
 // the process would end.
 func Guarded(read func() error) (err error) {
@@ -57,7 +69,11 @@ func Guarded(read func() error) (err error) {
 			return
 		}
 		path := ""
-		fault, ok := raised.(interface {
+		was := raised
+		if of, ok := raised.(*pool.Panic); ok { // of Shared
+			was = of.Value
+		}
+		fault, ok := was.(interface {
 			runtime.Error
 			Addr() uintptr
 		})

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package cpu
+
+import "unsafe"
+
+// preferHuge does nothing where systems choose alone.
+func preferHuge(unsafe.Pointer, int) {}
