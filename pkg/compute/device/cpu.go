@@ -3,9 +3,11 @@ package device
 import (
 	"context"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
 // CPU holds experts in this process's memory and computes on its pool.
@@ -19,7 +21,7 @@ var _ Device = (*CPU)(nil)
 // NewCPU returns a device for a model's experts that computes on p. Both are
 // the caller's and outlive it.
 func NewCPU(m *model.Model, p *pool.Pool, s Settings) *CPU {
-	return newCPU(m, p, PackedWith(m, s.Beside), s)
+	return newCPU(m, p, PackedOn(m, p, s), s)
 }
 
 func newCPU(m *model.Model, p *pool.Pool, l Loader[*forward.Expert], s Settings) *CPU {
@@ -35,14 +37,23 @@ func (c *CPU) Compute(in forward.Routed, out []float32, s *forward.ExpertScratch
 func (c *CPU) Name() string { return "cpu" }
 
 // Packed loads a model's experts as kernels want them.
-func Packed(m *model.Model) Loader[*forward.Expert] { return packer{m, nil} }
+func Packed(m *model.Model) Loader[*forward.Expert] { return packer{m: m} }
 
-// PackedWith is Packed with experts beside.
-func PackedWith(m *model.Model, beside Beside) Loader[*forward.Expert] { return packer{m, beside} }
+// PackedOn is Packed with experts beside, by threads that have nothing else to do. Where a budget bounds experts, what
+// they leave is memory for others.
+func PackedOn(m *model.Model, p *pool.Pool, s Settings) Loader[*forward.Expert] {
+	l := packer{m: m, beside: s.Beside, run: safetensors.Shared(p.Spare)}
+	if s.Budget > 0 {
+		l.spaces = &spaces{}
+	}
+	return l
+}
 
 type packer struct {
 	m      *model.Model
 	beside Beside
+	run    func(n int, f func(i int)) // nil: on the caller alone
+	spaces *spaces                    // nil: the collector has what experts leave
 }
 
 func (p packer) isBeside(id forward.ExpertID) bool {
@@ -58,12 +69,29 @@ func (p packer) Size(id forward.ExpertID) (int64, error) {
 }
 
 // Load reads an expert from the checkpoint and packs it.
-func (p packer) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert, error) {
+func (p packer) Load(ctx context.Context, id forward.ExpertID) (e *forward.Expert, err error) {
 	if p.isBeside(id) {
 		return p.beside.Load(ctx, id)
 	}
-	return forward.LoadExpert(ctx, p.m, id)
+	by := cpu.Packer{Run: p.run}
+	if p.spaces != nil {
+		size, err := forward.ExpertBytes(p.m, id)
+		if err != nil {
+			return nil, err
+		}
+		by.Space = p.spaces.take(size)
+		defer func() {
+			if e == nil { // also where a file cannot be read any more
+				p.spaces.give(by.Space)
+			}
+		}()
+	}
+	return forward.LoadExpertBy(ctx, by, p.m, id)
 }
 
-// Free does nothing: the collector has it.
-func (packer) Free(*forward.Expert) {}
+// Free leaves an expert's memory to later ones, or to the collector.
+func (p packer) Free(e *forward.Expert) {
+	if p.spaces != nil {
+		p.spaces.give(e.Space())
+	}
+}

@@ -10,7 +10,7 @@ import (
 
 // NewFaultyCPU is NewCPU with loads that call begin first.
 func NewFaultyCPU(m *model.Model, p *pool.Pool, s Settings, begin func(context.Context, forward.ExpertID) error) *CPU {
-	return newCPU(m, p, faulty{packer{m, nil}, begin}, s)
+	return newCPU(m, p, faulty{packer{m: m}, begin}, s)
 }
 
 type faulty struct {

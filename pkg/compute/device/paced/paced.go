@@ -58,7 +58,7 @@ var (
 // New returns a device of a machine for a model's experts that computes on p. The model and p
 // are the caller's and outlive it. A budget of 0 is the profile's memory.
 func New(m *model.Model, p *pool.Pool, profile *profiles.Profile, on *Machine, s device.Settings) *Device {
-	l := newLoader(profile, on, device.PackedWith(m, s.Beside), newWaiter())
+	l := newLoader(profile, on, device.PackedOn(m, p, s), newWaiter())
 	return newOn(m, p, l, l, s)
 }
 
