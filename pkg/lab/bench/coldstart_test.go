@@ -3,6 +3,7 @@ package bench
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,19 +31,19 @@ func TestMeasureCold(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := []string{fromCache, fromStore}
+			want := []string{fromCache, fromCache, fromStore, fromStore}
 			if canDrop {
-				want = []string{fromCache, fromDisk, fromStore}
+				want = slices.Insert(want, 2, fromDisk, fromDisk)
 			}
 			if len(c.Sources) != len(want) || stored > 0 && (c.Stored < stored || c.Stored > stored+1024) || c.Kept <= 0 {
 				t.Fatalf("%+v", c)
 			}
 			text := c.String()
 			for i, s := range c.Sources {
-				if s.From != want[i] || !(s.Seconds > 0 && s.Rate > 0 && s.Share > 0) || (s.From == fromDisk) != (s.OfRead > 0) {
+				if s.From != want[i] || !(s.Seconds > 0 && s.Rate > 0 && s.Share > 0) || (s.From == fromDisk) != (s.OfRead > 0) || (s.From == fromStore) != (s.OfGot > 0) || s.Again != (i%2 == 1) {
 					t.Errorf("%+v", s)
 				}
-				if !strings.Contains(text, "/from="+strings.ReplaceAll(s.From, " ", "-")+" 1 ") {
+				if !strings.Contains(text, "/from="+strings.ReplaceAll(s.name(), " ", "-")+" 1 ") {
 					t.Errorf("no line for benchstat of %s in %s", s.From, text)
 				}
 			}

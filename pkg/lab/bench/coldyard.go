@@ -11,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/gguf"
@@ -35,11 +37,12 @@ type coldYard struct {
 	contents     []model.Content // of the store
 	stored, kept int64
 	from, to     []byte // from has the bytes of several experts
-	copied       []byte // the last copy, so that the compiler makes it
 	at           int    // in from
 	offset       int64  // in the largest file
 	store        *model.Model
-	ends         []func() error // the last begun first
+	conn         *bus.Conn
+	objects      jetstream.ObjectStore // as nats.go reads it
+	ends         []func() error        // the last begun first
 }
 
 func openColdYard(ctx context.Context, s ColdSettings) (_ *coldYard, err error) {
@@ -152,9 +155,12 @@ func (y *coldYard) push(ctx context.Context, m *model.Model) error {
 	if err != nil {
 		return err
 	}
-	y.ends = append(y.ends, func() error { conn.Close(); return nil })
+	y.conn, y.ends = conn, append(y.ends, func() error { conn.Close(); return nil })
 	y.s.Progress("putting %d experts into an object store…", len(y.experts))
 	if err := weights.New(conn, schemas.DefaultPrefix, m.Name).Push(ctx, m.Hash, m.Digests(), y.contents, weights.PushSettings{}); err != nil {
+		return err
+	}
+	if y.objects, err = conn.JetStream().ObjectStore(ctx, schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, m.Name)}.Bucket("weights")); err != nil {
 		return err
 	}
 	if y.store, err = weights.OpenNow(ctx, conn, schemas.DefaultPrefix, m.Name, log); err == nil {
@@ -172,19 +178,25 @@ func (y *coldYard) close() error {
 }
 
 // copyOver copies as many bytes as an expert has to memory that was written before.
-func (y *coldYard) copyOver(context.Context) (float64, error) {
+func (y *coldYard) copyOver(context.Context) ([]float64, error) {
 	from := y.bytes()
 	begin := time.Now()
 	copy(y.to, from)
-	return time.Since(begin).Seconds(), nil
+	return secondsSince(begin), nil
 }
 
+func secondsSince(begin time.Time) []float64 { return []float64{time.Since(begin).Seconds()} }
+
 // copyNew copies them to memory that the system has to give first.
-func (y *coldYard) copyNew(context.Context) (float64, error) {
+func (y *coldYard) copyNew(context.Context) ([]float64, error) {
 	from := y.bytes()
 	begin := time.Now()
-	y.copied = append([]byte(nil), from...)
-	return time.Since(begin).Seconds(), nil
+	to, free, err := newMemory(len(from))
+	if err != nil {
+		return nil, err
+	}
+	copy(to, from)
+	return secondsSince(begin), free()
 }
 
 func (y *coldYard) bytes() []byte {
@@ -193,49 +205,51 @@ func (y *coldYard) bytes() []byte {
 }
 
 // loadCached loads from files that the page cache has, by a new mapping.
-func (y *coldYard) loadCached(ctx context.Context) (float64, error) {
+func (y *coldYard) loadCached(ctx context.Context) ([]float64, error) {
 	for _, file := range y.files {
 		if err := eachMiB(file, 0, -1, y.to); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	return y.loadMapped(ctx)
+	return y.loadMapped(ctx, func() error { return nil })
 }
 
 // loadDropped loads from files that no cache has.
-func (y *coldYard) loadDropped(ctx context.Context) (float64, error) {
+func (y *coldYard) loadDropped(ctx context.Context) ([]float64, error) {
 	if err := y.drop(); err != nil {
-		return 0, err
+		return nil, err
 	}
-	return y.loadMapped(ctx)
+	return y.loadMapped(ctx, y.drop)
 }
 
-func (y *coldYard) loadMapped(ctx context.Context) (took float64, err error) {
+func (y *coldYard) loadMapped(ctx context.Context, between func() error) (took []float64, err error) {
 	m, err := model.OpenWith(ctx, y.s.Dir, model.Settings{Unhashed: true})
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	return y.loadOne(ctx, m)
+	return y.load(ctx, m, between)
 }
 
-func (y *coldYard) loadStored(ctx context.Context) (float64, error) { return y.loadOne(ctx, y.store) }
+func (y *coldYard) loadStored(ctx context.Context) ([]float64, error) {
+	return y.load(ctx, y.store, func() error { return nil })
+}
 
 // read reads as many bytes as an expert has, that no cache has, from the largest file.
-func (y *coldYard) read(context.Context) (float64, error) {
+func (y *coldYard) read(context.Context) ([]float64, error) {
 	if err := y.drop(); err != nil {
-		return 0, err
+		return nil, err
 	}
 	info, err := os.Stat(y.files[0])
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	if y.offset += y.stored; y.offset+y.stored > info.Size() {
 		y.offset = 0
 	}
 	begin := time.Now()
 	err = eachMiB(y.files[0], y.offset, y.stored, y.to)
-	return time.Since(begin).Seconds(), err
+	return secondsSince(begin), err
 }
 
 func (y *coldYard) drop() error {
