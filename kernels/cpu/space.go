@@ -25,6 +25,9 @@ func (s *Space) Fits(bytes int64) bool { return bytes+spaceParts*cacheLine == s.
 // Reset makes room for other matrices, in the memory of those that are there.
 func (s *Space) Reset() { s.free = s.all }
 
+// Buffer is memory for so many bytes, which are zero, as matrices have it.
+func Buffer(bytes int) []byte { return aligned[byte](bytes) }
+
 // take returns n values that start at a cache line, of a space or, where that is nil or full, of Go's heap. They may be
 // any: the caller writes them all.
 func take[T byte | uint16 | float32](s *Space, n int) []T {

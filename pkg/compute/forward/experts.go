@@ -42,7 +42,9 @@ func LoadExpert(ctx context.Context, m *model.Model, id ExpertID) (*Expert, erro
 func LoadExpertBy(ctx context.Context, by cpu.Packer, m *model.Model, id ExpertID) (*Expert, error) {
 	refs := expertRefs(m, id)
 	m.Fetch(append(slices.Clone(refs.in), refs.down)...)
-	f, err := loadFFN(ctx, by, m.With(ctx), refs)
+	with, done := m.Fetching(ctx)
+	defer done()
+	f, err := loadFFN(ctx, by, with, refs)
 	if err != nil {
 		return nil, fmt.Errorf("loading %v: %w", id, err)
 	}

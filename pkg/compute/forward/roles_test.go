@@ -25,13 +25,13 @@ type memoryStore struct {
 	faults  int // how many reads fail
 }
 
-func (s *memoryStore) Read(_ context.Context, o manifest.Object) ([]byte, error) {
+func (s *memoryStore) Read(_ context.Context, o manifest.Object, into []byte) ([]byte, error) {
 	s.read[o.Name]++
 	if s.faults > 0 {
 		s.faults--
 		return nil, errors.New("slow today")
 	}
-	return s.objects[o.Name], nil
+	return append(into[:0], s.objects[o.Name]...), nil
 }
 
 func (s *memoryStore) Close() error { return nil }

@@ -15,8 +15,8 @@ import (
 
 // Store is where the objects of a model are that is in no folder.
 type Store interface {
-	// Read returns an object's bytes, when they are what the manifest says.
-	Read(ctx context.Context, o manifest.Object) ([]byte, error)
+	// Read returns an object's bytes, when they are what the manifest says: in into, if that is large enough.
+	Read(ctx context.Context, o manifest.Object, into []byte) ([]byte, error)
 	// Close is called when the model is closed.
 	Close() error
 }
@@ -39,7 +39,7 @@ func fromStore(ctx context.Context, name string, man *manifest.Manifest, from St
 	for _, object := range man.Objects {
 		o.named[object.Name] = object
 	}
-	config, err := o.read(ctx, manifest.FilePrefix+"config.json")
+	config, err := o.read(ctx, manifest.FilePrefix+"config.json", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -62,25 +62,26 @@ type objects struct {
 	manifest *manifest.Manifest
 	tensors  map[string]Tensor // without Data
 	named    map[string]manifest.Object
+	spare    sync.Pool // of *[]byte: memory of pieces that are loaded
 }
 
 func (o *objects) model(ctx context.Context, name string, config []byte) (*Model, error) {
 	var generation []byte
 	if _, ok := o.named[manifest.FilePrefix+"generation_config.json"]; ok {
 		var err error
-		if generation, err = o.read(ctx, manifest.FilePrefix+"generation_config.json"); err != nil {
+		if generation, err = o.read(ctx, manifest.FilePrefix+"generation_config.json", nil); err != nil {
 			return nil, err
 		}
 	}
 	return newModel(name, config, generation, o)
 }
 
-func (o *objects) read(ctx context.Context, name string) ([]byte, error) {
+func (o *objects) read(ctx context.Context, name string, into []byte) ([]byte, error) {
 	object, ok := o.named[name]
 	if !ok {
 		return nil, fmt.Errorf("object %q: %w", name, manifest.ErrNoObject)
 	}
-	return o.from.Read(ctx, object)
+	return o.from.Read(ctx, object, into)
 }
 
 // tensor knows no Data: see Model.With.
@@ -103,7 +104,7 @@ const (
 func (o *objects) file(name string) ([]byte, bool) {
 	object, ok := o.named[manifest.FilePrefix+name]
 	for told := map[string]time.Time{}; ok; {
-		data, err := o.from.Read(o.ctx, object)
+		data, err := o.from.Read(o.ctx, object, nil)
 		if err == nil {
 			return data, true
 		}
@@ -122,13 +123,21 @@ func (o *objects) close() error { return o.from.Close() }
 // ends with ctx, and what was fetched last stays in memory until the next piece
 // is needed. A model in a folder is mapped, and is returned as it is.
 func (m *Model) With(ctx context.Context) *Model {
+	with, _ := m.Fetching(ctx)
+	return with
+}
+
+// Fetching is With for who copies what it loads: done ends the use of all tensors, so that later loads fetch into their
+// memory.
+func (m *Model) Fetching(ctx context.Context) (with *Model, done func()) {
 	o, ok := m.source.(*objects)
 	if !ok {
-		return m
+		return m, func() {}
 	}
-	with := *m
-	with.source = &fetcher{objects: o, ctx: ctx}
-	return &with
+	with, f := new(Model), &fetcher{objects: o, ctx: ctx}
+	*with = *m
+	with.source = f
+	return with, f.done
 }
 
 // Fetch has the system read tensors of a folder that are about to be loaded, and does not wait. It does nothing for
@@ -152,6 +161,17 @@ type fetcher struct {
 	mu    sync.Mutex
 	last  Piece
 	piece *safetensors.File
+	data  []byte // of the piece
+}
+
+// done leaves the memory of the last piece to others.
+func (f *fetcher) done() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if data := f.data; data != nil {
+		f.piece, f.data = nil, nil
+		f.spare.Put(&data)
+	}
 }
 
 // fetch returns a piece.
@@ -161,15 +181,19 @@ func (f *fetcher) fetch(p Piece) (*safetensors.File, error) {
 	if f.piece != nil && f.last == p {
 		return f.piece, nil
 	}
-	f.piece = nil // its memory, before that of the next one
-	data, err := f.read(f.ctx, p.String())
+	f.piece, f.data = nil, nil // its memory, before that of the next one
+	var into []byte
+	if spare, ok := f.spare.Get().(*[]byte); ok {
+		into = *spare
+	}
+	data, err := f.read(f.ctx, p.String(), into)
 	if err != nil {
 		return nil, err
 	}
 	if f.piece, err = safetensors.Parse(data); err != nil {
 		return nil, fmt.Errorf("object %v: %w", p, err)
 	}
-	f.last = p
+	f.last, f.data = p, data
 	return f.piece, nil
 }
 

@@ -14,7 +14,9 @@ import (
 // inMemory is a store of objects by their names.
 type inMemory map[string][]byte
 
-func (s inMemory) Read(_ context.Context, o manifest.Object) ([]byte, error) { return s[o.Name], nil }
+func (s inMemory) Read(_ context.Context, o manifest.Object, into []byte) ([]byte, error) {
+	return append(into[:0], s[o.Name]...), nil
+}
 
 func (s inMemory) Close() error { return nil }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -94,7 +95,7 @@ func (s *Store) Manifest(ctx context.Context) (*manifest.Manifest, error) {
 	if o.Bytes > manifest.MaxBytes {
 		return nil, s.wrap(manifestObject, fmt.Errorf("%w: it has %d bytes, more than %d", manifest.ErrBad, o.Bytes, manifest.MaxBytes))
 	}
-	data, err := s.Read(ctx, o)
+	data, err := s.Read(ctx, o, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -142,17 +143,17 @@ func isNoStream(err error) bool {
 	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamNotFound
 }
 
-// Read returns an object's bytes, when they are what the manifest says.
-func (s *Store) Read(ctx context.Context, o manifest.Object) ([]byte, error) {
-	data, err := s.read(ctx, o)
+// Read returns an object's bytes, when they are what the manifest says: in into, if that is large enough.
+func (s *Store) Read(ctx context.Context, o manifest.Object, into []byte) ([]byte, error) {
+	data, err := s.read(ctx, o, into)
 	return data, s.wrap(o.Name, err)
 }
 
-func (s *Store) read(ctx context.Context, o manifest.Object) ([]byte, error) {
+func (s *Store) read(ctx context.Context, o manifest.Object, into []byte) ([]byte, error) {
 	if err := s.present(ctx, o); err != nil {
 		return nil, err
 	}
-	data, sum, err := s.collect(ctx, o)
+	data, sum, err := s.collect(ctx, o, into)
 	if err != nil {
 		return nil, err
 	}
@@ -183,22 +184,33 @@ func (s *Store) present(ctx context.Context, o manifest.Object) error {
 	return nil
 }
 
-// collect joins the chunks, and hashes each while the server sends others.
-func (s *Store) collect(ctx context.Context, o manifest.Object) (data []byte, sum digest.Sum, err error) {
-	h := sha256.New()
-	if o.Chunks > 0 {
-		data = make([]byte, 0, o.Bytes)
-		left := o.Chunks
-		err = s.follow(ctx, s.chunks(o.Key), func(m bus.Stored) bool {
-			if int64(len(data)+len(m.Data)) > o.Bytes {
-				return false // what was read has another digest
-			}
-			data = append(data, m.Data...)
-			h.Write(m.Data)
-			left--
-			return left > 0
-		})
+// collect joins the chunks. Another goroutine hashes them, which takes as long as all the rest.
+func (s *Store) collect(ctx context.Context, o manifest.Object, into []byte) (data []byte, sum digest.Sum, err error) {
+	if o.Chunks == 0 {
+		return nil, sha256.Sum256(nil), nil
 	}
+	if data = into[:0]; int64(cap(data)) < o.Bytes {
+		data = cpu.Buffer(int(o.Bytes))[:0]
+	}
+	h, chunks, hashed := sha256.New(), make(chan []byte, o.Chunks), make(chan struct{})
+	go func() {
+		defer close(hashed)
+		for chunk := range chunks {
+			h.Write(chunk)
+		}
+	}()
+	left := o.Chunks
+	err = s.follow(ctx, s.chunks(o.Key), func(m bus.Stored) bool {
+		if int64(len(data)+len(m.Data)) > o.Bytes {
+			return false // what was read has another digest
+		}
+		data = append(data, m.Data...)
+		chunks <- data[len(data)-len(m.Data):]
+		left--
+		return left > 0
+	})
+	close(chunks)
+	<-hashed
 	h.Sum(sum[:0])
 	return data, sum, err
 }

@@ -234,12 +234,12 @@ func TestSilence(t *testing.T) {
 	lost := o
 	lost.Chunks++ // never comes
 	r.store.patience = 100 * time.Millisecond
-	if _, _, err := r.store.collect(t.Context(), lost); !errors.Is(err, ErrSlow) {
+	if _, _, err := r.store.collect(t.Context(), lost, nil); !errors.Is(err, ErrSlow) {
 		t.Error(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := r.store.Read(ctx, o); !errors.Is(err, context.Canceled) {
+	if _, err := r.store.Read(ctx, o, nil); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	if _, err := New(r.conn, schemas.DefaultPrefix, "nobody").Manifest(t.Context()); !errors.Is(err, ErrNoModel) {
@@ -257,11 +257,11 @@ func TestClaims(t *testing.T) {
 		t.Error(err)
 	}
 	o.Bytes = 1 << 40
-	if _, err := r.store.Read(t.Context(), o); !errors.Is(err, ErrDamaged) {
+	if _, err := r.store.Read(t.Context(), o, nil); !errors.Is(err, ErrDamaged) {
 		t.Error(err)
 	}
 	o.Bytes = 10
-	if _, err := r.store.Read(t.Context(), o); !errors.Is(err, ErrDamaged) {
+	if _, err := r.store.Read(t.Context(), o, nil); !errors.Is(err, ErrDamaged) {
 		t.Error(err)
 	}
 }
