@@ -14,9 +14,15 @@ func TestNoAllocations(t *testing.T) {
 	lines, latentScratch := latentPages(floats(6, 40*l.Width()), l.Width()), make([]float32, LatentScratch(l, 40))
 	lq, latent := floats(7, 5*l.Width()), make([]float32, 5*l.Rank)
 	raw, row := make([]byte, 2*len(x)), make([]float32, len(x))
+	coded := Heads{KV: 5, Group: 2, Dim: 32}
+	codes := pagesIn(KVInt8, floats(8, 5*40*32), floats(9, 5*40*32), coded.KV, coded.Dim)
+	rowsScratch := make([]float32, AttendRowsScratch(coded, 1, 40))
 	for name, f := range map[string]func(){
 		"matmul":  func() { MatMul(y, n, x, k, rows, w, 0, w.Panels()) },
 		"attend":  func() { Attend(out, q, h, kv, 3, 40, 0.2, scratch) },
+		"codes":   func() { AttendKept(KVInt8, nil, out, q, coded, codes, 3, 40, 0.2, nil, scratch) },
+		"rows":    func() { AttendRows(KVInt8, out, 0, q, 0, 1, coded, codes, 40, 0.2, nil, rowsScratch) },
+		"store":   func() { KVInt8.Store(codes[0], codes[0][KVInt8.Words(32):], 5, q[:32], q[32:64]) },
 		"latent":  func() { AttendLatent(latent, lq, l, lines, 40, 0.2, latentScratch) },
 		"norm":    func() { RMSNorm(row, x, x, 1e-5) },
 		"layer":   func() { LayerNorm(row, x, x, x, 1e-5); GELU(row, x); GELUTanh(row, x) },

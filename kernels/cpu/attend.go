@@ -6,47 +6,6 @@ import (
 	"unsafe"
 )
 
-// PagePositions is the number of positions in a page of the KV cache.
-const PagePositions = 32
-
-// StoreKV writes the key and the value (C) of one position of one KV head into
-// its page: kblock is (C, PagePositions), transposed so that scores run over
-// positions; vblock is (PagePositions, C).
-func StoreKV(kblock, vblock []float32, slot int, k, v []float32) {
-	c := len(k)
-	if slot < 0 || slot >= PagePositions || len(v) != c || len(kblock) < c*PagePositions || len(vblock) < c*PagePositions {
-		panic(fmt.Sprintf("cpu.StoreKV: slot %d of blocks of %d and %d values, key of %d, value of %d",
-			slot, len(kblock), len(vblock), c, len(v)))
-	}
-	for i, x := range k {
-		kblock[i*PagePositions+slot] = x
-	}
-	copy(vblock[slot*c:(slot+1)*c], v)
-}
-
-// StoreKVHalf is StoreKV with blocks of bf16: a word of kblock (C, PagePositions/2) has what slots i
-// (low half) and i+16 have of a dimension, one of vblock (PagePositions, C/2) what a position has of
-// dimensions i and i+16 of each 32. C is a multiple of 32.
-func StoreKVHalf(kblock, vblock []float32, slot int, k, v []float32) {
-	c := len(k)
-	if slot < 0 || slot >= PagePositions || c%PanelWidth != 0 || len(v) != c || len(kblock) < c*PagePositions/2 || len(vblock) < c*PagePositions/2 {
-		panic(fmt.Sprintf("cpu.StoreKVHalf: slot %d of blocks of %d and %d words, key of %d, value of %d",
-			slot, len(kblock), len(vblock), c, len(v)))
-	}
-	keys, values := halves(kblock)[interleaved(slot):], halves(vblock)[slot*c:(slot+1)*c]
-	for i, x := range k {
-		keys[i*PagePositions] = bf16Bits(x)
-	}
-	for i, x := range v {
-		values[interleaved(i)] = bf16Bits(x)
-	}
-}
-
-// halves are the halves of words.
-func halves(words []float32) []uint16 {
-	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(words))), 2*len(words))
-}
-
 // Heads says which heads attention has: KV heads, each shared by Group query
 // heads, of Dim dimensions.
 type Heads struct{ KV, Group, Dim int }
@@ -69,7 +28,7 @@ const (
 // AttendScratch is the length of the scratch that Attend needs for positions below end.
 func AttendScratch(h Heads, end int) int {
 	positions := (end + PagePositions - 1) / PagePositions * PagePositions
-	return h.together()*h.Group*(positions+1) + h.Group*PanelWidth + PagePositions*PanelWidth
+	return h.together()*h.Group*(positions+1) + positions + h.Group*PanelWidth + PagePositions*PanelWidth
 }
 
 // Attend is attention of one position: out (KV, Group, Dim) from the query
@@ -90,19 +49,17 @@ func AttendSinks(out, q []float32, h Heads, pages [][]float32, start, end int, s
 // AttendWeights is AttendSinks, and sets weights (end) to the sum over all query heads of what
 // each position's value counts; nil: nobody asks. The bits of out are the same.
 func AttendWeights(weights, out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
-	attend(false, weights, out, q, h, pages, start, end, scale, sinks, scratch)
+	AttendKept(KVF32, weights, out, q, h, pages, start, end, scale, sinks, scratch)
 }
 
-// AttendHalf is AttendWeights of pages that StoreKVHalf has filled: the bits are those of keys and
-// values that were rounded to bf16 before StoreKV.
-func AttendHalf(weights, out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
-	if h.Dim%PanelWidth != 0 {
-		panic(fmt.Sprintf("cpu.AttendHalf: heads of %d dimensions", h.Dim))
+// AttendKept is AttendWeights of pages that the format's Store has filled. With KVBF16 the bits are those
+// of keys and values that were rounded to bf16 before StoreKV. With KVInt8 a position's score is its key's
+// scale times the score of the codes, and its value's scale times what it counts, rounded, is what its
+// value's codes are multiplied by.
+func AttendKept(f KVFormat, weights, out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
+	if !f.Takes(h.Dim) {
+		panic(fmt.Sprintf("cpu.AttendKept: heads of %d dimensions in format %d", h.Dim, f))
 	}
-	attend(true, weights, out, q, h, pages, start, end, scale, sinks, scratch)
-}
-
-func attend(half bool, weights, out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
 	checkAttend(out, q, h, pages, start, end, scratch)
 	if weights != nil {
 		mustMatch("AttendWeights", end, len(weights))
@@ -113,7 +70,7 @@ func attend(half bool, weights, out, q []float32, h Heads, pages [][]float32, st
 	}
 	a := attention{g: h.Group, c: h.Dim, start: start, end: end, first: start / PagePositions, last: (end - 1) / PagePositions}
 	a.ld = (a.last - a.first + 1) * PagePositions
-	a.half, a.pages, a.valuesAt, a.step, a.weights = half, pages, h.Dim*PagePositions, h.Dim, weights
+	a.format, a.pages, a.valuesAt, a.step, a.weights = f, pages, f.Words(h.Dim), h.Dim, weights
 	for a.head = 0; a.head < h.KV; a.head += a.heads {
 		a.heads = min(h.together(), h.KV-a.head)
 		at := a.head * h.Group * h.Dim
@@ -139,8 +96,8 @@ type attention struct {
 	start, end  int
 	first, last int // pages
 	pages       [][]float32
-	half        bool      // in bf16, two in a word
-	valuesAt    int       // which number of a head's block its values begin with
+	format      KVFormat
+	valuesAt    int       // which word of a head's block its values begin with
 	step        int       // from one position's value to the next
 	head, heads int       // the pass's first KV head, and how many
 	ld          int       // positions of those pages
@@ -149,11 +106,13 @@ type attention struct {
 	sinks       []float32 // (heads, g), or nil
 	rest        []float32 // what mixRest needs
 	weights     []float32 // by absolute position, or nil
+	scales      []float32 // (ld), what rescale needs
 }
 
 func (a *attention) run(out, q []float32, scale float32, scratch []float32) {
 	a.take(scratch)
 	a.score(q)
+	a.rescale(a.heads*a.g, 0)
 	a.finish(out, scale)
 }
 
@@ -161,6 +120,9 @@ func (a *attention) run(out, q []float32, scale float32, scratch []float32) {
 func (a *attention) take(scratch []float32) {
 	rows := a.heads * a.g
 	a.scores, scratch = scratch[:rows*a.ld], scratch[rows*a.ld:]
+	if a.format == KVInt8 {
+		a.scales, scratch = scratch[:a.ld], scratch[a.ld:]
+	}
 	a.sums, a.rest = scratch[:rows], scratch[rows:]
 }
 
@@ -171,6 +133,7 @@ func (a *attention) finish(out []float32, scale float32) {
 		a.weigh(r, scale)
 		a.addWeights(r)
 	}
+	a.rescale(rows, a.valuesAt)
 	a.mix(out)
 	for r := range rows {
 		Scale(out[r*a.c:(r+1)*a.c], 1/a.sums[r])
@@ -178,27 +141,28 @@ func (a *attention) finish(out []float32, scale float32) {
 }
 
 // stride is the distance of two KV heads in a page, in words.
-func (a *attention) stride() int { return a.words(2 * a.c * PagePositions) }
+func (a *attention) stride() int { return 2 * a.format.Words(a.c) }
 
 // words is how many words n numbers take.
-func (a *attention) words(n int) int {
-	if a.half {
-		return n / 2
-	}
-	return n
-}
+func (a *attention) words(n int) int { return a.format.words(n) }
 
 // keys and values are page p's from the pass's first head on.
 func (a *attention) keys(p int) []float32   { return a.pages[p][a.head*a.stride():] }
-func (a *attention) values(p int) []float32 { return a.keys(p)[a.words(a.valuesAt):] }
+func (a *attention) values(p int) []float32 { return a.keys(p)[a.valuesAt:] }
+
+// row is the scores of row r.
+func (a *attention) row(r int) []float32 { return a.scores[r*a.ld:][:(a.last-a.first+1)*PagePositions] }
 
 // tiles computes a tile with each head's keys or values.
 func (a *attention) tiles(dst, x, w []float32, t tile) {
-	if a.half {
+	switch a.format {
+	case KVBF16:
 		tileHeadsHalf(dst, x, w, a.heads, a.stride(), t)
-		return
+	case KVInt8:
+		tileHeadsCodes(dst, x, w, a.heads, a.stride(), t)
+	default:
+		tileHeads(dst, x, w, a.heads, a.stride(), t)
 	}
-	tileHeads(dst, x, w, a.heads, a.stride(), t)
 }
 
 // score fills the scores of whole pages; weigh masks what is outside. The
@@ -222,7 +186,7 @@ func distance(w, soon []float32) int {
 
 // weigh turns the scores of row r into e^(score·scale - max).
 func (a *attention) weigh(r int, scale float32) {
-	s := a.scores[r*a.ld:][:(a.last-a.first+1)*PagePositions]
+	s := a.row(r)
 	from := a.first * PagePositions
 	mask(s[:a.start-from])
 	mask(s[a.end-from:])

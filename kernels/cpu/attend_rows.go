@@ -16,14 +16,14 @@ func (h Heads) AttendsRows() int {
 // AttendRowsScratch is the length of the scratch that AttendRows needs.
 func AttendRowsScratch(h Heads, rows, end int) int {
 	positions := (end + rows - 1 + PagePositions - 1) / PagePositions * PagePositions
-	return rows * h.Group * (positions + 2*h.Dim + 1)
+	return rows*h.Group*(positions+2*h.Dim+1) + positions
 }
 
 // AttendRows is attention of rows that follow each other: row r, whose queries (KV, Group, Dim) are at
-// q[r·ldQ], sees the positions [0, end+r), and its sums go to out[r·ldOut]. Dim is a multiple of 32; half
-// says that the pages are StoreKVHalf's. The bits are those of AttendSinks, or AttendHalf: rows share the
-// reading of pages that all of them see whole, and take what remains one by one.
-func AttendRows(half bool, out []float32, ldOut int, q []float32, ldQ, rows int, h Heads, pages [][]float32, end int, scale float32, sinks, scratch []float32) {
+// q[r·ldQ], sees the positions [0, end+r), and its sums go to out[r·ldOut]. Dim is a multiple of 32. The
+// bits are those of AttendKept: rows share the reading of pages that all of them see whole, and take what
+// remains one by one.
+func AttendRows(f KVFormat, out []float32, ldOut int, q []float32, ldQ, rows int, h Heads, pages [][]float32, end int, scale float32, sinks, scratch []float32) {
 	width, last := h.KV*h.Group*h.Dim, (end+rows-2)/PagePositions
 	if rows < 1 || end < 1 || h.KV < 1 || h.Group < 1 || h.Dim < 1 || h.Dim%PanelWidth != 0 || len(pages) <= last ||
 		len(out) < (rows-1)*ldOut+width || len(q) < (rows-1)*ldQ+width || len(scratch) < AttendRowsScratch(h, rows, end) {
@@ -34,11 +34,12 @@ func AttendRows(half bool, out []float32, ldOut int, q []float32, ldQ, rows int,
 		mustMatch("AttendRows", h.KV*h.Group, len(sinks))
 	}
 	b := attentionRows{rows: rows, end: end, n: rows * h.Group}
-	b.attention = attention{g: h.Group, c: h.Dim, last: last, ld: (last + 1) * PagePositions, pages: pages, half: half,
-		valuesAt: h.Dim * PagePositions, step: h.Dim, heads: 1}
+	b.attention = attention{g: h.Group, c: h.Dim, last: last, ld: (last + 1) * PagePositions, pages: pages, format: f,
+		valuesAt: f.Words(h.Dim), step: h.Dim, heads: 1}
 	b.q, scratch = scratch[:b.n*h.Dim], scratch[b.n*h.Dim:]
 	b.out, scratch = scratch[:b.n*h.Dim], scratch[b.n*h.Dim:]
-	b.scores, b.sums = scratch[:b.n*b.ld], scratch[b.n*b.ld:][:b.n]
+	b.scores, scratch = scratch[:b.n*b.ld], scratch[b.n*b.ld:]
+	b.sums, b.scales = scratch[:b.n], scratch[b.n:]
 	group := h.Group * h.Dim
 	for ; b.head < h.KV; b.head++ {
 		for r := range rows {
@@ -71,20 +72,22 @@ func (b *attentionRows) run(scale float32) {
 		}
 		b.tile(b.scores[p*PagePositions:], b.q, keys, t)
 	}
+	b.rescale(b.n, 0)
 	for r := range b.rows {
-		one := b.row(r)
+		one := b.alone(r)
 		for i := range b.g {
 			one.weigh(i, scale)
 		}
 	}
+	b.rescale(b.n, b.valuesAt)
 	b.mix()
 	for i := range b.n {
 		Scale(b.out[i*b.c:(i+1)*b.c], 1/b.sums[i])
 	}
 }
 
-// row is the attention of row r alone.
-func (b *attentionRows) row(r int) attention {
+// alone is the attention of row r alone.
+func (b *attentionRows) alone(r int) attention {
 	a := b.attention
 	a.end, a.last = b.end+r, (b.end+r-1)/PagePositions
 	a.scores, a.sums = b.scores[r*b.g*b.ld:], b.sums[r*b.g:]
@@ -103,7 +106,7 @@ func (b *attentionRows) mix() {
 		b.tile(b.out, b.scores[p*PagePositions:], values, t)
 	}
 	for r := range b.rows {
-		one := b.row(r)
+		one := b.alone(r)
 		one.first = whole
 		one.mixFrom(b.out[r*b.g*b.c:], one.scores[whole*PagePositions:], whole > 0)
 	}
@@ -111,9 +114,12 @@ func (b *attentionRows) mix() {
 
 // tile computes a tile with one head's keys or values.
 func (b *attentionRows) tile(dst, x, w []float32, t tile) {
-	if b.half {
+	switch b.format {
+	case KVBF16:
 		tileBF16(dst, x, halves(w), t)
-		return
+	case KVInt8:
+		tileCodes(dst, x, bytesIn(w), t)
+	default:
+		tileF32(dst, x, w, t)
 	}
-	tileF32(dst, x, w, t)
 }

@@ -14,7 +14,7 @@ func TestAttendRows(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			h := Heads{rapid.IntRange(1, 4).Draw(t, "kv"), rapid.IntRange(1, 6).Draw(t, "group"), PanelWidth * rapid.IntRange(1, 2).Draw(t, "dim")}
 			end, rows := rapid.IntRange(1, 80).Draw(t, "end"), rapid.IntRange(1, 40).Draw(t, "rows")
-			half, withSinks := rapid.Bool().Draw(t, "half"), rapid.Bool().Draw(t, "sinks")
+			f, withSinks := formatFor(t, h.Dim), rapid.Bool().Draw(t, "sinks")
 			size, width := h.KV*(end+rows-1)*h.Dim, h.KV*h.Group*h.Dim
 			keys, values, sinks := floats(1, size), floats(2, size), []float32(nil)
 			ldQ, ldOut := width+rapid.IntRange(0, 9).Draw(t, "ldQ"), width+rapid.IntRange(0, 9).Draw(t, "ldOut")
@@ -22,15 +22,12 @@ func TestAttendRows(t *testing.T) {
 			if withSinks {
 				sinks = floats(4, h.KV*h.Group)
 			}
-			all, one := pages(keys, values, h.KV, h.Dim), AttendWeights
-			if half {
-				all, one = halfPages(keys, values, h.KV, h.Dim), AttendHalf
-			}
+			all := pagesIn(f, keys, values, h.KV, h.Dim)
 			scratch := slices.Repeat([]float32{float32(math.NaN())}, AttendRowsScratch(h, rows, end))
-			AttendRows(half, out, ldOut, q, ldQ, rows, h, all, end, 0.3, sinks, scratch)
+			AttendRows(f, out, ldOut, q, ldQ, rows, h, all, end, 0.3, sinks, scratch)
 			want, alone := make([]float32, width), make([]float32, AttendScratch(h, end+rows-1))
 			for r := range rows {
-				one(nil, want, q[r*ldQ:], h, all, 0, end+r, 0.3, sinks, alone)
+				AttendKept(f, nil, want, q[r*ldQ:], h, all, 0, end+r, 0.3, sinks, alone)
 				if !sameBits(out[r*ldOut:][:width], want) {
 					t.Fatalf("row %d of %d differs", r, rows)
 				}

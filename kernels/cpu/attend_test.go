@@ -12,23 +12,30 @@ import (
 )
 
 // pages stores keys and values (KV, P, C) and fills the free slots with NaN.
-func pages(keys, values []float32, kv, c int) [][]float32 {
-	size, length := c*PagePositions, len(keys)/kv/c
+func pages(keys, values []float32, kv, c int) [][]float32 { return pagesIn(KVF32, keys, values, kv, c) }
+
+// pagesIn is pages in a format; what is free has all its bits set.
+func pagesIn(f KVFormat, keys, values []float32, kv, c int) [][]float32 {
+	size, length := f.Words(c), len(keys)/kv/c
 	all := make([][]float32, (length+PagePositions-1)/PagePositions)
 	for p := range all {
-		all[p] = slices.Repeat([]float32{float32(math.NaN())}, 2*kv*size)
+		all[p] = slices.Repeat([]float32{math.Float32frombits(0xffffffff)}, 2*kv*size)
 	}
 	for i := range kv * length {
 		block := all[i%length/PagePositions][i/length*2*size:]
-		StoreKV(block[:size], block[size:], i%length%PagePositions, keys[i*c:(i+1)*c], values[i*c:(i+1)*c])
+		f.Store(block[:size], block[size:], i%length%PagePositions, keys[i*c:(i+1)*c], values[i*c:(i+1)*c])
 	}
 	return all
 }
 
 func attended(q []float32, h Heads, pages [][]float32, start, end int) []float32 {
+	return attendedIn(KVF32, q, h, pages, start, end)
+}
+
+func attendedIn(f KVFormat, q []float32, h Heads, pages [][]float32, start, end int) []float32 {
 	out := slices.Repeat([]float32{7}, h.KV*h.Group*h.Dim)
 	scratch := slices.Repeat([]float32{float32(math.NaN())}, AttendScratch(h, end))
-	Attend(out, q, h, pages, start, end, 0.3, scratch)
+	AttendKept(f, nil, out, q, h, pages, start, end, 0.3, nil, scratch)
 	return out
 }
 
@@ -113,15 +120,16 @@ func TestAttendInvariance(t *testing.T) {
 				KV: rapid.IntRange(1, 9).Draw(t, "kv"), Group: rapid.IntRange(1, 9).Draw(t, "group"),
 				Dim: rapid.SampledFrom([]int{8, 16, 24, 32, 64}).Draw(t, "dim"),
 			}
+			f := formatFor(t, h.Dim)
 			total := rapid.IntRange(1, 90).Draw(t, "total")
 			end := rapid.IntRange(1, total).Draw(t, "end")
 			start := rapid.IntRange(0, end-1).Draw(t, "start")
 			head := rapid.IntRange(0, h.KV*h.Group-1).Draw(t, "head")
 			c, at := h.Dim, head/h.Group*total*h.Dim
 			keys, values, q := floats(1, h.KV*total*c), floats(2, h.KV*total*c), floats(3, h.KV*h.Group*c)
-			all := attended(q, h, pages(keys, values, h.KV, c), start, end)
-			short := pages(keys[at:at+end*c], values[at:at+end*c], 1, c)
-			alone := attended(q[head*c:(head+1)*c], Heads{1, 1, c}, short, start, end)
+			all := attendedIn(f, q, h, pagesIn(f, keys, values, h.KV, c), start, end)
+			short := pagesIn(f, keys[at:at+end*c], values[at:at+end*c], 1, c)
+			alone := attendedIn(f, q[head*c:(head+1)*c], Heads{1, 1, c}, short, start, end)
 			if !sameBits(all[head*c:(head+1)*c], alone) {
 				t.Fatal("differs")
 			}
@@ -157,29 +165,15 @@ func TestAttendHalf(t *testing.T) {
 			start := rapid.IntRange(0, end-1).Draw(t, "start")
 			size := h.KV * end * h.Dim
 			keys, values, q := floats(1, size), floats(2, size), floats(3, h.KV*h.Group*h.Dim)
-			half := halfPages(keys, values, h.KV, h.Dim)
+			half := pagesIn(KVBF16, keys, values, h.KV, h.Dim)
 			RoundBF16(keys)
 			RoundBF16(values)
 			want := attended(q, h, pages(keys, values, h.KV, h.Dim), start, end)
 			weights, out := make([]float32, end), make([]float32, len(q))
-			AttendHalf(weights, out, q, h, half, start, end, 0.3, nil, make([]float32, AttendScratch(h, end)))
+			AttendKept(KVBF16, weights, out, q, h, half, start, end, 0.3, nil, make([]float32, AttendScratch(h, end)))
 			if !sameBits(out, want) {
 				t.Fatalf("%+v, positions %d to %d: other bits", h, start, end)
 			}
 		})
 	})
-}
-
-// halfPages is pages of bf16.
-func halfPages(keys, values []float32, kv, c int) [][]float32 {
-	size, length := c*PagePositions/2, len(keys)/kv/c
-	all := make([][]float32, (length+PagePositions-1)/PagePositions)
-	for p := range all {
-		all[p] = slices.Repeat([]float32{math.Float32frombits(0xffffffff)}, 2*kv*size)
-	}
-	for i := range kv * length {
-		block := all[i%length/PagePositions][i/length*2*size:]
-		StoreKVHalf(block[:size], block[size:], i%length%PagePositions, keys[i*c:(i+1)*c], values[i*c:(i+1)*c])
-	}
-	return all
 }

@@ -8,17 +8,31 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 )
 
-var coded = flag.Bool("coded", false, "write the kernels for weights as codes, which have files of their own")
+// What has files of its own.
+var (
+	coded = flag.Bool("coded", false, "write the kernels for weights as codes")
+	pages = flag.Bool("kept", false, "write the kernels for keys and values as codes")
+)
 
 func main() {
 	flag.Parse()
 	ConstraintExpr("amd64")
-	if *coded {
+	switch {
+	case *coded:
 		codedKernels()
 		writeCodedDispatch("../coded_dispatch_amd64.go")
-		Generate()
-		return
+	case *pages:
+		keptKernels()
+		writeKeptDispatch("../kept_dispatch_amd64.go")
+	default:
+		kernels()
+		writeDispatch("../tile_dispatch_amd64.go")
 	}
+	Generate()
+}
+
+// kernels writes all others.
+func kernels() {
 	for _, m := range []machine{wide, narrow} {
 		for _, w := range all {
 			for _, s := range m.shapesOf(w) {
@@ -47,6 +61,4 @@ func main() {
 	for _, rows := range halfRows {
 		halfKernel(wide, rows)
 	}
-	writeDispatch("../tile_dispatch_amd64.go")
-	Generate()
 }

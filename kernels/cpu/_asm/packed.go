@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-func (w weights) packed() bool { return w != bf16 && w != f32 }
+func (w weights) packed() bool { return w != bf16 && w != f32 && w != kept }
 
 // packedRegs are the registers that decoding takes.
 type packedRegs struct {

@@ -76,14 +76,14 @@ func tileName(m machine, w weights, rows, groups int) string {
 // tileKernel writes one tile: rows × groups pairs of accumulators stay in
 // registers for the whole chain over k.
 func tileKernel(m machine, w weights, rows, groups int) {
-	g := &tileGen{machine: m, w: w, rows: rows, groups: groups, perHead: rows, jumps: w == f32}
+	g := &tileGen{machine: m, w: w, rows: rows, groups: groups, perHead: rows, jumps: w == f32 || w == kept}
 	g.kernel(tileName(m, w, rows, groups))
 }
 
 func headsName(m machine, w weights, rows, heads int) string {
 	kind := "Heads"
-	if w == bf16 {
-		kind = "HeadsBF16"
+	if w != f32 {
+		kind += string(w)
 	}
 	return fmt.Sprintf("%s%sR%dH%d", m.name, kind, rows, heads)
 }
@@ -102,9 +102,12 @@ func (g *tileGen) kernel(name string) {
 	args := Load(Param("a"), GP64()).(reg.GPVirtual)
 	g.loadArgs(args)
 	g.begin(args)
-	if g.w.packed() {
+	switch {
+	case g.w.packed():
 		g.packedLoop(args)
-	} else {
+	case g.w == kept:
+		g.keptLoop()
+	default:
 		g.loop()
 	}
 	g.store(args)
@@ -327,6 +330,10 @@ func (g *tileGen) loadWeights(i int) {
 		}
 		VMOVUPS(g.wAt(g.wp, panel, offset), g.lo)
 		VMOVUPS(g.wAt(g.wp, panel, offset+64), g.hi)
+		return
+	}
+	if g.w == kept {
+		g.loadKept(panel, offset)
 		return
 	}
 	switch {
