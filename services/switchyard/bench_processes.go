@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/lab/bench"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/request/client"
@@ -103,7 +105,7 @@ func (f *fleet) serve() error {
 
 // serviceFlags are those of a service which make it what it is in the pipeline in one process.
 func (c *BenchCmd) serviceFlags(service string) []string {
-	flags := []string{"--wire", c.Wire, "--hops", c.Hops, "--precision", c.Precision, "--threads", strconv.Itoa(c.Threads), "--max-model-len", strconv.Itoa(bench.ContextFor(c.PromptTokens))}
+	flags := []string{"--wire", c.Wire, "--hops", c.Hops, "--precision", c.Precision, "--kv-cache-dtype", cmp.Or(c.KVCacheDtype, string(model.KVAuto)), "--threads", strconv.Itoa(c.Threads), "--max-model-len", strconv.Itoa(bench.ContextFor(c.PromptTokens))}
 	flags = append(flags, c.arguments()...)
 	if c.Model != "" {
 		flags = append(flags, "--model", c.Model)

@@ -49,6 +49,9 @@ func checkServices(s cluster.Services, m *model.Model, count map[string]int) err
 	if m.Precision.Own() && (s.Expert.GPU != nil || s.Attention.GPU != nil) {
 		return fmt.Errorf("--precision is %s, and a GPU computes with weights as they are stored: leave out --precision, or the GPU", m.Precision)
 	}
+	if s.Attention.GPU != nil && m.KVCache.Chosen() {
+		return fmt.Errorf("--kv-cache-dtype is %s, and attention on a GPU keeps keys and values in bf16 with --wire bf16, and in two parts of bf16 with --wire f32: leave out --kv-cache-dtype, or compute attention on the CPU", m.KVCache)
+	}
 	return s.Check(m, count)
 }
 
@@ -57,7 +60,7 @@ func classOf(s cluster.Services, m ModelFlags) string {
 	if m.MixedClasses {
 		return deployment.MixedClasses
 	}
-	class, parts := cpu.Class()+model.Precision(m.Precision).Class(), gpus.Parts(m.wire())
+	class, parts := cpu.Class()+model.Class(model.Precision(m.Precision), m.kind()), gpus.Parts(m.wire())
 	if g := s.Expert.GPU; g != nil {
 		class += "+" + cuda.Class(g.Info.Arch, parts, g.Kernels)
 	}

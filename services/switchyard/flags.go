@@ -65,6 +65,13 @@ const allRows = "all"
 // PrecisionFlag is of commands that compute.
 type PrecisionFlag struct {
 	Precision string `default:"bf16" enum:"bf16,w16a16,q8,q4,w8a8,w4a8,a8" help:"How matrices are kept in memory: bf16 as they are stored, w16a16 the same for rows that are rounded to bf16, which is faster with AVX-512 BF16, q8 or q4 quantised when they are loaded, to 8 or 4 bits with a scale for each 32 weights of an output. With w8a8 or w4a8 the rows that meet them are rounded to 8 bits, too, which is faster; a8 does so for the codes of GGUF, GPTQ and AWQ, which stay as they are. What chooses experts is not quantised, and MXFP4 and FP8 stay as they are. On CPUs only; all services of a model need the same." placeholder:"KIND"`
+
+	KVCacheFlag `embed:""`
+}
+
+// KVCacheFlag is of commands that compute attention, or work with those that do.
+type KVCacheFlag struct {
+	KVCacheDtype string `name:"kv-cache-dtype" default:"auto" enum:"auto,f32,bf16,int8" help:"In what attention keeps keys and values: f32, bf16 with half the memory, int8 with about a quarter, or auto, which is f32, and bf16 where --precision rounds rows. On CPUs only; all services of a model need the same." placeholder:"TYPE"`
 }
 
 // set has the model computed so.
@@ -72,6 +79,16 @@ func (f PrecisionFlag) set(m *model.Model) error {
 	m.In(model.Precision(f.Precision))
 	if err := forward.CheckPrecision(m); err != nil {
 		return usage(fmt.Errorf("--precision is %s: %w", f.Precision, err))
+	}
+	return f.keep(m)
+}
+
+func (f KVCacheFlag) kind() model.KVCache { return model.KVCache(f.KVCacheDtype) }
+
+// keep has keys and values of the model kept so.
+func (f KVCacheFlag) keep(m *model.Model) error {
+	if err := m.KeepIn(f.kind()); err != nil {
+		return usage(fmt.Errorf("--kv-cache-dtype is %s: %w", f.KVCacheDtype, err))
 	}
 	return nil
 }

@@ -21,8 +21,8 @@ func TestPrecisionFlag(t *testing.T) {
 	if err := checkServices(s, m, nil); err == nil || !strings.Contains(err.Error(), "--precision is q8, and a GPU") {
 		t.Error(err)
 	}
-	plain, q8 := ModelFlags{}, ModelFlags{PrecisionFlag: PrecisionFlag{"q8"}}
-	w8a8 := ModelFlags{PrecisionFlag: PrecisionFlag{"w8a8"}}
+	plain, q8 := ModelFlags{}, ModelFlags{PrecisionFlag: PrecisionFlag{Precision: "q8"}}
+	w8a8 := ModelFlags{PrecisionFlag: PrecisionFlag{Precision: "w8a8"}}
 	if a, b, c := classOf(cluster.Services{}, plain), classOf(cluster.Services{}, q8), classOf(cluster.Services{}, w8a8); b != a+"-q8" || c != a+"-w8a8-kv16" {
 		t.Errorf("class %s, of q8 %s, of w8a8 %s", a, b, c)
 	}
@@ -31,6 +31,29 @@ func TestPrecisionFlag(t *testing.T) {
 	}
 	if plain.MixedClasses = true; plain.checkMixed() != nil {
 		t.Error(plain.checkMixed())
+	}
+}
+
+// In what keys and values are kept is in the numeric class, as far as it makes other bits; attention on a
+// GPU keeps them in its own way.
+func TestKVCacheFlag(t *testing.T) {
+	base := classOf(cluster.Services{}, ModelFlags{})
+	for _, tt := range []struct{ precision, kept, want string }{
+		{"bf16", "auto", ""}, {"bf16", "f32", ""}, {"bf16", "bf16", "-kv16"}, {"bf16", "int8", "-kv8"},
+		{"q8", "int8", "-q8-kv8"}, {"w8a8", "f32", "-w8a8"}, {"w8a8", "bf16", "-w8a8-kv16"}, {"w4a8", "int8", "-w4a8-kv8"},
+	} {
+		f := ModelFlags{PrecisionFlag: PrecisionFlag{tt.precision, KVCacheFlag{tt.kept}}}
+		if got := classOf(cluster.Services{}, f); got != base+tt.want {
+			t.Errorf("%s with keys and values in %s: class %s, want %s", tt.precision, tt.kept, got, base+tt.want)
+		}
+		f.Precision, f.MixedClasses = "bf16", true
+		if err := f.checkMixed(); (err != nil) != (tt.kept == "bf16" || tt.kept == "int8") {
+			t.Errorf("%s among mixed classes: %v", tt.kept, err)
+		}
+	}
+	m, onGPU := &model.Model{KVCache: model.KVInt8}, cluster.Services{Attention: attention.Config{GPU: &gpus.GPU{}}}
+	if err := checkServices(onGPU, m, nil); err == nil || !strings.Contains(err.Error(), "--kv-cache-dtype is int8, and attention on a GPU keeps") {
+		t.Error(err)
 	}
 }
 

@@ -53,9 +53,12 @@ func (f ModelFlags) openBy(ctx context.Context, e *env, stored openStored) (*mod
 	return m, nil
 }
 
-// checkMixed refuses fewer bits a weight among replicas of mixed classes: those could have another
-// precision, whose answers are outside the tolerance.
+// checkMixed refuses fewer bits a weight, key or value among replicas of mixed classes: those could have
+// others, whose answers are outside the tolerance.
 func (f ModelFlags) checkMixed() error {
+	if f.MixedClasses && f.kind().Rounds() {
+		return usage(fmt.Errorf("--mixed-classes does not go with --kv-cache-dtype %s: replicas with others could join; leave one out", f.KVCacheDtype))
+	}
 	if f.MixedClasses && model.Precision(f.Precision).Own() {
 		return usage(fmt.Errorf("--mixed-classes does not go with --precision %s: replicas of another precision could join; leave one out", f.Precision))
 	}

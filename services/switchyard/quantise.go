@@ -24,7 +24,7 @@ func (c *QuantiseCmd) Run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if err := (PrecisionFlag{c.Precision}).set(m); err != nil {
+	if err := (PrecisionFlag{Precision: c.Precision}).set(m); err != nil {
 		return err
 	}
 	err = c.tell(ctx, e, m)

@@ -15,9 +15,10 @@ import (
 // VerifyCmd compares checkpoints with outputs of Hugging Face transformers.
 type VerifyCmd struct {
 	KernelsFlag `embed:""`
+	KVCacheFlag `embed:""`
 
 	Dirs []string `arg:"" name:"dir" help:"Model directories with golden.safetensors and golden.json beside the weights."`
-	Wire string   `default:"f32" enum:"f32,bf16" help:"Element type of rows between services; bf16 reports and does not judge." placeholder:"TYPE"`
+	Wire string   `default:"f32" enum:"f32,bf16" help:"Element type of rows between services; bf16 reports and does not judge, and so does a --kv-cache-dtype of fewer bits." placeholder:"TYPE"`
 	Hops string   `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
 	JSON bool     `name:"json" help:"Print one JSON object a directory."`
 
@@ -90,6 +91,7 @@ func (c *VerifyCmd) compare(ctx context.Context, e *env, g *verify.Golden, cast 
 	settings, err := inProcess(ctx, e, func(up *UpCmd) {
 		up.ModelFlags.Model, up.Wire, up.Hops = []string{dir}, c.Wire, c.Hops
 		up.Device, up.GateDevice, up.AttentionDevice = c.Device, c.Device, c.Device
+		up.KVCacheFlag = c.KVCacheFlag
 		up.GPUMemory, up.AttentionGPUMemory, up.GPUKernels = c.GPUMemory, c.GPUMemory, c.GPUKernels
 	})
 	if err != nil {
@@ -110,7 +112,7 @@ func (c *VerifyCmd) compare(ctx context.Context, e *env, g *verify.Golden, cast 
 	line.Set("comparing %s…", dir)
 	ctx, cancel := context.WithTimeoutCause(ctx, verifyPatience, errNoAnswer)
 	defer cancel()
-	if v, err = verify.Compare(ctx, y, g, c.Wire == string(tensor.F32)); err != nil {
+	if v, err = verify.Compare(ctx, y, g, c.Wire == string(tensor.F32) && !c.kind().Rounds()); err != nil {
 		return nil, false, cmp.Or(context.Cause(ctx), err)
 	}
 	v.RopeCast = cast

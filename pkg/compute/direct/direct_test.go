@@ -31,14 +31,23 @@ func load(t testing.TB, dir string, wire tensor.Wire) (*Runner, *model.Model) {
 
 func loadIn(t testing.TB, dir string, wire tensor.Wire, precision model.Precision) (*Runner, *model.Model) {
 	t.Helper()
+	return loadKept(t, dir, wire, precision, model.KVAuto, 0)
+}
+
+// loadKept has keys and values kept so, and at most so many rows in a step; 0: any number.
+func loadKept(t testing.TB, dir string, wire tensor.Wire, precision model.Precision, kept model.KVCache, rows int) (*Runner, *model.Model) {
+	t.Helper()
 	m, err := model.Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m.In(precision)
+	if err := m.KeepIn(kept); err != nil {
+		t.Fatal(err)
+	}
 	p := pool.New(2)
 	t.Cleanup(func() { p.Close(); _ = m.Close() })
-	r, err := New(m, p, Settings{Wire: wire, MaxPositions: 512, KVBytes: 256 << 20})
+	r, err := New(m, p, Settings{Wire: wire, MaxPositions: 512, KVBytes: 256 << 20, Rows: rows})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -163,7 +163,7 @@ func (g *groupedQuery) attendRows(s *lane, i, n, place int, scratch *attendScrat
 	sp, heads, end := &g.spec, headsOf(&g.spec), s.rows[i].Position+1
 	scratch.pages = s.rows[i].Table.Layer(scratch.pages[:0], place, 0, end+n-1)
 	scratch.floats = reuse.Slice(scratch.floats, cpu.AttendRowsScratch(heads, n, end))
-	cpu.AttendRows(sp.HalfCache, s.attn[i*g.o.K:], g.o.K, s.qkv[i*g.qkv.N:], g.qkv.N, n, heads, scratch.pages, end, sp.Scale, g.sinks, scratch.floats)
+	cpu.AttendRows(sp.Cache, s.attn[i*g.o.K:], g.o.K, s.qkv[i*g.qkv.N:], g.qkv.N, n, heads, scratch.pages, end, sp.Scale, g.sinks, scratch.floats)
 }
 
 func (g *groupedQuery) attendRow(s *lane, i, place int, scratch *attendScratch) {
@@ -189,15 +189,11 @@ func attend(sp *model.MixerSpec, out, q, sinks []float32, table *kvcache.Table, 
 	before := start / cpu.PagePositions * cpu.PagePositions
 	start, end = start-before, end-before
 	scratch.floats = reuse.Slice(scratch.floats, cpu.AttendScratch(heads, end))
-	of := cpu.AttendWeights
-	if sp.HalfCache {
-		of = cpu.AttendHalf
-	}
 	if strongest == nil {
-		of(nil, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
+		cpu.AttendKept(sp.Cache, nil, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
 		return
 	}
 	scratch.weights = reuse.Slice(scratch.weights, end)
-	of(scratch.weights, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
+	cpu.AttendKept(sp.Cache, scratch.weights, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
 	*strongest = int32(before + start + largest(scratch.weights[start:]))
 }

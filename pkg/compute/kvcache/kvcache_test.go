@@ -199,35 +199,45 @@ func checkStored(t testing.TB, table *Table, seq, length int) {
 	}
 }
 
-// A layer in bf16 takes half as much, and keeps what was stored rounded to that.
-func TestHalf(t *testing.T) {
-	const dim = 32
-	half := Uniform(1, 2, dim)
-	whole := half.PageBytes()
-	half.Layers[0].Half = true
-	if half.PageBytes() != whole/2 {
-		t.Errorf("a page of %d bytes, of %d as float32", half.PageBytes(), whole)
-	}
-	p, err := NewPool(half, 2*whole)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, err := p.Reserve(40)
-	if err != nil {
-		t.Fatal(err)
-	}
-	table.Span(0, 40)
-	key, value := make([]float32, dim), make([]float32, dim)
-	for i := range dim {
-		key[i], value[i] = float32(i)+0.001, -float32(i)-0.001
-	}
-	table.Store(0, 1, 35, key, value)
-	h := cpu.Heads{KV: 2, Group: 1, Dim: dim}
-	out := make([]float32, 2*dim)
-	cpu.AttendHalf(nil, out, make([]float32, 2*dim), h, table.Layer(nil, 0, 32, 40), 3, 4, 1, nil, make([]float32, cpu.AttendScratch(h, 4)))
-	cpu.RoundBF16(value)
-	if !slices.Equal(out[dim:], value) {
-		t.Errorf("head 1 of position 35 is %v, want %v", out[dim:], value)
+// A layer in fewer bits takes fewer bytes, so that a pool has more pages, and keeps what was stored
+// rounded to that.
+func TestFormats(t *testing.T) {
+	const dim, budget = 32, 1 << 20
+	whole := Uniform(1, 2, dim)
+	for f, tt := range map[cpu.KVFormat]struct {
+		bytes int64 // of a number, times dim
+		near  float32
+	}{cpu.KVF32: {4 * dim, 0}, cpu.KVBF16: {2 * dim, 0.1}, cpu.KVInt8: {dim + 4, 0.13}} {
+		shape := Uniform(1, 2, dim)
+		shape.Layers[0].Format = f
+		if want := whole.PageBytes() * tt.bytes / (4 * dim); shape.PageBytes() != want {
+			t.Errorf("format %d: a page of %d bytes, want %d", f, shape.PageBytes(), want)
+		}
+		p, err := NewPool(shape, budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := int(budget / shape.PageBytes()); p.Capacity() != want {
+			t.Errorf("format %d: %d pages, want %d", f, p.Capacity(), want)
+		}
+		table, err := p.Reserve(40)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table.Span(0, 40)
+		key, value := make([]float32, dim), make([]float32, dim)
+		for i := range dim {
+			key[i], value[i] = float32(i)+0.001, -float32(i)-0.001
+		}
+		table.Store(0, 1, 35, key, value)
+		h := cpu.Heads{KV: 2, Group: 1, Dim: dim}
+		out := make([]float32, 2*dim)
+		cpu.AttendKept(f, nil, out, make([]float32, 2*dim), h, table.Layer(nil, 0, 32, 40), 3, 4, 1, nil, make([]float32, cpu.AttendScratch(h, 4)))
+		for i, v := range out[dim:] {
+			if d := v - value[i]; d > tt.near || -d > tt.near {
+				t.Errorf("format %d: head 1 of position 35 has %v, of %v", f, v, value[i])
+			}
+		}
 	}
 }
 

@@ -20,8 +20,8 @@ type Shape struct {
 type LayerShape struct {
 	Heads, KeyDim, ValueDim int
 	Sight                   model.Sight
-	Half                    bool // keys and values in bf16, two in a float
-	// Block is the bytes of a page that a device takes for it; 0: float32 numbers.
+	Format                  cpu.KVFormat
+	// Block is the bytes of a page that a device takes for it; 0: as the format says.
 	Block int64
 }
 
@@ -64,7 +64,7 @@ func layerOf(m *model.MixerSpec) LayerShape {
 	if m.Kind == model.MLA {
 		return Latent(m.Latent.KVRank + m.Latent.RopeDim)
 	}
-	return LayerShape{Heads: m.KVHeads, KeyDim: m.HeadDim, ValueDim: m.ValueDim, Sight: m.Sight, Half: m.HalfCache}
+	return LayerShape{Heads: m.KVHeads, KeyDim: m.HeadDim, ValueDim: m.ValueDim, Sight: m.Sight, Format: m.Cache}
 }
 
 // Latent is the shape of a layer that keeps a latent of so many elements.
@@ -76,17 +76,10 @@ func Uniform(layers, heads, dim int) Shape {
 }
 
 // head is the number of floats of one page's keys and values of one head.
-func (l LayerShape) head() int { return l.keys() + l.kept(l.ValueDim) }
+func (l LayerShape) head() int { return l.keys() + l.Format.Words(l.ValueDim) }
 
 // keys is the number of floats of one page's keys of one head.
-func (l LayerShape) keys() int { return l.kept(l.KeyDim) }
-
-func (l LayerShape) kept(dim int) int {
-	if l.Half {
-		return dim * cpu.PagePositions / 2
-	}
-	return dim * cpu.PagePositions
-}
+func (l LayerShape) keys() int { return l.Format.Words(l.KeyDim) }
 
 // floats is what a layer takes in a page.
 func (l LayerShape) floats() int {

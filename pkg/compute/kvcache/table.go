@@ -113,12 +113,7 @@ func (t *Table) empty() {
 func (t *Table) Store(layer, head, position int, k, v []float32) {
 	shape := &t.pool.shape.Layers[layer]
 	block := t.block(layer, position)[head*shape.head():]
-	keys, values, slot := block[:shape.keys()], block[shape.keys():shape.head()], position%cpu.PagePositions
-	if shape.Half {
-		cpu.StoreKVHalf(keys, values, slot, k, v)
-		return
-	}
-	cpu.StoreKV(keys, values, slot, k, v)
+	shape.Format.Store(block[:shape.keys()], block[shape.keys():shape.head()], position%cpu.PagePositions, k, v)
 }
 
 // StoreLatent writes one position's latent.

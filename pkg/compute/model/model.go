@@ -25,6 +25,7 @@ type Model struct {
 	Bytes      int64    // of all weights that the spec needs
 	Unused     []string // tensors in the files that the family has no role for
 	Precision  Precision
+	KVCache    KVCache  // as KeepIn has set it
 	Unknown    []string // keys of config.json that nothing here knows, without a name that sounds of numbers
 
 	family *family

@@ -1,6 +1,10 @@
 package model
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+)
 
 // The parts that a layer is made of, as data. Package forward has a type that
 // computes each kind.
@@ -56,8 +60,8 @@ type MixerSpec struct {
 	Bidirectional  bool
 	Rope           RopeSpec
 	Temperature    TemperatureSpec
-	Latent         LatentSpec // of MLA
-	HalfCache      bool       // keys and values are kept in bf16: see Precision
+	Latent         LatentSpec   // of MLA
+	Cache          cpu.KVFormat // how keys and values are kept: see Model.In and KeepIn
 	Sight
 }
 

@@ -1,5 +1,7 @@
 package model
 
+import "github.com/switchyard/switchyard/kernels/cpu"
+
 // Precision is how the processor keeps the matrices of a model, and computes with them.
 type Precision string
 
@@ -18,34 +20,22 @@ const (
 // of the numeric class then.
 func (p Precision) Own() bool { return p != "" && p != AsStored }
 
-// Class is what a precision adds to the numeric class: empty for weights as they are stored. Those of keys and
-// values in bf16 have it in their names, as w8a8 and w4a8 once kept them in float32.
-func (p Precision) Class() string {
-	switch {
-	case !p.Own():
-		return ""
-	case p.roundsRows():
-		return "-" + string(p) + "-kv16"
-	}
-	return "-" + string(p)
-}
-
 // roundsRows reports whether rows are rounded before matrices are multiplied with them.
 func (p Precision) roundsRows() bool { return p == W16A16 || p == W8A8 || p == W4A8 || p == A8 }
-
-// halfOf is what dimensions of a head are a multiple of where it is kept in bf16.
-const halfOf = 32
 
 // KeepsStored reports whether weights stay as they are stored.
 func (p Precision) KeepsStored() bool { return !p.Own() || p == W16A16 || p == A8 }
 
 // In sets the precision: before anything is loaded. Where rows are rounded, keys and values are kept in
-// bf16, too.
+// bf16, too, of the layers that can be; KeepIn sets them otherwise.
 func (m *Model) In(p Precision) {
 	m.Precision = p
+	format := kvFormats[KVAuto.of(p)]
 	for l := range m.Spec.Layer {
 		x := &m.Spec.Layer[l].Mixer
-		x.HalfCache = p.roundsRows() && x.Kind == GroupedQuery && x.HeadDim%halfOf == 0 && x.ValueDim%halfOf == 0
+		if x.Cache = cpu.KVF32; x.keeps(format) == nil {
+			x.Cache = format
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func (e *ClassError) remedy() string {
 	if there.Hops = e.Here.Hops; there == e.Here {
 		return "rows would go astray between them. Give all the same --hops, or another --name, or stop the others first"
 	}
-	return "answers would differ. Give all the same version of switchyard, --model, --wire, --hops, --precision, --device and --gpu-kernels, or another --name, or stop the others first; with --mixed-classes for all, answers may differ"
+	return "answers would differ. Give all the same version of switchyard, --model, --wire, --hops, --precision, --kv-cache-dtype, --device and --gpu-kernels, or another --name, or stop the others first; with --mixed-classes for all, answers may differ"
 }
 
 // checkPeers refuses to join members of another kind. A plan of another kind makes it

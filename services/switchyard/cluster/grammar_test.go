@@ -31,7 +31,19 @@ func TestGrammarSurvivesItsOwner(t *testing.T) {
 		}
 		return s
 	}
-	s := demo()
+	prompt := func() *pb.Prompt {
+		return &pb.Prompt{
+			Text: "Once upon a time there was", Seed: proto.Uint32(7), Temperature: proto.Float64(1), MaxTokens: proto.Int32(200),
+			FrequencyPenalty: proto.Float64(0.1), Grammar: &pb.Grammar{JsonSchema: person, Compact: true},
+		}
+	}
+	checkPerson(t, survives(t, demo, prompt))
+}
+
+// survives is the answer to a prompt, which must be the same when its owner goes in the middle.
+func survives(t *testing.T, settings func() cluster.Settings, prompt func() *pb.Prompt) string {
+	t.Helper()
+	s := settings()
 	var valve clustertest.Valve
 	valve.In(&s)
 	s.Listen, s.Count["attention"] = "127.0.0.1:0", 0
@@ -45,7 +57,7 @@ func TestGrammarSurvivesItsOwner(t *testing.T) {
 		}
 	})
 	attention := func() (leave, stop func()) {
-		s := demo()
+		s := settings()
 		s.Node.Bus.URL = y.URL()
 		t.Cleanup(func() {
 			if err := s.Node.Close(); err != nil {
@@ -64,15 +76,7 @@ func TestGrammarSurvivesItsOwner(t *testing.T) {
 	}
 	defer conn.Close()
 	c := client.New(conn.NATS(), client.Settings{Prefix: schemas.DefaultPrefix, Model: s.Node.ModelName()})
-	prompt := func() *pb.Prompt {
-		return &pb.Prompt{
-			Text: "Once upon a time there was", Seed: proto.Uint32(7), Temperature: proto.Float64(1), MaxTokens: proto.Int32(200),
-			FrequencyPenalty: proto.Float64(0.1), Grammar: &pb.Grammar{JsonSchema: person, Compact: true},
-		}
-	}
 	want := answerOf(t, c, prompt(), func() {})
-	checkPerson(t, want)
-
 	valve.ShutAt(t, 3)
 	got := answerOf(t, c, prompt(), func() {
 		leave()
@@ -83,6 +87,7 @@ func TestGrammarSurvivesItsOwner(t *testing.T) {
 	if got != want {
 		t.Errorf("with its owner gone: %q\nwant %q", got, want)
 	}
+	return want
 }
 
 // answerOf is a prompt's text; after the third token something is done.
