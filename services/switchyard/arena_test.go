@@ -140,7 +140,7 @@ func TestArenaOffload(t *testing.T) {
 		`--budget has "x"; it must be`:       {"--budget", "6,x"},
 		"--budget has 6 GB twice":            {"--budget", "6,6GB"},
 		"the prediction distance is 40":      {"--prefetch", "40"},
-		"0 maps":                             {"--maps", "0"},
+		"--maps: the capacity of the store":  {"--maps", "0"},
 		"it must be 1 or more":               {"--maps", "0"},
 		"--repeats is of --back-end live":    {"--repeats", "3"},
 		"--recording is missing":             {"--back-end", "live"},

@@ -92,7 +92,7 @@ func (s Offload) Check() error {
 	case len(s.Routings) == 0 || slices.ContainsFunc(s.Routings, func(name string) bool { return !slices.Contains(OffloadRoutings(), name) }):
 		return fmt.Errorf("routings are %q; there are %s", s.Routings, strings.Join(OffloadRoutings(), ", "))
 	case s.Capacity < 1:
-		return fmt.Errorf("the capacity of the store is %d maps; it must be 1 or more", s.Capacity)
+		return fmt.Errorf("--maps: the capacity of the store is %d maps; it must be 1 or more, such as 1000", s.Capacity)
 	}
 	bed, err := offload.RTX3090()
 	if err != nil {
@@ -107,7 +107,7 @@ func (s Offload) Check() error {
 			return fmt.Errorf("shape %q is named twice", name)
 		}
 		if s.Distance < 1 || s.Distance >= m.Layers {
-			return fmt.Errorf("the prediction distance is %d; %s has %d layers: it must be 1 to %d", s.Distance, name, m.Layers, m.Layers-1)
+			return fmt.Errorf("--prefetch: the prediction distance is %d; %s has %d layers: it must be 1 to %d", s.Distance, name, m.Layers, m.Layers-1)
 		}
 		for _, gb := range s.Budgets {
 			if err := bed.Check(m, gb*gigabyte); err != nil {

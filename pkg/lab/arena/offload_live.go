@@ -121,7 +121,7 @@ func (p OffloadPipeline) of(r *Recorded) (*OffloadPipeline, error) {
 	}
 	p.Model.LayerBytes, p.Model.HeadBytes = 0, 0 // they are computed, and not paced
 	if p.Distance < 1 || p.Distance >= p.Layers {
-		return nil, fmt.Errorf("the prediction distance is %d; the demo model has %d layers: it must be 1 to %d", p.Distance, p.Layers, p.Layers-1)
+		return nil, fmt.Errorf("--prefetch: the prediction distance is %d; the demo model has %d layers: it must be 1 to %d", p.Distance, p.Layers, p.Layers-1)
 	}
 	return &p, nil
 }
