@@ -38,10 +38,10 @@ func (m *Matrix) scaleAt(p, k, j int) (scale, offset float32) {
 
 // codeAt is the code of input k and output j of a panel.
 func (m *Matrix) codeAt(p, k, j int) int {
-	if m.rounds && m.coded.Bits == 8 {
-		return int(int8(m.codes[p*m.K*PanelWidth+wordAt(k, j)] ^ 128))
+	if m.rounds && m.coded.Bits > 4 {
+		return int(m.storedCode(p, k, j) - m.dotZero())
 	}
-	if m.coded.Bits == 8 {
+	if m.coded.Bits > 4 {
 		return int(int8(m.codes[(p*m.K+k)*PanelWidth+j]))
 	}
 	return int(m.codes[p*m.mxPanel()+k/4*64+j%16*4+k%4] >> (j / 16 * 4) & 15)

@@ -77,7 +77,7 @@ func (m *Matrix) codedArgs(p, k, inputs, panels int, b *codedBuffers) tileArgs {
 	size := len(m.codes) / m.Panels()
 	group := min(m.coded.Group, inputs)
 	a := tileArgs{
-		w: pointerTo(m.codes[p*size+k*PanelWidth*m.coded.Bits/8:]), panelStride: size, k: inputs / 4, step: group / 4,
+		w: pointerTo(m.codes[p*size+k*PanelWidth*m.coded.kept()/8:]), panelStride: size, k: inputs / 4, step: group / 4,
 		scales: unsafe.Pointer(&b.scales), scaleStride: parts(inputs, group) * groupFloats * 4,
 	}
 	if k > 0 {
@@ -145,7 +145,7 @@ func (a *tileArgs) coded2(rows, bits int) {
 	}
 	a.call2Coded(rows, 1, bits)
 	other := distances{32, 32, 32}
-	if bits == 8 {
+	if bits > 4 {
 		other.w = 8
 	}
 	b := a.half(other)

@@ -20,7 +20,7 @@ var codings = map[string]struct {
 	"Q5_1":         {Coding{Bits: 8, Group: 32, Kind: StepsMins}, 9},
 	"Q4_K":         {Coding{Bits: 4, Group: 32, Kind: SubStepsMins}, 4.625},
 	"Q5_K":         {Coding{Bits: 8, Group: 32, Kind: SubStepsMins}, 8.625},
-	"Q6_K":         {Coding{Bits: 8, Group: 16, Kind: SubSteps}, 8.5625},
+	"Q6_K":         {Coding{Bits: 6, Group: 16, Kind: SubSteps}, 8.5625},
 	"GPTQ 128":     {Coding{Bits: 4, Group: 128, Kind: StepsZeros}, 4 + 24./128},
 	"GPTQ 1 group": {Coding{Bits: 4, Group: math.MaxInt32, Kind: StepsZeros}, 4 + 24./512},
 }
@@ -52,7 +52,10 @@ func setCodes(r *rand.Rand, m *Matrix, i int, codes []int8) {
 	word := uint32(0)
 	for at := range codes {
 		codes[at] = int8(r.IntN(256) - 128)
-		if m.coded.Bits == 8 {
+		if m.coded.Bits == 6 {
+			codes[at] >>= 2
+		}
+		if m.coded.Bits > 4 {
 			continue
 		}
 		codes[at] &= 15
@@ -61,7 +64,7 @@ func setCodes(r *rand.Rand, m *Matrix, i int, codes []int8) {
 			m.SetNibbles(i, at-7, word)
 		}
 	}
-	if m.coded.Bits == 8 {
+	if m.coded.Bits > 4 {
 		m.SetBytes(i, 0, codes)
 	}
 }
@@ -126,6 +129,9 @@ func TestCodingBytes(t *testing.T) {
 		if got := float64(m.Bytes()) * 8 / (96 * 512); got != c.bits || m.Bytes() != c.PackedBytes(96, 512) {
 			t.Errorf("%s: %v bits a weight, want %v; %d bytes, foreseen %d", name, got, c.bits, m.Bytes(), c.PackedBytes(96, 512))
 		}
+	}
+	if m, _ := codedMatrix(1, 96, 512, rounding("Q6_K")); m.Bytes()*8 != 96*512*6.5625 {
+		t.Errorf("Q6_K for rounded rows takes %d bytes", m.Bytes())
 	}
 	for _, c := range []Coding{{Bits: 5, Group: 32}, {Bits: 4, Group: 8}, {Bits: 4, Group: 96}, {Bits: 8, Group: 16, Kind: SubSteps}} {
 		if c.Check(288) == nil {

@@ -19,7 +19,7 @@ import (
 // Steps and mins are float16, one a group, or one for SuperInputs where groups have subs;
 // zeros, subs and submins are signed bytes. Products are exact: they have at most 24 bits.
 type Coding struct {
-	Bits  int // of a code in memory: 4 (0 to 15), or 8 (-128 to 127)
+	Bits  int // of a code: 4 (0 to 15), 6 (-32 to 31) or 8 (-128 to 127)
 	Group int // inputs that share a scale
 	Kind  CodingKind
 	Zero  int8 // of Steps
@@ -52,7 +52,7 @@ const codedInputs = 512
 // Check refuses matrices of k inputs that kernels do not decode.
 func (c Coding) Check(k int) error {
 	switch g := c.Group; {
-	case c.Bits != 4 && c.Bits != 8 || g < leastGroup:
+	case c.Bits != 4 && c.Bits != 6 && c.Bits != 8 || g < leastGroup:
 		return fmt.Errorf("codes of %d bits in groups of %d", c.Bits, g)
 	case k%4 != 0 || g < k && codedInputs%g != 0 && g%codedInputs != 0:
 		return fmt.Errorf("%d inputs in groups of %d", k, g)
@@ -69,11 +69,19 @@ func (c Coding) CanRound(k int) bool {
 	case c.Check(k) != nil || k%QGroup != 0:
 		return false
 	case c.Kind == SubSteps:
-		return c.Bits == 8 && g == QGroup/2
-	case c.Kind == Steps && c.Zero != map[int]int8{4: -8, 8: 0}[c.Bits]:
+		return c.Bits == 6 && g == QGroup/2
+	case c.Bits == 6 || c.Kind == Steps && c.Zero != map[int]int8{4: -8}[c.Bits]:
 		return false
 	}
 	return g%QGroup == 0 && (g == k || codedInputs%g == 0 || g%codedInputs == 0)
+}
+
+// kept is how many bits a code takes in memory. Those of 6 take 8, but where rows are rounded.
+func (c Coding) kept() int {
+	if c.Bits == 6 && !c.Rounds {
+		return 8
+	}
+	return c.Bits
 }
 
 func (c Coding) twofold() bool { return c.Kind == SubSteps || c.Kind == SubStepsMins }
@@ -109,7 +117,7 @@ func parts(k, size int) int { return (k + size - 1) / max(1, size) }
 
 // panel is what a panel of k inputs takes: bytes of codes, float16s, bytes of groups.
 func (c Coding) panel(k int) (codes, tops, subs int) {
-	return k * PanelWidth * c.Bits / 8, parts(k, c.span(k)) * c.topSize(), parts(k, min(c.Group, k)) * c.subSize()
+	return k * PanelWidth * c.kept() / 8, parts(k, c.span(k)) * c.topSize(), parts(k, min(c.Group, k)) * c.subSize()
 }
 
 // PackedBytes is what Bytes of an (n, k) matrix will be.
@@ -163,10 +171,12 @@ func nibblesApart(codes uint16) uint32 {
 	return (x | x<<4) & 0x0f0f0f0f
 }
 
-// SetBytes writes codes of 8 bits of output i from input k on, a multiple of four.
+// SetBytes writes codes of 6 or 8 bits of output i from input k on, a multiple of four, where zeros are.
 func (m *Matrix) SetBytes(i, k int, codes []int8) {
 	if m.rounds {
-		m.setWords(i, k, codes)
+		for ; len(codes) >= 4; k, codes = k+4, codes[4:] {
+			m.setWord(i/PanelWidth, i%PanelWidth, k, uint32(byte(codes[0]))|uint32(byte(codes[1]))<<8|uint32(byte(codes[2]))<<16|uint32(byte(codes[3]))<<24)
+		}
 		return
 	}
 	at := (i/PanelWidth*m.K+k)*PanelWidth + i%PanelWidth
@@ -176,14 +186,27 @@ func (m *Matrix) SetBytes(i, k int, codes []int8) {
 	}
 }
 
-// setWords is SetBytes where four inputs of an output lie in a word, and 128 is added.
-func (m *Matrix) setWords(i, k int, codes []int8) {
-	at := m.codes[i/PanelWidth*m.K*PanelWidth+wordAt(k, i%PanelWidth):]
-	for ; len(codes) >= 4; codes = codes[4:] {
-		word := uint32(byte(codes[0])) | uint32(byte(codes[1]))<<8 | uint32(byte(codes[2]))<<16 | uint32(byte(codes[3]))<<24
-		binary.LittleEndian.PutUint32(at, word^0x80808080)
-		at = at[min(4*PanelWidth, len(at)):]
+// setWord writes four codes of output j of a panel where rows are rounded. Of 8 bits they lie in a word, and 128 is added. Of 6 bits
+// 32 is added; of 16 inputs the lower four bits lie as those of codes of 4 bits, and behind them the upper two,
+// those of four words beside each other.
+func (m *Matrix) setWord(p, j, k int, word uint32) {
+	if m.coded.Bits == 8 {
+		binary.LittleEndian.PutUint32(m.codes[p*m.K*PanelWidth+wordAt(k, j):], word^0x80808080)
+		return
 	}
+	low, high := m.codes[m.sixAt(p, k, j):], m.codes[m.crumbAt(p, k, j):]
+	word = word&0x3f3f3f3f ^ 0x20202020
+	binary.LittleEndian.PutUint32(low, binary.LittleEndian.Uint32(low)|word&0x0f0f0f0f<<(j/16*4))
+	binary.LittleEndian.PutUint32(high, binary.LittleEndian.Uint32(high)|word>>4&0x03030303<<(k/4%4*2))
+}
+
+// sixAt and crumbAt are the places of the lower and the upper bits of a code of 6 bits.
+func (m *Matrix) sixAt(p, k, j int) int {
+	return (p*m.K+k/16*16)*PanelWidth*6/8 + k/4%4*64 + j%16*4 + k%4
+}
+
+func (m *Matrix) crumbAt(p, k, j int) int {
+	return (p*m.K+k/16*16)*PanelWidth*6/8 + 256 + j/16*64 + j%16*4 + k%4
 }
 
 // SetStep writes the step, and the min if there is one, of output i and input k: float16s that are

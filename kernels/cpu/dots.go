@@ -27,8 +27,10 @@ func (m *Matrix) offsets() bool {
 // offsets.
 func (m *Matrix) dotZero() int32 {
 	switch {
-	case m.dotFormat() != W4A8:
+	case m.dotFormat() == W8A8:
 		return 128
+	case m.dotFormat() == byHalves:
+		return 32
 	case m.offsets():
 		return 0
 	}
@@ -89,8 +91,12 @@ func (m *Matrix) addGroup(out []float32, x []byte, p, k, group int) {
 // storedCode is a code without its sign.
 func (m *Matrix) storedCode(p, k, j int) int32 {
 	codes := m.codes[p*len(m.codes)/m.Panels():]
-	if m.dotFormat() == W4A8 {
+	switch m.dotFormat() {
+	case W4A8:
 		return int32(codes[k/4*64+j%16*4+k%4] >> (j / 16 * 4) & 15)
+	case byHalves:
+		low, high := m.codes[m.sixAt(p, k, j)]>>(j/16*4)&15, m.codes[m.crumbAt(p, k, j)]>>(k/4%4*2)&3
+		return int32(low) | int32(high)<<4
 	}
 	return int32(codes[wordAt(k, j)])
 }

@@ -11,8 +11,8 @@ import (
 // to 127 times a scale, the largest magnitude over 127. All rows that meet such a matrix are
 // rounded first, so a row has the same bits alone and in a batch.
 //
-// A group is QGroup codes, the scale in float32, and -128 times the sum of the codes in int32, then the same of either
-// half: weights are stored with 128 (or 8, times 16) added, to be no less than zero, and
+// A group is QGroup codes, the scale in float32, and -128 times the sum of the codes in int32, then -32 times that of either
+// half: weights are stored with 128 (or 8, times 16; or 32, of 6 bits) added, to be no less than zero, and
 // an integer accumulator that begins at that number has the sum of signed products in the end.
 // Last comes the sum times the scale in float32, for weights that have offsets.
 // A group whose largest magnitude is below smallestRow is zero, and one with a value that is
@@ -107,8 +107,8 @@ func roundCodes(dst *[roundedGroup]byte, x *[QGroup]float32, inv float32) int32 
 		dst[i] = byte(c)
 		sums[i/(QGroup/2)] += c
 	}
-	for i, sum := range []int32{sums[0] + sums[1], sums[0], sums[1]} {
-		binary.LittleEndian.PutUint32(dst[QGroup+4+4*i:], uint32(-128*sum))
+	for i, less := range []int32{-128 * (sums[0] + sums[1]), -32 * sums[0], -32 * sums[1]} {
+		binary.LittleEndian.PutUint32(dst[QGroup+4+4*i:], uint32(less))
 	}
 	return sums[0] + sums[1]
 }

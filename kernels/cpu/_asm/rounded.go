@@ -7,7 +7,7 @@ import (
 )
 
 // Weights of which rows are rounded, too: products are of whole numbers. Codes of 16 inputs share a scale
-// in byHalves, of 32 otherwise.
+// in byHalves, which has 6 bits of each, and of 32 otherwise.
 const (
 	w8a8     weights = "W8A8"
 	w4a8     weights = "W4A8"
@@ -67,7 +67,7 @@ func dotsKernel(m machine, w weights, rows, groups int) {
 	g.scalep, g.kind, g.tops, g.span = field(args, argScales), field(args, argStep), field(args, argTops), GP64()
 	MOVQ(U32(spanGroups), g.span)
 	g.begin(args)
-	if w == w4a8 {
+	if w != w8a8 {
 		g.maskNibbles()
 	}
 	Label("group")
@@ -77,7 +77,7 @@ func dotsKernel(m machine, w weights, rows, groups int) {
 	} else {
 		g.group(roundedSum, 0, roundedScale)
 	}
-	ADDQ(U32(map[bool]uint32{false: 1024, true: 512}[w == w4a8]), g.wp)
+	ADDQ(U32(map[weights]uint32{w8a8: 1024, w4a8: 512, byHalves: 768}[w]), g.wp)
 	g.advance(roundedWords)
 	DECQ(g.k)
 	JNZ(LabelRef("group"))
@@ -95,16 +95,17 @@ func (g *dotsGen) assign() {
 	}
 	g.lo, g.hi = take(), take()
 	g.scale = [2]reg.VecPhysical{g.lo, take()}
-	if g.w == w4a8 {
+	if g.w != w8a8 {
 		g.mask = take()
 	}
 	if g.is512() {
 		return
 	}
 	g.tmp, g.b = take(), take()
-	if g.w == w4a8 {
+	switch g.w {
+	case w4a8:
 		g.sums = take()
-	} else {
+	case w8a8:
 		g.size = [2]reg.VecPhysical{take(), take()}
 	}
 }
@@ -112,14 +113,17 @@ func (g *dotsGen) assign() {
 // maskNibbles fills the mask of codes, and says whether corrections count: where weights have offsets, the least
 // code is zero.
 func (g *dotsGen) maskNibbles() {
-	value := uint32(0xf0f0f0f0)
-	if !g.is512() {
-		value = 0x0f0f0f0f
+	value := uint32(0x0f0f0f0f)
+	if g.is512() && g.w == w4a8 {
+		value = 0xf0f0f0f0
 	}
 	bits := GP32()
 	MOVL(U32(value), bits)
 	VMOVD(bits, g.mask.AsX())
 	VPBROADCASTD(g.mask.AsX(), g.mask)
+	if g.w != w4a8 {
+		return
+	}
 	count := GP64()
 	MOVQ(g.kind, count)
 	SUBQ(U8(withOffsets), count)
@@ -166,6 +170,8 @@ func (g *dotsGen) beginGroup(sum int) {
 				VPBROADCASTD_Z(g.xAt(r, sum), reg.K1, v)
 			case g.is512():
 				VPBROADCASTD(g.xAt(r, sum), v)
+			case g.w == byHalves:
+				VPBROADCASTD(g.xAt(r, sum), v)
 			case g.w == w4a8:
 				VPBROADCASTD(g.xAt(r, sum), v)
 				VPSRAD(U8(4), v, v)
@@ -188,7 +194,7 @@ func (g *dotsGen) addWords(u int) {
 		}
 		VPBROADCASTD(g.xAt(r, u), g.b)
 		for half, v := range []reg.VecPhysical{g.lo, g.hi} {
-			if g.w != w4a8 {
+			if g.w == w8a8 {
 				VPSIGNB(v, g.b, g.tmp)
 				VPMADDUBSW(g.tmp, g.size[half], g.tmp)
 			} else {
@@ -202,7 +208,11 @@ func (g *dotsGen) addWords(u int) {
 
 // loadCodes fills lo and hi with the weights of four inputs, an output's in a word.
 func (g *dotsGen) loadCodes(u int) {
-	if g.w != w4a8 {
+	switch g.w {
+	case byHalves:
+		g.loadSixes(u/4*6*64, u%4)
+		return
+	case w8a8:
 		PREFETCHT0(Mem{Base: g.wp, Disp: 128*u + prefetchAhead})
 		PREFETCHT0(Mem{Base: g.wp, Disp: 128*u + 64 + prefetchAhead})
 		VMOVUPS(Mem{Base: g.wp, Disp: 128 * u}, g.lo)
@@ -226,6 +236,35 @@ func (g *dotsGen) loadCodes(u int) {
 	VPAND(g.mask, g.hi, g.lo)
 	VPSRLD(U8(4), g.hi, g.hi)
 	VPAND(g.mask, g.hi, g.hi)
+}
+
+// loadSixes is loadCodes of word u of 16 inputs: their lower four bits lie as W4A8's codes, and behind those the upper two bits
+// of four words, the first one's lowest.
+func (g *dotsGen) loadSixes(disp, u int) {
+	PREFETCHT0(Mem{Base: g.wp, Disp: disp + 64*u + prefetchAhead})
+	if u%2 == 0 {
+		PREFETCHT0(Mem{Base: g.wp, Disp: disp + 256 + 32*u + prefetchAhead})
+	}
+	VMOVUPS(Mem{Base: g.wp, Disp: disp + 64*u}, g.hi)
+	g.and(g.mask, g.hi, g.lo)
+	VPSRLD(U8(4), g.hi, g.hi)
+	g.and(g.mask, g.hi, g.hi)
+	t := g.scale[1]
+	for half, v := range []reg.VecPhysical{g.lo, g.hi} {
+		VMOVUPS(Mem{Base: g.wp, Disp: disp + 256 + 64*half}, t)
+		switch {
+		case u < 2:
+			VPSLLD(U8(uint8(4-2*u)), t, t)
+		case u > 2:
+			VPSRLD(U8(2), t, t)
+		}
+		if g.is512() {
+			VPTERNLOGD(U8(0xf8), constant("crumbs"), t, v) // v | t & 0x30…
+			continue
+		}
+		VPAND(constant("crumbs"), t, t)
+		VPOR(t, v, v)
+	}
 }
 
 // addScaled adds the whole numbers times scales to the chains.
@@ -324,7 +363,7 @@ func roundKernel() {
 	JMP(LabelRef("put"))
 }
 
-// sumsOfHalves leaves -128 times the sum of the codes in X5, the same of both halves in X7, and the sum as a
+// sumsOfHalves leaves -128 times the sum of the codes in X5, -32 times those of both halves in X7, and the sum as a
 // float in X8.
 func sumsOfHalves() {
 	VPADDD(reg.Y0, reg.Y1, reg.Y4)
@@ -338,7 +377,7 @@ func sumsOfHalves() {
 	VPXOR(reg.X7, reg.X7, reg.X7)
 	VPSLLD(U8(7), reg.X5, reg.X5)
 	VPSUBD(reg.X5, reg.X7, reg.X5)
-	VPSLLD(U8(7), reg.X4, reg.X4)
+	VPSLLD(U8(5), reg.X4, reg.X4)
 	VPSUBD(reg.X4, reg.X7, reg.X7)
 }
 

@@ -15,7 +15,7 @@ var constants = map[string]uint32{
 	"c5": bits(1.9875691500e-4), "c4": bits(1.3981999507e-3), "c3": bits(8.3334519073e-3),
 	"c2": bits(4.1665795894e-2), "c1": bits(1.6666665459e-1), "c0": bits(5.0000001201e-1),
 	"bit": 1, "half": 0x7fff, "quiet": 0x40, "inf": 0x7f800000, "abs": 0x7fffffff,
-	"256": bits(256), "quarter": bits(0.25), "sixteenth": bits(1.0 / 16), "two_24": bits(0x1p-24), "nibbles": 0x0f0f0f0f,
+	"256": bits(256), "quarter": bits(0.25), "sixteenth": bits(1.0 / 16), "two_24": bits(0x1p-24), "nibbles": 0x0f0f0f0f, "crumbs": 0x30303030,
 	"ones16": 0x00010001, "highs": 0x80808080,
 	"minusAlpha": bits(-1.702),
 }

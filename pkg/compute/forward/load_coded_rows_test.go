@@ -11,7 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// Codes that rows in 8 bits meet take the memory of those that rows in float32 meet. Experts' outputs are near theirs, and so are
+// Codes that rows in 8 bits meet take no more memory than those that rows in float32 meet. Experts' outputs are near theirs, and so are
 // logits, as far as random weights allow, whose experts are chosen by little; bits are the same in each variant of the kernels and each batch.
 func TestRowsIn8Bits(t *testing.T) {
 	load := map[string]func(t *testing.T) *model.Model{
@@ -44,7 +44,7 @@ func TestRowsIn8Bits(t *testing.T) {
 				t.Errorf("logits differ by %.5f of their spread", d)
 			}
 			near, n := expertOf(t, m)
-			if d := distance(near, outputs); n != bytes || !(d > 1e-4 && d <= 0.015) {
+			if d := distance(near, outputs); n > bytes || !(d > 1e-4 && d <= 0.015) {
 				t.Errorf("an expert's outputs differ by %.5f of their spread; it takes %d bytes, %d without rows in 8 bits", d, n, bytes)
 			}
 			for _, variant := range cpu.Available() {

@@ -15,7 +15,7 @@ import (
 //     no weights, so budgets know the bytes before.
 //   - FillCodes writes them into a matrix of that Coding.
 //
-// Codes of 4 bits stay so. Those of 5 and 6 bits take 8, where 5.5 to 6.6 are stored with their
+// Codes of 4 bits stay so, and those of 6 where rows are rounded. Otherwise those of 5 and 6 bits take 8, where 5.5 to 6.6 are stored with their
 // scales. A matrix in int4 becomes float32 where its scales are bf16, where its inputs are in any
 // order of groups (desc_act), or where no kernel has groups of its size.
 
@@ -28,7 +28,7 @@ var codings = map[safetensors.DType]cpu.Coding{
 	safetensors.Q80: {Bits: 8, Group: 32, Kind: cpu.Steps},
 	safetensors.Q4K: {Bits: 4, Group: 32, Kind: cpu.SubStepsMins},
 	safetensors.Q5K: {Bits: 8, Group: 32, Kind: cpu.SubStepsMins},
-	safetensors.Q6K: {Bits: 8, Group: 16, Kind: cpu.SubSteps},
+	safetensors.Q6K: {Bits: 6, Group: 16, Kind: cpu.SubSteps},
 }
 
 // Coding is how the codes of a matrix are kept in memory; false where they are not.
@@ -102,7 +102,7 @@ func put(c *safetensors.Codes, as cpu.Coding, into *cpu.Matrix, i, k, elements i
 			into.SetSub(i, k+g*as.Group, c.Subs[g], c.Submins[g])
 		}
 	}
-	if as.Bits == 8 {
+	if as.Bits > 4 {
 		into.SetBytes(i, k, c.Code[:elements])
 		return
 	}
