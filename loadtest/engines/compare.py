@@ -3,6 +3,7 @@
 
 Prints, for each precision and for one stream, 32 streams and prompts of 512, the tokens/s of llama.cpp with weights of as many bits and
 one thread or two, whichever is faster in the median, and what direct calls and the pipeline make of it: median, least and most of the turns.
+Kinds Q4_K_M, Q8_0 and Q4_0 are files of llama.cpp's own quantiser, which both read: codes as they are, with rows in float32 and in 8 bits.
 --neighbour has another process keep one core busy meanwhile; --keep leaves the GGUF files in a folder for the next time.
 Needs what export.py and llama.py need, and a model in bf16 that export.py reads, such as shape.py makes.
 """
@@ -10,6 +11,7 @@ import argparse
 import contextlib
 import json
 import pathlib
+import shutil
 import signal
 import statistics
 import subprocess
@@ -19,6 +21,7 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 SECONDS = "0.5"
 PRECISIONS = {"bf16": ["bf16", "w16a16"], "q8": ["q8", "w8a8"], "q4": ["q4", "w4a8"]}  # by the kind of llama.cpp's weights
+CODES = ("Q4_K_M", "Q8_0", "Q4_0")
 
 
 def run(*args):
@@ -52,12 +55,35 @@ def neighbour(busy):
             spinning.kill()
 
 
+def path(out, kind):
+    """The file of a kind; one of codes is the weights of a model of its own."""
+    return pathlib.Path(f"{out}/{kind}/model.gguf" if kind in CODES else f"{out}/{kind}.gguf")
+
+
+def write(model, out, kind):
+    """Writes the file of a kind, if it is not there."""
+    to = path(out, kind)
+    if to.exists():
+        return
+    if kind not in CODES:
+        run(sys.executable, HERE / "export.py", model, to, kind)
+        return
+    write(model, out, "bf16")
+    to.parent.mkdir(exist_ok=True)
+    for name in ("config.json", "tokenizer.json"):
+        if (pathlib.Path(model) / name).exists():
+            shutil.copy(pathlib.Path(model) / name, to.parent)
+    run(sys.executable, HERE / "quantise.py", path(out, "bf16"), to, kind)
+
+
 def turns(program, model, out, kinds, count, seen):
     for _ in range(count):
         for kind in kinds:
-            llama = {t: run(sys.executable, HERE / "llama.py", f"{out}/{kind}.gguf", t, SECONDS)[0] for t in (1, 2)}
-            for precision in PRECISIONS[kind]:
-                seen.setdefault(precision, []).append({**ours(program, model, precision), "llama": llama})
+            llama = {t: run(sys.executable, HERE / "llama.py", path(out, kind), t, SECONDS)[0] for t in (1, 2)}
+            weights = path(out, kind).parent if kind in CODES else model
+            for precision in PRECISIONS.get(kind, ["bf16", "a8"]):
+                label = f"{kind} {precision}" if kind in CODES else precision
+                seen.setdefault(label, []).append({**ours(program, weights, precision), "llama": llama})
 
 
 def show(seen):
@@ -66,7 +92,7 @@ def show(seen):
             by_threads = {t: [turn["llama"][t][what] for turn in all] for t in (1, 2)}
             best = max(by_threads, key=lambda t: statistics.median(by_threads[t]))
             theirs = by_threads[best]
-            line = f"{kind:6} {what:8} {len(all)} turns: llama.cpp {statistics.median(theirs):7.1f} tokens/s ({min(theirs):.1f} to {max(theirs):.1f}, {best} threads)"
+            line = f"{kind:11} {what:8} {len(all)} turns: llama.cpp {statistics.median(theirs):7.1f} tokens/s ({min(theirs):.1f} to {max(theirs):.1f}, {best} threads)"
             for path in ("direct", "pipeline"):
                 if what in all[0][path]:
                     line += f", {path} {ratio([turn[path][what] for turn in all], theirs)}"
@@ -85,8 +111,7 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         out = a.keep or temporary
         for kind in a.kinds.split(","):
-            if not pathlib.Path(f"{out}/{kind}.gguf").exists():
-                run(sys.executable, HERE / "export.py", a.model, f"{out}/{kind}.gguf", kind)
+            write(a.model, out, kind)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was seen until then is shown
         seen = {}
         with neighbour(a.neighbour):
