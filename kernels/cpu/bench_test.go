@@ -238,7 +238,7 @@ func BenchmarkAttend(b *testing.B) {
 		{Heads{4, 1, 64}, 1024}, {Heads{4, 8, 128}, 1024},
 	} {
 		b.Run(fmt.Sprintf("kv=%d/g=%d/c=%d/positions=%d", s.KV, s.Group, s.Dim, s.positions), func(b *testing.B) {
-			benchVariants(b, func(b *testing.B) { benchAttend(b, s.Heads, s.positions, 1) })
+			benchVariants(b, func(b *testing.B) { benchAttend(b, KVF32, s.Heads, s.positions, 1) })
 		})
 	}
 }
@@ -246,10 +246,17 @@ func BenchmarkAttend(b *testing.B) {
 // BenchmarkAttendFromMemory takes another sequence each time, as a decoding
 // batch does: their keys and values are more than the caches hold.
 func BenchmarkAttendFromMemory(b *testing.B) {
-	h := Heads{4, 2, 32}
-	b.Run(fmt.Sprintf("kv=%d/g=%d/c=%d/positions=200", h.KV, h.Group, h.Dim), func(b *testing.B) {
-		benchVariants(b, func(b *testing.B) { benchAttend(b, h, 200, 400) })
-	})
+	for _, s := range []struct {
+		Heads
+		positions, sequences int
+	}{{Heads{4, 2, 32}, 200, 400}, {Heads{8, 4, 128}, 1024, 20}} {
+		for i, f := range []KVFormat{KVF32, KVBF16, KVInt8} {
+			name := fmt.Sprintf("kv=%d/g=%d/c=%d/positions=%d/kept=%s", s.KV, s.Group, s.Dim, s.positions, []string{"f32", "bf16", "int8"}[i])
+			b.Run(name, func(b *testing.B) {
+				benchVariants(b, func(b *testing.B) { benchAttend(b, f, s.Heads, s.positions, s.sequences<<i) })
+			})
+		}
+	}
 }
 
 // BenchmarkAttendLatent has the shapes of DeepSeek-V2-Lite and DeepSeek-V3.
@@ -283,22 +290,22 @@ func benchAttendLatent(b *testing.B, l Latent, positions, sequences int) {
 	report(b, float64(2*l.Heads*positions*(l.Width()+l.Rank)), float64(4*len(lines)), sequences > 1)
 }
 
-func benchAttend(b *testing.B, h Heads, positions, sequences int) {
+func benchAttend(b *testing.B, f KVFormat, h Heads, positions, sequences int) {
 	n := h.KV * positions * h.Dim
 	keys, values := floats(1, n), floats(2, n)
 	all := make([][][]float32, sequences)
 	for i := range all {
-		all[i] = pages(keys, values, h.KV, h.Dim)
+		all[i] = pagesIn(f, keys, values, h.KV, h.Dim)
 	}
 	q, out := floats(3, h.KV*h.Group*h.Dim), make([]float32, h.KV*h.Group*h.Dim)
 	scratch := make([]float32, AttendScratch(h, positions))
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		Attend(out, q, h, all[i%sequences], 0, positions, 0.2, scratch)
+		AttendKept(f, nil, out, q, h, all[i%sequences], 0, positions, 0.2, nil, scratch)
 		i++
 	}
-	report(b, float64(4*h.Group*n), float64(8*n), sequences > 1)
+	report(b, float64(4*h.Group*n), float64(8*f.Words(h.Dim)*h.KV*positions/PagePositions), sequences > 1)
 }
 
 func BenchmarkVector(b *testing.B) {

@@ -24,6 +24,8 @@
 //     the exponentials' sum runs over 16 lanes by absolute position; an output
 //     is a chain over ascending positions, then times 1/sum. A sink's exponential
 //     is added to the sum last.
+//     Of pages of codes a score is the chain over codes, as float32, times its key's scale, and an
+//     output's chain takes e^… times the value's scale, each product rounded.
 //   - AttendLatent: the same, with a whole line as key and its first elements as value.
 //   - exp is one polynomial of explicit FMAs (exp32), and so is what GELU makes of
 //     it (gelu32).

@@ -142,6 +142,8 @@ func TestUsage(t *testing.T) {
 		{"no such model", []string{"gate", "--model", "/nonexistent"}, 2, "opening model /nonexistent"},
 		{"plain off the loopback", []string{"prompt", "hi", "--nats", "nats://192.0.2.1"}, 2, "--insecure"},
 		{"a model that is served", []string{"inspect", "--json", "../../models/demo"}, 0, `"kv_bytes_per_token":8192,"servable":true,"reason":""`},
+		{"keys and values in 8 bits", []string{"inspect", "--json", "--kv-cache-dtype", "int8", "../../models/demo"}, 0, `"kv_bytes_per_token":2304,"servable":true,"reason":"","kv_dtype":"int8"`},
+		{"latents that are looked at", []string{"inspect", "--kv-cache-dtype", "int8", goldens.Dir("deepseek_v2")}, 2, "--kv-cache-dtype is int8: layer 0: its latents are kept in float32 only"},
 		{"a rented expert", []string{"inspect", "--json", "--platform", "lambda", "--rows", "16", "../../models/demo"}, 0, `{"expert_bytes":393216,"rows":16,"most_rows":12288,`},
 		{"no platform", []string{"inspect", "--platform", "lamda", "../../models/demo"}, 2, `--platform: there is no platform and no file "lamda"; the platforms are kubernetes, lambda`},
 		{"rows of nothing", []string{"inspect", "--rows", "16", "../../models/demo"}, 2, "--rows is of --platform only; leave it out"},

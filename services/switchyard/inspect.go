@@ -13,10 +13,11 @@ import (
 
 // InspectCmd says what a model is and takes, without serving it.
 type InspectCmd struct {
-	JSON     bool   `name:"json" help:"Print a JSON object."`
-	Platform string `help:"Print instead what its experts take as functions of a serverless platform: ${platforms}, or a file of one." placeholder:"NAME"`
-	Rows     int    `default:"8" help:"With --platform: rows of an invocation." placeholder:"N"`
-	Path     string `arg:"" name:"dir|config.json" help:"A Hugging Face model directory, or its config.json alone."`
+	JSON        bool   `name:"json" help:"Print a JSON object."`
+	Platform    string `help:"Print instead what its experts take as functions of a serverless platform: ${platforms}, or a file of one." placeholder:"NAME"`
+	Rows        int    `default:"8" help:"With --platform: rows of an invocation." placeholder:"N"`
+	KVCacheFlag `embed:""`
+	Path        string `arg:"" name:"dir|config.json" help:"A Hugging Face model directory, or its config.json alone."`
 }
 
 // usualRows is the default of --rows.
@@ -27,6 +28,9 @@ func (c *InspectCmd) Run(ctx context.Context, e *env) error {
 	r, err := inspect.Path(ctx, c.Path)
 	if err != nil {
 		return usage(err)
+	}
+	if err := r.KeepIn(c.kind()); err != nil {
+		return usage(fmt.Errorf("--kv-cache-dtype is %s: %w", c.KVCacheDtype, err))
 	}
 	switch {
 	case c.Platform != "":

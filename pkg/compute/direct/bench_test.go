@@ -28,6 +28,16 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
+// BenchmarkKept is one step of 32 sequences on the demo model, by in what keys and values are kept.
+func BenchmarkKept(b *testing.B) {
+	for _, kept := range []model.KVCache{model.KVF32, model.KVBF16, model.KVInt8} {
+		b.Run("kept="+string(kept), func(b *testing.B) {
+			r, _ := loadKept(b, "../../../models/demo", tensor.BF16, model.AsStored, kept, 0)
+			benchSteps(b, r, 32)
+		})
+	}
+}
+
 func benchSteps(b *testing.B, r *Runner, batch int) {
 	const tokens = 400
 	var seqs []*Sequence

@@ -54,6 +54,8 @@ type Report struct {
 	StreamFileBytes   int64 `json:"stream_file_bytes"`
 	// Stored says whether bytes and types are those of files, or follow from config.json.
 	Stored bool `json:"stored"`
+
+	spec *model.Spec // nil where config.json could not be read
 }
 
 // Part is what one part of the model takes in one type.
@@ -160,11 +162,26 @@ func (r *Report) describe(s *model.Spec) {
 	p := s.Parameters()
 	r.Family, r.Layers, r.MoELayers, r.Experts, r.TopK = s.Family, s.Layers, s.MoELayers(), s.Experts, s.TopK
 	r.ParametersTotal, r.ParametersActive, r.ParametersActiveWithoutInput = p.Total, p.Active, p.ActiveWithoutInput
-	r.KVBytesPerToken = kvcache.ShapeOf(s).PageBytes() / cpu.PagePositions
+	r.spec, r.KVBytesPerToken = s, keptBytes(s)
 	r.RowBytes = wireBytes * int64(s.Hidden)
 	r.LargestMessageBytes = r.RowBytes * rows * int64(max(1, s.TopK))
 	room := schemas.Streams{Hops: schemas.HopsUnacked}.Room(make([]int, r.MoELayers)) // whichever layers these are
 	r.StreamMemoryBytes, r.StreamFileBytes = room.Memory, room.File
+}
+
+// keptBytes are those that a token's keys and values take.
+func keptBytes(s *model.Spec) int64 { return kvcache.ShapeOf(s).PageBytes() / cpu.PagePositions }
+
+// KeepIn has the report tell of keys and values that are kept so; it refuses what no service would do.
+func (r *Report) KeepIn(c model.KVCache) error {
+	if r.spec == nil || !c.Chosen() {
+		return nil
+	}
+	if err := r.spec.KeepIn(c); err != nil {
+		return err
+	}
+	r.KVBytesPerToken, r.KVDType = keptBytes(r.spec), string(c)
+	return nil
 }
 
 // String is the report for people.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 )
 
@@ -327,4 +328,28 @@ func parametersOf(r *Report) (n int64) {
 		}
 	}
 	return n
+}
+
+// Bytes of keys and values are those of what they are kept in, and only of what can be served so.
+func TestKeepIn(t *testing.T) {
+	const demo = "../../../models/demo"
+	for kept, want := range map[model.KVCache]struct {
+		bytes int64
+		dtype string
+	}{model.KVAuto: {8192, "f32"}, model.KVF32: {8192, "f32"}, model.KVBF16: {4096, "bf16"}, model.KVInt8: {2304, "int8"}} {
+		r, err := Path(t.Context(), demo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.KeepIn(kept); err != nil || r.KVBytesPerToken != want.bytes || r.KVDType != want.dtype {
+			t.Errorf("%s: %d bytes in %s, want %+v; %v", kept, r.KVBytesPerToken, r.KVDType, want, err)
+		}
+	}
+	r, err := Path(t.Context(), goldens.Dir("deepseek_v2"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.KeepIn(model.KVInt8); err == nil || r.KVDType != "f32" {
+		t.Errorf("latents in %s: %v", r.KVDType, err)
+	}
 }
