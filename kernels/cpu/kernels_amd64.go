@@ -473,6 +473,18 @@ func avx512PackHalves(dst *byte, src *byte, stride int, blocks int)
 func avx512PackWords(dst *byte, src *byte, stride int, blocks int)
 
 //go:noescape
+func avx512PackHalfWords(dst *byte, src *byte, stride int, blocks int)
+
+//go:noescape
+func avx512Split(lines *byte, count int)
+
+//go:noescape
+func avx512Tops(tops *float32, w *float32, groups int)
+
+//go:noescape
+func avx512Codes(codes *byte, w *float32, steps *float64, groups int, least int32, most int32)
+
+//go:noescape
 func avx2BF16R1G4(a *byte)
 
 //go:noescape
@@ -630,6 +642,18 @@ func avx2PackHalves(dst *byte, src *byte, stride int, blocks int)
 
 //go:noescape
 func avx2PackWords(dst *byte, src *byte, stride int, blocks int)
+
+//go:noescape
+func avx2PackHalfWords(dst *byte, src *byte, stride int, blocks int)
+
+//go:noescape
+func avx2Split(lines *byte, count int)
+
+//go:noescape
+func avx2Tops(tops *float32, w *float32, groups int)
+
+//go:noescape
+func avx2Codes(codes *byte, w *float32, steps *float64, groups int, least int32, most int32)
 
 //go:noescape
 func avx512bf16W16A16R1G4(a *byte)

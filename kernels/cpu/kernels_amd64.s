@@ -29571,6 +29571,316 @@ block:
 	VZEROUPPER
 	RET
 
+// func avx512PackHalfWords(dst *byte, src *byte, stride int, blocks int)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·avx512PackHalfWords(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	LEAQ (DX)(DX*2), SI
+
+block:
+	MOVQ        CX, DI
+	VMOVDQU32   (DI), Z0
+	VMOVDQU32   (DI)(DX*1), Z1
+	VMOVDQU32   (DI)(DX*2), Z2
+	VMOVDQU32   (DI)(SI*1), Z3
+	LEAQ        (DI)(DX*4), DI
+	VMOVDQU32   (DI), Z4
+	VMOVDQU32   (DI)(DX*1), Z5
+	VMOVDQU32   (DI)(DX*2), Z6
+	VMOVDQU32   (DI)(SI*1), Z7
+	LEAQ        (DI)(DX*4), DI
+	VMOVDQU32   (DI), Z8
+	VMOVDQU32   (DI)(DX*1), Z9
+	VMOVDQU32   (DI)(DX*2), Z10
+	VMOVDQU32   (DI)(SI*1), Z11
+	LEAQ        (DI)(DX*4), DI
+	VMOVDQU32   (DI), Z12
+	VMOVDQU32   (DI)(DX*1), Z13
+	VMOVDQU32   (DI)(DX*2), Z14
+	VMOVDQU32   (DI)(SI*1), Z15
+	LEAQ        (DI)(DX*4), DI
+	VPUNPCKLDQ  Z1, Z0, Z16
+	VPUNPCKHDQ  Z1, Z0, Z17
+	VPUNPCKLDQ  Z3, Z2, Z18
+	VPUNPCKHDQ  Z3, Z2, Z19
+	VPUNPCKLQDQ Z18, Z16, Z0
+	VPUNPCKHQDQ Z18, Z16, Z1
+	VPUNPCKLQDQ Z19, Z17, Z2
+	VPUNPCKHQDQ Z19, Z17, Z3
+	VPUNPCKLDQ  Z5, Z4, Z16
+	VPUNPCKHDQ  Z5, Z4, Z17
+	VPUNPCKLDQ  Z7, Z6, Z18
+	VPUNPCKHDQ  Z7, Z6, Z19
+	VPUNPCKLQDQ Z18, Z16, Z4
+	VPUNPCKHQDQ Z18, Z16, Z5
+	VPUNPCKLQDQ Z19, Z17, Z6
+	VPUNPCKHQDQ Z19, Z17, Z7
+	VPUNPCKLDQ  Z9, Z8, Z16
+	VPUNPCKHDQ  Z9, Z8, Z17
+	VPUNPCKLDQ  Z11, Z10, Z18
+	VPUNPCKHDQ  Z11, Z10, Z19
+	VPUNPCKLQDQ Z18, Z16, Z8
+	VPUNPCKHQDQ Z18, Z16, Z9
+	VPUNPCKLQDQ Z19, Z17, Z10
+	VPUNPCKHQDQ Z19, Z17, Z11
+	VPUNPCKLDQ  Z13, Z12, Z16
+	VPUNPCKHDQ  Z13, Z12, Z17
+	VPUNPCKLDQ  Z15, Z14, Z18
+	VPUNPCKHDQ  Z15, Z14, Z19
+	VPUNPCKLQDQ Z18, Z16, Z12
+	VPUNPCKHQDQ Z18, Z16, Z13
+	VPUNPCKLQDQ Z19, Z17, Z14
+	VPUNPCKHQDQ Z19, Z17, Z15
+	VSHUFI32X4  $0x44, Z4, Z0, Z16
+	VSHUFI32X4  $0xee, Z4, Z0, Z17
+	VSHUFI32X4  $0x44, Z12, Z8, Z18
+	VSHUFI32X4  $0xee, Z12, Z8, Z19
+	VSHUFI32X4  $0x88, Z18, Z16, Z0
+	VSHUFI32X4  $0xdd, Z18, Z16, Z4
+	VSHUFI32X4  $0x88, Z19, Z17, Z8
+	VSHUFI32X4  $0xdd, Z19, Z17, Z12
+	VSHUFI32X4  $0x44, Z5, Z1, Z16
+	VSHUFI32X4  $0xee, Z5, Z1, Z17
+	VSHUFI32X4  $0x44, Z13, Z9, Z18
+	VSHUFI32X4  $0xee, Z13, Z9, Z19
+	VSHUFI32X4  $0x88, Z18, Z16, Z1
+	VSHUFI32X4  $0xdd, Z18, Z16, Z5
+	VSHUFI32X4  $0x88, Z19, Z17, Z9
+	VSHUFI32X4  $0xdd, Z19, Z17, Z13
+	VSHUFI32X4  $0x44, Z6, Z2, Z16
+	VSHUFI32X4  $0xee, Z6, Z2, Z17
+	VSHUFI32X4  $0x44, Z14, Z10, Z18
+	VSHUFI32X4  $0xee, Z14, Z10, Z19
+	VSHUFI32X4  $0x88, Z18, Z16, Z2
+	VSHUFI32X4  $0xdd, Z18, Z16, Z6
+	VSHUFI32X4  $0x88, Z19, Z17, Z10
+	VSHUFI32X4  $0xdd, Z19, Z17, Z14
+	VSHUFI32X4  $0x44, Z7, Z3, Z16
+	VSHUFI32X4  $0xee, Z7, Z3, Z17
+	VSHUFI32X4  $0x44, Z15, Z11, Z18
+	VSHUFI32X4  $0xee, Z15, Z11, Z19
+	VSHUFI32X4  $0x88, Z18, Z16, Z3
+	VSHUFI32X4  $0xdd, Z18, Z16, Z7
+	VSHUFI32X4  $0x88, Z19, Z17, Z11
+	VSHUFI32X4  $0xdd, Z19, Z17, Z15
+	VMOVNTDQ    Z0, (AX)
+	VMOVNTDQ    Z1, 64(AX)
+	VMOVNTDQ    Z2, 128(AX)
+	VMOVNTDQ    Z3, 192(AX)
+	VMOVNTDQ    Z4, 256(AX)
+	VMOVNTDQ    Z5, 320(AX)
+	VMOVNTDQ    Z6, 384(AX)
+	VMOVNTDQ    Z7, 448(AX)
+	VMOVNTDQ    Z8, 512(AX)
+	VMOVNTDQ    Z9, 576(AX)
+	VMOVNTDQ    Z10, 640(AX)
+	VMOVNTDQ    Z11, 704(AX)
+	VMOVNTDQ    Z12, 768(AX)
+	VMOVNTDQ    Z13, 832(AX)
+	VMOVNTDQ    Z14, 896(AX)
+	VMOVNTDQ    Z15, 960(AX)
+	ADDQ        $0x00000400, AX
+	ADDQ        $0x00000040, CX
+	DECQ        BX
+	JNZ         block
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func avx512Split(lines *byte, count int)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·avx512Split(SB), NOSPLIT, $0-16
+	MOVQ      lines+0(FP), AX
+	MOVQ      count+8(FP), CX
+	VMOVDQU32 avx512_split<>+0(SB), Z8
+	VMOVDQU32 avx512_gather<>+0(SB), Z9
+	VMOVDQU32 avx512_first<>+0(SB), Z10
+	VMOVDQU32 avx512_last<>+0(SB), Z11
+
+line:
+	VMOVDQU32 (AX), Z0
+	VPSHUFB   Z8, Z0, Z0
+	VPERMD    Z0, Z9, Z0
+	VMOVDQU32 64(AX), Z1
+	VPSHUFB   Z8, Z1, Z1
+	VPERMD    Z1, Z9, Z1
+	VMOVDQA64 Z10, Z4
+	VPERMI2Q  Z1, Z0, Z4
+	VMOVDQU32 Z4, (AX)
+	VMOVDQA64 Z11, Z4
+	VPERMI2Q  Z1, Z0, Z4
+	VMOVDQU32 Z4, 64(AX)
+	ADDQ      $0x00000080, AX
+	DECQ      CX
+	JNZ       line
+	VZEROUPPER
+	RET
+
+DATA avx512_split<>+0(SB)/4, $0x0c080400
+DATA avx512_split<>+4(SB)/4, $0x0d090501
+DATA avx512_split<>+8(SB)/4, $0x0e0a0602
+DATA avx512_split<>+12(SB)/4, $0x0f0b0703
+DATA avx512_split<>+16(SB)/4, $0x0c080400
+DATA avx512_split<>+20(SB)/4, $0x0d090501
+DATA avx512_split<>+24(SB)/4, $0x0e0a0602
+DATA avx512_split<>+28(SB)/4, $0x0f0b0703
+DATA avx512_split<>+32(SB)/4, $0x0c080400
+DATA avx512_split<>+36(SB)/4, $0x0d090501
+DATA avx512_split<>+40(SB)/4, $0x0e0a0602
+DATA avx512_split<>+44(SB)/4, $0x0f0b0703
+DATA avx512_split<>+48(SB)/4, $0x0c080400
+DATA avx512_split<>+52(SB)/4, $0x0d090501
+DATA avx512_split<>+56(SB)/4, $0x0e0a0602
+DATA avx512_split<>+60(SB)/4, $0x0f0b0703
+GLOBL avx512_split<>(SB), RODATA|NOPTR, $64
+
+DATA avx512_gather<>+0(SB)/4, $0x00000000
+DATA avx512_gather<>+4(SB)/4, $0x00000004
+DATA avx512_gather<>+8(SB)/4, $0x00000008
+DATA avx512_gather<>+12(SB)/4, $0x0000000c
+DATA avx512_gather<>+16(SB)/4, $0x00000001
+DATA avx512_gather<>+20(SB)/4, $0x00000005
+DATA avx512_gather<>+24(SB)/4, $0x00000009
+DATA avx512_gather<>+28(SB)/4, $0x0000000d
+DATA avx512_gather<>+32(SB)/4, $0x00000002
+DATA avx512_gather<>+36(SB)/4, $0x00000006
+DATA avx512_gather<>+40(SB)/4, $0x0000000a
+DATA avx512_gather<>+44(SB)/4, $0x0000000e
+DATA avx512_gather<>+48(SB)/4, $0x00000003
+DATA avx512_gather<>+52(SB)/4, $0x00000007
+DATA avx512_gather<>+56(SB)/4, $0x0000000b
+DATA avx512_gather<>+60(SB)/4, $0x0000000f
+GLOBL avx512_gather<>(SB), RODATA|NOPTR, $64
+
+DATA avx512_first<>+0(SB)/4, $0x00000000
+DATA avx512_first<>+4(SB)/4, $0x00000000
+DATA avx512_first<>+8(SB)/4, $0x00000001
+DATA avx512_first<>+12(SB)/4, $0x00000000
+DATA avx512_first<>+16(SB)/4, $0x00000008
+DATA avx512_first<>+20(SB)/4, $0x00000000
+DATA avx512_first<>+24(SB)/4, $0x00000009
+DATA avx512_first<>+28(SB)/4, $0x00000000
+DATA avx512_first<>+32(SB)/4, $0x00000002
+DATA avx512_first<>+36(SB)/4, $0x00000000
+DATA avx512_first<>+40(SB)/4, $0x00000003
+DATA avx512_first<>+44(SB)/4, $0x00000000
+DATA avx512_first<>+48(SB)/4, $0x0000000a
+DATA avx512_first<>+52(SB)/4, $0x00000000
+DATA avx512_first<>+56(SB)/4, $0x0000000b
+DATA avx512_first<>+60(SB)/4, $0x00000000
+GLOBL avx512_first<>(SB), RODATA|NOPTR, $64
+
+DATA avx512_last<>+0(SB)/4, $0x00000004
+DATA avx512_last<>+4(SB)/4, $0x00000000
+DATA avx512_last<>+8(SB)/4, $0x00000005
+DATA avx512_last<>+12(SB)/4, $0x00000000
+DATA avx512_last<>+16(SB)/4, $0x0000000c
+DATA avx512_last<>+20(SB)/4, $0x00000000
+DATA avx512_last<>+24(SB)/4, $0x0000000d
+DATA avx512_last<>+28(SB)/4, $0x00000000
+DATA avx512_last<>+32(SB)/4, $0x00000006
+DATA avx512_last<>+36(SB)/4, $0x00000000
+DATA avx512_last<>+40(SB)/4, $0x00000007
+DATA avx512_last<>+44(SB)/4, $0x00000000
+DATA avx512_last<>+48(SB)/4, $0x0000000e
+DATA avx512_last<>+52(SB)/4, $0x00000000
+DATA avx512_last<>+56(SB)/4, $0x0000000f
+DATA avx512_last<>+60(SB)/4, $0x00000000
+GLOBL avx512_last<>(SB), RODATA|NOPTR, $64
+
+// func avx512Tops(tops *float32, w *float32, groups int)
+// Requires: AVX, AVX2, AVX512F, BMI
+TEXT ·avx512Tops(SB), NOSPLIT, $0-24
+	MOVQ         tops+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         groups+16(FP), DX
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X2
+	VPBROADCASTD X2, Z2
+
+group:
+	VPANDD        (CX), Z2, Z0
+	VPANDD        64(CX), Z2, Z1
+	VPMAXUD       Z1, Z0, Z3
+	VEXTRACTI64X4 $0x01, Z3, Y4
+	VPMAXUD       Y4, Y3, Y3
+	VEXTRACTI128  $0x01, Y3, X4
+	VPMAXUD       X4, X3, X3
+	VPSHUFD       $0x4e, X3, X4
+	VPMAXUD       X4, X3, X3
+	VPSHUFD       $0xb1, X3, X4
+	VPMAXUD       X4, X3, X3
+	VPBROADCASTD  X3, Z3
+	XORL          BX, BX
+	VPCMPEQD      Z3, Z1, K1
+	KMOVW         K1, SI
+	SHLL          $0x10, BX
+	ORL           SI, BX
+	VPCMPEQD      Z3, Z0, K1
+	KMOVW         K1, SI
+	SHLL          $0x10, BX
+	ORL           SI, BX
+	TZCNTL        BX, BX
+	MOVL          (CX)(BX*4), BX
+	MOVL          BX, (AX)
+	ADDQ          $0x04, AX
+	ADDQ          $0x00000080, CX
+	DECQ          DX
+	JNZ           group
+	VZEROUPPER
+	RET
+
+// func avx512Codes(codes *byte, w *float32, steps *float64, groups int, least int32, most int32)
+// Requires: AVX, AVX2, AVX512F, AVX512VL
+TEXT ·avx512Codes(SB), NOSPLIT, $0-40
+	MOVQ         codes+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         steps+16(FP), DX
+	MOVQ         groups+24(FP), BX
+	MOVL         least+32(FP), SI
+	VMOVD        SI, X9
+	VPBROADCASTD X9, Y9
+	MOVL         most+36(FP), SI
+	VMOVD        SI, X10
+	VPBROADCASTD X10, Y10
+
+group:
+	VBROADCASTSD (DX), Z8
+	VCVTPS2PD    (CX), Z0
+	VDIVPD       Z8, Z0, Z0
+	VCVTPD2DQ    Z0, Y0
+	VPMAXSD      Y9, Y0, Y0
+	VPMINSD      Y10, Y0, Y0
+	VPMOVDB      Y0, (AX)
+	VCVTPS2PD    32(CX), Z1
+	VDIVPD       Z8, Z1, Z1
+	VCVTPD2DQ    Z1, Y1
+	VPMAXSD      Y9, Y1, Y1
+	VPMINSD      Y10, Y1, Y1
+	VPMOVDB      Y1, 8(AX)
+	VCVTPS2PD    64(CX), Z2
+	VDIVPD       Z8, Z2, Z2
+	VCVTPD2DQ    Z2, Y2
+	VPMAXSD      Y9, Y2, Y2
+	VPMINSD      Y10, Y2, Y2
+	VPMOVDB      Y2, 16(AX)
+	VCVTPS2PD    96(CX), Z3
+	VDIVPD       Z8, Z3, Z3
+	VCVTPD2DQ    Z3, Y3
+	VPMAXSD      Y9, Y3, Y3
+	VPMINSD      Y10, Y3, Y3
+	VPMOVDB      Y3, 24(AX)
+	ADDQ         $0x08, DX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x20, AX
+	DECQ         BX
+	JNZ          group
+	VZEROUPPER
+	RET
+
 // func avx2BF16R1G4(a *byte)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·avx2BF16R1G4(SB), NOSPLIT, $0-8
@@ -36668,6 +36978,318 @@ block:
 	DECQ        BX
 	JNZ         block
 	SFENCE
+	VZEROUPPER
+	RET
+
+// func avx2PackHalfWords(dst *byte, src *byte, stride int, blocks int)
+// Requires: AVX, AVX2, MMX+
+TEXT ·avx2PackHalfWords(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ stride+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	LEAQ (DX)(DX*2), SI
+
+block:
+	MOVQ        CX, DI
+	VMOVDQU     (DI), Y0
+	VMOVDQU     (DI)(DX*1), Y1
+	VMOVDQU     (DI)(DX*2), Y2
+	VMOVDQU     (DI)(SI*1), Y3
+	LEAQ        (DI)(DX*4), DI
+	VMOVDQU     (DI), Y4
+	VMOVDQU     (DI)(DX*1), Y5
+	VMOVDQU     (DI)(DX*2), Y6
+	VMOVDQU     (DI)(SI*1), Y7
+	LEAQ        (DI)(DX*4), DI
+	VPUNPCKLDQ  Y1, Y0, Y8
+	VPUNPCKHDQ  Y1, Y0, Y9
+	VPUNPCKLDQ  Y3, Y2, Y10
+	VPUNPCKHDQ  Y3, Y2, Y11
+	VPUNPCKLQDQ Y10, Y8, Y0
+	VPUNPCKHQDQ Y10, Y8, Y1
+	VPUNPCKLQDQ Y11, Y9, Y2
+	VPUNPCKHQDQ Y11, Y9, Y3
+	VPUNPCKLDQ  Y5, Y4, Y8
+	VPUNPCKHDQ  Y5, Y4, Y9
+	VPUNPCKLDQ  Y7, Y6, Y10
+	VPUNPCKHDQ  Y7, Y6, Y11
+	VPUNPCKLQDQ Y10, Y8, Y4
+	VPUNPCKHQDQ Y10, Y8, Y5
+	VPUNPCKLQDQ Y11, Y9, Y6
+	VPUNPCKHQDQ Y11, Y9, Y7
+	VPERM2I128  $0x20, Y4, Y0, Y8
+	VPERM2I128  $0x31, Y4, Y0, Y4
+	VMOVDQA     Y8, Y0
+	VPERM2I128  $0x20, Y5, Y1, Y8
+	VPERM2I128  $0x31, Y5, Y1, Y5
+	VMOVDQA     Y8, Y1
+	VPERM2I128  $0x20, Y6, Y2, Y8
+	VPERM2I128  $0x31, Y6, Y2, Y6
+	VMOVDQA     Y8, Y2
+	VPERM2I128  $0x20, Y7, Y3, Y8
+	VPERM2I128  $0x31, Y7, Y3, Y7
+	VMOVDQA     Y8, Y3
+	VMOVDQU     Y0, (AX)
+	VMOVDQU     Y1, 64(AX)
+	VMOVDQU     Y2, 128(AX)
+	VMOVDQU     Y3, 192(AX)
+	VMOVDQU     Y4, 256(AX)
+	VMOVDQU     Y5, 320(AX)
+	VMOVDQU     Y6, 384(AX)
+	VMOVDQU     Y7, 448(AX)
+	IMUL3Q      $0x08, DX, DI
+	ADDQ        CX, DI
+	VMOVDQU     (DI), Y0
+	VMOVDQU     (DI)(DX*1), Y1
+	VMOVDQU     (DI)(DX*2), Y2
+	VMOVDQU     (DI)(SI*1), Y3
+	LEAQ        (DI)(DX*4), DI
+	VMOVDQU     (DI), Y4
+	VMOVDQU     (DI)(DX*1), Y5
+	VMOVDQU     (DI)(DX*2), Y6
+	VMOVDQU     (DI)(SI*1), Y7
+	LEAQ        (DI)(DX*4), DI
+	VPUNPCKLDQ  Y1, Y0, Y8
+	VPUNPCKHDQ  Y1, Y0, Y9
+	VPUNPCKLDQ  Y3, Y2, Y10
+	VPUNPCKHDQ  Y3, Y2, Y11
+	VPUNPCKLQDQ Y10, Y8, Y0
+	VPUNPCKHQDQ Y10, Y8, Y1
+	VPUNPCKLQDQ Y11, Y9, Y2
+	VPUNPCKHQDQ Y11, Y9, Y3
+	VPUNPCKLDQ  Y5, Y4, Y8
+	VPUNPCKHDQ  Y5, Y4, Y9
+	VPUNPCKLDQ  Y7, Y6, Y10
+	VPUNPCKHDQ  Y7, Y6, Y11
+	VPUNPCKLQDQ Y10, Y8, Y4
+	VPUNPCKHQDQ Y10, Y8, Y5
+	VPUNPCKLQDQ Y11, Y9, Y6
+	VPUNPCKHQDQ Y11, Y9, Y7
+	VPERM2I128  $0x20, Y4, Y0, Y8
+	VPERM2I128  $0x31, Y4, Y0, Y4
+	VMOVDQA     Y8, Y0
+	VPERM2I128  $0x20, Y5, Y1, Y8
+	VPERM2I128  $0x31, Y5, Y1, Y5
+	VMOVDQA     Y8, Y1
+	VPERM2I128  $0x20, Y6, Y2, Y8
+	VPERM2I128  $0x31, Y6, Y2, Y6
+	VMOVDQA     Y8, Y2
+	VPERM2I128  $0x20, Y7, Y3, Y8
+	VPERM2I128  $0x31, Y7, Y3, Y7
+	VMOVDQA     Y8, Y3
+	VMOVDQU     Y0, 32(AX)
+	VMOVDQU     Y1, 96(AX)
+	VMOVDQU     Y2, 160(AX)
+	VMOVDQU     Y3, 224(AX)
+	VMOVDQU     Y4, 288(AX)
+	VMOVDQU     Y5, 352(AX)
+	VMOVDQU     Y6, 416(AX)
+	VMOVDQU     Y7, 480(AX)
+	ADDQ        $0x00000200, AX
+	ADDQ        $0x00000020, CX
+	DECQ        BX
+	JNZ         block
+	SFENCE
+	VZEROUPPER
+	RET
+
+// func avx2Split(lines *byte, count int)
+// Requires: AVX, AVX2
+TEXT ·avx2Split(SB), NOSPLIT, $0-16
+	MOVQ    lines+0(FP), AX
+	MOVQ    count+8(FP), CX
+	VMOVDQU avx2_split<>+0(SB), Y8
+	VMOVDQU avx2_gather<>+0(SB), Y9
+
+line:
+	VMOVDQU     (AX), Y0
+	VPSHUFB     Y8, Y0, Y0
+	VPERMD      Y0, Y9, Y0
+	VMOVDQU     32(AX), Y1
+	VPSHUFB     Y8, Y1, Y1
+	VPERMD      Y1, Y9, Y1
+	VMOVDQU     64(AX), Y2
+	VPSHUFB     Y8, Y2, Y2
+	VPERMD      Y2, Y9, Y2
+	VMOVDQU     96(AX), Y3
+	VPSHUFB     Y8, Y3, Y3
+	VPERMD      Y3, Y9, Y3
+	VPUNPCKLQDQ Y1, Y0, Y4
+	VPUNPCKHQDQ Y1, Y0, Y5
+	VPUNPCKLQDQ Y3, Y2, Y6
+	VPUNPCKHQDQ Y3, Y2, Y7
+	VPERM2I128  $0x20, Y6, Y4, Y0
+	VMOVDQU     Y0, (AX)
+	VPERM2I128  $0x20, Y7, Y5, Y0
+	VMOVDQU     Y0, 32(AX)
+	VPERM2I128  $0x31, Y6, Y4, Y0
+	VMOVDQU     Y0, 64(AX)
+	VPERM2I128  $0x31, Y7, Y5, Y0
+	VMOVDQU     Y0, 96(AX)
+	ADDQ        $0x00000080, AX
+	DECQ        CX
+	JNZ         line
+	VZEROUPPER
+	RET
+
+DATA avx2_split<>+0(SB)/4, $0x0c080400
+DATA avx2_split<>+4(SB)/4, $0x0d090501
+DATA avx2_split<>+8(SB)/4, $0x0e0a0602
+DATA avx2_split<>+12(SB)/4, $0x0f0b0703
+DATA avx2_split<>+16(SB)/4, $0x0c080400
+DATA avx2_split<>+20(SB)/4, $0x0d090501
+DATA avx2_split<>+24(SB)/4, $0x0e0a0602
+DATA avx2_split<>+28(SB)/4, $0x0f0b0703
+GLOBL avx2_split<>(SB), RODATA|NOPTR, $32
+
+DATA avx2_gather<>+0(SB)/4, $0x00000000
+DATA avx2_gather<>+4(SB)/4, $0x00000004
+DATA avx2_gather<>+8(SB)/4, $0x00000001
+DATA avx2_gather<>+12(SB)/4, $0x00000005
+DATA avx2_gather<>+16(SB)/4, $0x00000002
+DATA avx2_gather<>+20(SB)/4, $0x00000006
+DATA avx2_gather<>+24(SB)/4, $0x00000003
+DATA avx2_gather<>+28(SB)/4, $0x00000007
+GLOBL avx2_gather<>(SB), RODATA|NOPTR, $32
+
+// func avx2Tops(tops *float32, w *float32, groups int)
+// Requires: AVX, AVX2, BMI
+TEXT ·avx2Tops(SB), NOSPLIT, $0-24
+	MOVQ         tops+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         groups+16(FP), DX
+	MOVL         $0x7fffffff, BX
+	VMOVD        BX, X4
+	VPBROADCASTD X4, Y4
+
+group:
+	VPAND        (CX), Y4, Y0
+	VPAND        32(CX), Y4, Y1
+	VPAND        64(CX), Y4, Y2
+	VPAND        96(CX), Y4, Y3
+	VPMAXUD      Y1, Y0, Y5
+	VPMAXUD      Y2, Y5, Y5
+	VPMAXUD      Y3, Y5, Y5
+	VEXTRACTI128 $0x01, Y5, X6
+	VPMAXUD      X6, X5, X5
+	VPSHUFD      $0x4e, X5, X6
+	VPMAXUD      X6, X5, X5
+	VPSHUFD      $0xb1, X5, X6
+	VPMAXUD      X6, X5, X5
+	VPBROADCASTD X5, Y5
+	XORL         BX, BX
+	VPCMPEQD     Y5, Y3, Y6
+	VMOVMSKPS    Y6, SI
+	SHLL         $0x08, BX
+	ORL          SI, BX
+	VPCMPEQD     Y5, Y2, Y6
+	VMOVMSKPS    Y6, SI
+	SHLL         $0x08, BX
+	ORL          SI, BX
+	VPCMPEQD     Y5, Y1, Y6
+	VMOVMSKPS    Y6, SI
+	SHLL         $0x08, BX
+	ORL          SI, BX
+	VPCMPEQD     Y5, Y0, Y6
+	VMOVMSKPS    Y6, SI
+	SHLL         $0x08, BX
+	ORL          SI, BX
+	TZCNTL       BX, BX
+	MOVL         (CX)(BX*4), BX
+	MOVL         BX, (AX)
+	ADDQ         $0x04, AX
+	ADDQ         $0x00000080, CX
+	DECQ         DX
+	JNZ          group
+	VZEROUPPER
+	RET
+
+// func avx2Codes(codes *byte, w *float32, steps *float64, groups int, least int32, most int32)
+// Requires: AVX, AVX2
+TEXT ·avx2Codes(SB), NOSPLIT, $0-40
+	MOVQ         codes+0(FP), AX
+	MOVQ         w+8(FP), CX
+	MOVQ         steps+16(FP), DX
+	MOVQ         groups+24(FP), BX
+	MOVL         least+32(FP), SI
+	VMOVD        SI, X9
+	VPBROADCASTD X9, X9
+	MOVL         most+36(FP), SI
+	VMOVD        SI, X10
+	VPBROADCASTD X10, X10
+
+group:
+	VBROADCASTSD (DX), Y8
+	VCVTPS2PD    (CX), Y0
+	VDIVPD       Y8, Y0, Y0
+	VCVTPD2DQY   Y0, X0
+	VPMAXSD      X9, X0, X0
+	VPMINSD      X10, X0, X0
+	VPACKSSDW    X0, X0, X0
+	VPACKSSWB    X0, X0, X0
+	VMOVD        X0, (AX)
+	VCVTPS2PD    16(CX), Y1
+	VDIVPD       Y8, Y1, Y1
+	VCVTPD2DQY   Y1, X1
+	VPMAXSD      X9, X1, X1
+	VPMINSD      X10, X1, X1
+	VPACKSSDW    X1, X1, X1
+	VPACKSSWB    X1, X1, X1
+	VMOVD        X1, 4(AX)
+	VCVTPS2PD    32(CX), Y2
+	VDIVPD       Y8, Y2, Y2
+	VCVTPD2DQY   Y2, X2
+	VPMAXSD      X9, X2, X2
+	VPMINSD      X10, X2, X2
+	VPACKSSDW    X2, X2, X2
+	VPACKSSWB    X2, X2, X2
+	VMOVD        X2, 8(AX)
+	VCVTPS2PD    48(CX), Y3
+	VDIVPD       Y8, Y3, Y3
+	VCVTPD2DQY   Y3, X3
+	VPMAXSD      X9, X3, X3
+	VPMINSD      X10, X3, X3
+	VPACKSSDW    X3, X3, X3
+	VPACKSSWB    X3, X3, X3
+	VMOVD        X3, 12(AX)
+	VCVTPS2PD    64(CX), Y4
+	VDIVPD       Y8, Y4, Y4
+	VCVTPD2DQY   Y4, X4
+	VPMAXSD      X9, X4, X4
+	VPMINSD      X10, X4, X4
+	VPACKSSDW    X4, X4, X4
+	VPACKSSWB    X4, X4, X4
+	VMOVD        X4, 16(AX)
+	VCVTPS2PD    80(CX), Y5
+	VDIVPD       Y8, Y5, Y5
+	VCVTPD2DQY   Y5, X5
+	VPMAXSD      X9, X5, X5
+	VPMINSD      X10, X5, X5
+	VPACKSSDW    X5, X5, X5
+	VPACKSSWB    X5, X5, X5
+	VMOVD        X5, 20(AX)
+	VCVTPS2PD    96(CX), Y6
+	VDIVPD       Y8, Y6, Y6
+	VCVTPD2DQY   Y6, X6
+	VPMAXSD      X9, X6, X6
+	VPMINSD      X10, X6, X6
+	VPACKSSDW    X6, X6, X6
+	VPACKSSWB    X6, X6, X6
+	VMOVD        X6, 24(AX)
+	VCVTPS2PD    112(CX), Y7
+	VDIVPD       Y8, Y7, Y7
+	VCVTPD2DQY   Y7, X7
+	VPMAXSD      X9, X7, X7
+	VPMINSD      X10, X7, X7
+	VPACKSSDW    X7, X7, X7
+	VPACKSSWB    X7, X7, X7
+	VMOVD        X7, 28(AX)
+	ADDQ         $0x08, DX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x20, AX
+	DECQ         BX
+	JNZ          group
 	VZEROUPPER
 	RET
 

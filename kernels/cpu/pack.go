@@ -143,7 +143,7 @@ func (p Packer) Pairs(k int, parts ...[]byte) *Matrix {
 	m.bf = take[uint16](p.Space, m.Panels()*size)
 	p.each(m.Panels(), 2*size, func(i int) {
 		panel := m.bf[i*size:][:size]
-		packWords(asBytes(panel), panelOf(rows, i))
+		packWords(asBytes(panel), panelOf(rows, i), PanelWidth)
 		if k%2 == 0 {
 			return
 		}
@@ -167,35 +167,36 @@ func (p Packer) F32(src []float32, n, k int) *Matrix {
 	m.f32 = take[float32](p.Space, m.Panels()*size)
 	rows := rowsOf(4*k, [][]byte{asBytes(src)})
 	p.each(m.Panels(), 4*size, func(i int) {
-		packWords(asBytes(m.f32[i*size:][:size]), panelOf(rows, i))
+		packWords(asBytes(m.f32[i*size:][:size]), panelOf(rows, i), PanelWidth)
 	})
 	return m
 }
 
-// packWords packs rows of words, and leaves out what does not fill one: a line of a panel has a word of each row.
-func packWords(panel []byte, rows [][]byte) {
-	if len(rows) < PanelWidth {
+// packWords packs rows of words, and leaves out what does not fill one: a line of a panel has a word of each row, and
+// zeros where there are fewer than its width.
+func packWords(panel []byte, rows [][]byte, width int) {
+	if len(rows) < width {
 		clear(panel)
 	}
 	size := len(rows[0]) &^ 3
-	for from := transposeWords(panel, rows); from < size; from += 4 * packBlock {
+	for from := transposeWords(panel, rows, width); from < size; from += 4 * packBlock {
 		to := min(from+4*packBlock, size)
 		for j := 0; j+1 < len(rows); j += 2 {
-			packTwo(panel[from*PanelWidth+4*j:], rows[j][from:to], rows[j+1][from:to])
+			packTwo(panel[from*width+4*j:], rows[j][from:to], rows[j+1][from:to], width)
 		}
 		if j := len(rows) - 1; j%2 == 0 {
 			for at := from; at < to; at += 4 {
-				copy(panel[at*PanelWidth+4*j:], rows[j][at:at+4])
+				copy(panel[at*width+4*j:], rows[j][at:at+4])
 			}
 		}
 	}
 }
 
 // packTwo writes two words of each line of a panel: those of two rows.
-func packTwo(panel, a, b []byte) {
+func packTwo(panel, a, b []byte, width int) {
 	for at := 0; at+4 <= len(a) && at+4 <= len(b); at += 4 {
 		two := uint64(binary.LittleEndian.Uint32(a[at:])) | uint64(binary.LittleEndian.Uint32(b[at:]))<<32
-		binary.LittleEndian.PutUint64(panel[at*PanelWidth:], two)
+		binary.LittleEndian.PutUint64(panel[at*width:], two)
 	}
 }
 

@@ -4,7 +4,7 @@ import "unsafe"
 
 // transposeHalves packs inputs of a whole panel of bf16, from the first one on, and returns how many.
 func transposeHalves(panel []uint16, rows [][]byte, k int) int {
-	stride, ok := strideOf(rows)
+	stride, ok := strideOf(rows, PanelWidth)
 	block := 16
 	if active >= avx512 {
 		block = 32
@@ -21,15 +21,20 @@ func transposeHalves(panel []uint16, rows [][]byte, k int) int {
 	return blocks * block
 }
 
-// transposeWords packs words of a whole panel, and returns how many bytes of each row.
-func transposeWords(panel []byte, rows [][]byte) int {
-	stride, ok := strideOf(rows)
+// transposeWords packs words of a panel whose lines have as many as there are rows, and returns how many bytes of each row.
+func transposeWords(panel []byte, rows [][]byte, width int) int {
+	stride, ok := strideOf(rows, width)
 	if !ok {
 		return 0
 	}
 	block, pack := 32, avx2PackWords
-	if active >= avx512 {
+	switch {
+	case active >= avx512 && width == PanelWidth:
 		block, pack = 64, avx512PackWords
+	case active >= avx512:
+		block, pack = 64, avx512PackHalfWords
+	case width < PanelWidth:
+		pack = avx2PackHalfWords
 	}
 	blocks := len(rows[0]) / block
 	if blocks > 0 {
@@ -38,17 +43,54 @@ func transposeWords(panel []byte, rows [][]byte) int {
 	return blocks * block
 }
 
-// strideOf is the distance of rows that fill a panel and lie at the same distances.
-func strideOf(rows [][]byte) (stride int, ok bool) {
-	if active == generic || len(rows) < PanelWidth || len(rows[0]) == 0 {
+// strideOf is the distance of so many rows that lie at the same distances.
+func strideOf(rows [][]byte, width int) (stride int, ok bool) {
+	if active == generic || len(rows) != width || len(rows[0]) == 0 {
 		return 0, false
 	}
 	at := func(i int) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(rows[i]))) }
 	each := at(1) - at(0)
-	for i := 2; i < PanelWidth; i++ {
+	for i := 2; i < width; i++ {
 		if at(i)-at(i-1) != each {
 			return 0, false
 		}
 	}
 	return int(each), true //nolint:gosec // a negative distance wraps as it should
+}
+
+// largestOf finds the weight of the largest magnitude of each group.
+func largestOf(tops, w []float32) {
+	switch {
+	case active == generic || len(tops) == 0:
+		largestOfGeneric(tops, w)
+	case active >= avx512:
+		avx512Tops(&tops[0], &w[0], len(tops))
+	default:
+		avx2Tops(&tops[0], &w[0], len(tops))
+	}
+}
+
+// codesOf divides groups and rounds.
+func codesOf(codes []byte, w []float32, by []float64, least, most int32) {
+	switch {
+	case active == generic || len(by) == 0:
+		codesOfGeneric(codes, w, by, least, most)
+	case active >= avx512:
+		avx512Codes(&codes[0], &w[0], &by[0], len(by), least, most)
+	default:
+		avx2Codes(&codes[0], &w[0], &by[0], len(by), least, most)
+	}
+}
+
+// splitWords turns lines of words into lines of bytes.
+func splitWords(panel []byte) {
+	lines := len(panel) / (4 * PanelWidth)
+	switch {
+	case active == generic || lines == 0:
+		splitWordsGeneric(panel)
+	case active >= avx512:
+		avx512Split(&panel[0], lines)
+	default:
+		avx2Split(&panel[0], lines)
+	}
 }

@@ -84,6 +84,46 @@ func first(kind string, src []byte, numbers []float32, j, k int) uint32 {
 	return uint32(src[2*j*k]) | uint32(src[2*j*k+1])<<8
 }
 
+// Each variant quantises to the bits of plain Go: largest weights of both signs, ties, and groups of zeros.
+func TestQuantiseVariants(t *testing.T) {
+	for _, shape := range [][2]int{{1, 32}, {17, 64}, {32, 96}, {40, 128}, {64, 2048}} {
+		n, k := shape[0], shape[1]
+		w := floats(uint64(n), n*k)
+		for i := range w {
+			switch {
+			case i/QGroup%5 == 1:
+				w[i] = 0
+			case i%7 == 0:
+				w[i] = float32(i%3-1) * 2 // the largest of some groups, with either sign first
+			case i%11 == 0:
+				w[i] = 2.0 / 127 * 2.5
+			}
+		}
+		for _, f := range []Format{Q8, Q4, W8A8, W4A8} {
+			quantised := func(p Packer) *Matrix {
+				m, err := p.Quantise(n, k, f, func(i int, row []float32) error { copy(row, w[i*k:]); return nil })
+				if err != nil {
+					t.Fatal(err)
+				}
+				return m
+			}
+			restore, _ := Use("generic")
+			want := quantised(Packer{})
+			restore()
+			eachVariant(t, func(t *testing.T) {
+				space := NewSpace(want.Bytes())
+				for i := range space.all {
+					space.all[i] = 0xff
+				}
+				got := quantised(Packer{Space: space, Run: sideBySide})
+				if !bytes.Equal(got.codes, want.codes) || !slices.Equal(got.steps, want.steps) {
+					t.Errorf("(%d, %d) in format %d differs from plain Go", n, k, f)
+				}
+			})
+		}
+	}
+}
+
 // Rows of several tensors, which lie anywhere, make one matrix.
 func TestPackParts(t *testing.T) {
 	const k = 96

@@ -61,55 +61,6 @@ func (e *OutputError) Error() string { return fmt.Sprintf("output %d: %v", e.Out
 // Unwrap is what is wrong with it.
 func (e *OutputError) Unwrap() error { return e.Err }
 
-// quantisePanel writes a panel.
-func (m *Matrix) quantisePanel(panel int, f Format, row func(i int, w []float32) error) error {
-	size := len(m.codes) / m.Panels()
-	clear(m.codes[panel*size:][:size])
-	w, steps := make([]float32, m.K), m.K/QGroup*PanelWidth
-	clear(m.steps[panel*steps:][:steps])
-	for i := panel * PanelWidth; i < min(m.N, (panel+1)*PanelWidth); i++ {
-		if err := row(i, w); err != nil {
-			return &OutputError{i, err}
-		}
-		if err := m.setGroups(i, w, f); err != nil {
-			return &OutputError{i, err}
-		}
-	}
-	return nil
-}
-
-// setGroups writes one output.
-func (m *Matrix) setGroups(i int, w []float32, f Format) error {
-	var codes [QGroup]int8
-	for from := 0; from < m.K; from += QGroup {
-		group := (*[QGroup]float32)(w[from:])
-		top, err := farthestFrom0(group)
-		if err != nil {
-			return fmt.Errorf("input %d: %w", from, err)
-		}
-		step := stepOf(top, f)
-		codesOf(&codes, group, step, f)
-		m.steps[m.stepAt(i, from)] = storedStep(step, f)
-		m.setCodes(i, from, &codes, f)
-	}
-	return nil
-}
-
-// farthestFrom0 is the weight of the largest magnitude, with its sign.
-func farthestFrom0(w *[QGroup]float32) (top float32, err error) {
-	most, largest := uint32(0), math.Float32bits(largestQ) // of magnitudes, whose bits are in their order
-	for _, v := range w {
-		a := math.Float32bits(v) &^ (1 << 31)
-		if a > largest {
-			return 0, fmt.Errorf("a weight is %v: it must be a number of at most 2^100", v)
-		}
-		if a > most {
-			top, most = v, a
-		}
-	}
-	return top, nil
-}
-
 // stepOf is the scale of a group, in bf16. In Q4 the weight that is farthest from zero
 // becomes -8, the code that has no other sign.
 func stepOf(top float32, f Format) uint16 {
@@ -120,24 +71,6 @@ func stepOf(top float32, f Format) uint16 {
 		return bf16Bits(top / -8)
 	}
 	return bf16Bits(float32(math.Abs(float64(top))) / 127)
-}
-
-// codesOf rounds a group to steps, ties to even.
-func codesOf(codes *[QGroup]int8, w *[QGroup]float32, step uint16, f Format) {
-	if step == 0 {
-		clear(codes[:])
-		return
-	}
-	least, most := int32(-127), int32(127)
-	if f.nibbles() {
-		least, most = -8, 7
-	}
-	const ones = 3 << 51 // a float64 of its size has no bits below 1, so that adding it rounds, and its low bits are the sum
-	by := float64(widened(step))
-	for i, v := range w {
-		code := int32(math.Float64bits(float64(v)/by + ones))
-		codes[i] = int8(max(least, min(most, code)))
-	}
 }
 
 func widened(bf uint16) float32 { return math.Float32frombits(uint32(bf) << 16) }
@@ -167,38 +100,6 @@ func storedStep(step uint16, f Format) uint16 {
 		return step - 4<<7
 	}
 	return step
-}
-
-// stepAt is the place of the scale of output i and input k.
-func (m *Matrix) stepAt(i, k int) int {
-	return (i/PanelWidth*m.K/QGroup+k/QGroup)*PanelWidth + i%PanelWidth
-}
-
-// setCodes writes the codes of a group of output i, from input k on, into zeros. Q8 has a panel's outputs
-// one after the other, Q4 lies as MXFP4 does. W8A8 has four inputs of an output in a word,
-// as W4A8 has with half of each byte, and both have the least code at zero.
-func (m *Matrix) setCodes(i, k int, codes *[QGroup]int8, f Format) {
-	p, j := i/PanelWidth, i%PanelWidth
-	if f == Q8 {
-		to := m.codes[(p*m.K+k)*PanelWidth+j:]
-		for at, c := range codes {
-			to[at*PanelWidth] = byte(c)
-		}
-		return
-	}
-	for at := 0; at < QGroup; at += 4 {
-		four := codes[at:][:4]
-		word := uint32(byte(four[0])) | uint32(byte(four[1]))<<8 | uint32(byte(four[2]))<<16 | uint32(byte(four[3]))<<24
-		if f == W8A8 {
-			binary.LittleEndian.PutUint32(m.codes[p*m.K*PanelWidth+wordAt(k+at, j):], word^0x80808080)
-			continue
-		}
-		if f == W4A8 {
-			word ^= 0x08080808
-		}
-		to := m.codes[p*m.mxPanel()+(k+at)/4*64+j%16*4:]
-		binary.LittleEndian.PutUint32(to, binary.LittleEndian.Uint32(to)|word&0x0f0f0f0f<<(j/16*4))
-	}
 }
 
 // wordAt is the place in a panel of W8A8 of input k and output j.

@@ -42,6 +42,7 @@ func TestEveryQ(t *testing.T) {
 			}
 			want := make([]float32, n)
 			m, err := Quantise(n, QGroup, f, func(i int, w []float32) error {
+				clear(w)
 				w[0] = float32(least+i) * step
 				w[1] = float32(least) * step // gives the scale
 				want[i] = w[0]
@@ -100,6 +101,7 @@ func TestQuantiseRoundTrip(t *testing.T) {
 func TestQuantiseRefusals(t *testing.T) {
 	for _, v := range []float32{float32(math.NaN()), float32(math.Inf(1)), -0x1.1p100} {
 		_, err := Quantise(2, 2*QGroup, Q4, func(i int, w []float32) error {
+			clear(w)
 			if i == 1 {
 				w[QGroup+1] = v
 			}

@@ -45,8 +45,12 @@ func kernels() {
 			}
 		}
 		vectorKernels(m)
-		packKernel(m, "PackHalves", true)
-		packKernel(m, "PackWords", false)
+		packKernel(m, "PackHalves", panelRows/2, true)
+		packKernel(m, "PackWords", panelRows, false)
+		packKernel(m, "PackHalfWords", panelRows/2, false)
+		splitKernel(m)
+		topsKernel(m)
+		codesKernel(m)
 	}
 	for _, m := range pairs {
 		for _, s := range m.shapes {

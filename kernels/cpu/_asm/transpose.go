@@ -25,16 +25,15 @@ type transposer struct {
 
 func (g *transposer) words() int { return g.width / 4 }
 
-// packKernel writes a kernel that packs blocks of panelRows rows. With two is set, a word has an element of a row and
-// one of the row that lies half a panel behind: bf16. Else rows have words.
-func packKernel(m machine, name string, two bool) {
+// packKernel writes a kernel that packs blocks of so many rows of words. With two, a word has an element of a row and one
+// of the row that lies as many rows behind: bf16.
+func packKernel(m machine, name string, all int, two bool) {
 	TEXT(m.name+name, NOSPLIT, "func(dst, src *byte, stride, blocks int)")
 	Pragma("noescape")
-	g := &transposer{machine: m, line: 4 * panelRows}
+	g := &transposer{machine: m, line: 4 * all}
 	n := g.words()
 	g.v, g.t = m.vector[:n], m.vector[n:]
 	if two {
-		g.line /= 2
 		g.spare, g.t = g.t[turnRegs:], g.t[:turnRegs]
 		g.saved = AllocLocal((n - len(g.spare)) * m.width)
 	}
@@ -49,7 +48,7 @@ func packKernel(m machine, name string, two bool) {
 		g.halves(src)
 		ADDQ(U32(g.line*g.width/2), g.dst)
 	} else {
-		for rows := 0; rows < panelRows; rows += n {
+		for rows := 0; rows < all; rows += n {
 			g.load(g.behind(src, rows), nil)
 			g.turn()
 			g.store(4*rows, func(lane, word int) int { return 4*lane + word })

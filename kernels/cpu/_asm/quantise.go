@@ -1,0 +1,199 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// quantGroup are the weights that share a scale.
+const quantGroup = 32
+
+// topsKernel writes a kernel that finds the weight of the largest magnitude of each group, the first of several, with
+// its sign. Magnitudes are compared as whole numbers, so that what is no number is the largest.
+func topsKernel(m machine) {
+	TEXT(m.name+"Tops", NOSPLIT, "func(tops, w *float32, groups int)")
+	Pragma("noescape")
+	tops, w, groups := parameter("tops"), parameter("w"), parameter("groups")
+	n := quantGroup * 4 / m.width // vectors of a group
+	a, mask := m.vector[:n], m.vector[n]
+	most, other := m.vector[n+1], m.vector[n+2]
+	bits := GP32()
+	MOVL(U32(0x7fffffff), bits)
+	VMOVD(bits, mask.AsX())
+	VPBROADCASTD(mask.AsX(), mask)
+	Label("group")
+	for i, v := range a {
+		m.and(Mem{Base: w, Disp: m.width * i}, mask, v)
+	}
+	VPMAXUD(a[1], a[0], most)
+	for _, v := range a[2:] {
+		VPMAXUD(v, most, most)
+	}
+	m.largest(most, other)
+	where := m.equals(a, most, other)
+	at, top := GP64(), GP32()
+	TZCNTL(where, at.As32())
+	MOVL(Mem{Base: w, Index: at, Scale: 4}, top)
+	MOVL(top, Mem{Base: tops})
+	ADDQ(U8(4), tops)
+	ADDQ(U32(4*quantGroup), w)
+	DECQ(groups)
+	JNZ(LabelRef("group"))
+	VZEROUPPER()
+	RET()
+}
+
+func parameter(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
+
+// largest fills v with its largest word.
+func (m machine) largest(v, free reg.VecPhysical) {
+	if m.is512() {
+		VEXTRACTI64X4(U8(1), v, free.AsY())
+		VPMAXUD(free.AsY(), v.AsY(), v.AsY())
+	}
+	VEXTRACTI128(U8(1), v.AsY(), free.AsX())
+	VPMAXUD(free.AsX(), v.AsX(), v.AsX())
+	for _, order := range []uint8{0x4e, 0xb1} {
+		VPSHUFD(U8(order), v.AsX(), free.AsX())
+		VPMAXUD(free.AsX(), v.AsX(), v.AsX())
+	}
+	VPBROADCASTD(v.AsX(), v)
+}
+
+// equals has a bit for each of a's words that equals v's.
+func (m machine) equals(a []reg.VecPhysical, v, free reg.VecPhysical) reg.GPVirtual {
+	all := GP32()
+	XORL(all, all)
+	for i := len(a) - 1; i >= 0; i-- {
+		one := GP32()
+		if m.is512() {
+			k := K()
+			VPCMPEQD(v, a[i], k)
+			KMOVW(k, one)
+		} else {
+			VPCMPEQD(v, a[i], free)
+			VMOVMSKPS(free, one)
+		}
+		SHLL(U8(m.width/4), all)
+		ORL(one, all)
+	}
+	return all
+}
+
+// codesKernel writes a kernel that rounds weights over their group's step, a float64, to whole numbers within bounds,
+// ties to even, as bytes.
+func codesKernel(m machine) {
+	TEXT(m.name+"Codes", NOSPLIT, "func(codes *byte, w *float32, steps *float64, groups int, least, most int32)")
+	Pragma("noescape")
+	codes, w, steps, groups := parameter("codes"), parameter("w"), parameter("steps"), parameter("groups")
+	v := m.vector
+	step, bounds := v[8], v[9:11]
+	for i, name := range []string{"least", "most"} {
+		bound := Load(Param(name), GP32()).(reg.GPVirtual)
+		VMOVD(bound, bounds[i].AsX())
+		VPBROADCASTD(bounds[i].AsX(), half(bounds[i]))
+	}
+	Label("group")
+	VBROADCASTSD(Mem{Base: steps}, step)
+	n := m.width / 8 // weights of a vector
+	for at := 0; at < quantGroup; at += n {
+		q := v[at/n%8]
+		VCVTPS2PD(Mem{Base: w, Disp: 4 * at}, q)
+		VDIVPD(step, q, q)
+		m.whole(q)
+		VPMAXSD(half(bounds[0]), half(q), half(q))
+		VPMINSD(half(bounds[1]), half(q), half(q))
+		if m.is512() {
+			VPMOVDB(half(q), Mem{Base: codes, Disp: at})
+			continue
+		}
+		VPACKSSDW(half(q), half(q), half(q))
+		VPACKSSWB(half(q), half(q), half(q))
+		VMOVD(half(q), Mem{Base: codes, Disp: at})
+	}
+	ADDQ(U8(8), steps)
+	ADDQ(U32(4*quantGroup), w)
+	ADDQ(U8(quantGroup), codes)
+	DECQ(groups)
+	JNZ(LabelRef("group"))
+	VZEROUPPER()
+	RET()
+}
+
+// whole rounds float64s to 32 bits, in the lower half of the register.
+func (m machine) whole(q reg.VecPhysical) {
+	if m.is512() {
+		VCVTPD2DQ(q, half(q))
+		return
+	}
+	VCVTPD2DQY(q, half(q))
+}
+
+// splitKernel writes a kernel that turns lines of a word of four bytes for each output into four lines of a byte each, in
+// place.
+func splitKernel(m machine) {
+	TEXT(m.name+"Split", NOSPLIT, "func(lines *byte, count int)")
+	Pragma("noescape")
+	g := &transposer{machine: m}
+	lines, count := parameter("lines"), parameter("count")
+	v, n := m.vector, 4*panelRows/m.width // vectors of a line
+	shuffle, order, lanes := v[8], v[9], m.width/16
+	g.table("_split", shuffle, func(i int) uint32 { b := uint32(i % 4); return b | (b+4)<<8 | (b+8)<<16 | (b+12)<<24 })
+	g.table("_gather", order, func(i int) uint32 { return uint32(i%lanes*4 + i/lanes) })
+	if m.is512() {
+		g.table("_first", v[10], func(i int) uint32 { return joined(0, i) })
+		g.table("_last", v[11], func(i int) uint32 { return joined(1, i) })
+	}
+	Label("line")
+	for i := range n {
+		g.move(Mem{Base: lines, Disp: m.width * i}, v[i])
+		VPSHUFB(shuffle, v[i], v[i]) // a word of each lane has one input of four outputs
+		VPERMD(v[i], order, v[i])
+	}
+	if m.is512() {
+		for half := range 2 {
+			VMOVDQA64(v[10+half], v[4])
+			VPERMI2Q(v[1], v[0], v[4])
+			VMOVDQU32(v[4], Mem{Base: lines, Disp: 64 * half})
+		}
+	} else {
+		quarters(v, lines)
+	}
+	ADDQ(U32(4*panelRows), lines)
+	DECQ(count)
+	JNZ(LabelRef("line"))
+	VZEROUPPER()
+	RET()
+}
+
+// joined is half a word of the order in which two vectors make two lines: of line 2·half, and of the next one, quarters
+// of the first vector and then of the second. Quarters are two words of 64 bits.
+func joined(half, i int) uint32 {
+	if i%2 == 1 {
+		return 0
+	}
+	q := i / 2
+	return uint32(q/2%2*8 + (2*half+q/4)*2 + q%2)
+}
+
+// table loads a vector of words that are known.
+func (g *transposer) table(name string, to reg.VecPhysical, word func(i int) uint32) {
+	at := GLOBL(g.name+name, RODATA|NOPTR)
+	for i := range g.words() {
+		DATA(4*i, U32(word(i)))
+	}
+	g.move(at, to)
+}
+
+// quarters stores line i of four: quarter i of each of four vectors.
+func quarters(v []reg.VecPhysical, lines reg.Register) {
+	VPUNPCKLQDQ(v[1], v[0], v[4]) // quarters 0 and 2 of two
+	VPUNPCKHQDQ(v[1], v[0], v[5]) // 1 and 3
+	VPUNPCKLQDQ(v[3], v[2], v[6])
+	VPUNPCKHQDQ(v[3], v[2], v[7])
+	for i, from := range [][2]int{{4, 6}, {5, 7}, {4, 6}, {5, 7}} {
+		VPERM2I128(U8([]uint8{0x20, 0x31}[i/2]), v[from[1]], v[from[0]], v[0])
+		VMOVDQU(v[0], Mem{Base: lines, Disp: 32 * i})
+	}
+}
