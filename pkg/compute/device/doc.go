@@ -23,6 +23,8 @@
 // reserves them before anything is allocated and evicts for them what no ticket
 // holds; what does not fit even then is refused with RefusedError, which has
 // both numbers. Used, which includes what is reserved, never exceeds Budget.
+// Where a processor's experts have a budget, some of the memory that they leave is kept
+// for later ones, within what was in use at most.
 // What a load needs beside, such as staging buffers, is bounded by the number
 // of loads at a time and not counted.
 //
