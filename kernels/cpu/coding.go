@@ -70,8 +70,12 @@ func (c Coding) CanRound(k int) bool {
 		return false
 	case c.Kind == SubSteps:
 		return c.Bits == 6 && g == QGroup/2
-	case c.Bits == 6 || c.Kind == Steps && c.Zero != map[int]int8{4: -8}[c.Bits]:
+	case c.Bits == 6:
 		return false
+	case c.Kind == SubStepsMins:
+		return g == QGroup
+	case c.Kind == Steps:
+		return g == QGroup && c.Zero == map[int]int8{4: -8}[c.Bits]
 	}
 	return g%QGroup == 0 && (g == k || codedInputs%g == 0 || g%codedInputs == 0)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -139,6 +140,19 @@ func TestPackParts(t *testing.T) {
 }
 
 // A space that is full leaves matrices to Go's heap, and one that is reset has room again.
+// Large memory may begin and end anywhere among what lies beside it.
+func TestLargeSpace(t *testing.T) {
+	var beside [][]byte
+	for i := range 4 {
+		beside = append(beside, make([]byte, 100<<10))
+		n := hugePage + i*300_000
+		if s := NewSpace(int64(n)); len(take[byte](s, n)) != n || int(s.Bytes()) < n {
+			t.Errorf("%d bytes: %d", n, s.Bytes())
+		}
+	}
+	runtime.KeepAlive(beside)
+}
+
 func TestSpace(t *testing.T) {
 	s := NewSpace(4096)
 	if s.Bytes() < 4096 || s.Bytes() > 8192 {

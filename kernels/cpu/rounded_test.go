@@ -317,6 +317,10 @@ func TestCanRound(t *testing.T) {
 		{Coding{Bits: 4, Group: 128, Kind: StepsZeros}, 200, false},
 		{Coding{Bits: 4, Group: 16, Kind: StepsZeros}, 256, false},
 		{Coding{Bits: 4, Group: 32, Kind: Steps}, 256, false},
+		{Coding{Bits: 4, Group: 64, Kind: Steps, Zero: -8}, 256, false},
+		{Coding{Bits: 8, Group: 128, Kind: Steps}, 256, false},
+		{codings["Q4_K"].Coding, 256, true},
+		{Coding{Bits: 4, Group: 64, Kind: SubStepsMins}, 256, false},
 		{Coding{Bits: 8, Group: 32, Kind: SubSteps}, 256, false},
 	} {
 		if got := tt.CanRound(tt.k); got != tt.want {
