@@ -18,6 +18,7 @@ import (
 type Pool struct {
 	threads int
 	offers  chan *job
+	spares  chan *job // of Spare
 	jobs    sync.Pool // of *job
 	workers sync.WaitGroup
 	looking atomic.Int32 // workers that spin
@@ -49,7 +50,7 @@ func (p *Panic) Error() string { return fmt.Sprintf("panic in a pool's item: %v"
 // New starts threads-1 workers; the caller of Run is the last thread.
 func New(threads int) *Pool {
 	threads = max(threads, 1)
-	p := &Pool{threads: threads, offers: make(chan *job, 4*threads), done: make(chan struct{})}
+	p := &Pool{threads: threads, offers: make(chan *job, 4*threads), spares: make(chan *job, 4*threads), done: make(chan struct{})}
 	for range threads - 1 {
 		p.workers.Go(p.work)
 	}
@@ -73,7 +74,8 @@ func (p *Pool) Close() {
 // panics, Run does on its caller's goroutine: with a *Panic, where it had threads.
 func (p *Pool) Run(n int, f func(i int)) { p.run(n, f, false) }
 
-// Spare is Run for work that may take long: a worker leaves it after an item when there is other work.
+// Spare is Run for work that may take long: workers take it only when no Run waits for them, and leave it after an
+// item when one does.
 func (p *Pool) Spare(n int, f func(i int)) { p.run(n, f, true) }
 
 func (p *Pool) run(n int, f func(i int), spare bool) {
@@ -105,10 +107,14 @@ func (p *Pool) run(n int, f func(i int), spare bool) {
 
 // offer invites workers. When the queue is full they are all busy, and the caller does it alone.
 func (p *Pool) offer(j *job, helpers int) {
+	to := p.offers
+	if j.spare {
+		to = p.spares
+	}
 	for range helpers {
 		j.users.Add(1)
 		select {
-		case p.offers <- j:
+		case to <- j:
 		default:
 			j.users.Add(-1)
 			return
@@ -123,19 +129,35 @@ const spin = 30 * time.Microsecond
 func (p *Pool) work() {
 	for {
 		p.looking.Add(1)
-		look(func() bool { return len(p.offers) > 0 })
+		look(func() bool { return len(p.offers)+len(p.spares) > 0 })
 		p.looking.Add(-1)
-		select {
-		case j := <-p.offers:
-			if j.drain(p.offers) {
-				j.ready <- struct{}{}
-			} else if j.next.Load() < j.n {
-				p.offer(j, 1) // it was left
-			}
-			p.release(j)
-		case <-p.done:
+		j := p.next()
+		if j == nil {
 			return
 		}
+		if j.drain(p.offers) {
+			j.ready <- struct{}{}
+		} else if j.next.Load() < j.n {
+			p.offer(j, 1) // it was left
+		}
+		p.release(j)
+	}
+}
+
+// next waits for a job, and takes one of Run first; nil: the pool is closed.
+func (p *Pool) next() *job {
+	select {
+	case j := <-p.offers:
+		return j
+	default:
+	}
+	select {
+	case j := <-p.offers:
+		return j
+	case j := <-p.spares:
+		return j
+	case <-p.done:
+		return nil
 	}
 }
 
@@ -147,7 +169,7 @@ func look(ready func() bool) {
 	}
 }
 
-// drain runs items until none is free, or, where that may wait, until others are offered. It reports whether it
+// drain runs items until none is free, or, of spare work, until others are offered. It reports whether it
 // finished the last one.
 func (j *job) drain(others <-chan *job) bool {
 	last := false

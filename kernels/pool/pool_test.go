@@ -201,6 +201,27 @@ func TestSpare(t *testing.T) {
 	wg.Wait()
 }
 
+// A worker that is free takes a job of Run first, however much spare work waits.
+func TestRunsFirst(t *testing.T) {
+	p := &Pool{offers: make(chan *job, 8), spares: make(chan *job, 8), done: make(chan struct{})}
+	run, spare := &job{}, &job{spare: true}
+	p.offer(spare, 8)
+	for range 50 {
+		p.offer(run, 2)
+		if first, second := p.next(), p.next(); first != run || second != run || p.next() != spare {
+			t.Fatal("a spare job is before one of Run")
+		}
+		p.offer(spare, 1)
+	}
+	close(p.done)
+	for len(p.spares) > 0 {
+		p.next()
+	}
+	if p.next() != nil {
+		t.Error("a closed pool has a job")
+	}
+}
+
 // A worker leaves spare work after an item when there is other work, and no other work.
 func TestLeaves(t *testing.T) {
 	others := make(chan *job, 1)
