@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -46,7 +47,7 @@ func startChild(ctx context.Context, program programFunc, out io.Writer, args ..
 		}
 	}
 	c := &child{cmd: program(ctx, args...), ended: make(chan struct{})}
-	c.cmd.Env = append(c.cmd.Environ(), "SWITCHYARD_CONFIG=", "SWITCHYARD_MODEL=")
+	c.cmd.Env = slices.DeleteFunc(c.cmd.Environ(), isSetting)
 	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(syscall.SIGTERM) }
 	c.cmd.WaitDelay = cluster.DrainTime
 	c.cmd.Stdout, c.cmd.Stderr = out, &c.said
@@ -65,6 +66,12 @@ func startChild(ctx context.Context, program programFunc, out io.Writer, args ..
 		return nil, fmt.Errorf("starting %s: %w", args[0], err)
 	}
 	return c, nil
+}
+
+// isSetting says whether a variable sets a flag: a child has all of its flags as arguments. Those of kernels are
+// of the machine.
+func isSetting(variable string) bool {
+	return strings.HasPrefix(variable, "SWITCHYARD_") && !strings.HasPrefix(variable, "SWITCHYARD_KERNEL") && !strings.HasPrefix(variable, "SWITCHYARD_NO_AVX")
 }
 
 // stopAll asks all to end, and waits for that; one that takes too long is killed.

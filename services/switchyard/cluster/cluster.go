@@ -21,6 +21,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/pkg/transport/weights"
 )
 
 // Settings are a whole pipeline in one process.
@@ -198,8 +199,11 @@ func (y *Cluster) ReloadUsers() error {
 // model is most of it.
 const readyWithin = 10 * time.Minute
 
-// cannotLoad keeps the first error, for Ready.
+// cannotLoad keeps the first error that does not mend itself, for Ready.
 func (y *Cluster) cannotLoad(err error) {
+	if object := (*weights.ObjectError)(nil); errors.As(err, &object) || errors.Is(err, context.Canceled) {
+		return
+	}
 	select {
 	case y.broken <- err:
 	default:
