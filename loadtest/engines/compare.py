@@ -1,10 +1,10 @@
 """Compares Switchyard with llama.cpp on the same weights, in turns: compare.py SWITCHYARD MODEL_DIR [--turns N] [--kinds bf16,q8,q4]
-[--neighbour] [--keep DIR]
+[--neighbour] [--keep DIR] [--kv bf16]
 
 Prints, for each precision and for one stream, 32 streams and prompts of 512, the tokens/s of llama.cpp with weights of as many bits and
 one thread or two, whichever is faster in the median, and what direct calls and the pipeline make of it: median, least and most of the turns.
 Kinds Q4_K_M, Q8_0 and Q4_0 are files of llama.cpp's own quantiser, which both read: codes as they are, with rows in float32 and in 8 bits.
---neighbour has another process keep one core busy meanwhile; --keep leaves the GGUF files in a folder for the next time.
+--kv is what keys and values of ours are kept in (bench --kv-cache-dtype); llama.cpp keeps 16 bits. --neighbour has another process keep one core busy meanwhile; --keep leaves the GGUF files in a folder for the next time.
 Needs what export.py and llama.py need, and a model in bf16 that export.py reads, such as shape.py makes.
 """
 import argparse
@@ -31,11 +31,13 @@ def run(*args):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def ours(program, model, kind):
-    one, batch = run(program, "bench", "--model", model, "--precision", kind, "--batch", "1,32", "--rounds", "1", "--seconds", SECONDS, "--json")[:2]
+def ours(program, model, kind, kv):
+    flags = ["--precision", kind, "--kv-cache-dtype", kv]
+    one, batch = run(program, "bench", "--model", model, *flags, "--batch", "1,32", "--rounds", "1", "--seconds", SECONDS, "--json")[:2]
     return {
         "direct": {"one": one["direct_tokens_per_s"], "batch": batch["direct_tokens_per_s"], "prefill": one["direct_prefill_tokens_per_s"]},
         "pipeline": {"one": one["pipeline_tokens_per_s"], "batch": batch["pipeline_tokens_per_s"]},
+        "reading": one["direct_bandwidth_ratio"],
     }
 
 
@@ -76,14 +78,14 @@ def write(model, out, kind):
     run(sys.executable, HERE / "quantise.py", path(out, "bf16"), to, kind)
 
 
-def turns(program, model, out, kinds, count, seen):
+def turns(program, model, out, kinds, count, kv, seen):
     for _ in range(count):
         for kind in kinds:
             llama = {t: run(sys.executable, HERE / "llama.py", path(out, kind), t, SECONDS)[0] for t in (1, 2)}
             weights = path(out, kind).parent if kind in CODES else model
             for precision in PRECISIONS.get(kind, ["bf16", "a8"]):
                 label = f"{kind} {precision}" if kind in CODES else precision
-                seen.setdefault(label, []).append({**ours(program, weights, precision), "llama": llama})
+                seen.setdefault(label, []).append({**ours(program, weights, precision, kv), "llama": llama})
 
 
 def show(seen):
@@ -96,6 +98,8 @@ def show(seen):
             for path in ("direct", "pipeline"):
                 if what in all[0][path]:
                     line += f", {path} {ratio([turn[path][what] for turn in all], theirs)}"
+            if what == "one":
+                line += f", direct reads {statistics.median(turn['reading'] for turn in all):.2f} of the bandwidth"
             print(line, flush=True)
 
 
@@ -107,6 +111,7 @@ def main():
     p.add_argument("--kinds", default=",".join(PRECISIONS))
     p.add_argument("--neighbour", action="store_true")
     p.add_argument("--keep")
+    p.add_argument("--kv", default="bf16")
     a = p.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         out = a.keep or temporary
@@ -116,7 +121,7 @@ def main():
         seen = {}
         with neighbour(a.neighbour):
             try:
-                turns(a.program, a.model, out, a.kinds.split(","), a.turns, seen)
+                turns(a.program, a.model, out, a.kinds.split(","), a.turns, a.kv, seen)
             finally:
                 show(seen)
 
