@@ -44,7 +44,7 @@ func Packed(m *model.Model) Loader[*forward.Expert] { return packer{m: m} }
 func PackedOn(m *model.Model, p *pool.Pool, s Settings) Loader[*forward.Expert] {
 	l := packer{m: m, beside: s.Beside, run: safetensors.Shared(p.Spare)}
 	if s.Budget > 0 {
-		l.spaces = &spaces{}
+		l.spaces = newSpaces()
 	}
 	return l
 }
@@ -70,28 +70,36 @@ func (p packer) Size(id forward.ExpertID) (int64, error) {
 
 // Load reads an expert from the checkpoint and packs it.
 func (p packer) Load(ctx context.Context, id forward.ExpertID) (e *forward.Expert, err error) {
-	if p.isBeside(id) {
-		return p.beside.Load(ctx, id)
-	}
 	by := cpu.Packer{Run: p.run}
 	if p.spaces != nil {
-		size, err := forward.ExpertBytes(p.m, id)
+		size, err := p.Size(id)
 		if err != nil {
 			return nil, err
 		}
-		by.Space = p.spaces.take(size)
+		by.Space = p.space(id, size)
 		defer func() {
 			if e == nil { // also where a file cannot be read any more
-				p.spaces.give(by.Space)
+				p.spaces.give(size, by.Space)
 			}
 		}()
 	}
+	if p.isBeside(id) {
+		return p.beside.Load(ctx, id)
+	}
 	return forward.LoadExpertBy(ctx, by, p.m, id)
+}
+
+// space counts an expert as one in use. One beside has no space.
+func (p packer) space(id forward.ExpertID, size int64) *cpu.Space {
+	if p.isBeside(id) {
+		return p.spaces.use(size, false)
+	}
+	return p.spaces.take(size)
 }
 
 // Free leaves an expert's memory to later ones, or to the collector.
 func (p packer) Free(e *forward.Expert) {
 	if p.spaces != nil {
-		p.spaces.give(e.Space())
+		p.spaces.give(e.Bytes(), e.Space())
 	}
 }

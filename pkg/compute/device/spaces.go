@@ -10,25 +10,37 @@ import (
 const mostSpare = 2 * DefaultLoads
 
 // spaces are the memory of experts that were given up, which later ones are packed into: what the system gives anew costs
-// more time than packing. Spaces in use and spare ones together never take more than those in use have at most taken, so
-// that a budget holds for both.
+// more time than packing. Experts in use, those beside included, and spare spaces together never take more than those in
+// use have at most taken, so that a budget of a store, in whatever unit, holds for both.
 type spaces struct {
+	fresh func(bytes int64) *cpu.Space
+
 	mu    sync.Mutex
 	spare []*cpu.Space
 	kept  int64 // bytes of spare
-	used  int64 // bytes of those in use
+	used  int64 // bytes of experts in use
 	most  int64 // used at most
 }
 
-// take is a space for matrices of so many bytes.
+func newSpaces() *spaces { return &spaces{fresh: cpu.NewSpace} }
+
+// take is a space for an expert of so many bytes. New memory takes long, so nobody waits for the lock meanwhile.
 func (s *spaces) take(bytes int64) *cpu.Space {
+	if space := s.use(bytes, true); space != nil {
+		space.Reset()
+		return space
+	}
+	return s.fresh(bytes)
+}
+
+// use counts an expert before its memory is there, and returns a spare space for it, if one is wanted and there.
+func (s *spaces) use(bytes int64, again bool) (space *cpu.Space) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	space := s.fit(bytes)
-	if space == nil {
-		space = cpu.NewSpace(bytes)
+	if again {
+		space = s.fit(bytes)
 	}
-	s.used += space.Bytes()
+	s.used += bytes
 	s.most = max(s.most, s.used)
 	s.shrink()
 	return space
@@ -37,26 +49,24 @@ func (s *spaces) take(bytes int64) *cpu.Space {
 // fit takes a spare space that others of the size have left, if there is one.
 func (s *spaces) fit(bytes int64) *cpu.Space {
 	for i, space := range s.spare {
-		if space.Fits(bytes) {
+		if space.Bytes() == bytes {
 			s.spare = append(s.spare[:i], s.spare[i+1:]...)
-			s.kept -= space.Bytes()
-			space.Reset()
+			s.kept -= bytes
 			return space
 		}
 	}
 	return nil
 }
 
-// give takes back a space whose matrices nobody uses.
-func (s *spaces) give(space *cpu.Space) {
-	if space == nil {
-		return
-	}
+// give takes back an expert's bytes, and its space, which nothing computes with any more; nil: it has none.
+func (s *spaces) give(bytes int64, space *cpu.Space) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used -= space.Bytes()
-	s.spare = append(s.spare, space)
-	s.kept += space.Bytes()
+	s.used -= bytes
+	if space != nil {
+		s.spare = append(s.spare, space)
+		s.kept += space.Bytes()
+	}
 	s.shrink()
 }
 

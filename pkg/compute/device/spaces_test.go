@@ -1,6 +1,7 @@
 package device
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -8,54 +9,57 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
-// Spare spaces are given out again, and all together never take more than what was in use.
+// inUse is an expert in use; one beside has no space.
+type inUse struct {
+	bytes int64
+	space *cpu.Space
+}
+
+// Spare spaces are given out again, and with experts in use, those beside too, never take more than experts have taken.
 func TestSpaces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var s spaces
-		var used []*cpu.Space
-		most, sizes := int64(0), []int64{1000, 1000, 3000}
-		bytes := func(all []*cpu.Space) (n int64) {
-			for _, one := range all {
-				n += one.Bytes()
+		s, used, most := newSpaces(), []inUse(nil), int64(0)
+		sizes := rapid.SampledFrom([]int64{1000, 1000, 3000})
+		all := func() (n int64) {
+			for _, one := range used {
+				n += one.bytes
 			}
 			return n
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"take": func(t *rapid.T) {
-				size := rapid.SampledFrom(sizes).Draw(t, "bytes")
-				spare := 0
-				for _, one := range s.spare {
-					if one.Fits(size) {
-						spare++
-					}
-				}
+				size := sizes.Draw(t, "bytes")
+				fits := func(one *cpu.Space) bool { return one.Bytes() == size }
+				was := slices.Clone(s.spare)
 				got := s.take(size)
-				for _, one := range used {
-					if one == got {
-						t.Fatal("a space is given out twice")
-					}
+				if !fits(got) || slices.ContainsFunc(was, fits) && !slices.Contains(was, got) || slices.Contains(s.spare, got) {
+					t.Fatalf("%d bytes for %d, of %d spare spaces", got.Bytes(), size, len(was))
 				}
-				for _, one := range s.spare {
-					if one.Fits(size) {
-						spare--
-					}
+				if slices.ContainsFunc(used, func(one inUse) bool { return one.space == got }) {
+					t.Fatal("a space is given out twice")
 				}
-				if used = append(used, got); !got.Fits(size) || spare < 0 {
-					t.Fatalf("%d bytes for %d", got.Bytes(), size)
-				}
-				most = max(most, bytes(used))
+				used = append(used, inUse{size, got})
+			},
+			"beside": func(t *rapid.T) {
+				used = append(used, inUse{bytes: sizes.Draw(t, "bytes")})
+				s.use(used[len(used)-1].bytes, false)
 			},
 			"give": func(t *rapid.T) {
 				if len(used) == 0 {
 					t.Skip()
 				}
 				i := rapid.IntRange(0, len(used)-1).Draw(t, "which")
-				s.give(used[i])
-				used = append(used[:i], used[i+1:]...)
+				s.give(used[i].bytes, used[i].space)
+				used = slices.Delete(used, i, i+1)
 			},
 			"": func(t *rapid.T) {
-				if all := bytes(used) + bytes(s.spare); all > most || len(s.spare) > mostSpare || s.used != bytes(used) || s.kept != bytes(s.spare) {
-					t.Fatalf("%d bytes in all, at most %d were in use; %d spare", all, most, len(s.spare))
+				kept := int64(0)
+				for _, one := range s.spare {
+					kept += one.Bytes()
+				}
+				most = max(most, all())
+				if all()+kept > most || len(s.spare) > mostSpare || s.used != all() || s.kept != kept {
+					t.Fatalf("%d bytes in use and %d spare in %d, where at most %d were in use", all(), kept, len(s.spare), most)
 				}
 			},
 		})
@@ -64,14 +68,36 @@ func TestSpaces(t *testing.T) {
 
 // What was given up last is taken again: nothing is allocated where experts come and go.
 func TestSpacesAgain(t *testing.T) {
-	var s spaces
+	s := newSpaces()
 	first := s.take(1000)
-	s.give(first)
-	s.give(nil) // an expert beside has none
-	if second := s.take(1000); second != first {
-		t.Error("it is another one")
+	cpu.Packer{Space: first}.F32(make([]float32, 4), 1, 4)
+	left := first.Left()
+	s.give(1000, first)
+	if second := s.take(1000); second != first || left == 1000 || second.Left() != 1000 {
+		t.Errorf("it is another one, or has room for %d and then %d bytes", left, second.Left())
 	}
-	if other := s.take(2000); other == first || s.used != first.Bytes()+other.Bytes() {
+	if other := s.take(2000); other == first || s.used != 3000 {
 		t.Error("it is in use twice")
+	}
+}
+
+// Memory is allocated without the lock, which evictions take, and counted before.
+func TestSpacesUnlocked(t *testing.T) {
+	s := newSpaces()
+	s.give(1000, s.take(1000))
+	made := false
+	s.fresh = func(bytes int64) *cpu.Space {
+		made = true
+		if !s.mu.TryLock() {
+			t.Fatal("evictions wait for new memory")
+		}
+		defer s.mu.Unlock()
+		if s.used != bytes || s.used+s.kept > s.most {
+			t.Errorf("%d bytes are in use and %d spare, of at most %d", s.used, s.kept, s.most)
+		}
+		return cpu.NewSpace(bytes)
+	}
+	if s.take(500); !made {
+		t.Error("no memory was allocated")
 	}
 }

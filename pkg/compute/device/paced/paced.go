@@ -58,25 +58,30 @@ var (
 // New returns a device of a machine for a model's experts that computes on p. The model and p
 // are the caller's and outlive it. A budget of 0 is the profile's memory.
 func New(m *model.Model, p *pool.Pool, profile *profiles.Profile, on *Machine, s device.Settings) *Device {
-	l := newLoader(profile, on, device.PackedOn(m, p, s), newWaiter())
+	l := newLoader(profile, on, device.PackedOn(m, p, within(profile, s)), newWaiter())
 	return newOn(m, p, l, l, s)
 }
 
 // newOn returns a device whose experts come through from, which ends in l.
 func newOn(m *model.Model, p *pool.Pool, l *loader, from device.Loader[*forward.Expert], s device.Settings) *Device {
-	if s.Budget == 0 {
-		s.Budget = l.profile.Memory()
-	}
 	if s.Loads == 0 {
 		s.Loads = 1
 	}
 	return &Device{
-		Store:   device.NewStore(m.Spec.Layers, s.Units(m.Spec), from, s),
+		Store:   device.NewStore(m.Spec.Layers, s.Units(m.Spec), from, within(l.profile, s)),
 		profile: l.profile, takes: l.profile.Compute(), wait: l.wait, counts: l.counts,
 		compute: func(from forward.Lender, in forward.Routed, out []float32, s *forward.ExpertScratch) error {
 			return forward.ComputeExperts(p, from, in, out, s)
 		},
 	}
+}
+
+// within bounds what has no bound by the profile's memory, so that experts are packed into what others have left.
+func within(profile *profiles.Profile, s device.Settings) device.Settings {
+	if s.Budget == 0 {
+		s.Budget = profile.Memory()
+	}
+	return s
 }
 
 // Name is "paced:" and the profile's name.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
@@ -27,6 +28,13 @@ func card() *profiles.Profile {
 	return &profiles.Profile{
 		Name: "card", Time: profiles.Printed, Alpha: n(10e-3), Beta: n(1e-3), ExpertBytes: n(1000), MemoryBytes: n(10_000), Bandwidth: n(10_000), ColdStart: n(20e-3),
 	}
+}
+
+func quickCard() *profiles.Profile {
+	quick := card()
+	quick.MemoryBytes.Value = 1e6
+	quick.Alpha.Value, quick.Beta.Value, quick.Bandwidth.Value, quick.ColdStart.Value = 1e-6, 1e-7, 1e8, 1e-5
+	return quick
 }
 
 func tiny(t testing.TB) *model.Model {
@@ -63,14 +71,11 @@ func (f faulty) LoadInPieces(ctx context.Context, id forward.ExpertID, p device.
 
 // The suite is for real time, so its device is quick.
 func TestConforms(t *testing.T) {
-	m, p := tiny(t), pool.New(2)
+	m, p, quick := tiny(t), pool.New(2), quickCard()
 	defer p.Close()
-	quick := card()
-	quick.MemoryBytes.Value = 1e6
-	quick.Alpha.Value, quick.Beta.Value, quick.Bandwidth.Value, quick.ColdStart.Value = 1e-6, 1e-7, 1e8, 1e-5
 	devicetest.Conform(t, func(_ testing.TB, s device.Settings) (device.Device, *devicetest.Faults) {
 		f := &devicetest.Faults{}
-		l := newLoader(quick, NewMachine(quick), device.Packed(m), newWaiter())
+		l := newLoader(quick, NewMachine(quick), device.PackedOn(m, p, within(quick, s)), newWaiter())
 		return newOn(m, p, l, faulty{l, f.Begin}, s), f
 	})
 }
@@ -280,6 +285,34 @@ func TestCancelAtTheLink(t *testing.T) {
 		}
 		d.wantTime(120)
 	})
+}
+
+// Experts are packed into what others have left, with the profile's memory as with a budget.
+func TestMemoryAgain(t *testing.T) {
+	m, p, quick := tiny(t), pool.New(2), quickCard()
+	defer p.Close()
+	for _, budget := range []int64{0, quick.Expert()} {
+		d := New(m, p, quick, NewMachine(quick), device.Settings{Budget: budget})
+		defer d.Close()
+		var last *cpu.Space
+		for e := range 3 {
+			id := forward.ExpertID{Expert: e}
+			ticket := d.Load(t.Context(), id, 0)
+			if err := ticket.Wait(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			space := d.Borrow(id).Space()
+			d.GiveBack(id)
+			ticket.Release()
+			if err := d.Evict(id); err != nil {
+				t.Fatal(err)
+			}
+			if space == nil || last != nil && space != last {
+				t.Errorf("budget %d: %v takes other memory than the one before", budget, id)
+			}
+			last = space
+		}
+	}
 }
 
 // Memory is the profile's, or a smaller budget.

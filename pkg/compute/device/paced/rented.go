@@ -70,7 +70,7 @@ func newRented(m *model.Model, p *pool.Pool, y *serverless.System, name string, 
 		system: y, began: time.Now(), containers: make([]timeline, layers), layers: make([][]Rental, layers), coming: make([]coming, layers), state: splitmix.Mix(seed),
 		meter: meter.New(layers), units: make([]metered, layers), of: map[*forward.Expert]int{},
 	}
-	cpu := device.PackedOn(m, p, s)
+	cpu := device.PackedOn(m, p, within(profile, s))
 	for range layers {
 		d.loaders = append(d.loaders, newLoader(profile, &Machine{}, cpu, wait))
 	}
