@@ -476,6 +476,8 @@ func TestLag(t *testing.T) {
 	s.rows(1, 0, 0)
 	seen(0)
 	of(s.Metrics.HintLead, 1)
+	s.hint(1, -1, 2, 0.5, 0) // a further one: the lead was that of the first
+	of(s.Metrics.HintLead, 1)
 	s.hint(1, 0, 2, 0.5, 0)
 	s.hint(1, 0, 3, 0.5, 0)
 	s.rows(1, 0, 1)
@@ -489,6 +491,7 @@ func TestLag(t *testing.T) {
 	s.hint(1, 2, 4, 0.5, 1) // of a step that is over
 	seen(2)
 	s.hint(2, -1, 1, 0.5, 0) // comes when the rows are there
+	s.hint(2, -1, 2, 0.5, 0)
 	s.rows(3, 1, 0)
 	of(s.Metrics.HintLead, 2)
 }

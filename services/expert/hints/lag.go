@@ -7,6 +7,7 @@ import "time"
 type lag struct {
 	rows time.Time // zero: they have not come, or both have
 	hint time.Time // the same
+	led  bool      // the lead of the step has been observed
 }
 
 // rowsCame is for a layer's rows, before the step has advanced to it.
@@ -14,10 +15,11 @@ func (f *Follower) rowsCame(fl *flow, layer int, phase string) {
 	now := time.Now()
 	switch {
 	case layer > fl.at:
-		if fl.at < 0 && layer == 0 && !fl.lag.hint.IsZero() {
+		led := fl.at < 0 && layer == 0 && !fl.lag.hint.IsZero()
+		if led {
 			f.Metrics.HintLead.WithLabelValues(phase).Observe(now.Sub(fl.lag.hint).Seconds())
 		}
-		fl.lag, fl.phase = lag{rows: now}, phase
+		fl.lag, fl.phase = lag{rows: now, led: led}, phase
 	case layer == fl.at && !fl.lag.hint.IsZero():
 		f.Metrics.HintLag.WithLabelValues(phase).Observe(0)
 		fl.lag = lag{}
@@ -30,8 +32,9 @@ func (f *Follower) hintCame(fl *flow, layer int) {
 	switch {
 	case layer > fl.at, layer < 0 && fl.at < 0 && fl.lag.hint.IsZero():
 		fl.lag = lag{hint: now}
-	case layer < 0 && fl.at == 0 && !fl.lag.rows.IsZero():
+	case layer < 0 && fl.at == 0 && !fl.lag.rows.IsZero() && !fl.lag.led:
 		f.Metrics.HintLead.WithLabelValues(fl.phase).Observe(0)
+		fl.lag.led = true
 	case layer == fl.at && !fl.lag.rows.IsZero():
 		f.Metrics.HintLag.WithLabelValues(fl.phase).Observe(now.Sub(fl.lag.rows).Seconds())
 		fl.lag = lag{}
