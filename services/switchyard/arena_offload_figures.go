@@ -33,8 +33,8 @@ func offloadRun(r *replay.Result, all figures) *arena.OffloadRun {
 	o.Load = (took - r.Stood) / float64(max(1, loads))
 	for _, phase := range []string{"prefill", "decode"} {
 		for name, of := range map[string]map[string]float64{"hint_lag_seconds": o.Lag, "hint_lead_seconds": o.Lead} {
-			if seconds := all.mean(name, "phase", phase); seconds > 0 {
-				of[phase] = seconds
+			if seconds, n := all.observed(name, "phase", phase); n > 0 {
+				of[phase] = seconds / float64(n)
 			}
 		}
 	}

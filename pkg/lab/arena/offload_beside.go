@@ -22,14 +22,24 @@ func (p *OffloadPipeline) measured(runs []*OffloadRun, budget float64) (b offloa
 	for _, r := range runs {
 		prefill := around(r.Stages["prefill"], r.TTFT, alone.TTFT()*1e3/layers, layers)
 		decode := around(r.Stages["decode"], r.TPOT, alone.TPOT()*1e3/layers, layers)
-		prefill.Lag, decode.Lag = r.Lag["prefill"], r.Lag["decode"]
-		prefill.Lead, decode.Lead = r.Lead["prefill"], r.Lead["decode"]
 		b.Prefill, b.Decode = plus(b.Prefill, prefill, len(runs)), plus(b.Decode, decode, len(runs))
+		hinted(&b.Prefill, r, "prefill")
+		hinted(&b.Decode, r, "decode")
 		if r.Load > 0 {
 			b.Load += max(0, r.Load-p.Profile.Link().Seconds(p.Model.ExpertBytes)) / float64(len(runs))
 		}
 	}
 	return b, nil
+}
+
+// hinted adds what a run has of hints' times, if it has some.
+func hinted(a *offload.Around, r *OffloadRun, phase string) {
+	if seconds, ok := r.Lag[phase]; ok {
+		a.Lag = a.Lag.With(seconds)
+	}
+	if seconds, ok := r.Lead[phase]; ok {
+		a.Lead = a.Lead.With(seconds)
+	}
 }
 
 // around is of one run: the mean of a layer's stages, in milliseconds, of what a step took as its
@@ -56,8 +66,8 @@ const (
 	stageOwn   = "own"
 )
 
-// plus adds one of so many to a mean.
+// plus adds one of so many to a mean; of hints' times it keeps a's.
 func plus(a, b offload.Around, of int) offload.Around {
 	n := float64(of)
-	return offload.Around{Step: a.Step + b.Step/n, Before: a.Before + b.Before/n, Hops: a.Hops + b.Hops/n, Held: a.Held + b.Held/n, After: a.After + b.After/n, Lag: a.Lag + b.Lag/n, Lead: a.Lead + b.Lead/n}
+	return offload.Around{Step: a.Step + b.Step/n, Before: a.Before + b.Before/n, Hops: a.Hops + b.Hops/n, Held: a.Held + b.Held/n, After: a.After + b.After/n, Lag: a.Lag, Lead: a.Lead}
 }

@@ -23,6 +23,12 @@ func TestAround(t *testing.T) {
 			t.Errorf("%s is off by %v: %+v", name, off, a)
 		}
 	}
+	for _, r := range []*OffloadRun{{Lag: map[string]float64{"decode": 0}}, {}, {Lag: map[string]float64{"decode": 0.5}}} {
+		hinted(&a, r, "decode")
+	}
+	if a.Lag != (offload.Measured{Seconds: 0.25, N: 2}) || a.Lead.N != 0 {
+		t.Errorf("hints of two of three runs: %+v", a)
+	}
 	if a := around(of, 1, 2, 8); a.Step != 0 || a.Held != 0 {
 		t.Errorf("%+v", a)
 	}

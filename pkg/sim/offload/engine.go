@@ -41,8 +41,20 @@ type Around struct {
 	// the layer's end. Held is what a host takes for rows beside computing them, while it keeps their experts.
 	Before, Hops, Held, After float64
 	// Lag is how much later than a layer's rows what its gate foretells is at hosts, and Lead how much sooner than
-	// those of the first layer what is foretold before it; 0: a prediction's delay tells.
-	Lag, Lead float64
+	// those of the first layer what is foretold before it; not measured: a prediction's delay tells.
+	Lag, Lead Measured
+}
+
+// Measured is the mean of so many measurements, in seconds.
+type Measured struct {
+	Seconds float64
+	N       int
+}
+
+// With is the mean with one more.
+func (m Measured) With(seconds float64) Measured {
+	n := m.N + 1
+	return Measured{m.Seconds + (seconds-m.Seconds)/float64(n), n}
 }
 
 // engine runs a workload.

@@ -14,12 +14,12 @@ func (e *engine) look() error {
 	}
 	delay, way := e.Delay, 0.0
 	switch around := e.around(); {
-	case e.layer < 0 && around.Lead > 0:
-		delay = max(0, around.Before-around.Lead)
+	case e.layer < 0 && around.Lead.N > 0:
+		delay = max(0, around.Before-around.Lead.Seconds)
 	case e.layer < 0:
 		delay, way = e.First, around.Hops
-	case around.Lag > 0:
-		delay = around.Lag
+	case around.Lag.N > 0:
+		delay = around.Lag.Seconds
 	}
 	if e.Rows && e.phase == &e.r.Prefill {
 		delay *= float64(len(e.w.Steps[e.step].Rows))

@@ -94,12 +94,30 @@ func TestLags(t *testing.T) {
 		a.Before = 0.004
 		return run(t, fresh(t, 5, func(b *Lab) { b.Prefill, b.Decode = a, a }), fmoe, 2e9)
 	}
-	soon, told, late := of(Around{}), of(Around{Lag: 1e-6, Lead: 0.004}), of(Around{Lag: 100, Lead: 1e-9})
+	soon, told, late := of(Around{}), of(Around{Lag: Measured{1e-6, 1}, Lead: Measured{0.004, 1}}), of(Around{Lag: Measured{100, 1}, Lead: Measured{1e-9, 1}})
 	if soon.Decode.Fetches == 0 || told.Decode.Fetches == 0 || late.Decode.Fetches*4 > soon.Decode.Fetches {
 		t.Errorf("%d, %d and %d fetches", soon.Decode.Fetches, told.Decode.Fetches, late.Decode.Fetches)
 	}
 	if late.TPOT() <= told.TPOT() {
 		t.Errorf("%v s with hints that come too late, %v with those that are in time", late.TPOT(), told.TPOT())
+	}
+}
+
+// Hints that always come with their rows are not those of which nothing is known.
+func TestLagOfZero(t *testing.T) {
+	fmoe, err := Find(FMoE)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(a Around) float64 {
+		return run(t, fresh(t, 5, func(b *Lab) {
+			b.Delays = Delays{100, 100, 100, 100, 100} // far too late
+			b.Prefill, b.Decode = a, a
+		}), fmoe, 2e9).TPOT()
+	}
+	unknown, zero, soon := of(Around{}), of(Around{Lag: Measured{0, 2}, Lead: Measured{0, 2}}), of(Around{Lag: Measured{1e-12, 1}, Lead: Measured{1e-12, 1}})
+	if math.Abs(zero-soon) > 1e-6 || math.Abs(zero-unknown) < 1e-4 {
+		t.Errorf("%v s with hints that come with their rows, %v just behind them, %v at a delay of 100 s", zero, soon, unknown)
 	}
 }
 
