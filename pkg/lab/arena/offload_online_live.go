@@ -36,12 +36,12 @@ func OnlineFactor(traces []OnlineTrace, seed uint64, context int) (float64, erro
 
 // Scaled are the requests that are drawn of the trace, with their lengths, and the times between
 // them, multiplied by a factor. Each has a prompt and an answer of one token or more, and no more
-// than so many together.
+// than so many together, which are two or more.
 func (t OnlineTrace) Scaled(seed uint64, factor float64, context int) []trace.Request {
 	all := t.drawn(seed)
 	for i := range all {
 		r := &all[i]
-		r.Generated = max(1, int(factor*float64(r.Generated)+0.5))
+		r.Generated = min(max(1, int(factor*float64(r.Generated)+0.5)), context-1)
 		r.Context = min(max(1, int(factor*float64(r.Context)+0.5)), context-r.Generated)
 		r.At = time.Duration(factor * float64(r.At))
 	}

@@ -30,6 +30,10 @@ func TestScaled(t *testing.T) {
 	if got := short.Scaled(1, factor, 512); got[0].Context != 1 || got[0].Generated != 1 {
 		t.Errorf("%+v", got)
 	}
+	answers := OnlineTrace{Requests: []trace.Request{{Context: 1, Generated: 4095}}}
+	if got := answers.Scaled(1, 0.125, 512); got[0].Context != 1 || got[0].Generated != 511 {
+		t.Errorf("nearly all is the answer: %+v", got)
+	}
 	if factor, err := OnlineFactor([]OnlineTrace{short}, 1, 512); err != nil || factor != 1 {
 		t.Errorf("short requests are multiplied by %v, %v", factor, err)
 	}
