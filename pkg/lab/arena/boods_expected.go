@@ -48,8 +48,12 @@ func (l *batchLab) kept() error {
 	if err != nil {
 		return err
 	}
-	foretold, err := p.Foretell(nil)
-	l.bills(boodsPlus, plan, time.Since(began), foretold)
+	took := time.Since(began)
+	foretold, err := p.Foretell(nil) // for the line's error alone
+	if err != nil {
+		return err
+	}
+	l.bills(boodsPlus, plan, took, foretold)
 	l.lines[len(l.lines)-1].Share = share
-	return err
+	return nil
 }
