@@ -199,17 +199,19 @@ func (s *Store) collect(ctx context.Context, o manifest.Object, into []byte) (da
 			h.Write(chunk)
 		}
 	}()
-	left := o.Chunks
-	err = s.follow(ctx, s.chunks(o.Key), func(m bus.Stored) bool {
-		if int64(len(data)+len(m.Data)) > o.Bytes {
-			return false // what was read has another digest
-		}
-		data = append(data, m.Data...)
-		chunks <- data[len(data)-len(m.Data):]
-		left--
-		return left > 0
-	})
-	close(chunks)
+	err = func() error {
+		defer close(chunks)
+		left := o.Chunks
+		return s.follow(ctx, s.chunks(o.Key), func(m bus.Stored) bool {
+			if int64(len(data)+len(m.Data)) > o.Bytes {
+				return false // what was read has another digest
+			}
+			data = append(data, m.Data...)
+			chunks <- data[len(data)-len(m.Data):]
+			left--
+			return left > 0
+		})
+	}()
 	<-hashed
 	h.Sum(sum[:0])
 	return data, sum, err
