@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -60,6 +62,17 @@ type BenchCmd struct {
 	KafkaFlags    `embed:"" group:"Kafka:"`
 
 	process programFunc // makes processes of this program; nil: as it is
+	given   []string    // its flags on the command line, and nats
+}
+
+// AfterApply notes which of its flags are given, and whether the server's is.
+func (c *BenchCmd) AfterApply(parsed *kong.Context) error { //nolint:unparam // kong wants an error of its hooks
+	for _, p := range parsed.Path {
+		if p.Flag != nil && !p.Resolved && (p.Flag.Name == "nats" || slices.Contains(parsed.Selected().Flags, p.Flag)) {
+			c.given = append(c.given, p.Flag.Name)
+		}
+	}
+	return nil
 }
 
 // Run measures every batch size.
@@ -81,15 +94,15 @@ func (c *BenchCmd) Run(ctx context.Context, e *env) error {
 func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 	line := e.progress()
 	defer line.Clear()
-	if c.ColdStart {
-		return c.coldStart(ctx, e, line)
-	}
 	line.Set("loading the model…")
 	m, err := c.open(ctx, e)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }() // after the pipelines
+	if c.ColdStart {
+		return c.coldStart(ctx, e, m, line)
+	}
 	if c.Transfer {
 		return c.transfers(ctx, e, m, line)
 	}
@@ -120,18 +133,6 @@ func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 		return errors.Join(err, c.profile(e, b, line))
 	}
 	return measured(e, c, c.Batch, line, func(n int) (fmt.Stringer, error) { return b.Measure(ctx, n) })
-}
-
-// coldStart measures loads of an expert.
-func (c *BenchCmd) coldStart(ctx context.Context, e *env, line *terminal.Progress) error {
-	threads := pool.New(ModelFlags{Threads: c.Threads}.threads())
-	defer threads.Close()
-	r, err := bench.MeasureCold(ctx, bench.ColdSettings{Dir: c.Model, Precision: model.Precision(c.Precision), Pool: threads, Rounds: c.Rounds, Progress: line.Set})
-	if err != nil {
-		return err
-	}
-	line.Clear()
-	return show(e, c.JSON, r, r.String())
 }
 
 // transferRows are those of dispatches unless --rows says others.
@@ -285,12 +286,10 @@ func (c *BenchCmd) check(insecure bool) error {
 	switch {
 	case c.Device == "paced":
 		return usage(errors.New("--device is paced; bench measures on cpu, cuda or cuda:N, and arena --back-end live on paced hosts"))
-	case c.Rounds < 1:
-		return usage(fmt.Errorf("--rounds is %d; it must be above 0", c.Rounds))
 	case !(c.Seconds > 0 && c.Seconds <= longestTurn):
 		return usage(fmt.Errorf("--seconds is %v; it must be above 0, and at most %d", c.Seconds, longestTurn))
 	}
-	if err := errors.Join(c.checkInstead(), c.checkProcesses()); err != nil {
+	if err := errors.Join(checkRange("rounds", c.Rounds, 1, mostRounds), c.checkCold(), c.checkInstead(), c.checkProcesses()); err != nil {
 		return err
 	}
 	for _, n := range c.Batch {
@@ -320,10 +319,6 @@ func (c *BenchCmd) check(insecure bool) error {
 // checkInstead refuses what --rescale and --rows have no use for, as they measure something else.
 func (c *BenchCmd) checkInstead() error {
 	switch also := c.Breakdown || c.Stages || c.Loads || c.Guarantees; {
-	case c.ColdStart && (c.Transfer || c.Rescale || c.Processes || len(c.Rows) > 0 || c.Device != "cpu" || also):
-		return usage(errors.New("--cold-start measures loads of experts alone, on the cpu; leave out --transfer, --rescale, --processes, --rows, --device, --breakdown, --stages, --loads and --guarantees"))
-	case c.ColdStart && c.Model == "":
-		return usage(errors.New("--cold-start reads files: name their folder with --model"))
 	case c.Transfer && (c.Rescale || c.ProfileOut != "" || c.Device != "cpu" || also):
 		return usage(errors.New("--transfer measures how rows travel alone, on the cpu; leave out --rescale, --profile-out, --device, --breakdown, --stages, --loads and --guarantees"))
 	case c.Bill != "" && !c.Transfer:
@@ -359,8 +354,8 @@ func (c *BenchCmd) checkModel(m *model.Model) error {
 	return bench.CheckRoom(m, c.PromptTokens, c.MaxRows, c.Batch)
 }
 
-// longestTurn is a day.
-const longestTurn = 24 * 60 * 60
+// longestTurn is a day; mostRounds is more than medians need.
+const longestTurn, mostRounds = 24 * 60 * 60, 10_000
 
 // maxBatch is what a replica takes by default, maxRows what it can be told to; mostPrompt
 // is more than models take.

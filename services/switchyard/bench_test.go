@@ -56,8 +56,6 @@ func TestBenchRefuses(t *testing.T) {
 			"a batch without room", []string{"--synthetic", "mixtral-1b:1", "--batch", "1,256", "--prompt-tokens", "3000"},
 			"--batch has 256; there is memory for the keys and values of 174 sequences of 3008 tokens: take a smaller --batch or --prompt-tokens\n",
 		},
-		{"a cold start of no files", []string{"--cold-start", "--synthetic", "tiny:1"}, "--cold-start reads files: name their folder with --model"},
-		{"a cold start of layers", []string{"--cold-start", "--model", bert, "--rows", "4"}, "--cold-start measures loads of experts alone"},
 		{"rows beyond the positions", []string{"--synthetic", "tiny:1", "--rows", "8,4096"}, "--rows has 4096; model tiny_1 has 4096 positions: it must be 1 to 4095"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -16,9 +17,9 @@ import (
 
 // ColdSettings say whose experts are loaded.
 type ColdSettings struct {
-	Dir       string // of the model's files
-	Precision model.Precision
-	Pool      *pool.Pool
+	Model *model.Model // hashed, in the precision that is measured; CheckCold has passed it
+	Dir   string       // of its files
+	Pool  *pool.Pool
 	// Rounds are the turns of which medians are taken.
 	Rounds   int
 	Progress func(format string, args ...any)
@@ -133,7 +134,7 @@ func (y *coldYard) result(took map[string][]float64) *Colds {
 		return 0
 	}
 	c := &Colds{
-		Model: y.name, Precision: y.s.Precision, Stored: y.stored, Kept: y.kept,
+		Model: y.name, Precision: y.s.Model.Precision, Stored: y.stored, Kept: y.kept,
 		Copied: rate(partCopy), CopiedNew: rate(partCopyNew), Read: rate(partRead), Sent: rate(partSent), Got: rate(partGot),
 	}
 	for _, from := range []string{fromCache, fromDisk, fromStore} {
@@ -193,7 +194,8 @@ func (c *Colds) String() string {
 // load is two cold starts on a device of its own that holds one expert: the first takes new memory, and the second that
 // of the first. Between them is what a turn does before it loads.
 func (y *coldYard) load(ctx context.Context, m *model.Model, between func() error) (took []float64, err error) {
-	m.In(y.s.Precision)
+	m.In(y.s.Model.Precision)
+	debug.FreeOSMemory() // else new memory would be what a former turn left in the heap
 	on := device.NewCPU(m, y.s.Pool, device.Settings{Budget: y.kept})
 	defer on.Close()
 	for i := range kinds {

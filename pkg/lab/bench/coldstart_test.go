@@ -20,7 +20,16 @@ func coldSettings(tb testing.TB, family string) ColdSettings {
 	}
 	threads := pool.New(1)
 	tb.Cleanup(threads.Close)
-	return ColdSettings{Dir: dir, Precision: model.AsStored, Pool: threads, Rounds: 1, Progress: func(string, ...any) {}}
+	m, err := model.Open(dir)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return ColdSettings{Model: m, Dir: dir, Pool: threads, Rounds: 1, Progress: func(string, ...any) {}}
 }
 
 // Each source is measured, of the bytes that an expert has.
@@ -51,12 +60,19 @@ func TestMeasureCold(t *testing.T) {
 	}
 }
 
-func TestMeasureColdRefuses(t *testing.T) {
+// A model whose files of weights are gone, or that has no experts, cannot be measured.
+func TestCheckCold(t *testing.T) {
 	s := coldSettings(t, "mixtral")
-	if err := os.Remove(filepath.Join(s.Dir, "config.json")); err != nil {
-		t.Fatal(err)
+	if err := CheckCold(s.Model, s.Dir); err != nil {
+		t.Error(err)
 	}
-	if _, err := MeasureCold(t.Context(), s); err == nil || !strings.Contains(err.Error(), "config.json") {
-		t.Errorf("a folder without config.json: %v", err)
+	if err := CheckCold(s.Model, t.TempDir()); err == nil || !strings.Contains(err.Error(), "no plain file of weights") {
+		t.Errorf("a folder without weights: %v", err)
+	}
+	for i := range s.Model.Spec.Layer {
+		s.Model.Spec.Layer[i].MoE = false
+	}
+	if err := CheckCold(s.Model, s.Dir); err == nil || !strings.Contains(err.Error(), "has no experts") {
+		t.Errorf("a model without experts: %v", err)
 	}
 }

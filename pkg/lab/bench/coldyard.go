@@ -39,7 +39,6 @@ type coldYard struct {
 	from, to     []byte // from has the bytes of several experts
 	at           int    // in from
 	offset       int64  // in the largest file
-	store        *model.Model
 	conn         *bus.Conn
 	objects      jetstream.ObjectStore // as nats.go reads it
 	ends         []func() error        // the last begun first
@@ -52,24 +51,28 @@ func openColdYard(ctx context.Context, s ColdSettings) (_ *coldYard, err error) 
 			err = errors.Join(err, y.close())
 		}
 	}()
-	s.Progress("reading the model…")
-	m, err := model.OpenWith(ctx, s.Dir, model.Settings{})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	y.name = m.Name
-	if err := y.choose(m); err != nil {
-		return nil, err
-	}
-	if err := y.find(); err != nil {
+	if err := y.take(); err != nil {
 		return nil, err
 	}
 	y.from, y.to = make([]byte, y.stored*int64(min(len(y.experts), 2))), make([]byte, y.stored)
 	for i := range y.from {
 		y.from[i] = byte(i)
 	}
-	return y, y.push(ctx, m)
+	return y, y.push(ctx, s.Model)
+}
+
+// CheckCold refuses a model whose loads cannot be measured: it has no experts, or dir no plain files of weights.
+func CheckCold(m *model.Model, dir string) error {
+	return (&coldYard{s: ColdSettings{Model: m, Dir: dir}}).take()
+}
+
+// take finds experts and files.
+func (y *coldYard) take() error {
+	y.name = y.s.Model.Name
+	if err := y.choose(y.s.Model); err != nil {
+		return err
+	}
+	return y.find()
 }
 
 // choose takes the first experts of the first layer that has some.
@@ -84,7 +87,6 @@ func (y *coldYard) choose(m *model.Model) (err error) {
 	if err := y.list(m); err != nil {
 		return err
 	}
-	m.In(y.s.Precision)
 	y.kept, err = device.Packed(m).Size(y.experts[0])
 	return err
 }
@@ -138,7 +140,7 @@ func (y *coldYard) find() error {
 	return nil
 }
 
-// push puts the experts into a store of the measurement's own, and opens the model there.
+// push puts the experts into a store of the measurement's own.
 func (y *coldYard) push(ctx context.Context, m *model.Model) error {
 	dir, err := os.MkdirTemp("", "switchyard-cold-")
 	if err != nil {
@@ -160,12 +162,7 @@ func (y *coldYard) push(ctx context.Context, m *model.Model) error {
 	if err := weights.New(conn, schemas.DefaultPrefix, m.Name).Push(ctx, m.Hash, m.Digests(), y.contents, weights.PushSettings{}); err != nil {
 		return err
 	}
-	if y.objects, err = conn.JetStream().ObjectStore(ctx, schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, m.Name)}.Bucket("weights")); err != nil {
-		return err
-	}
-	if y.store, err = weights.OpenNow(ctx, conn, schemas.DefaultPrefix, m.Name, log); err == nil {
-		y.ends = append(y.ends, y.store.Close)
-	}
+	y.objects, err = conn.JetStream().ObjectStore(ctx, schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, m.Name)}.Bucket("weights"))
 	return err
 }
 
@@ -231,8 +228,14 @@ func (y *coldYard) loadMapped(ctx context.Context, between func() error) (took [
 	return y.load(ctx, m, between)
 }
 
+// loadStored loads from a model of the store that is opened anew, so that it keeps no memory of a former turn's object. It
+// is not closed, for that would close the connection.
 func (y *coldYard) loadStored(ctx context.Context) ([]float64, error) {
-	return y.load(ctx, y.store, func() error { return nil })
+	m, err := weights.OpenNow(ctx, y.conn, schemas.DefaultPrefix, y.name, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	return y.load(ctx, m, func() error { return nil })
 }
 
 // read reads as many bytes as an expert has, that no cache has, from the largest file.
