@@ -176,5 +176,8 @@ func budgets(texts []string) (all []float64, err error) {
 		}
 		all = append(all, gb)
 	}
+	if len(all) == 0 {
+		return nil, errors.New("--budget names none; give gigabytes, such as 6,12,24GB")
+	}
 	return all, nil
 }

@@ -37,6 +37,8 @@ const (
 	offloadHosts = 6
 	// offloadProfile is of a device that holds experts like those that budgets are of.
 	offloadProfile = "rtx3090-phi-3.5-moe"
+	// mostServed is more texts than a recording has for a report.
+	mostServed = 10_000
 	// heldBack is how late a late predictor hears of steps, and one that hears of nothing.
 	heldBack, forEver = time.Second, 24 * time.Hour
 )
@@ -100,7 +102,7 @@ func (c *ArenaCmd) prepareOffloadLive() (*offloadLive, error) {
 	if c.Recording == "" {
 		return nil, errors.New("--recording is missing; name a recording of the demo model (switchyard record) whose texts are served")
 	}
-	if err := errors.Join(checkRange("repeats", c.Repeats, 1, arena.MostSeeds), c.checkOffloadFlags()); err != nil {
+	if err := errors.Join(checkRange("repeats", c.Repeats, 1, arena.MostSeeds), checkRange("served", c.Served, 1, mostServed), c.checkOffloadFlags()); err != nil {
 		return nil, err
 	}
 	s := &offloadLive{ArenaCmd: c}

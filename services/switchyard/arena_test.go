@@ -139,6 +139,7 @@ func TestArenaOffload(t *testing.T) {
 		"0.50 GB on 6 hosts holds no expert": {"--budget", "0.5"},
 		`--budget has "x"; it must be`:       {"--budget", "6,x"},
 		"--budget has 6 GB twice":            {"--budget", "6,6GB"},
+		"--budget names none":                {"--budget", ""},
 		"the prediction distance is 40":      {"--prefetch", "40"},
 		"--maps: the capacity of the store":  {"--maps", "0"},
 		"it must be 1 or more":               {"--maps", "0"},

@@ -169,6 +169,7 @@ func (s *Serving) servePart(ctx context.Context, f *residency.Function, in incom
 	unloaded := (*device.FailedError)(nil)
 	switch {
 	case errors.As(err, &unloaded):
+		s.d.Logger.Error("an expert that rows want cannot be loaded", "expert", unloaded.ID, "error", unloaded.Err)
 		return s.decline(ctx, in.d, err)
 	case err != nil:
 		return err
