@@ -9,8 +9,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +46,6 @@ type fleet struct {
 	e        *env
 	c        *BenchCmd
 	url      string
-	program  programFunc
 	children []*child
 	ends     []func() // the last begun first
 }
@@ -61,9 +58,6 @@ func (c *BenchCmd) apart(ctx context.Context, e *env, name string) (_ *bench.Apa
 			f.close()
 		}
 	}()
-	if f.program, err = c.sharing(); err != nil {
-		return nil, err
-	}
 	if e.NATS == defaultNATS {
 		if err := f.serve(); err != nil {
 			return nil, err
@@ -132,29 +126,11 @@ func (f *fleet) start(ctx context.Context, out io.Writer, args ...string) error 
 	if g.Insecure {
 		args = append(args, "--insecure")
 	}
-	child, err := startChild(ctx, f.program, out, args...)
+	child, err := startChild(ctx, f.c.process, out, args...)
 	if err == nil {
 		f.children = append(f.children, child)
 	}
 	return err
-}
-
-// sharing makes commands of processes that have half of the processors each, unless GOMAXPROCS says
-// otherwise: they share the machine, and a token passes one after the other.
-func (c *BenchCmd) sharing() (programFunc, error) {
-	program, err := c.process, error(nil)
-	if program == nil {
-		program, err = thisProgram()
-	}
-	if err != nil || os.Getenv("GOMAXPROCS") != "" {
-		return program, err
-	}
-	half := fmt.Sprintf("GOMAXPROCS=%d", max(1, runtime.GOMAXPROCS(0)/2))
-	return func(ctx context.Context, args ...string) *exec.Cmd {
-		cmd := program(ctx, args...)
-		cmd.Env = append(cmd.Environ(), half)
-		return cmd
-	}, nil
 }
 
 // echo starts the process that answers hops, and returns the address at which it answers bare bytes.
