@@ -90,6 +90,9 @@ def turns(program, model, out, kinds, count, kv, seen):
 
 def show(seen):
     for kind, all in seen.items():
+        if not all:
+            print(f"{kind:6} no turn ended in time", flush=True)
+            continue
         for what in ("one", "batch", "prefill"):
             by_threads = {t: [turn["llama"][t][what] for turn in all] for t in (1, 2)}
             best = max(by_threads, key=lambda t: statistics.median(by_threads[t]))

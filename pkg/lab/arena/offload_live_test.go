@@ -8,7 +8,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/lab/replay"
 	"github.com/switchyard/switchyard/pkg/sim/offload"
 	"github.com/switchyard/switchyard/pkg/sim/trace"
@@ -21,19 +20,7 @@ func TestOffloadLive(t *testing.T) {
 		t.Skip("nothing runs side by side here")
 	}
 	t.Parallel()
-	m, err := model.Demo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	r, err := Record(recorded(t, m, true), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, r := demoRecorded(t)
 	profile, err := profiles.Open("rtx3090-phi-3.5-moe")
 	if err != nil {
 		t.Fatal(err)

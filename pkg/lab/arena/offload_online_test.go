@@ -10,7 +10,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/lab/replay"
 	"github.com/switchyard/switchyard/pkg/sim/offload"
 	"github.com/switchyard/switchyard/pkg/sim/trace"
@@ -48,19 +47,7 @@ func TestOnlineLive(t *testing.T) {
 		t.Skip("nothing runs side by side here")
 	}
 	t.Parallel()
-	m, err := model.Demo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	r, err := Record(recorded(t, m, true), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, r := demoRecorded(t)
 	rs := []trace.Request{{Context: 30, Generated: 3}, {At: time.Second, Context: 5, Generated: 1}}
 	asked, err := r.Online(rs, 1)
 	if err != nil || len(asked) != 2 || len(asked[0].IDs) != 30 || asked[0].Answer != 2 || asked[1].Answer != 0 {

@@ -14,6 +14,25 @@ import (
 	"github.com/switchyard/switchyard/pkg/sim/offload"
 )
 
+// demoRecorded is the demo model, and a recording of it with its gates' inputs.
+func demoRecorded(t *testing.T) (*model.Model, *Recorded) {
+	t.Helper()
+	m, err := model.Demo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	r, err := Record(recorded(t, m, true), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, r
+}
+
 // recorded is a recording of the demo model on few texts.
 func recorded(t *testing.T, m *model.Model, inputs bool) string {
 	t.Helper()
@@ -50,19 +69,7 @@ func TestOffloadRecorded(t *testing.T) {
 		t.Skip("TestOffload computes side by side in the same way")
 	}
 	t.Parallel()
-	m, err := model.Demo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
-	r, err := Record(recorded(t, m, true), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m, r := demoRecorded(t)
 	fit, figures, err := r.Fit()
 	if err != nil || fit.Check() != nil || figures.Token < 0.3 || figures.Ahead < 0.5 {
 		t.Errorf("%+v, %+v, %v", fit, figures, err)
