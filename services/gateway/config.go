@@ -64,7 +64,7 @@ func (f *Flags) Config(listen string, p service.Process) (Config, error) {
 	c := Config{Listen: listen, Keys: f.HTTPKeys, Cert: f.HTTPCert, Key: f.HTTPKey, MaxStreams: f.HTTPMaxStreams, MaxConns: f.HTTPMaxConns, Stall: f.HTTPStall}
 	host, _, err := ports.Listen(listen)
 	if err != nil {
-		return c, fmt.Errorf("the gateway's address is %q; %w", listen, err)
+		return c, fmt.Errorf("the gateway's address (--listen, or --http of up) is %q; %w", listen, err)
 	}
 	if c.MaxBody, err = bytesize.Parse("http-max-body", f.HTTPMaxBody); err != nil {
 		return c, err

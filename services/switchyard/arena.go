@@ -31,13 +31,11 @@ type ArenaCmd struct {
 	Lengths    string        `help:"Where --trace has requests by the hour (CSV with hour and requests, as of BurstGPT): a trace whose requests lend theirs their tokens, in order." placeholder:"FILE"`
 	Out        string        `required:"" help:"Folder for the report: JSON, CSV, and a page with plots." placeholder:"DIR"`
 	Seed       uint64        `default:"1" help:"Seed of everything that is drawn." placeholder:"N"`
-	Seeds      int           `default:"5" help:"With how many seeds, from --seed on, the short slice is run for 95 % intervals; 0 for none." placeholder:"N"`
 	Recording  string        `help:"Recording of a model's routing (switchyard record) to fit routing to; without it the fit to one of the demo model." placeholder:"FILE"`
 	Predictors string        `help:"Report of predictors (switchyard train-predictor --json): their accuracy by distance." placeholder:"FILE"`
 	Slice      time.Duration `default:"1h" help:"How much of the trace: the time of this length with most tokens." placeholder:"TIME"`
 	Short      time.Duration `default:"2m" help:"How much for the runs with other routings, distances and thresholds." placeholder:"TIME"`
 	Shapes     []string      `default:"mixtral-8x7b,phi-3.5-moe,llama-4-scout" help:"Shapes of models: mixtral-8x7b, phi-3.5-moe, llama-4-scout, deepseek-v3." placeholder:"NAME,..."`
-	Hosts      int           `default:"8" help:"Hosts that hold experts." placeholder:"N"`
 	Distance   int           `default:"1" help:"How many layers ahead loads are predicted." placeholder:"N"`
 	CV         float64       `name:"cv" default:"0.2" help:"Coefficient of variation up to which a layer counts as balanced." placeholder:"RATIO"`
 	KeepAlive  time.Duration `default:"60s" help:"How long a replica without rows stays in memory." placeholder:"TIME"`
@@ -48,6 +46,7 @@ type ArenaCmd struct {
 	Policies   []string      `help:"What is compared, with settings as in eplb:every=300s: ${simulated_policies}, all of them without it; live: ${live_policies}, all of them without it; the suite elasticity has the last one, and moeless without it." placeholder:"NAME,..."`
 	JSON       bool          `name:"json" help:"Print one JSON object for each shape and policy."`
 
+	SizeFlags    `embed:""`
 	BatchFlags   `embed:""`
 	PointFlags   `embed:""`
 	LiveFlags    `embed:""`
@@ -57,6 +56,12 @@ type ArenaCmd struct {
 	BrownoutFlags `embed:""`
 	RemoeFlags    `embed:""`
 	BOODSFlags    `embed:""`
+}
+
+// SizeFlags are fixed where the paper's suites run live.
+type SizeFlags struct {
+	Seeds int `default:"5" help:"With how many seeds, from --seed on, the short slice is run for 95 % intervals; 0 for none." placeholder:"N"`
+	Hosts int `default:"8" help:"Hosts that hold experts." placeholder:"N"`
 }
 
 // BatchFlags are of batches that are made anew: at operating points, and live.

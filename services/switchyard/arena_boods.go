@@ -10,6 +10,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/lab/arena"
 	"github.com/switchyard/switchyard/pkg/lab/chosen"
+	"github.com/switchyard/switchyard/pkg/policy/deployplan/bo"
+	"github.com/switchyard/switchyard/pkg/sim/batched"
 )
 
 // BOODSFlags are of the suite bo-ods.
@@ -80,6 +82,9 @@ func (c *ArenaCmd) boodsSettings() (s arena.BOODS, err error) {
 			return s, errors.Join(err, fmt.Errorf("--%s is of another suite; leave it out", name))
 		}
 	}
+	if err := c.checkBOODS(); err != nil {
+		return s, err
+	}
 	s = arena.BOODS{
 		Shapes: c.Shapes, Policies: c.Policies, Platform: c.Rental, Sequences: c.Sequences, Tokens: c.BatchTokens, Learn: 1, Test: c.Batches, Rounds: c.TuneRounds, Pairs: c.Pairs,
 		Limit: c.Latency, Seed: c.Seed, Seeds: c.Seeds, Threads: runtime.GOMAXPROCS(0),
@@ -96,4 +101,16 @@ func (c *ArenaCmd) boodsSettings() (s arena.BOODS, err error) {
 	}
 	s.Recorded, err = chosen.Read(c.Recording, m.Spec.Vocab)
 	return s, errors.Join(err, m.Close())
+}
+
+// checkBOODS refuses numbers out of range by their flags' names.
+func (c *ArenaCmd) checkBOODS() error {
+	var latency error
+	if !(c.Latency > 0 && c.Latency <= arena.MostLatency) {
+		latency = fmt.Errorf("--latency is %v; it must be above 0, and %d at most", c.Latency, arena.MostLatency)
+	}
+	return errors.Join(
+		checkRange("batch-tokens", c.BatchTokens, arena.LeastBatchTokens, arena.MostBatchTokens), checkRange("batches", c.Batches, 1, arena.MostBatches),
+		checkRange("sequences", c.Sequences, 1, batched.MostSequences), checkRange("tune-rounds", c.TuneRounds, 1, arena.MostTuneRounds),
+		checkRange("pairs", c.Pairs, 1, bo.MostPairs), checkRange("seeds", c.Seeds, 1, arena.MostSeeds), latency)
 }

@@ -39,6 +39,8 @@ const (
 	offloadProfile = "rtx3090-phi-3.5-moe"
 	// mostServed is more texts than a recording has for a report.
 	mostServed = 10_000
+	// mostMaps is more than there are rows to make maps of.
+	mostMaps = 1 << 20
 	// heldBack is how late a late predictor hears of steps, and one that hears of nothing.
 	heldBack, forEver = time.Second, 24 * time.Hour
 )
@@ -102,8 +104,11 @@ func (c *ArenaCmd) prepareOffloadLive() (*offloadLive, error) {
 	if c.Recording == "" {
 		return nil, errors.New("--recording is missing; name a recording of the demo model (switchyard record) whose texts are served")
 	}
-	if err := errors.Join(checkRange("repeats", c.Repeats, 1, arena.MostSeeds), checkRange("served", c.Served, 1, mostServed), c.checkOffloadFlags()); err != nil {
+	if err := errors.Join(checkRange("repeats", c.Repeats, 1, arena.MostSeeds), checkRange("served", c.Served, 1, mostServed), checkRange("maps", c.Maps, 1, mostMaps), c.checkOffloadFlags()); err != nil {
 		return nil, err
+	}
+	if name, err := changed(&c.SizeFlags, &SizeFlags{}); err != nil || name != "" {
+		return nil, cmp.Or(err, fmt.Errorf("--%s: --suite fmoe runs live on %d hosts, with one seed and --repeats; leave it out", name, offloadHosts))
 	}
 	s := &offloadLive{ArenaCmd: c}
 	if err := s.choosePolicies(); err != nil {
@@ -209,7 +214,7 @@ func (s *offloadLive) run(ctx context.Context, e *env, policy arena.LiveOffload,
 	if err != nil {
 		return nil, err
 	}
-	if err := s.pipeline.Check(result.Answers); err != nil {
+	if err := s.pipeline.Answered(result.Answers); err != nil {
 		return nil, err
 	}
 	figures, err := gathered(set.Node.Shared.Telemetry.Registry)

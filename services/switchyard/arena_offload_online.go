@@ -67,8 +67,24 @@ func (c *ArenaCmd) prepareOnline() (*offloadLive, []arena.OnlineTrace, error) {
 		return nil, nil, err
 	}
 	s.report.Budgets = []float64{arena.Middle(s.report.Budgets)}
+	if err := s.checkRecording(); err != nil {
+		return nil, nil, err
+	}
 	traces, err := c.onlineTraces()
 	return s, traces, err
+}
+
+// checkRecording reads the recording of texts, and looks whether predictors can have so great a distance.
+func (s *offloadLive) checkRecording() (err error) {
+	m, err := model.Demo()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if _, err := arena.Record(s.Recording, m); err != nil {
+		return fmt.Errorf("--recording: %w", err)
+	}
+	return s.serves.Check(m.Spec.MoELayers())
 }
 
 // ofTrace is the same of a trace.

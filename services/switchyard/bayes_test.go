@@ -75,6 +75,8 @@ func TestBayes(t *testing.T) {
 		"--in, of whose 144 sequences --share takes 15":     {"bayes", "build", "--in", in("r"), "--table", in("few"), "--share", "0.1"},
 		"--table: the folder takes no files":                {"bayes", "build", "--in", in("r"), "--table", in("none/t")},
 		"--bill: there is no platform and no file \"moon\"": {"bench", "--transfer", "--bill", "moon"},
+		"--transfer fits its formulas to 4 or more":         {"bench", "--transfer", "--rows", "1,1,2,3"},
+		"--bill-tokens is of --bill":                        {"bench", "--transfer", "--bill-tokens", "5"},
 	} {
 		if got := invoke("", args...); got.code != exitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("%+v, want %q", got, want)
@@ -157,7 +159,10 @@ func TestBayesRefuses(t *testing.T) {
 		{"bayes eval --in FEW --table FEW --tokens 0", "--tokens is 0"},
 		{"tune --in FEW --table T --rounds 0", "--rounds is 0"},
 		{"tune --in FEW --table T --method luck", "no method foretells experts"},
-		{"arena --suite bo-ods --out OUT --batch-tokens 1", "batches of 1 tokens"},
+		{"arena --suite bo-ods --out OUT --batch-tokens 1", "--batch-tokens is 1; it must be 256 to"},
+		{"arena --suite bo-ods --out OUT --sequences 131073", "--sequences is 131073; it must be 1 to"},
+		{"arena --suite bo-ods --out OUT --sequences 131072", "--sequences is 131072 and test batches need"},
+		{"arena --suite bo-ods --out OUT --latency 0", "--latency is 0; it must be above 0"},
 		{"arena --suite bo-ods --out OUT --back-end live", "--suite bo-ods is simulated"},
 		{"arena --suite bo-ods --out OUT --slo 3", "--slo is of another suite"},
 		{"arena --suite remoe --out OUT --pairs 3", "--pairs is of another suite"},

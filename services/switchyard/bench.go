@@ -135,6 +135,13 @@ func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 	return measured(e, c, c.Batch, line, func(n int) (fmt.Stringer, error) { return b.Measure(ctx, n) })
 }
 
+const (
+	// leastTransfers is as many as a formula has constants.
+	leastTransfers = 4
+	// billTokens is the default of --bill-tokens.
+	billTokens = 10240
+)
+
 // transferRows are those of dispatches unless --rows says others.
 var transferRows = []int{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
 
@@ -321,6 +328,10 @@ func (c *BenchCmd) checkInstead() error {
 	switch also := c.Breakdown || c.Stages || c.Loads || c.Guarantees; {
 	case c.Transfer && (c.Rescale || c.ProfileOut != "" || c.Device != "cpu" || also):
 		return usage(errors.New("--transfer measures how rows travel alone, on the cpu; leave out --rescale, --profile-out, --device, --breakdown, --stages, --loads and --guarantees"))
+	case c.Transfer && len(c.Rows) > 0 && len(slices.Compact(slices.Sorted(slices.Values(c.Rows)))) < leastTransfers:
+		return usage(fmt.Errorf("--rows has %d numbers; --transfer fits its formulas to %d or more that differ", len(c.Rows), leastTransfers))
+	case c.BillTokens != billTokens && c.Bill == "":
+		return usage(errors.New("--bill-tokens is of --bill; give both, or neither"))
 	case c.Bill != "" && !c.Transfer:
 		return usage(errors.New("--bill is of --transfer; give both, or neither"))
 	case c.Bill != "" && (c.BillTokens < 1 || c.BillTokens > slices.Max(transferRows)):

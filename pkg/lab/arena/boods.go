@@ -40,6 +40,15 @@ type BOODS struct {
 // profiled is the share of sequences that tables are made of (section V-B).
 const profiled = 0.95
 
+// The bounds of settings.
+const (
+	LeastBatchTokens = 256
+	MostBatchTokens  = 1 << 20
+	MostBatches      = 1<<12 - 1
+	MostTuneRounds   = 1 << 12
+	MostLatency      = 1000
+)
+
 // The parts of the report.
 const (
 	partFigure10 = "prediction"
@@ -62,14 +71,17 @@ func (s *BOODS) Check() error {
 	switch {
 	case len(s.Shapes) == 0:
 		return fmt.Errorf("no shape is named; there are %s", strings.Join(batched.Names(), ", "))
-	case s.Tokens < 256 || s.Tokens > 1<<20 || s.Learn < 1 || s.Test < 1 || s.Learn+s.Test > 1<<12:
-		return fmt.Errorf("batches of %d tokens, %d to learn on and %d to test are asked for; there must be 256 to %d tokens, and 1 batch of each or more", s.Tokens, s.Learn, s.Test, 1<<20)
+	case s.Tokens < LeastBatchTokens || s.Tokens > MostBatchTokens || s.Learn < 1 || s.Test < 1 || s.Learn+s.Test > MostBatches+1:
+		return fmt.Errorf("batches of %d tokens, %d to learn on and %d to test are asked for; there must be %d to %d tokens, and 1 batch of each or more, %d together", s.Tokens, s.Learn, s.Test, LeastBatchTokens, MostBatchTokens, MostBatches+1)
 	case s.Sequences < 1:
 		return fmt.Errorf("%d sequences are asked for; there must be 1 or more", s.Sequences)
-	case s.Seeds < 1 || s.Seeds > MostSeeds || s.Rounds < 1 || s.Rounds > 1<<12:
-		return fmt.Errorf("%d seeds and %d rounds are asked for; there must be 1 to %d, and 1 to %d", s.Seeds, s.Rounds, MostSeeds, 1<<12)
-	case !(s.Limit > 0 && s.Limit <= 1000):
-		return fmt.Errorf("the limit is %v times LambdaML's latency; it must be above 0, and 1000 at most", s.Limit)
+	case s.Recorded == nil && s.Sequences+batched.Written(s.Test*s.Tokens) > batched.MostSequences:
+		return fmt.Errorf("--sequences is %d and test batches need %d more; there can be %d together: take fewer, or fewer --batches or --batch-tokens",
+			s.Sequences, batched.Written(s.Test*s.Tokens), batched.MostSequences)
+	case s.Seeds < 1 || s.Seeds > MostSeeds || s.Rounds < 1 || s.Rounds > MostTuneRounds:
+		return fmt.Errorf("%d seeds and %d rounds are asked for; there must be 1 to %d, and 1 to %d", s.Seeds, s.Rounds, MostSeeds, MostTuneRounds)
+	case !(s.Limit > 0 && s.Limit <= MostLatency):
+		return fmt.Errorf("the limit is %v times LambdaML's latency; it must be above 0, and %d at most", s.Limit, MostLatency)
 	}
 	search := bo.Default()
 	search.Q = s.Pairs

@@ -120,10 +120,15 @@ func (p OffloadPipeline) of(r *Recorded) (*OffloadPipeline, error) {
 		return nil, errors.New("the profile has no expert_bytes")
 	}
 	p.Model.LayerBytes, p.Model.HeadBytes = 0, 0 // they are computed, and not paced
-	if p.Distance < 1 || p.Distance >= p.Layers {
-		return nil, fmt.Errorf("--prefetch: the prediction distance is %d; the demo model has %d layers: it must be 1 to %d", p.Distance, p.Layers, p.Layers-1)
+	return &p, p.Check(p.Layers)
+}
+
+// Check refuses what predictors of a model of so many layers cannot be given.
+func (p *OffloadPipeline) Check(layers int) error {
+	if p.Distance < 1 || p.Distance >= layers {
+		return fmt.Errorf("--prefetch: the prediction distance is %d; the demo model has %d layers: it must be 1 to %d", p.Distance, layers, layers-1)
 	}
-	return &p, nil
+	return nil
 }
 
 // Requests are the texts that are served.
@@ -140,8 +145,8 @@ func (p *OffloadPipeline) Requests() (all []replay.Request) {
 // recordedAt is the temperature of recordings' answers.
 const recordedAt = 0.7
 
-// Check says whether answers are those that were recorded.
-func (p *OffloadPipeline) Check(answers []replay.Answer) error {
+// Answered says whether answers are those that were recorded.
+func (p *OffloadPipeline) Answered(answers []replay.Answer) error {
 	for i, t := range p.Served {
 		switch got := answers[i].Tokens; {
 		case answers[i].Err != nil:

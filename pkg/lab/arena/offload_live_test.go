@@ -38,15 +38,15 @@ func TestOffloadLive(t *testing.T) {
 		}
 		answers = append(answers, replay.Answer{Tokens: append(append([]uint32(nil), text.Tokens[text.Prompt:]...), 7)})
 	}
-	if err := p.Check(answers); err != nil {
+	if err := p.Answered(answers); err != nil {
 		t.Error(err)
 	}
 	answers[0].Tokens[1]++
-	if err := p.Check(answers); err == nil || !strings.Contains(err.Error(), "the same --seed") {
+	if err := p.Answered(answers); err == nil || !strings.Contains(err.Error(), "the same --seed") {
 		t.Errorf("%v", err)
 	}
 	answers[0].Err = errors.New("it is gone")
-	if err := p.Check(answers); err == nil || !strings.Contains(err.Error(), "request 1: it is gone") {
+	if err := p.Answered(answers); err == nil || !strings.Contains(err.Error(), "request 1: it is gone") {
 		t.Errorf("%v", err)
 	}
 	if store, err := p.Maps(m.Hash, "default"); err != nil || store.Len("default") == 0 || store.Model != m.Hash {

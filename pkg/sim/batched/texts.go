@@ -19,19 +19,21 @@ type Texts struct {
 // The generator's constants, all assumed: it is not fitted. A row's logit for an expert is a sum of
 // standard normal values, each of what it is named by, times these.
 const (
-	vocabulary    = 2048
-	topics        = 8
-	ofTopic       = 0.3 // share of a sequence's tokens that are drawn among its topic's
-	length        = 128 // rows of a sequence
-	sink          = 0.3 // share of rows whose key is the sequence's first token
-	byPopularity  = 0.5
-	byToken       = 1.5
-	byKey         = 0.7
-	byPosition    = 0.3
-	byTopic       = 0.4
-	byChance      = 0.8
-	positionSpan  = 16 // positions that choose alike
-	mostSequences = 1 << 17
+	vocabulary   = 2048
+	topics       = 8
+	ofTopic      = 0.3 // share of a sequence's tokens that are drawn among its topic's
+	length       = 128 // rows of a sequence
+	sink         = 0.3 // share of rows whose key is the sequence's first token
+	byPopularity = 0.5
+	byToken      = 1.5
+	byKey        = 0.7
+	byPosition   = 0.3
+	byTopic      = 0.4
+	byChance     = 0.8
+	positionSpan = 16 // positions that choose alike
+
+	// MostSequences is how many Write makes at most.
+	MostSequences = 1 << 17
 )
 
 // Written is how many written sequences have so many rows.
@@ -39,8 +41,8 @@ func Written(rows int) int { return (rows + length - 1) / length }
 
 // Write makes sequences of the shape, so many of them.
 func (s Shape) Write(n int, seed uint64) (*Texts, error) {
-	if n < 1 || n > mostSequences {
-		return nil, fmt.Errorf("%d sequences are asked for; it must be 1 to %d", n, mostSequences)
+	if n < 1 || n > MostSequences {
+		return nil, fmt.Errorf("%d sequences are asked for; it must be 1 to %d", n, MostSequences)
 	}
 	t := &Texts{Header: bayes.Header{Model: fmt.Sprintf("generated %s %d", s.Name, seed), Experts: s.Experts, TopK: s.TopK, Vocab: vocabulary}}
 	for l := range s.Layers {

@@ -241,7 +241,7 @@ func TestRefused(t *testing.T) {
 		"epsilon NaN":            func(s *Settings) { s.Epsilon = math.NaN() },
 		"each must be below":     func(s *Settings) { s.Slow[0] = 1 },
 		"alpha is -1":            func(s *Settings) { s.Alpha = -1 },
-		"pairs are to be change": func(s *Settings) { s.Q = most },
+		"pairs are to be change": func(s *Settings) { s.Q = MostPairs },
 	} {
 		s := settings(Multi)
 		spoil(&s)

@@ -51,8 +51,8 @@ func Default() Settings {
 // ErrSettings says that a search cannot be begun.
 var ErrSettings = errors.New("a search that cannot be")
 
-// most bounds variables and candidates of a round.
-const most = 1 << 16
+// MostPairs bounds variables and candidates of a round.
+const MostPairs = 1 << 16
 
 // Check says what is wrong with settings.
 func (s *Settings) Check() error {
@@ -62,8 +62,8 @@ func (s *Settings) Check() error {
 	switch {
 	case !slices.Contains(Acquisitions, s.Acquisition):
 		return wrong("acquisition %q is unknown; there are %v", s.Acquisition, Acquisitions)
-	case s.Q < 1 || s.Q > most || s.Fresh < 0 || s.Fresh > most || s.Lambda < 1:
-		return wrong("%d pairs are changed, %d candidates drawn and %d rounds looked at; pairs and rounds must be 1 or more, and pairs and candidates %d at most", s.Q, s.Fresh, s.Lambda, most)
+	case s.Q < 1 || s.Q > MostPairs || s.Fresh < 0 || s.Fresh > MostPairs || s.Lambda < 1:
+		return wrong("%d pairs are changed, %d candidates drawn and %d rounds looked at; pairs and rounds must be 1 or more, and pairs and candidates %d at most", s.Q, s.Fresh, s.Lambda, MostPairs)
 	case !(s.Mu >= 0 && s.Mu <= 1 && s.Epsilon >= 0 && s.Epsilon <= 1):
 		return wrong("mu is %v and epsilon %v; both are shares, from 0 to 1", s.Mu, s.Epsilon)
 	case !(s.Rho > s.Slow[0] && s.Slow[0] > s.Slow[1] && s.Slow[1] > s.Slow[2] && s.Slow[2] >= 0) || math.IsInf(s.Rho, 0):
