@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/united"
 	"github.com/switchyard/switchyard/pkg/lab/rerun"
@@ -52,6 +53,9 @@ func (c *RerunCmd) Run(ctx context.Context, e *env) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := c.checkClass(logged, m); err != nil {
+		return err
+	}
 	if s.Pool, err = newPool(c.Threads); err != nil {
 		return err
 	}
@@ -71,6 +75,16 @@ func (c *RerunCmd) Run(ctx context.Context, e *env) (err error) {
 		return &exitError{exitFailed, errQuiet}
 	}
 	return nil
+}
+
+// checkClass refuses to judge a log by other bits than those of its replicas.
+func (c *RerunCmd) checkClass(l *rerun.Logged, m *model.Model) error {
+	class := cpu.Class() + model.Class(m.Precision, m.KVCache)
+	if l.Class == "" || l.Class == class && l.Wire == c.Wire {
+		return nil
+	}
+	return usage(fmt.Errorf("request %s was answered as %q with rows in %s, and would be computed again as %q in %s: give the --precision, --kv-cache-dtype and --wire of its services; what a GPU computed cannot be computed again",
+		c.Request, l.Class, l.Wire, class, c.Wire))
 }
 
 // read reads the request's log.

@@ -43,15 +43,18 @@ func TestRerun(t *testing.T) {
 		says    string
 		request string
 	}{
-		"same":      {tokens: tokens, says: "identical, 3 tokens"},
-		"different": {tokens: wrong, code: exitFailed, says: fmt.Sprintf("different: token 2 of 3 is %d in the log, and %d computed again", wrong[2], tokens[2])},
-		"no-prompt": {tokens: tokens, change: func(a *pb.Accept) { a.Sequence = nil }, code: exitFailed, says: "its log has no prompt"},
-		"mixed":     {tokens: tokens, change: func(a *pb.Accept) { a.MixedClasses = true }, code: exitFailed, says: "of several numeric classes"},
-		"foreign":   {model: 77, tokens: tokens, code: exitFailed, says: "was asked of the model with hash 000000000000004d"},
-		"running":   {tokens: tokens, open: true, code: exitFailed, says: "has not ended yet"},
-		"unknown":   {request: "never-asked", code: exitFailed, says: "model demo has no log of request never-asked"},
-		"browned":   {tokens: tokens, fates: []*pb.Fates{united}, code: exitFailed, says: "give their folder with --united"},
-		"no-id":     {request: "a b", code: exitUsage, says: `request_id "a b" has ' '`},
+		"same":        {tokens: tokens, says: "identical, 3 tokens"},
+		"different":   {tokens: wrong, code: exitFailed, says: fmt.Sprintf("different: token 2 of 3 is %d in the log, and %d computed again", wrong[2], tokens[2])},
+		"no-prompt":   {tokens: tokens, change: func(a *pb.Accept) { a.Sequence = nil }, code: exitFailed, says: "its log has no prompt"},
+		"mixed":       {tokens: tokens, change: func(a *pb.Accept) { a.MixedClasses = true }, code: exitFailed, says: "of several numeric classes"},
+		"foreign":     {model: 77, tokens: tokens, code: exitFailed, says: "was asked of the model with hash 000000000000004d"},
+		"running":     {tokens: tokens, open: true, code: exitFailed, says: "has not ended yet"},
+		"unknown":     {request: "never-asked", code: exitFailed, says: "model demo has no log of request never-asked"},
+		"browned":     {tokens: tokens, fates: []*pb.Fates{united}, code: exitFailed, says: "give their folder with --united"},
+		"other-class": {tokens: tokens, change: func(a *pb.Accept) { a.NumericClass, a.Wire = "fma32-kv8", "bf16" }, code: exitUsage, says: `was answered as "fma32-kv8" with rows in bf16`},
+		"other-wire":  {tokens: tokens, change: func(a *pb.Accept) { a.NumericClass, a.Wire = "fma32", "f32" }, code: exitUsage, says: "with rows in f32, and would be computed again"},
+		"same-class":  {tokens: tokens, change: func(a *pb.Accept) { a.NumericClass, a.Wire = "fma32", "bf16" }, says: "identical, 3 tokens"},
+		"no-id":       {request: "a b", code: exitUsage, says: `request_id "a b" has ' '`},
 	} {
 		request := tc.request
 		if request == "" {

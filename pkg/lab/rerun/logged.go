@@ -16,7 +16,10 @@ import (
 type Logged struct {
 	Sequence *pb.Sequence
 	Tokens   []uint32
-	rows     []row // what became of each row; none: each slot had its own expert
+	// Class is the numeric class of the replicas that answered, Wire the element type of rows between them; empty: a release before
+	// has opened the log.
+	Class, Wire string
+	rows        []row // what became of each row; none: each slot had its own expert
 }
 
 // row is what became of a row, (layers with experts, slots); no codes: each slot had its own expert.
@@ -61,7 +64,7 @@ func (l *Logged) accept(a *pb.Accept, spec *model.Spec) error {
 	if err := limits.CheckSequence(a.Sequence); err != nil {
 		return fmt.Errorf("its log has what cannot be asked of this model: %w", err)
 	}
-	l.Sequence = a.Sequence
+	l.Sequence, l.Class, l.Wire = a.Sequence, a.NumericClass, a.Wire
 	return nil
 }
 

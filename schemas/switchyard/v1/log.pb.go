@@ -581,7 +581,11 @@ type Accept struct {
 	Parse *Parse `protobuf:"bytes,25,opt,name=parse,proto3" json:"parse,omitempty"`
 	// What attention was asked for, without what is here or in the subject: with it the answer can
 	// be computed again.
-	Sequence      *Sequence `protobuf:"bytes,26,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Sequence *Sequence `protobuf:"bytes,26,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// The numeric class of the replicas, and the element type of rows between them; empty: a
+	// release before this one has opened the log.
+	NumericClass  string `protobuf:"bytes,27,opt,name=numeric_class,json=numericClass,proto3" json:"numeric_class,omitempty"`
+	Wire          string `protobuf:"bytes,28,opt,name=wire,proto3" json:"wire,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -796,6 +800,20 @@ func (x *Accept) GetSequence() *Sequence {
 		return x.Sequence
 	}
 	return nil
+}
+
+func (x *Accept) GetNumericClass() string {
+	if x != nil {
+		return x.NumericClass
+	}
+	return ""
+}
+
+func (x *Accept) GetWire() string {
+	if x != nil {
+		return x.Wire
+	}
+	return ""
 }
 
 // Parse is how an answer is parsed.
@@ -1942,7 +1960,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x06before\x18\x01 \x01(\fR\x06before\x12\x1f\n" +
 	"\vjson_schema\x18\x02 \x01(\tR\n" +
 	"jsonSchema\x12\x14\n" +
-	"\x05after\x18\x03 \x01(\fR\x05after\"\xbe\x06\n" +
+	"\x05after\x18\x03 \x01(\fR\x05after\"\xf7\x06\n" +
 	"\x06Accept\x123\n" +
 	"\bidentity\x18\x01 \x01(\v2\x17.switchyard.v1.IdentityR\bidentity\x12\x1b\n" +
 	"\tbody_hash\x18\x02 \x01(\fR\bbodyHash\x12'\n" +
@@ -1975,7 +1993,9 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\n" +
 	"min_tokens\x18\x18 \x01(\x05R\tminTokens\x12*\n" +
 	"\x05parse\x18\x19 \x01(\v2\x14.switchyard.v1.ParseR\x05parse\x123\n" +
-	"\bsequence\x18\x1a \x01(\v2\x17.switchyard.v1.SequenceR\bsequence\"K\n" +
+	"\bsequence\x18\x1a \x01(\v2\x17.switchyard.v1.SequenceR\bsequence\x12#\n" +
+	"\rnumeric_class\x18\x1b \x01(\tR\fnumericClass\x12\x12\n" +
+	"\x04wire\x18\x1c \x01(\tR\x04wire\"K\n" +
 	"\x05Parse\x12\x14\n" +
 	"\x05tools\x18\x01 \x01(\bR\x05tools\x12\x16\n" +
 	"\x06single\x18\x02 \x01(\bR\x06single\x12\x14\n" +

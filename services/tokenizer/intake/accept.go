@@ -176,7 +176,7 @@ func (s *Prompts) acceptance(ctx context.Context, in *incoming, req *edge.Reques
 		Arrived: in.arrived.UnixNano(), MixedClasses: s.d.Mixed(),
 		MaxTokens: req.Sequence.MaxTokens, MinTokens: req.Sequence.Sampling.MinTokens, Parse: req.Parse, Traceparent: first(header["traceparent"]),
 		LogBytes: uint64(logBytes(s.d.Streams.Subjects.Token(in.prompt.RequestId), req.Sequence, s.scored()) + s.fateBytes(req.Sequence)),
-		Sequence: asked(req.Sequence),
+		Sequence: asked(req.Sequence), NumericClass: s.d.Kind().NumericClass, Wire: s.d.Kind().Wire,
 	}
 	if len(req.Sequence.Fill) > 0 {
 		accept.FilledIds, accept.Fill = req.Sequence.PromptIds, req.Sequence.Fill

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/services/tokenizer/intake"
 	"github.com/switchyard/switchyard/services/tokenizer/internal/rig"
@@ -64,7 +65,11 @@ func TestIntakeWithoutSequences(t *testing.T) {
 	}
 	got := r.Inbox()
 	promptFor(r, got, "one")
-	seed := r.Opened("one").Seed
+	opened := r.Opened("one")
+	if opened.NumericClass != cpu.Class() || opened.Wire != string(r.D.Wire) {
+		t.Errorf("its log says %q, rows in %q", opened.NumericClass, opened.Wire)
+	}
+	seed := opened.Seed
 	if err := r.D.Conn.Ensure(r.Ctx(), 1, stream); err != nil {
 		t.Fatal(err)
 	}
