@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"unsafe"
@@ -77,12 +78,23 @@ func StoreKVHalf(kblock, vblock []float32, slot int, k, v []float32) {
 		panic(fmt.Sprintf("cpu.StoreKVHalf: slot %d of blocks of %d and %d words, key of %d, value of %d",
 			slot, len(kblock), len(vblock), c, len(v)))
 	}
-	keys, values := halves(kblock)[interleaved(slot):], halves(vblock)[slot*c:(slot+1)*c]
-	for i, x := range k {
-		keys[i*PagePositions] = bf16Bits(x)
+	keys, values := halves(kblock)[interleaved(slot):], bytesIn(vblock)[2*slot*c:2*(slot+1)*c]
+	var b [2 * PanelWidth]byte
+	for i := 0; i < c; i += PanelWidth {
+		toBF16(b[:], k[i:i+PanelWidth])
+		for j := range PanelWidth {
+			keys[(i+j)*PagePositions] = binary.LittleEndian.Uint16(b[2*j:])
+		}
+		toBF16(b[:], v[i:i+PanelWidth])
+		interleave((*[2 * PanelWidth]byte)(values[2*i:]), &b)
 	}
-	for i, x := range v {
-		values[interleaved(i)] = bf16Bits(x)
+}
+
+// interleave puts the halves of PanelWidth numbers in bf16 side by side.
+func interleave(dst, b *[2 * PanelWidth]byte) {
+	for j := 0; j < PanelWidth; j += 2 {
+		binary.LittleEndian.PutUint16(dst[2*j:], binary.LittleEndian.Uint16(b[j:]))
+		binary.LittleEndian.PutUint16(dst[2*j+2:], binary.LittleEndian.Uint16(b[PanelWidth+j:]))
 	}
 }
 

@@ -428,7 +428,16 @@ func avx512SumSquares(acc *float32, x *float32, n int)
 func avx512Norm(dst *float32, x *float32, w *float32, n int, inv float32)
 
 //go:noescape
-func avx512ScaleMax(acc *float32, dst *float32, n int, a float32)
+func avx512ScaleMax(dst *float32, n int, a float32) float32
+
+//go:noescape
+func avx512Max(x *float32, n int) float32
+
+//go:noescape
+func avx512Tree(acc *float32) float32
+
+//go:noescape
+func avx512RoPE(dst *float32, x *float32, y *float32, w *float32, n int)
 
 //go:noescape
 func avx512ExpSum(acc *float32, dst *float32, n int, top float32)
@@ -599,7 +608,16 @@ func avx2SumSquares(acc *float32, x *float32, n int)
 func avx2Norm(dst *float32, x *float32, w *float32, n int, inv float32)
 
 //go:noescape
-func avx2ScaleMax(acc *float32, dst *float32, n int, a float32)
+func avx2ScaleMax(dst *float32, n int, a float32) float32
+
+//go:noescape
+func avx2Max(x *float32, n int) float32
+
+//go:noescape
+func avx2Tree(acc *float32) float32
+
+//go:noescape
+func avx2RoPE(dst *float32, x *float32, y *float32, w *float32, n int)
 
 //go:noescape
 func avx2ExpSum(acc *float32, dst *float32, n int, top float32)

@@ -28056,14 +28056,13 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx512ScaleMax(acc *float32, dst *float32, n int, a float32)
-// Requires: AVX, AVX512F
+// func avx512ScaleMax(dst *float32, n int, a float32) float32
+// Requires: AVX, AVX2, AVX512F
 TEXT ·avx512ScaleMax(SB), NOSPLIT, $0-28
-	MOVQ         dst+8(FP), AX
-	MOVQ         n+16(FP), CX
-	MOVQ         acc+0(FP), DX
-	VMOVUPS      (DX), Z0
-	VBROADCASTSS a+24(FP), Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VMOVUPS      fill_minusInf<>+0(SB), Z0
+	VBROADCASTSS a+16(FP), Z1
 	SHRQ         $0x04, CX
 	JZ           done
 
@@ -28076,7 +28075,112 @@ turn:
 	JNZ     turn
 
 done:
-	VMOVUPS Z0, (DX)
+	VEXTRACTF64X4 $0x01, Z0, Y3
+	VMAXPS        Y3, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X3
+	VMAXPS        X0, X3, X0
+	VPSHUFD       $0x4e, X0, X3
+	VMAXPS        X0, X3, X0
+	VPSHUFD       $0xb1, X0, X3
+	VMAXPS        X0, X3, X0
+	VMOVSS        X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+DATA fill_minusInf<>+0(SB)/4, $0xff800000
+DATA fill_minusInf<>+4(SB)/4, $0xff800000
+DATA fill_minusInf<>+8(SB)/4, $0xff800000
+DATA fill_minusInf<>+12(SB)/4, $0xff800000
+DATA fill_minusInf<>+16(SB)/4, $0xff800000
+DATA fill_minusInf<>+20(SB)/4, $0xff800000
+DATA fill_minusInf<>+24(SB)/4, $0xff800000
+DATA fill_minusInf<>+28(SB)/4, $0xff800000
+DATA fill_minusInf<>+32(SB)/4, $0xff800000
+DATA fill_minusInf<>+36(SB)/4, $0xff800000
+DATA fill_minusInf<>+40(SB)/4, $0xff800000
+DATA fill_minusInf<>+44(SB)/4, $0xff800000
+DATA fill_minusInf<>+48(SB)/4, $0xff800000
+DATA fill_minusInf<>+52(SB)/4, $0xff800000
+DATA fill_minusInf<>+56(SB)/4, $0xff800000
+DATA fill_minusInf<>+60(SB)/4, $0xff800000
+GLOBL fill_minusInf<>(SB), RODATA|NOPTR, $64
+
+// func avx512Max(x *float32, n int) float32
+// Requires: AVX, AVX2, AVX512F
+TEXT ·avx512Max(SB), NOSPLIT, $0-20
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS fill_minusInf<>+0(SB), Z0
+	SHRQ    $0x04, CX
+	JZ      done
+
+turn:
+	VMOVUPS (AX), Z1
+	VMAXPS  Z0, Z1, Z0
+	ADDQ    $0x40, AX
+	DECQ    CX
+	JNZ     turn
+
+done:
+	VEXTRACTF64X4 $0x01, Z0, Y2
+	VMAXPS        Y2, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X2
+	VMAXPS        X0, X2, X0
+	VPSHUFD       $0x4e, X0, X2
+	VMAXPS        X0, X2, X0
+	VPSHUFD       $0xb1, X0, X2
+	VMAXPS        X0, X2, X0
+	VMOVSS        X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func avx512Tree(acc *float32) float32
+// Requires: AVX, AVX2, AVX512F
+TEXT ·avx512Tree(SB), NOSPLIT, $0-12
+	MOVQ          acc+0(FP), AX
+	VMOVUPS       (AX), Z0
+	VEXTRACTF64X4 $0x01, Z0, Y1
+	VADDPS        Y1, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VADDPS        X0, X1, X0
+	VPSHUFD       $0x4e, X0, X1
+	VADDPS        X0, X1, X0
+	VPSHUFD       $0xb1, X0, X1
+	VADDPS        X0, X1, X0
+	VMOVSS        X0, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func avx512RoPE(dst *float32, x *float32, y *float32, w *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·avx512RoPE(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ w+24(FP), BX
+	MOVQ n+32(FP), SI
+	SHRQ $0x04, SI
+	JZ   done
+
+turn:
+	VMOVUPS (AX), Z0
+	VMOVUPS (BX), Z1
+	VMULPS  (CX), Z0, Z2
+	VMULPS  (DX), Z1, Z4
+	VSUBPS  Z4, Z2, Z2
+	VMULPS  (CX), Z1, Z3
+	VMULPS  (DX), Z0, Z4
+	VADDPS  Z4, Z3, Z3
+	VMOVUPS Z2, (AX)
+	VMOVUPS Z3, (BX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	DECQ    SI
+	JNZ     turn
+
+done:
 	VZEROUPPER
 	RET
 
@@ -35862,15 +35966,14 @@ done:
 	VZEROUPPER
 	RET
 
-// func avx2ScaleMax(acc *float32, dst *float32, n int, a float32)
-// Requires: AVX
+// func avx2ScaleMax(dst *float32, n int, a float32) float32
+// Requires: AVX, AVX2
 TEXT ·avx2ScaleMax(SB), NOSPLIT, $0-28
-	MOVQ         dst+8(FP), AX
-	MOVQ         n+16(FP), CX
-	MOVQ         acc+0(FP), DX
-	VMOVUPS      (DX), Y0
-	VMOVUPS      32(DX), Y1
-	VBROADCASTSS a+24(FP), Y2
+	MOVQ         dst+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VMOVUPS      fill_minusInf<>+0(SB), Y0
+	VMOVUPS      fill_minusInf<>+0(SB), Y1
+	VBROADCASTSS a+16(FP), Y2
 	SHRQ         $0x04, CX
 	JZ           done
 
@@ -35886,8 +35989,105 @@ turn:
 	JNZ     turn
 
 done:
-	VMOVUPS Y0, (DX)
-	VMOVUPS Y1, 32(DX)
+	VMAXPS       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X4
+	VMAXPS       X0, X4, X0
+	VPSHUFD      $0x4e, X0, X4
+	VMAXPS       X0, X4, X0
+	VPSHUFD      $0xb1, X0, X4
+	VMAXPS       X0, X4, X0
+	VMOVSS       X0, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func avx2Max(x *float32, n int) float32
+// Requires: AVX, AVX2
+TEXT ·avx2Max(SB), NOSPLIT, $0-20
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPS fill_minusInf<>+0(SB), Y0
+	VMOVUPS fill_minusInf<>+0(SB), Y1
+	SHRQ    $0x04, CX
+	JZ      done
+
+turn:
+	VMOVUPS (AX), Y2
+	VMAXPS  Y0, Y2, Y0
+	VMOVUPS 32(AX), Y2
+	VMAXPS  Y1, Y2, Y1
+	ADDQ    $0x40, AX
+	DECQ    CX
+	JNZ     turn
+
+done:
+	VMAXPS       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X3
+	VMAXPS       X0, X3, X0
+	VPSHUFD      $0x4e, X0, X3
+	VMAXPS       X0, X3, X0
+	VPSHUFD      $0xb1, X0, X3
+	VMAXPS       X0, X3, X0
+	VMOVSS       X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// func avx2Tree(acc *float32) float32
+// Requires: AVX, AVX2
+TEXT ·avx2Tree(SB), NOSPLIT, $0-12
+	MOVQ         acc+0(FP), AX
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VADDPS       Y1, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X2
+	VADDPS       X0, X2, X0
+	VPSHUFD      $0x4e, X0, X2
+	VADDPS       X0, X2, X0
+	VPSHUFD      $0xb1, X0, X2
+	VADDPS       X0, X2, X0
+	VMOVSS       X0, ret+8(FP)
+	VZEROUPPER
+	RET
+
+// func avx2RoPE(dst *float32, x *float32, y *float32, w *float32, n int)
+// Requires: AVX
+TEXT ·avx2RoPE(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ w+24(FP), BX
+	MOVQ n+32(FP), SI
+	SHRQ $0x04, SI
+	JZ   done
+
+turn:
+	VMOVUPS (AX), Y0
+	VMOVUPS (BX), Y1
+	VMULPS  (CX), Y0, Y2
+	VMULPS  (DX), Y1, Y4
+	VSUBPS  Y4, Y2, Y2
+	VMULPS  (CX), Y1, Y3
+	VMULPS  (DX), Y0, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS Y2, (AX)
+	VMOVUPS Y3, (BX)
+	VMOVUPS 32(AX), Y0
+	VMOVUPS 32(BX), Y1
+	VMULPS  32(CX), Y0, Y2
+	VMULPS  32(DX), Y1, Y4
+	VSUBPS  Y4, Y2, Y2
+	VMULPS  32(CX), Y1, Y3
+	VMULPS  32(DX), Y0, Y4
+	VADDPS  Y4, Y3, Y3
+	VMOVUPS Y2, 32(AX)
+	VMOVUPS Y3, 32(BX)
+	ADDQ    $0x40, AX
+	ADDQ    $0x40, CX
+	ADDQ    $0x40, DX
+	ADDQ    $0x40, BX
+	DECQ    SI
+	JNZ     turn
+
+done:
 	VZEROUPPER
 	RET
 

@@ -8,16 +8,6 @@ import (
 // whole is the part of n that vector kernels take; the rest goes through a padded block.
 func whole(n int) int { return n &^ (lanes - 1) }
 
-// tree sums the lanes in the order that the contract states.
-func tree(l *[lanes]float32) float32 {
-	for half := lanes / 2; half > 0; half /= 2 {
-		for i := range half {
-			l[i] += l[i+half]
-		}
-	}
-	return l[0]
-}
-
 func mustMatch(what string, n int, others ...int) {
 	for _, o := range others {
 		if o < n {
@@ -80,13 +70,9 @@ func ClampedSwiGLU(dst, gate, up []float32, limit float32) {
 func RoPE(x, cos, sin []float32) {
 	half := len(x) / 2
 	mustMatch("RoPE", half, len(cos), len(sin))
-	low, high := x[:half], x[half:][:half]
-	cos, sin = cos[:half], sin[:half]
-	for i, a := range low {
-		b := high[i]
-		low[i] = float32(a*cos[i]) - float32(b*sin[i])
-		high[i] = float32(b*cos[i]) + float32(a*sin[i])
-	}
+	low, high, n := x[:half], x[half:][:half], whole(half)
+	turn(low[:n], high[:n], cos[:n], sin[:n])
+	turnGeneric(low[n:], high[n:], cos[n:half], sin[n:half])
 }
 
 // RoPEPairs rotates one head x (C) in place, pairing x[2i] with x[2i+1]
@@ -125,6 +111,30 @@ func filled(v float64) (block [lanes]float32) {
 		block[i] = float32(v)
 	}
 	return block
+}
+
+// argmaxBlock values are looked through for their largest at a time.
+const argmaxBlock = 32 * lanes
+
+// Argmax is the lowest index of the largest value. No NaN is larger than another value, and none is larger than
+// a NaN that comes first.
+func Argmax(x []float32) int {
+	if len(x) == 0 || x[0] != x[0] {
+		return 0
+	}
+	top, from, n := x[0], 0, whole(len(x))
+	for at := 0; at < n; at += argmaxBlock {
+		if v := most(x[at:min(n, at+argmaxBlock)]); v > top {
+			top, from = v, at
+		}
+	}
+	if v := mostGeneric(x[n:]); v > top {
+		top, from = v, n
+	}
+	for x[from] != top {
+		from++
+	}
+	return from
 }
 
 // TopK writes the len(ids) largest values of x in descending order with their

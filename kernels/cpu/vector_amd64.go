@@ -1,7 +1,5 @@
 package cpu
 
-import "math"
-
 // The vector kernels in assembly take at least one block.
 
 func sumSquares(acc *[lanes]float32, x []float32) {
@@ -27,16 +25,44 @@ func norm(dst, x, weight []float32, inv float32) {
 }
 
 func scaleMax(x []float32, a float32) float32 {
-	if active == generic || len(x) == 0 {
+	switch {
+	case active == generic || len(x) == 0:
 		return scaleMaxGeneric(x, a)
+	case active >= avx512:
+		return avx512ScaleMax(&x[0], len(x), a)
 	}
-	tops := filled(math.Inf(-1))
-	if active >= avx512 {
-		avx512ScaleMax(&tops[0], &x[0], len(x), a)
-	} else {
-		avx2ScaleMax(&tops[0], &x[0], len(x), a)
+	return avx2ScaleMax(&x[0], len(x), a)
+}
+
+func most(x []float32) float32 {
+	switch {
+	case active == generic || len(x) == 0:
+		return mostGeneric(x)
+	case active >= avx512:
+		return avx512Max(&x[0], len(x))
 	}
-	return scaleMaxGeneric(tops[:], 1)
+	return avx2Max(&x[0], len(x))
+}
+
+func tree(l *[lanes]float32) float32 {
+	switch {
+	case active == generic:
+		return treeGeneric(l)
+	case active >= avx512:
+		return avx512Tree(&l[0])
+	}
+	return avx2Tree(&l[0])
+}
+
+func turn(low, high, cos, sin []float32) {
+	switch {
+	case active == generic || len(low) == 0:
+		turnGeneric(low, high, cos, sin)
+	case active >= avx512:
+		avx512RoPE(&low[0], &cos[0], &sin[0], &high[0], len(low))
+	default:
+		avx2RoPE(&low[0], &cos[0], &sin[0], &high[0], len(low))
+	}
 }
 
 func expSum(acc *[lanes]float32, x []float32, top float32) {

@@ -33,6 +33,36 @@ func scaleMaxGeneric(x []float32, a float32) float32 {
 	return top
 }
 
+// mostGeneric is the largest value, which no NaN is.
+func mostGeneric(x []float32) float32 {
+	top := float32(math.Inf(-1))
+	for _, v := range x {
+		if v > top {
+			top = v
+		}
+	}
+	return top
+}
+
+// treeGeneric sums the lanes in the order that the contract states.
+func treeGeneric(l *[lanes]float32) float32 {
+	for half := lanes / 2; half > 0; half /= 2 {
+		for i := range half {
+			l[i] += l[i+half]
+		}
+	}
+	return l[0]
+}
+
+// turnGeneric turns the pairs (low[i], high[i]).
+func turnGeneric(low, high, cos, sin []float32) {
+	for i, a := range low {
+		b := high[i]
+		low[i] = float32(a*cos[i]) - float32(b*sin[i])
+		high[i] = float32(b*cos[i]) + float32(a*sin[i])
+	}
+}
+
 // expSumGeneric is x = e^(x-top); the results are added to acc, lane by lane.
 func expSumGeneric(acc *[lanes]float32, x []float32, top float32) {
 	for i, v := range x {

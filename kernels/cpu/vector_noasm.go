@@ -28,6 +28,9 @@ func tileQ(dst, x []float32, codes []byte, steps []uint16, f Format, t tile) {
 func sumSquares(acc *[lanes]float32, x []float32)        { sumSquaresGeneric(acc, x) }
 func norm(dst, x, weight []float32, inv float32)         { normGeneric(dst, x, weight, inv) }
 func scaleMax(x []float32, a float32) float32            { return scaleMaxGeneric(x, a) }
+func most(x []float32) float32                           { return mostGeneric(x) }
+func tree(l *[lanes]float32) float32                     { return treeGeneric(l) }
+func turn(low, high, cos, sin []float32)                 { turnGeneric(low, high, cos, sin) }
 func expSum(acc *[lanes]float32, x []float32, t float32) { expSumGeneric(acc, x, t) }
 func swiGLU(dst, gate, up []float32)                     { swiGLUGeneric(dst, gate, up) }
 func clampedSwiGLU(dst, gate, up []float32, limit float32) {

@@ -81,6 +81,37 @@ func TestRoPE(t *testing.T) {
 	near(t, "pairs", pairs, ref.RotatePairs(x, angles), 1e-6, 1e-6)
 }
 
+// Argmax is what a loop over all values finds, of each variant.
+func TestArgmax(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		inf, nan := float32(math.Inf(1)), float32(math.NaN())
+		value := rapid.OneOf(rapid.Float32Range(-3, 3), rapid.SampledFrom([]float32{0, float32(math.Copysign(0, -1)), 2, -inf, inf, nan}))
+		few := rapid.SampledFrom([]float32{-inf, nan, 1}) // of which many are equal
+		n := rapid.IntRange(0, 3*argmaxBlock).Draw(t, "n")
+		x := make([]float32, n)
+		for i := range x {
+			x[i] = float32(math.Inf(-1))
+		}
+		for range min(n, 40) {
+			x[rapid.IntRange(0, n-1).Draw(t, "at")] = rapid.OneOf(value, few).Draw(t, "value")
+		}
+		want := 0
+		for i, v := range x {
+			if v > x[want] {
+				want = i
+			}
+		}
+		for _, name := range Available() {
+			restore, _ := Use(name)
+			got := Argmax(x)
+			restore()
+			if got != want {
+				t.Fatalf("%s: %d, want %d", name, got, want)
+			}
+		}
+	})
+}
+
 func TestTopK(t *testing.T) {
 	nan := float32(math.NaN())
 	for name, c := range map[string]struct {
@@ -182,6 +213,7 @@ func vectorKernels(x, y []float32) map[string][]float32 {
 	run("layer norm", func(d []float32) { LayerNorm(d, x, y, x, 1e-5) })
 	run("gelu", func(d []float32) { GELU(d, x) })
 	run("gelu by tanh", func(d []float32) { GELUTanh(d, x) })
+	run("rope", func(d []float32) { RoPE(d, y, x) })
 	run("bf16", func(d []float32) { RoundBF16(d) })
 	return out
 }

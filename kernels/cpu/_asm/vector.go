@@ -17,7 +17,7 @@ var constants = map[string]uint32{
 	"bit": 1, "half": 0x7fff, "quiet": 0x40, "inf": 0x7f800000, "abs": 0x7fffffff,
 	"256": bits(256), "quarter": bits(0.25), "sixteenth": bits(1.0 / 16), "two_24": bits(0x1p-24), "nibbles": 0x0f0f0f0f, "crumbs": 0x30303030,
 	"ones16": 0x00010001, "highs": 0x80808080,
-	"minusAlpha": bits(-1.702),
+	"minusAlpha": bits(-1.702), "minusInf": 0xff800000,
 }
 
 var placed = map[string]Mem{}
@@ -47,6 +47,9 @@ func vectorKernels(m machine) {
 	v.sumSquares()
 	v.norm()
 	v.scaleMax()
+	v.max()
+	v.tree()
+	v.rope()
 	v.expSum()
 	v.swiGLU()
 	v.clampedSwiGLU()
@@ -159,19 +162,85 @@ func (v *vec) norm() {
 		}, nothing, map[string]int{"dst": 64, "x": 64, "w": 64})
 }
 
-// scaleMax keeps the maximum of each lane; a NaN loses against what was there.
+// tops are the maximum of each lane, at first of none.
+func (v *vec) tops() (tops []reg.VecPhysical) {
+	for range v.parts {
+		top := v.reg()
+		VMOVUPS(constant("minusInf"), top)
+		tops = append(tops, top)
+	}
+	return tops
+}
+
+// scaleMax returns the maximum; a NaN loses against what was there.
 func (v *vec) scaleMax() {
 	var tops []reg.VecPhysical
-	var put func()
 	var a reg.VecPhysical
-	v.kernel("ScaleMax", "func(acc, dst *float32, n int, a float32)",
-		func() { tops, put = v.lanesOf(); a = v.fill("a") },
+	v.kernel("ScaleMax", "func(dst *float32, n int, a float32) float32",
+		func() { tops = v.tops(); a = v.fill("a") },
 		func(part int, p func(string) Mem) {
 			x := v.reg()
 			VMULPS(p("dst"), a, x)
 			VMOVUPS(x, p("dst"))
 			VMAXPS(tops[part], x, tops[part])
-		}, func() { put() }, map[string]int{"dst": 64})
+		}, func() { v.fold(tops, func(a, b, to reg.VecPhysical) { VMAXPS(a, b, to) }) }, map[string]int{"dst": 64})
+}
+
+// max is scaleMax of numbers that stay as they are.
+func (v *vec) max() {
+	var tops []reg.VecPhysical
+	v.kernel("Max", "func(x *float32, n int) float32", func() { tops = v.tops() },
+		func(part int, p func(string) Mem) {
+			x := v.reg()
+			VMOVUPS(p("x"), x)
+			VMAXPS(tops[part], x, tops[part])
+		}, func() { v.fold(tops, func(a, b, to reg.VecPhysical) { VMAXPS(a, b, to) }) }, map[string]int{"x": 64})
+}
+
+// tree adds sixteen sums in the order of tree in package cpu.
+func (v *vec) tree() {
+	TEXT(v.name+"Tree", NOSPLIT, "func(acc *float32) float32")
+	Pragma("noescape")
+	v.used = 0
+	sums, _ := v.lanesOf()
+	v.fold(sums, func(a, b, to reg.VecPhysical) { VADDPS(a, b, to) })
+	VZEROUPPER()
+	RET()
+}
+
+// fold returns what op makes of sixteen lanes: each half's first lanes with its last ones, down to one.
+func (v *vec) fold(lanes []reg.VecPhysical, op func(a, b, to reg.VecPhysical)) {
+	all, other := lanes[0].AsY().(reg.VecPhysical), v.reg()
+	if v.is512() {
+		VEXTRACTF64X4(U8(1), lanes[0], other.AsY())
+		op(other.AsY().(reg.VecPhysical), all, all)
+	} else {
+		op(lanes[1], all, all)
+	}
+	across(all, other.AsY().(reg.VecPhysical), op)
+	to, err := ReturnIndex(0).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VMOVSS(all.AsX(), to.Addr)
+}
+
+// rope turns pairs of numbers of dst and w by the cosines x and the sines y.
+func (v *vec) rope() {
+	v.kernel("RoPE", "func(dst, x, y, w *float32, n int)", nothing,
+		func(_ int, p func(string) Mem) {
+			a, b, low, high, t := v.reg(), v.reg(), v.reg(), v.reg(), v.reg()
+			VMOVUPS(p("dst"), a)
+			VMOVUPS(p("w"), b)
+			VMULPS(p("x"), a, low)
+			VMULPS(p("y"), b, t)
+			VSUBPS(t, low, low)
+			VMULPS(p("x"), b, high)
+			VMULPS(p("y"), a, t)
+			VADDPS(t, high, high)
+			VMOVUPS(low, p("dst"))
+			VMOVUPS(high, p("w"))
+		}, nothing, map[string]int{"dst": 64, "w": 64, "x": 64, "y": 64})
 }
 
 // exp turns x into e^x by the steps of exp32 in package cpu.

@@ -88,7 +88,7 @@ func (s *Sampler) Next(logits []float32, p Params, history []uint32, index int) 
 	s.shape(logits, &p, history, index)
 	var c Choice
 	if p.Temperature < minTemperature {
-		c.ID = uint32(Argmax(logits))
+		c.ID = uint32(cpu.Argmax(logits))
 	} else {
 		c.ID = s.sample(logits, p, index)
 	}
@@ -101,20 +101,6 @@ func (s *Sampler) Next(logits []float32, p Params, history []uint32, index int) 
 
 // finite says whether x is a finite number.
 func finite(x float32) bool { return x-x == 0 }
-
-// Argmax is the lowest index of the largest value.
-func Argmax(x []float32) int {
-	best, most := 0, float32(math.Inf(-1))
-	if len(x) > 0 {
-		most = x[0]
-	}
-	for i, v := range x {
-		if v > most {
-			best, most = i, v
-		}
-	}
-	return best
-}
 
 func (s *Sampler) sample(logits []float32, p Params, index int) uint32 {
 	s.probs = append(s.probs[:0], logits...)
@@ -129,7 +115,7 @@ func (s *Sampler) sample(logits []float32, p Params, index int) uint32 {
 	}
 	s.rank(p)
 	if len(s.order) == 0 {
-		return uint32(Argmax(logits)) // not a number is among them: nothing ranks
+		return uint32(cpu.Argmax(logits)) // not a number is among them: nothing ranks
 	}
 	return s.drawRanked(p, u)
 }
