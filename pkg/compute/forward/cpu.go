@@ -75,6 +75,13 @@ type lane struct {
 	mixBuffers
 	logits []float32
 	atOnce int // logits; 0 is logitsAtOnce
+	// pending is the layer whose Combine is still to be computed, or nil.
+	pending *layer
+	// shares of the step's rows, of which count are in use; see shareOut. A share works alone, on one thread.
+	shares []*lane
+	count  int
+	costs  []int // of rows
+	alone  bool
 	// strongest are the rows' keys that counted most in the newest layer; keys says whether
 	// anybody asks.
 	strongest []int32
@@ -83,17 +90,23 @@ type lane struct {
 
 var _ Lane = (*lane)(nil)
 
-func (s *lane) workers() workers { return workers{s.p, s.progress} }
+func (s *lane) workers() workers {
+	if s.alone {
+		return workers{nil, s.progress}
+	}
+	return workers{s.p, s.progress}
+}
 
 // Begin looks the rows' embeddings up, which may be in a file.
 func (s *lane) Begin(rows []Row) error {
 	n := len(rows) * s.spec.Hidden
-	s.rows = rows
+	s.rows, s.pending = rows, nil
 	s.x, s.norm = reuse.Slice(s.x, n), reuse.Slice(s.norm, n)
 	s.block, s.shared = reuse.Slice(s.block, n), reuse.Slice(s.shared, n)
 	if s.keys {
 		s.strongest = reuse.Slice(s.strongest, len(rows))
 	}
+	s.shareOut()
 	return safetensors.Guarded(func() error {
 		s.embed.fill(s.workers(), s.x, rows)
 		return nil
@@ -102,14 +115,23 @@ func (s *lane) Begin(rows []Row) error {
 
 // Attend computes norms and attention of a layer.
 func (s *lane) Attend(l int) ([]float32, error) {
-	tl := s.layers[l]
+	tl, before := s.layers[l], s.pending
+	s.pending = nil
+	s.each(tl.attentionBytes(), func(s *lane) {
+		s.combine(before)
+		s.attend(tl)
+	})
+	return s.ffnInput(tl), nil
+}
+
+func (s *lane) attend(tl *layer) {
 	tl.mixer.mix(s, tl.place, s.block, s.input(tl, tl.mixerNorm))
 	s.residual(tl, tl.mixerNorm)
 	if tl.cross != nil {
 		tl.cross.mix(s, s.block, s.input(tl, tl.crossNorm))
 		s.residual(tl, tl.crossNorm)
 	}
-	return s.input(tl, tl.ffnNorm), nil
+	s.input(tl, tl.ffnNorm)
 }
 
 // input is what a block of the layer takes: x, or its norm.
@@ -146,33 +168,49 @@ func (s *lane) ffnInput(tl *layer) []float32 {
 // Dense is a layer's own network.
 func (s *lane) Dense(l int) error {
 	tl := s.layers[l]
-	s.feed(tl.dense, s.block, s.ffnInput(tl))
-	s.residual(tl, tl.ffnNorm)
+	s.each(tl.dense.bytes(), func(s *lane) {
+		s.feed(tl.dense, s.block, s.ffnInput(tl))
+		s.residual(tl, tl.ffnNorm)
+	})
 	return nil
 }
 
 // Shared computes the shared expert at once.
 func (s *lane) Shared(l int) error {
 	tl := s.layers[l]
-	s.sharedExpert(tl.shared, s.ffnInput(tl))
+	s.each(tl.shared.bytes(), func(s *lane) { s.sharedExpert(tl.shared, s.ffnInput(tl)) })
 	return nil
 }
 
 // Block is a buffer of the lane's.
 func (s *lane) Block() []float32 { return s.block }
 
-// Combine adds both kinds of experts' output.
+// Combine leaves both kinds of experts' output to what comes next, which adds it.
 func (s *lane) Combine(l int) error {
-	tl := s.layers[l]
+	s.pending = s.layers[l]
+	return nil
+}
+
+// combine adds the output of a layer's experts; nil: there is none to add.
+func (s *lane) combine(tl *layer) {
+	if tl == nil {
+		return
+	}
 	if tl.shared != nil {
 		s.add(s.block, s.shared)
 	}
 	s.residual(tl, tl.ffnNorm)
-	return nil
+}
+
+// settle adds what Combine has left.
+func (s *lane) settle() {
+	s.combine(s.pending)
+	s.pending = nil
 }
 
 // End leaves an encoder's output to the decoder.
 func (s *lane) End() ([]float32, error) {
+	s.settle()
 	if !Encodes(s.rows) {
 		return nil, nil
 	}

@@ -65,14 +65,10 @@ func (c *cross) remember(s *lane, x []float32) {
 	s.qkv = reuse.Slice(s.qkv, n*width)
 	matMul(s.workers(), s.qkv, x, n, c.kv)
 	addBias(s.qkv, c.kvBias, 0, n)
-	dim := c.spec.HeadDim
 	eachRow(s.workers(), n, width, func(from, to int) {
 		for i := from; i < to; i++ {
 			k := s.qkv[i*width : (i+1)*width]
-			v := k[width/2:]
-			for h := range c.spec.KVHeads {
-				s.rows[i].Table.Store(c.place, h, s.rows[i].Position, k[h*dim:(h+1)*dim], v[h*dim:(h+1)*dim])
-			}
+			s.rows[i].Table.Store(c.place, s.rows[i].Position, k, k[width/2:])
 		}
 	})
 }

@@ -233,6 +233,7 @@ func (s *ExpertScratch) run(p *pool.Pool, in Routed, out []float32) {
 			s.runShort(g, &in, out)
 		}
 	default:
+		slices.SortStableFunc(s.items, func(a, b group) int { return (b.to - b.from) - (a.to - a.from) }) // the last ones are short
 		p.Run(len(s.items), func(i int) { s.runShort(s.items[i], &in, out) })
 	}
 	clear(s.items)

@@ -71,6 +71,7 @@ func TestHiddenStates(t *testing.T) {
 				if err := s.layer(t.Context(), i); err != nil {
 					t.Fatal(err)
 				}
+				l.settle()
 				got := l.x
 				if i == r.m.Spec.Layers-1 {
 					l.head.norm.apply(l.workers(), l.norm, l.x, len(s.rows))

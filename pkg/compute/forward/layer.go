@@ -56,11 +56,17 @@ func (tl *layer) loadFFNs(m *model.Model, l int) (err error) {
 	return err
 }
 
-func (tl *layer) bytes() int64 {
+// attentionBytes is the memory of the weights that Attend reads.
+func (tl *layer) attentionBytes() int64 {
 	n := tl.mixer.bytes()
 	if tl.cross != nil {
 		n += tl.cross.bytes()
 	}
+	return n
+}
+
+func (tl *layer) bytes() int64 {
+	n := tl.attentionBytes()
 	if tl.dense != nil {
 		n += tl.dense.bytes()
 	}

@@ -14,6 +14,8 @@ type mixer interface {
 	mix(s *lane, place int, dst, x []float32)
 	// bytes is the memory of the weights.
 	bytes() int64
+	// nanos is about what a row takes on one thread.
+	nanos(r *Row) int
 }
 
 // mixBuffers are a step's scratch for mixers, which resize what they use.

@@ -71,6 +71,15 @@ func (g *groupedQuery) computed() error {
 
 func (g *groupedQuery) bytes() int64 { return g.qkv.Bytes() + g.o.Bytes() }
 
+func (g *groupedQuery) nanos(r *Row) int {
+	return 2*(g.qkv.N*g.qkv.K+g.o.N*g.o.K)/flopsPerNano + g.attendNanos(r.Position)
+}
+
+// attendNanos is that of attention itself.
+func (g *groupedQuery) attendNanos(position int) int {
+	return g.o.K * (position + 1 - g.spec.First(position)) * 4 / attendFlopsPerNano
+}
+
 func (g *groupedQuery) mix(s *lane, place int, dst, x []float32) {
 	n := len(s.rows)
 	s.qkv = reuse.Slice(s.qkv, n*g.qkv.N)
@@ -101,9 +110,7 @@ func (g *groupedQuery) storeRow(s *lane, i, place int) {
 	if sp.Temperature.Floor > 0 {
 		cpu.Scale(q, Temperature(sp.Temperature, r.Position))
 	}
-	for h := range sp.KVHeads {
-		r.Table.Store(place, h, r.Position, k[h*c:(h+1)*c], v[h*c:(h+1)*c])
-	}
+	r.Table.Store(place, r.Position, k, v)
 }
 
 // clip cuts x off at ±limit; 0 is no limit.
@@ -126,9 +133,7 @@ func Temperature(t model.TemperatureSpec, position int) float32 {
 }
 
 func (g *groupedQuery) attend(s *lane, place int) {
-	last := s.rows[len(s.rows)-1].Position
-	nanos := g.o.K * (last + 1 - g.spec.First(last)) * 4 / attendFlopsPerNano
-	eachRow(s.workers(), len(s.rows), nanos, func(from, to int) {
+	eachRow(s.workers(), len(s.rows), g.attendNanos(s.rows[len(s.rows)-1].Position), func(from, to int) {
 		scratch := s.scratches.get()
 		for i := from; i < to; {
 			if n := g.together(s, i, to); n > 1 {

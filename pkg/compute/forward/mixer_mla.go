@@ -66,6 +66,14 @@ func (a *latentAttention) bytes() int64 {
 	return n
 }
 
+func (a *latentAttention) nanos(r *Row) int {
+	weights := a.in.N*a.in.K + a.o.N*a.o.K + a.shape.Heads*a.shape.Rank*(a.spec.Latent.NopeDim+a.spec.ValueDim)
+	if a.queryUp != nil {
+		weights += a.queryUp.N * a.queryUp.K
+	}
+	return 2 * (weights + 2*a.shape.Heads*a.shape.Width()*(r.Position+1)) / flopsPerNano
+}
+
 func (a *latentAttention) mix(s *lane, place int, dst, x []float32) {
 	n := len(s.rows)
 	s.qkv = reuse.Slice(s.qkv, n*a.in.N)

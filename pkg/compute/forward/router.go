@@ -113,15 +113,28 @@ func (r *Router) Route(layer int, x []float32, out *Routes) error {
 	return nil
 }
 
-// logits fills out (R, E) for x (R, D), and calls then for rows [from, to) that are there.
+// logits fills out (R, E) for x (R, D), and calls then for rows [from, to) that are there. Of a small gate
+// each thread takes some rows all the way.
 func (r *Router) logits(g *gate, x, out []float32, then func(from, to int)) {
-	rows := len(x) / r.spec.Hidden
-	matMul(workers{Pool: r.p}, out, x, rows, g.matrix)
-	eachRow(workers{Pool: r.p}, rows, rowNanos, func(from, to int) {
+	d, n := r.spec.Hidden, g.matrix.N
+	rows, p := len(x)/d, workers{Pool: r.p}
+	small, nanos := g.matrix.Bytes() <= smallGate, rowNanos
+	if small {
+		nanos += matMulNanos(1, g.matrix)
+	} else {
+		matMul(p, out, x, rows, g.matrix)
+	}
+	eachRow(p, rows, nanos, func(from, to int) {
+		if small {
+			cpu.MatMul(out[from*n:], n, x[from*d:], d, to-from, g.matrix, 0, g.matrix.Panels())
+		}
 		addBias(out, g.bias, from, to)
 		then(from, to)
 	})
 }
+
+// smallGate is how many bytes of a gate's weights each thread may read.
+const smallGate = 64 << 10
 
 // Probabilities fills out (R, E) with what a layer's gate makes of all experts for x (R, D)
 // before it chooses any: the softmax of the logits that Route has, or where each expert is
@@ -150,7 +163,7 @@ func (r *Router) Probabilities(layer int, x, out []float32) error {
 }
 
 // rowNanos is about what choosing a row's experts takes.
-const rowNanos = 200
+const rowNanos = 300
 
 func (r *Routes) resize(rows, k, experts int) {
 	r.K = k

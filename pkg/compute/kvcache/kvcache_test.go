@@ -166,10 +166,12 @@ func store(t *Table, seq, length int) {
 	t.Span(0, length)
 	for pos := range length {
 		for layer := range layers {
+			var keys, values []float32
 			for head := range heads {
 				k, v := vectors(seq, layer, head, pos)
-				t.Store(layer, head, pos, k, v)
+				keys, values = append(keys, k...), append(values, v...)
 			}
+			t.Store(layer, pos, keys, values)
 		}
 	}
 }
@@ -229,7 +231,7 @@ func TestFormats(t *testing.T) {
 		for i := range dim {
 			key[i], value[i] = float32(i)+0.001, -float32(i)-0.001
 		}
-		table.Store(0, 1, 35, key, value)
+		table.Store(0, 35, append(make([]float32, dim), key...), append(make([]float32, dim), value...))
 		h := cpu.Heads{KV: 2, Group: 1, Dim: dim}
 		out := make([]float32, 2*dim)
 		cpu.AttendKept(f, nil, out, make([]float32, 2*dim), h, table.Layer(nil, 0, 32, 40), 3, 4, 1, nil, make([]float32, cpu.AttendScratch(h, 4)))

@@ -76,13 +76,13 @@ func Uniform(layers, heads, dim int) Shape {
 }
 
 // head is the number of floats of one page's keys and values of one head.
-func (l LayerShape) head() int { return l.keys() + l.Format.Words(l.ValueDim) }
+func (l *LayerShape) head() int { return l.keys() + l.Format.Words(l.ValueDim) }
 
 // keys is the number of floats of one page's keys of one head.
-func (l LayerShape) keys() int { return l.Format.Words(l.KeyDim) }
+func (l *LayerShape) keys() int { return l.Format.Words(l.KeyDim) }
 
 // floats is what a layer takes in a page.
-func (l LayerShape) floats() int {
+func (l *LayerShape) floats() int {
 	if l.Block > 0 {
 		return int(l.Block / 4)
 	}

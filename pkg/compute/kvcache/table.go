@@ -109,11 +109,14 @@ func (t *Table) empty() {
 	}
 }
 
-// Store writes one position's key and value of one KV head.
-func (t *Table) Store(layer, head, position int, k, v []float32) {
+// Store writes one position's keys (heads, C) and values (heads, C') of all KV heads.
+func (t *Table) Store(layer, position int, k, v []float32) {
 	shape := &t.pool.shape.Layers[layer]
-	block := t.block(layer, position)[head*shape.head():]
-	shape.Format.Store(block[:shape.keys()], block[shape.keys():shape.head()], position%cpu.PagePositions, k, v)
+	block, keys, head := t.block(layer, position), shape.keys(), shape.head()
+	for range shape.Heads {
+		shape.Format.Store(block[:keys], block[keys:head], position%cpu.PagePositions, k[:shape.KeyDim], v[:shape.ValueDim])
+		block, k, v = block[head:], k[shape.KeyDim:], v[shape.ValueDim:]
+	}
 }
 
 // StoreLatent writes one position's latent.

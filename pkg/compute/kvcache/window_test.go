@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -86,8 +87,8 @@ func (w *walk) step(from, end int) {
 	w.table.Span(from, end)
 	for pos := from; pos < end; pos++ {
 		for layer := range w.shape.Layers {
-			k := w.key(layer, pos)
-			w.table.Store(layer, 0, pos, []float32{k, k}, []float32{-k, -k})
+			k, of := w.key(layer, pos), w.shape.Layers[layer]
+			w.table.Store(layer, pos, slices.Repeat([]float32{k}, of.Heads*of.KeyDim), slices.Repeat([]float32{-k}, of.Heads*of.ValueDim))
 		}
 	}
 	for pos := from; pos < end; pos++ {
