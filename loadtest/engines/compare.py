@@ -1,8 +1,9 @@
 """Compares Switchyard with llama.cpp on the same weights, in turns: compare.py SWITCHYARD MODEL_DIR [--turns N] [--kinds bf16,q8,q4]
-[--neighbour] [--keep DIR] [--kv bf16]
+[--neighbour] [--keep DIR] [--kv bf16] [--threads 1,2] [--llama PYTHON,...]
 
 Prints, for each precision and for one stream, 32 streams and prompts of 512, the tokens/s of llama.cpp with weights of as many bits and
-one thread or two, whichever is faster in the median, and what direct calls and the pipeline make of it: median, least and most of the turns.
+the way of computing that is fastest in the median: --threads (default: one, and one for each core), with flash attention or without, and the builds of
+the Pythons of --llama (after the first turn those alone that were fastest in one of the three), and what direct calls and the pipeline make of it: median, least and most of the turns.
 Kinds Q4_K_M, Q8_0 and Q4_0 are files of llama.cpp's own quantiser, which both read: codes as they are, with rows in float32 and in 8 bits.
 --kv is what keys and values of ours are kept in (bench --kv-cache-dtype); llama.cpp keeps 16 bits. --neighbour has another process keep one core busy meanwhile; --keep leaves the GGUF files in a folder for the next time.
 Needs what export.py and llama.py need, and a model in bf16 that export.py reads, such as shape.py makes.
@@ -10,6 +11,7 @@ Needs what export.py and llama.py need, and a model in bf16 that export.py reads
 import argparse
 import contextlib
 import json
+import os
 import pathlib
 import shutil
 import signal
@@ -21,6 +23,7 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 SECONDS = "0.5"
 PRECISIONS = {"bf16": ["bf16", "w16a16"], "q8": ["q8", "w8a8"], "q4": ["q4", "w4a8"]}  # by the kind of llama.cpp's weights
+MEASURES = ("one", "batch", "prefill")
 CODES = ("Q4_K_M", "Q8_0", "Q4_0")
 
 
@@ -78,10 +81,23 @@ def write(model, out, kind):
     run(sys.executable, HERE / "quantise.py", path(out, "bf16"), to, kind)
 
 
-def turns(program, model, out, kinds, count, kv, seen):
+def llamas(pythons, threads):
+    """The ways to run llama.cpp: builds, threads, and with flash attention or without."""
+    return [(python, t, flash) for python in pythons for t in threads for flash in ("on", "off")]
+
+
+def fastest(llama, what):
+    """The way that is fastest in the median of turns that are dictionaries by way."""
+    return max(llama[0], key=lambda way: statistics.median(turn[way][what] for turn in llama))
+
+
+def turns(program, model, out, kinds, count, kv, ways, seen):
+    ways = dict.fromkeys(kinds, ways)
     for _ in range(count):
         for kind in kinds:
-            llama = {t: run(sys.executable, HERE / "llama.py", path(out, kind), t, SECONDS)[0] for t in (1, 2)}
+            llama = {way: run(way[0], HERE / "llama.py", path(out, kind), way[1], SECONDS, way[2])[0] for way in ways[kind]}
+            if len(ways[kind]) > len(MEASURES):  # the others take no time any more
+                ways[kind] = list({fastest([llama], what) for what in MEASURES})
             weights = path(out, kind).parent if kind in CODES else model
             for precision in PRECISIONS.get(kind, ["bf16", "a8"]):
                 label = f"{kind} {precision}" if kind in CODES else precision
@@ -93,11 +109,10 @@ def show(seen):
         if not all:
             print(f"{kind:6} no turn ended in time", flush=True)
             continue
-        for what in ("one", "batch", "prefill"):
-            by_threads = {t: [turn["llama"][t][what] for turn in all] for t in (1, 2)}
-            best = max(by_threads, key=lambda t: statistics.median(by_threads[t]))
-            theirs = by_threads[best]
-            line = f"{kind:11} {what:8} {len(all)} turns: llama.cpp {statistics.median(theirs):7.1f} tokens/s ({min(theirs):.1f} to {max(theirs):.1f}, {best} threads)"
+        for what in MEASURES:
+            python, threads, flash = fastest([{w: t["llama"][w] for w in all[-1]["llama"]} for t in all], what)
+            theirs = [turn["llama"][python, threads, flash][what] for turn in all]
+            line = f"{kind:11} {what:8} {len(all)} turns: llama.cpp {statistics.median(theirs):7.1f} tokens/s ({min(theirs):.1f} to {max(theirs):.1f}, {python}, {threads} threads, flash {flash})"
             for path in ("direct", "pipeline"):
                 if what in all[0][path]:
                     line += f", {path} {ratio([turn[path][what] for turn in all], theirs)}"
@@ -115,16 +130,18 @@ def main():
     p.add_argument("--neighbour", action="store_true")
     p.add_argument("--keep")
     p.add_argument("--kv", default="bf16")
+    p.add_argument("--llama", default=sys.executable)
+    p.add_argument("--threads", default=f"1,{os.cpu_count()}")
     a = p.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         out = a.keep or temporary
         for kind in a.kinds.split(","):
             write(a.model, out, kind)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was seen until then is shown
-        seen = {}
+        seen, ways = {}, llamas(a.llama.split(","), a.threads.split(","))
         with neighbour(a.neighbour):
             try:
-                turns(a.program, a.model, out, a.kinds.split(","), a.turns, a.kv, seen)
+                turns(a.program, a.model, out, a.kinds.split(","), a.turns, a.kv, ways, seen)
             finally:
                 show(seen)
 

@@ -4,7 +4,7 @@ For the file, and for what llama.cpp's quantiser makes of it (types such as Q4_K
 the same numbers in float32, so that llama.cpp does not round rows to 8 bits, and lets it compute logits and greedy tokens. `switchyard
 verify` compares its own, of the quantised file, with these. CONFIG_DIR has the model's config.json.
 
-Needs: pip install numpy gguf==0.19.0 safetensors cyllama==0.2.18
+Needs: pip install numpy gguf==0.19.0 safetensors, and what llama.py needs
 """
 import json
 import pathlib
@@ -14,9 +14,11 @@ import sys
 import tempfile
 
 import gguf
+import llama_cpp as llama
 import numpy as np
-from cyllama.llama import llama_cpp as llama
 from safetensors.numpy import save_file
+
+from llama import Engine
 
 TOKENS, PROMPT = 48, 24
 
@@ -38,30 +40,15 @@ def twin(source, out):
     w.close()
 
 
-class Model(llama.LlamaModel):
-    """Has the attribute that get_logits_ith reads, which cyllama 0.2.18 forgot."""
-
-    @property
-    def n_vocab(self):
-        return self.get_vocab().n_vocab
-
-
-class Engine:
-    def __init__(self, path):
-        self.model = Model(path_model=str(path), params=llama.LlamaModelParams(), verbose=False)
-        p = llama.LlamaContextParams()
-        p.n_ctx = p.n_batch = p.n_ubatch = 256
-        p.type_k = p.type_v = 0  # keys and values in float32, too
-        p.flash_attn_type = 0  # none
-        self.context = llama.LlamaContext(self.model, p, verbose=False)
+class Logits(Engine):
+    def __init__(self, path, vocab):
+        super().__init__(path, n_ctx=256, n_batch=256, n_ubatch=256, type_k=0, type_v=0, flash_attn_type=0)  # all in float32
+        self.vocab = vocab
 
     def logits(self, ids):
-        self.context.kv_cache_clear()
-        batch = llama.LlamaBatch(n_tokens=len(ids), embd=0, n_seq_max=1)
-        for position, token in enumerate(ids):
-            batch.add(int(token), position, [0], True)
-        self.context.decode(batch)
-        return np.stack([np.array(self.context.get_logits_ith(i), np.float32) for i in range(len(ids))])
+        self.clear()
+        self.step([(int(token), position, 0, True) for position, token in enumerate(ids)])
+        return np.stack([np.ctypeslib.as_array(llama.llama_get_logits_ith(self.context, i), (self.vocab,)).copy() for i in range(len(ids))])
 
 
 def check(switchyard, path, config):
@@ -71,7 +58,7 @@ def check(switchyard, path, config):
         shutil.copy(config / "config.json", out)
         shutil.copy(path, out / "model.gguf")
         twin(path, out / "twin")
-        engine = Engine(out / "twin")
+        engine = Logits(out / "twin", vocab)
         ids = np.random.default_rng(1).integers(3, vocab, TOKENS)
         logits = engine.logits(ids)
         greedy = list(ids[:PROMPT])
@@ -86,15 +73,14 @@ def check(switchyard, path, config):
 
 
 def main(switchyard, path, config, *types):
-    llama.llama_backend_init()
     failed = check(switchyard, path, pathlib.Path(config))
     for kind in types:
         with tempfile.TemporaryDirectory() as out:
-            p = llama.LlamaModelQuantizeParams()
+            p = llama.llama_model_quantize_default_params()
             p.ftype = getattr(gguf.LlamaFileType, f"MOSTLY_{kind}").value
             p.allow_requantize = True
             quantised = f"{out}/{kind}.gguf"
-            llama.model_quantize(str(path), quantised, p)
+            llama.llama_model_quantize(str(path).encode(), quantised.encode(), p)
             failed += check(switchyard, quantised, pathlib.Path(config))
     return failed
 

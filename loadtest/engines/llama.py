@@ -1,59 +1,82 @@
-"""Times llama.cpp on a GGUF file: llama.py FILE THREADS SECONDS prints tokens/s of one stream, 32 streams and prompts of 512 as JSON.
+"""Times llama.cpp on a GGUF file: llama.py FILE THREADS SECONDS on|off prints tokens/s of one stream, 32 streams and prompts of 512 as JSON,
+with flash attention or without.
 
-Needs: pip install cyllama==0.2.18 (llama.cpp b9190).
+Needs llama.cpp built for this processor, since published wheels have no AVX-512:
+CMAKE_ARGS=-DGGML_NATIVE=ON pip install --no-binary llama-cpp-python llama-cpp-python==0.3.36
 """
 import json
 import random
 import sys
 import time
 
-from cyllama.llama import llama_cpp as llama
+import llama_cpp as llama
 
 PROMPT, STREAMS, CONTEXT = 16, 32, 512
 
 
 class Engine:
-    def __init__(self, path, threads):
+    """A model of llama.cpp, and a context of such settings."""
+
+    def __init__(self, path, **settings):
         llama.llama_backend_init()
-        self.model = llama.LlamaModel(path_model=path, params=llama.LlamaModelParams(), verbose=False)
-        p = llama.LlamaContextParams()
-        p.n_ctx, p.n_batch, p.n_ubatch, p.n_seq_max, p.kv_unified = STREAMS * CONTEXT, CONTEXT, CONTEXT, STREAMS, False
-        p.n_threads = p.n_threads_batch = threads
-        self.context = llama.LlamaContext(self.model, p, verbose=False)
-        self.batch = llama.LlamaBatch(n_tokens=CONTEXT, embd=0, n_seq_max=STREAMS)
-        self.random = random.Random(1)
+        self.silent = llama.llama_log_callback(lambda *_: None)
+        llama.llama_log_set(self.silent, None)
+        self.model = llama.llama_model_load_from_file(str(path).encode(), llama.llama_model_default_params())
+        if not self.model:
+            sys.exit(f"{path}: llama.cpp cannot read it")
+        p = llama.llama_context_default_params()
+        for name, value in settings.items():
+            setattr(p, name, value)
+        self.context = llama.llama_init_from_model(self.model, p)
+        self.batch = llama.llama_batch_init(p.n_batch, 0, 1)
+
+    def clear(self):
+        llama.llama_memory_clear(llama.llama_get_memory(self.context), True)
 
     def step(self, rows):
-        """Computes rows of (position, sequence, whether its logits are wanted)."""
-        self.batch.reset()
-        for position, sequence, wanted in rows:
-            self.batch.add(self.random.randrange(1, 8192), position, [sequence], wanted)
-        self.context.decode(self.batch)
-        self.context.synchronize()
+        """Computes rows of (token, position, sequence, whether its logits are wanted)."""
+        b = self.batch
+        b.n_tokens = len(rows)
+        for i, (token, position, sequence, wanted) in enumerate(rows):
+            b.token[i], b.pos[i], b.n_seq_id[i], b.logits[i] = token, position, 1, wanted
+            b.seq_id[i][0] = sequence
+        if code := llama.llama_decode(self.context, b):
+            sys.exit(f"llama_decode: {code}")
+        llama.llama_synchronize(self.context)
+
+
+class Timed(Engine):
+    def __init__(self, path, threads, flash):
+        super().__init__(path, n_ctx=STREAMS * CONTEXT, n_batch=CONTEXT, n_ubatch=CONTEXT, n_seq_max=STREAMS, kv_unified=False, n_threads=threads, n_threads_batch=threads,
+                         flash_attn_type=int(flash))
+        self.random = random.Random(1)
+
+    def draw(self):
+        return self.random.randrange(1, 8192)
 
     def decode(self, streams, seconds):
-        self.context.kv_cache_clear()
+        self.clear()
         for s in range(streams):
-            self.step([(p, s, p == PROMPT - 1) for p in range(PROMPT)])
+            self.step([(self.draw(), p, s, p == PROMPT - 1) for p in range(PROMPT)])
         begin, position = time.perf_counter(), PROMPT
         while time.perf_counter() - begin < seconds and position < CONTEXT:
-            self.step([(position, s, True) for s in range(streams)])
+            self.step([(self.draw(), position, s, True) for s in range(streams)])
             position += 1
         return streams * (position - PROMPT) / (time.perf_counter() - begin)
 
     def prefill(self, seconds):
         took = prompts = 0
         while took < seconds:
-            self.context.kv_cache_clear()
+            self.clear()
             begin = time.perf_counter()
-            self.step([(p, 0, p == CONTEXT - 1) for p in range(CONTEXT)])
+            self.step([(self.draw(), p, 0, p == CONTEXT - 1) for p in range(CONTEXT)])
             took, prompts = took + time.perf_counter() - begin, prompts + 1
         return CONTEXT * prompts / took
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 5 or sys.argv[4] not in ("on", "off"):
         sys.exit(__doc__)
-    engine, seconds = Engine(sys.argv[1], int(sys.argv[2])), float(sys.argv[3])
+    engine, seconds = Timed(sys.argv[1], int(sys.argv[2]), sys.argv[4] == "on"), float(sys.argv[3])
     engine.decode(1, 0.05)
     print(json.dumps({"one": engine.decode(1, seconds), "batch": engine.decode(STREAMS, seconds), "prefill": engine.prefill(seconds)}))

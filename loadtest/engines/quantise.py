@@ -1,10 +1,10 @@
 """Quantises a GGUF file as llama.cpp does: quantise.py IN.gguf OUT.gguf Q4_K_M|Q8_0|Q4_0
 
-Needs: pip install cyllama==0.2.18 (llama.cpp b9190).
+Needs what llama.py needs.
 """
 import sys
 
-from cyllama.llama import llama_cpp as llama
+import llama_cpp as llama
 
 KINDS = {"Q4_0": 2, "Q8_0": 7, "Q4_K_M": 15}  # of enum llama_ftype
 
@@ -12,6 +12,7 @@ KINDS = {"Q4_0": 2, "Q8_0": 7, "Q4_K_M": 15}  # of enum llama_ftype
 if __name__ == "__main__":
     if len(sys.argv) != 4 or sys.argv[3] not in KINDS:
         sys.exit(__doc__)
-    params = llama.LlamaModelQuantizeParams()
+    params = llama.llama_model_quantize_default_params()
     params.ftype, params.nthread = KINDS[sys.argv[3]], 2
-    llama.model_quantize(sys.argv[1], sys.argv[2], params)
+    if code := llama.llama_model_quantize(sys.argv[1].encode(), sys.argv[2].encode(), params):
+        sys.exit(f"llama.cpp quantised nothing: {code}")
