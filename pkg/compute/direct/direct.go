@@ -45,6 +45,8 @@ type Settings struct {
 	Routed func(layer int, x []float32, routes *forward.Routes) error
 	// Redirect may change what gates chose; see forward.Local. It may be nil.
 	Redirect func(layer int, x []float32, routes *forward.Routes) error
+	// AllRows has the last layer compute rows whose output nobody needs, too, as where Routed or Redirect see them.
+	AllRows bool
 	// Clock takes the time of the last step's parts; it may be nil.
 	Clock *forward.Clock
 }
@@ -67,7 +69,7 @@ func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 		return nil, err
 	}
 	local := &forward.Local{Gates: on.Gates, Experts: on.Experts, Wire: s.Wire, Hidden: m.Spec.Hidden, Pool: p, Routed: s.Routed, Redirect: s.Redirect}
-	step := forward.Step{Backbone: on.Backbone, MoE: local, Clock: s.Clock}
+	step := forward.Step{Backbone: on.Backbone, MoE: local, Clock: s.Clock, OnlyWanted: !s.AllRows && s.Routed == nil && s.Redirect == nil}
 	return &Runner{step: step, local: local, backbone: on.Backbone, task: m.Spec.Task(), kv: kv, most: s.Rows, choose: sampling.Batch{Pool: p}}, nil
 }
 

@@ -70,6 +70,9 @@ type lane struct {
 	progress *Progress
 
 	rows                 []Row
+	wanted               []int // rows of them that are left, when the layer
+	narrows              bool  // is to have no others behind its keys and values
+	left                 []Row
 	x, norm              []float32
 	block, shared, inner []float32
 	mixBuffers
@@ -100,7 +103,7 @@ func (s *lane) workers() workers {
 // Begin looks the rows' embeddings up, which may be in a file.
 func (s *lane) Begin(rows []Row) error {
 	n := len(rows) * s.spec.Hidden
-	s.rows, s.pending = rows, nil
+	s.rows, s.pending, s.narrows = rows, nil, false
 	s.x, s.norm = reuse.Slice(s.x, n), reuse.Slice(s.norm, n)
 	s.block, s.shared = reuse.Slice(s.block, n), reuse.Slice(s.shared, n)
 	if s.keys {
@@ -126,6 +129,9 @@ func (s *lane) Attend(l int) ([]float32, error) {
 
 func (s *lane) attend(tl *layer) {
 	tl.mixer.mix(s, tl.place, s.block, s.input(tl, tl.mixerNorm))
+	if len(s.rows) == 0 {
+		return // all that the step needed is stored
+	}
 	s.residual(tl, tl.mixerNorm)
 	if tl.cross != nil {
 		tl.cross.mix(s, s.block, s.input(tl, tl.crossNorm))

@@ -10,7 +10,7 @@ import (
 // mixer is a layer's attention.
 type mixer interface {
 	// mix is dst (R, D) of the step's rows x (R, D), without the residual. It writes
-	// the rows' keys and values into that place of the cache.
+	// the rows' keys and values into that place of the cache. Then it narrows the lane, which may leave no row.
 	mix(s *lane, place int, dst, x []float32)
 	// bytes is the memory of the weights.
 	bytes() int64

@@ -90,6 +90,10 @@ func (g *groupedQuery) mix(s *lane, place int, dst, x []float32) {
 			g.storeRow(s, i, place)
 		}
 	})
+	s.narrow(s.qkv, g.qkv.N)
+	if n = len(s.rows); n == 0 {
+		return
+	}
 	g.attend(s, place)
 	matMul(s.workers(), dst, s.attn, n, g.o)
 	addBias(dst, g.oBias, 0, n)

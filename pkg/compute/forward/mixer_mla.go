@@ -83,6 +83,10 @@ func (a *latentAttention) mix(s *lane, place int, dst, x []float32) {
 			a.storeLine(s, i, place)
 		}
 	})
+	s.narrow(s.qkv, a.in.N)
+	if n = len(s.rows); n == 0 {
+		return
+	}
 	q, stride := a.queries(s)
 	a.absorbQueries(s, q, stride)
 	a.attend(s, place)

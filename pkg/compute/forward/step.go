@@ -69,11 +69,16 @@ type Step struct {
 	// Progress counts each piece of a layer and of the logits; nil: nobody looks.
 	Progress *Progress
 	Clock    *Clock // nil: nobody looks
+	// OnlyWanted leaves out of the last layer what changes no logits, if the CPU computes: MoE has fewer rows of it, or
+	// none.
+	OnlyWanted bool
 
-	lane   Lane
-	rows   []Row
-	hidden []float32
-	wanted []int // rows that want logits
+	lane     Lane
+	rows     []Row
+	hidden   []float32
+	wanted   []int // rows that want logits
+	narrowed bool  // the lane has those alone, by now
+	compact  []int // of places
 }
 
 // Run takes rows through all layers; Logits is what comes of it. Rows of one
@@ -84,6 +89,7 @@ type Step struct {
 func (s *Step) Run(ctx context.Context, rows []Row) error {
 	s.Clock.begin()
 	s.rows = rows
+	s.want()
 	if err := s.takeLane(); err != nil {
 		return err
 	}
@@ -96,6 +102,16 @@ func (s *Step) Run(ctx context.Context, rows []Row) error {
 	s.Clock.lap(Attention)
 	s.eachSequence(func(t *kvcache.Table, _, end int) { t.Span(end, end) })
 	return nil
+}
+
+// want finds the rows that want logits.
+func (s *Step) want() {
+	s.wanted, s.narrowed = s.wanted[:0], false
+	for i, r := range s.rows {
+		if r.Logits {
+			s.wanted = append(s.wanted, i)
+		}
+	}
 }
 
 func (s *Step) takeLane() (err error) {
@@ -149,6 +165,7 @@ func (s *Step) layer(ctx context.Context, l int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	s.narrow(l)
 	_, endAttention := s.begin(ctx, "attention", l)
 	in, err := s.lane.Attend(l)
 	endAttention()
@@ -156,6 +173,9 @@ func (s *Step) layer(ctx context.Context, l int) error {
 		return err
 	}
 	s.Clock.lap(Attention)
+	if s.over() {
+		return nil
+	}
 	if s.Backbone.spec.Layer[l].MoE {
 		return s.experts(ctx, l, in)
 	}
@@ -195,18 +215,12 @@ func (s *Step) Hidden(row int) []float32 {
 // order and as many at once as there is memory for, with their indexes (n) and their
 // logits (n, V), which are valid, and use's to change, until it returns.
 func (s *Step) Logits(ctx context.Context, use func(rows []int, logits []float32)) error {
-	s.wanted = s.wanted[:0]
-	for i, r := range s.rows {
-		if r.Logits {
-			s.wanted = append(s.wanted, i)
-		}
-	}
 	vocab := s.Backbone.spec.Vocab
-	for rows := s.wanted; len(rows) > 0; {
+	for rows, places := s.wanted, s.places(); len(rows) > 0; {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("logits: %w", err)
 		}
-		logits, err := s.lane.Logits(rows)
+		logits, err := s.lane.Logits(places)
 		if err != nil {
 			return fmt.Errorf("logits: %w", err)
 		}
@@ -215,7 +229,7 @@ func (s *Step) Logits(ctx context.Context, use func(rows []int, logits []float32
 		use(rows[:n], logits)
 		s.Progress.Tick()
 		s.Clock.lap(Sampling)
-		rows = rows[n:]
+		rows, places = rows[n:], places[n:]
 	}
 	return nil
 }
