@@ -206,25 +206,3 @@ func (s *Spec) expertParameters(layer int) int64 {
 	}
 	return elements(s.expertNeeds(layer))
 }
-
-// ScoreFLOPs is what attention's scores and sums take for one token that sees
-// so many positions.
-func (s *Spec) ScoreFLOPs(context int) float64 {
-	n := 0.0
-	for i := range s.Layer {
-		n += s.Layer[i].Mixer.scoreFLOPs(context)
-	}
-	return n
-}
-
-func (m *MixerSpec) scoreFLOPs(context int) float64 {
-	seen := context
-	if most := m.Most(); most > 0 {
-		seen = min(seen, most)
-	}
-	width := m.HeadDim + m.ValueDim
-	if m.Kind == MLA { // on the latent
-		width = 2*m.Latent.KVRank + m.Latent.RopeDim
-	}
-	return 2 * float64(m.Heads) * float64(width) * float64(seen)
-}

@@ -86,10 +86,13 @@ type Result struct {
 	Done      float64 `json:"direct_flops_per_s"`
 	Bandwidth float64 `json:"direct_bandwidth_ratio"`
 	Flops     float64 `json:"direct_flops_ratio"`
-	// Prefill is the direct path's tokens a second on prompts of PrefillTokens, and its share of the FMA ceiling.
+	// Prefill is the direct path's tokens a second on prompts of PrefillTokens, and its share of the FMA ceiling, and Scored
+	// where all positions have logits, so that the last layer computes all rows, too.
 	PrefillTokens int     `json:"direct_prefill_tokens"`
 	Prefill       float64 `json:"direct_prefill_tokens_per_s"`
 	PrefillFlops  float64 `json:"direct_prefill_flops_ratio"`
+	Scored        float64 `json:"direct_scored_tokens_per_s"`
+	ScoredFlops   float64 `json:"direct_scored_flops_ratio"`
 
 	// Of the pipeline's tensors. A step has so many rows in the mean.
 	Rows     float64 `json:"rows_per_step"`
@@ -118,6 +121,7 @@ type Bench struct {
 	pipeline *pipelineSide
 	machine  machine
 	prefill  float64 // tokens a second
+	scored   float64 // the same, where all have logits
 }
 
 // machine is the processor's ceilings; 0 where it does not compute what takes long.
@@ -149,7 +153,7 @@ func Open(ctx context.Context, s Settings) (b *Bench, err error) {
 	}
 	cluster.BoundGarbage()
 	if b.settings.Heard == nil {
-		if b.prefill, err = b.direct.prefill(ctx); err != nil {
+		if b.prefill, b.scored, err = b.direct.prompts(ctx, b.settings.Seconds); err != nil {
 			return nil, err
 		}
 		b.direct.bound()
@@ -195,11 +199,12 @@ func (b *Bench) Measure(ctx context.Context, batch int) (*Result, error) {
 	r := &Result{
 		Model: b.pipeline.name, Batch: batch, Prompt: b.settings.prompt(), Grouping: b.settings.Grouping, Wire: b.settings.Wire, Hops: b.settings.Hops, Names: b.pipeline.devices(),
 		Pipeline: median(pipeline), Direct: median(direct), Ratio: median(ratios), Together: median(together), Joules: took.perToken(),
-		PipelineFirst: firstTokenOf(firsts), DirectFirst: firstTokenOf(directFirsts), Read: median(bytes), PrefillTokens: b.direct.prefillTokens(), Prefill: b.prefill,
+		PipelineFirst: firstTokenOf(firsts), DirectFirst: firstTokenOf(directFirsts), Read: median(bytes), PrefillTokens: b.direct.prefillTokens(), Prefill: b.prefill, Scored: b.scored,
 	}
 	r.Done = r.Direct * b.flopsPerToken(r.Prompt+tokens/2)
 	r.Bandwidth, r.Flops = share(r.Read, b.machine.bandwidth), share(r.Done, b.machine.flops)
-	r.PrefillFlops = share(b.prefill*b.flopsPerToken(r.PrefillTokens/2), b.machine.flops)
+	r.PrefillFlops = share(b.prefill*b.settings.Model.Spec.PromptFLOPs(r.PrefillTokens)/float64(r.PrefillTokens), b.machine.flops)
+	r.ScoredFlops = share(b.scored*b.flopsPerToken(r.PrefillTokens/2), b.machine.flops)
 	return r, b.details(ctx, r, before, tokens)
 }
 
@@ -285,8 +290,8 @@ func (r *Result) String() string {
 	fmt.Fprintf(&text, "%s  batch %d  grouping %s  wire %s  hops %s  %s: pipeline %.0f tokens/s, direct %.0f, ratio %.2f; ",
 		r.Model, r.Batch, r.Grouping, r.Wire, r.Hops, r.Names, r.Pipeline, r.Direct, r.Ratio)
 	if r.onProcessor() {
-		fmt.Fprintf(&text, "direct reads at %.2f of the machine's bandwidth and computes at %.2f of its FMA peak (prefill of %d: %.0f tokens/s, %.2f)\n",
-			r.Bandwidth, r.Flops, r.PrefillTokens, r.Prefill, r.PrefillFlops)
+		fmt.Fprintf(&text, "direct reads at %.2f of the machine's bandwidth and computes at %.2f of its FMA peak (prefill of %d: %.0f tokens/s, %.2f; with logits of all: %.0f, %.2f)\n",
+			r.Bandwidth, r.Flops, r.PrefillTokens, r.Prefill, r.PrefillFlops, r.Scored, r.ScoredFlops)
 	} else {
 		fmt.Fprintf(&text, "direct, on the same devices, reads %.1f GB/s of weights and computes %.2f TFLOP/s (prefill of %d: %.0f tokens/s)\n", r.Read/1e9, r.Done/1e12, r.PrefillTokens, r.Prefill)
 	}

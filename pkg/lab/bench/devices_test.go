@@ -258,7 +258,7 @@ func TestPrefillTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := b.prefill * b.flopsPerToken(tc.tokens/2) / b.machine.flops; got.PrefillTokens != tc.tokens || got.PrefillFlops != want {
+		if want := b.prefill * r.m.Spec.PromptFLOPs(tc.tokens) / float64(tc.tokens) / b.machine.flops; got.PrefillTokens != tc.tokens || got.PrefillFlops != want {
 			t.Errorf("%d positions: %d tokens at %v of the peak, want %d at %v", tc.positions, got.PrefillTokens, got.PrefillFlops, tc.tokens, want)
 		}
 		if want := fmt.Sprintf("(prefill of %d: ", tc.tokens); !strings.Contains(got.String(), want) {
@@ -297,7 +297,7 @@ func TestDirectRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.prefill(t.Context()); err != nil || seen.most != prefillLength {
+	if _, err := s.prefill(t.Context(), 0, s.runner.Step); err != nil || seen.most != prefillLength {
 		t.Errorf("a prompt of 512 had %d rows at once: %v", seen.most, err)
 	}
 	seen.most = 0

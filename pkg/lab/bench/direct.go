@@ -84,6 +84,7 @@ func newDirectSide(b Settings) (*directSide, error) {
 	s := &directSide{spec: b.Model.Spec, prompt: b.prompt(), rows: directRows}
 	settings := direct.Settings{
 		Wire: tensor.Wire(b.Wire), MaxPositions: cmp.Or(b.Context, ContextFor(s.prompt)), KVBytes: KVBytes, Rows: directRows, Clock: &s.clock,
+		AllRows: b.Heard != nil, // layers are measured with so many rows
 	}
 	if d := b.Devices; d != nil {
 		settings.On, settings.KVBytes, settings.Rows, s.rows, s.onGPU = d.on, d.kv, d.room, d.rows, d.on.Backbone != nil
@@ -231,18 +232,32 @@ func closeAll(seqs []*direct.Sequence) {
 // prefillTokens is the length of the prompts that prefill measures.
 func (s *directSide) prefillTokens() int { return min(prefillLength, s.spec.MaxPositions) }
 
-// prefill is the median rate of a few prompts of prefillTokens, one at a time. It comes before
-// bound.
-func (s *directSide) prefill(ctx context.Context) (float64, error) {
+// prompts measures prompts whose last position has logits, and those of which all have.
+func (s *directSide) prompts(ctx context.Context, seconds float64) (prefill, scored float64, err error) {
+	if prefill, err = s.prefill(ctx, seconds, s.runner.Step); err != nil {
+		return 0, 0, err
+	}
+	scored, err = s.prefill(ctx, seconds, func(ctx context.Context, seqs []*direct.Sequence) error {
+		return s.runner.Rows(ctx, seqs, func(int, []float32) {})
+	})
+	return prefill, scored, err
+}
+
+// mostPrompts are enough for a median.
+const mostPrompts = 5
+
+// prefill is the median rate of a few prompts of prefillTokens, which step computes one at a time: for about so many
+// seconds, but two at least and mostPrompts at most. It comes before bound.
+func (s *directSide) prefill(ctx context.Context, seconds float64, step func(context.Context, []*direct.Sequence) error) (float64, error) {
 	var rates []float64
-	for range 5 {
+	for start := time.Now(); len(rates) < 2 || len(rates) < mostPrompts && since(start) < seconds; {
 		n := s.prefillTokens()
 		seqs, err := s.add(1, n, 0)
 		if err != nil {
 			return 0, err
 		}
 		began := time.Now()
-		err = s.runner.Step(ctx, seqs)
+		err = step(ctx, seqs)
 		rates = append(rates, float64(n)/since(began))
 		closeAll(seqs)
 		if err != nil {
