@@ -1,11 +1,11 @@
 """Compares Switchyard with llama.cpp on the same weights, in turns: compare.py SWITCHYARD MODEL_DIR [--turns N] [--kinds bf16,q8,q4]
-[--neighbour] [--keep DIR] [--kv bf16] [--threads 1,2] [--llama PYTHON,...]
+[--neighbour] [--keep DIR] [--kv bf16] [--threads 1,2] [--llama PYTHON,...] [--prompt 16]
 
-Prints, for each precision and for one stream, 32 streams and prompts of 512, the tokens/s of llama.cpp with weights of as many bits and
-the way of computing that is fastest in the median: --threads (default: one, and one for each core), with flash attention or without, and the builds of
-the Pythons of --llama (after the first turn those alone that were fastest in one of the three), and what direct calls and the pipeline make of it: median, least and most of the turns.
+Prints, for each precision and for one stream, 32 streams and prompts of 512 (prefill; scored: with logits of all positions), the tokens/s of
+llama.cpp with weights of as many bits and the way of computing that is fastest in the median: --threads (default: one, and one for each core), with
+flash attention or without, and the builds of the Pythons of --llama (after the first turn those alone that were fastest in one of the four), and what direct calls and the pipeline make of it: median, least and most of the turns.
 Kinds Q4_K_M, Q8_0 and Q4_0 are files of llama.cpp's own quantiser, which both read: codes as they are, with rows in float32 and in 8 bits.
---kv is what keys and values of ours are kept in (bench --kv-cache-dtype); llama.cpp keeps 16 bits. --neighbour has another process keep one core busy meanwhile; --keep leaves the GGUF files in a folder for the next time.
+--prompt is how many tokens come before those that streams generate: with 1, a large model's 32 prompts take no minutes. --kv is what keys and values of ours are kept in (bench --kv-cache-dtype); llama.cpp keeps 16 bits. --neighbour has another process keep one core busy meanwhile; --keep leaves the GGUF files in a folder for the next time.
 Needs what export.py and llama.py need, and a model in bf16 that export.py reads, such as shape.py makes.
 """
 import argparse
@@ -23,7 +23,7 @@ import tempfile
 HERE = pathlib.Path(__file__).parent
 SECONDS = "0.5"
 PRECISIONS = {"bf16": ["bf16", "w16a16"], "q8": ["q8", "w8a8"], "q4": ["q4", "w4a8"]}  # by the kind of llama.cpp's weights
-MEASURES = ("one", "batch", "prefill")
+MEASURES = ("one", "batch", "prefill", "scored")
 CODES = ("Q4_K_M", "Q8_0", "Q4_0")
 
 
@@ -34,13 +34,14 @@ def run(*args):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def ours(program, model, kind, kv):
-    flags = ["--precision", kind, "--kv-cache-dtype", kv]
+def ours(program, model, kind, kv, prompt):
+    flags = ["--precision", kind, "--kv-cache-dtype", kv, "--prompt-tokens", prompt]
     one, batch = run(program, "bench", "--model", model, *flags, "--batch", "1,32", "--rounds", "1", "--seconds", SECONDS, "--json")[:2]
     return {
-        "direct": {"one": one["direct_tokens_per_s"], "batch": batch["direct_tokens_per_s"], "prefill": one["direct_prefill_tokens_per_s"]},
+        "direct": {"one": one["direct_tokens_per_s"], "batch": batch["direct_tokens_per_s"],
+                   "prefill": one["direct_prefill_tokens_per_s"], "scored": one["direct_scored_tokens_per_s"]},
         "pipeline": {"one": one["pipeline_tokens_per_s"], "batch": batch["pipeline_tokens_per_s"]},
-        "reading": one["direct_bandwidth_ratio"],
+        "share": {"one": one["direct_bandwidth_ratio"], "scored": one["direct_scored_flops_ratio"]},
     }
 
 
@@ -91,17 +92,17 @@ def fastest(llama, what):
     return max(llama[0], key=lambda way: statistics.median(turn[way][what] for turn in llama))
 
 
-def turns(program, model, out, kinds, count, kv, ways, seen):
+def turns(program, model, out, kinds, count, kv, prompt, ways, seen):
     ways = dict.fromkeys(kinds, ways)
     for _ in range(count):
         for kind in kinds:
-            llama = {way: run(way[0], HERE / "llama.py", path(out, kind), way[1], SECONDS, way[2])[0] for way in ways[kind]}
+            llama = {way: run(way[0], HERE / "llama.py", path(out, kind), way[1], SECONDS, way[2], prompt)[0] for way in ways[kind]}
             if len(ways[kind]) > len(MEASURES):  # the others take no time any more
                 ways[kind] = list({fastest([llama], what) for what in MEASURES})
             weights = path(out, kind).parent if kind in CODES else model
             for precision in PRECISIONS.get(kind, ["bf16", "a8"]):
                 label = f"{kind} {precision}" if kind in CODES else precision
-                seen.setdefault(label, []).append({**ours(program, weights, precision, kv), "llama": llama})
+                seen.setdefault(label, []).append({**ours(program, weights, precision, kv, prompt), "llama": llama})
 
 
 def show(seen):
@@ -116,8 +117,9 @@ def show(seen):
             for path in ("direct", "pipeline"):
                 if what in all[0][path]:
                     line += f", {path} {ratio([turn[path][what] for turn in all], theirs)}"
-            if what == "one":
-                line += f", direct reads {statistics.median(turn['reading'] for turn in all):.2f} of the bandwidth"
+            if what in all[0]["share"]:
+                share = statistics.median(turn["share"][what] for turn in all)
+                line += f", direct reads {share:.2f} of the bandwidth" if what == "one" else f", direct computes {share:.2f} of the FMA peak"
             print(line, flush=True)
 
 
@@ -130,6 +132,7 @@ def main():
     p.add_argument("--neighbour", action="store_true")
     p.add_argument("--keep")
     p.add_argument("--kv", default="bf16")
+    p.add_argument("--prompt", type=int, default=16)
     p.add_argument("--llama", default=sys.executable)
     p.add_argument("--threads", default=f"1,{os.cpu_count()}")
     a = p.parse_args()
@@ -141,7 +144,7 @@ def main():
         seen, ways = {}, llamas(a.llama.split(","), a.threads.split(","))
         with neighbour(a.neighbour):
             try:
-                turns(a.program, a.model, out, a.kinds.split(","), a.turns, a.kv, ways, seen)
+                turns(a.program, a.model, out, a.kinds.split(","), a.turns, a.kv, a.prompt, ways, seen)
             finally:
                 show(seen)
 

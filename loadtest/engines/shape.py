@@ -1,6 +1,6 @@
 """Writes a checkpoint of some layers in the shape of a published model, with random weights in bf16: shape.py NAME LAYERS OUT_DIR
 
-NAME is qwen3-30b-a3b or mixtral-8x7b. The vocabulary has 8,192 ids, so that embedding and head do not outweigh the layers.
+NAME is qwen3-30b-a3b or mixtral-8x7b. The vocabulary has 1,024 ids, so that embedding and head do not outweigh the layers.
 Needs: pip install numpy
 """
 import json
@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 
-VOCABULARY = 8192
+VOCABULARY = 1024
 SHAPES = {
     "qwen3-30b-a3b": {
         "model_type": "qwen3_moe", "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 4, "head_dim": 128,
