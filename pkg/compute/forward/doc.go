@@ -14,6 +14,7 @@
 package forward
 
 import (
+	"runtime"
 	"sync/atomic"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -61,8 +62,11 @@ func matMul(p workers, dst, x []float32, rows int, w *cpu.Matrix) {
 
 // matMulFrom is matMul of rows of x that are ldX apart.
 func matMulFrom(p workers, dst, x []float32, ldX, rows int, w *cpu.Matrix) {
-	panels := w.Panels()
-	parts := min(p.parts(matMulNanos(rows, w)), panels)
+	panels, nanos := w.Panels(), matMulNanos(rows, w)
+	parts := min(p.parts(nanos), panels)
+	if p.Pool == nil && nanos > mostNanos {
+		parts = min((nanos+mostNanos-1)/mostNanos, panels)
+	}
 	if parts <= 1 {
 		cpu.MatMul(dst, w.N, x, ldX, rows, w, 0, panels)
 		p.progress.Tick()
@@ -75,10 +79,22 @@ func matMulFrom(p workers, dst, x []float32, ldX, rows int, w *cpu.Matrix) {
 		eachRow(p, rows, w.K/roundedPerNano, func(from, to int) { r.Round(x[from*ldX:], ldX, from, to) })
 		part = func(from, to int) { cpu.MatMulRounded(dst, w.N, r, w, from, to) }
 	}
-	p.Run(parts, func(i int) {
+	p.run(parts, func(i int) {
 		part(i*panels/parts, (i+1)*panels/parts)
 		p.progress.Tick()
 	})
+}
+
+// run is Run of the pool, or of no pool: then other goroutines get their turns in between.
+func (p workers) run(parts int, f func(i int)) {
+	if p.Pool != nil {
+		p.Run(parts, f)
+		return
+	}
+	for i := range parts {
+		f(i)
+		runtime.Gosched()
+	}
 }
 
 // How many values are rounded, or added, in a nanosecond.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -173,22 +174,22 @@ func (s *ExpertScratch) compute(p *pool.Pool, in Routed, out []float32) {
 	s.run(p, in, out)
 }
 
-// gather fills x with what goes into entries [from, to) of a group.
-func (s *ExpertScratch) gather(g group, in *Routed, from, to int) {
+// gather fills x with what goes into entries [from, to) of a group; x begins at the group's first.
+func (s *ExpertScratch) gather(x []float32, g group, in *Routed, from, to int) {
 	d := g.expert.hidden()
-	for at := g.from + from; at < g.from+to; at++ {
-		entry := s.order[at]
+	for at := from; at < to; at++ {
+		entry := s.order[g.from+at]
 		src := int(in.Source[entry])
-		scaleInto(s.x[at*d:(at+1)*d], in.X[src*d:(src+1)*d], g.expert.before(in.Weight[entry]))
+		scaleInto(x[at*d:(at+1)*d], in.X[src*d:(src+1)*d], g.expert.before(in.Weight[entry]))
 	}
 }
 
-// scatter fills out with what comes out of entries [from, to) of a group.
-func (s *ExpertScratch) scatter(g group, in *Routed, out []float32, from, to int) {
+// scatter fills out with what comes out of entries [from, to) of a group; y begins at the group's first.
+func (s *ExpertScratch) scatter(y []float32, g group, in *Routed, out []float32, from, to int) {
 	d := g.expert.hidden()
-	for at := g.from + from; at < g.from+to; at++ {
-		entry := int(s.order[at])
-		scaleInto(out[entry*d:(entry+1)*d], s.y[at*d:(at+1)*d], g.expert.after(in.Weight[entry]))
+	for at := from; at < to; at++ {
+		entry := int(s.order[g.from+at])
+		scaleInto(out[entry*d:(entry+1)*d], y[at*d:(at+1)*d], g.expert.after(in.Weight[entry]))
 	}
 }
 
@@ -262,19 +263,31 @@ func (s *ExpertScratch) cut() bool {
 
 func (s *ExpertScratch) runLong(p workers, g group, in *Routed, out []float32) {
 	n, d := g.to-g.from, g.expert.hidden()
-	eachRow(p, n, d/8, func(from, to int) { s.gather(g, in, from, to) })
 	x, y, inner := s.slices(g, d)
+	eachRow(p, n, d/8, func(from, to int) { s.gather(x, g, in, from, to) })
 	g.expert.run(p, y, x, n, inner)
-	eachRow(p, n, d/2, func(from, to int) { s.scatter(g, in, out, from, to) })
+	eachRow(p, n, d/2, func(from, to int) { s.scatter(y, g, in, out, from, to) })
 }
 
+// runShort computes a group on the calling goroutine, in memory that its core had last.
 func (s *ExpertScratch) runShort(g group, in *Routed, out []float32) {
-	n := g.to - g.from
-	x, y, inner := s.slices(g, g.expert.hidden())
-	s.gather(g, in, 0, n)
+	own, ok := shortScratches.Get().(*shortScratch)
+	if !ok {
+		own = new(shortScratch)
+	}
+	n, d, w := g.to-g.from, g.expert.hidden(), g.expert.floatsFor(1)
+	own.floats = reuse.Slice(own.floats, n*(2*d+w))
+	x, y, inner := own.floats[:n*d], own.floats[n*d:2*n*d], own.floats[2*n*d:]
+	s.gather(x, g, in, 0, n)
 	g.expert.runInline(y, x, n, inner)
-	s.scatter(g, in, out, 0, n)
+	s.scatter(y, g, in, out, 0, n)
+	shortScratches.Put(own)
 }
+
+// shortScratch is what one runShort at a time needs.
+type shortScratch struct{ floats []float32 }
+
+var shortScratches sync.Pool // of *shortScratch
 
 func (s *ExpertScratch) slices(g group, d int) (x, y, inner []float32) {
 	w := g.expert.floatsFor(1)

@@ -43,23 +43,41 @@ func loadHead(m *model.Model) (h head, err error) {
 // head's weights is shared by many rows.
 const logitsAtOnce = 16 << 20
 
+// headBytes is how many bytes of the head's weights each thread may read, where each takes some rows: logits of a
+// row are written where the thread that chooses its token may have them already.
+const headBytes = 4 << 20
+
 // Logits normalises and multiplies as many rows as logitsAtOnce allows.
 func (s *lane) Logits(rows []int) ([]float32, error) {
-	h, d := &s.head, s.spec.Hidden
-	rows = rows[:min(len(rows), max(1, cmp.Or(s.atOnce, logitsAtOnce)/h.matrix.N))]
-	for n, i := range rows {
-		copy(s.norm[n*d:(n+1)*d], s.x[i*d:(i+1)*d])
+	n, threads := min(len(rows), max(1, cmp.Or(s.atOnce, logitsAtOnce)/s.head.matrix.N)), 1
+	rows = rows[:n]
+	if s.p != nil {
+		threads = s.p.Threads()
 	}
-	h.norm.apply(s.workers(), s.norm, s.norm, len(rows))
-	if h.dense != nil {
-		h.dense.apply(s, len(rows))
+	s.logits = reuse.Slice(s.logits, n*s.head.matrix.N)
+	if threads == 1 || n < threads*shareRows || s.head.matrix.Bytes() > headBytes {
+		s.logitsOf(s.workers(), rows, 0, n)
+		return s.logits, nil
 	}
-	s.logits = reuse.Slice(s.logits, len(rows)*h.matrix.N)
-	matMul(s.workers(), s.logits, s.norm[:len(rows)*d], len(rows), h.matrix)
-	if h.bias != nil {
-		addBias(s.logits, h.bias, 0, len(rows))
-	}
+	s.p.Run(threads, func(i int) { s.logitsOf(workers{nil, s.progress}, rows, i*n/threads, (i+1)*n/threads) })
 	return s.logits, nil
+}
+
+// logitsOf is those of rows[from:to].
+func (s *lane) logitsOf(p workers, rows []int, from, to int) {
+	h, d := &s.head, s.spec.Hidden
+	norm, logits := s.norm[from*d:to*d], s.logits[from*s.head.matrix.N:to*s.head.matrix.N]
+	for n, i := range rows[from:to] {
+		copy(norm[n*d:(n+1)*d], s.x[i*d:(i+1)*d])
+	}
+	h.norm.apply(p, norm, norm, to-from)
+	if h.dense != nil {
+		h.dense.apply(p, norm, s.block[from*d:to*d], to-from)
+	}
+	matMul(p, logits, norm, to-from, h.matrix)
+	if h.bias != nil {
+		addBias(logits, h.bias, 0, to-from)
+	}
 }
 
 // headDense is norm(activate(W·x + bias)).
@@ -86,13 +104,13 @@ func loadHeadDense(m *model.Model) (d *headDense, err error) {
 	return d, err
 }
 
-// apply changes the first rows of the step's norm. It uses block.
-func (d *headDense) apply(s *lane, rows int) {
-	p, width := s.workers(), d.matrix.N
-	matMul(p, s.block, s.norm, rows, d.matrix)
+// apply changes rows x (R, D). It uses block (R, D).
+func (d *headDense) apply(p workers, x, block []float32, rows int) {
+	width := d.matrix.N
+	matMul(p, block, x, rows, d.matrix)
 	eachRow(p, rows, 2*width, func(from, to int) {
-		addBias(s.block, d.bias, from, to)
-		d.activate(s.block, s.block, from, to, width)
+		addBias(block, d.bias, from, to)
+		d.activate(block, block, from, to, width)
 	})
-	d.norm.apply(p, s.norm, s.block, rows)
+	d.norm.apply(p, x, block, rows)
 }

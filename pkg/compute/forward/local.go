@@ -40,9 +40,7 @@ type Local struct {
 
 // Start computes the layer at once; the result is kept for Wait.
 func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error) {
-	m.x = append(m.x[:0], x...)
-	m.round(m.x)
-	if err := m.Gates.Route(layer, m.x, &m.routes); err != nil {
+	if err := m.route(layer, x); err != nil {
 		return nil, err
 	}
 	if m.Routed != nil {
@@ -61,6 +59,21 @@ func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error
 		return nil, err
 	}
 	return m, nil
+}
+
+// route makes m.x of x, as the gate gets it, and chooses.
+func (m *Local) route(layer int, x []float32) error {
+	m.x = reuse.Slice(m.x, len(x))
+	d := m.Hidden
+	first := func(from, to int) {
+		copy(m.x[from*d:to*d], x[from*d:to*d])
+		m.Wire.Round(m.x[from*d : to*d])
+	}
+	if router, ok := m.Gates.(*Router); ok {
+		return router.routeAfter(layer, m.x, &m.routes, first)
+	}
+	eachRow(workers{Pool: m.Pool}, len(x)/d, d/8, first)
+	return m.Gates.Route(layer, m.x, &m.routes)
 }
 
 // fill makes entries of the slots that have experts. Rows without any are left out.

@@ -103,29 +103,36 @@ func loadChooser(m *model.Model, l int) (chooser, error) {
 
 // Route is Gates'.
 func (r *Router) Route(layer int, x []float32, out *Routes) error {
+	return r.routeAfter(layer, x, out, func(int, int) {})
+}
+
+// routeAfter is Route of x whose rows [from, to) first makes before they are looked at.
+func (r *Router) routeAfter(layer int, x []float32, out *Routes, first func(from, to int)) error {
 	if layer < 0 || layer >= len(r.layers) || r.layers[layer] == nil {
 		return fmt.Errorf("layer %d has no gate in this model", layer)
 	}
 	g, rows := r.layers[layer], len(x)/r.spec.Hidden
 	n := g.matrix.N
 	out.resize(rows, r.spec.TopK, n)
-	r.logits(g, x, out.scratch, func(from, to int) { g.choose.choose(out, out.scratch, n, from, to) })
+	r.logits(g, x, out.scratch, first, func(from, to int) { g.choose.choose(out, out.scratch, n, from, to) })
 	return nil
 }
 
-// logits fills out (R, E) for x (R, D), and calls then for rows [from, to) that are there. Of a small gate
-// each thread takes some rows all the way.
-func (r *Router) logits(g *gate, x, out []float32, then func(from, to int)) {
+// logits fills out (R, E) for x (R, D), of which first makes rows [from, to), and calls then for those that are there.
+// Of a small gate each thread takes some rows all the way.
+func (r *Router) logits(g *gate, x, out []float32, first, then func(from, to int)) {
 	d, n := r.spec.Hidden, g.matrix.N
 	rows, p := len(x)/d, workers{Pool: r.p}
 	small, nanos := g.matrix.Bytes() <= smallGate, rowNanos
 	if small {
 		nanos += matMulNanos(1, g.matrix)
 	} else {
+		eachRow(p, rows, d/8, first)
 		matMul(p, out, x, rows, g.matrix)
 	}
 	eachRow(p, rows, nanos, func(from, to int) {
 		if small {
+			first(from, to)
 			cpu.MatMul(out[from*n:], n, x[from*d:], d, to-from, g.matrix, 0, g.matrix.Panels())
 		}
 		addBias(out, g.bias, from, to)
@@ -149,7 +156,7 @@ func (r *Router) Probabilities(layer int, x, out []float32) error {
 	if want := len(x) / r.spec.Hidden * n; len(out) != want {
 		return fmt.Errorf("probabilities of %d values are asked for in %d places", want, len(out))
 	}
-	r.logits(g, x, out, func(from, to int) {
+	r.logits(g, x, out, func(int, int) {}, func(from, to int) {
 		for i := from; i < to; i++ {
 			if row := out[i*n : (i+1)*n]; g.alone {
 				sigmoids(row)
