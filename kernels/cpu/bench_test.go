@@ -265,9 +265,9 @@ func BenchmarkAttendLatent(b *testing.B) {
 		Latent
 		positions, sequences int
 	}{
-		{Latent{16, 512, 64}, 1024, 1}, {Latent{16, 512, 64}, 1024, 32}, {Latent{32, 512, 64}, 1024, 32}, {Latent{128, 512, 64}, 1024, 1},
+		{Latent{16, 512, 64, KVF32}, 1024, 1}, {Latent{16, 512, 64, KVF32}, 1024, 32}, {Latent{16, 512, 64, KVBF16}, 1024, 32}, {Latent{16, 512, 64, KVInt8}, 1024, 32}, {Latent{32, 512, 64, KVF32}, 1024, 32}, {Latent{128, 512, 64, KVF32}, 1024, 1},
 	} {
-		b.Run(fmt.Sprintf("heads=%d/positions=%d/sequences=%d", s.Heads, s.positions, s.sequences), func(b *testing.B) {
+		b.Run(fmt.Sprintf("heads=%d/positions=%d/sequences=%d/format=%d", s.Heads, s.positions, s.sequences, s.Format), func(b *testing.B) {
 			benchVariants(b, func(b *testing.B) { benchAttendLatent(b, s.Latent, s.positions, s.sequences) })
 		})
 	}
@@ -277,7 +277,7 @@ func benchAttendLatent(b *testing.B, l Latent, positions, sequences int) {
 	lines := floats(1, positions*l.Width())
 	all := make([][][]float32, sequences)
 	for i := range all {
-		all[i] = latentPages(lines, l.Width())
+		all[i] = latentPages(l, lines)
 	}
 	q, out := floats(2, l.Heads*l.Width()), make([]float32, l.Heads*l.Rank)
 	scratch := make([]float32, LatentScratch(l, positions))
@@ -287,7 +287,7 @@ func benchAttendLatent(b *testing.B, l Latent, positions, sequences int) {
 		AttendLatent(out, q, l, all[i%sequences], positions, 0.2, scratch)
 		i++
 	}
-	report(b, float64(2*l.Heads*positions*(l.Width()+l.Rank)), float64(4*len(lines)), sequences > 1)
+	report(b, float64(2*l.Heads*positions*(l.Width()+l.Rank)), float64(4*l.Words()*len(all[0])), sequences > 1)
 }
 
 func benchAttend(b *testing.B, f KVFormat, h Heads, positions, sequences int) {

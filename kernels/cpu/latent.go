@@ -11,45 +11,48 @@ import "fmt"
 // multiplied by its head's key expansion, so that its score with a line is that
 // with the expanded key, and what comes out are sums of lines, for the head's
 // value expansion.
-type Latent struct{ Heads, Rank, Rope int }
+//
+// Pages keep lines in the Format: rounded to bf16, or as codes with a scale for each of a line's two parts.
+type Latent struct {
+	Heads, Rank, Rope int
+	Format            KVFormat
+}
 
 // Width is the number of elements of a line.
 func (l Latent) Width() int { return l.Rank + l.Rope }
-
-// StoreLatent writes the line (W) of one position into its page (PagePositions, W).
-func StoreLatent(page []float32, slot int, line []float32) {
-	if slot < 0 || slot >= PagePositions || len(page) < PagePositions*len(line) {
-		panic(fmt.Sprintf("cpu.StoreLatent: slot %d of a page of %d values, line of %d", slot, len(page), len(line)))
-	}
-	copy(page[slot*len(line):], line)
-}
 
 // LatentScratch is the length of the scratch that AttendLatent needs for positions below end.
 func LatentScratch(l Latent, end int) int {
 	positions := (end + PagePositions - 1) / PagePositions * PagePositions
 	panel := (l.Width() + PagePositions) * PanelWidth
-	return l.Heads*(positions+1) + l.Heads*PanelWidth + PagePositions*PanelWidth + panel
+	return l.Heads*(positions+1) + l.Heads*PanelWidth + PagePositions*PanelWidth + panel + l.opened()
 }
 
 // AttendLatent is attention of one position over the positions [0, end): out
-// (H, Rank) from the queries q (H, W). pages[i] (PagePositions, W) holds the lines
-// of positions 32i to 32i+31. What they hold from end on has no effect. A head's
-// bits do not depend on the other heads: callers may share them out.
+// (H, Rank) from the queries q (H, W). pages[i] holds the lines of positions 32i to
+// 32i+31, as Store wrote them. What they hold from end on has no effect. A head's
+// bits do not depend on the other heads: callers may share them out. Bits are those of
+// float32 lines that have the numbers that a format keeps.
 func AttendLatent(out, q []float32, l Latent, pages [][]float32, end int, scale float32, scratch []float32) {
 	checkLatent(out, q, l, pages, end, scratch)
 	a := attention{g: l.Heads, c: l.Rank, end: end, last: (end - 1) / PagePositions}
 	a.ld = (a.last + 1) * PagePositions
 	a.pages, a.heads, a.step = pages, 1, l.Width()
+	lines, scratch := scratch[:l.opened()], scratch[l.opened():]
 	panel := (l.Width() + PagePositions) * PanelWidth
 	a.take(scratch[panel:])
-	for h := 0; h < l.Heads; h += PanelWidth {
-		a.scoreLatent(q, h, min(PanelWidth, l.Heads-h), scratch[:panel])
+	if l.Format == KVF32 {
+		for h := 0; h < l.Heads; h += PanelWidth {
+			a.scoreLatent(q, h, min(PanelWidth, l.Heads-h), scratch[:panel])
+		}
+		a.finish(out, scale)
+		return
 	}
-	a.finish(out, scale)
+	a.attendOpened(out, q, l, scale, lines, scratch[:panel])
 }
 
 func checkLatent(out, q []float32, l Latent, pages [][]float32, end int, scratch []float32) {
-	if l.Heads < 1 || l.Rank < 1 || l.Rope < 0 || end < 1 || len(out) < l.Heads*l.Rank || len(q) < l.Heads*l.Width() ||
+	if l.Heads < 1 || l.Rank < 1 || l.Rope < 0 || !l.Keeps() || end < 1 || len(out) < l.Heads*l.Rank || len(q) < l.Heads*l.Width() ||
 		len(pages)*PagePositions < end || len(scratch) < LatentScratch(l, end) {
 		panic(fmt.Sprintf("cpu.AttendLatent: out %d, q %d, %+v, %d pages, %d positions, scratch %d",
 			len(out), len(q), l, len(pages), end, len(scratch)))

@@ -12,14 +12,15 @@ import (
 )
 
 // latentPages stores lines (P, W) and fills the free slots with NaN.
-func latentPages(lines []float32, w int) [][]float32 {
+func latentPages(l Latent, lines []float32) [][]float32 {
+	w := l.Width()
 	n := len(lines) / w
 	all := make([][]float32, (n+PagePositions-1)/PagePositions)
 	for p := range all {
-		all[p] = slices.Repeat([]float32{float32(math.NaN())}, w*PagePositions)
+		all[p] = slices.Repeat([]float32{float32(math.NaN())}, l.Words())
 	}
 	for i := range n {
-		StoreLatent(all[i/PagePositions], i%PagePositions, lines[i*w:(i+1)*w])
+		l.Store(all[i/PagePositions], i%PagePositions, lines[i*w:(i+1)*w])
 	}
 	return all
 }
@@ -36,12 +37,12 @@ func TestAttendLatent(t *testing.T) {
 		Latent
 		end int
 	}{
-		{Latent{1, 1, 0}, 1}, {Latent{4, 32, 8}, 31}, {Latent{16, 64, 16}, 32}, {Latent{3, 48, 8}, 33},
-		{Latent{40, 33, 7}, 65}, {Latent{64, 96, 0}, 100}, {Latent{17, 128, 64}, 200},
+		{Latent{1, 1, 0, KVF32}, 1}, {Latent{4, 32, 8, KVF32}, 31}, {Latent{16, 64, 16, KVF32}, 32}, {Latent{3, 48, 8, KVF32}, 33},
+		{Latent{40, 33, 7, KVF32}, 65}, {Latent{64, 96, 0, KVF32}, 100}, {Latent{17, 128, 64, KVF32}, 200},
 	} {
 		lines, q := floats(1, s.end*s.Width()), floats(2, s.Heads*s.Width())
 		want := ref.AttendLatent(q, lines, s.Heads, s.Rank, s.Width(), 0.3)
-		all := latentPages(lines, s.Width())
+		all := latentPages(s.Latent, lines)
 		t.Run(fmt.Sprintf("%dx%d+%d_%d", s.Heads, s.Rank, s.Rope, s.end), func(t *testing.T) {
 			var first []float32
 			eachVariant(t, func(t *testing.T) {
@@ -72,9 +73,9 @@ func TestAttendLatentInvariance(t *testing.T) {
 			head := rapid.IntRange(0, l.Heads-1).Draw(t, "head")
 			w := l.Width()
 			lines, q := floats(1, total*w), floats(2, l.Heads*w)
-			all := attendLatent(q, l, latentPages(lines, w), end)[head*l.Rank : (head+1)*l.Rank]
+			all := attendLatent(q, l, latentPages(l, lines), end)[head*l.Rank : (head+1)*l.Rank]
 			one := q[head*w : (head+1)*w]
-			alone := attendLatent(one, Latent{1, l.Rank, l.Rope}, latentPages(lines[:end*w], w), end)
+			alone := attendLatent(one, Latent{1, l.Rank, l.Rope, KVF32}, latentPages(l, lines[:end*w]), end)
 			if !sameBits(all, alone) {
 				t.Fatal("differs alone")
 			}
@@ -86,13 +87,61 @@ func TestAttendLatentInvariance(t *testing.T) {
 	})
 }
 
+// keptLine is what a format keeps of a line.
+func keptLine(l Latent, line []float32) []float32 {
+	kept := slices.Clone(line)
+	if l.Format == KVBF16 {
+		RoundBF16(kept)
+		return kept
+	}
+	for _, part := range [][]float32{kept[:l.Rank], kept[l.Rank:]} {
+		top := float32(0)
+		for _, v := range part {
+			top = max(top, v, -v)
+		}
+		for i, v := range part {
+			if top == 0 {
+				break
+			}
+			part[i] = float32(math.RoundToEven(float64(v*(127/top)))) * (top / 127)
+		}
+	}
+	return kept
+}
+
+// Lines in fewer bits have the bits of float32 lines that have the numbers that are kept of them.
+func TestAttendLatentKept(t *testing.T) {
+	eachVariant(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			l := Latent{
+				Heads: rapid.IntRange(1, 40).Draw(t, "heads"), Rank: rapid.SampledFrom([]int{32, 64, 96}).Draw(t, "rank"),
+				Rope: rapid.SampledFrom([]int{0, 4, 8, 32, 36}).Draw(t, "rope"), Format: rapid.SampledFrom([]KVFormat{KVBF16, KVInt8}).Draw(t, "format"),
+			}
+			end, w := rapid.IntRange(1, 90).Draw(t, "end"), l.Width()
+			lines, q := floats(1, end*w), floats(2, l.Heads*w)
+			if rapid.Bool().Draw(t, "a line of zeros") {
+				clear(lines[:w])
+			}
+			got := attendLatent(q, l, latentPages(l, lines), end)
+			for i := range end {
+				copy(lines[i*w:], keptLine(l, lines[i*w:(i+1)*w]))
+			}
+			l.Format = KVF32
+			if want := attendLatent(q, l, latentPages(l, lines), end); !sameBits(got, want) {
+				t.Fatalf("%v, want %v", got, want)
+			}
+		})
+	})
+}
+
 func TestLatentPanics(t *testing.T) {
 	line := make([]float32, 4)
 	for name, f := range map[string]func(){
-		"slot":    func() { StoreLatent(make([]float32, 4*PagePositions), PagePositions, line) },
-		"page":    func() { StoreLatent(make([]float32, 4*PagePositions-1), 0, line) },
-		"scratch": func() { AttendLatent(line, line, Latent{1, 3, 1}, [][]float32{line}, 1, 1, nil) },
-		"pages":   func() { AttendLatent(line, line, Latent{1, 3, 1}, nil, 1, 1, make([]float32, 9999)) },
+		"slot":    func() { Latent{1, 3, 1, KVF32}.Store(make([]float32, 4*PagePositions), PagePositions, line) },
+		"page":    func() { Latent{1, 3, 1, KVF32}.Store(make([]float32, 4*PagePositions-1), 0, line) },
+		"rank":    func() { Latent{1, 3, 1, KVInt8}.Store(make([]float32, 4*PagePositions), 0, line) },
+		"scratch": func() { AttendLatent(line, line, Latent{1, 3, 1, KVF32}, [][]float32{line}, 1, 1, nil) },
+		"pages":   func() { AttendLatent(line, line, Latent{1, 3, 1, KVF32}, nil, 1, 1, make([]float32, 9999)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -37,12 +38,25 @@ func keptLogits(t *testing.T, r *Runner, ids []uint32) []float32 {
 // Keys and values in fewer bits move logits by little, and these have one set of bits whatever kernels
 // compute, and however many rows do so together.
 func TestKeptLogits(t *testing.T) {
-	exact, m := loadKept(t, demo, tensor.F32, model.AsStored, model.KVF32, 0)
-	want := keptLogits(t, exact, keptPrompt())
-	for kept, most := range map[model.KVCache]float64{model.KVF32: 0, model.KVBF16: 0.006, model.KVInt8: 0.009} {
+	t.Run("heads", func(t *testing.T) {
+		checkKeptLogits(t, demo, map[model.KVCache]float64{model.KVF32: 0, model.KVBF16: 0.006, model.KVInt8: 0.009})
+	})
+	t.Run("latents", func(t *testing.T) {
+		checkKeptLogits(t, goldens.Dir("deepseek_v2"), map[model.KVCache]float64{model.KVF32: 0, model.KVBF16: 0.006, model.KVInt8: 0.016})
+	})
+}
+
+func checkKeptLogits(t *testing.T, dir string, bounds map[model.KVCache]float64) {
+	exact, m := loadKept(t, dir, tensor.F32, model.AsStored, model.KVF32, 0)
+	prompt := keptPrompt()
+	for i := range prompt {
+		prompt[i] %= uint32(m.Spec.Vocab)
+	}
+	want := keptLogits(t, exact, prompt)
+	for kept, most := range bounds {
 		t.Run(string(kept), func(t *testing.T) {
-			whole, _ := loadKept(t, demo, tensor.F32, model.AsStored, kept, 0)
-			got := keptLogits(t, whole, keptPrompt())
+			whole, _ := loadKept(t, dir, tensor.F32, model.AsStored, kept, 0)
+			got := keptLogits(t, whole, prompt)
 			if d := usually(got, want, m.Spec.Vocab); !(d <= most) || most > 0 && d == 0 {
 				t.Errorf("logits differ by %.4f of their size, want at most %v", d, most)
 			}
@@ -55,8 +69,8 @@ func TestKeptLogits(t *testing.T) {
 					if name == "generic" && (rows > 1 || kept != model.KVInt8) {
 						continue // it is slow
 					}
-					few, _ := loadKept(t, demo, tensor.F32, model.AsStored, kept, rows)
-					if !slices.Equal(keptLogits(t, few, keptPrompt()), got) {
+					few, _ := loadKept(t, dir, tensor.F32, model.AsStored, kept, rows)
+					if !slices.Equal(keptLogits(t, few, prompt), got) {
 						t.Errorf("%s, at most %d rows at once: other logits", name, rows)
 					}
 				}

@@ -30,7 +30,7 @@ type latentAttention struct {
 
 func loadLatent(m *model.Model, l int, r *rope) (_ *latentAttention, err error) {
 	spec := m.Spec.Layer[l].Mixer
-	a := &latentAttention{spec: spec, shape: cpu.Latent{Heads: spec.Heads, Rank: spec.Latent.KVRank, Rope: spec.Latent.RopeDim}, rope: r}
+	a := &latentAttention{spec: spec, shape: cpu.Latent{Heads: spec.Heads, Rank: spec.Latent.KVRank, Rope: spec.Latent.RopeDim, Format: spec.Cache}, rope: r}
 	at := func(r model.Role) model.Ref { return model.Ref{Role: r, Layer: l} }
 	first := at(model.Q)
 	if spec.Latent.QRank > 0 {

@@ -79,7 +79,7 @@ func BenchmarkLatentDecode(b *testing.B) {
 // latentStep has a row at the end of each of n sequences.
 func latentStep(b *testing.B, p *pool.Pool, n, context int) *lane {
 	b.Helper()
-	kv, err := kvcache.NewPool(kvcache.Shape{Layers: []kvcache.LayerShape{kvcache.Latent(576)}}, 1<<30)
+	kv, err := kvcache.NewPool(kvcache.Shape{Layers: []kvcache.LayerShape{kvcache.Latent(512, 64, cpu.KVF32)}}, 1<<30)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -349,7 +349,8 @@ func TestKeepIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.KeepIn(model.KVInt8); err == nil || r.KVDType != "f32" {
-		t.Errorf("latents in %s: %v", r.KVDType, err)
+	before := r.KVBytesPerToken
+	if err := r.KeepIn(model.KVInt8); err != nil || r.KVDType != "int8" || r.KVBytesPerToken != before*(40+2*4)/(4*40) {
+		t.Errorf("latents of 40 numbers in %s: %d bytes, before %d: %v", r.KVDType, r.KVBytesPerToken, before, err)
 	}
 }

@@ -62,13 +62,15 @@ func layout(s *model.Spec) (shape Shape, in Places) {
 
 func layerOf(m *model.MixerSpec) LayerShape {
 	if m.Kind == model.MLA {
-		return Latent(m.Latent.KVRank + m.Latent.RopeDim)
+		return Latent(m.Latent.KVRank, m.Latent.RopeDim, m.Cache)
 	}
 	return LayerShape{Heads: m.KVHeads, KeyDim: m.HeadDim, ValueDim: m.ValueDim, Sight: m.Sight, Format: m.Cache}
 }
 
-// Latent is the shape of a layer that keeps a latent of so many elements.
-func Latent(width int) LayerShape { return LayerShape{Heads: 1, KeyDim: width} }
+// Latent is the shape of a layer that keeps latents of a rank, each with a rotated part.
+func Latent(rank, rope int, f cpu.KVFormat) LayerShape {
+	return LayerShape{Heads: 1, KeyDim: rank, ValueDim: rope, Format: f}
+}
 
 // Uniform is the shape of layers that are all alike and keep everything.
 func Uniform(layers, heads, dim int) Shape {

@@ -121,7 +121,8 @@ func (t *Table) Store(layer, position int, k, v []float32) {
 
 // StoreLatent writes one position's latent.
 func (t *Table) StoreLatent(layer, position int, latent []float32) {
-	cpu.StoreLatent(t.block(layer, position), position%cpu.PagePositions, latent)
+	shape := &t.pool.shape.Layers[layer]
+	cpu.Latent{Rank: shape.KeyDim, Rope: shape.ValueDim, Format: shape.Format}.Store(t.block(layer, position), position%cpu.PagePositions, latent)
 }
 
 // Layer appends what the pages that cover positions [start, end) hold of a layer,

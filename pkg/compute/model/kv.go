@@ -1,7 +1,6 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -83,16 +82,16 @@ func (s *Spec) KeepIn(c KVCache) error {
 	return nil
 }
 
-// errLatent is of layers that have no keys and values to round.
-var errLatent = errors.New("its latents are kept in float32 only")
-
 // keeps explains why the mixer's keys and values cannot be kept so, or returns nil.
 func (m *MixerSpec) keeps(f cpu.KVFormat) error {
 	switch {
 	case f == cpu.KVF32:
 		return nil
 	case m.Kind == MLA:
-		return errLatent
+		if l := (cpu.Latent{Rank: m.Latent.KVRank, Rope: m.Latent.RopeDim, Format: f}); !l.Keeps() {
+			return fmt.Errorf("its latents have %d dimensions and %d rotated ones; multiples of %d and 4 can be kept so", l.Rank, l.Rope, cpu.PanelWidth)
+		}
+		return nil
 	case !f.Takes(m.HeadDim) || !f.Takes(m.ValueDim):
 		return fmt.Errorf("its heads have %d and %d dimensions, and a multiple of %d can be kept so", m.HeadDim, m.ValueDim, cpu.PanelWidth)
 	}

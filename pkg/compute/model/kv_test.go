@@ -11,6 +11,9 @@ import (
 // that cannot have it.
 func TestKeepIn(t *testing.T) {
 	grouped := func(dim int) MixerSpec { return MixerSpec{HeadDim: dim, ValueDim: dim} }
+	latent := func(rank, rope int) MixerSpec {
+		return MixerSpec{Kind: MLA, Latent: LatentSpec{KVRank: rank, RopeDim: rope}}
+	}
 	for _, tt := range []struct {
 		name      string
 		layers    []MixerSpec
@@ -28,8 +31,10 @@ func TestKeepIn(t *testing.T) {
 		{"int8", []MixerSpec{grouped(128)}, W4A8, KVInt8, cpu.KVInt8, ""},
 		{"a layer that 32 does not divide", []MixerSpec{grouped(64), grouped(24)}, "", KVInt8, cpu.KVF32, "layer 1: its heads have 24 and 24 dimensions"},
 		{"values that 32 does not divide", []MixerSpec{{HeadDim: 32, ValueDim: 16}}, "", KVBF16, cpu.KVF32, "layer 0: its heads have 32 and 16"},
-		{"latents", []MixerSpec{{Kind: MLA, HeadDim: 64, ValueDim: 64}}, "", KVInt8, cpu.KVF32, "layer 0: its latents are kept in float32 only: give auto"},
-		{"latents in float32", []MixerSpec{{Kind: MLA, HeadDim: 64, ValueDim: 64}}, "", KVF32, cpu.KVF32, ""},
+		{"latents", []MixerSpec{latent(512, 64)}, "", KVInt8, cpu.KVInt8, ""},
+		{"latents where rows are rounded", []MixerSpec{latent(512, 64)}, W16A16, KVAuto, cpu.KVBF16, ""},
+		{"latents that 32 does not divide", []MixerSpec{latent(48, 64)}, "", KVInt8, cpu.KVF32, "layer 0: its latents have 48 dimensions and 64 rotated ones"},
+		{"latents in float32", []MixerSpec{latent(48, 64)}, "", KVF32, cpu.KVF32, ""},
 		{"another kind", []MixerSpec{grouped(64)}, "", "fp8", cpu.KVF32, `keys and values in "fp8"`},
 	} {
 		m := &Model{Name: "m", Spec: Spec{Layer: make([]LayerSpec, len(tt.layers))}}
