@@ -96,7 +96,7 @@ func (f Format) nibbles() bool { return f == Q4 || f == W4A8 }
 // storedStep is a scale as it is stored. W4A8's kernels multiply with 16 times its codes, so
 // it has a sixteenth of the scale, which is exact.
 func storedStep(step uint16, f Format) uint16 {
-	if f == W4A8 && step != 0 {
+	if f == W4A8 && step&^(1<<15) != 0 {
 		return step - 4<<7
 	}
 	return step

@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/pkg/compute/checkpoint"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// QuantiseCmd says what --precision costs a model's weights.
+// QuantiseCmd says what --precision costs a model's weights, or writes a copy with fewer bits.
 type QuantiseCmd struct {
 	Dir       string `arg:"" optional:"" name:"dir" help:"Hugging Face model directory; without it the demo model in this binary."`
 	Precision string `default:"q8" enum:"q8,q4" help:"What matrices are quantised to: 8 or 4 bits, with a scale for each 32 weights of an output. With w8a8 and w4a8 weights are those of q8 and q4." placeholder:"KIND"`
-	JSON      bool   `name:"json" help:"Print a JSON object for each matrix of a layer, with those of all its experts as one."`
+	Out       string `help:"Write a copy of the model into this folder, which is not there or empty, with matrices as codes and scales, instead of telling errors. Served without --precision it has the bits of the model with this one." placeholder:"DIR"`
+	ShardSize string `default:"4GiB" help:"Most bytes of weights in a file of --out." placeholder:"BYTES"`
+	JSON      bool   `name:"json" help:"Print a JSON object for each matrix of a layer, with those of all its experts as one; of --out a single one."`
 }
 
 // Run quantises one matrix after the other, and keeps none.
@@ -24,17 +27,42 @@ func (c *QuantiseCmd) Run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if err := (PrecisionFlag{Precision: c.Precision}).set(m); err != nil {
-		return err
+	if c.Out != "" {
+		err = c.write(ctx, e, m)
+	} else if m.Spec.Quant.Grouped() {
+		err = m.CheckAhead()
+	} else if err = (PrecisionFlag{Precision: c.Precision}).set(m); err == nil {
+		err = c.tell(ctx, e, m)
 	}
-	err = c.tell(ctx, e, m)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return errInterrupted
-	case err != nil:
+	case errors.Is(err, checkpoint.ErrInput):
+		return usage(err)
+	case err != nil && c.Out == "":
 		return usage(err)
 	}
-	return nil
+	return err
+}
+
+// write writes the copy, and says what it is.
+func (c *QuantiseCmd) write(ctx context.Context, e *env, m *model.Model) error {
+	shard, err := parseBytes("shard-size", c.ShardSize)
+	if err != nil {
+		return err
+	}
+	line := e.progress()
+	defer line.Clear()
+	sum, err := checkpoint.Quantise(ctx, m, c.Out, checkpoint.Settings{
+		Precision: model.Precision(c.Precision), ShardBytes: shard, Threads: ModelFlags{}.threads(),
+		Progress: func(done, total int64) { line.Set("writing %s: %d of %d MiB", c.Out, done>>20, total>>20) },
+	})
+	if err != nil {
+		return err
+	}
+	line.Clear()
+	return show(e, c.JSON, sum, fmt.Sprintf("%s: %d matrices in %s, %s of %s in %d files\n",
+		c.Out, sum.Matrices, sum.Precision, gigabytes(sum.Bytes), gigabytes(sum.From), sum.Files))
 }
 
 func (c *QuantiseCmd) tell(ctx context.Context, e *env, m *model.Model) error {

@@ -14,6 +14,7 @@ type layout struct {
 	format cpu.Format
 	coding cpu.Coding // of cpu.Coded
 	parts  []layout   // of a matrix whose tensors have formats of their own
+	filed  bool       // the files have it in groups
 }
 
 // formats are those that tensors of a type keep.
@@ -34,8 +35,8 @@ func layoutOf(m *model.Model, refs ...model.Ref) (l layout, err error) {
 		rounded = rounded && ref.Role.Rounded() && (p.format <= cpu.BF16 || p.format == cpu.Coded)
 		parts = append(parts, p)
 		p.n += l.n
-		if i > 0 && (p.format != l.format || p.coding != l.coding) {
-			p.format, p.coding = cpu.F32, cpu.Coding{}
+		if i > 0 && !p.like(l) {
+			p.format, p.coding, p.filed = cpu.F32, cpu.Coding{}, false
 		}
 		l = p
 	}
@@ -61,15 +62,25 @@ func storedLayout(m *model.Model, ref model.Ref) (l layout, err error) {
 		coding.Rounds = m.Precision == model.A8 && ref.Role.Rounded() && coding.CanRound(l.k)
 		l.format, l.coding = cpu.Coded, coding
 	}
+	if f, filed := m.Grouped(ref); filed {
+		l.format, l.filed = f, true
+		if rows := quantised[m.Precision]; ref.Role.Rounded() && (rows == cpu.W8A8 || rows == cpu.W4A8) {
+			l.format += cpu.W8A8 - cpu.Q8
+		}
+	}
 	return l, err
+}
+
+// like reports whether two matrices are packed in one way.
+func (l layout) like(o layout) bool {
+	return l.format == o.format && l.coding == o.coding && l.filed == o.filed
 }
 
 // stored is the layout where weights stay as they are; paired, with rows of bf16 for those of bf16. Rows for
 // others stay as they are.
 func (l layout) stored(parts []layout, paired bool) layout {
-	same := func(p layout) bool { return p.format == parts[0].format && p.coding == parts[0].coding }
 	for _, p := range parts {
-		if !same(p) {
+		if !p.like(parts[0]) {
 			return l.mixed(parts)
 		}
 	}
@@ -121,6 +132,9 @@ func loadAs(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Mat
 	case cpu.MXFP4, cpu.FP8:
 		return stackPacked(by, m, refs, l)
 	case cpu.Q8, cpu.Q4, cpu.W8A8, cpu.W4A8:
+		if l.filed {
+			return stackGroups(by, m, refs, l)
+		}
 		return stackQuantised(by, m, refs, l)
 	}
 	return stackFloats(by, m, refs, l)

@@ -1,8 +1,10 @@
 package forward
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -11,7 +13,7 @@ import (
 // mixed is the layout of tensors of several formats, one below the other. Where some stay codes,
 // each is a part of its own; else, or where outputs do not fill panels, they become float32.
 func (l layout) mixed(parts []layout) layout {
-	if !slices.ContainsFunc(parts, func(p layout) bool { return p.format == cpu.Coded }) {
+	if !slices.ContainsFunc(parts, func(p layout) bool { return p.format == cpu.Coded || p.filed }) {
 		return l
 	}
 	for _, p := range parts[:len(parts)-1] {
@@ -49,4 +51,25 @@ func stackCoded(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu
 		first += t.Shape[0]
 	}
 	return w, nil
+}
+
+// stackGroups packs tensors that the files have in groups.
+func stackGroups(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
+	all, first := make([]cpu.Groups, len(refs)), make([]int, len(refs)+1)
+	for i, ref := range refs {
+		t, err := m.Stat(ref)
+		if err == nil {
+			all[i], err = m.Groups(ref)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("loading weights: %w", err)
+		}
+		first[i+1] = first[i] + t.Shape[0]
+	}
+	w, err := by.Groups(l.k, l.format, all...)
+	if of := (*cpu.OutputError)(nil); errors.As(err, &of) {
+		i := sort.SearchInts(first, of.Output+1) - 1
+		err = fmt.Errorf("model %s: loading weights: %v: output %d: %w", m.Name, refs[i], of.Output-first[i], of.Err)
+	}
+	return w, err
 }

@@ -17,6 +17,9 @@ var quantised = map[model.Precision]cpu.Format{
 
 // CheckPrecision refuses a precision that a matrix of the model cannot have, or that none has. It reads no weights.
 func CheckPrecision(m *model.Model) error {
+	if err := m.CheckPrecision(); err != nil {
+		return err
+	}
 	rounds := m.Precision != model.A8
 	for need := range m.Spec.Needs() {
 		if !need.Ref.Role.Rounded() {
@@ -114,7 +117,7 @@ func rounding(ctx context.Context, m *model.Model, need model.Need) (r Rounding,
 			return r, false, err
 		}
 		l, err := layoutOf(m, ref)
-		if err != nil || !l.format.Grouped() {
+		if err != nil || !l.format.Grouped() || l.filed {
 			return r, false, err
 		}
 		t, err := m.Tensor(ref)

@@ -100,12 +100,22 @@ func dtypeOf(m *model.Model, ref model.Ref) string {
 		return mxfp4
 	case m.Dequant(ref).Int4():
 		return int4
+	case m.Dequant(ref).Grouped():
+		return grouped(m.Dequant(ref))
 	}
 	return strings.ToLower(string(t.DType))
 }
 
 // mxfp4 is the name of 4-bit elements with an exponent for 32 of them.
 const mxfp4 = "mxfp4"
+
+// grouped is the name of codes with a scale for 32 of them.
+func grouped(d model.Dequant) string {
+	if d == model.Grouped4 {
+		return string(model.Q4)
+	}
+	return string(model.Q8)
+}
 
 // int4 is the name of 4-bit codes as GPTQ and AWQ pack them.
 const int4 = "int4"
@@ -167,6 +177,8 @@ func stored(d *model.Description, role model.Role, shape []int, n int64) (dtype 
 		return mxfp4, n/2 + n/cpu.MXBlock
 	case q.Int4() && role.IsLayer() && role != model.Router: // codes, and for each group a scale in f16 and a code
 		return int4, n/2 + int64(shape[0])*int64((shape[1]+d.Spec.QuantGroup-1)/max(1, d.Spec.QuantGroup))*5/2
+	case q.Grouped() && role.Rounded() && role != model.Embed: // codes, scales, and the shape
+		return grouped(q), n*q.GroupedBits()/8 + n/cpu.QGroup*2 + 16
 	case q == model.FP8Blocks && role.IsLayer() && role != model.Router:
 		return "f8_e4m3", n + 4*blocks(shape[0])*blocks(shape[1])
 	}

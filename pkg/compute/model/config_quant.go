@@ -44,8 +44,10 @@ func (c *config) dequant() (kind Dequant, group int) {
 		return c.gptq()
 	case method == "awq":
 		return c.awq()
+	case method == packMethod:
+		return c.packed(), 0
 	case method != "fp8":
-		c.fail("quant_method is %q, supported are mxfp4, fp8, gptq and awq", method)
+		c.fail("quant_method is %q, supported are mxfp4, fp8, gptq, awq and compressed-tensors", method)
 	case format != "e4m3" || !slices.Equal(block, []int{128, 128}):
 		c.fail("fp8 in %s with weight_block_size %v; supported is e4m3 with [128, 128]", format, block)
 	}
@@ -112,9 +114,10 @@ func (m *Model) quantised(t TensorRef, ref Ref) TensorRef {
 		if stored, ok := m.source.stat(t.Name); ok && stored.DType == safetensors.E4M3 {
 			t.Dequant = FP8Blocks
 		}
-	case m.Spec.Quant.Int4() && m.source != nil:
+	case (m.Spec.Quant.Int4() || m.Spec.Quant.Grouped()) && m.source != nil:
 		packed := t
 		packed.Dequant, packed.Group = m.Spec.Quant, m.Spec.QuantGroup
+		packed.Transposed = t.Transposed && !m.Spec.Quant.Grouped() // outputs come first
 		there := func(name string) bool { _, ok := m.source.stat(name); return ok }
 		parts := packed.names()
 		if there(parts[0]) || !there(t.Name) && slices.ContainsFunc(parts, there) { // what is missing is told by its name

@@ -54,6 +54,9 @@ const (
 	GPTQ2
 	// AWQ has "qweight", "scales" and "qzeros".
 	AWQ
+	// Grouped8 and Grouped4 have Name+"_packed", "_scale" and "_shape"; see grouped.go.
+	Grouped8
+	Grouped4
 )
 
 // at is the reference with layer and expert in its name.
@@ -77,6 +80,8 @@ func (t TensorRef) names() []string {
 			names = append(names, base+"g_idx")
 		}
 		return names
+	case Grouped8, Grouped4:
+		return t.groupedParts()
 	}
 	return []string{t.Name}
 }

@@ -46,19 +46,19 @@ type source interface {
 
 // Tensor returns one tensor, its shape as Spec.Shape says: a view where the files
 // have it so, else a copy of its elements. A tied head is the embedding. Of a quantised
-// tensor these are the codes (see Packed), but numbers of one in int4. It fails for a ref
+// tensor these are the codes (see Packed), but numbers of one in int4 or in groups. It fails for a ref
 // that the spec does not have, and for scales that are not numbers.
 func (m *Model) Tensor(ref Ref) (Tensor, error) {
 	r, err := m.load(ref)
 	if err != nil {
 		return Tensor{}, err
 	}
-	if !r.at.Dequant.Int4() {
+	if !r.at.Dequant.Int4() && !r.at.Dequant.Grouped() {
 		return r.tensor(), nil
 	}
 	t := r.describe()
 	numbers := make([]float32, t.Len())
-	if err := m.int4(r, ref, numbers); err != nil {
+	if err := m.floatsTo(r, ref, numbers); err != nil {
 		return Tensor{}, err
 	}
 	t.Data, err = safetensors.Encode(numbers, safetensors.F32)
@@ -112,6 +112,8 @@ func (m *Model) floatsTo(r *resolved, ref Ref, out []float32) error {
 	switch {
 	case r.at.Dequant.Int4():
 		return m.int4(r, ref, out)
+	case r.at.Dequant.Grouped():
+		return m.groupedTo(r, ref, out)
 	case r.at.Dequant != Plain:
 		p, err := m.pack(r, ref)
 		if err != nil {

@@ -1,6 +1,10 @@
 package model
 
-import "github.com/switchyard/switchyard/kernels/cpu"
+import (
+	"fmt"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
+)
 
 // Precision is how the processor keeps the matrices of a model, and computes with them.
 type Precision string
@@ -25,6 +29,23 @@ func (p Precision) roundsRows() bool { return p == W16A16 || p == W8A8 || p == W
 
 // KeepsStored reports whether weights stay as they are stored.
 func (p Precision) KeepsStored() bool { return !p.Own() || p == W16A16 || p == A8 }
+
+// CheckPrecision refuses one that would quantise again what the files have in groups, or has no use for it.
+func (m *Model) CheckPrecision() error {
+	as, with := Q8, W8A8
+	switch m.Spec.Quant {
+	case Grouped4:
+		as, with = Q4, W4A8
+	case Grouped8:
+	default:
+		return nil
+	}
+	switch m.Precision {
+	case "", AsStored, as, with:
+		return nil
+	}
+	return fmt.Errorf("model %s is stored in %s: it computes with these codes without --precision, and with rows in 8 bits by %s; no other is for it", m.Name, as, with)
+}
 
 // In sets the precision: before anything is loaded. Where rows are rounded, keys and values are kept in
 // bf16, too, of the layers that can be; KeepIn sets them otherwise.

@@ -21,6 +21,7 @@ type resolved struct {
 	scales Tensor // of quantised ones
 	zeros  Tensor // codes for zero, of those in int4
 	order  Tensor // the inputs' groups, of those in GPTQ
+	sizes  Tensor // the shape, of those in groups
 }
 
 // resolve finds what a role's tensor is made of, and checks dtypes and shapes.
@@ -34,6 +35,9 @@ func resolve(at TensorRef, ref Ref, want []int, experts int, in lookUp) (*resolv
 		r.expert = ref.Expert
 	}
 	found := []*Tensor{&r.stored, &r.scales, &r.zeros, &r.order}
+	if at.Dequant.Grouped() {
+		found[2] = &r.sizes
+	}
 	for i, name := range at.names() {
 		t, ok := in(name)
 		if !ok {
@@ -59,6 +63,8 @@ func (t TensorRef) check(want []int) error {
 		return fmt.Errorf("tensor %q holds parts in FP8, which is not supported", t.Name)
 	case t.Dequant.Int4() && (len(want) != 2 || want[0]%perWord != 0 || want[1]%perWord != 0 || t.Transposed || t.Stacked || t.Part.Count > 1):
 		return fmt.Errorf("tensor %q of shape %v in int4 is not supported: it holds parts, or its sides are no multiples of %d", t.Name, want, perWord)
+	case t.Dequant.Grouped() && (len(want) != 2 || want[1]%cpu.QGroup != 0 || t.Transposed):
+		return fmt.Errorf("tensor %q of shape %v cannot be in groups of %d inputs", t.Name, want, cpu.QGroup)
 	}
 	return nil
 }
@@ -80,6 +86,8 @@ func (t TensorRef) shapes(want []int, experts int) [][]int {
 		all = [][]int{{body[0], blocks, cpu.MXBlock / 2}, {body[0], blocks}}
 	case t.Dequant.Int4():
 		all = t.int4Shapes(body[0], body[1])
+	case t.Dequant.Grouped():
+		all = t.groupedShapes(body[0], body[1])
 	case t.Dequant == FP8Blocks:
 		all = append(all, []int{cpu.FP8Scales(body[0]), cpu.FP8Scales(body[1])})
 	case t.Transposed:
@@ -103,6 +111,8 @@ func (t TensorRef) dtypes() [][]safetensors.DType {
 	case GPTQ, GPTQ2, AWQ:
 		words := []safetensors.DType{safetensors.I32}
 		return [][]safetensors.DType{words, {safetensors.F16, safetensors.BF16}, words, words}
+	case Grouped8, Grouped4:
+		return [][]safetensors.DType{{safetensors.I32}, {safetensors.BF16}, {safetensors.I64, safetensors.I32}}
 	}
 	plain := []safetensors.DType{safetensors.BF16, safetensors.F16, safetensors.F32}
 	if t.Transposed {
@@ -112,22 +122,22 @@ func (t TensorRef) dtypes() [][]safetensors.DType {
 }
 
 // describe is the role's tensor without Data. The elements of a quantised one are
-// its codes, but those in int4 become numbers.
+// its codes, but those in int4 and in groups become numbers.
 func (r *resolved) describe() Tensor {
 	t := Tensor{Name: strings.Join(r.at.names(), " with "), DType: r.stored.DType, Shape: r.shape}
 	switch {
 	case r.at.Dequant == MXFP4:
 		t.DType = safetensors.F4
-	case r.at.Dequant.Int4():
-		t.DType = safetensors.F32 // no kernel takes the codes
+	case r.at.Dequant.Int4(), r.at.Dequant.Grouped():
+		t.DType = safetensors.F32 // who takes the codes asks for them
 	}
 	return t
 }
 
 // bytes are those of the stored elements and scales.
 func (r *resolved) bytes() int64 {
-	if r.at.Dequant.Int4() {
-		return bytesOf(r.stored) + bytesOf(r.scales) + bytesOf(r.zeros) + bytesOf(r.order)
+	if r.at.Dequant.Int4() || r.at.Dequant.Grouped() {
+		return (bytesOf(r.stored)+bytesOf(r.scales)+bytesOf(r.sizes))/int64(r.parts()) + bytesOf(r.zeros) + bytesOf(r.order)
 	}
 	t := r.describe()
 	n := t.DType.Bytes(int64(t.Len()))

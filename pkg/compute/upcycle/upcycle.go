@@ -4,18 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 
+	"github.com/switchyard/switchyard/pkg/compute/checkpoint"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
 // ErrInput marks what is wrong with the dense model, the settings or the folder
 // to write, rather than with writing.
-var ErrInput = errors.New("unusable input")
-
-const configFile = "config.json"
+var ErrInput = checkpoint.ErrInput
 
 // Summary says what was written.
 type Summary struct {
@@ -35,8 +32,8 @@ func Run(ctx context.Context, dir, out string, s Settings) (sum *Summary, err er
 	if err := s.Check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInput, err)
 	}
-	if _, err := os.Lstat(out); !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s is there already; name another folder, or remove it", ErrInput, out)
+	if err := checkpoint.CheckOut(out); err != nil {
+		return nil, err
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("%w: %s is no folder", ErrInput, dir)
@@ -51,8 +48,8 @@ func Run(ctx context.Context, dir, out string, s Settings) (sum *Summary, err er
 		return nil, fmt.Errorf("%w: %s: %w", ErrInput, dir, err)
 	}
 	sum.Out = out
-	return sum, inPlace(out, func(partial string) error {
-		if err := copySide(dense, partial, config); err != nil {
+	return sum, checkpoint.InPlace(out, func(partial string) error {
+		if err := checkpoint.CopySide(dense, partial); err != nil {
 			return err
 		}
 		files := shards(outputs, s.ShardBytes)
@@ -61,15 +58,18 @@ func Run(ctx context.Context, dir, out string, s Settings) (sum *Summary, err er
 		if err := w.write(ctx, files); err != nil {
 			return err
 		}
+		if err := checkpoint.WriteSide(partial, checkpoint.Config, config); err != nil {
+			return err
+		}
 		return check(ctx, partial)
 	})
 }
 
 // prepare decides all that will be written.
 func prepare(dense *model.Weights, s Settings) (config []byte, outputs []output, sum *Summary, err error) {
-	data, ok := dense.File(configFile)
+	data, ok := dense.File(checkpoint.Config)
 	if !ok {
-		return nil, nil, nil, fmt.Errorf("it has no readable %s; give the folder of a published dense model", configFile)
+		return nil, nil, nil, fmt.Errorf("it has no readable %s; give the folder of a published dense model", checkpoint.Config)
 	}
 	kind, config, tied, err := readConfig(data, s)
 	if err != nil {
@@ -86,56 +86,6 @@ func prepare(dense *model.Weights, s Settings) (config []byte, outputs []output,
 		sum.Bytes += outputs[i].bytes()
 	}
 	return config, outputs, sum, nil
-}
-
-// inPlace lets write fill a folder beside out, which becomes out if it worked.
-func inPlace(out string, write func(partial string) error) (err error) {
-	partial, err := os.MkdirTemp(filepath.Dir(out), "."+filepath.Base(out)+"-*")
-	if err != nil {
-		return fmt.Errorf("making a folder beside %s: %w", out, err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(partial))
-		}
-	}()
-	if err := os.Chmod(partial, 0o755); err != nil { //nolint:gosec // a model is for others to read, as a folder made by hand is
-		return err
-	}
-	if err := write(partial); err != nil {
-		return err
-	}
-	return os.Rename(partial, out)
-}
-
-// copySide writes the config, and copies the other files beside the weights.
-func copySide(dense *model.Weights, partial string, config []byte) error {
-	names, err := dense.SideNames()
-	if err != nil {
-		return err
-	}
-	if err := writeSide(partial, configFile, config); err != nil {
-		return err
-	}
-	for _, name := range names {
-		data, ok := dense.File(name)
-		if !ok || name == configFile {
-			continue
-		}
-		if err := writeSide(partial, name, data); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeSide writes a file that may lie in a folder of its own.
-func writeSide(partial, name string, data []byte) error {
-	path := filepath.Join(partial, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // for others to read
-		return err
-	}
-	return os.WriteFile(path, data, 0o644) //nolint:gosec // for others to read
 }
 
 // check opens what was written as whoever serves it will.

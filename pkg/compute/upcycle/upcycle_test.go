@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/checkpoint"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
@@ -119,7 +120,7 @@ func logits(t *testing.T, dir string, prompt direct.Prompt) []float32 {
 func TestNothingHalfMade(t *testing.T) {
 	dir := t.TempDir()
 	there := filepath.Join(dir, "there")
-	if err := os.Mkdir(there, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(there, "something"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
@@ -208,7 +209,7 @@ func TestWrongFolders(t *testing.T) {
 	if err := os.CopyFS(noConfig, os.DirFS("testdata/gpt2")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(noConfig, configFile)); err != nil {
+	if err := os.Remove(filepath.Join(noConfig, checkpoint.Config)); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ dir, want string }{

@@ -3,13 +3,13 @@ package upcycle
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
+	"github.com/switchyard/switchyard/pkg/compute/checkpoint"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
@@ -42,10 +42,7 @@ func (o *output) bytes() int64 { return o.DType.Bytes(int64(o.Len())) }
 func (w *writer) write(ctx context.Context, files [][]output) error {
 	index := map[string]string{}
 	for i, outputs := range files {
-		name := "model.safetensors"
-		if len(files) > 1 {
-			name = fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, len(files))
-		}
+		name := checkpoint.FileName(i, len(files))
 		if err := w.file(ctx, name, outputs); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)
 		}
@@ -56,11 +53,7 @@ func (w *writer) write(ctx context.Context, files [][]output) error {
 	if len(files) == 1 {
 		return nil
 	}
-	data, err := json.MarshalIndent(map[string]any{"metadata": map[string]int64{"total_size": w.total}, "weight_map": index}, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encoding the index: %w", err)
-	}
-	return os.WriteFile(filepath.Join(w.dir, "model.safetensors.index.json"), append(data, '\n'), 0o644)
+	return checkpoint.WriteIndex(w.dir, index, w.total)
 }
 
 func (w *writer) file(ctx context.Context, name string, outputs []output) (err error) {
