@@ -56,21 +56,6 @@ func storeCodes(dst, codes []byte, f Format) {
 	flip(dst, 0x88)
 }
 
-// Scales that a file may have, without their signs, beside zero: those of which codes make exact float32s, and a little
-// more than Quantise makes.
-const (
-	leastScale = (127 - 90) << 7 // 2^-90
-	mostScale  = (127 + 98) << 7 // 2^98
-)
-
-// checkScale refuses a scale of a file.
-func checkScale(bf uint16) error {
-	if size := bf &^ (1 << 15); size != 0 && (size < leastScale || size > mostScale) {
-		return fmt.Errorf("a scale is %v: it must be 0, or of a size from 2^-90 to 2^98", widened(bf))
-	}
-	return nil
-}
-
 // FloatsTo computes the weights of rows of k inputs in Q8 or Q4.
 func (g Groups) FloatsTo(out []float32, k int, f Format) error {
 	for i := range len(out) / QGroup {
@@ -112,6 +97,7 @@ func (p Packer) Groups(k int, f Format, parts ...Groups) (*Matrix, error) {
 	errs := make([]error, m.Panels())
 	p.each(m.Panels(), codes*PanelWidth, func(i int) {
 		size := len(m.codes) / m.Panels()
+
 		packGroupCodes(m.codes[i*size:][:size], panelOf(rows, i), f)
 		errs[i] = m.packScales(i, panelOf(scaleRows, i), f)
 	})
@@ -123,39 +109,13 @@ func (p Packer) Groups(k int, f Format, parts ...Groups) (*Matrix, error) {
 	return m, nil
 }
 
-// packScales writes those of a panel.
-func (m *Matrix) packScales(panel int, rows [][]byte, f Format) error {
-	size := m.K / QGroup * PanelWidth
-	steps := m.steps[panel*size:][:size]
-	if len(rows) < PanelWidth {
-		clear(steps)
-	}
-	for j, row := range rows {
-		for g := range m.K / QGroup {
-			step := binary.LittleEndian.Uint16(row[2*g:])
-			if err := checkScale(step); err != nil {
-				return &OutputError{panel*PanelWidth + j, fmt.Errorf("input %d: %w", g*QGroup, err)}
-			}
-			steps[g*PanelWidth+j] = storedStep(step, f)
-		}
-	}
-	return nil
-}
-
 // packGroupCodes writes a panel's, as quantiser.place does.
 func packGroupCodes(panel []byte, rows [][]byte, f Format) {
 	switch f {
 	case W8A8:
 		packWords(panel, rows, PanelWidth)
 	case Q8:
-		packWords(panel, rows, PanelWidth)
-		splitWords(panel)
-		flip(panel, 0x80)
-		if outputs := len(rows); outputs < PanelWidth {
-			for line := panel; len(line) > 0; line = line[PanelWidth:] {
-				clear(line[outputs:PanelWidth])
-			}
-		}
+		packLines(panel, rows, 0x80)
 	default:
 		packNibbles(panel, rows, f)
 	}
@@ -202,5 +162,3 @@ func halvesApart(x uint32) uint64 {
 	v = (v | v<<8) & 0x00ff00ff_00ff00ff
 	return (v | v<<4) & 0x0f0f0f0f_0f0f0f0f
 }
-
-func joinHalves(dst, a, b []byte, bits byte) { joinHalvesGeneric(dst, a, b, bits) }

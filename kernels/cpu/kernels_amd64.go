@@ -485,7 +485,10 @@ func avx512PackWords(dst *byte, src *byte, stride int, blocks int)
 func avx512PackHalfWords(dst *byte, src *byte, stride int, blocks int)
 
 //go:noescape
-func avx512Split(lines *byte, count int)
+func avx512KeepWords(dst *byte, src *byte, stride int, blocks int)
+
+//go:noescape
+func avx512Split(to *byte, lines *byte, count int, bits uint32)
 
 //go:noescape
 func avx512Tops(tops *float32, w *float32, groups int)
@@ -665,7 +668,10 @@ func avx2PackWords(dst *byte, src *byte, stride int, blocks int)
 func avx2PackHalfWords(dst *byte, src *byte, stride int, blocks int)
 
 //go:noescape
-func avx2Split(lines *byte, count int)
+func avx2KeepWords(dst *byte, src *byte, stride int, blocks int)
+
+//go:noescape
+func avx2Split(to *byte, lines *byte, count int, bits uint32)
 
 //go:noescape
 func avx2Tops(tops *float32, w *float32, groups int)
@@ -783,6 +789,9 @@ func avx2W16A16R3G1(a *byte)
 
 //go:noescape
 func avx2W16A16R4G1(a *byte)
+
+//go:noescape
+func avx2Join(to *byte, a *byte, b *byte, blocks int, bits uint32)
 
 //go:noescape
 func avx2Round(dst *byte, x *float32, n int)

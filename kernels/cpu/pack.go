@@ -113,6 +113,11 @@ func putFour(to []uint16, v uint64) {
 
 // rowsOf cuts matrices into rows of so many bytes.
 func rowsOf(size int, parts [][]byte) (rows [][]byte) {
+	n := 0
+	for _, part := range parts {
+		n += len(part) / max(1, size)
+	}
+	rows = make([][]byte, 0, n)
 	for _, part := range parts {
 		for ; len(part) >= size && size > 0; part = part[size:] {
 			rows = append(rows, part[:size])

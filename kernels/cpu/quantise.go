@@ -102,8 +102,7 @@ func codesOfGeneric(codes []byte, w []float32, by []float64, least, most int32) 
 func (q *quantiser) place(panel []byte, outputs int, f Format) {
 	switch f {
 	case Q8:
-		packWords(panel, q.rows[:outputs], PanelWidth)
-		splitWords(panel)
+		packLines(panel, q.rows[:outputs], 0)
 	case W8A8:
 		flip(q.codes[:outputs*len(q.w)], 0x80)
 		packWords(panel, q.rows[:outputs], PanelWidth)
@@ -139,12 +138,39 @@ func flip(b []byte, bits byte) {
 	}
 }
 
+// linesBytes are packed at a time, so that what is between the steps stays in the L1 cache.
+const linesBytes = 8 << 10
+
+var between = sync.Pool{New: func() any { return new([linesBytes]byte) }}
+
+// packLines packs rows of bytes, a multiple of four: a line of a panel has one of each row, of which bits are changed, and
+// zeros where there are fewer than its width.
+func packLines(panel []byte, rows [][]byte, bits byte) {
+	const atOnce = linesBytes / PanelWidth
+	words, _ := between.Get().(*[linesBytes]byte)
+	defer between.Put(words)
+	for from := 0; from < len(rows[0]); from += atOnce {
+		to := min(from+atOnce, len(rows[0]))
+		lines := words[:(to-from)*PanelWidth]
+		done := keepWords(lines, rows, from, to)
+		for j, row := range rows {
+			for at := from + done; at < to; at += 4 {
+				copy(lines[(at-from)*PanelWidth+4*j:], row[at:at+4])
+			}
+		}
+		splitWords(panel[from*PanelWidth:][:len(lines)], lines, bits)
+	}
+	for lines := panel; len(rows) < PanelWidth && len(lines) > 0; lines = lines[PanelWidth:] {
+		clear(lines[len(rows):PanelWidth])
+	}
+}
+
 // splitWordsGeneric turns each line of words, of four inputs of an output, into four lines of a byte of each output.
-func splitWordsGeneric(panel []byte) {
-	for ; len(panel) >= 4*PanelWidth; panel = panel[4*PanelWidth:] {
-		words := [4 * PanelWidth]byte(panel)
+func splitWordsGeneric(to, lines []byte, bits byte) {
+	for ; len(lines) >= 4*PanelWidth; lines, to = lines[4*PanelWidth:], to[4*PanelWidth:] {
+		words := (*[4 * PanelWidth]byte)(lines)
 		for at, b := range words {
-			panel[at%4*PanelWidth+at/4] = b
+			to[at%4*PanelWidth+at/4] = b ^ bits
 		}
 	}
 }

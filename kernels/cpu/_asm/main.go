@@ -48,6 +48,7 @@ func kernels() {
 		packKernel(m, "PackHalves", panelRows/2, true)
 		packKernel(m, "PackWords", panelRows, false)
 		packKernel(m, "PackHalfWords", panelRows/2, false)
+		packKernel(m, keepWords, panelRows, false)
 		splitKernel(m)
 		topsKernel(m)
 		codesKernel(m)
@@ -57,6 +58,7 @@ func kernels() {
 			pairsKernel(m.machine, s.rows, s.groups)
 		}
 	}
+	joinKernel(narrow)
 	roundKernel()
 	for _, s := range heads {
 		headsKernel(wide, f32, s.rows, s.groups)

@@ -130,14 +130,15 @@ func (m machine) whole(q reg.VecPhysical) {
 	VCVTPD2DQY(q, half(q))
 }
 
-// splitKernel writes a kernel that turns lines of a word of four bytes for each output into four lines of a byte each, in
-// place.
+// splitKernel writes a kernel that turns lines of a word of four bytes for each output into four lines of a byte each, perhaps
+// in place, and changes bits of each byte.
 func splitKernel(m machine) {
-	TEXT(m.name+"Split", NOSPLIT, "func(lines *byte, count int)")
+	TEXT(m.name+"Split", NOSPLIT, "func(to, lines *byte, count int, bits uint32)")
 	Pragma("noescape")
 	g := &transposer{machine: m}
-	lines, count := parameter("lines"), parameter("count")
-	v, n := m.vector, 4*panelRows/m.width // vectors of a line
+	to, lines, count := parameter("to"), parameter("lines"), parameter("count")
+	v, n, bits := m.vector, 4*panelRows/m.width, m.vector[12] // n vectors of a line
+	VPBROADCASTD(NewParamAddr("bits", 24), bits)
 	shuffle, order, lanes := v[8], v[9], m.width/16
 	g.table("_split", shuffle, func(i int) uint32 { b := uint32(i % 4); return b | (b+4)<<8 | (b+8)<<16 | (b+12)<<24 })
 	g.table("_gather", order, func(i int) uint32 { return uint32(i%lanes*4 + i/lanes) })
@@ -150,17 +151,23 @@ func splitKernel(m machine) {
 		g.move(Mem{Base: lines, Disp: m.width * i}, v[i])
 		VPSHUFB(shuffle, v[i], v[i]) // a word of each lane has one input of four outputs
 		VPERMD(v[i], order, v[i])
+		if m.is512() {
+			VPXORD(bits, v[i], v[i])
+		} else {
+			VPXOR(bits, v[i], v[i])
+		}
 	}
 	if m.is512() {
 		for half := range 2 {
 			VMOVDQA64(v[10+half], v[4])
 			VPERMI2Q(v[1], v[0], v[4])
-			VMOVDQU32(v[4], Mem{Base: lines, Disp: 64 * half})
+			VMOVDQU32(v[4], Mem{Base: to, Disp: 64 * half})
 		}
 	} else {
-		quarters(v, lines)
+		quarters(v, to)
 	}
 	ADDQ(U32(4*panelRows), lines)
+	ADDQ(U32(4*panelRows), to)
 	DECQ(count)
 	JNZ(LabelRef("line"))
 	VZEROUPPER()
@@ -196,4 +203,44 @@ func quarters(v []reg.VecPhysical, lines reg.Register) {
 		VPERM2I128(U8([]uint8{0x20, 0x31}[i/2]), v[from[1]], v[from[0]], v[0])
 		VMOVDQU(v[0], Mem{Base: lines, Disp: 32 * i})
 	}
+}
+
+// joinKernel writes a kernel that gives each of the halves of bytes of two rows a byte, the second row's upper, and changes
+// bits of it. A block is a vector of each row.
+func joinKernel(m machine) {
+	TEXT(m.name+"Join", NOSPLIT, "func(to, a, b *byte, blocks int, bits uint32)")
+	Pragma("noescape")
+	to, a, b, blocks := parameter("to"), parameter("a"), parameter("b"), parameter("blocks")
+	v, low, bits := m.vector, m.vector[6], m.vector[7]
+	VPBROADCASTD(NewParamAddr("bits", 32), bits)
+	mask := GP32()
+	MOVL(U32(0x0f0f0f0f), mask)
+	VMOVD(mask, low.AsX())
+	VPBROADCASTD(low.AsX(), low)
+	Label("block")
+	VMOVDQU(Mem{Base: a}, v[0])
+	VMOVDQU(Mem{Base: b}, v[1])
+	VPAND(low, v[0], v[2])
+	VPSLLW(U8(4), v[1], v[3])
+	VPANDN(v[3], low, v[3])
+	VPOR(v[3], v[2], v[2]) // the first halves
+	VPSRLW(U8(4), v[0], v[0])
+	VPAND(low, v[0], v[0])
+	VPANDN(v[1], low, v[1])
+	VPOR(v[1], v[0], v[0]) // the second ones
+	VPXOR(bits, v[2], v[2])
+	VPXOR(bits, v[0], v[0])
+	VPUNPCKLBW(v[0], v[2], v[4])
+	VPUNPCKHBW(v[0], v[2], v[5])
+	VPERM2I128(U8(0x20), v[5], v[4], v[0])
+	VPERM2I128(U8(0x31), v[5], v[4], v[1])
+	VMOVDQU(v[0], Mem{Base: to})
+	VMOVDQU(v[1], Mem{Base: to, Disp: m.width})
+	ADDQ(U8(m.width), a)
+	ADDQ(U8(m.width), b)
+	ADDQ(U8(2*m.width), to)
+	DECQ(blocks)
+	JNZ(LabelRef("block"))
+	VZEROUPPER()
+	RET()
 }

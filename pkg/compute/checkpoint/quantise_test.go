@@ -305,4 +305,3 @@ func TestLayout(t *testing.T) {
 		}
 	}
 }
-

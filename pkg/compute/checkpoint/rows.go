@@ -66,37 +66,40 @@ type matrixAt struct{ codes, scales int64 }
 
 // matrix quantises a matrix (N, K), some rows at a time and a thread.
 func (w *writer) matrix(ctx context.Context, f file, t safetensors.Tensor, at matrixAt) error {
-	n, k := t.Shape[0], t.Shape[1]
+	n := t.Shape[0]
 	per := min(n, max(1, pieceBytes*n/max(1, len(t.Data))))
-	codes, scales := cpu.GroupBytes(k, w.format)
+	codes, scales := cpu.GroupBytes(t.Shape[1], w.format)
 	var next atomic.Int64
 	all, ctx := errgroup.WithContext(ctx)
 	for range min(w.settings.Threads, (n+per-1)/per) {
 		all.Go(func() error {
-			g := cpu.Groups{Codes: make([]byte, per*codes), Scales: make([]byte, per*scales)}
+			room := cpu.Groups{Codes: make([]byte, per*codes), Scales: make([]byte, per*scales)}
 			for {
 				from := int(next.Add(int64(per))) - per
-				if from >= n {
-					return nil
-				}
-				if err := ctx.Err(); err != nil {
-					return err
+				if from >= n || ctx.Err() != nil {
+					return ctx.Err()
 				}
 				rows := min(per, n-from)
-				g := cpu.Groups{Codes: g.Codes[:rows*codes], Scales: g.Scales[:rows*scales]}
-				if err := quantiseRows(g, t, from, w.format); err != nil {
-					return err
-				}
-				if err := w.put(f, g.Codes, at.codes+int64(from*codes)); err != nil {
-					return err
-				}
-				if err := w.put(f, g.Scales, at.scales+int64(from*scales)); err != nil {
+				g := cpu.Groups{Codes: room.Codes[:rows*codes], Scales: room.Scales[:rows*scales]}
+				if err := w.rows(f, g, t, from, at); err != nil {
 					return err
 				}
 			}
 		})
 	}
 	return all.Wait()
+}
+
+// rows quantises and writes some of a matrix, from one on.
+func (w *writer) rows(f file, g cpu.Groups, t safetensors.Tensor, from int, at matrixAt) error {
+	if err := quantiseRows(g, t, from, w.format); err != nil {
+		return err
+	}
+	codes, scales := cpu.GroupBytes(t.Shape[1], w.format)
+	if err := w.put(f, g.Codes, at.codes+int64(from*codes)); err != nil {
+		return err
+	}
+	return w.put(f, g.Scales, at.scales+int64(from*scales))
 }
 
 // quantiseRows fills g with rows of a tensor (N, K), from row first on.

@@ -229,7 +229,7 @@ func TestInt4Refused(t *testing.T) {
 		`version is "gemv"`:                             {"quant_method": "awq", "bits": 4, "group_size": 32, "version": "gemv"},
 		"zero_point is false":                           {"quant_method": "awq", "bits": 4, "group_size": 32, "zero_point": false},
 		"has shape [2 64], config.json makes it [1 64]": {"quant_method": "gptq", "bits": 4, "group_size": 64},
-		`supported are mxfp4, fp8, gptq, awq and c`:          {"quant_method": "bitsandbytes"},
+		`supported are mxfp4, fp8, gptq, awq and c`:     {"quant_method": "bitsandbytes"},
 	} {
 		dir, _ := inInt4(t, GPTQ, values, 32, false)
 		if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), key) {

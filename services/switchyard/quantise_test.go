@@ -1,0 +1,80 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/pkg/compute/goldens"
+	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+)
+
+// quantisedCopy is one of a golden checkpoint, with its outputs beside it.
+func quantisedCopy(t *testing.T, name, precision string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name+"-"+precision)
+	got := invoke("", "quantise", "--precision", precision, "--out", dir, goldens.Dir(name), "--json")
+	var sum struct {
+		Matrices, Files int
+	}
+	if err := json.Unmarshal([]byte(got.out), &sum); err != nil || got.code != 0 || sum.Matrices == 0 || sum.Files != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	outputs, err := filepath.Glob(filepath.Join(goldens.Dir(name), "golden.safetensors*")) // golden.json is copied as any other file
+	if err != nil || len(outputs) != 1 {
+		t.Fatal(outputs, err)
+	}
+	data, err := os.ReadFile(outputs[0])
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, filepath.Base(outputs[0])), data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A copy that is quantised ahead passes through the pipeline, is measured, looked at and refused as others are.
+func TestQuantisedCopy(t *testing.T) {
+	t.Parallel()
+	if testkit.Race {
+		t.Skip("the packages below have tests of the same goroutines")
+	}
+	q8 := quantisedCopy(t, "mixtral", "q8")
+	server, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Shutdown)
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		want string // on stdout, or else on stderr
+	}{
+		{"the pipeline", []string{"verify", "--wire", "bf16", "--json", q8}, 0, `"messages":`},
+		{"its speed", []string{"bench", "--model", q8, "--batch", "1,8", "--prompt-tokens", "4", "--rounds", "1", "--seconds", "0.1", "--json"}, 0, `"model":"mixtral-q8"`},
+		{"rows in 8 bits", []string{"bench", "--model", q8, "--precision", "w8a8", "--batch", "1", "--prompt-tokens", "4", "--rounds", "1", "--seconds", "0.1", "--json"}, 0, `"model":"mixtral-q8"`},
+		{"what it takes", []string{"inspect", q8}, 0, "experts    q8"},
+		{"an expert's load", []string{"bench", "--cold-start", "--model", q8, "--rounds", "1", "--json"}, 0, `"from":"object store"`},
+		{"the object store", []string{"weights", "push", q8, "--name", "q8", "--nats", server.URL()}, 0, "serve it with --model nats://q8"},
+		{"another model", []string{"weights", "push", goldens.Dir("mixtral"), "--name", "q8", "--nats", server.URL()}, 1, "another model of that name"},
+		{"other bits", []string{"up", "--model", q8, "--precision", "q4"}, 2, "switchyard: --precision is q4: model mixtral-q8 is stored in q8: it computes with these codes without --precision, and with rows in 8 bits by w8a8; no other is for it"},
+		{"once more", []string{"quantise", q8}, 2, "model mixtral-q8 is quantised already, to codes of 8 bits: quantise the folder that it was made of"},
+		{"into another", []string{"quantise", q8, "--out", q8 + "-2"}, 2, "is quantised already"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := invoke("", tt.args...)
+			text := got.err
+			if tt.code == 0 {
+				text = got.out
+			}
+			if got.code != tt.code || !strings.Contains(text, tt.want) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
