@@ -30021,7 +30021,9 @@ TEXT ·avx512Split(SB), NOSPLIT, $0-28
 	MOVQ         to+0(FP), AX
 	MOVQ         lines+8(FP), CX
 	MOVQ         count+16(FP), DX
-	VPBROADCASTD bits+24(FP), Z12
+	MOVL         bits+24(FP), BX
+	VMOVD        BX, X12
+	VPBROADCASTD X12, Z12
 	VMOVDQU32    avx512_split<>+0(SB), Z8
 	VMOVDQU32    avx512_gather<>+0(SB), Z9
 	VMOVDQU32    avx512_first<>+0(SB), Z10
@@ -37735,7 +37737,9 @@ TEXT ·avx2Split(SB), NOSPLIT, $0-28
 	MOVQ         to+0(FP), AX
 	MOVQ         lines+8(FP), CX
 	MOVQ         count+16(FP), DX
-	VPBROADCASTD bits+24(FP), Y12
+	MOVL         bits+24(FP), BX
+	VMOVD        BX, X12
+	VPBROADCASTD X12, Y12
 	VMOVDQU      avx2_split<>+0(SB), Y8
 	VMOVDQU      avx2_gather<>+0(SB), Y9
 
@@ -44969,7 +44973,9 @@ TEXT ·avx2Join(SB), NOSPLIT, $0-36
 	MOVQ         a+8(FP), CX
 	MOVQ         b+16(FP), DX
 	MOVQ         blocks+24(FP), BX
-	VPBROADCASTD bits+32(FP), Y7
+	MOVL         bits+32(FP), SI
+	VMOVD        SI, X7
+	VPBROADCASTD X7, Y7
 	MOVL         $0x0f0f0f0f, SI
 	VMOVD        SI, X6
 	VPBROADCASTD X6, Y6

@@ -138,7 +138,7 @@ func splitKernel(m machine) {
 	g := &transposer{machine: m}
 	to, lines, count := parameter("to"), parameter("lines"), parameter("count")
 	v, n, bits := m.vector, 4*panelRows/m.width, m.vector[12] // n vectors of a line
-	VPBROADCASTD(NewParamAddr("bits", 24), bits)
+	everyWord(Load(Param("bits"), GP32()).(reg.GPVirtual), bits)
 	shuffle, order, lanes := v[8], v[9], m.width/16
 	g.table("_split", shuffle, func(i int) uint32 { b := uint32(i % 4); return b | (b+4)<<8 | (b+8)<<16 | (b+12)<<24 })
 	g.table("_gather", order, func(i int) uint32 { return uint32(i%lanes*4 + i/lanes) })
@@ -205,6 +205,12 @@ func quarters(v []reg.VecPhysical, lines reg.Register) {
 	}
 }
 
+// everyWord fills v with a word.
+func everyWord(word reg.GPVirtual, v reg.VecPhysical) {
+	VMOVD(word, v.AsX())
+	VPBROADCASTD(v.AsX(), v)
+}
+
 // joinKernel writes a kernel that gives each of the halves of bytes of two rows a byte, the second row's upper, and changes
 // bits of it. A block is a vector of each row.
 func joinKernel(m machine) {
@@ -212,11 +218,10 @@ func joinKernel(m machine) {
 	Pragma("noescape")
 	to, a, b, blocks := parameter("to"), parameter("a"), parameter("b"), parameter("blocks")
 	v, low, bits := m.vector, m.vector[6], m.vector[7]
-	VPBROADCASTD(NewParamAddr("bits", 32), bits)
+	everyWord(Load(Param("bits"), GP32()).(reg.GPVirtual), bits)
 	mask := GP32()
 	MOVL(U32(0x0f0f0f0f), mask)
-	VMOVD(mask, low.AsX())
-	VPBROADCASTD(low.AsX(), low)
+	everyWord(mask, low)
 	Label("block")
 	VMOVDQU(Mem{Base: a}, v[0])
 	VMOVDQU(Mem{Base: b}, v[1])
