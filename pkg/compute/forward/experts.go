@@ -219,13 +219,16 @@ func scaleInto(dst, x []float32, w float32) {
 // run computes all groups: side by side, or each one cut over the pool where few
 // of its rows take long.
 func (s *ExpertScratch) run(p *pool.Pool, in Routed, out []float32) {
-	total := 0
+	total, threads := 0, 1
+	if p != nil {
+		threads = p.Threads()
+	}
 	for _, g := range s.groups {
 		s.Read += g.expert.bytes()
 		total += g.expert.nanos(g.to - g.from)
 	}
 	switch {
-	case !s.cut():
+	case !s.cut(threads):
 		for _, g := range s.groups {
 			s.runLong(workers{Pool: p}, g, &in, out)
 		}
@@ -238,27 +241,6 @@ func (s *ExpertScratch) run(p *pool.Pool, in Routed, out []float32) {
 		p.Run(len(s.items), func(i int) { s.runShort(s.items[i], &in, out) })
 	}
 	clear(s.items)
-}
-
-// sharedRows are enough rows of a part of a group: kernels read weights once for no more than some tens.
-const sharedRows = 48
-
-// cut makes items of the groups, of which none takes long; false: that would be too few rows.
-func (s *ExpertScratch) cut() bool {
-	s.items = s.items[:0]
-	for _, g := range s.groups {
-		rows := g.to - g.from
-		n := max(1, (g.expert.nanos(rows)+mostNanos-1)/mostNanos)
-		if n > 1 && rows < n*sharedRows {
-			return false
-		}
-		for i := range n {
-			item := g
-			item.from, item.to = g.from+i*rows/n, g.from+(i+1)*rows/n
-			s.items = append(s.items, item)
-		}
-	}
-	return true
 }
 
 func (s *ExpertScratch) runLong(p workers, g group, in *Routed, out []float32) {

@@ -103,14 +103,14 @@ func (f *ffn) run(p workers, dst, x []float32, rows int, scratch []float32) {
 	}
 }
 
-// runInline is run on the calling goroutine alone.
+// runInline is run on the calling goroutine alone, which lets others run between pieces.
 func (f *ffn) runInline(dst, x []float32, rows int, scratch []float32) {
 	w := f.width()
 	inner, act := scratch[:rows*f.in.N], scratch[rows*f.in.N:f.floatsFor(rows)]
-	cpu.MatMul(inner, f.in.N, x, f.in.K, rows, f.in, 0, f.in.Panels())
+	matMulInline(inner, x, rows, f.in)
 	addBias(inner, f.inBias, 0, rows)
 	f.activate(act, inner, 0, rows, w)
-	cpu.MatMul(dst, f.down.N, act, w, rows, f.down, 0, f.down.Panels())
+	matMulInline(dst, act, rows, f.down)
 	addBias(dst, f.downBias, 0, rows)
 }
 
