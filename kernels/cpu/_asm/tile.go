@@ -46,7 +46,7 @@ const (
 const unroll = 2
 
 // prefetchAhead is how far before its use a line of weights is asked for.
-const prefetchAhead = 2048
+const prefetchAhead = 4096
 
 type tileGen struct {
 	machine
