@@ -84,6 +84,7 @@ type lane struct {
 	shares []*lane
 	count  int
 	costs  []int // of rows
+	nanos  int   // of all
 	alone  bool
 	// strongest are the rows' keys that counted most in the newest layer; keys says whether
 	// anybody asks.
@@ -120,7 +121,7 @@ func (s *lane) Begin(rows []Row) error {
 func (s *lane) Attend(l int) ([]float32, error) {
 	tl, before := s.layers[l], s.pending
 	s.pending = nil
-	s.each(tl.attentionBytes(), func(s *lane) {
+	s.each(tl.attentionBytes(), s.nanos, func(s *lane) {
 		s.combine(before)
 		s.attend(tl)
 	})
@@ -174,7 +175,7 @@ func (s *lane) ffnInput(tl *layer) []float32 {
 // Dense is a layer's own network.
 func (s *lane) Dense(l int) error {
 	tl := s.layers[l]
-	s.each(tl.dense.bytes(), func(s *lane) {
+	s.each(tl.dense.bytes(), tl.dense.nanos(len(s.rows)), func(s *lane) {
 		s.feed(tl.dense, s.block, s.ffnInput(tl))
 		s.residual(tl, tl.ffnNorm)
 	})
@@ -184,7 +185,7 @@ func (s *lane) Dense(l int) error {
 // Shared computes the shared expert at once.
 func (s *lane) Shared(l int) error {
 	tl := s.layers[l]
-	s.each(tl.shared.bytes(), func(s *lane) { s.sharedExpert(tl.shared, s.ffnInput(tl)) })
+	s.each(tl.shared.bytes(), tl.shared.nanos(len(s.rows)), func(s *lane) { s.sharedExpert(tl.shared, s.ffnInput(tl)) })
 	return nil
 }
 

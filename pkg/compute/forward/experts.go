@@ -232,7 +232,7 @@ func (s *ExpertScratch) run(p *pool.Pool, in Routed, out []float32) {
 		for _, g := range s.groups {
 			s.runLong(workers{Pool: p}, g, &in, out)
 		}
-	case total < inlineNanos || len(s.items) == 1:
+	case len(s.items) == 1 || (workers{Pool: p}).parts(total) == 1:
 		for _, g := range s.items {
 			s.runShort(g, &in, out)
 		}

@@ -20,6 +20,7 @@ func (s *lane) shareOut() {
 		return
 	}
 	threads, total := s.p.Threads(), s.priceRows()
+	s.nanos = total
 	n := max(1, (total+threads*mostNanos-1)/(threads*mostNanos)) * threads
 	from, spent := 0, 0
 	for i := range s.rows {
@@ -70,9 +71,10 @@ func (s *lane) share(from, to int) {
 	}
 }
 
-// each calls f for all rows, or side by side for each share where a block of so many bytes is shared out.
-func (s *lane) each(bytes int64, f func(s *lane)) {
-	if s.count == 0 || bytes > shareBytes {
+// each calls f for all rows, or side by side for each share where a block of so many bytes is shared out,
+// and takes so long that it is worth it.
+func (s *lane) each(bytes int64, nanos int, f func(s *lane)) {
+	if s.count == 0 || bytes > shareBytes || s.workers().parts(nanos) == 1 {
 		f(s)
 		return
 	}
