@@ -116,20 +116,21 @@ func packGroupCodes(panel []byte, rows [][]byte, f Format) {
 		packWords(panel, rows, PanelWidth)
 	case Q8:
 		packLines(panel, rows, 0x80)
+	case Q4:
+		packHalfBytes(panel, rows, 0x88, 0x88, nil)
 	default:
-		packNibbles(panel, rows, f)
+		packHalfBytes(panel, rows, 0, 0, nil)
 	}
 }
 
-// packNibbles joins two outputs, and packs what comes out.
-func packNibbles(panel []byte, rows [][]byte, f Format) {
+// packHalfBytes packs rows of codes that lie two in a byte, the first one's in its low half. Four inputs make 64 bytes of a
+// panel: 16 words, of which word j holds the codes of outputs j and j+16, input by input from the low end: one shift brings
+// any of them to the bottom of its word. Bits of each byte are changed; where there is no output, they were none before.
+// A row of two outputs is changed further before it is packed.
+func packHalfBytes(panel []byte, rows [][]byte, none, bits byte, further func(codes []byte)) {
 	k := 2 * len(rows[0])
 	q := quantiserOf(k)
 	defer quantisers.Put(q)
-	none, bits := byte(0), byte(0) // what an output that is not there has, and what is changed of each byte
-	if f == Q4 {
-		none, bits = 0x88, 0x88
-	}
 	row := func(j int) []byte {
 		if j < len(rows) {
 			return rows[j]
@@ -142,6 +143,9 @@ func packNibbles(panel []byte, rows [][]byte, f Format) {
 	}
 	for j, to := range q.rows[:PanelWidth/2] {
 		joinHalves(to, row(j), row(j+PanelWidth/2), bits)
+		if further != nil {
+			further(to)
+		}
 	}
 	packWords(panel, q.rows[:PanelWidth/2], PanelWidth/2)
 }

@@ -132,6 +132,14 @@ func BenchmarkGroups(b *testing.B) {
 			}
 		})
 	}
+	b.Run("mxfp4", func(b *testing.B) {
+		blocks, scales, space := randomBytes(1, n*k/2, 256), randomBytes(2, n*k/MXBlock, 250), NewSpace(PackedBytes(n, k, MXFP4))
+		b.SetBytes(int64(len(blocks) + len(scales)))
+		for b.Loop() {
+			space.Reset()
+			Packer{Space: space}.MXFP4(blocks, scales, n, k)
+		}
+	})
 	b.Run("copy", func(b *testing.B) {
 		src, dst := make([]byte, n*k), make([]byte, n*k)
 		b.SetBytes(n * k)

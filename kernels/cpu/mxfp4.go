@@ -26,19 +26,17 @@ func PackMXFP4(blocks, scales []byte, n, k int) *Matrix { return Packer{}.MXFP4(
 func (p Packer) MXFP4(blocks, scales []byte, n, k int) *Matrix {
 	mustHold("PackMXFP4", 2*len(blocks), n, k, 1)
 	mustHold("PackMXFP4", MXBlock*len(scales), n, k, 1)
-	m := &Matrix{N: n, K: k}
+	m, rows := &Matrix{N: n, K: k}, rowsOf(k/2, [][]byte{blocks})
 	m.codes = take[byte](p.Space, m.Panels()*m.mxPanel())
 	m.exps = take[byte](p.Space, m.Panels()*k/MXBlock*PanelWidth)
 	p.each(m.Panels(), m.mxPanel(), func(panel int) {
 		codes, exps := m.codes[panel*m.mxPanel():][:m.mxPanel()], m.exps[panel*k/MXBlock*PanelWidth:][:k/MXBlock*PanelWidth]
-		clear(codes)
+		packHalfBytes(codes, panelOf(rows, panel), 0, 0, dropMinusZeros)
 		clear(exps)
 		for row := panel * PanelWidth; row < min(n, (panel+1)*PanelWidth); row++ {
-			j := row % PanelWidth
 			for b, e := range scales[row*k/MXBlock : (row+1)*k/MXBlock] {
-				exps[b*PanelWidth+j] = e + 1
+				exps[b*PanelWidth+row%PanelWidth] = e + 1
 			}
-			m.packMXRow(codes[j%16*4:], blocks[row*k/2:(row+1)*k/2], j/16*4)
 		}
 	})
 	return m
@@ -52,26 +50,16 @@ func CheckE8M0(scales []byte) error {
 	return nil
 }
 
-// packMXRow places one output, shifted by 4 for the second half of a panel's. Four
-// inputs make 64 bytes of a panel: 16 words, of which word j holds the codes of
-// outputs j and j+16, input by input from the low end: one shift brings any of
-// them to the bottom of its word.
-func (m *Matrix) packMXRow(dst, blocks []byte, shift int) {
-	for len(blocks) >= 2 {
-		word := spread(binary.LittleEndian.Uint16(blocks)) << shift
-		binary.LittleEndian.PutUint32(dst, binary.LittleEndian.Uint32(dst)|word)
-		blocks, dst = blocks[2:], dst[min(64, len(dst)):]
+// dropMinusZeros makes zeros of codes that are minus zero, of which a multiple of 16 lie two in a byte, so that all kernels
+// may.
+func dropMinusZeros(codes []byte) {
+	const ones = 0x1111111111111111
+	for ; len(codes) >= 8; codes = codes[8:] {
+		x := binary.LittleEndian.Uint64(codes)
+		other := x ^ 8*ones // not zero where a code is another one
+		other |= other >> 2
+		binary.LittleEndian.PutUint64(codes, x&((other|other>>1)&ones*15))
 	}
-}
-
-// spread gives each of four codes a byte, and turns minus zero into zero, so that
-// all kernels may.
-func spread(codes uint16) uint32 {
-	x := uint32(codes)
-	x = (x | x<<8) & 0x00ff00ff
-	x = (x | x<<4) & 0x0f0f0f0f
-	other := ((x ^ 0x08080808) + 0x0f0f0f0f) >> 4 & 0x01010101 // than minus zero
-	return x & (other * 0x0f)
 }
 
 // mxPanel is the bytes of codes in a panel.

@@ -35,6 +35,9 @@ func (p Packer) each(panels, bytes int, f func(panel int)) {
 	}
 }
 
+// Each calls f for each panel of a matrix, each a piece for Run.
+func (p Packer) Each(panels int, f func(panel int)) { p.each(panels, pieceBytes, f) }
+
 // PackBF16 packs src, row-major (n, k) little-endian bf16.
 func PackBF16(src []byte, n, k int) *Matrix {
 	mustHold("PackBF16", len(src), n, k, 2)

@@ -21,8 +21,11 @@ var quantisers = sync.Pool{New: func() any { return &quantiser{} }}
 // quantiserOf has room for rows of k weights.
 func quantiserOf(k int) *quantiser {
 	q, _ := quantisers.Get().(*quantiser)
-	if len(q.w) != k {
+	if cap(q.w) < k {
 		*q = quantiser{w: make([]float32, k), tops: make([]float32, k/QGroup), by: make([]float64, k/QGroup), codes: make([]byte, PanelWidth*k)}
+	}
+	if len(q.w) != k || q.rows == nil {
+		q.w, q.tops, q.by, q.codes = q.w[:k], q.tops[:k/QGroup], q.by[:k/QGroup], q.codes[:PanelWidth*k]
 		q.rows = rowsOf(k, [][]byte{q.codes})
 	}
 	return q

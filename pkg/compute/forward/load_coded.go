@@ -43,7 +43,7 @@ func stackCoded(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu
 	for _, ref := range refs {
 		t, err := m.Stat(ref)
 		if err == nil {
-			err = m.FillCodes(ref, w, first)
+			err = m.FillCodes(by, ref, w, first)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("loading weights: %w", err)

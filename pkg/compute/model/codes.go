@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 
@@ -57,17 +58,18 @@ func (r *resolved) coding(shuffled bool) (c cpu.Coding, ok bool) {
 	return c, ok && c.Check(k) == nil
 }
 
-// FillCodes writes the codes of a matrix, which has a Coding, from output first on. It fails for
-// what is refused of numbers, by the tensor's name.
-func (m *Model) FillCodes(ref Ref, into *cpu.Matrix, first int) error {
+// FillCodes writes the codes of a matrix, which has a Coding, from output first on; threads of the packer share
+// panels. It fails for what is refused of numbers, by the tensor's name.
+func (m *Model) FillCodes(by cpu.Packer, ref Ref, into *cpu.Matrix, first int) error {
 	r, err := m.load(ref)
 	if err != nil {
 		return err
 	}
 	if r.at.Dequant.Int4() {
-		err = r.fillInt4(into, first)
+		err = r.fillInt4(by, into, first)
 	} else {
-		err = fillBlocks(r.tensor(), into, first)
+		t := r.tensor()
+		err = fillPanels(by, t.Shape[0], first, func(from, to int) error { return fillBlocks(t, into, first, from, to) })
 	}
 	if err != nil {
 		return fmt.Errorf("model %s: %w (%v)", m.Name, err, ref)
@@ -75,20 +77,31 @@ func (m *Model) FillCodes(ref Ref, into *cpu.Matrix, first int) error {
 	return nil
 }
 
-// fillBlocks takes a block of each output of a panel before the next blocks: what is written stays
+// fillPanels calls fill for the outputs [from, to) of a tensor that each panel has, of a matrix that has the tensor's
+// from output first on: outputs of a panel share bytes, so that no two threads may write one.
+func fillPanels(by cpu.Packer, outputs, first int, fill func(from, to int) error) error {
+	begin := first / cpu.PanelWidth
+	panels := (first+outputs+cpu.PanelWidth-1)/cpu.PanelWidth - begin
+	errs := make([]error, panels)
+	by.Each(panels, func(i int) {
+		at := (begin+i)*cpu.PanelWidth - first
+		errs[i] = fill(max(0, at), min(outputs, at+cpu.PanelWidth))
+	})
+	return cmp.Or(errs...)
+}
+
+// fillBlocks writes outputs of a panel. It takes a block of each before the next blocks: what is written stays
 // in the L1 cache.
-func fillBlocks(t Tensor, into *cpu.Matrix, first int) error {
+func fillBlocks(t Tensor, into *cpu.Matrix, first, from, to int) error {
 	elements, _ := t.DType.Block()
-	n, each := t.Shape[0], t.Shape[1]/elements
+	each := t.Shape[1] / elements
 	var c safetensors.Codes
-	for from := 0; from < n; from += cpu.PanelWidth {
-		for b := range each {
-			for i := from; i < min(n, from+cpu.PanelWidth); i++ {
-				if err := c.Read(t.DType, t.Data, i*each+b); err != nil {
-					return fmt.Errorf("tensor %q (%s): %w", t.Name, t.DType, err)
-				}
-				put(&c, codings[t.DType], into, first+i, b*elements, elements)
+	for b := range each {
+		for i := from; i < to; i++ {
+			if err := c.Read(t.DType, t.Data, i*each+b); err != nil {
+				return fmt.Errorf("tensor %q (%s): %w", t.Name, t.DType, err)
 			}
+			put(&c, codings[t.DType], into, first+i, b*elements, elements)
 		}
 	}
 	return nil
@@ -116,7 +129,7 @@ func put(c *safetensors.Codes, as cpu.Coding, into *cpu.Matrix, i, k, elements i
 }
 
 // fillInt4 writes a matrix in int4.
-func (r *resolved) fillInt4(into *cpu.Matrix, first int) error {
+func (r *resolved) fillInt4(by cpu.Packer, into *cpu.Matrix, first int) error {
 	m, err := r.int4()
 	if err != nil {
 		return err
@@ -126,19 +139,21 @@ func (r *resolved) fillInt4(into *cpu.Matrix, first int) error {
 			return fmt.Errorf("tensor %q: input %d is of group %d, in the order of groups it is of %d: quantization_config must say desc_act", r.order.Name, input, g, input/r.at.Group)
 		}
 	}
-	for g := range r.scales.Shape[0] {
-		for i := range m.n {
-			at := g*m.n + i
-			into.SetStep(first+i, g*r.at.Group, binary.LittleEndian.Uint16(r.scales.Data[2*at:]), 0)
-			into.SetSub(first+i, g*r.at.Group, -int8(m.zeros[at]), 0)
+	return fillPanels(by, m.n, first, func(from, to int) error {
+		for g := range r.scales.Shape[0] {
+			for i := from; i < to; i++ {
+				at := g*m.n + i
+				into.SetStep(first+i, g*r.at.Group, binary.LittleEndian.Uint16(r.scales.Data[2*at:]), 0)
+				into.SetSub(first+i, g*r.at.Group, -int8(m.zeros[at]), 0)
+			}
 		}
-	}
-	for k := 0; k < m.k; k += perWord {
-		for i := range m.n {
-			into.SetNibbles(first+i, k, m.inputs(i, k))
+		for k := 0; k < m.k; k += perWord {
+			for i := from; i < to; i++ {
+				into.SetNibbles(first+i, k, m.inputs(i, k))
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // inputs are eight codes of an output, from input k on.
