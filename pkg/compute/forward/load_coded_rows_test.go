@@ -3,6 +3,7 @@ package forward
 import (
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -70,10 +71,26 @@ func expertOf(t *testing.T, m *model.Model) (outputs []float32, bytes int64) {
 		t.Errorf("%d bytes, %d foreseen; %v", e.Bytes(), bytes, err)
 	}
 	alone(t, e, m.Precision)
-	const rows = 16
-	outputs = make([]float32, rows*e.hidden())
-	e.runInline(outputs, noise(3, len(outputs)), rows, make([]float32, e.floatsFor(rows)))
+	run := func(e *Expert) []float32 {
+		const rows = 16
+		outputs := make([]float32, rows*e.hidden())
+		e.runInline(outputs, noise(3, len(outputs)), rows, make([]float32, e.floatsFor(rows)))
+		return outputs
+	}
+	outputs = run(e)
+	if other, err := LoadExpertBy(t.Context(), cpu.Packer{Run: sideBySide}, m, ExpertID{1, 2}); err != nil || !same(run(other), outputs) {
+		t.Errorf("with panels filled side by side it has other bits; %v", err)
+	}
 	return outputs, bytes
+}
+
+// sideBySide runs pieces at once.
+func sideBySide(n int, f func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { f(i) })
+	}
+	all.Wait()
 }
 
 // distance is the root of squared differences over that of squares.
