@@ -1,9 +1,10 @@
 """Compares Switchyard with llama.cpp on the same weights, in turns: compare.py SWITCHYARD MODEL_DIR [--turns N] [--kinds bf16,q8,q4]
-[--neighbour] [--keep DIR] [--kv bf16] [--threads 1,2] [--llama PYTHON,...] [--prompt 16]
+[--neighbour] [--keep DIR] [--kv bf16] [--threads 1,2] [--flash on,off] [--llama PYTHON,...]
+[--prompt 16]
 
 Prints, for each precision and for one stream, 32 streams and prompts of 512 (prefill; scored: with logits of all positions), the tokens/s of
 llama.cpp with weights of as many bits and the way of computing that is fastest in the median: --threads (default: one, and one for each core), with
-flash attention or without, and the builds of the Pythons of --llama (after the first turn those alone that were fastest in one of the four), and what direct calls and the pipeline make of it: median, least and most of the turns.
+flash attention or without (--flash), and the builds of the Pythons of --llama (after the first turn those alone that were fastest in one of the four), and what direct calls and the pipeline make of it: median, least and most of the turns.
 Kinds Q4_K_M, Q8_0 and Q4_0 are files of llama.cpp's own quantiser, which both read: codes as they are, with rows in float32 and in 8 bits.
 --prompt is how many tokens come before those that streams generate: with 1, a large model's 32 prompts take no minutes. --kv is what keys and values of ours are kept in (bench --kv-cache-dtype); llama.cpp keeps 16 bits. --neighbour has another process keep one core busy meanwhile; --keep leaves the GGUF files in a folder for the next time.
 Needs what export.py and llama.py need, and a model in bf16 that export.py reads, such as shape.py makes.
@@ -82,9 +83,9 @@ def write(model, out, kind):
     run(sys.executable, HERE / "quantise.py", path(out, "bf16"), to, kind)
 
 
-def llamas(pythons, threads):
+def llamas(pythons, threads, flashes):
     """The ways to run llama.cpp: builds, threads, and with flash attention or without."""
-    return [(python, t, flash) for python in pythons for t in threads for flash in ("on", "off")]
+    return [(python, t, flash) for python in pythons for t in threads for flash in flashes]
 
 
 def fastest(llama, what):
@@ -134,6 +135,7 @@ def main():
     p.add_argument("--kv", default="bf16")
     p.add_argument("--prompt", type=int, default=16)
     p.add_argument("--llama", default=sys.executable)
+    p.add_argument("--flash", default="on,off")
     p.add_argument("--threads", default=f"1,{os.cpu_count()}")
     a = p.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
@@ -141,7 +143,7 @@ def main():
         for kind in a.kinds.split(","):
             write(a.model, out, kind)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was seen until then is shown
-        seen, ways = {}, llamas(a.llama.split(","), a.threads.split(","))
+        seen, ways = {}, llamas(a.llama.split(","), a.threads.split(","), a.flash.split(","))
         with neighbour(a.neighbour):
             try:
                 turns(a.program, a.model, out, a.kinds.split(","), a.turns, a.kv, a.prompt, ways, seen)
