@@ -3,8 +3,10 @@ package direct
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 )
@@ -23,7 +25,7 @@ func benchPrecisions(b *testing.B, f func(b *testing.B, r *Runner)) {
 func BenchmarkDecode(b *testing.B) {
 	for _, batch := range []int{1, 8, 32} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			benchPrecisions(b, func(b *testing.B, r *Runner) { benchSteps(b, r, batch) })
+			benchPrecisions(b, func(b *testing.B, r *Runner) { benchSteps(b, r, batch, func() {}) })
 		})
 	}
 }
@@ -33,12 +35,13 @@ func BenchmarkKept(b *testing.B) {
 	for _, kept := range []model.KVCache{model.KVF32, model.KVBF16, model.KVInt8} {
 		b.Run("kept="+string(kept), func(b *testing.B) {
 			r, _ := loadKept(b, "../../../models/demo", tensor.BF16, model.AsStored, kept, 0)
-			benchSteps(b, r, 32)
+			benchSteps(b, r, 32, func() {})
 		})
 	}
 }
 
-func benchSteps(b *testing.B, r *Runner, batch int) {
+// benchSteps calls after behind each step.
+func benchSteps(b *testing.B, r *Runner, batch int, after func()) {
 	const tokens = 400
 	var seqs []*Sequence
 	begin := func() {
@@ -65,8 +68,31 @@ func benchSteps(b *testing.B, r *Runner, batch int) {
 		if err := r.Step(context.Background(), seqs); err != nil {
 			b.Fatal(err)
 		}
+		after()
 	}
 	b.ReportMetric(float64(batch*b.N)/b.Elapsed().Seconds(), "tokens/s")
+}
+
+// BenchmarkParts is one step of 32 sequences on the demo model, whose keys and values are in bf16: the median time of
+// each part, in µs; "waiting" is gates and routed experts.
+func BenchmarkParts(b *testing.B) {
+	for _, kind := range []model.Precision{model.AsStored, model.W16A16, model.Q8, model.W8A8, model.Q4, model.W4A8} {
+		b.Run("precision="+string(kind), func(b *testing.B) {
+			r, _ := loadKept(b, "../../../models/demo", tensor.BF16, kind, model.KVBF16, 0)
+			clock := &forward.Clock{}
+			r.step.Clock = clock
+			var seen [forward.Parts][]float64
+			benchSteps(b, r, 32, func() {
+				for part, d := range clock.Spent {
+					seen[part] = append(seen[part], float64(d.Microseconds()))
+				}
+			})
+			for part, name := range forward.PartNames() {
+				slices.Sort(seen[part])
+				b.ReportMetric(seen[part][len(seen[part])/2], name+"-µs")
+			}
+		})
+	}
 }
 
 // BenchmarkPrefill is a prompt of 500 tokens in one step on the demo model.
