@@ -35,6 +35,15 @@ func Pairs() float64 { return products(pairsLoop, 32) }
 // Bytes is what Pairs says.
 func Bytes() float64 { return products(bytesLoop, 64) }
 
+// TilePairs and TileBytes are Pairs and Bytes by tiles.
+func TilePairs() float64 { return products(tilePairsLoop, tileTurn*32/fmaPerTurn) }
+
+// TileBytes is what TilePairs says.
+func TileBytes() float64 { return products(tileBytesLoop, tileTurn*64/fmaPerTurn) }
+
+// tileTurn is how often a turn of the loops for tiles multiplies rows of 32 numbers, or 64 bytes, with 16 outputs: 6 products of 16 rows.
+const tileTurn = 6 * 16 * 16
+
 func products(loop func(turns int) bool, each int) float64 {
 	if !loop(fmaTurns) {
 		return 0

@@ -1,6 +1,10 @@
 package ceiling
 
-import "golang.org/x/sys/cpu"
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/switchyard/switchyard/kernels/amx"
+)
 
 //go:noescape
 func fma512(turns int)
@@ -13,6 +17,12 @@ func pairs512(turns int)
 
 //go:noescape
 func bytes512(turns int)
+
+//go:noescape
+func tilePairs(turns int)
+
+//go:noescape
+func tileBytes(turns int)
 
 //go:noescape
 func read512(b *byte, n int)
@@ -50,6 +60,21 @@ func bytesLoop(turns int) bool {
 		return true
 	}
 	return false
+}
+
+// tilePairsLoop and tileBytesLoop run turns of six products of tiles.
+func tilePairsLoop(turns int) bool {
+	if amx.Usable() {
+		tilePairs(turns)
+	}
+	return amx.Usable()
+}
+
+func tileBytesLoop(turns int) bool {
+	if amx.Usable() {
+		tileBytes(turns)
+	}
+	return amx.Usable()
 }
 
 // readLoop reads b, a multiple of 512 bytes.

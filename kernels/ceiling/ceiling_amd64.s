@@ -201,3 +201,50 @@ turn:
 	JNZ turn
 	VZEROUPPER
 	RET
+
+// The configuration of tiles: all have 16 rows of 64 bytes.
+DATA tileConfig<>+0(SB)/8, $1
+DATA tileConfig<>+8(SB)/8, $0
+DATA tileConfig<>+16(SB)/8, $0x0040004000400040
+DATA tileConfig<>+24(SB)/8, $0x0040004000400040
+DATA tileConfig<>+32(SB)/8, $0
+DATA tileConfig<>+40(SB)/8, $0
+DATA tileConfig<>+48(SB)/8, $0x1010101010101010
+DATA tileConfig<>+56(SB)/8, $0
+GLOBL tileConfig<>(SB), RODATA, $64
+
+// func tilePairs(turns int)
+TEXT ·tilePairs(SB), NOSPLIT, $0-8
+	MOVQ turns+0(FP), CX
+	LEAQ tileConfig<>(SB), AX
+	LONG $0x4978e2c4; BYTE $0x00 // LDTILECFG (AX)
+
+turn:
+	LONG $0x5c42e2c4; BYTE $0xc6 // TDPBF16PS TMM7, TMM6, TMM0
+	LONG $0x5c42e2c4; BYTE $0xce // TDPBF16PS TMM7, TMM6, TMM1
+	LONG $0x5c42e2c4; BYTE $0xd6 // TDPBF16PS TMM7, TMM6, TMM2
+	LONG $0x5c42e2c4; BYTE $0xde // TDPBF16PS TMM7, TMM6, TMM3
+	LONG $0x5c42e2c4; BYTE $0xe6 // TDPBF16PS TMM7, TMM6, TMM4
+	LONG $0x5c42e2c4; BYTE $0xee // TDPBF16PS TMM7, TMM6, TMM5
+	DECQ CX
+	JNZ turn
+	LONG $0x4978e2c4; BYTE $0xc0 // TILERELEASE
+	RET
+
+// func tileBytes(turns int)
+TEXT ·tileBytes(SB), NOSPLIT, $0-8
+	MOVQ turns+0(FP), CX
+	LEAQ tileConfig<>(SB), AX
+	LONG $0x4978e2c4; BYTE $0x00 // LDTILECFG (AX)
+
+turn:
+	LONG $0x5e43e2c4; BYTE $0xc6 // TDPBSSD TMM7, TMM6, TMM0
+	LONG $0x5e43e2c4; BYTE $0xce // TDPBSSD TMM7, TMM6, TMM1
+	LONG $0x5e43e2c4; BYTE $0xd6 // TDPBSSD TMM7, TMM6, TMM2
+	LONG $0x5e43e2c4; BYTE $0xde // TDPBSSD TMM7, TMM6, TMM3
+	LONG $0x5e43e2c4; BYTE $0xe6 // TDPBSSD TMM7, TMM6, TMM4
+	LONG $0x5e43e2c4; BYTE $0xee // TDPBSSD TMM7, TMM6, TMM5
+	DECQ CX
+	JNZ turn
+	LONG $0x4978e2c4; BYTE $0xc0 // TILERELEASE
+	RET

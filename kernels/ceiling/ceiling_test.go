@@ -6,8 +6,8 @@ func TestCeilings(t *testing.T) {
 	if f := FMA(); f < 1e8 || f > 1e13 {
 		t.Errorf("%.3g operations a second", f)
 	}
-	for name, f := range map[string]float64{"pairs": Pairs(), "bytes": Bytes()} {
-		if f != 0 && !(f > FMA()/2 && f < 1e13) {
+	for name, f := range map[string]float64{"pairs": Pairs(), "bytes": Bytes(), "tiles of pairs": TilePairs(), "tiles of bytes": TileBytes()} {
+		if f != 0 && !(f > FMA()/2 && f < 1e14) {
 			t.Errorf("%s: %.3g operations a second", name, f)
 		}
 	}
@@ -26,6 +26,8 @@ func BenchmarkFMA(b *testing.B) {
 		b.ReportMetric(FMA()/1e9, "GFLOP/s")
 		b.ReportMetric(Pairs()/1e9, "bf16-GFLOP/s")
 		b.ReportMetric(Bytes()/1e9, "int8-GOP/s")
+		b.ReportMetric(TilePairs()/1e9, "amx-bf16-GFLOP/s")
+		b.ReportMetric(TileBytes()/1e9, "amx-int8-GOP/s")
 	}
 }
 

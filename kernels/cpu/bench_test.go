@@ -18,6 +18,7 @@ var (
 	peakNarrow = sync.OnceValue(func() float64 { return ceiling.FMAWithin(8) })
 	peakPairs  = sync.OnceValue(ceiling.Pairs)
 	peakBytes  = sync.OnceValue(ceiling.Bytes)
+	peakTiles  = sync.OnceValue(ceiling.TilePairs)
 	peakRead   = sync.OnceValue(func() float64 { return ceiling.BandwidthOfPieces(512<<20, 16<<20) })
 )
 
@@ -31,6 +32,8 @@ func peakFLOPS() float64 {
 // peakOf is the peak of what multiplies rows with a matrix.
 func peakOf(m *Matrix) float64 {
 	switch {
+	case m.rounds && m.bf != nil && active == amxTiles:
+		return peakTiles()
 	case m.rounds && m.bf != nil && active >= avx512bf16:
 		return peakPairs()
 	case m.rounds && m.bf == nil && active >= avx512vnni:
@@ -181,7 +184,7 @@ func BenchmarkMatMulPacked(b *testing.B) {
 			ws = append(ws, &Matrix{N: n, K: k, bf: slices.Clone(m.bf), codes: slices.Clone(m.codes),
 				exps: slices.Clone(m.exps), scales: slices.Clone(m.scales), steps: slices.Clone(m.steps), rounds: m.rounds, coded: m.coded})
 		}
-		for _, rows := range []int{1, 2, 4, 8, 32, 128} {
+		for _, rows := range []int{1, 2, 4, 8, 32, 128, 512} {
 			b.Run(fmt.Sprintf("format=%s/rows=%d", name, rows), func(b *testing.B) {
 				benchVariants(b, func(b *testing.B) { benchMatMul(b, rows, ws...) })
 			})

@@ -17,7 +17,9 @@
 //     of whole numbers and exact.
 //   - MatMul with W16A16: rows are rounded to bf16 first (Rounded), ties to even; for each pair of inputs
 //     acc = fma(x[k+1], w[n,k+1], acc), then acc = fma(x[k], w[n,k], acc). Numbers below the normal
-//     range count as zero before, and become zero after: that is what VDPBF16PS does.
+//     range count as zero before, and become zero after: that is what VDPBF16PS does. The variant "amx"
+//     computes what TDPBF16PS does, and has a class of its own (PairsClass): for each 32 inputs e = fma(x[k], w[n,k], e)
+//     over the even ones, o over the odd ones, both from +0, and acc = acc + (e + o), with numbers below the range as before.
 //   - Sums over a vector (RMSNorm, LayerNorm, Softmax) run over 16 lanes: lane i mod 16,
 //     ascending, then l[i] += l[i+8], l[i] += l[i+4], l[i] += l[i+2], l[0]+l[1].
 //   - Attend: a score is a chain over the head's dimensions, then times scale;
@@ -30,7 +32,7 @@
 //   - exp is one polynomial of explicit FMAs (exp32), and so is what GELU makes of
 //     it (gelu32).
 //
-// The variants "avx512bf16", "avx512vnni", "avx512", "avx2" and "generic" (plain Go, any architecture) all
+// The variants "amx" (but for W16A16), "avx512bf16", "avx512vnni", "avx512", "avx2" and "generic" (plain Go, any architecture) all
 // give the same bits, except for the payload of a NaN: generic computes an
 // exact float32 FMA through float64, or by the instruction on arm64. It is
 // slow, and meant for machines without AVX2 and for tests.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// eachVariant runs f with every variant. One that the machine should have but
+// eachVariant runs f with every variant, and with AMX emulated where the processor lacks that alone. One that the machine should have but
 // that is missing is an error, unless the environment switched it off.
 func eachVariant(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
@@ -24,6 +24,10 @@ func eachVariant(t *testing.T, f func(t *testing.T)) {
 			defer restore()
 			f(t)
 		})
+	}
+	if restore, ok := emulateTiles(); ok {
+		defer restore()
+		t.Run("amx emulated", f)
 	}
 }
 

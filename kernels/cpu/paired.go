@@ -11,7 +11,7 @@ import (
 //
 // The order of sums is VDPBF16PS's (Intel's manual, volume 2, on that instruction): for each pair
 // acc = fma(x[k+1], w[k+1], acc), and then acc = fma(x[k], w[k], acc). Numbers below the normal
-// range of float32 count as zero before, and become zero after, each of them.
+// range of float32 count as zero before, and become zero after, each of them. AMX has an order of its own: see doc.go.
 
 // pairsOf is how many pairs k inputs are.
 func pairsOf(k int) int { return (k + 1) / 2 }

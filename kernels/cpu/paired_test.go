@@ -55,16 +55,16 @@ func roundedSum(a, b, c float32) float32 {
 func TestPairedMatMul(t *testing.T) {
 	for _, s := range []struct{ rows, n, k int }{
 		{1, 1, 1}, {1, 6, 2}, {2, 33, 3}, {3, 64, 8}, {5, 320, 32}, {1, 256, 65}, {7, 96, 48},
-		{8, 128, 31}, {12, 64, 64}, {13, 100, 16}, {23, 160, 32}, {70, 65, 24}, {4, 512, 20}, {9, 40, 400},
+		{8, 128, 31}, {12, 64, 64}, {13, 100, 16}, {23, 160, 32}, {70, 65, 24}, {4, 512, 20}, {9, 40, 400}, {32, 64, 600}, {67, 96, 545},
 	} {
 		m, w := pairsMatrix(2, s.n, s.k)
 		x := floats(1, s.rows*s.k)
-		near32, exact := ref.MatMul(x, w, s.rows, s.n, s.k), pairedChain(x, w, s.rows, s.n, s.k)
+		near32 := ref.MatMul(x, w, s.rows, s.n, s.k)
 		t.Run(fmt.Sprintf("%dx%dx%d", s.rows, s.n, s.k), func(t *testing.T) {
 			eachVariant(t, func(t *testing.T) {
 				got := make([]float32, s.rows*s.n)
 				MatMul(got, s.n, x, s.k, s.rows, m, 0, m.Panels())
-				if !sameBits(got, exact) {
+				if !sameBits(got, pairsContract(x, w, s.rows, s.n, s.k)) {
 					t.Error("differs from the chain of the contract")
 				}
 				near(t, "y", got, near32, 0x1p-6*math.Sqrt(float64(s.k)), 0) // inputs are within 2^-8 of themselves
@@ -95,13 +95,14 @@ func TestPairedExtremes(t *testing.T) {
 	}
 	for range 400 {
 		w := some(n * k)
-		m, x := PackPairs(bytesOf(w), n, k), some(k)
-		exact := pairedChain(x, w, 1, n, k)
+		m, x := PackPairs(bytesOf(w), n, k), some(2*k)
 		eachVariant(t, func(t *testing.T) {
-			got := make([]float32, n)
-			MatMul(got, n, x, k, 1, m, 0, m.Panels())
-			if !sameBits(got, exact) {
-				t.Fatalf("differs from the contract: x %x", x)
+			for rows := 1; rows <= 2; rows++ { // AMX takes tiles for two
+				got := make([]float32, rows*n)
+				MatMul(got, n, x, k, rows, m, 0, m.Panels())
+				if !sameBits(got, pairsContract(x, w, rows, n, k)) {
+					t.Fatalf("differs from the contract: x %x", x[:rows*k])
+				}
 			}
 		})
 	}
@@ -126,9 +127,13 @@ func TestLeastNormal(t *testing.T) {
 		}
 		m := PackPairs(raw, 1, 2)
 		eachVariant(t, func(t *testing.T) {
+			want := tt.want
+			if active == amxTiles { // has one sum of x[0], and another of x[1]
+				want = tiledChain(x, w, 1, 1, 2)[0]
+			}
 			got := make([]float32, 1)
-			if MatMul(got, 1, x, 2, 1, m, 0, 1); !sameBits(got, []float32{tt.want}) {
-				t.Errorf("%x · %x + %x is %x, want %x", tt.a, tt.b, tt.acc, got[0], tt.want)
+			if MatMul(got, 1, x, 2, 1, m, 0, 1); !sameBits(got, []float32{want}) {
+				t.Errorf("%x · %x + %x is %x, want %x", tt.a, tt.b, tt.acc, got[0], want)
 			}
 		})
 	}

@@ -22,6 +22,7 @@ import (
 type Rounded struct {
 	rows, k int
 	paired  bool // for W16A16
+	placed  bool // in bf16, and in tiles: see placePairs
 	stride  int  // of rows, in bytes
 	codes   []byte
 }
@@ -40,6 +41,7 @@ func (m *Matrix) NewRounded(rows int) *Rounded {
 		r = new(Rounded)
 	}
 	r.rows, r.k, r.paired = rows, m.K, m.bf != nil
+	r.placed = r.paired && r.k > 0 && hasTiles()
 	size := r.k / QGroup * roundedGroup
 	if r.paired {
 		size = 4 * pairsOf(r.k)
@@ -48,8 +50,12 @@ func (m *Matrix) NewRounded(rows int) *Rounded {
 	if r.stride%4096 == 0 {
 		r.stride += 64
 	}
-	if len(r.codes) < rows*r.stride {
-		r.codes = aligned[byte](rows * r.stride)
+	all := rows * r.stride
+	if r.placed {
+		all = parts(rows, tileRows) * stepsOf(pairsOf(r.k)) * tileBytes
+	}
+	if len(r.codes) < all {
+		r.codes = aligned[byte](all)
 	}
 	return r
 }
@@ -66,7 +72,9 @@ func (r *Rounded) Round(x []float32, ldX, from, to int) {
 		return
 	}
 	for i := from; i < to; i++ {
-		if row := x[(i-from)*ldX:][:r.k]; r.paired {
+		if row := x[(i-from)*ldX:][:r.k]; r.placed {
+			r.placePairs(i, row)
+		} else if r.paired {
 			pairRow(r.codes[i*r.stride:], row)
 		} else {
 			round(r.codes[i*r.stride:], row)
@@ -157,6 +165,10 @@ func matMulCodes(dst []float32, ldDst int, r *Rounded, from, rows int, w *Matrix
 	if r.paired {
 		size := pairsOf(w.K) * 2 * PanelWidth
 		t := tile{ldDst: ldDst, ldX: r.stride, rows: rows, k: pairsOf(w.K), panels: p1 - p0, panelStride: size}
+		if r.placed {
+			tilePairsAMX(dst, r.pairsAt(from), w.bf[p0*size:], t)
+			return
+		}
 		tilePairs(dst, r.codes[from*r.stride:], w.bf[p0*size:], t)
 		return
 	}

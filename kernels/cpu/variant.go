@@ -13,9 +13,10 @@ const (
 	avx512
 	avx512vnni // avx512, and products of whole numbers
 	avx512bf16 // avx512vnni, and products of bf16
+	amxTiles   // avx512bf16, and products of tiles
 )
 
-var variantNames = []string{"generic", "avx2", "avx512", "avx512vnni", "avx512bf16"}
+var variantNames = []string{"generic", "avx2", "avx512", "avx512vnni", "avx512bf16", "amx"}
 
 // active is the variant in use. It is set at start and by Use.
 var active, startError = choose(os.Getenv)
@@ -25,11 +26,19 @@ var active, startError = choose(os.Getenv)
 // does, the plain Go kernels run.
 func Check() error { return startError }
 
-// Name is the variant in use: "avx512bf16", "avx512vnni", "avx512", "avx2" or "generic".
+// Name is the variant in use: "amx", "avx512bf16", "avx512vnni", "avx512", "avx2" or "generic".
 func Name() string { return variantNames[active] }
 
-// Class is the numeric class: equal classes give equal bits. All variants share one.
+// Class is the numeric class: equal classes give equal bits. All variants share one, but for W16A16.
 func Class() string { return "fma32" }
+
+// PairsClass is what W16A16 adds to the numeric class: the sums of TDPBF16PS have another order.
+func PairsClass() string {
+	if active == amxTiles {
+		return "-amx"
+	}
+	return ""
+}
 
 // Available lists the variants that this machine can run and the environment allows.
 func Available() []string { return available(os.Getenv) }

@@ -1,6 +1,10 @@
 package cpu
 
-import "golang.org/x/sys/cpu"
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/switchyard/switchyard/kernels/amx"
+)
 
 // supported says whether this processor can run a variant.
 func supported(v int) bool {
@@ -16,6 +20,8 @@ func supported(v int) bool {
 		return supported(avx512) && cpu.X86.HasAVX512VNNI
 	case avx512bf16:
 		return supported(avx512vnni) && cpu.X86.HasAVX512BF16
+	case amxTiles:
+		return supported(avx512bf16) && amx.Usable()
 	}
 	return false
 }

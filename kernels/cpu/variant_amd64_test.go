@@ -30,4 +30,7 @@ func TestNoVariantIsMissing(t *testing.T) {
 	if supported(avx512vnni) && has("avx512_bf16") != supported(avx512bf16) {
 		t.Errorf("avx512bf16 is said to be supported: %v", supported(avx512bf16))
 	}
+	if supported(avx512bf16) && has("amx_tile", "amx_int8", "amx_bf16") != supported(amxTiles) {
+		t.Errorf("amx is said to be supported: %v", supported(amxTiles))
+	}
 }

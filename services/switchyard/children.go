@@ -71,7 +71,8 @@ func startChild(ctx context.Context, program programFunc, out io.Writer, args ..
 // isSetting says whether a variable sets a flag: a child has all of its flags as arguments. Those of kernels are
 // of the machine.
 func isSetting(variable string) bool {
-	return strings.HasPrefix(variable, "SWITCHYARD_") && !strings.HasPrefix(variable, "SWITCHYARD_KERNEL") && !strings.HasPrefix(variable, "SWITCHYARD_NO_AVX")
+	name, _, _ := strings.Cut(variable, "=")
+	return strings.HasPrefix(name, variables) && !strings.HasPrefix(name, "SWITCHYARD_KERNEL") && !slices.Contains(otherVariables, name)
 }
 
 // stopAll asks all to end, and waits for that; one that takes too long is killed.

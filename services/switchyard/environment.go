@@ -13,7 +13,7 @@ import (
 const variables = "SWITCHYARD_"
 
 // otherVariables are read by no flag: they switch kernels off.
-var otherVariables = []string{"SWITCHYARD_NO_AVX512BF16", "SWITCHYARD_NO_AVX512VNNI", "SWITCHYARD_NO_AVX512", "SWITCHYARD_NO_AVX2"}
+var otherVariables = []string{"SWITCHYARD_NO_AMX", "SWITCHYARD_NO_AVX512BF16", "SWITCHYARD_NO_AVX512VNNI", "SWITCHYARD_NO_AVX512", "SWITCHYARD_NO_AVX2"}
 
 // fromKubernetes matches what it sets for services whose name begins so.
 var fromKubernetes = regexp.MustCompile(`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT(_\d+_(TCP|UDP)(_[A-Z]+)?)?$`)

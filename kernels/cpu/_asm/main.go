@@ -12,6 +12,7 @@ import (
 var (
 	coded = flag.Bool("coded", false, "write the kernels for weights as codes")
 	pages = flag.Bool("kept", false, "write the kernels for keys and values as codes")
+	tiles = flag.Bool("tiles", false, "write the kernels for AMX")
 )
 
 func main() {
@@ -24,6 +25,8 @@ func main() {
 	case *pages:
 		keptKernels()
 		writeKeptDispatch("../kept_dispatch_amd64.go")
+	case *tiles:
+		tilesKernels()
 	default:
 		kernels()
 		writeDispatch("../tile_dispatch_amd64.go")

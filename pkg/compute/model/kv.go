@@ -37,11 +37,14 @@ func (c KVCache) Chosen() bool { return c != "" && c != KVAuto }
 // precision's.
 func (c KVCache) Rounds() bool { return c == KVBF16 || c == KVInt8 }
 
-// Class is what a precision and a choice for keys and values add to the numeric class: nothing for
-// weights as they are stored and float32.
+// Class is what a precision, with the kernels that compute, and a choice for keys and values add to the numeric
+// class: nothing for weights as they are stored and float32.
 func Class(p Precision, c KVCache) (class string) {
 	if p.Own() {
 		class = "-" + string(p)
+	}
+	if p == W16A16 {
+		class += cpu.PairsClass()
 	}
 	switch c.of(p) {
 	case KVBF16:

@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package amx
+
+func supported() bool { return false }
