@@ -57,6 +57,19 @@ func AttendWeights(weights, out, q []float32, h Heads, pages [][]float32, start,
 // scale times the score of the codes, and its value's scale times what it counts, rounded, is what its
 // value's codes are multiplied by.
 func AttendKept(f KVFormat, weights, out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
+	attendKept(f, weights, out, q, h, 0, h.KV, pages, start, end, scale, sinks, scratch)
+}
+
+// AttendHeads is AttendKept of the KV heads [from, to) alone, whose bits do not depend on the others: callers may share
+// them out. It leaves the rest of out as it is.
+func AttendHeads(f KVFormat, out, q []float32, h Heads, from, to int, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
+	if from < 0 || to > h.KV {
+		panic(fmt.Sprintf("cpu.AttendHeads: heads [%d, %d) of %d", from, to, h.KV))
+	}
+	attendKept(f, nil, out, q, h, from, to, pages, start, end, scale, sinks, scratch)
+}
+
+func attendKept(f KVFormat, weights, out, q []float32, h Heads, from, to int, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
 	if !f.Takes(h.Dim) {
 		panic(fmt.Sprintf("cpu.AttendKept: heads of %d dimensions in format %d", h.Dim, f))
 	}
@@ -71,8 +84,8 @@ func AttendKept(f KVFormat, weights, out, q []float32, h Heads, pages [][]float3
 	a := attention{g: h.Group, c: h.Dim, start: start, end: end, first: start / PagePositions, last: (end - 1) / PagePositions}
 	a.ld = (a.last - a.first + 1) * PagePositions
 	a.format, a.pages, a.valuesAt, a.step, a.weights = f, pages, f.Words(h.Dim), h.Dim, weights
-	for a.head = 0; a.head < h.KV; a.head += a.heads {
-		a.heads = min(h.together(), h.KV-a.head)
+	for a.head = from; a.head < to; a.head += a.heads {
+		a.heads = min(h.together(), to-a.head)
 		at := a.head * h.Group * h.Dim
 		if sinks != nil {
 			a.sinks = sinks[a.head*h.Group:]

@@ -5,54 +5,56 @@
 package pool
 
 import (
-	"fmt"
-	"runtime"
-	"runtime/debug"
+	"math/bits"
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Pool is a fixed set of workers. It is safe for concurrent use: callers work
 // on their own items, so each makes progress even when all workers are busy.
 type Pool struct {
 	threads int
-	offers  chan *job
-	spares  chan *job // of Spare
-	jobs    sync.Pool // of *job
-	workers sync.WaitGroup
-	looking atomic.Int32 // workers that spin
+	slots   []slot
+	workers []worker
+	asleep  []atomic.Uint64 // a bit of each worker
 	closing sync.Once
-	done    chan struct{}
+	closed  atomic.Bool
+	ended   sync.WaitGroup
+
+	_     line
+	used  atomic.Uint64 // slots that callers have
+	_     line
+	open  [kinds]word  // slots with jobs under way
+	awake atomic.Int32 // workers that do not sleep
+	_     line
 }
 
-// job is one call of Run.
-type job struct {
-	f       func(int)
-	n       int64
-	next    atomic.Int64 // the next item that is free
-	pending atomic.Int64 // items not finished
-	users   atomic.Int32 // the caller and the workers that may look at the job
-	ready   chan struct{}
-	failed  atomic.Pointer[Panic] // the first item's
-	spare   bool
+// line keeps what several threads write apart from what others read.
+type line [64]byte
+
+type word struct {
+	atomic.Uint64
+	_ line
 }
 
-// Panic is what Run panics with when an item did.
-type Panic struct {
-	Value any
-	Stack []byte // of the item
-}
-
-// Error has the value that the item panicked with.
-func (p *Panic) Error() string { return fmt.Sprintf("panic in a pool's item: %v", p.Value) }
+// The kinds of jobs, in the order in which workers take them.
+const (
+	urgent = iota // of Run
+	spare         // of Spare
+	kinds
+)
 
 // New starts threads-1 workers; the caller of Run is the last thread.
 func New(threads int) *Pool {
 	threads = max(threads, 1)
-	p := &Pool{threads: threads, offers: make(chan *job, 4*threads), spares: make(chan *job, 4*threads), done: make(chan struct{})}
-	for range threads - 1 {
-		p.workers.Go(p.work)
+	p := &Pool{threads: threads, workers: make([]worker, threads-1), asleep: make([]atomic.Uint64, threads/64+1), slots: make([]slot, min(64, 4*threads))}
+	for i := range p.slots {
+		p.slots[i].ready = make(chan struct{}, 1)
+	}
+	p.awake.Store(int32(threads - 1))
+	for i := range p.workers {
+		p.workers[i] = worker{Pool: p, index: i, wake: make(chan struct{}, 1)}
+		p.ended.Go(p.workers[i].work)
 	}
 	return p
 }
@@ -60,147 +62,67 @@ func New(threads int) *Pool {
 // Threads is the number of threads that one Run uses at most.
 func (p *Pool) Threads() int { return p.threads }
 
-// Awake says whether a worker looks for work just now, so that short work is worth a Run.
-func (p *Pool) Awake() bool { return p.looking.Load() > 0 }
+// Awake is how many workers work or look for work just now, so that short work is worth a Run.
+func (p *Pool) Awake() int { return int(p.awake.Load()) }
 
 // Close stops the workers after their current items. Run still works, on its
 // caller alone.
 func (p *Pool) Close() {
-	p.closing.Do(func() { close(p.done) })
-	p.workers.Wait()
+	p.closing.Do(func() {
+		p.closed.Store(true)
+		for p.wakeOne() {
+		}
+	})
+	p.ended.Wait()
 }
 
 // Run calls f(0) to f(n-1) and returns when all have returned. When one
 // panics, Run does on its caller's goroutine: with a *Panic, where it had threads.
-func (p *Pool) Run(n int, f func(i int)) { p.run(n, f, false) }
+func (p *Pool) Run(n int, f func(i int)) { p.run(n, f, urgent) }
 
 // Spare is Run for work that may take long: workers take it only when no Run waits for them, and leave it after an
 // item when one does.
-func (p *Pool) Spare(n int, f func(i int)) { p.run(n, f, true) }
+func (p *Pool) Spare(n int, f func(i int)) { p.run(n, f, spare) }
 
-func (p *Pool) run(n int, f func(i int), spare bool) {
-	if n <= 1 || p.threads == 1 {
+func (p *Pool) run(n int, f func(i int), kind int) {
+	var s *slot
+	var bit uint64
+	if n > 1 && p.threads > 1 {
+		s, bit = p.take()
+	}
+	if s == nil {
 		for i := range n {
 			f(i)
 		}
 		return
 	}
-	j, ok := p.jobs.Get().(*job)
-	if !ok {
-		j = &job{ready: make(chan struct{}, 1)}
+	s.f, s.n = f, int64(n)
+	s.pending.Store(int64(n))
+	s.left.Store(int64(n))
+	p.open[kind].Or(bit)
+	p.invite(min(n, p.threads) - 1)
+	if !s.drain(nil) {
+		s.wait(p)
 	}
-	j.f, j.n, j.spare = f, int64(n), spare
-	j.next.Store(0)
-	j.pending.Store(int64(n))
-	j.users.Store(1)
-	p.offer(j, min(n, p.threads)-1)
-	if !j.drain(nil) {
-		look(func() bool { return len(j.ready) > 0 })
-		<-j.ready
-	}
-	failed := j.failed.Swap(nil)
-	p.release(j)
+	p.open[kind].And(^bit)
+	s.f = nil
+	failed := s.failed.Swap(nil)
+	p.used.And(^bit)
 	if failed != nil {
 		panic(failed)
 	}
 }
 
-// offer invites workers. When the queue is full they are all busy, and the caller does it alone.
-func (p *Pool) offer(j *job, helpers int) {
-	to := p.offers
-	if j.spare {
-		to = p.spares
-	}
-	for range helpers {
-		j.users.Add(1)
-		select {
-		case to <- j:
-		default:
-			j.users.Add(-1)
-			return
-		}
-	}
-}
-
-// spin is how long a thread looks for what it waits for before it parks: the
-// steps of a layer follow each other closely, and waking a thread takes about 50 µs.
-const spin = 30 * time.Microsecond
-
-func (p *Pool) work() {
+// take finds a slot that nobody has; nil: so many calls are under way that the workers are all busy.
+func (p *Pool) take() (*slot, uint64) {
 	for {
-		p.looking.Add(1)
-		look(func() bool { return len(p.offers)+len(p.spares) > 0 })
-		p.looking.Add(-1)
-		j := p.next()
-		if j == nil {
-			return
+		u := p.used.Load()
+		i := bits.TrailingZeros64(^u)
+		if i >= len(p.slots) {
+			return nil, 0
 		}
-		if j.drain(p.offers) {
-			j.ready <- struct{}{}
-		} else if j.next.Load() < j.n {
-			p.offer(j, 1) // it was left
+		if p.used.CompareAndSwap(u, u|1<<i) {
+			return &p.slots[i], 1 << i
 		}
-		p.release(j)
-	}
-}
-
-// next waits for a job, and takes one of Run first; nil: the pool is closed.
-func (p *Pool) next() *job {
-	select {
-	case j := <-p.offers:
-		return j
-	default:
-	}
-	select {
-	case j := <-p.offers:
-		return j
-	case j := <-p.spares:
-		return j
-	case <-p.done:
-		return nil
-	}
-}
-
-// look returns when ready does, or after the spin. It yields to any goroutine
-// that can run.
-func look(ready func() bool) {
-	for start := time.Now(); !ready() && time.Since(start) < spin; {
-		runtime.Gosched()
-	}
-}
-
-// drain runs items until none is free, or, of spare work, until others are offered. It reports whether it
-// finished the last one.
-func (j *job) drain(others <-chan *job) bool {
-	last := false
-	for {
-		i := j.next.Add(1) - 1
-		if i >= j.n {
-			return last
-		}
-		j.call(int(i))
-		if last = j.pending.Add(-1) == 0; j.spare && len(others) > 0 {
-			return last
-		}
-	}
-}
-
-// call runs an item. Its panic must not end the process from a worker, where
-// nobody can recover, nor keep Run's caller waiting for good.
-func (j *job) call(i int) {
-	defer func() {
-		if v := recover(); v != nil {
-			j.failed.CompareAndSwap(nil, &Panic{v, debug.Stack()})
-		}
-	}()
-	j.f(i)
-}
-
-// release returns the job for reuse when its last user lets go: a worker may
-// take a stale offer long after the work is done.
-func (p *Pool) release(j *job) {
-	if j.users.Add(-1) == 0 {
-		j.f = nil
-		p.jobs.Put(j)
 	}
 }

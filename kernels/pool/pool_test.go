@@ -170,13 +170,13 @@ func BenchmarkSpeedup(b *testing.B) {
 func TestAwake(t *testing.T) {
 	p := New(2)
 	defer p.Close()
-	for !p.Awake() {
+	for p.Awake() == 0 {
 		p.Run(2, func(int) {})
 	}
-	for p.Awake() {
+	for p.Awake() > 0 {
 		runtime.Gosched()
 	}
-	if New(1).Awake() {
+	if New(1).Awake() > 0 {
 		t.Error("a pool without workers has one that is awake")
 	}
 }
@@ -201,40 +201,47 @@ func TestSpare(t *testing.T) {
 	wg.Wait()
 }
 
-// A worker that is free takes a job of Run first, however much spare work waits.
+// A worker that is free takes a job of Run first, however much spare work waits, and none without free items.
 func TestRunsFirst(t *testing.T) {
-	p := &Pool{offers: make(chan *job, 8), spares: make(chan *job, 8), done: make(chan struct{})}
-	run, spare := &job{}, &job{spare: true}
-	p.offer(spare, 8)
-	for range 50 {
-		p.offer(run, 2)
-		if first, second := p.next(), p.next(); first != run || second != run || p.next() != spare {
-			t.Fatal("a spare job is before one of Run")
+	p := &Pool{slots: make([]slot, 64)}
+	for _, tc := range []struct {
+		open         [kinds]uint64
+		index        int
+		want, wantOf int
+	}{
+		{[kinds]uint64{0, 0}, 0, -1, spare},
+		{[kinds]uint64{0, 1 << 5}, 3, 5, spare},
+		{[kinds]uint64{1 << 9, 1 << 5}, 4, 9, urgent},
+		{[kinds]uint64{1<<9 | 1<<20, 1 << 5}, 10, 20, urgent}, // workers begin with different ones
+		{[kinds]uint64{1<<9 | 1<<20, 1 << 5}, 70, 9, urgent},
+		{[kinds]uint64{1 << 63, 1 << 5}, 4, 5, spare}, // the last slot has none left
+	} {
+		for kind, bits := range tc.open {
+			p.open[kind].Store(bits)
 		}
-		p.offer(spare, 1)
-	}
-	close(p.done)
-	for len(p.spares) > 0 {
-		p.next()
-	}
-	if p.next() != nil {
-		t.Error("a closed pool has a job")
+		for i := range p.slots[:63] {
+			p.slots[i].left.Store(1)
+		}
+		got, of := p.next(tc.index)
+		if got == nil != (tc.want < 0) || got != nil && got != &p.slots[tc.want] || of != tc.wantOf {
+			t.Errorf("%+v: a slot of kind %d", tc, of)
+		}
 	}
 }
 
 // A worker leaves spare work after an item when there is other work, and no other work.
 func TestLeaves(t *testing.T) {
-	others := make(chan *job, 1)
-	others <- &job{}
+	yes, no := func() bool { return true }, func() bool { return false }
 	for _, tc := range []struct {
-		spare  bool
-		others <-chan *job
+		name   string
+		others func() bool
 		ran    int64
-	}{{true, others, 1}, {true, nil, 10}, {true, make(chan *job), 10}, {false, others, 10}} {
-		j := &job{f: func(int) {}, n: 10, spare: tc.spare}
-		j.pending.Store(j.n)
-		if last := j.drain(tc.others); j.n-j.pending.Load() != tc.ran || last != (tc.ran == j.n) {
-			t.Errorf("%+v: %d items ran, the last one: %v", tc, j.n-j.pending.Load(), last)
+	}{{"spare work, and other work waits", yes, 1}, {"spare work", no, 10}, {"other work", nil, 10}} {
+		s := &slot{f: func(int) {}, n: 10}
+		s.pending.Store(s.n)
+		s.left.Store(s.n)
+		if last := s.drain(tc.others); s.n-s.pending.Load() != tc.ran || last != (tc.ran == s.n) {
+			t.Errorf("%s: %d items ran, the last one: %v", tc.name, s.n-s.pending.Load(), last)
 		}
 	}
 }

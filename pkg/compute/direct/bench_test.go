@@ -96,9 +96,11 @@ func BenchmarkParts(b *testing.B) {
 }
 
 // BenchmarkPrefill is a prompt of 500 tokens in one step on the demo model.
-func BenchmarkPrefill(b *testing.B) { benchPrecisions(b, benchPrefill) }
+func BenchmarkPrefill(b *testing.B) {
+	benchPrecisions(b, func(b *testing.B, r *Runner) { benchPrefill(b, r, func() {}) })
+}
 
-func benchPrefill(b *testing.B, r *Runner) {
+func benchPrefill(b *testing.B, r *Runner, after func()) {
 	const tokens = 500
 	ids := make([]uint32, tokens)
 	for i := range ids {
@@ -113,6 +115,7 @@ func benchPrefill(b *testing.B, r *Runner) {
 			b.Fatal(err)
 		}
 		s.Close()
+		after()
 	}
 	b.ReportMetric(float64(tokens*b.N)/b.Elapsed().Seconds(), "tokens/s")
 }

@@ -25,9 +25,8 @@ import (
 // worth handing over and never so long that messages wait for it.
 const (
 	itemNanos   = 20_000
-	leastNanos  = 5_000   // of an item, where there are fewer than threads
-	inlineNanos = 50_000  // less is not worth waking a thread for,
-	awakeNanos  = 10_000  // nor this worth handing to one that is awake
+	leastNanos  = 1_000   // of an item, where there are few
+	inlineNanos = 50_000  // less is not worth waking a thread for
 	mostNanos   = 160_000 // of an item
 	// Conservative speeds of one core on the kernels.
 	flopsPerNano       = 150
@@ -63,24 +62,38 @@ func matMul(p workers, dst, x []float32, rows int, w *cpu.Matrix) {
 // matMulFrom is matMul of rows of x that are ldX apart.
 func matMulFrom(p workers, dst, x []float32, ldX, rows int, w *cpu.Matrix) {
 	panels, nanos := w.Panels(), matMulNanos(rows, w)
-	parts := min(p.parts(nanos), panels)
+	parts := p.parts(nanos)
 	if p.Pool == nil && nanos > mostNanos {
-		parts = min((nanos+mostNanos-1)/mostNanos, panels)
+		parts = pieces(nanos)
 	}
 	if parts <= 1 {
 		cpu.MatMul(dst, w.N, x, ldX, rows, w, 0, panels)
 		p.progress.Tick()
 		return
 	}
-	part := func(from, to int) { cpu.MatMul(dst, w.N, x, ldX, rows, w, from, to) }
+	across := even(panels, parts)
 	if w.RoundsRows() {
-		r := w.NewRounded(rows) // once for all parts
-		defer r.Release()
-		eachRow(p, rows, w.K/roundedPerNano, func(from, to int) { r.Round(x[from*ldX:], ldX, from, to) })
-		part = func(from, to int) { cpu.MatMulRounded(dst, w.N, r, w, from, to) }
+		matMulRounded(p, dst, x, ldX, rows, w, across)
+		return
 	}
+	down := even(rows, min(parts/across, rows/leastRows))
+	p.run(across*down, func(i int) {
+		column, from, to := i/down, i%down*rows/down, (i%down+1)*rows/down
+		cpu.MatMul(dst[from*w.N:], w.N, x[from*ldX:], ldX, to-from, w, column*panels/across, (column+1)*panels/across)
+		p.progress.Tick()
+	})
+}
+
+// leastRows are enough for an item of few panels: kernels decode a weight once for about as many.
+const leastRows = 12
+
+// matMulRounded is matMulFrom of rows that are rounded once for all parts.
+func matMulRounded(p workers, dst, x []float32, ldX, rows int, w *cpu.Matrix, parts int) {
+	r, panels := w.NewRounded(rows), w.Panels()
+	defer r.Release()
+	eachRow(p, rows, w.K/roundedPerNano, func(from, to int) { r.Round(x[from*ldX:], ldX, from, to) })
 	p.run(parts, func(i int) {
-		part(i*panels/parts, (i+1)*panels/parts)
+		cpu.MatMulRounded(dst, w.N, r, w, i*panels/parts, (i+1)*panels/parts)
 		p.progress.Tick()
 	})
 }
@@ -109,32 +122,50 @@ func matMulNanos(rows int, w *cpu.Matrix) int {
 
 // parts is into how many items work is cut.
 func (p workers) parts(nanos int) int {
-	if nanos < awakeNanos || p.Pool == nil {
+	if nanos < 2*leastNanos || p.Pool == nil {
 		return 1
 	}
 	return cut(nanos, p.Threads(), p.Awake())
 }
 
-// cut gives each thread as many items, so that none waits for another's last one.
-func cut(nanos, threads int, awake bool) int {
-	if nanos < awakeNanos || nanos < inlineNanos && !awake {
-		return 1
+// cut gives each thread as many items, so that none waits for another's last one. Of short work the threads that are
+// awake get some, and its caller.
+func cut(nanos, threads, awake int) int {
+	if nanos < inlineNanos {
+		if awake == 0 {
+			return 1
+		}
+		threads = min(threads, awake+1)
 	}
 	if n := nanos / itemNanos; n >= threads {
 		return (n + threads - 1) / threads * threads
 	}
-	return min(threads, nanos/leastNanos)
+	return max(1, min(threads, nanos/leastNanos))
+}
+
+// even is how many parts of n things, at most so many, are there with which the largest is no larger.
+func even(n, parts int) int {
+	if parts <= 1 || n <= 1 {
+		return 1
+	}
+	largest := (n + parts - 1) / parts
+	return (n + largest - 1) / largest
 }
 
 // eachRow runs f on ranges of rows, cut by what a row costs.
 func eachRow(p workers, rows, nanosPerRow int, f func(from, to int)) {
-	parts := min(p.parts(rows*nanosPerRow), rows)
+	eachRowBy(p, p.run, rows, nanosPerRow, f)
+}
+
+// eachRowBy is eachRow with another run.
+func eachRowBy(p workers, run func(n int, f func(i int)), rows, nanosPerRow int, f func(from, to int)) {
+	parts := even(rows, p.parts(rows*nanosPerRow))
 	if parts <= 1 {
 		f(0, rows)
 		p.progress.Tick()
 		return
 	}
-	p.Run(parts, func(i int) {
+	run(parts, func(i int) {
 		f(i*rows/parts, (i+1)*rows/parts)
 		p.progress.Tick()
 	})

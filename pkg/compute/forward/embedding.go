@@ -64,17 +64,24 @@ func loadEmbedding(m *model.Model, spec model.EmbeddingSpec, first model.Role) (
 // fill makes x (R, D) of rows.
 func (e *embedding) fill(p workers, x []float32, rows []Row) {
 	d := e.tokens.d
-	for i, r := range rows {
-		row := x[i*d : (i+1)*d]
-		e.tokens.row(row, r.ID)
-		if e.positions != nil {
-			cpu.Add(row, e.positions[r.Position*d:(r.Position+1)*d])
+	eachRowBy(p, safetensors.Shared(p.run), len(rows), d, func(from, to int) {
+		for i := from; i < to; i++ {
+			e.fillRow(x[i*d:(i+1)*d], &rows[i])
 		}
-		if e.types != nil {
-			cpu.Add(row, e.types[int(r.Type)*d:(int(r.Type)+1)*d])
-		}
-	}
+	})
 	e.norm.apply(p, x, x, len(rows))
+}
+
+// fillRow makes x (D) of a row.
+func (e *embedding) fillRow(x []float32, r *Row) {
+	d := len(x)
+	e.tokens.row(x, r.ID)
+	if e.positions != nil {
+		cpu.Add(x, e.positions[r.Position*d:(r.Position+1)*d])
+	}
+	if e.types != nil {
+		cpu.Add(x, e.types[int(r.Type)*d:(int(r.Type)+1)*d])
+	}
 }
 
 // table looks rows up in the checkpoint itself, without a copy where it is bf16 or blocks.

@@ -97,6 +97,7 @@ type ExpertScratch struct {
 	order  []int32
 	groups []group
 	items  []group // groups, or parts of them
+	parts  []part
 	x, y   []float32
 	inner  []float32
 	slots  []float32 // of SumSlots
@@ -110,6 +111,7 @@ type group struct {
 	id       ExpertID
 	expert   *Expert
 	from, to int
+	rounded  *cpu.Rounded // what its next matrix takes, where that rounds rows
 }
 
 // ComputeExperts fills out (entries, D), entry by entry in the order given. A
@@ -216,8 +218,8 @@ func scaleInto(dst, x []float32, w float32) {
 	}
 }
 
-// run computes all groups: side by side, or each one cut over the pool where few
-// of its rows take long.
+// run computes all groups: one after the other where that is little, side by side, or each matrix of all of them cut
+// over the pool.
 func (s *ExpertScratch) run(p *pool.Pool, in Routed, out []float32) {
 	total, threads := 0, 1
 	if p != nil {
@@ -227,12 +229,12 @@ func (s *ExpertScratch) run(p *pool.Pool, in Routed, out []float32) {
 		s.Read += g.expert.bytes()
 		total += g.expert.nanos(g.to - g.from)
 	}
+	w := workers{Pool: p}
+	parts := min(threads, w.parts(total))
 	switch {
-	case !s.cut(threads):
-		for _, g := range s.groups {
-			s.runLong(workers{Pool: p}, g, &in, out)
-		}
-	case len(s.items) == 1 || (workers{Pool: p}).parts(total) == 1:
+	case !s.cut(threads), s.uneven(total, parts):
+		s.runSpread(w, &in, out)
+	case parts == 1:
 		for _, g := range s.items {
 			s.runShort(g, &in, out)
 		}
@@ -241,14 +243,6 @@ func (s *ExpertScratch) run(p *pool.Pool, in Routed, out []float32) {
 		p.Run(len(s.items), func(i int) { s.runShort(s.items[i], &in, out) })
 	}
 	clear(s.items)
-}
-
-func (s *ExpertScratch) runLong(p workers, g group, in *Routed, out []float32) {
-	n, d := g.to-g.from, g.expert.hidden()
-	x, y, inner := s.slices(g, d)
-	eachRow(p, n, d/8, func(from, to int) { s.gather(x, g, in, from, to) })
-	g.expert.run(p, y, x, n, inner)
-	eachRow(p, n, d/2, func(from, to int) { s.scatter(y, g, in, out, from, to) })
 }
 
 // runShort computes a group on the calling goroutine, in memory that its core had last.
@@ -271,7 +265,8 @@ type shortScratch struct{ floats []float32 }
 
 var shortScratches sync.Pool // of *shortScratch
 
-func (s *ExpertScratch) slices(g group, d int) (x, y, inner []float32) {
-	w := g.expert.floatsFor(1)
+// slices are a group's of the buffers.
+func (s *ExpertScratch) slices(g *group) (x, y, inner []float32) {
+	d, w := g.expert.hidden(), g.expert.floatsFor(1)
 	return s.x[g.from*d : g.to*d], s.y[g.from*d : g.to*d], s.inner[g.from*w : g.to*w]
 }

@@ -13,7 +13,22 @@ const (
 	// item takes as long as wholeNanos. They wait for each other once, and not after each product of each expert.
 	manyItems  = 4
 	wholeNanos = 3_000_000
+	// spreadNanos are what it takes to cut matrices over threads rather than to hand out groups.
+	spreadNanos = 2_500
 )
+
+// uneven says that an item takes longer than all of them cut over so many threads.
+func (s *ExpertScratch) uneven(total, threads int) bool {
+	if threads == 1 {
+		return false
+	}
+	for _, g := range s.items {
+		if g.expert.nanos(g.to-g.from) > total/threads+spreadNanos {
+			return true
+		}
+	}
+	return false
+}
 
 // cut makes items of the groups, of which none takes long unless there are many; false: that would be too few rows.
 func (s *ExpertScratch) cut(threads int) bool {

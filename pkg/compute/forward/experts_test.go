@@ -77,26 +77,32 @@ func TestComputeRowInvariant(t *testing.T) {
 	}
 }
 
-// Groups that are computed one by one, each by all threads, give the same.
-func TestComputeOneByOne(t *testing.T) {
-	m := modeltest.Tiny(t)
-	p := threads(t)
-	b, d := warm(t, m, p), m.Spec.Hidden
-	in := entries(6, 900, 50, 3)
-	in.X = noise(6, 50*d)
-	want, got := compute(t, b, in), make([]float32, len(in.Expert)*d)
-	var s ExpertScratch
-	s.group(in)
-	if err := s.borrow(b); err != nil {
-		t.Fatal(err)
-	}
-	defer s.giveBack(b)
-	s.x, s.y, s.inner = make([]float32, len(got)), make([]float32, len(got)), make([]float32, s.groups[0].expert.floatsFor(len(in.Expert)))
-	for _, g := range s.groups {
-		s.runLong(workers{Pool: p}, g, &in, got)
-	}
-	if !same(got, want) {
-		t.Error("the bits differ")
+// Groups that are computed together, matrix by matrix, give the same, also of rows that are rounded first.
+func TestComputeSpread(t *testing.T) {
+	for _, precision := range []model.Precision{model.AsStored, model.W16A16} {
+		for _, n := range []int{1, 900} {
+			m := modeltest.Tiny(t)
+			m.In(precision)
+			p := threads(t)
+			b, d := warm(t, m, p), m.Spec.Hidden
+			in := entries(6, n, 50, 3)
+			in.X = noise(6, 50*d)
+			want, got := make([]float32, n*d), make([]float32, n*d)
+			var s ExpertScratch
+			s.group(in)
+			if err := s.borrow(b); err != nil {
+				t.Fatal(err)
+			}
+			s.x, s.y, s.inner = make([]float32, len(got)), make([]float32, len(got)), make([]float32, s.groups[0].expert.floatsFor(n))
+			for _, g := range s.groups {
+				s.runShort(g, &in, want)
+			}
+			s.runSpread(workers{Pool: p}, &in, got)
+			if !same(got, want) {
+				t.Errorf("in %q the bits of %d entries differ", precision, n)
+			}
+			s.giveBack(b)
+		}
 	}
 }
 

@@ -98,9 +98,7 @@ func (f *ffn) run(p workers, dst, x []float32, rows int, scratch []float32) {
 		f.activate(act, inner, from, to, w)
 	})
 	matMul(p, dst, act, rows, f.down)
-	if f.downBias != nil {
-		eachRow(p, rows, w/4, func(from, to int) { addBias(dst, f.downBias, from, to) })
-	}
+	addBiases(p, dst, f.downBias, rows)
 }
 
 // runInline is run on the calling goroutine alone, which lets others run between pieces.
@@ -112,6 +110,13 @@ func (f *ffn) runInline(dst, x []float32, rows int, scratch []float32) {
 	f.activate(act, inner, 0, rows, w)
 	matMulInline(dst, act, rows, f.down)
 	addBias(dst, f.downBias, 0, rows)
+}
+
+// addBiases is addBias of all rows.
+func addBiases(p workers, x, bias []float32, rows int) {
+	if bias != nil {
+		eachRow(p, rows, len(bias)/addedPerNano, func(from, to int) { addBias(x, bias, from, to) })
+	}
 }
 
 // addBias adds bias, if there is one, to the rows [from, to) of x.

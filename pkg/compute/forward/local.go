@@ -64,15 +64,11 @@ func (m *Local) Start(_ context.Context, layer int, x []float32) (Pending, error
 // route makes m.x of x, as the gate gets it, and chooses.
 func (m *Local) route(layer int, x []float32) error {
 	m.x = reuse.Slice(m.x, len(x))
-	d := m.Hidden
-	first := func(from, to int) {
-		copy(m.x[from*d:to*d], x[from*d:to*d])
-		m.Wire.Round(m.x[from*d : to*d])
-	}
+	first := func(from, to int) { m.round(m.x, x, from, to) }
 	if router, ok := m.Gates.(*Router); ok {
 		return router.routeAfter(layer, m.x, &m.routes, first)
 	}
-	eachRow(workers{Pool: m.Pool}, len(x)/d, d/8, first)
+	eachRow(workers{Pool: m.Pool}, len(x)/m.Hidden, m.Hidden/4, first)
 	return m.Gates.Route(layer, m.x, &m.routes)
 }
 
@@ -121,15 +117,15 @@ func (m *Local) sum() error {
 
 // Wait returns the sums, rounded as a block.
 func (m *Local) Wait(_ context.Context, out []float32) error {
-	copy(out, m.sums)
-	m.round(out)
+	eachRow(workers{Pool: m.Pool}, len(out)/m.Hidden, m.Hidden/4, func(from, to int) { m.round(out, m.sums, from, to) })
 	return nil
 }
 
-// round is what the wire does to rows (…, D).
-func (m *Local) round(x []float32) {
-	d := m.Hidden
-	eachRow(workers{Pool: m.Pool}, len(x)/d, d/8, func(from, to int) { m.Wire.Round(x[from*d : to*d]) })
+// round fills rows [from, to) of dst (…, D) with what the wire makes of those of x.
+func (m *Local) round(dst, x []float32, from, to int) {
+	from, to = from*m.Hidden, to*m.Hidden
+	copy(dst[from:to], x[from:to])
+	m.Wire.Round(dst[from:to])
 }
 
 // Read is the bytes of expert weights that computing has taken so far.

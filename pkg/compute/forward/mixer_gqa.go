@@ -96,7 +96,7 @@ func (g *groupedQuery) mix(s *lane, place int, dst, x []float32) {
 	}
 	g.attend(s, place)
 	matMul(s.workers(), dst, s.attn, n, g.o)
-	addBias(dst, g.oBias, 0, n)
+	addBiases(s.workers(), dst, g.oBias, n)
 }
 
 // storeRow makes row i's queries, keys and values of their projections, and writes
@@ -137,7 +137,12 @@ func Temperature(t model.TemperatureSpec, position int) float32 {
 }
 
 func (g *groupedQuery) attend(s *lane, place int) {
-	eachRow(s.workers(), len(s.rows), g.attendNanos(s.rows[len(s.rows)-1].Position), func(from, to int) {
+	nanos := g.attendNanos(s.rows[len(s.rows)-1].Position)
+	if pieces := g.pieces(s, nanos); pieces > 1 {
+		g.attendPieces(s, place, nanos/pieces, pieces)
+		return
+	}
+	eachRow(s.workers(), len(s.rows), nanos, func(from, to int) {
 		scratch := s.scratches.get()
 		for i := from; i < to; {
 			if n := g.together(s, i, to); n > 1 {
@@ -150,6 +155,40 @@ func (g *groupedQuery) attend(s *lane, place int) {
 		}
 		s.scratches.put(scratch)
 	})
+}
+
+// pieces is into how many pieces the heads of a row are cut, of which each takes so long: where there are fewer rows
+// than threads.
+func (g *groupedQuery) pieces(s *lane, nanos int) int {
+	n := len(s.rows)
+	if s.keys || n == 0 {
+		return 1
+	}
+	return even(g.spec.KVHeads, s.workers().parts(n*nanos)/n)
+}
+
+// attendPieces is attend of each row by itself, piece by piece.
+func (g *groupedQuery) attendPieces(s *lane, place, nanos, pieces int) {
+	heads := headsOf(&g.spec)
+	eachRow(s.workers(), len(s.rows)*pieces, nanos, func(from, to int) {
+		scratch := s.scratches.get()
+		for i := from; i < to; i++ {
+			row, piece := i/pieces, i%pieces
+			start, end := g.seen(&s.rows[row])
+			start, end = scratch.take(heads, s.rows[row].Table, place, start, end)
+			cpu.AttendHeads(g.spec.Cache, s.attn[row*g.o.K:], s.qkv[row*g.qkv.N:], heads, piece*heads.KV/pieces, (piece+1)*heads.KV/pieces,
+				scratch.pages, start, end, g.spec.Scale, g.sinks, scratch.floats)
+		}
+		s.scratches.put(scratch)
+	})
+}
+
+// seen are the positions [start, end) that a row attends to.
+func (g *groupedQuery) seen(r *Row) (start, end int) {
+	if g.spec.Bidirectional {
+		return 0, r.Source
+	}
+	return g.spec.First(r.Position), r.Position + 1
 }
 
 // together is how many rows from row i on attend together: they follow each other in a
@@ -176,13 +215,9 @@ func (g *groupedQuery) attendRows(s *lane, i, n, place int, scratch *attendScrat
 }
 
 func (g *groupedQuery) attendRow(s *lane, i, place int, scratch *attendScratch) {
-	r := &s.rows[i]
-	end := r.Position + 1
-	if g.spec.Bidirectional {
-		end = r.Source
-	}
+	start, end := g.seen(&s.rows[i])
 	q, out := s.qkv[i*g.qkv.N:], s.attn[i*g.o.K:]
-	attend(&g.spec, out, q, g.sinks, r.Table, place, g.spec.First(r.Position), end, scratch, s.strongestOf(i))
+	attend(&g.spec, out, q, g.sinks, s.rows[i].Table, place, start, end, scratch, s.strongestOf(i))
 }
 
 func headsOf(sp *model.MixerSpec) cpu.Heads {
@@ -193,11 +228,8 @@ func headsOf(sp *model.MixerSpec) cpu.Heads {
 // layer of the cache.
 func attend(sp *model.MixerSpec, out, q, sinks []float32, table *kvcache.Table, layer, start, end int, scratch *attendScratch, strongest *int32) {
 	heads := headsOf(sp)
-	scratch.pages = table.Layer(scratch.pages[:0], layer, start, end)
-	// Whole pages before the first that is seen change no bit: they are left out.
 	before := start / cpu.PagePositions * cpu.PagePositions
-	start, end = start-before, end-before
-	scratch.floats = reuse.Slice(scratch.floats, cpu.AttendScratch(heads, end))
+	start, end = scratch.take(heads, table, layer, start, end)
 	if strongest == nil {
 		cpu.AttendKept(sp.Cache, nil, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
 		return
@@ -205,4 +237,13 @@ func attend(sp *model.MixerSpec, out, q, sinks []float32, table *kvcache.Table, 
 	scratch.weights = reuse.Slice(scratch.weights, end)
 	cpu.AttendKept(sp.Cache, scratch.weights, out, q, heads, scratch.pages, start, end, sp.Scale, sinks, scratch.floats)
 	*strongest = int32(before + start + largest(scratch.weights[start:]))
+}
+
+// take gets what attention over the positions [start, end) of a layer of the cache needs. Whole pages before the first
+// that is seen change no bit: they are left out, and it returns the positions within the others.
+func (s *attendScratch) take(heads cpu.Heads, table *kvcache.Table, layer, start, end int) (_, _ int) {
+	s.pages = table.Layer(s.pages[:0], layer, start, end)
+	before := start / cpu.PagePositions * cpu.PagePositions
+	s.floats = reuse.Slice(s.floats, cpu.AttendScratch(heads, end-before))
+	return start - before, end - before
 }

@@ -44,7 +44,7 @@ type rmsNorm struct {
 
 func (n *rmsNorm) apply(p workers, dst, x []float32, rows int) {
 	d := len(n.weight)
-	eachRow(p, rows, d, func(from, to int) {
+	eachRow(p, rows, d/2, func(from, to int) {
 		for r := from; r < to; r++ {
 			cpu.RMSNorm(dst[r*d:(r+1)*d], x[r*d:(r+1)*d], n.weight, n.eps)
 		}

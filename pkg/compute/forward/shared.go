@@ -34,8 +34,10 @@ func (s *lane) sharedExpert(e *shared, x []float32) {
 	}
 	n, d := len(s.rows), s.spec.Hidden
 	gate := reuse.Slice(s.inner, n)
-	cpu.MatMul(gate, 1, x, d, n, e.gate, 0, e.gate.Panels())
-	for r := range n {
-		cpu.Scale(s.shared[r*d:(r+1)*d], cpu.Sigmoid(gate[r]))
-	}
+	eachRow(s.workers(), n, matMulNanos(1, e.gate)+d/addedPerNano, func(from, to int) {
+		cpu.MatMul(gate[from:], 1, x[from*d:], d, to-from, e.gate, 0, e.gate.Panels())
+		for r := from; r < to; r++ {
+			cpu.Scale(s.shared[r*d:(r+1)*d], cpu.Sigmoid(gate[r]))
+		}
+	})
 }

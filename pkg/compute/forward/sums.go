@@ -43,7 +43,7 @@ func SumSlots(e Experts, in Routed, out []float32, s *ExpertScratch, w tensor.Wi
 		add(0, rows)
 		return nil
 	}
-	eachRow(workers{Pool: p}, rows, len(in.Expert)/rows*d/4, add)
+	eachRow(workers{Pool: p}, rows, len(in.Expert)/rows*d/2, add)
 	return nil
 }
 

@@ -9,15 +9,22 @@ type Batch struct {
 	samplers []Sampler
 }
 
-// worthwhile is how many logits are worth another thread: some tens of microseconds' work.
-const worthwhile = 1 << 16
+// How many logits are worth another thread: some tens of microseconds' work, and some ten where threads are awake.
+const (
+	worthwhile      = 1 << 16
+	worthwhileAwake = 1 << 14
+)
 
 // Each calls use for each of so many rows of vocab logits each, with a sampler that no
 // other call has meanwhile.
 func (b *Batch) Each(rows, vocab int, use func(s *Sampler, row int)) {
 	parts := 1
 	if b.Pool != nil {
-		parts = max(1, min(rows, b.Pool.Threads(), rows*vocab/worthwhile))
+		of := worthwhile
+		if b.Pool.Awake() > 0 {
+			of = worthwhileAwake
+		}
+		parts = max(1, min(rows, b.Pool.Threads(), rows*vocab/of))
 	}
 	if missing := parts - len(b.samplers); missing > 0 {
 		b.samplers = append(b.samplers, make([]Sampler, missing)...)

@@ -1,0 +1,137 @@
+package pool
+
+import (
+	"math/bits"
+	"runtime"
+	"time"
+)
+
+// worker is a thread of a pool.
+type worker struct {
+	*Pool
+	index int
+	wake  chan struct{} // by who has taken its bit out of asleep
+	_     line
+}
+
+func (w *worker) work() {
+	for !w.closed.Load() {
+		s, kind := w.find()
+		if s == nil {
+			w.sleep()
+			continue
+		}
+		w.invite(w.Awake() + int(min(s.left.Load(), int64(w.threads))) - 2) // it takes one, and the caller
+		var others func() bool
+		if kind == spare {
+			others = w.others
+		}
+		if s.drain(others) {
+			s.finish()
+		}
+	}
+}
+
+// find looks for a slot with free items for a while.
+func (w *worker) find() (s *slot, kind int) {
+	w.look(func() bool {
+		s, kind = w.next(w.index)
+		return s != nil || w.closed.Load()
+	})
+	return s, kind
+}
+
+// next is a slot with free items, first of Run; nil: there is none. Workers begin with different slots.
+func (p *Pool) next(index int) (*slot, int) {
+	if s := p.free(urgent, index); s != nil {
+		return s, urgent
+	}
+	return p.free(spare, index), spare
+}
+
+// free is a slot of a kind with free items, or nil.
+func (p *Pool) free(kind, index int) *slot {
+	for turned := bits.RotateLeft64(p.open[kind].Load(), -index); turned != 0; turned &= turned - 1 {
+		if s := &p.slots[(bits.TrailingZeros64(turned)+index)%64]; s.left.Load() > 0 {
+			return s
+		}
+	}
+	return nil
+}
+
+// others says whether a Run has free items.
+func (p *Pool) others() bool { return p.free(urgent, 0) != nil }
+
+// invite wakes some workers, which wake others, if fewer are awake than are wanted.
+func (p *Pool) invite(wanted int) {
+	const fan = 2
+	for n := min(wanted-p.Awake(), fan); n > 0 && p.wakeOne(); n-- {
+	}
+}
+
+// wakeOne wakes a worker, the same ones as often as possible; false: all are awake.
+func (p *Pool) wakeOne() bool {
+	for i := range p.asleep {
+		for set := p.asleep[i].Load(); set != 0; set = p.asleep[i].Load() {
+			bit := set & -set
+			if p.asleep[i].CompareAndSwap(set, set&^bit) {
+				p.awake.Add(1)
+				p.workers[64*i+bits.TrailingZeros64(bit)].wake <- struct{}{}
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sleep returns when somebody wakes the worker, or when there is work or an end.
+func (w *worker) sleep() {
+	word, bit := &w.asleep[w.index/64], uint64(1)<<(w.index%64)
+	w.awake.Add(-1)
+	word.Or(bit)
+	if s, _ := w.next(w.index); s != nil || w.closed.Load() {
+		if word.And(^bit)&bit != 0 { // nobody wakes it
+			w.awake.Add(1)
+			return
+		}
+	}
+	<-w.wake
+}
+
+const (
+	// spin is how long a thread looks for what it waits for before it parks: the steps of a layer follow each other
+	// closely, and it takes some 30 µs to wake a thread, several one after the other.
+	spin = 40 * time.Microsecond
+	// longSpin is how long a worker looks, at most, while a Run is under way: another one follows when its last items
+	// are done. Two threads do without: on a processor that others use, too, the worker would take the caller's place.
+	longSpin    = 250 * time.Microsecond
+	longThreads = 3
+	// A thread that looks yields to other goroutines when yieldAfter times the number of other workers that are awake is
+	// past: the scheduler's lock is one for all.
+	yieldAfter = 4 * time.Microsecond
+	looks      = 8 // between two looks at the clock
+)
+
+// look returns when ready does, or when it has looked long enough.
+func (p *Pool) look(ready func() bool) {
+	start := time.Now()
+	end, every := spin, time.Duration(p.Awake()-1)*yieldAfter
+	yield := every
+	for i := 1; !ready(); i++ {
+		pause(1)
+		if i%looks != 0 {
+			continue
+		}
+		past := time.Since(start)
+		if past > end {
+			return
+		}
+		if p.threads >= longThreads && p.open[urgent].Load() != 0 {
+			end = min(past+spin, longSpin)
+		}
+		if past >= yield {
+			yield = past + every
+			runtime.Gosched()
+		}
+	}
+}
