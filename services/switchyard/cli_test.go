@@ -93,6 +93,8 @@ func TestUsage(t *testing.T) {
 		{"keys that 32 does not divide", []string{"bench", "--model", goldens.Dir("mixtral"), "--kv-cache-dtype", "int8"}, 2, "switchyard: --kv-cache-dtype is int8: model mixtral: layer 0: its heads have 16 and 16 dimensions, and a multiple of 32 can be kept so: give auto"},
 		{"what a precision costs", []string{"quantise", "--precision", "q4"}, 0, "matrices of demo in q4: 10."},
 		{"a copy that groups do not divide", []string{"quantise", "--out", filepath.Join(os.TempDir(), "x"), goldens.Dir("qwen3_moe")}, 2, "weights in q8: ExpertDown of layer 0"},
+		{"shards of no copy", []string{"quantise", "--shard-size", "1GiB"}, 2, "--shard-size is of --out"},
+		{"a copy over this folder", []string{"quantise", "--out", "."}, 2, "is there already; name another folder, or remove it"},
 		{"a copy over something", []string{"quantise", "--out", goldens.Dir("mixtral")}, 2, "is there already; name another folder, or remove it"},
 		{"a copy in no size", []string{"quantise", "--out", "x", "--shard-size", "much"}, 2, "--shard-size"},
 		{"random weights as processes", []string{"bench", "--processes", "--synthetic", "tiny"}, 2, "--processes measures services that read a model's folder"},

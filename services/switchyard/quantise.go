@@ -15,13 +15,19 @@ import (
 type QuantiseCmd struct {
 	Dir       string `arg:"" optional:"" name:"dir" help:"Hugging Face model directory; without it the demo model in this binary."`
 	Precision string `default:"q8" enum:"q8,q4" help:"What matrices are quantised to: 8 or 4 bits, with a scale for each 32 weights of an output. With w8a8 and w4a8 weights are those of q8 and q4." placeholder:"KIND"`
-	Out       string `help:"Write a copy of the model into this folder, which is not there or empty, with matrices as codes and scales, instead of telling errors. Served without --precision it has the bits of the model with this one." placeholder:"DIR"`
+	Out       string `help:"Write a copy of the model into this folder, which must not be there, with matrices as codes and scales of --precision, instead of telling errors. Served without --precision it has the bits of the model with this one." placeholder:"DIR"`
 	ShardSize string `default:"4GiB" help:"Most bytes of weights in a file of --out." placeholder:"BYTES"`
 	JSON      bool   `name:"json" help:"Print a JSON object for each matrix of a layer, with those of all its experts as one; of --out a single one."`
 }
 
+// defaultShard is that of --shard-size.
+const defaultShard = "4GiB"
+
 // Run quantises one matrix after the other, and keeps none.
 func (c *QuantiseCmd) Run(ctx context.Context, e *env) (err error) {
+	if c.Out == "" && c.ShardSize != defaultShard {
+		return usage(errors.New("--shard-size is of --out; give both, or neither"))
+	}
 	m, err := openModel(ctx, e, c.Dir)
 	if err != nil {
 		return err

@@ -62,7 +62,8 @@ func TestQuantisedCopy(t *testing.T) {
 		{"an expert's load", []string{"bench", "--cold-start", "--model", q8, "--rounds", "1", "--json"}, 0, `"from":"object store"`},
 		{"the object store", []string{"weights", "push", q8, "--name", "q8", "--nats", server.URL()}, 0, "serve it with --model nats://q8"},
 		{"another model", []string{"weights", "push", goldens.Dir("mixtral"), "--name", "q8", "--nats", server.URL()}, 1, "another model of that name"},
-		{"other bits", []string{"up", "--model", q8, "--precision", "q4"}, 2, "switchyard: --precision is q4: model mixtral-q8 is stored in q8: it computes with these codes without --precision, and with rows in 8 bits by w8a8; no other is for it"},
+		{"other bits", []string{"up", "--model", q8, "--precision", "q4"}, 2, "switchyard: --precision is q4: model mixtral-q8 is stored in q8: leave --precision out to compute with these codes, or give w8a8, which rounds rows to 8 bits, too; no other is for it"},
+		{"its own bits", []string{"up", "--model", q8, "--precision", "q8"}, 2, "leave --precision out to compute with these codes"},
 		{"once more", []string{"quantise", q8}, 2, "model mixtral-q8 is quantised already, to codes of 8 bits: quantise the folder that it was made of"},
 		{"into another", []string{"quantise", q8, "--out", q8 + "-2"}, 2, "is quantised already"},
 	} {

@@ -17,7 +17,7 @@ var ErrInput = errors.New("unusable input")
 const Config = "config.json"
 
 // InPlace lets write fill a folder beside out, which becomes out if it worked: nothing half-made has the name. What
-// is there already is refused, unless it is a folder without anything in it.
+// is there already is refused.
 func InPlace(out string, write func(partial string) error) (err error) {
 	if err := CheckOut(out); err != nil {
 		return err
@@ -37,14 +37,33 @@ func InPlace(out string, write func(partial string) error) (err error) {
 	if err := write(partial); err != nil {
 		return err
 	}
-	return os.Rename(partial, out)
+	if err := syncFolder(partial); err != nil {
+		return err
+	}
+	if err := CheckOut(out); err != nil { // another process has made it meanwhile
+		return err
+	}
+	if err := os.Rename(partial, out); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(filepath.Clean(out)))
+}
+
+// syncFolder has a folder's entries on the disk, so that a name stands for files that are whole also after the power went.
+func syncFolder(dir string) error {
+	f, err := os.Open(dir) //nolint:gosec // a folder that the caller writes to
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 // CheckOut refuses what InPlace does.
 func CheckOut(out string) error {
-	switch left, err := os.ReadDir(out); {
-	case err == nil && len(left) == 0, errors.Is(err, fs.ErrNotExist):
-	default:
+	switch _, err := os.Lstat(out); {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %w; name another folder", ErrInput, err)
+	case err == nil:
 		return fmt.Errorf("%w: %s is there already; name another folder, or remove it", ErrInput, out)
 	}
 	above := filepath.Dir(filepath.Clean(out))
@@ -82,7 +101,12 @@ func WriteSide(dir, name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // for others to read
 		return err
 	}
-	return os.WriteFile(path, data, 0o644) //nolint:gosec // for others to read
+	f, err := os.Create(path) //nolint:gosec // for others to read
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Sync(), f.Close())
 }
 
 // FileName is that of a file of weights, of so many.

@@ -66,7 +66,7 @@ func Quantise(ctx context.Context, m *model.Model, out string, s Settings) (*Sum
 		return check(ctx, partial)
 	})
 	if errors.Is(err, syscall.ENOSPC) {
-		err = fmt.Errorf("%w; the copy takes %d MB in all", err, sum.Bytes>>20)
+		err = fmt.Errorf("%w; the copy takes %d MB in all", err, (sum.Bytes+1e6-1)/1e6)
 	}
 	if err != nil {
 		return nil, err

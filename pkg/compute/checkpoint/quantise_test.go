@@ -74,8 +74,8 @@ var divisible = []string{"bert2bert_moe", "bert_moe", "gpt2_moe", "gpt2_moe-top1
 func TestSameBits(t *testing.T) {
 	for _, name := range divisible {
 		for at, ways := range map[model.Precision][][2]model.Precision{
-			model.Q8: {{model.Q8, model.AsStored}, {model.Q8, model.Q8}, {model.W8A8, model.W8A8}},
-			model.Q4: {{model.Q4, model.AsStored}, {model.Q4, model.Q4}, {model.W4A8, model.W4A8}},
+			model.Q8: {{model.Q8, model.AsStored}, {model.W8A8, model.W8A8}},
+			model.Q4: {{model.Q4, model.AsStored}, {model.W4A8, model.W4A8}},
 		} {
 			t.Run(name+"/"+string(at), func(t *testing.T) {
 				dir := copyIn(t, modeltest.Golden(t, name), at, 40_000)
@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("%v is left, %v", left, err)
 	}
 	for p, want := range map[model.Precision]string{
-		model.Q4: "is stored in q8", model.W4A8: "is stored in q8", model.W16A16: "is stored in q8", model.A8: "rows in 8 bits by w8a8",
+		model.Q4: "is stored in q8", model.W4A8: "is stored in q8", model.W16A16: "is stored in q8", model.A8: "or give w8a8", model.Q8: "leave --precision out",
 	} {
 		q8.In(p)
 		if err := forward.CheckPrecision(q8); err == nil || !strings.Contains(err.Error(), want) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -112,6 +113,7 @@ func quantiseRows(g cpu.Groups, t safetensors.Tensor, first int, format cpu.Form
 	})
 	if of := (*cpu.OutputError)(nil); errors.As(err, &of) {
 		of.Output += first
+		return fmt.Errorf("%w: tensor %q: %w", ErrInput, t.Name, err)
 	}
 	return err
 }

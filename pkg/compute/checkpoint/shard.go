@@ -45,7 +45,7 @@ func newWriter(m *model.Model, dir string, s Settings, total int64) *writer {
 
 // write writes the weights, and an index if they are several files. It returns how many.
 func (w *writer) write(ctx context.Context, units []unit) (int, error) {
-	home, files := map[string]string{}, shards(units, w.settings.ShardBytes)
+	home, files := map[string]string{}, Shards(units, w.settings.ShardBytes, (*unit).bytes)
 	for i, units := range files {
 		name := FileName(i, len(files))
 		if err := w.shard(ctx, name, units); err != nil {
@@ -63,11 +63,11 @@ func (w *writer) write(ctx context.Context, units []unit) (int, error) {
 	return len(files), WriteIndex(w.dir, home, w.total)
 }
 
-// shards cuts units into files of at most limit bytes, or one unit.
-func shards(units []unit, limit int64) (files [][]unit) {
+// Shards cuts units, in order, into files of at most limit bytes, or one unit.
+func Shards[T any](units []T, limit int64, bytes func(*T) int64) (files [][]T) {
 	size, from := int64(0), 0
 	for i := range units {
-		n := units[i].bytes()
+		n := bytes(&units[i])
 		if i > from && size+n > limit {
 			files, from, size = append(files, units[from:i]), i, 0
 		}

@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 )
@@ -60,6 +61,10 @@ func Class(p Precision, c KVCache) (class string) {
 func (m *Model) KeepIn(c KVCache) error {
 	if err := m.Spec.KeepIn(c); err != nil {
 		return fmt.Errorf("model %s: %w", m.Name, err)
+	}
+	latent := slices.ContainsFunc(m.Spec.Layer, func(l LayerSpec) bool { return l.Mixer.Kind == MLA })
+	if latent && c == KVBF16 && m.Precision.roundsRows() { // KVAuto has the same class, and latents in float32
+		return fmt.Errorf("model %s: with rows that are rounded (%s) latents are kept in float32 or int8: give %s or %s", m.Name, m.Precision, KVInt8, KVAuto)
 	}
 	m.KVCache = c
 	return nil

@@ -30,7 +30,8 @@ func (p Precision) roundsRows() bool { return p == W16A16 || p == W8A8 || p == W
 // KeepsStored reports whether weights stay as they are stored.
 func (p Precision) KeepsStored() bool { return !p.Own() || p == W16A16 || p == A8 }
 
-// CheckPrecision refuses one that would quantise again what the files have in groups, or has no use for it.
+// CheckPrecision refuses one that would quantise again what the files have in groups, or has no use for it. The files' own is
+// refused, too: the same bits would have two numeric classes.
 func (m *Model) CheckPrecision() error {
 	as, with := Q8, W8A8
 	switch m.Spec.Quant {
@@ -41,10 +42,10 @@ func (m *Model) CheckPrecision() error {
 		return nil
 	}
 	switch m.Precision {
-	case "", AsStored, as, with:
+	case "", AsStored, with:
 		return nil
 	}
-	return fmt.Errorf("model %s is stored in %s: it computes with these codes without --precision, and with rows in 8 bits by %s; no other is for it", m.Name, as, with)
+	return fmt.Errorf("model %s is stored in %s: leave --precision out to compute with these codes, or give %s, which rounds rows to 8 bits, too; no other is for it", m.Name, as, with)
 }
 
 // In sets the precision: before anything is loaded. Where rows are rounded, keys and values are kept in
@@ -54,7 +55,7 @@ func (m *Model) In(p Precision) {
 	format := kvFormats[KVAuto.of(p)]
 	for l := range m.Spec.Layer {
 		x := &m.Spec.Layer[l].Mixer
-		if x.Cache = cpu.KVF32; x.keeps(format) == nil {
+		if x.Cache = cpu.KVF32; x.Kind != MLA && x.keeps(format) == nil { // latents only by choice: classes of before have them in float32
 			x.Cache = format
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/checkpoint"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
@@ -148,7 +149,7 @@ func TestShards(t *testing.T) {
 	outputs := planned(t, "gpt2", usual)
 	for _, limit := range []int64{1, 4096, 1 << 30} {
 		count := 0
-		for _, file := range shards(outputs, limit) {
+		for _, file := range checkpoint.Shards(outputs, limit, (*output).bytes) {
 			size := int64(0)
 			for i := range file {
 				size += file[i].bytes()

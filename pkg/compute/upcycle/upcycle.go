@@ -52,7 +52,7 @@ func Run(ctx context.Context, dir, out string, s Settings) (sum *Summary, err er
 		if err := checkpoint.CopySide(dense, partial); err != nil {
 			return err
 		}
-		files := shards(outputs, s.ShardBytes)
+		files := checkpoint.Shards(outputs, s.ShardBytes, (*output).bytes)
 		sum.Files = len(files)
 		w := &writer{dir: partial, seed: s.Seed, total: sum.Bytes, progress: s.Progress}
 		if err := w.write(ctx, files); err != nil {

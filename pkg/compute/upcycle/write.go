@@ -21,20 +21,6 @@ type writer struct {
 	progress    func(done, total int64)
 }
 
-// shards cuts outputs into files of at most limit bytes, or one tensor.
-func shards(outputs []output, limit int64) (files [][]output) {
-	var size int64
-	from := 0
-	for i := range outputs {
-		n := outputs[i].bytes()
-		if i > from && size+n > limit {
-			files, from, size = append(files, outputs[from:i]), i, 0
-		}
-		size += n
-	}
-	return append(files, outputs[from:])
-}
-
 // bytes is the size of the tensor.
 func (o *output) bytes() int64 { return o.DType.Bytes(int64(o.Len())) }
 
