@@ -1,6 +1,6 @@
 // Package pool runs pieces of work on a bounded set of threads.
 //
-// An item should take at most about 200 µs: Go cannot preempt assembly, so a
+// An item should take at most about 200 µs, or yield so often: Go cannot preempt assembly, so a
 // long item delays the messages that the same process handles.
 package pool
 
@@ -26,6 +26,8 @@ type Pool struct {
 	_     line
 	open  [kinds]word  // slots with jobs under way
 	awake atomic.Int32 // workers that do not sleep
+	_     line
+	busy  atomic.Int32 // workers that have items
 	_     line
 }
 
@@ -62,8 +64,8 @@ func New(threads int) *Pool {
 // Threads is the number of threads that one Run uses at most.
 func (p *Pool) Threads() int { return p.threads }
 
-// Awake is how many workers work or look for work just now, so that short work is worth a Run.
-func (p *Pool) Awake() int { return int(p.awake.Load()) }
+// Awake is how many workers look for work just now, so that short work is worth a Run.
+func (p *Pool) Awake() int { return max(0, int(p.awake.Load()-p.busy.Load())) }
 
 // Close stops the workers after their current items. Run still works, on its
 // caller alone.
@@ -96,7 +98,7 @@ func (p *Pool) run(n int, f func(i int), kind int) {
 		}
 		return
 	}
-	s.f, s.n = f, int64(n)
+	s.f, s.n, s.kind = f, int64(n), kind
 	s.pending.Store(int64(n))
 	s.left.Store(int64(n))
 	p.open[kind].Or(bit)

@@ -76,7 +76,7 @@ func (c call) on(p *Pool) error {
 			continue
 		}
 		for i := range ran {
-			if n := ran[i].Load(); n != 1 && c.panics < 0 {
+			if n := ran[i].Load(); n > 1 || n < 1 && c.panics < 0 {
 				return fmt.Errorf("%+v: item %d ran %d times", c, i, n)
 			}
 		}
@@ -101,4 +101,24 @@ func TestManySleep(t *testing.T) {
 			t.Fatalf("the sum is %d, and %d workers are awake", sum.Load(), p.Awake())
 		}
 	}
+}
+
+// A Spare holds three workers; a Run of four items that wait for each other needs three of the other four, asleep.
+func TestSleepersBesideBusy(t *testing.T) {
+	p := New(8)
+	defer p.Close()
+	for p.Awake() > 0 {
+		time.Sleep(spin)
+	}
+	block, held := make(chan struct{}), atomic.Int32{}
+	var wg sync.WaitGroup
+	wg.Go(func() { p.Spare(4, func(int) { held.Add(1); <-block }) })
+	for held.Load() < 4 || p.Awake() > 0 {
+		time.Sleep(spin)
+	}
+	var met sync.WaitGroup
+	met.Add(4)
+	p.Run(4, func(int) { met.Done(); met.Wait() })
+	close(block)
+	wg.Wait()
 }

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// slot has one call of Run at a time. Whoever takes an item of it may read f and n, which stay until the item is
+// slot has one call of Run at a time. Whoever takes an item of it may read f, n and kind, which stay until the item is
 // done; workers that come too late find none left.
 type slot struct {
 	left    atomic.Int64 // items that are free; below 1: none
@@ -17,6 +17,7 @@ type slot struct {
 	_       line
 	f       func(int)
 	n       int64
+	kind    int
 	failed  atomic.Pointer[Panic] // the first item's
 	ready   chan struct{}
 	_       line
@@ -31,7 +32,7 @@ type Panic struct {
 // Error has the value that the item panicked with.
 func (p *Panic) Error() string { return fmt.Sprintf("panic in a pool's item: %v", p.Value) }
 
-// drain runs items until none is free, or until others wait. It reports whether it
+// drain runs items until none is free, or one of a Spare is done and others wait. It reports whether it
 // finished the last one.
 func (s *slot) drain(others func() bool) (last bool) {
 	for s.left.Load() > 0 {
@@ -39,9 +40,10 @@ func (s *slot) drain(others func() bool) (last bool) {
 		if left < 0 {
 			return last
 		}
+		kind := s.kind // a later call's may be another
 		s.call(int(s.n - 1 - left))
 		last = s.pending.Add(-1) == 0
-		if others != nil && others() {
+		if kind == spare && others != nil && others() {
 			return last
 		}
 	}

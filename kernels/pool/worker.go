@@ -16,37 +16,36 @@ type worker struct {
 
 func (w *worker) work() {
 	for !w.closed.Load() {
-		s, kind := w.find()
+		s := w.find()
 		if s == nil {
 			w.sleep()
 			continue
 		}
-		w.invite(w.Awake() + int(min(s.left.Load(), int64(w.threads))) - 2) // it takes one, and the caller
-		var others func() bool
-		if kind == spare {
-			others = w.others
-		}
-		if s.drain(others) {
+		w.busy.Add(1)
+		w.invite(int(min(s.left.Load(), int64(w.threads))) - 1) // it takes one
+		last := s.drain(w.others)
+		w.busy.Add(-1) // before the caller knows, who may have more
+		if last {
 			s.finish()
 		}
 	}
 }
 
 // find looks for a slot with free items for a while.
-func (w *worker) find() (s *slot, kind int) {
+func (w *worker) find() (s *slot) {
 	w.look(func() bool {
-		s, kind = w.next(w.index)
+		s = w.next(w.index)
 		return s != nil || w.closed.Load()
 	})
-	return s, kind
+	return s
 }
 
 // next is a slot with free items, first of Run; nil: there is none. Workers begin with different slots.
-func (p *Pool) next(index int) (*slot, int) {
+func (p *Pool) next(index int) *slot {
 	if s := p.free(urgent, index); s != nil {
-		return s, urgent
+		return s
 	}
-	return p.free(spare, index), spare
+	return p.free(spare, index)
 }
 
 // free is a slot of a kind with free items, or nil.
@@ -62,7 +61,7 @@ func (p *Pool) free(kind, index int) *slot {
 // others says whether a Run has free items.
 func (p *Pool) others() bool { return p.free(urgent, 0) != nil }
 
-// invite wakes some workers, which wake others, if fewer are awake than are wanted.
+// invite wakes some workers, which wake others, if fewer look for work than are wanted.
 func (p *Pool) invite(wanted int) {
 	const fan = 2
 	for n := min(wanted-p.Awake(), fan); n > 0 && p.wakeOne(); n-- {
@@ -89,7 +88,7 @@ func (w *worker) sleep() {
 	word, bit := &w.asleep[w.index/64], uint64(1)<<(w.index%64)
 	w.awake.Add(-1)
 	word.Or(bit)
-	if s, _ := w.next(w.index); s != nil || w.closed.Load() {
+	if w.next(w.index) != nil || w.closed.Load() {
 		if word.And(^bit)&bit != 0 { // nobody wakes it
 			w.awake.Add(1)
 			return
@@ -115,7 +114,7 @@ const (
 // look returns when ready does, or when it has looked long enough.
 func (p *Pool) look(ready func() bool) {
 	start := time.Now()
-	end, every := spin, time.Duration(p.Awake()-1)*yieldAfter
+	end, every := spin, time.Duration(p.awake.Load()-1)*yieldAfter
 	yield := every
 	for i := 1; !ready(); i++ {
 		pause(1)

@@ -70,8 +70,8 @@ type lane struct {
 	progress *Progress
 
 	rows                 []Row
-	wanted               []int // rows of them that are left, when the layer
-	narrows              bool  // is to have no others behind its keys and values
+	wanted               []int // rows whose logits somebody wants
+	narrows              bool  // behind the layer's keys and values go on with wanted alone
 	left                 []Row
 	x, norm              []float32
 	block, shared, inner []float32
@@ -84,8 +84,9 @@ type lane struct {
 	shares []*lane
 	count  int
 	costs  []int // of rows
-	nanos  int   // of all
+	nanos  int   // of attention of all rows, on one thread
 	alone  bool
+	always bool // share blocks out however short they are: for tests
 	// strongest are the rows' keys that counted most in the newest layer; keys says whether
 	// anybody asks.
 	strongest []int32

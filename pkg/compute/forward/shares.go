@@ -74,7 +74,7 @@ func (s *lane) share(from, to int) {
 // each calls f for all rows, or side by side for each share where a block of so many bytes is shared out,
 // and takes so long that it is worth it.
 func (s *lane) each(bytes int64, nanos int, f func(s *lane)) {
-	if s.count == 0 || bytes > shareBytes || s.workers().parts(nanos) == 1 {
+	if s.count == 0 || bytes > shareBytes || !s.always && s.workers().parts(nanos) == 1 {
 		f(s)
 		return
 	}

@@ -15,6 +15,7 @@ func TestSharesKeepBits(t *testing.T) {
 			r := newRig(t, modeltest.Golden(t, name))
 			step, beside := r.step(tensor.BF16), r.step(tensor.BF16)
 			l := r.lane(t)
+			l.always = true
 			beside.lane = l
 			vocab, first := r.m.Spec.Vocab, r.m.Spec.EncoderLayers
 			var want []float32
