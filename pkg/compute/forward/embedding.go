@@ -64,12 +64,19 @@ func loadEmbedding(m *model.Model, spec model.EmbeddingSpec, first model.Role) (
 // fill makes x (R, D) of rows.
 func (e *embedding) fill(p workers, x []float32, rows []Row) {
 	d := e.tokens.d
-	eachRowBy(p, safetensors.Shared(p.run), len(rows), d, func(from, to int) {
-		for i := from; i < to; i++ {
-			e.fillRow(x[i*d:(i+1)*d], &rows[i])
-		}
-	})
+	if p.parts(len(rows)*d) > 1 {
+		eachRowBy(p, safetensors.Shared(p.run), len(rows), d, func(from, to int) { e.fillRows(x, rows, from, to) })
+	} else {
+		e.fillRows(x, rows, 0, len(rows)) // without what sharing allocates
+	}
 	e.norm.apply(p, x, x, len(rows))
+}
+
+// fillRows makes x (R, D) of rows [from, to).
+func (e *embedding) fillRows(x []float32, rows []Row, from, to int) {
+	for i := from; i < to; i++ {
+		e.fillRow(x[i*e.tokens.d:(i+1)*e.tokens.d], &rows[i])
+	}
 }
 
 // fillRow makes x (D) of a row.
