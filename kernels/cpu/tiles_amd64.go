@@ -13,9 +13,9 @@ import "unsafe"
 type tilesArgs struct {
 	dst, x, w             unsafe.Pointer
 	ldDst                 int
-	next                  unsafe.Pointer // weights that come after all turns
-	otherStride           int            // to the second tile of rows, or the second panel
-	k, add                int            // steps of inputs; whether they go on from sums
+	next                  uintptr // weights that come after all turns: asked for, not read, and maybe past the last
+	otherStride           int     // to the second tile of rows, or the second panel
+	k, add                int     // steps of inputs; whether they go on from sums
 	turns                 int
 	dstStep, xStep, wStep int // from a turn to the next
 	config                tilesConfig
@@ -139,7 +139,7 @@ func (p *pairTiles) steps(at place, rows, panels, steps, pairs int) {
 	switch {
 	case a.turns > 0:
 		a.dstStep, a.xStep, a.wStep = 2*tileRows*a.ldDst, 2*tiles-steps*tileBytes, -steps*stepBytes
-		a.next, a.otherStride = unsafe.Add(a.w, steps*stepBytes), tiles
+		a.next, a.otherStride = uintptr(a.w)+uintptr(steps*stepBytes), tiles
 		a.configurePairs(tileRows, tileRows, pairs)
 		a.call(pairsMany)
 	case rows > tileRows:
