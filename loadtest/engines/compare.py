@@ -4,7 +4,7 @@
 
 Prints, for each precision and for one stream, 32 streams and prompts of 512 (prefill; scored: with logits of all positions), the tokens/s of
 llama.cpp with weights of as many bits and the way of computing that is fastest in the median: --threads (default: one, and one for each core), with
-flash attention or without (--flash), and the builds of the Pythons of --llama (after the first turn those alone that were fastest in one of the four), and what direct calls and the pipeline make of it: median, least and most of the turns.
+flash attention or without (--flash), and the builds of the Pythons of --llama (those that were far from the fastest in all four are not looked at again), and what direct calls and the pipeline make of it: median, least and most of the turns.
 Kinds Q4_K_M, Q8_0 and Q4_0 are files of llama.cpp's own quantiser, which both read: codes as they are, with rows in float32 and in 8 bits.
 --prompt is how many tokens come before those that streams generate: with 1, a large model's 32 prompts take no minutes. --kv is what keys and values of ours are kept in (bench --kv-cache-dtype); llama.cpp keeps 16 bits. --neighbour has another process keep one core busy meanwhile; --keep leaves the GGUF files in a folder for the next time.
 Needs what export.py and llama.py need, and a model in bf16 that export.py reads, such as shape.py makes.
@@ -25,6 +25,7 @@ HERE = pathlib.Path(__file__).parent
 SECONDS = "0.5"
 PRECISIONS = {"bf16": ["bf16", "w16a16"], "q8": ["q8", "w8a8"], "q4": ["q4", "w4a8"]}  # by the kind of llama.cpp's weights
 MEASURES = ("one", "batch", "prefill", "scored")
+NEAR = 0.7  # of the fastest of a turn: what is below is not looked at again
 CODES = ("Q4_K_M", "Q8_0", "Q4_0")
 
 
@@ -98,8 +99,8 @@ def turns(program, model, out, kinds, count, kv, prompt, ways, seen):
     for _ in range(count):
         for kind in kinds:
             llama = {way: run(way[0], HERE / "llama.py", path(out, kind), way[1], SECONDS, way[2], prompt)[0] for way in ways[kind]}
-            if len(ways[kind]) > len(MEASURES):  # the others take no time any more
-                ways[kind] = list({fastest([llama], what) for what in MEASURES})
+            best = {what: max(turn[what] for turn in llama.values()) for what in MEASURES}
+            ways[kind] = [way for way in ways[kind] if any(llama[way][what] > NEAR * best[what] for what in MEASURES)]  # the others take no time any more
             weights = path(out, kind).parent if kind in CODES else model
             for precision in PRECISIONS.get(kind, ["bf16", "a8"]):
                 label = f"{kind} {precision}" if kind in CODES else precision
