@@ -1,11 +1,6 @@
 #include "textflag.h"
 
-// func pause(n int)
-TEXT ·pause(SB), NOSPLIT, $0-8
-	MOVQ n+0(FP), CX
-
-loop:
+// func pause()
+TEXT ·pause(SB), NOSPLIT, $0-0
 	PAUSE
-	DECQ CX
-	JNZ  loop
 	RET

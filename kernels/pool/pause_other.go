@@ -3,4 +3,4 @@
 package pool
 
 // pause does nothing.
-func pause(int) {}
+func pause() {}

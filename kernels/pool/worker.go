@@ -117,7 +117,7 @@ func (p *Pool) look(ready func() bool) {
 	end, every := spin, time.Duration(p.awake.Load()-1)*yieldAfter
 	yield := every
 	for i := 1; !ready(); i++ {
-		pause(1)
+		pause()
 		if i%looks != 0 {
 			continue
 		}

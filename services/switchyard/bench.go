@@ -136,7 +136,7 @@ func (c *BenchCmd) run(ctx context.Context, e *env) (err error) {
 }
 
 const (
-	// leastTransfers is as many as a formula has constants.
+	// leastTransfers: formulas have the constants of every other number of rows, of two at least.
 	leastTransfers = 4
 	// billTokens is the default of --bill-tokens.
 	billTokens = 10240

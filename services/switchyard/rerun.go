@@ -83,7 +83,7 @@ func (c *RerunCmd) checkClass(l *rerun.Logged, m *model.Model) error {
 	if l.Class == "" || l.Class == class && l.Wire == c.Wire {
 		return nil
 	}
-	return usage(fmt.Errorf("request %s was answered as %q with rows in %s, and would be computed again as %q in %s: give the --precision, --kv-cache-dtype, --kernels and --wire of its services; what a GPU computed cannot be computed again",
+	return usage(fmt.Errorf("request %s was answered as %.64q with rows in %.8q, and would be computed again as %q in %q: give the --precision, --kv-cache-dtype, --kernels and --wire of its services; what a GPU computed cannot be computed again",
 		c.Request, l.Class, l.Wire, class, c.Wire))
 }
 

@@ -51,8 +51,8 @@ func TestRerun(t *testing.T) {
 		"running":     {tokens: tokens, open: true, code: exitFailed, says: "has not ended yet"},
 		"unknown":     {request: "never-asked", code: exitFailed, says: "model demo has no log of request never-asked"},
 		"browned":     {tokens: tokens, fates: []*pb.Fates{united}, code: exitFailed, says: "give their folder with --united"},
-		"other-class": {tokens: tokens, change: func(a *pb.Accept) { a.NumericClass, a.Wire = "fma32-kv8", "bf16" }, code: exitUsage, says: `was answered as "fma32-kv8" with rows in bf16`},
-		"other-wire":  {tokens: tokens, change: func(a *pb.Accept) { a.NumericClass, a.Wire = "fma32", "f32" }, code: exitUsage, says: "with rows in f32, and would be computed again"},
+		"other-class": {tokens: tokens, change: func(a *pb.Accept) { a.NumericClass, a.Wire = "fma32-kv8", "bf16" }, code: exitUsage, says: `was answered as "fma32-kv8" with rows in "bf16"`},
+		"other-wire":  {tokens: tokens, change: func(a *pb.Accept) { a.NumericClass, a.Wire = "fma32", "f32" }, code: exitUsage, says: `with rows in "f32", and would be computed again`},
 		"same-class":  {tokens: tokens, change: func(a *pb.Accept) { a.NumericClass, a.Wire = "fma32", "bf16" }, says: "identical, 3 tokens"},
 		"no-id":       {request: "a b", code: exitUsage, says: `request_id "a b" has ' '`},
 	} {

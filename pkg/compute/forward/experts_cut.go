@@ -1,11 +1,5 @@
 package forward
 
-import (
-	"runtime"
-
-	"github.com/switchyard/switchyard/kernels/cpu"
-)
-
 const (
 	// sharedRows are enough rows of a part of a group: kernels read weights once for no more than some tens.
 	sharedRows = 48
@@ -64,24 +58,3 @@ func (s *ExpertScratch) many(threads int) bool {
 
 // pieces is into how many pieces work is cut that are not long.
 func pieces(nanos int) int { return (nanos + mostNanos - 1) / mostNanos }
-
-// matMulInline is matMul on the calling goroutine alone, which lets others run between pieces that are not long.
-func matMulInline(dst, x []float32, rows int, w *cpu.Matrix) {
-	panels := w.Panels()
-	n := min(panels, pieces(matMulNanos(rows, w)))
-	if n <= 1 {
-		cpu.MatMul(dst, w.N, x, w.K, rows, w, 0, panels)
-		return
-	}
-	part := func(from, to int) { cpu.MatMul(dst, w.N, x, w.K, rows, w, from, to) }
-	if w.RoundsRows() {
-		r := w.NewRounded(rows)
-		defer r.Release()
-		r.Round(x, w.K, 0, rows)
-		part = func(from, to int) { cpu.MatMulRounded(dst, w.N, r, w, from, to) }
-	}
-	for i := range n {
-		part(i*panels/n, (i+1)*panels/n)
-		runtime.Gosched()
-	}
-}

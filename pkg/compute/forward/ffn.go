@@ -105,10 +105,10 @@ func (f *ffn) run(p workers, dst, x []float32, rows int, scratch []float32) {
 func (f *ffn) runInline(dst, x []float32, rows int, scratch []float32) {
 	w := f.width()
 	inner, act := scratch[:rows*f.in.N], scratch[rows*f.in.N:f.floatsFor(rows)]
-	matMulInline(inner, x, rows, f.in)
+	matMul(workers{}, inner, x, rows, f.in)
 	addBias(inner, f.inBias, 0, rows)
 	f.activate(act, inner, 0, rows, w)
-	matMulInline(dst, act, rows, f.down)
+	matMul(workers{}, dst, act, rows, f.down)
 	addBias(dst, f.downBias, 0, rows)
 }
 

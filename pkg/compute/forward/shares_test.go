@@ -17,19 +17,8 @@ func TestSharesKeepBits(t *testing.T) {
 			l := r.lane(t)
 			l.always = true
 			beside.lane = l
-			vocab, first := r.m.Spec.Vocab, r.m.Spec.EncoderLayers
-			var want []float32
-			var rows []Row
-			for i := range 3 * shareRows {
-				n := 1 + i%3
-				prompt := ids(n+i, vocab)[i:]
-				alone := prefill(t, step, r.table(t, n), prompt, []int{n})
-				want = append(want, alone[(n-1)*vocab:]...)
-				table := r.table(t, n)
-				for pos, id := range prompt {
-					rows = append(rows, Row{Table: table, ID: id, Position: pos, Logits: pos == n-1})
-				}
-			}
+			first := r.m.Spec.EncoderLayers
+			rows, want := company(t, r, step, slices.Repeat([]int{1, 2, 3}, shareRows)...)
 			got, err := logitsOf(beside, rows)
 			if err != nil {
 				t.Fatal(err)

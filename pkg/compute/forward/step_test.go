@@ -182,14 +182,10 @@ func TestPrefillInPieces(t *testing.T) {
 	}
 }
 
-// A sequence's logits are the same beside others, in any place among the rows.
-func TestCompany(t *testing.T) {
-	r := newRig(t, modeltest.Tiny(t))
+// company is the rows of sequences of so many tokens, each of which wants logits at its last, and what the step makes of each alone.
+func company(t *testing.T, r *rig, step *Step, lengths ...int) (rows []Row, want []float32) {
+	t.Helper()
 	vocab := r.m.Spec.Vocab
-	lengths := []int{40, 1, 33, 7}
-	step := r.step(tensor.BF16)
-	var want []float32
-	var rows []Row
 	for i, n := range lengths {
 		prompt := ids(n+i, vocab)[i:]
 		alone := prefill(t, step, r.table(t, n), prompt, []int{n})
@@ -199,6 +195,14 @@ func TestCompany(t *testing.T) {
 			rows = append(rows, Row{Table: table, ID: id, Position: pos, Logits: pos == n-1})
 		}
 	}
+	return rows, want
+}
+
+// A sequence's logits are the same beside others, in any place among the rows.
+func TestCompany(t *testing.T) {
+	r := newRig(t, modeltest.Tiny(t))
+	step := r.step(tensor.BF16)
+	rows, want := company(t, r, step, 40, 1, 33, 7)
 	got, err := logitsOf(step, rows)
 	if err != nil {
 		t.Fatal(err)
