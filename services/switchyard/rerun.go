@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/united"
@@ -106,10 +108,12 @@ func (c *RerunCmd) read(ctx context.Context, e *env, m *model.Model) (logged *re
 		switch foreign := chain.Foreign(); {
 		case errors.Is(err, tokenlog.ErrUnknown):
 			return fmt.Errorf("model %s has no log of request %s: it is unknown, or older than logs are kept (--log-age)", names.Subjects.Model, c.Request)
+		case errors.Is(err, jetstream.ErrStreamNotFound):
+			return fmt.Errorf("this NATS server has no token log of model %s, so that it was never served there: check --nats, --prefix, --model and --name", names.Subjects.Model)
 		case err != nil:
 			return err
 		case foreign != nil:
-			return fmt.Errorf("request %s was asked of the model with hash %016x (messages of version %d); the model at hand has %016x: give the right one with --model", c.Request, foreign.GetModel(), foreign.GetVersion(), id.Model)
+			return usage(fmt.Errorf("request %s was asked of the model with hash %016x (messages of version %d); the model at hand has %016x: give the right one with --model", c.Request, foreign.GetModel(), foreign.GetVersion(), id.Model))
 		case chain.End() == nil:
 			return fmt.Errorf("request %s has not ended yet", c.Request)
 		}

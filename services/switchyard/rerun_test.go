@@ -47,7 +47,7 @@ func TestRerun(t *testing.T) {
 		"different":   {tokens: wrong, code: exitFailed, says: fmt.Sprintf("different: token 2 of 3 is %d in the log, and %d computed again", wrong[2], tokens[2])},
 		"no-prompt":   {tokens: tokens, change: func(a *pb.Accept) { a.Sequence = nil }, code: exitFailed, says: "its log has no prompt"},
 		"mixed":       {tokens: tokens, change: func(a *pb.Accept) { a.MixedClasses = true }, code: exitFailed, says: "of several numeric classes"},
-		"foreign":     {model: 77, tokens: tokens, code: exitFailed, says: "was asked of the model with hash 000000000000004d"},
+		"foreign":     {model: 77, tokens: tokens, code: exitUsage, says: "was asked of the model with hash 000000000000004d"},
 		"running":     {tokens: tokens, open: true, code: exitFailed, says: "has not ended yet"},
 		"unknown":     {request: "never-asked", code: exitFailed, says: "model demo has no log of request never-asked"},
 		"browned":     {tokens: tokens, fates: []*pb.Fates{united}, code: exitFailed, says: "give their folder with --united"},
@@ -88,6 +88,10 @@ func TestRerun(t *testing.T) {
 		if got.code != tc.code || !strings.Contains(got.out+got.err, tc.says) {
 			t.Errorf("%s: %+v, want code %d and %q", name, got, tc.code, tc.says)
 		}
+	}
+	got := invoke("", "--nats", g.url, "rerun", "--name", "nobody", "never-asked")
+	if want := "this NATS server has no token log of model nobody"; got.code != exitFailed || !strings.Contains(got.err, want) {
+		t.Errorf("a model that was never served: %+v, want code %d and %q", got, exitFailed, want)
 	}
 }
 
