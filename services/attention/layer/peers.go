@@ -17,7 +17,7 @@ type Peers struct {
 	mu          sync.RWMutex
 	aggregators []string
 	rowSums     map[string]bool // those of them that take sums of whole rows
-	gates       int
+	gates       []string
 	allReady    chan struct{}
 	// suspects are aggregators and gates that did not answer, until when.
 	suspects map[string]time.Time
@@ -38,7 +38,7 @@ type roster interface {
 func (p *Peers) update(all []*pb.Member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.aggregators, p.gates, p.rowSums = p.aggregators[:0], 0, map[string]bool{}
+	p.aggregators, p.gates, p.rowSums = p.aggregators[:0], p.gates[:0], map[string]bool{}
 	for _, m := range members.OfService(all, "aggregator") {
 		if stages.Serves(m) {
 			p.aggregators = append(p.aggregators, m.Id)
@@ -47,7 +47,7 @@ func (p *Peers) update(all []*pb.Member) {
 	}
 	for _, m := range members.OfService(all, "gate") {
 		if stages.Serves(m) {
-			p.gates++
+			p.gates = append(p.gates, m.Id)
 		}
 	}
 	if p.ok() == nil {
@@ -89,7 +89,7 @@ func (p *Peers) ok() error {
 	switch {
 	case len(p.aggregators) == 0:
 		return errors.New("no aggregator is ready")
-	case p.gates == 0:
+	case len(p.gates) == 0:
 		return errors.New("no gate is ready: none has a plan whose functions are all warm")
 	}
 	return nil
@@ -171,12 +171,12 @@ func (p *Peers) heardAggregators() []string {
 	return usableIDs(p.aggregatorRoster.Heard())
 }
 
-// gate names the gate for some rows; empty is any gate. Rows that were lost go
-// to the one that was heard last, and to another one with each attempt. One that is
-// suspected is the last choice.
+// gate names the gate for some rows; empty is any gate, of which there are several then, or
+// none. Rows that were lost go to the one that was heard last, and to another one with each
+// attempt. One that is suspected is the last choice.
 func (p *Peers) gate(turn uint64, attempt uint32) string {
 	if attempt == 0 && p.gateRoster.Steady() {
-		return ""
+		return p.onlyGate()
 	}
 	heard := usableIDs(p.gateRoster.Heard())
 	if len(heard) == 0 {
@@ -189,6 +189,17 @@ func (p *Peers) gate(turn uint64, attempt uint32) string {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.choose(heard, at)
+}
+
+// onlyGate is the gate that serves, where no other one does: there is nothing to share out
+// then, and what has one receiver needs no stream.
+func (p *Peers) onlyGate() string {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if len(p.gates) != 1 {
+		return ""
+	}
+	return p.gates[0]
 }
 
 func usableIDs(all []*pb.Member) (ids []string) {

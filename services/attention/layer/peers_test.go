@@ -123,6 +123,31 @@ func TestGate(t *testing.T) {
 	}
 }
 
+// While one gate serves rows go to it by name, and to any of several.
+func TestOnlyGate(t *testing.T) {
+	p := Peers{gateRoster: &fakeRoster{steady: true}, aggregatorRoster: &fakeRoster{steady: true}}
+	gate := func(id string, ready, draining bool) *pb.Member {
+		return &pb.Member{Id: id, Service: "gate", Ready: ready, Draining: draining}
+	}
+	for _, tc := range []struct {
+		name string
+		all  []*pb.Member
+		want string
+	}{
+		{"none", nil, ""},
+		{"one", []*pb.Member{gate("a", true, false)}, "a"},
+		{"another that is not ready", []*pb.Member{gate("a", true, false), gate("b", false, false)}, "a"},
+		{"both", []*pb.Member{gate("a", true, false), gate("b", true, false)}, ""},
+		{"one is leaving", []*pb.Member{gate("a", true, true), gate("b", true, false)}, "b"},
+		{"it is not ready either", []*pb.Member{gate("b", false, false)}, ""},
+	} {
+		p.update(tc.all)
+		if got := p.gate(3, 0); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
 // While an aggregator may hang, only those that are heard collect.
 func TestAggregatorWhileOneHangs(t *testing.T) {
 	p := Peers{aggregators: []string{"a", "b", "c"}, aggregatorRoster: &fakeRoster{heard: ready("c", "a")}}
