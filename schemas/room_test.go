@@ -15,11 +15,11 @@ func TestRoom(t *testing.T) {
 		logBytes int64
 		want     Room
 	}{
-		{"demo", HopsUnacked, 8, 0, Room{File: 5440 * mib, Memory: 832 * mib}},
+		{"demo", HopsUnacked, 8, 0, Room{File: 5440 * mib, Memory: 576 * mib}},
 		{"acked", HopsAcked, 8, 0, Room{File: 5440 * mib, Memory: 832 * mib}},
 		{"core hops need no memory", HopsCore, 8, 0, Room{File: 5440 * mib}},
-		{"48 layers", HopsUnacked, 48, 0, Room{File: 5440 * mib, Memory: 3392 * mib}},
-		{"a smaller log", HopsUnacked, 1, 1 << 30, Room{File: 2368 * mib, Memory: 384 * mib}},
+		{"48 layers", HopsUnacked, 48, 0, Room{File: 5440 * mib, Memory: 3136 * mib}},
+		{"a smaller log", HopsUnacked, 1, 1 << 30, Room{File: 2368 * mib, Memory: 128 * mib}},
 	} {
 		layers := make([]int, tc.layers)
 		for i := range layers {

@@ -16,7 +16,8 @@ type Hops string
 const (
 	// HopsAcked: memory work queues, every message acknowledged after it is handled.
 	HopsAcked Hops = "acked"
-	// HopsUnacked: memory streams with interest retention and no acknowledgements.
+	// HopsUnacked: memory streams with interest retention and no acknowledgements where
+	// several share messages; plain NATS to one receiver by name.
 	HopsUnacked Hops = "unacked"
 	// HopsCore: plain NATS with queue groups, nothing stored.
 	HopsCore Hops = "core"
@@ -235,24 +236,52 @@ func (s Streams) Durable() []StreamSpec {
 	return []StreamSpec{s.Prompts(), s.Sequences(), s.Tokens(), s.Dead()}
 }
 
-// Tensors lists the memory streams of a model with these MoE layers; with core hops none but
-// that of copies for predictors, and that of objects.
+// Tensors lists the memory streams of a model with these MoE layers: those that its hops take,
+// that of copies for predictors, and that of objects. Unsaid hops may be any.
 func (s Streams) Tensors(moeLayers []int) []StreamSpec {
-	var rows []StreamSpec
-	if s.Moved {
-		rows = append(rows, s.Objects())
-	}
-	if s.AllRows {
-		rows = append(rows, s.Rows())
+	specs := s.shared(moeLayers)
+	if s.Hops != HopsCore && s.Hops != HopsUnacked {
+		specs = append(specs, s.named()...)
 	}
 	if s.Hops == HopsCore {
-		return rows
+		specs = nil
 	}
-	specs := []StreamSpec{s.Hidden(), s.Gate(), s.Host(), s.Partial(), s.Block()}
+	if s.Moved {
+		specs = append(specs, s.Objects())
+	}
+	if s.AllRows {
+		specs = append(specs, s.Rows())
+	}
+	return specs
+}
+
+// shared are the streams whose messages several receivers share.
+func (s Streams) shared(moeLayers []int) []StreamSpec {
+	specs := []StreamSpec{s.Hidden()}
 	for _, layer := range moeLayers {
 		specs = append(specs, s.Expert(layer))
 	}
-	return append(specs, rows...)
+	return specs
+}
+
+// named are the streams of which each message has one receiver by name.
+func (s Streams) named() []StreamSpec {
+	return []StreamSpec{s.Gate(), s.Host(), s.Partial(), s.Block()}
+}
+
+// Unused names the streams of tensors that other hops take, or took in releases before, and
+// these do not.
+func (s Streams) Unused(moeLayers []int) (names []string) {
+	used := map[string]bool{}
+	for _, spec := range s.Tensors(moeLayers) {
+		used[spec.Name] = true
+	}
+	for _, spec := range append(s.shared(moeLayers), s.named()...) {
+		if !used[spec.Name] {
+			names = append(names, spec.Name)
+		}
+	}
+	return names
 }
 
 // Bucket names a key-value bucket of the model: "plans", "functions", "members",

@@ -10,15 +10,19 @@ func TestStreams(t *testing.T) {
 		hops      Hops
 		tensors   int
 		retention Retention
+		unused    int
 	}{
-		{HopsAcked, 7, WorkQueue},
-		{HopsUnacked, 7, Interest},
-		{HopsCore, 0, 0},
+		{HopsAcked, 7, WorkQueue, 0},
+		{HopsUnacked, 3, Interest, 4},
+		{HopsCore, 0, 0, 7},
 	} {
 		s := Streams{Subjects: subjects, Hops: tc.hops}
 		specs := s.Tensors([]int{1, 3})
 		if len(specs) != tc.tensors {
 			t.Errorf("%s: %d tensor streams, want %d", tc.hops, len(specs), tc.tensors)
+		}
+		if unused := s.Unused([]int{1, 3}); len(unused) != tc.unused {
+			t.Errorf("%s: %v are unused, want %d", tc.hops, unused, tc.unused)
 		}
 		for _, spec := range specs {
 			if !spec.Memory || spec.Retention != tc.retention || spec.MaxAge != TensorAge || spec.MaxBytes == 0 {

@@ -45,7 +45,7 @@ func newTrack(t *testing.T) *track {
 	return &track{
 		Service: s, t: t, d: d, link: d.Rows(nil),
 		sent:   testdeployment.Listen[*pb.Dispatch](t, d, bus.Receiver{Stream: d.Streams.Expert(0), Name: "f", Subject: d.Subjects.Expert(0, "f")}),
-		blocks: testdeployment.Listen[*pb.Block](t, d, bus.Receiver{Stream: d.Streams.Block(), Name: "attention-1", Subject: d.Subjects.Block("attention-1"), Private: true}),
+		blocks: testdeployment.Listen[*pb.Block](t, d, bus.Receiver{Stream: d.Streams.Block(), Name: "attention-1", Subject: d.Subjects.Block("attention-1"), Sole: true}),
 	}
 }
 

@@ -77,7 +77,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 		return err
 	}
 	s.partials, err = s.d.Hop.Receive(ctx, bus.Receiver{
-		Stream: s.d.Streams.Partial(), Name: s.id, Subject: s.d.Subjects.Partial(s.id), MaxInFlight: inFlight, Private: true,
+		Stream: s.d.Streams.Partial(), Name: s.id, Subject: s.d.Subjects.Partial(s.id), MaxInFlight: inFlight, Sole: true,
 	}, s.receive)
 	if err != nil {
 		return fmt.Errorf("receiving partials: %w", err)

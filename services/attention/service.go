@@ -118,7 +118,7 @@ func (s *Service) directives() engine.Directives {
 
 func (s *Service) listen(ctx context.Context) (err error) {
 	s.blocks, err = s.d.Hop.Receive(ctx, bus.Receiver{
-		Stream: s.d.Streams.Block(), Name: s.id, Subject: s.d.Subjects.Block(s.id), MaxInFlight: blocksInFlight, Private: true,
+		Stream: s.d.Streams.Block(), Name: s.id, Subject: s.d.Subjects.Block(s.id), MaxInFlight: blocksInFlight, Sole: true,
 	}, s.layer.OnBlock)
 	if err != nil {
 		return fmt.Errorf("receiving blocks: %w", err)

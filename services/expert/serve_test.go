@@ -39,7 +39,7 @@ func TestServe(t *testing.T) {
 // partials of what comes from now on.
 func (h *host) partials() *testdeployment.Received[*pb.Partial] {
 	return testdeployment.Listen[*pb.Partial](h.t, h.d, bus.Receiver{
-		Stream: h.d.Streams.Partial(), Name: "a", Subject: h.d.Subjects.Partial("a"), MaxInFlight: 200, Private: true,
+		Stream: h.d.Streams.Partial(), Name: "a", Subject: h.d.Subjects.Partial("a"), MaxInFlight: 200, Sole: true,
 	})
 }
 

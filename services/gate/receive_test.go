@@ -52,7 +52,7 @@ func newTrack(t *testing.T) *track {
 			Stream: d.Streams.Expert(0), Name: id, Subject: d.Subjects.Expert(0, id),
 		}),
 		refusals: testdeployment.Listen[*pb.Block](t, d, bus.Receiver{
-			Stream: d.Streams.Block(), Name: "attention-1", Subject: d.Subjects.Block("attention-1"), Private: true,
+			Stream: d.Streams.Block(), Name: "attention-1", Subject: d.Subjects.Block("attention-1"), Sole: true,
 		}),
 	}
 }

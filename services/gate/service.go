@@ -110,7 +110,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 
 func (s *Service) listen(ctx context.Context) (err error) {
 	s.own, err = s.d.Hop.Receive(ctx, bus.Receiver{
-		Stream: s.d.Streams.Gate(), Name: s.id, Subject: s.d.Subjects.Gate(s.id), MaxInFlight: inFlight, Private: true,
+		Stream: s.d.Streams.Gate(), Name: s.id, Subject: s.d.Subjects.Gate(s.id), MaxInFlight: inFlight, Sole: true,
 	}, s.receive)
 	if err != nil {
 		return fmt.Errorf("receiving this gate's hidden rows: %w", err)

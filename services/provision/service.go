@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,13 +43,28 @@ type Settings struct {
 	Logger *slog.Logger
 }
 
-// Make makes the streams of all models, or none where there is no room for all.
+// Make makes the streams of all models, or none where there is no room for all. Who has those of
+// tensors remade is rid of those that the models' hops do not take.
 func Make(ctx context.Context, conn *bus.Conn, how bus.Provision, models ...bus.Model) ([]bus.Provided, error) {
+	var gone []bus.Provided
+	if slices.Contains(how.Remake, bus.Tensors) {
+		var err error
+		if gone, err = conn.Discard(ctx, unused(models)...); err != nil {
+			return nil, err
+		}
+	}
 	all, err := conn.Provide(ctx, how, wanted(models)...)
 	if err != nil {
 		return nil, conn.NoRoom(ctx, err, models...)
 	}
-	return all, nil
+	return append(all, gone...), nil
+}
+
+func unused(models []bus.Model) (names []string) {
+	for _, m := range models {
+		names = append(names, m.Streams.Unused(m.MoELayers)...)
+	}
+	return names
 }
 
 func wanted(models []bus.Model) (want []jetstream.StreamConfig) {

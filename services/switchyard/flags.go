@@ -43,7 +43,7 @@ type ModelFlags struct {
 	Model        []string      `sep:"none" help:"Hugging Face model directory, or nats://NAME for a model in the object store (switchyard weights); without it the demo model in this binary. up serves several: --model DIR again for each." placeholder:"DIR"`
 	Name         string        `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
 	MaxModelLen  int           `help:"Most tokens of a sequence, prompt and answer together; 0 is the model's limit." placeholder:"N"`
-	Hops         string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked (JetStream work queues), unacked (JetStream, no acknowledgements) or core (plain NATS)." placeholder:"KIND"`
+	Hops         string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked (JetStream work queues), unacked (JetStream without acknowledgements; plain NATS to one replica by name) or core (plain NATS)." placeholder:"KIND"`
 	Wire         string        `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
 	MixedClasses bool          `help:"Compute together with replicas on other devices, whose bits differ: answers are then within a tolerance, and say so. All replicas need it."`
 	Replicas     int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`

@@ -40,7 +40,7 @@ type SetupCmd struct {
 	Objects bool `help:"Also make the store of rows on their way, which plans with transfers indirect or pipelined need (switchyard plan set --transfer)."`
 
 	Change []string `help:"Streams to change in all in which they differ, even if that drops what they hold." placeholder:"STREAM,…"`
-	Remake []string `help:"Streams to delete with all that they hold, and to make anew, if they cannot be changed; tensors are all those of tensors." placeholder:"STREAM,…"`
+	Remake []string `help:"Streams to delete with all that they hold, and to make anew, if they cannot be changed; tensors are all those of tensors, and those that other --hops have are deleted." placeholder:"STREAM,…"`
 	Keep   bool     `help:"Go on, and make streams again that a server has lost."`
 	JSON   bool     `name:"json" help:"Print a JSON object for each stream."`
 }
@@ -234,7 +234,7 @@ func left(all []bus.Provided) (n int) {
 // provided is what --json prints of a stream.
 type provided struct {
 	Stream string `json:"stream"`
-	State  string `json:"state"` // made, mended, differs or there
+	State  string `json:"state"` // made, mended, differs, there or deleted
 	// Differences are those that were mended, and those that are left.
 	Differences []differing `json:"differences"`
 }
@@ -256,8 +256,8 @@ func (c *SetupCmd) print(out io.Writer, all []bus.Provided) error {
 	for _, p := range all {
 		r := describe(p)
 		count[r.State]++
-		if r.State == stateMade {
-			fmt.Fprintf(&b, "%s: made\n", r.Stream)
+		if r.State == stateMade || r.State == stateGone {
+			fmt.Fprintf(&b, "%s: %s\n", r.Stream, r.State)
 		}
 		for _, d := range r.Differences {
 			if d.Mended {
@@ -267,7 +267,7 @@ func (c *SetupCmd) print(out io.Writer, all []bus.Provided) error {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "%d streams: %d made, %d changed, %d differ\n", len(all), count[stateMade], count[stateMended], count[stateDiffers])
+	fmt.Fprintf(&b, "%d streams: %d made, %d changed, %d differ\n", len(all)-count[stateGone], count[stateMade], count[stateMended], count[stateDiffers])
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -283,7 +283,7 @@ func printProvided(out io.Writer, all []bus.Provided) error {
 }
 
 // States of a stream.
-const stateMade, stateMended, stateDiffers, stateThere = "made", "mended", "differs", "there"
+const stateMade, stateMended, stateDiffers, stateThere, stateGone = "made", "mended", "differs", "there", "deleted"
 
 func describe(p bus.Provided) provided {
 	r := provided{Stream: p.Stream.Name, State: stateThere, Differences: []differing{}}
@@ -293,8 +293,11 @@ func describe(p bus.Provided) provided {
 	for _, d := range p.Left {
 		r.State, r.Differences = stateDiffers, append(r.Differences, differing{d.Field, d.Have, d.Want, false, d.Command()})
 	}
-	if p.Made {
+	switch {
+	case p.Made:
 		r.State = stateMade
+	case p.Gone:
+		r.State = stateGone
 	}
 	return r
 }

@@ -23,8 +23,8 @@ func TestLittleStorage(t *testing.T) {
 		},
 		{
 			"memory", 8 << 30, 512 << 20, nil,
-			"NATS has too little memory for model demo: the streams of tensors take 832MiB; " +
-				"the server has 512MiB left of its max_memory_store, other streams of this account take 0MiB; raise max_memory_store by 320MiB, or give all services --hops core, which takes none",
+			"NATS has too little memory for model demo: the streams of tensors take 576MiB; " +
+				"the server has 512MiB left of its max_memory_store, other streams of this account take 0MiB; raise max_memory_store by 64MiB, or give all services --hops core, which takes none",
 		},
 	} {
 		srv := startNATS(t, &server.Options{JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: tc.store, JetStreamMaxMemory: tc.memory})

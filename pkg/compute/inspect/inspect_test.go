@@ -291,7 +291,7 @@ func TestStreams(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (5 + int64(r.MoELayers)) * 64 << 20; r.StreamMemoryBytes != want || r.StreamFileBytes != 5440<<20 {
+		if want := (1 + int64(r.MoELayers)) * 64 << 20; r.StreamMemoryBytes != want || r.StreamFileBytes != 5440<<20 {
 			t.Errorf("%s with %d MoE layers: %d bytes of memory, want %d, %d of file", name, r.MoELayers, r.StreamMemoryBytes, want, r.StreamFileBytes)
 		}
 	}

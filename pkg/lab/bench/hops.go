@@ -16,7 +16,8 @@ import (
 )
 
 // HopTimes are medians of what a hop of HopBytes takes one way, in seconds: half of a round trip, so
-// that one clock measures both ends.
+// that one clock measures both ends. It goes out as rows to any gate do, and back as a block does, to
+// one receiver by name.
 type HopTimes struct {
 	// OneProcess is of two connections in this process, Apart of this process and another.
 	OneProcess float64 `json:"one_process_p50_seconds"`
@@ -118,7 +119,7 @@ func hopPinger(ctx context.Context, conn *bus.Conn, prefix string, hops schemas.
 		return nil, err
 	}
 	hop, back := bus.NewHop(conn, hops), make(chan error, 1)
-	r, err := hop.Receive(ctx, bus.Receiver{Stream: s.Block(), Name: hopOwner, Subject: s.Subjects.Block(hopOwner)}, func(_ context.Context, m *bus.Msg) error {
+	r, err := hop.Receive(ctx, bus.Receiver{Stream: s.Block(), Name: hopOwner, Subject: s.Subjects.Block(hopOwner), Sole: true}, func(_ context.Context, m *bus.Msg) error {
 		err := proto.Unmarshal(m.Data, &pb.Hidden{})
 		select {
 		case back <- err:

@@ -137,7 +137,7 @@ func (y *yard) connect(ctx context.Context) (err error) {
 	}, y.serve); err != nil {
 		return err
 	}
-	return y.receive(ctx, y.sum, bus.Receiver{Stream: y.streams.Partial(), Name: yardSum, Subject: y.streams.Subjects.Partial(yardSum)}, y.gather)
+	return y.receive(ctx, y.sum, bus.Receiver{Stream: y.streams.Partial(), Name: yardSum, Subject: y.streams.Subjects.Partial(yardSum), Sole: true}, y.gather)
 }
 
 func (y *yard) party(conn *bus.Conn) *party {

@@ -18,7 +18,7 @@ const outstandingAcks = 1024
 //
 //	acked    stored in memory; the publish and the handling are acknowledged,
 //	         so a dead receiver's messages go to a sibling
-//	unacked  stored in memory until delivered
+//	unacked  stored in memory until delivered; to a Sole receiver as core
 //	core     not stored: nobody there, nothing kept
 type Hop struct {
 	conn *Conn
@@ -71,9 +71,9 @@ func (h *Hop) sendAcked(ctx context.Context, subject string, msg proto.Message) 
 }
 
 // Ensure creates the consumer of r, which nobody need receive from: it keeps what
-// is published from now on. With core hops nothing can.
+// is published from now on. Without a stream nothing can.
 func (h *Hop) Ensure(ctx context.Context, r Receiver) error {
-	if err := r.check(); err != nil || h.mode == schemas.HopsCore {
+	if err := r.check(); err != nil || !h.stores(r) {
 		return err
 	}
 	r = r.withDefaults()
@@ -82,15 +82,20 @@ func (h *Hop) Ensure(ctx context.Context, r Receiver) error {
 	})
 }
 
+// stores says whether what r receives comes out of a stream.
+func (h *Hop) stores(r Receiver) bool {
+	return h.mode == schemas.HopsAcked || h.mode == schemas.HopsUnacked && !r.Sole
+}
+
 // Receive starts calling handler for the messages of r. When it returns, the
-// consumer exists, so that nothing published from now on is missed. ctx bounds
+// consumer or subscription exists, so that nothing published from now on is missed. ctx bounds
 // the setup; handlers get its values and a context that ends with Stop. A
 // handler owns its message's data. What its error leads to is in classify.go.
 func (h *Hop) Receive(ctx context.Context, r Receiver, handler Handler) (*Receiving, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	if h.mode == schemas.HopsCore {
+	if !h.stores(r) {
 		return h.conn.subscribe(ctx, r.withDefaults(), handler)
 	}
 	return h.conn.consume(ctx, r.withDefaults(), h.mode == schemas.HopsAcked, handler)

@@ -34,7 +34,7 @@ type Provision struct {
 	Replicas int
 	// Change names streams to change in all that can be changed, and Remake those to
 	// delete and make anew where that is not enough: what they hold may be lost.
-	// Tensors stands for all streams in memory.
+	// Tensors stands for all streams in memory, and for those that other hops take.
 	Change, Remake []string
 }
 
@@ -53,6 +53,8 @@ func named(streams []string, want config) bool {
 type Provided struct {
 	Stream jetstream.StreamConfig // as it is wanted
 	Made   bool
+	// Gone says that it is wanted no more, was there, and is deleted.
+	Gone bool
 	// Mended is what it was changed in, Left what it still differs in.
 	Mended, Left []Difference
 	asked        bool // a server was asked to make it
@@ -111,6 +113,20 @@ func (c *Conn) provide(ctx context.Context, how Provision, want jetstream.Stream
 		return fmt.Errorf("deleting stream %s: %w", want.Name, err)
 	}
 	return errRemade
+}
+
+// Discard deletes those of some streams that are there.
+func (c *Conn) Discard(ctx context.Context, names ...string) (gone []Provided, err error) {
+	for _, name := range names {
+		err := c.Persist(ctx, "deleting stream "+name, func(ctx context.Context) error { return c.js.DeleteStream(ctx, name) })
+		switch {
+		case err == nil:
+			gone = append(gone, Provided{Stream: jetstream.StreamConfig{Name: name}, Gone: true})
+		case !errors.Is(err, jetstream.ErrStreamNotFound):
+			return gone, err
+		}
+	}
+	return gone, nil
 }
 
 // errRemade says that a stream was deleted, and is to be made by the next attempt.

@@ -14,7 +14,7 @@ import (
 
 // Receiver says what to receive, and how.
 type Receiver struct {
-	// Stream is created if it does not exist; core hops ignore it.
+	// Stream is created if it does not exist; who hears without one ignores it.
 	Stream schemas.StreamSpec
 	// Name is the durable consumer and the queue group. Replicas with the same
 	// name share the messages, each takes as fast as it can.
@@ -27,9 +27,12 @@ type Receiver struct {
 	// Concurrency is the number of handlers at a time, default 1: one after the
 	// other, in order, on the goroutine that takes messages in.
 	Concurrency int
-	// Private marks a consumer of this replica alone: it goes by itself when
-	// its replica is gone.
+	// Private marks a consumer that goes by itself when nobody receives from it any more.
 	Private bool
+	// Sole says that this replica alone receives from Subject, so that a stream has nothing
+	// to share out: only acked hops have one then, with a consumer that is Private. What was
+	// sent while the replica had no connection is lost with the other hops.
+	Sole bool
 	// AckWait is when an unacknowledged message goes to a sibling; acked hops only. Default 5 s.
 	AckWait time.Duration
 	// MaxAckPending bounds the unacknowledged messages of all replicas; acked hops only. Default 4096.
@@ -84,7 +87,7 @@ func (r Receiver) consumer(acked bool) jetstream.ConsumerConfig {
 	if acked {
 		cfg.AckPolicy, cfg.AckWait, cfg.MaxAckPending = jetstream.AckExplicitPolicy, r.AckWait, r.MaxAckPending
 	}
-	if r.Private {
+	if r.Private || r.Sole {
 		cfg.InactiveThreshold = privateFor
 	}
 	return cfg
@@ -98,7 +101,7 @@ type Receiving struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	sub     *nats.Subscription
-	puller  *puller // nil with core hops
+	puller  *puller // nil without a stream
 	work    chan arrival
 	workers sync.WaitGroup
 	closed  chan struct{}
@@ -141,7 +144,11 @@ func (c *Conn) consume(ctx context.Context, r Receiver, acked bool, h Handler) (
 func (c *Conn) subscribe(ctx context.Context, r Receiver, h Handler) (*Receiving, error) {
 	out := c.newReceiving(ctx, r, false, h)
 	var times arrivals
-	sub, err := c.nc.QueueSubscribe(r.Subject, r.Name, func(m *nats.Msg) { //nolint:contextcheck // handlers get the receiving's own
+	group := r.Name
+	if r.Sole { // not even with the connection that it had before, which a server may keep for a while
+		group = ""
+	}
+	sub, err := c.nc.QueueSubscribe(r.Subject, group, func(m *nats.Msg) { //nolint:contextcheck // handlers get the receiving's own
 		out.take(arrival{msg: m, at: times.next(time.Now())})
 		times.handled(time.Now(), behind(m))
 	})

@@ -33,12 +33,12 @@ type Limits struct {
 // limitStep is what limits are rounded up to.
 const limitStep = 1 << 30
 
-// LimitsOf is what a server needs for the models of a scope: each server of a cluster may
-// have to hold a copy of every stream.
+// LimitsOf is what a server needs for the models of a scope, whatever their hops are: each
+// server of a cluster may have to hold a copy of every stream.
 func LimitsOf(s rights.Scope, st Storage) Limits {
 	var sum schemas.Room
 	for _, m := range s.Models {
-		streams := schemas.Streams{Subjects: schemas.NewSubjects(s.Prefix, m.Name), Hops: schemas.HopsUnacked, LogBytes: st.LogBytes, Moved: m.Objects}
+		streams := schemas.Streams{Subjects: schemas.NewSubjects(s.Prefix, m.Name), Hops: schemas.HopsAcked, LogBytes: st.LogBytes, Moved: m.Objects}
 		sum = sum.Plus(streams.Room(m.MoELayers))
 	}
 	return Limits{Storage: st, Memory: roundUp(sum.Memory), File: roundUp(sum.File + st.Objects)}

@@ -90,7 +90,7 @@ func New(s Settings) *Serving {
 // Listen begins to take dispatches that are sent to the host by name.
 func (s *Serving) Listen(ctx context.Context) (err error) {
 	s.own, err = s.d.Hop.Receive(ctx, bus.Receiver{
-		Stream: s.d.Streams.Host(), Name: s.Host, Subject: s.d.Subjects.Host(s.Host), MaxInFlight: ownInFlight, Concurrency: ownAtOnce, Private: true,
+		Stream: s.d.Streams.Host(), Name: s.Host, Subject: s.d.Subjects.Host(s.Host), MaxInFlight: ownInFlight, Concurrency: ownAtOnce, Sole: true,
 	}, func(ctx context.Context, m *bus.Msg) error { return s.Receive(ctx, m, nil) })
 	if err != nil {
 		return fmt.Errorf("receiving this host's rows: %w", err)

@@ -49,10 +49,10 @@ func newHost(t testing.TB, room int) *host {
 	h := &host{
 		t: t, d: d, fake: rig.NewDevice(room), counter: loads.NewCounter(d.Identity.Model, "here", d.Shape.MoE, rig.Experts),
 		partials: testdeployment.Listen[*pb.Partial](t, d, bus.Receiver{
-			Stream: d.Streams.Partial(), Name: "a", Subject: d.Subjects.Partial("a"), Private: true,
+			Stream: d.Streams.Partial(), Name: "a", Subject: d.Subjects.Partial("a"), Sole: true,
 		}),
 		blocks: testdeployment.Listen[*pb.Block](t, d, bus.Receiver{
-			Stream: d.Streams.Block(), Name: "attention-1", Subject: d.Subjects.Block("attention-1"), Private: true,
+			Stream: d.Streams.Block(), Name: "attention-1", Subject: d.Subjects.Block("attention-1"), Sole: true,
 		}),
 	}
 	h.functions = residency.New(residency.Settings{
