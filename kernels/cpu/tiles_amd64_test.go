@@ -26,6 +26,36 @@ func TestTileBlocks(t *testing.T) {
 	}
 }
 
+// What the processor refuses, the emulator does, and so do tiles that do not fit each other.
+func TestEmulatedConfiguration(t *testing.T) {
+	right := func() tilesArgs {
+		a := tilesArgs{k: 1}
+		a.configurePairs(7, 0, stepPairs)
+		return a
+	}
+	for name, spoil := range map[string]func(c *tilesConfig){
+		"palette": func(c *tilesConfig) { c[0] = 0 }, "start row": func(c *tilesConfig) { c[1] = 1 }, "reserved": func(c *tilesConfig) { c[60] = 1 },
+		"wide": func(c *tilesConfig) { c.set(4, 7, 65) }, "tall": func(c *tilesConfig) { c.set(4, 17, 64) },
+		"no rows": func(c *tilesConfig) { c.set(4, 0, 64) }, "not there": func(c *tilesConfig) { c.set(6, 0, 0) },
+		"rows of sums": func(c *tilesConfig) { c.set(0, 8, 64) }, "outputs": func(c *tilesConfig) { c.set(1, 7, 60) },
+		"inputs": func(c *tilesConfig) { c.set(4, 7, 32) }, "pairs": func(c *tilesConfig) { c.set(7, 15, 64) },
+		"": func(*tilesConfig) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if failed := recover(); (failed != nil) != (name != "") {
+					t.Errorf("panic: %v", failed)
+				}
+			}()
+			x, w, dst := make([]byte, tileBytes), make([]byte, stepBytes), make([]float32, tileRows*PanelWidth)
+			a := right()
+			a.x, a.w, a.dst, a.ldDst, a.turns = pointerTo(x), pointerTo(w), pointerTo(dst), 4*PanelWidth, 1
+			spoil(&a.config)
+			a.emulate(pairsOne)
+		})
+	}
+}
+
 // A signal while a kernel runs, which Go sends to profile and to preempt, saves tiles and brings them back.
 func TestTilesAndSignals(t *testing.T) {
 	if !supported(amxTiles) {
@@ -40,17 +70,17 @@ func TestTilesAndSignals(t *testing.T) {
 		t.Skip(err) // the test itself is profiled
 	}
 	defer pprof.StopCPUProfile()
-	const rows, n, k = 70, 512, 1024
-	m, _ := pairsMatrix(1, n, k)
-	x, want := floats(2, rows*k), make([]float32, rows*n)
-	MatMul(want, n, x, k, rows, m, 0, m.Panels())
+	const rows, n, k = 70, 160, 1024
+	m, w := pairsMatrix(1, n, k)
+	x := floats(2, rows*k)
+	want := tiledChain(x, w, rows, n, k)
 	var all sync.WaitGroup
 	for range 2 * runtime.GOMAXPROCS(0) {
 		all.Go(func() {
 			got := make([]float32, rows*n)
-			for range 200 {
+			for range 600 {
 				if MatMul(got, n, x, k, rows, m, 0, m.Panels()); !sameBits(got, want) {
-					t.Error("differs from the first time")
+					t.Error("differs from the contract")
 					return
 				}
 			}

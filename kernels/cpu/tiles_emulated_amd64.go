@@ -1,6 +1,9 @@
 package cpu
 
-import "unsafe"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // tilesEmulated has plain Go stand in for the kernels of tiles. Tests set it where the processor has no AMX.
 var tilesEmulated bool
@@ -33,46 +36,147 @@ func (a *tilesArgs) call(k tilesKernel) {
 	}
 }
 
+// emulate does what a kernel of _asm/tiles.go does, instruction by instruction.
 func (a *tilesArgs) emulate(k tilesKernel) {
-	rows := int(a.config[48])
-	switch k {
-	case pairsMany, pairsTall:
-		a.emulatePairs(rows+int(a.config[48+2]), 1)
-	case pairsWide:
-		a.emulatePairs(rows, 2)
-	case pairsOne:
-		a.emulatePairs(rows, 1)
+	e := emulatedTiles{tilesArgs: a, tall: k <= pairsTall, wide: k == pairsWide}
+	e.configure(&a.config)
+	x, w := a.x, a.w
+	for turn := range a.turns {
+		e.begin(unsafe.Add(a.dst, turn*a.dstStep))
+		for s := range a.k {
+			e.step(unsafe.Add(x, s*tileBytes), unsafe.Add(w, s*stepBytes))
+		}
+		e.end(unsafe.Add(a.dst, turn*a.dstStep))
+		x, w = unsafe.Add(x, a.k*tileBytes+a.xStep), unsafe.Add(w, a.k*stepBytes+a.wStep)
 	}
 }
 
-// at is the value so many bytes behind a pointer.
-func at[T any](p unsafe.Pointer, bytes int) *T { return (*T)(unsafe.Add(p, bytes)) }
+// emulatedTiles are the processor's tiles. What the processor refuses panics: Intel's manual, volume 2, LDTILECFG and TDPBF16PS.
+type emulatedTiles struct {
+	*tilesArgs
+	tall, wide bool
+	tiles      [8]emulatedTile
+}
 
-func (a *tilesArgs) emulatePairs(rows, panels int) {
-	for turn := range a.turns {
-		for i := range rows * panels * PanelWidth {
-			r, p, j := i/(panels*PanelWidth), i/PanelWidth%panels, i%PanelWidth
-			x := unsafe.Add(a.x, turn*(a.xStep+a.k*tileBytes)+r/tileRows*a.otherStride+r%tileRows*tileLine)
-			w := unsafe.Add(a.w, turn*(a.wStep+a.k*stepBytes)+p*a.otherStride+4*j)
-			out := at[float32](a.dst, turn*a.dstStep+r*a.ldDst+4*(p*PanelWidth+j))
-			acc := float32(0)
-			if a.add != 0 {
-				acc = *out
-			}
-			for s := range a.k {
-				acc = addPairs(acc, unsafe.Add(x, s*tileBytes), unsafe.Add(w, s*stepBytes), int(a.config[48+7]))
-			}
-			*out = acc
+type emulatedTile struct {
+	rows, bytes int // as configured
+	data        [tileBytes]byte
+}
+
+func (e *emulatedTiles) configure(c *tilesConfig) {
+	if c[0] != 1 {
+		panic(fmt.Sprintf("cpu: palette %d of tiles", c[0]))
+	}
+	for i, v := range c[1:] {
+		if at := i + 1; v != 0 && (at < 16 || at >= 32 && at < 48 || at >= 56 || at%2 == 1 && at < 32) {
+			panic(fmt.Sprintf("cpu: byte %d of the tiles' configuration is %d", at, v))
+		}
+	}
+	for i := range e.tiles {
+		t := &e.tiles[i]
+		t.bytes, t.rows = int(c[16+2*i]), int(c[48+i])
+		if t.rows > tileRows || t.bytes > tileLine || (t.rows == 0) != (t.bytes == 0) {
+			panic(fmt.Sprintf("cpu: tile %d has %d rows of %d bytes", i, t.rows, t.bytes))
+		}
+	}
+}
+
+// sums are how many tiles have sums: the first ones.
+func (e *emulatedTiles) sums() int {
+	if e.tall || e.wide {
+		return 4
+	}
+	return 2
+}
+
+// place is where a tile of sums lies, in bytes.
+func (e *emulatedTiles) place(tile int) int {
+	second := tileRows * e.ldDst
+	if e.wide {
+		second = 4 * PanelWidth
+	}
+	return tile/2*second + tile%2*tileLine
+}
+
+func (e *emulatedTiles) begin(dst unsafe.Pointer) {
+	for i := range e.sums() {
+		if e.add != 0 {
+			e.load(i, unsafe.Add(dst, e.place(i)), e.ldDst)
+		} else {
+			clear(e.used(i).data[:])
+		}
+	}
+}
+
+func (e *emulatedTiles) end(dst unsafe.Pointer) {
+	for i := range e.sums() {
+		t, at := e.used(i), unsafe.Add(dst, e.place(i))
+		for r := range t.rows {
+			copy(unsafe.Slice((*byte)(unsafe.Add(at, r*e.ldDst)), t.bytes), t.data[r*tileLine:])
+		}
+	}
+}
+
+func (e *emulatedTiles) step(x, w unsafe.Pointer) {
+	const line = 4 * PanelWidth
+	e.load(4, x, tileLine)
+	e.load(6, w, line)
+	e.multiply(0, 4, 6)
+	e.load(7, unsafe.Add(w, tileLine), line)
+	e.multiply(1, 4, 7)
+	switch {
+	case e.tall:
+		e.load(5, unsafe.Add(x, e.otherStride), tileLine)
+		e.multiply(2, 5, 6)
+		e.multiply(3, 5, 7)
+	case e.wide:
+		other := unsafe.Add(w, e.otherStride)
+		e.load(5, other, line)
+		e.multiply(2, 4, 5)
+		e.load(6, unsafe.Add(other, tileLine), line)
+		e.multiply(3, 4, 6)
+	}
+}
+
+// used is a tile that the configuration has.
+func (e *emulatedTiles) used(tile int) *emulatedTile {
+	t := &e.tiles[tile]
+	if t.rows == 0 {
+		panic(fmt.Sprintf("cpu: tile %d is not configured", tile))
+	}
+	return t
+}
+
+// load is TILELOADD of lines that are so many bytes apart; what a tile does not have becomes zero.
+func (e *emulatedTiles) load(tile int, at unsafe.Pointer, apart int) {
+	t := e.used(tile)
+	clear(t.data[:])
+	for r := range t.rows {
+		copy(t.data[r*tileLine:], unsafe.Slice((*byte)(unsafe.Add(at, r*apart)), t.bytes))
+	}
+}
+
+// multiply is TDPBF16PS.
+func (e *emulatedTiles) multiply(dst, rows, weights int) {
+	d, x, w := e.used(dst), e.used(rows), e.used(weights)
+	if d.rows != x.rows || d.bytes != w.bytes || x.bytes != 4*w.rows {
+		panic(fmt.Sprintf("cpu: sums of %d rows of %d bytes, of %d of %d and %d of %d", d.rows, d.bytes, x.rows, x.bytes, w.rows, w.bytes))
+	}
+	for r := range d.rows {
+		for j := range d.bytes / 4 {
+			out := (*float32)(unsafe.Pointer(&d.data[r*tileLine+4*j]))
+			*out = addPairs(*out, x.data[r*tileLine:][:x.bytes], w.data[4*j:])
 		}
 	}
 }
 
 // addPairs is TDPBF16PS of an output: the products of the pairs' first halves and those of the second ones are summed
-// for themselves.
-func addPairs(acc float32, x, w unsafe.Pointer, pairs int) float32 {
+// for themselves. Weights of a pair are a line of a tile behind those of the one before.
+func addPairs(acc float32, x, w []byte) float32 {
+	half := func(b []byte) float32 { return widened(uint16(b[0]) | uint16(b[1])<<8) }
 	var sums [2]float32
-	for i := range 2 * pairs {
-		sums[i%2] = fmaNormal(widened(*at[uint16](x, 2*i)), widened(*at[uint16](w, i/2*4*PanelWidth+i%2*2)), sums[i%2])
+	for i := range len(x) / 2 {
+		sums[i%2] = fmaNormal(half(x[2*i:]), half(w[i/2*tileLine+i%2*2:]), sums[i%2])
 	}
 	return normal(normal(acc) + normal(sums[0]+sums[1]))
 }

@@ -45,10 +45,11 @@ func pairsContract(x, w []float32, rows, n, k int) []float32 {
 }
 
 // What a processor made of tiles: rows (16, 32) and weights (16, 16, 2) in bf16, sums before and after (16, 16) in float32.
+// testdata/README.md says which.
 func TestTileProducts(t *testing.T) {
 	raw, err := os.ReadFile("testdata/tdpbf16ps.bin")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(raw) != 4*4096 {
+		t.Fatalf("%d bytes, want those of 4 products: %v", len(raw), err)
 	}
 	half := func(at int) float32 { return widened(binary.LittleEndian.Uint16(raw[at:])) }
 	float := func(at int) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(raw[at:])) }
