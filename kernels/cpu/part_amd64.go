@@ -72,6 +72,9 @@ func (a *tileArgs) part(rows, n int, f Format) int {
 
 // part512 takes as many panels as the registers hold for so many rows.
 func (a *tileArgs) part512(rows, n int, f Format) int {
+	if panels := a.partBased(rows, n, f); panels > 0 {
+		return panels
+	}
 	height := rows
 	if f >= MXFP4 {
 		height++ // scales take registers, too

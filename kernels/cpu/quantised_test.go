@@ -115,3 +115,38 @@ func TestQuantiseRefusals(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Sums that end as zeros of either sign, scales of both and rows of all sizes have the same bits in each variant.
+func TestQuantisedExtremes(t *testing.T) {
+	const n = 2*PanelWidth + 5
+	rapid.Check(t, func(t *rapid.T) {
+		f := rapid.SampledFrom([]Format{Q8, Q4}).Draw(t, "format")
+		rows, k := rapid.IntRange(1, 13).Draw(t, "rows"), QGroup*rapid.IntRange(1, 3).Draw(t, "groups")
+		sizes := rapid.SampledFrom([]float32{0, 0x1p-140, 0x1p-75, 0x1p-30, 1, -1, 0x1p60})
+		w, x := floats(rapid.Uint64().Draw(t, "weights"), n*k), floats(rapid.Uint64().Draw(t, "seed"), rows*k)
+		for i := range n * k / QGroup {
+			Scale(w[i*QGroup:][:QGroup], sizes.Draw(t, "scale"))
+		}
+		for i := range x {
+			if rapid.Bool().Draw(t, "odd") {
+				x[i] *= sizes.Draw(t, "size")
+			}
+		}
+		m, err := Quantise(n, k, f, func(i int, row []float32) error { copy(row, w[i*k:]); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []float32
+		for _, name := range Available() {
+			restore, _ := Use(name)
+			got := make([]float32, rows*n)
+			MatMul(got, n, x, k, rows, m, 0, m.Panels())
+			restore()
+			if want == nil {
+				want = got
+			} else if !sameBits(got, want) {
+				t.Fatalf("%s differs from %s", name, Available()[0])
+			}
+		}
+	})
+}

@@ -19,6 +19,7 @@ type tileArgs struct {
 	scaleStride       int
 	tops              unsafe.Pointer // what scales of a span share
 	topStride         int
+	zeros             int // based kernels: not 0 if an output is zero
 }
 
 // stored is where a tile's weights lie and how.

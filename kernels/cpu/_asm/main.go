@@ -13,6 +13,7 @@ var (
 	coded = flag.Bool("coded", false, "write the kernels for weights as codes")
 	pages = flag.Bool("kept", false, "write the kernels for keys and values as codes")
 	tiles = flag.Bool("tiles", false, "write the kernels for AMX")
+	based = flag.Bool("based", false, "write the kernels that decode with whole numbers")
 )
 
 func main() {
@@ -25,6 +26,9 @@ func main() {
 	case *pages:
 		keptKernels()
 		writeKeptDispatch("../kept_dispatch_amd64.go")
+	case *based:
+		basedKernels()
+		writeBasedDispatch("../based_dispatch_amd64.go")
 	case *tiles:
 		tilesKernels()
 	default:

@@ -40,6 +40,8 @@ const (
 	argScales
 	argScaleStride
 	argTops
+	argTopStride
+	argZeros
 )
 
 // unroll is the number of steps of k in a turn of the main loop.

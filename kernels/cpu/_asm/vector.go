@@ -16,7 +16,8 @@ var constants = map[string]uint32{
 	"c2": bits(4.1665795894e-2), "c1": bits(1.6666665459e-1), "c0": bits(5.0000001201e-1),
 	"bit": 1, "half": 0x7fff, "quiet": 0x40, "inf": 0x7f800000, "abs": 0x7fffffff,
 	"256": bits(256), "quarter": bits(0.25), "sixteenth": bits(1.0 / 16), "two_24": bits(0x1p-24), "nibbles": 0x0f0f0f0f, "crumbs": 0x30303030,
-	"ones16": 0x00010001, "highs": 0x80808080,
+	"ones16": 0x00010001, "highs": 0x80808080, "eights": 0x08080808,
+	"sizes16": 0x7fff7fff, "fraction16": 0x007f007f, "hidden16": 0x00800080, "exponent16": 0xff80ff80,
 	"minusAlpha": bits(-1.702), "minusInf": 0xff800000,
 }
 

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// These kernels multiply a code with its scale by VPDPBUSD: a scale of bf16 is a whole number below 256, its significand,
+// times a power of two. The significand lies in one byte of a word, and so chooses one of the four codes there. The product is
+// added to the last bits of a float, the base, whose last bit is worth that power of two. What remains of the float
+// without the base is the weight, exact. That takes two instructions for 16 weights, where a table, shifts and a product of floats take three or four.
+//
+// A weight of zero is +0 here, where a code of zero times a negative scale is -0. That changes no output but one that
+// is zero in the end, of which the kernels tell: see argZeros.
+const (
+	basedQ4 weights = "BasedQ4"
+	basedQ8 weights = "BasedQ8"
+)
+
+var basedShapes = map[weights][]shape{
+	basedQ4: {{1, 2}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}, {7, 1}},
+	basedQ8: {{1, 2}, {1, 1}, {2, 1}, {3, 1}, {4, 1}, {5, 1}, {6, 1}, {7, 1}, {8, 1}, {9, 1}},
+}
+
+// basedGen writes a tile.
+type basedGen struct {
+	tileGen
+	panel [][2]basedHalf  // of a group
+	eight reg.VecPhysical // Q4: what makes codes no less than zero
+	codes reg.VecPhysical
+	float [2]reg.VecPhysical // weights
+	turn  int                // of float
+}
+
+// basedHalf is what 16 outputs of a panel have for a group of inputs.
+type basedHalf struct {
+	by   [mxTurn]reg.VecPhysical // significands, each in the byte of an input
+	raw  reg.VecPhysical         // bases
+	base reg.VecPhysical         // with what products have too much; raw, if that is nothing
+}
+
+func basedKernels() {
+	for _, w := range []weights{basedQ4} {
+		for _, s := range basedShapes[w] {
+			g := &basedGen{tileGen: tileGen{machine: wide, w: w, rows: s.rows, groups: s.groups, perHead: s.rows}}
+			g.kernel(tileName(wide, w, s.rows, s.groups))
+		}
+	}
+}
+
+func (g *basedGen) kernel(name string) {
+	TEXT(name, NOSPLIT, "func(a *byte)")
+	Pragma("noescape")
+	g.assign()
+	args := Load(Param("a"), GP64()).(reg.GPVirtual)
+	g.loadArgs(args)
+	for _, row := range g.acc {
+		for _, pair := range row {
+			g.zero(pair[0])
+			g.zero(pair[1])
+		}
+	}
+	g.loop(args)
+	g.store(args)
+	g.tellZeros(args)
+	VZEROUPPER()
+	RET()
+}
+
+func (g *basedGen) assign() {
+	free := g.vector
+	take := func() (v reg.VecPhysical) { v, free = free[0], free[1:]; return v }
+	g.assignRows(take)
+	g.float, g.codes = [2]reg.VecPhysical{g.lo, g.hi}, take()
+	for range g.groups {
+		var halves [2]basedHalf
+		for i := range halves {
+			h := &halves[i]
+			for u := range h.by {
+				h.by[u] = take()
+			}
+			h.base = take()
+			if h.raw = h.base; g.w == basedQ4 && i == 0 {
+				h.raw = take()
+			}
+		}
+		g.panel = append(g.panel, halves)
+	}
+	if g.w == basedQ4 {
+		g.mask = take()
+		if g.groups == 1 {
+			g.eight = take()
+		}
+	}
+}
+
+// Masks of all low words, of all high ones, and of scales that are not zero.
+var (
+	lowWords  = reg.K3
+	highWords = reg.K2
+	nonzero   = reg.K1
+	zeros     = reg.K4
+)
+
+func (g *basedGen) loop(args reg.GPVirtual) {
+	bits := GP32()
+	MOVL(U32(0x55555555), bits)
+	KMOVD(bits, lowWords)
+	NOTL(bits)
+	KMOVD(bits, highWords)
+	if g.w == basedQ4 {
+		VMOVUPS(constant("nibbles"), g.mask)
+	}
+	if g.eight != nil {
+		VMOVUPS(constant("eights"), g.eight)
+	}
+	scalep, left := field(args, argScales), GP64()
+	var stride reg.GPVirtual
+	if g.groups > 1 {
+		stride = field(args, argScaleStride)
+	}
+	Label("block")
+	for i := range g.groups {
+		m := Mem{Base: scalep}
+		if i > 0 {
+			m.Index, m.Scale = stride, 1
+		}
+		g.loadScales(m, g.panel[i])
+	}
+	ADDQ(U8(64), scalep)
+	MOVQ(U32(mxBlock/mxTurn), left)
+	Label("turn")
+	for i := range g.groups {
+		if g.w == basedQ4 {
+			g.turn4(i)
+		} else {
+			g.turn8(i)
+		}
+	}
+	if g.w == basedQ4 {
+		ADDQ(U8(64), g.wp)
+	} else {
+		SUBQ(I8(-128), g.wp)
+	}
+	g.advance(mxTurn)
+	DECQ(left)
+	JNZ(LabelRef("turn"))
+	SUBQ(U8(mxBlock), g.k)
+	JG(LabelRef("block"))
+}
+
+// loadScales takes a panel's 32 scales of bf16 apart.
+func (g *basedGen) loadScales(m Mem, halves [2]basedHalf) {
+	bases, parts, at := g.float[0], g.float[1], g.codes
+	VMOVUPS(m, bases)
+	VPTESTMW(constant("sizes16"), bases, nonzero)
+	VPANDD(constant("fraction16"), bases, parts)
+	VPADDW_Z(constant("hidden16"), parts, nonzero, parts)
+	VPANDD(constant("exponent16"), bases, bases)
+	VPADDW(g.raises(), bases, bases)
+	for i, h := range halves {
+		VMOVUPS(pairOf(i), at)
+		VPERMW_Z(parts, at, lowWords, h.by[0])
+		for u, v := range h.by[1:] {
+			VPSLLD(U8(uint8(8*(u+1))), h.by[0], v)
+		}
+		VPERMW_Z(bases, at, highWords, h.raw)
+		if h.raw != h.base { // codes have 8 too much
+			VPSLLD(U8(3), h.by[0], h.base)
+			VPADDD(h.raw, h.base, h.base)
+		}
+	}
+}
+
+// pairOf are the indices of 16 words of a vector, each twice: the first ones or the last ones.
+func pairOf(half int) Mem {
+	name := []string{"first_words", "last_words"}[half]
+	m, ok := placed[name]
+	if !ok {
+		m = GLOBL(name, RODATA|NOPTR)
+		for i := range 32 {
+			DATA(2*i, U16(uint16(16*half+i/2)))
+		}
+		placed[name] = m
+	}
+	return m
+}
+
+// raises are what is added to words of scales so that they are the upper words of bases. A significand has 7 bits behind
+// its first, and a float has 23. Where products may be negative, a base is one and a half times a power of two. Those of Q4's last
+// outputs are 16 times as large as they should be.
+func (g *basedGen) raises() Mem {
+	first, last, name := uint16(16<<7|0x40), uint16(16<<7|0x40), "raises_q8"
+	if g.w == basedQ4 {
+		first, last, name = 16<<7, 12<<7|0x40, "raises_q4"
+	}
+	m, ok := placed[name]
+	if !ok {
+		m = GLOBL(name, RODATA|NOPTR)
+		for i := range 16 {
+			DATA(2*i, U16(first))
+		}
+		for i := range 16 {
+			DATA(32+2*i, U16(last))
+		}
+		placed[name] = m
+	}
+	return m
+}
+
+// turn4 adds four inputs of a panel: 64 bytes, laid out as MXFP4's.
+func (g *basedGen) turn4(group int) {
+	codes := g.wAt(g.wp, group, 0)
+	PREFETCHT0(g.wAt(g.wp, group, prefetchAhead))
+	if g.eight != nil {
+		VMOVDQA64(g.eight, g.codes)
+	} else {
+		VMOVUPS(constant("eights"), g.codes)
+	}
+	VPTERNLOGD(U8(0x78), codes, g.mask, g.codes) // eights ^ mask & codes
+	g.half(group, 0)
+	VPANDND(codes, g.mask, g.codes)
+	g.half(group, 1)
+}
+
+// turn8 adds four inputs of a panel: 32 words, of an output each.
+func (g *basedGen) turn8(group int) {
+	for half := range 2 {
+		PREFETCHT0(g.wAt(g.wp, group, 64*half+prefetchAhead))
+		VMOVUPS(g.wAt(g.wp, group, 64*half), g.codes)
+		g.half(group, half)
+	}
+}
+
+// half makes weights of the codes of four inputs, and adds their products to the chains.
+func (g *basedGen) half(group, half int) {
+	h := g.panel[group][half]
+	for u := range mxTurn {
+		w := g.next()
+		VMOVDQA64(h.raw, w)
+		VPDPBUSD(g.codes, h.by[u], w)
+		VSUBPS(h.base, w, w)
+		for r := range g.rows {
+			VFMADD231PS_BCST(g.xAt(r, u), w, g.acc[r][group][half])
+		}
+	}
+}
+
+func (g *basedGen) next() reg.VecPhysical {
+	g.turn++
+	return g.float[g.turn%2]
+}
+
+// tellZeros says whether an output is zero.
+func (g *basedGen) tellZeros(args reg.GPVirtual) {
+	KXORW(zeros, zeros, zeros)
+	for _, row := range g.acc {
+		for _, pair := range row {
+			for _, v := range pair {
+				VPTESTNMD(constant("abs"), v, nonzero)
+				KORW(nonzero, zeros, zeros)
+			}
+		}
+	}
+	found := GP32()
+	KMOVW(zeros, found)
+	MOVQ(found.As64(), Mem{Base: args, Disp: argZeros})
+}
+
+// writeBasedDispatch writes the Go switches from shapes to kernels.
+func writeBasedDispatch(path string) {
+	var b strings.Builder
+	b.WriteString("// Code generated by _asm. DO NOT EDIT.\n\npackage cpu\n\nimport \"unsafe\"\n")
+	for _, w := range []weights{basedQ4} {
+		writeSwitch(&b, wide.name+string(w), basedShapes[w], func(s shape) string { return tileName(wide, w, s.rows, s.groups) })
+	}
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		panic(err)
+	}
+}
