@@ -87,19 +87,18 @@ func (p Packer) Groups(k int, f Format, parts ...Groups) (*Matrix, error) {
 	for _, part := range parts {
 		all, allScales = append(all, part.Codes), append(allScales, part.Scales)
 	}
-	rows, scaleRows := rowsOf(codes, all), rowsOf(scales, allScales)
-	if k%QGroup != 0 || !f.Grouped() || len(rows) != len(scaleRows) {
-		panic(fmt.Sprintf("cpu.Groups: %d rows of codes and %d of scales, of %d inputs in format %d", len(rows), len(scaleRows), k, f))
+	rows, scaleRows := stack(codes, all...), stack(scales, allScales...)
+	if k%QGroup != 0 || !f.Grouped() || rows.n != scaleRows.n {
+		panic(fmt.Sprintf("cpu.Groups: %d rows of codes and %d of scales, of %d inputs in format %d", rows.n, scaleRows.n, k, f))
 	}
-	m := &Matrix{N: len(rows), K: k, rounds: f.rounds()}
+	m := &Matrix{N: rows.n, K: k, rounds: f.rounds()}
 	m.steps = take[uint16](p.Space, m.Panels()*k/QGroup*PanelWidth)
 	m.codes = take[byte](p.Space, int(PackedBytes(m.N, k, f))-2*len(m.steps))
 	errs := make([]error, m.Panels())
 	p.each(m.Panels(), codes*PanelWidth, func(i int) {
 		size := len(m.codes) / m.Panels()
-
-		packGroupCodes(m.codes[i*size:][:size], panelOf(rows, i), f)
-		errs[i] = m.packScales(i, panelOf(scaleRows, i), f)
+		p.panel(rows, i, func(rows [][]byte) { packGroupCodes(m.codes[i*size:][:size], rows, f) })
+		p.panel(scaleRows, i, func(rows [][]byte) { errs[i] = m.packScales(i, rows, f) })
 	})
 	for _, err := range errs {
 		if err != nil {
@@ -128,6 +127,9 @@ func packGroupCodes(panel []byte, rows [][]byte, f Format) {
 // any of them to the bottom of its word. Bits of each byte are changed; where there is no output, they were none before.
 // A row of two outputs is changed further before it is packed.
 func packHalfBytes(panel []byte, rows [][]byte, none, bits byte, further func(codes []byte)) {
+	if further == nil && packNibbles(panel, rows, bits) {
+		return
+	}
 	k := 2 * len(rows[0])
 	q := quantiserOf(k)
 	defer quantisers.Put(q)

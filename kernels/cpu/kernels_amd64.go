@@ -794,6 +794,9 @@ func avx2W16A16R4G1(a *byte)
 func avx2Join(to *byte, a *byte, b *byte, blocks int, bits uint32)
 
 //go:noescape
+func avx512PackNibbles(dst *byte, src *byte, stride int, blocks int, bits uint32)
+
+//go:noescape
 func avx2Round(dst *byte, x *float32, n int)
 
 //go:noescape

@@ -26,12 +26,12 @@ func PackMXFP4(blocks, scales []byte, n, k int) *Matrix { return Packer{}.MXFP4(
 func (p Packer) MXFP4(blocks, scales []byte, n, k int) *Matrix {
 	mustHold("PackMXFP4", 2*len(blocks), n, k, 1)
 	mustHold("PackMXFP4", MXBlock*len(scales), n, k, 1)
-	m, rows := &Matrix{N: n, K: k}, rowsOf(k/2, [][]byte{blocks})
+	m, rows := &Matrix{N: n, K: k}, stack(k/2, blocks)
 	m.codes = take[byte](p.Space, m.Panels()*m.mxPanel())
 	m.exps = take[byte](p.Space, m.Panels()*k/MXBlock*PanelWidth)
 	p.each(m.Panels(), m.mxPanel(), func(panel int) {
 		codes, exps := m.codes[panel*m.mxPanel():][:m.mxPanel()], m.exps[panel*k/MXBlock*PanelWidth:][:k/MXBlock*PanelWidth]
-		packHalfBytes(codes, panelOf(rows, panel), 0, 0, dropMinusZeros)
+		p.panel(rows, panel, func(rows [][]byte) { packHalfBytes(codes, rows, 0, 0, dropMinusZeros) })
 		clear(exps)
 		for row := panel * PanelWidth; row < min(n, (panel+1)*PanelWidth); row++ {
 			for b, e := range scales[row*k/MXBlock : (row+1)*k/MXBlock] {

@@ -12,6 +12,9 @@ type Packer struct {
 	Space *Space
 	// Run calls f(0) to f(n-1), perhaps side by side, and returns when all have; nil: one after the other.
 	Run func(n int, f func(i int))
+	// Near, if set, brings rows that follow each other into a buffer of as many bytes, as from a file, before they are
+	// packed, or returns them where they are. Threads call it side by side.
+	Near func(buffer, rows []byte) []byte
 }
 
 // pieceBytes are those of the panels that are packed in one call of Run's: some 20 µs.
@@ -49,12 +52,12 @@ func StackBF16(k int, parts ...[]byte) *Matrix { return Packer{}.BF16(k, parts..
 
 // BF16 is StackBF16.
 func (p Packer) BF16(k int, parts ...[]byte) *Matrix {
-	rows := rowsOf(2*k, parts)
-	m := &Matrix{N: len(rows), K: k}
+	all := stack(2*k, parts...)
+	m := &Matrix{N: all.n, K: k}
 	size := k * PanelWidth
 	m.bf = take[uint16](p.Space, m.Panels()*size)
 	p.each(m.Panels(), 2*size, func(i int) {
-		packHalves(m.bf[i*size:][:size], panelOf(rows, i), k)
+		p.panel(all, i, func(rows [][]byte) { packHalves(m.bf[i*size:][:size], rows, k) })
 	})
 	return m
 }
@@ -114,26 +117,6 @@ func putFour(to []uint16, v uint64) {
 	to[0], to[1], to[2], to[3] = uint16(v), uint16(v>>16), uint16(v>>32), uint16(v>>48)
 }
 
-// rowsOf cuts matrices into rows of so many bytes.
-func rowsOf(size int, parts [][]byte) (rows [][]byte) {
-	n := 0
-	for _, part := range parts {
-		n += len(part) / max(1, size)
-	}
-	rows = make([][]byte, 0, n)
-	for _, part := range parts {
-		for ; len(part) >= size && size > 0; part = part[size:] {
-			rows = append(rows, part[:size])
-		}
-	}
-	return rows
-}
-
-// panelOf are the rows of a panel; the last one may lack some.
-func panelOf(rows [][]byte, panel int) [][]byte {
-	return rows[panel*PanelWidth : min(len(rows), (panel+1)*PanelWidth)]
-}
-
 // PackPairs packs src, row-major (n, k) little-endian bf16, for rows that are rounded to bf16.
 func PackPairs(src []byte, n, k int) *Matrix {
 	mustHold("PackPairs", len(src), n, k, 2)
@@ -145,23 +128,27 @@ func StackPairs(k int, parts ...[]byte) *Matrix { return Packer{}.Pairs(k, parts
 
 // Pairs is StackPairs.
 func (p Packer) Pairs(k int, parts ...[]byte) *Matrix {
-	rows := rowsOf(2*k, parts)
-	m := &Matrix{N: len(rows), K: k, rounds: true}
+	all := stack(2*k, parts...)
+	m := &Matrix{N: all.n, K: k, rounds: true}
 	size := pairsOf(k) * 2 * PanelWidth
 	m.bf = take[uint16](p.Space, m.Panels()*size)
 	p.each(m.Panels(), 2*size, func(i int) {
-		panel := m.bf[i*size:][:size]
-		packWords(asBytes(panel), panelOf(rows, i), PanelWidth)
-		if k%2 == 0 {
-			return
-		}
-		last := panel[size-2*PanelWidth:]
-		clear(last)
-		for j, row := range panelOf(rows, i) {
-			last[2*j] = binary.LittleEndian.Uint16(row[2*k-2:])
-		}
+		p.panel(all, i, func(rows [][]byte) { packPairs(m.bf[i*size:][:size], rows, k) })
 	})
 	return m
+}
+
+// packPairs packs rows of k bf16s as a panel of pairs; the last one of an odd number has a zero beside it.
+func packPairs(panel []uint16, rows [][]byte, k int) {
+	packWords(asBytes(panel), rows, PanelWidth)
+	if k%2 == 0 {
+		return
+	}
+	last := panel[len(panel)-2*PanelWidth:]
+	clear(last)
+	for j, row := range rows {
+		last[2*j] = binary.LittleEndian.Uint16(row[2*k-2:])
+	}
 }
 
 // PackF32 packs src, row-major (n, k).
@@ -173,9 +160,9 @@ func (p Packer) F32(src []float32, n, k int) *Matrix {
 	m := &Matrix{N: n, K: k}
 	size := k * PanelWidth
 	m.f32 = take[float32](p.Space, m.Panels()*size)
-	rows := rowsOf(4*k, [][]byte{asBytes(src)})
+	all := stack(4*k, asBytes(src))
 	p.each(m.Panels(), 4*size, func(i int) {
-		packWords(asBytes(m.f32[i*size:][:size]), panelOf(rows, i), PanelWidth)
+		p.panel(all, i, func(rows [][]byte) { packWords(asBytes(m.f32[i*size:][:size]), rows, PanelWidth) })
 	})
 	return m
 }

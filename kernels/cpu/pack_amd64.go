@@ -121,3 +121,14 @@ func joinHalves(dst, a, b []byte, bits byte) {
 	}
 	joinHalvesGeneric(dst[2*done:], a[done:], b[done:], bits)
 }
+
+// packNibbles packs a whole panel's rows of codes of four bits as packHalfBytes does, and reports whether it did.
+func packNibbles(panel []byte, rows [][]byte, bits byte) bool {
+	const block = 32
+	stride, ok := strideOf(rows, PanelWidth)
+	if !ok || active < avx512 || len(rows[0])%block != 0 {
+		return false
+	}
+	avx512PackNibbles(&panel[0], &rows[0][0], stride, len(rows[0])/block, uint32(bits)*0x01010101)
+	return true
+}

@@ -26,7 +26,10 @@ func quantiserOf(k int) *quantiser {
 	}
 	if len(q.w) != k || q.rows == nil {
 		q.w, q.tops, q.by, q.codes = q.w[:k], q.tops[:k/QGroup], q.by[:k/QGroup], q.codes[:PanelWidth*k]
-		q.rows = rowsOf(k, [][]byte{q.codes})
+		q.rows = q.rows[:0]
+		for j := range PanelWidth {
+			q.rows = append(q.rows, q.codes[j*k:][:k])
+		}
 	}
 	return q
 }

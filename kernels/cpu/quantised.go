@@ -16,10 +16,13 @@ const (
 	smallestQ = 0x1p-80
 )
 
-// CheckGroups refuses inputs that groups do not divide.
+// ErrGroups is of inputs that groups do not divide.
+var ErrGroups = fmt.Errorf("no multiple of %d, which share a scale", QGroup)
+
+// CheckGroups refuses them.
 func CheckGroups(k int) error {
 	if k%QGroup != 0 {
-		return fmt.Errorf("%d inputs are no multiple of %d, which share a scale", k, QGroup)
+		return fmt.Errorf("%d inputs are %w", k, ErrGroups)
 	}
 	return nil
 }

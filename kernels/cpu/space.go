@@ -16,6 +16,23 @@ func NewSpace(bytes int64) *Space {
 	return s
 }
 
+// Populate has the system give the memory in pieces for run, each for one thread: who packs into pages that nobody has
+// touched has two threads clear the same large page, and wait for each other.
+func (s *Space) Populate(run func(n int, f func(i int))) {
+	if len(s.all) < hugePage {
+		return
+	}
+	first := unsafe.Pointer(unsafe.SliceData(s.all))
+	skip := (hugePage - int(uintptr(first)%hugePage)) % hugePage
+	pieces := 1 + parts(len(s.all)-skip, hugePage)
+	run(pieces, func(i int) {
+		from, to := max(0, skip+(i-1)*hugePage), min(len(s.all), skip+i*hugePage)
+		if from < to {
+			populate(unsafe.Pointer(&s.all[from]), to-from)
+		}
+	})
+}
+
 // Bytes is what it was made for, as budgets count matrices. It takes 16 cache lines more, in which they begin.
 func (s *Space) Bytes() int64 { return int64(len(s.all)) - spaceParts*cacheLine }
 

@@ -66,6 +66,7 @@ func kernels() {
 		}
 	}
 	joinKernel(narrow)
+	nibblesKernel(wide)
 	roundKernel()
 	for _, s := range heads {
 		headsKernel(wide, f32, s.rows, s.groups)

@@ -2,6 +2,7 @@ package device
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
@@ -42,9 +43,9 @@ func Packed(m *model.Model) Loader[*forward.Expert] { return packer{m: m} }
 // PackedOn is Packed with experts beside, by threads that have nothing else to do. Where a budget bounds experts, what
 // they leave is memory for others.
 func PackedOn(m *model.Model, p *pool.Pool, s Settings) Loader[*forward.Expert] {
-	l := packer{m: m, beside: s.Beside, run: safetensors.Shared(p.Spare)}
+	l := packer{m: m, beside: s.Beside, run: safetensors.Shared(p.Spare), sizes: make([]atomic.Int64, m.Spec.Layers*m.Spec.Experts)}
 	if s.Budget > 0 {
-		l.spaces = newSpaces()
+		l.spaces = newSpaces(l.run)
 	}
 	return l
 }
@@ -53,6 +54,7 @@ type packer struct {
 	m      *model.Model
 	beside Beside
 	run    func(n int, f func(i int)) // nil: on the caller alone
+	sizes  []atomic.Int64             // (layers, experts), as far as they are known; nil: they are not kept
 	spaces *spaces                    // nil: the collector has what experts leave
 }
 
@@ -64,6 +66,14 @@ func (p packer) isBeside(id forward.ExpertID) bool {
 func (p packer) Size(id forward.ExpertID) (int64, error) {
 	if p.isBeside(id) {
 		return p.beside.Size(id)
+	}
+	if at := id.Layer*p.m.Spec.Experts + id.Expert; p.sizes != nil && min(id.Layer, id.Expert) >= 0 && id.Layer < p.m.Spec.Layers && id.Expert < p.m.Spec.Experts {
+		if n := p.sizes[at].Load(); n > 0 {
+			return n, nil
+		}
+		n, err := forward.ExpertBytes(p.m, id)
+		p.sizes[at].Store(n)
+		return n, err
 	}
 	return forward.ExpertBytes(p.m, id)
 }

@@ -22,7 +22,14 @@ type spaces struct {
 	most  int64 // used at most
 }
 
-func newSpaces() *spaces { return &spaces{fresh: cpu.NewSpace} }
+// newSpaces have the system give new memory to pieces of run.
+func newSpaces(run func(n int, f func(i int))) *spaces {
+	return &spaces{fresh: func(bytes int64) *cpu.Space {
+		s := cpu.NewSpace(bytes)
+		s.Populate(run)
+		return s
+	}}
+}
 
 // take is a space for an expert of so many bytes. New memory takes long, so nobody waits for the lock meanwhile.
 func (s *spaces) take(bytes int64) *cpu.Space {

@@ -9,6 +9,13 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
+// alone runs pieces one after the other.
+func alone(n int, f func(i int)) {
+	for i := range n {
+		f(i)
+	}
+}
+
 // inUse is an expert in use; one beside has no space.
 type inUse struct {
 	bytes int64
@@ -18,7 +25,7 @@ type inUse struct {
 // Spare spaces are given out again, and with experts in use, those beside too, never take more than experts have taken.
 func TestSpaces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s, used, most := newSpaces(), []inUse(nil), int64(0)
+		s, used, most := newSpaces(alone), []inUse(nil), int64(0)
 		sizes := rapid.SampledFrom([]int64{1000, 1000, 3000})
 		all := func() (n int64) {
 			for _, one := range used {
@@ -68,7 +75,7 @@ func TestSpaces(t *testing.T) {
 
 // What was given up last is taken again: nothing is allocated where experts come and go.
 func TestSpacesAgain(t *testing.T) {
-	s := newSpaces()
+	s := newSpaces(alone)
 	first := s.take(1000)
 	cpu.Packer{Space: first}.F32(make([]float32, 4), 1, 4)
 	left := first.Left()
@@ -83,7 +90,7 @@ func TestSpacesAgain(t *testing.T) {
 
 // Memory is allocated without the lock, which evictions take, and counted before.
 func TestSpacesUnlocked(t *testing.T) {
-	s := newSpaces()
+	s := newSpaces(alone)
 	s.give(1000, s.take(1000))
 	made := false
 	s.fresh = func(bytes int64) *cpu.Space {

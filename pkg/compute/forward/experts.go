@@ -42,10 +42,20 @@ func LoadExpert(ctx context.Context, m *model.Model, id ExpertID) (*Expert, erro
 // LoadExpertBy is LoadExpert into a packer's space.
 func LoadExpertBy(ctx context.Context, by cpu.Packer, m *model.Model, id ExpertID) (*Expert, error) {
 	refs := expertRefs(m, id)
-	m.Fetch(append(slices.Clone(refs.in), refs.down)...)
+	l, err := refs.layouts(m)
+	if err != nil {
+		return nil, fmt.Errorf("loading %v: %w", id, err)
+	}
+	all := append(slices.Clone(refs.in), refs.down)
+	if l.in.near() && l.down.near() {
+		by.Near = m.Near(all...)
+	}
+	if by.Near == nil {
+		m.Fetch(all...)
+	}
 	with, done := m.Fetching(ctx)
 	defer done()
-	f, err := loadFFN(ctx, by, with, refs)
+	f, err := loadFFNAs(ctx, by, with, refs, l)
 	if err != nil {
 		return nil, fmt.Errorf("loading %v: %w", id, err)
 	}

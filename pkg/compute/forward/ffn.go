@@ -33,19 +33,37 @@ func refsOf(spec model.FFNSpec, layer, expert int, roles model.FFNRoles) ffnRefs
 	return r
 }
 
+// ffnLayouts are those of the two matrices.
+type ffnLayouts struct{ in, down layout }
+
+func (r ffnRefs) layouts(m *model.Model) (l ffnLayouts, err error) {
+	if l.in, err = layoutOf(m, r.in...); err == nil {
+		l.down, err = layoutOf(m, r.down)
+	}
+	return l, err
+}
+
 // loadFFN stops between the two matrices when ctx ends.
-func loadFFN(ctx context.Context, by cpu.Packer, m *model.Model, r ffnRefs) (f *ffn, err error) {
+func loadFFN(ctx context.Context, by cpu.Packer, m *model.Model, r ffnRefs) (*ffn, error) {
+	l, err := r.layouts(m)
+	if err != nil {
+		return nil, err
+	}
+	return loadFFNAs(ctx, by, m, r, l)
+}
+
+func loadFFNAs(ctx context.Context, by cpu.Packer, m *model.Model, r ffnRefs, l ffnLayouts) (f *ffn, err error) {
 	f = &ffn{}
 	if f.activate, err = activationOf(&r.spec); err != nil {
 		return nil, err
 	}
-	if f.in, err = loadBy(by, m, r.in...); err != nil {
+	if f.in, err = loadAs(by, m, r.in, l.in); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if f.down, err = loadBy(by, m, r.down); err != nil {
+	if f.down, err = loadAs(by, m, []model.Ref{r.down}, l.down); err != nil {
 		return nil, err
 	}
 	if r.spec.Bias {
@@ -64,14 +82,10 @@ func (f *ffn) loadBiases(m *model.Model, r ffnRefs) (err error) {
 
 // bytes is what the loaded network's bytes will be.
 func (r ffnRefs) bytes(m *model.Model) (int64, error) {
-	in, err := layoutOf(m, r.in...)
-	if err != nil {
-		return 0, err
-	}
-	down, err := layoutOf(m, r.down)
-	n := in.bytes() + down.bytes()
+	l, err := r.layouts(m)
+	n := l.in.bytes() + l.down.bytes()
 	if r.spec.Bias {
-		n += 4 * int64(in.n+down.n)
+		n += 4 * int64(l.in.n+l.down.n)
 	}
 	return n, err
 }

@@ -45,30 +45,29 @@ func layoutOf(m *model.Model, refs ...model.Ref) (l layout, err error) {
 	}
 	l.format, l.coding = quantised[m.Precision], cpu.Coding{}
 	if err := cpu.CheckGroups(l.k); err != nil {
-		return l, fmt.Errorf("weights in %s: %v of model %s: %w: leave --precision out", m.Precision, refs[0], m.Name, err)
+		return l, fmt.Errorf("weights in %s: %v of model %s: %w", m.Precision, refs[0], m.Name, err)
 	}
 	return l, nil
 }
 
 // storedLayout is a tensor's as the files have it, with rows in 8 bits for its codes where the precision says so.
 func storedLayout(m *model.Model, ref model.Ref) (l layout, err error) {
-	t, err := m.Stat(ref)
+	f, err := m.Form(ref)
 	if err != nil {
 		return l, err
 	}
-	l = layout{n: t.Shape[0], k: t.Shape[1], format: formats[t.DType]} // otherwise float32
-	coding, coded, err := m.Coding(ref)
-	if coded {
-		coding.Rounds = m.Precision == model.A8 && ref.Role.Rounded() && coding.CanRound(l.k)
-		l.format, l.coding = cpu.Coded, coding
+	l = layout{n: f.Shape[0], k: f.Shape[1], format: formats[f.DType]} // otherwise float32
+	if f.Coded {
+		l.format, l.coding = cpu.Coded, f.Coding
+		l.coding.Rounds = m.Precision == model.A8 && ref.Role.Rounded() && f.Coding.CanRound(l.k)
 	}
-	if f, filed := m.Grouped(ref); filed {
-		l.format, l.filed = f, true
+	if f.Filed {
+		l.format, l.filed = f.Grouped, true
 		if rows := quantised[m.Precision]; ref.Role.Rounded() && (rows == cpu.W8A8 || rows == cpu.W4A8) {
 			l.format += cpu.W8A8 - cpu.Q8
 		}
 	}
-	return l, err
+	return l, nil
 }
 
 // like reports whether two matrices are packed in one way.
@@ -88,6 +87,11 @@ func (l layout) stored(parts []layout, paired bool) layout {
 		l.format = cpu.W16A16
 	}
 	return l
+}
+
+// near reports whether a packer moves all of the files' bytes, panel by panel: cpu.Packer.Near has a use then.
+func (l layout) near() bool {
+	return l.parts == nil && (l.filed || l.format == cpu.BF16 || l.format == cpu.W16A16)
 }
 
 // bytes is what the packed matrix takes.

@@ -41,14 +41,10 @@ func stackParts(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu
 func stackCoded(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	w, first := by.Coded(l.n, l.k, l.coding), 0
 	for _, ref := range refs {
-		t, err := m.Stat(ref)
-		if err == nil {
-			err = m.FillCodes(by, ref, w, first)
-		}
-		if err != nil {
+		if err := m.FillCodes(by, ref, w, first); err != nil {
 			return nil, fmt.Errorf("loading weights: %w", err)
 		}
-		first += t.Shape[0]
+		first += m.Spec.Shape(ref)[0]
 	}
 	return w, nil
 }
@@ -57,19 +53,16 @@ func stackCoded(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu
 func stackGroups(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	all, first := make([]cpu.Groups, len(refs)), make([]int, len(refs)+1)
 	for i, ref := range refs {
-		t, err := m.Stat(ref)
-		if err == nil {
-			all[i], err = m.Groups(ref)
-		}
-		if err != nil {
+		var err error
+		if all[i], err = m.Groups(ref); err != nil {
 			return nil, fmt.Errorf("loading weights: %w", err)
 		}
-		first[i+1] = first[i] + t.Shape[0]
+		first[i+1] = first[i] + m.Spec.Shape(ref)[0]
 	}
 	w, err := by.Groups(l.k, l.format, all...)
 	if of := (*cpu.OutputError)(nil); errors.As(err, &of) {
 		i := sort.SearchInts(first, of.Output+1) - 1
-		err = fmt.Errorf("model %s: loading weights: %v: output %d: %w", m.Name, refs[i], of.Output-first[i], of.Err)
+		err = fmt.Errorf("model %s: loading weights: tensor %q: output %d: %w (%v)", m.Name, m.ScalesName(refs[i]), of.Output-first[i], of.Err, refs[i])
 	}
 	return w, err
 }

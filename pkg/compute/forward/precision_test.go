@@ -71,7 +71,7 @@ func TestPrecisionRefusals(t *testing.T) {
 	}
 	m = modeltest.Golden(t, "qwen3_moe")
 	m.In(model.Q4)
-	want := "weights in q4: ExpertDown of layer 0, expert 0 of model qwen3_moe: 40 inputs are no multiple of 32, which share a scale: leave --precision out"
+	want := "weights in q4: ExpertDown of layer 0, expert 0 of model qwen3_moe: 40 inputs are no multiple of 32, which share a scale"
 	if err := CheckPrecision(m); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -178,7 +178,7 @@ func stored(d *model.Description, role model.Role, shape []int, n int64) (dtype 
 	case q.Int4() && role.IsLayer() && role != model.Router: // codes, and for each group a scale in f16 and a code
 		return int4, n/2 + int64(shape[0])*int64((shape[1]+d.Spec.QuantGroup-1)/max(1, d.Spec.QuantGroup))*5/2
 	case q.Grouped() && role.Rounded() && role != model.Embed: // codes, scales, and the shape
-		return grouped(q), n*q.GroupedBits()/8 + n/cpu.QGroup*2 + 16
+		return grouped(q), n*q.GroupedBits()/8 + n/int64(min(d.Spec.QuantGroup, shape[1]))*2 + 16
 	case q == model.FP8Blocks && role.IsLayer() && role != model.Router:
 		return "f8_e4m3", n + 4*blocks(shape[0])*blocks(shape[1])
 	}

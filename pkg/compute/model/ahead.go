@@ -128,7 +128,7 @@ func (m *Model) aheadQuantisation(p Precision) map[string]any {
 		}
 	}
 	slices.Sort(ignored)
-	args := packArgs{Bits: bits, Type: "int", Symmetric: true, Strategy: "group", Group: cpu.QGroup}
+	args := packArgs{Bits: bits, Type: "int", Symmetric: true, Strategy: byGroup, Group: cpu.QGroup}
 	return map[string]any{
 		"quant_method": packMethod, "format": packFormat, "quantization_status": "compressed", "ignore": ignored,
 		"config_groups": map[string]packGroup{"group_0": {Targets: []string{"Linear"}, Weights: &args}},

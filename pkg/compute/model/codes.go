@@ -12,7 +12,7 @@ import (
 // Published quantised matrices stay codes in memory, from which kernels compute with the very
 // numbers of the file, and so with the bits of the decoded matrix:
 //
-//   - Coding says how a tensor's codes are laid out in memory, or that they are not kept; it reads
+//   - Form says how a tensor's codes are laid out in memory, or that they are not kept; it reads
 //     no weights, so budgets know the bytes before.
 //   - FillCodes writes them into a matrix of that Coding.
 //
@@ -32,14 +32,27 @@ var codings = map[safetensors.DType]cpu.Coding{
 	safetensors.Q6K: {Bits: 6, Group: 16, Kind: cpu.SubSteps},
 }
 
-// Coding is how the codes of a matrix are kept in memory; false where they are not.
-func (m *Model) Coding(ref Ref) (cpu.Coding, bool, error) {
+// Form is what there is of a matrix in the files.
+type Form struct {
+	Tensor // as Stat describes it
+	// Coding is how codes are kept in memory, where Coded.
+	Coding cpu.Coding
+	Coded  bool
+	// Grouped is the format of a matrix that is stored in groups, where Filed.
+	Grouped cpu.Format
+	Filed   bool
+}
+
+// Form looks at what there is of a matrix, and reads no weights.
+func (m *Model) Form(ref Ref) (f Form, err error) {
 	r, err := m.find(ref, m.source.stat)
 	if err != nil {
-		return cpu.Coding{}, false, err
+		return f, err
 	}
-	c, ok := r.coding(m.Spec.QuantShuffled)
-	return c, ok, nil
+	f.Tensor = r.describe()
+	f.Coding, f.Coded = r.coding(m.Spec.QuantShuffled)
+	f.Grouped, f.Filed = groupedFormats[r.at.Dequant]
+	return f, nil
 }
 
 // coding is that of a matrix; shuffled says that inputs of int4 may be in any order of groups.

@@ -45,7 +45,7 @@ func (c *config) dequant() (kind Dequant, group int) {
 	case method == "awq":
 		return c.awq()
 	case method == packMethod:
-		return c.packed(), 0
+		return c.packed()
 	case method != "fp8":
 		c.fail("quant_method is %q, supported are mxfp4, fp8, gptq, awq and compressed-tensors", method)
 	case format != "e4m3" || !slices.Equal(block, []int{128, 128}):

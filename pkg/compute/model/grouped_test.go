@@ -44,11 +44,14 @@ func TestGroupedConfig(t *testing.T) {
 		{map[string]any{"actorder": "static"}, nil, ""},
 		{nil, map[string]any{"sparsity_config": map[string]any{"format": "dense"}, "transform_config": map[string]any{}}, ""},
 		{nil, group(nil), ""},
-		{map[string]any{"group_size": 128}, nil, "group_size 128"},
+		{map[string]any{"group_size": 128}, nil, ""},
+		{map[string]any{"strategy": "channel", "group_size": nil}, nil, ""},
+		{map[string]any{"group_size": 48}, nil, "group_size 48"},
+		{map[string]any{"group_size": 0}, nil, "group_size 0"},
 		{map[string]any{"num_bits": 2}, nil, "num_bits 2"},
 		{map[string]any{"type": "float"}, nil, "type float"},
 		{map[string]any{"symmetric": false}, nil, "symmetric false"},
-		{map[string]any{"strategy": "channel", "group_size": nil}, nil, "strategy channel"},
+		{map[string]any{"strategy": "tensor", "group_size": nil}, nil, "strategy tensor"},
 		{map[string]any{"dynamic": true}, nil, "dynamic true"},
 		{map[string]any{"actorder": "group"}, nil, "actorder is group"},
 		{nil, map[string]any{"format": "int-quantized"}, `format is "int-quantized"`},
@@ -121,6 +124,88 @@ func TestGroupedParts(t *testing.T) {
 	}
 }
 
+// widen leaves so many scales of each output.
+func widen(stored map[string]safetensors.Tensor, groups int) {
+	s := stored["w_scale"]
+	s.Shape = []int{s.Shape[0], groups}
+	s.Data = s.Data[:2*s.Len()]
+	stored["w_scale"] = s
+}
+
+// A scale of more than 32 inputs, or of all, is that of each 32 among them: in numbers and in what kernels take.
+func TestGroupedWider(t *testing.T) {
+	const n, k = 3, 192
+	for _, tt := range []struct{ bits, group, per int }{{4, 64, 64}, {8, 96, 96}, {4, 192, 192}, {8, maxWidth, 192}} {
+		stored, kind := groupedTensors(n, k, tt.bits, 0), Grouped8
+		widen(stored, k/tt.per)
+		if tt.bits == 4 {
+			kind = Grouped4
+		}
+		r, err := resolve(TensorRef{Name: "w", Dequant: kind, Group: tt.group}, Ref{}, []int{n, k}, 1, func(name string) (Tensor, bool) { x, ok := stored[name]; return x, ok })
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := make([]float32, n*k), make([]float32, n*k)
+		for i := range want {
+			code := int(stored["w_packed"].Data[i*tt.bits/8]>>(i%2*4*(1-tt.bits/8))) & (1<<tt.bits - 1)
+			want[i] = float32(code-1<<(tt.bits-1)) * float32(i/tt.per+1)
+		}
+		if err := (&Model{}).groupedTo(r, Ref{}, got); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%+v: %v\n%v\n%v", tt, err, got, want)
+		}
+		g, err := r.groupsOf()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := cpu.Packer{}.Groups(k, groupedFormats[kind], g)
+		for i := 0; err == nil && i < n; i++ {
+			if m.DecodedRow(got[:k], i); !slices.Equal(got[:k], want[i*k:][:k]) {
+				t.Errorf("%+v: row %d differs", tt, i)
+			}
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	_, err := resolve(TensorRef{Name: "w", Dequant: Grouped8, Group: 128}, Ref{}, []int{n, k}, 1, nil)
+	if err == nil || !strings.Contains(err.Error(), "cannot be in groups of 128 inputs") {
+		t.Error(err)
+	}
+}
+
+// Codes with zeros of their own, and inputs in an order of their own, are refused by name; what changes nothing is not.
+func TestGroupedStrays(t *testing.T) {
+	const n, k = 2, 128
+	order := func(of ...int32) (data []byte) {
+		for i := range k {
+			data = binary.LittleEndian.AppendUint32(data, uint32(of[min(len(of)-1, i/64)]))
+		}
+		return data
+	}
+	zeros := safetensors.Tensor{Name: "w_zero_point", DType: "I8", Shape: []int{n, k / 64}, Data: make([]byte, n*k/64)}
+	shifted, packed := zeros, zeros
+	shifted.Data = []byte{0, 0, 1, 0}
+	packed.DType = safetensors.I32
+	index := safetensors.Tensor{Name: "w_g_idx", DType: safetensors.I32, Shape: []int{k}}
+	for _, tt := range []struct {
+		data []byte // of w_g_idx
+		x    safetensors.Tensor
+		want string
+	}{
+		{nil, zeros, ""}, {nil, shifted, `tensor "w_zero_point" has codes for zero`}, {nil, packed, `tensor "w_zero_point" has codes for zero`},
+		{order(-1), index, ""}, {order(0, 1), index, ""}, {order(1, 0), index, `tensor "w_g_idx": input 0 is of group 1`},
+	} {
+		if tt.data != nil {
+			tt.x.Data = tt.data
+		}
+		r := resolved{at: TensorRef{Name: "w", Dequant: Grouped8, Group: 64}, shape: []int{n, k}}
+		err := r.strays(holding(tt.x))
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s of %v: %v, want %q", tt.x.Name, tt.x.Data, err, tt.want)
+		}
+	}
+}
+
 // Parts that are missing, or are other than config.json says, are refused by their names.
 func TestGroupedRefusals(t *testing.T) {
 	for want, spoil := range map[string]func(x map[string]safetensors.Tensor){
@@ -155,15 +240,16 @@ func FuzzGrouped(f *testing.F) {
 		if err != nil || n == 0 || groups == 0 {
 			return
 		}
-		kind := c.packed()
-		if c.err != nil {
+		kind, group := c.packed()
+		k := int(groups) * cpu.QGroup
+		if c.err != nil || k%min(group, k) != 0 {
 			return
 		}
-		k := int(groups) * cpu.QGroup
 		stored := groupedTensors(int(n), k, groupedBits[kind], 0)
+		widen(stored, k/min(group, k))
 		copy(stored["w_packed"].Data, codes)
 		copy(stored["w_scale"].Data, scales)
-		r, err := resolve(TensorRef{Name: "w", Dequant: kind}, Ref{}, []int{int(n), k}, 1, func(name string) (Tensor, bool) { x, ok := stored[name]; return x, ok })
+		r, err := resolve(TensorRef{Name: "w", Dequant: kind, Group: group}, Ref{}, []int{int(n), k}, 1, func(name string) (Tensor, bool) { x, ok := stored[name]; return x, ok })
 		if err != nil {
 			t.Fatal(err)
 		}

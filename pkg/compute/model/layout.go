@@ -23,7 +23,7 @@ type TensorRef struct {
 	Heads  int
 	// Dequant is how the stored elements become numbers.
 	Dequant Dequant
-	// Group is how many inputs share a scale, of those that are packed in int4.
+	// Group is how many inputs share a scale, of those that are packed in int4 or in groups; of these, 0 is cpu.QGroup.
 	Group int
 }
 

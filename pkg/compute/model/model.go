@@ -186,6 +186,9 @@ func (m *Model) validate() error {
 	m.Bytes = 0
 	for ref := range m.Spec.Refs() {
 		r, err := resolve(m.stored(ref), ref, m.Spec.Shape(ref), m.Spec.Experts, m.source.stat)
+		if err == nil {
+			err = r.strays(m.source.tensor)
+		}
 		if err != nil {
 			return fmt.Errorf("%w (%v)", err, ref)
 		}

@@ -38,16 +38,17 @@ func resolve(at TensorRef, ref Ref, want []int, experts int, in lookUp) (*resolv
 	if at.Dequant.Grouped() {
 		found[2] = &r.sizes
 	}
+	shapes, types := at.shapes(want, experts), at.dtypes()
 	for i, name := range at.names() {
 		t, ok := in(name)
 		if !ok {
 			return nil, fmt.Errorf("tensor %q is missing", name)
 		}
-		if shape := at.shapes(want, experts)[i]; !at.fits(t.Shape, shape) {
-			return nil, fmt.Errorf("tensor %q has shape %v, config.json makes it %v", name, t.Shape, shape)
+		if !at.fits(t.Shape, shapes[i]) {
+			return nil, fmt.Errorf("tensor %q has shape %v, config.json makes it %v", name, t.Shape, shapes[i])
 		}
-		if types := at.dtypes()[i]; !slices.Contains(types, t.DType) {
-			return nil, fmt.Errorf("tensor %q is %s; supported here are %v", name, t.DType, types)
+		if !slices.Contains(types[i], t.DType) {
+			return nil, fmt.Errorf("tensor %q is %s; supported here are %v", name, t.DType, types[i])
 		}
 		*found[i] = t
 	}
@@ -65,6 +66,8 @@ func (t TensorRef) check(want []int) error {
 		return fmt.Errorf("tensor %q of shape %v in int4 is not supported: it holds parts, or its sides are no multiples of %d", t.Name, want, perWord)
 	case t.Dequant.Grouped() && (len(want) != 2 || want[1]%cpu.QGroup != 0 || t.Transposed):
 		return fmt.Errorf("tensor %q of shape %v cannot be in groups of %d inputs", t.Name, want, cpu.QGroup)
+	case t.Dequant.Grouped() && want[1]%t.groupOf(want[1]) != 0:
+		return fmt.Errorf("tensor %q of shape %v cannot be in groups of %d inputs", t.Name, want, t.Group)
 	}
 	return nil
 }
@@ -114,12 +117,17 @@ func (t TensorRef) dtypes() [][]safetensors.DType {
 	case Grouped8, Grouped4:
 		return [][]safetensors.DType{{safetensors.I32}, {safetensors.BF16}, {safetensors.I64, safetensors.I32}}
 	}
-	plain := []safetensors.DType{safetensors.BF16, safetensors.F16, safetensors.F32}
 	if t.Transposed {
-		return [][]safetensors.DType{plain}
+		return [][]safetensors.DType{plainTypes}
 	}
-	return [][]safetensors.DType{append(plain, safetensors.Blocks()...)}
+	return [][]safetensors.DType{plainOrBlocks}
 }
+
+// plainTypes are those of numbers, plainOrBlocks also those of GGUF's blocks.
+var (
+	plainTypes    = []safetensors.DType{safetensors.BF16, safetensors.F16, safetensors.F32}
+	plainOrBlocks = slices.Concat(plainTypes, safetensors.Blocks())
+)
 
 // describe is the role's tensor without Data. The elements of a quantised one are
 // its codes, but those in int4 and in groups become numbers.

@@ -28,7 +28,7 @@ type Spec struct {
 	NextLayers int
 
 	Quant Dequant // of the files' matrices; of FP8 each says by its dtype whether it is
-	// QuantGroup is how many inputs share a scale, in int4.
+	// QuantGroup is how many inputs share a scale, in int4 and in groups.
 	QuantGroup int
 	// QuantShuffled says that inputs may be in any order of groups, in GPTQ.
 	QuantShuffled bool

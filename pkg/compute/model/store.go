@@ -153,6 +153,21 @@ func (m *Model) Fetch(refs ...Ref) {
 	}
 }
 
+// Near is cpu.Packer's for tensors of a folder that are about to be loaded; nil where nothing is mapped, or where their
+// rows are not as they are stored. When rows are on no page that the system has, it is told to read all of these tensors.
+func (m *Model) Near(refs ...Ref) func(buffer, rows []byte) []byte {
+	if c, ok := m.source.(*checkpoint); !ok || c.dir == "" {
+		return nil
+	}
+	for _, ref := range refs {
+		if at := m.stored(ref); at.Transposed || at.Paired || at.Part.Interleaved {
+			return nil
+		}
+	}
+	fetch := sync.OnceFunc(func() { m.Fetch(refs...) })
+	return func(buffer, rows []byte) []byte { return safetensors.Near(buffer, rows, fetch) }
+}
+
 // fetcher is objects with the piece that was fetched last.
 type fetcher struct {
 	*objects

@@ -1,7 +1,9 @@
 package safetensors
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -17,35 +19,57 @@ var mappings = struct {
 }{all: map[uintptr]mapping{}}
 
 type mapping struct {
-	path string
+	file *os.File
 	size int
 }
 
 func addressOf(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
 
-// note has faults in a mapping told by its path, until the returned function has unmapped it.
-func note(path string, data []byte, unmap func() error) func() error {
+// note has faults in a file's mapping told by its path, until the returned function has unmapped and closed it.
+func note(file *os.File, data []byte, unmap func() error) func() error {
 	mappings.Lock()
 	defer mappings.Unlock()
-	mappings.all[addressOf(data)] = mapping{path, len(data)}
+	mappings.all[addressOf(data)] = mapping{file, len(data)}
 	return func() error {
 		mappings.Lock()
 		delete(mappings.all, addressOf(data)) // before another mapping may get the address
 		mappings.Unlock()
-		return unmap()
+		return errors.Join(unmap(), file.Close())
 	}
 }
 
-// mappedAt is the file whose mapping has the address, or empty.
-func mappedAt(address uintptr) string {
+// mappedAt is the file whose mapping has the address, and its place there; nil: none has.
+func mappedAt(address uintptr) (file *os.File, at int64) {
 	mappings.Lock()
 	defer mappings.Unlock()
 	for from, m := range mappings.all {
 		if address >= from && address-from < uintptr(m.size) {
-			return m.path
+			return m.file, int64(address - from)
 		}
 	}
-	return ""
+	return nil, 0
+}
+
+// Near brings a part of a file's mapping into a buffer that is as large at least, by reading the file: the system takes
+// longer to map pages that nobody has touched yet than to copy them. It calls cold before it waits for a disk. What is in
+// memory anyway is returned as it is, and so is what cannot be read: who touches it is told why.
+func Near(buffer, view []byte, cold func()) []byte {
+	if len(view) == 0 {
+		return view
+	}
+	file, at := mappedAt(addressOf(view))
+	if file == nil {
+		return view
+	}
+	buffer = buffer[:len(view)]
+	if readCached(file, buffer, at) {
+		return buffer
+	}
+	cold()
+	if _, err := file.ReadAt(buffer, at); err != nil {
+		return view
+	}
+	return buffer
 }
 
 // Shared is a pool's Run, or the like, for pieces of what Guarded calls, which read mapped files on other goroutines.
@@ -68,7 +92,7 @@ func Guarded(read func() error) (err error) {
 		if raised == nil {
 			return
 		}
-		path := ""
+		var file *os.File
 		was := raised
 		if of, ok := raised.(*pool.Panic); ok { // of Shared
 			was = of.Value
@@ -78,12 +102,12 @@ func Guarded(read func() error) (err error) {
 			Addr() uintptr
 		})
 		if ok {
-			path = mappedAt(fault.Addr())
+			file, _ = mappedAt(fault.Addr())
 		}
-		if path == "" {
+		if file == nil {
 			panic(raised)
 		}
-		err = fmt.Errorf("%s cannot be read any more: it was cut or written over while it was used, or its disk fails", path)
+		err = fmt.Errorf("%s cannot be read any more: it was cut or written over while it was used, or its disk fails", file.Name())
 	}()
 	return read()
 }

@@ -34,8 +34,52 @@ func TestGuarded(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
-	if err := unmap(); err != nil || mappedAt(addressOf(data)) != "" {
+	err = unmap()
+	if file, _ := mappedAt(addressOf(data)); err != nil || file != nil {
 		t.Errorf("it is known still, error %v", err)
+	}
+}
+
+// Parts of a mapping are read into a buffer; what is in memory, and what the file does not have any more, stays where it is.
+func TestNear(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weights")
+	whole := make([]byte, 4*os.Getpagesize())
+	for i := range whole {
+		whole[i] = byte(i % 251)
+	}
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	data, unmap, err := Map(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unmap(); err != nil {
+			t.Error(err)
+		}
+	}()
+	buffer := make([]byte, len(whole))
+	for _, view := range [][]byte{data, data[7:9000], data[len(data)-1:]} {
+		clear(buffer)
+		if got := Near(buffer, view, func() {}); &got[0] != &buffer[0] || !bytes.Equal(got, view) {
+			t.Errorf("%d bytes differ, or are not in the buffer", len(view))
+		}
+	}
+	for _, view := range [][]byte{whole[5:100], nil} {
+		if got := Near(buffer, view, func() { t.Error("memory is waited for") }); len(got) != len(view) || len(got) > 0 && &got[0] != &view[0] {
+			t.Errorf("%d bytes of memory are brought elsewhere", len(view))
+		}
+	}
+	if err := os.Truncate(path, int64(os.Getpagesize())); err != nil {
+		t.Fatal(err)
+	}
+	beyond, waits := data[os.Getpagesize()-10:][:100], 0
+	if got := Near(buffer, beyond, func() { waits++ }); &got[0] != &beyond[0] || waits != 1 {
+		t.Errorf("what the file does not have is in the buffer, or is waited for %d times", waits)
+	}
+	if err := Guarded(func() error { bytes.Clone(Near(buffer, beyond, func() {})); return nil }); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -3,6 +3,7 @@
 package safetensors
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -24,18 +25,26 @@ func mapFile(path string) ([]byte, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() { _ = file.Close() }() // only read; a mapping outlives its descriptor
-	if info, err = file.Stat(); err != nil {
-		return nil, nil, err
+	data, err := mapOpen(file)
+	if err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return data, note(file, data, func() error { return unix.Munmap(data) }), nil
+}
+
+func mapOpen(file *os.File) ([]byte, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
 	}
 	if info.Size() == 0 || info.Size() > math.MaxInt {
-		return nil, nil, fmt.Errorf("%s has %d bytes, which cannot be mapped", path, info.Size())
+		return nil, fmt.Errorf("%s has %d bytes, which cannot be mapped", file.Name(), info.Size())
 	}
 	data, err := unix.Mmap(int(file.Fd()), 0, int(info.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
-		return nil, nil, fmt.Errorf("mapping %s: %w", path, err)
+		return nil, fmt.Errorf("mapping %s: %w", file.Name(), err)
 	}
-	return data, note(path, data, func() error { return unix.Munmap(data) }), nil
+	return data, nil
 }
 
 // Drop lets go of the pages of a read-only file's mapping: they no longer count as this
