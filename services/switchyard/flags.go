@@ -77,7 +77,11 @@ type KVCacheFlag struct {
 // set has the model computed so.
 func (f PrecisionFlag) set(m *model.Model) error {
 	m.In(model.Precision(f.Precision))
-	if err := forward.CheckPrecision(m); err != nil {
+	err := forward.CheckPrecision(m)
+	switch {
+	case errors.Is(err, cpu.ErrGroups):
+		return usage(fmt.Errorf("--precision is %s: %w: leave it out", f.Precision, err))
+	case err != nil:
 		return usage(fmt.Errorf("--precision is %s: %w", f.Precision, err))
 	}
 	return f.keep(m)

@@ -13,11 +13,11 @@ import (
 
 // QuantiseCmd says what --precision costs a model's weights, or writes a copy with fewer bits.
 type QuantiseCmd struct {
-	Dir       string `arg:"" optional:"" name:"dir" help:"Hugging Face model directory; without it the demo model in this binary."`
-	Precision string `default:"q8" enum:"q8,q4" help:"What matrices are quantised to: 8 or 4 bits, with a scale for each 32 weights of an output. With w8a8 and w4a8 weights are those of q8 and q4." placeholder:"KIND"`
-	Out       string `help:"Write a copy of the model into this folder, which must not be there, with matrices as codes and scales of --precision, instead of telling errors. Served without --precision it has the bits of the model with this one." placeholder:"DIR"`
-	ShardSize string `default:"4GiB" help:"Most bytes of weights in a file of --out." placeholder:"BYTES"`
-	JSON      bool   `name:"json" help:"Print a JSON object for each matrix of a layer, with those of all its experts as one; of --out a single one."`
+	Dir       string  `arg:"" optional:"" name:"dir" help:"Hugging Face model directory; without it the demo model in this binary."`
+	Precision string  `default:"q8" enum:"q8,q4" help:"What matrices are quantised to: 8 or 4 bits, with a scale for each 32 weights of an output. With w8a8 and w4a8 weights are those of q8 and q4." placeholder:"KIND"`
+	Out       *string `help:"Write a copy of the model into this folder, which must not be there, with matrices as codes and scales of --precision, instead of telling errors. Served without --precision it has the bits of the model with this one." placeholder:"DIR"`
+	ShardSize string  `default:"4GiB" help:"Most bytes of weights in a file of --out." placeholder:"BYTES"`
+	JSON      bool    `name:"json" help:"Print a JSON object for each matrix of a layer, with those of all its experts as one; of --out a single one."`
 }
 
 // defaultShard is that of --shard-size.
@@ -25,19 +25,20 @@ const defaultShard = "4GiB"
 
 // Run quantises one matrix after the other, and keeps none.
 func (c *QuantiseCmd) Run(ctx context.Context, e *env) (err error) {
-	if c.Out == "" && c.ShardSize != defaultShard {
+	switch {
+	case c.Out == nil && c.ShardSize != defaultShard:
 		return usage(errors.New("--shard-size is of --out; give both, or neither"))
+	case c.Out != nil && *c.Out == "":
+		return usage(errors.New("--out is empty: name the folder of the copy, or leave it out"))
 	}
 	m, err := openModel(ctx, e, c.Dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if c.Out != "" {
-		err = c.write(ctx, e, m)
-	} else if m.Spec.Quant.Grouped() {
-		err = m.CheckAhead()
-	} else if err = (PrecisionFlag{Precision: c.Precision}).set(m); err == nil {
+	if c.Out != nil {
+		err = c.write(ctx, e, m, *c.Out)
+	} else {
 		err = c.tell(ctx, e, m)
 	}
 	switch {
@@ -45,33 +46,41 @@ func (c *QuantiseCmd) Run(ctx context.Context, e *env) (err error) {
 		return errInterrupted
 	case errors.Is(err, checkpoint.ErrInput):
 		return usage(err)
-	case err != nil && c.Out == "":
+	case err != nil && c.Out == nil:
 		return usage(err)
 	}
 	return err
 }
 
-// write writes the copy, and says what it is.
-func (c *QuantiseCmd) write(ctx context.Context, e *env, m *model.Model) error {
+// write writes the copy into a folder, and says what it is.
+func (c *QuantiseCmd) write(ctx context.Context, e *env, m *model.Model, out string) error {
 	shard, err := parseBytes("shard-size", c.ShardSize)
 	if err != nil {
 		return err
 	}
 	line := e.progress()
 	defer line.Clear()
-	sum, err := checkpoint.Quantise(ctx, m, c.Out, checkpoint.Settings{
+	sum, err := checkpoint.Quantise(ctx, m, out, checkpoint.Settings{
 		Precision: model.Precision(c.Precision), ShardBytes: shard, Threads: ModelFlags{}.threads(),
-		Progress: func(done, total int64) { line.Set("writing %s: %d of %d MiB", c.Out, done>>20, total>>20) },
+		Progress: func(done, total int64) { line.Set("writing %s: %d of %d MiB", out, done>>20, total>>20) },
 	})
 	if err != nil {
 		return err
 	}
 	line.Clear()
 	return show(e, c.JSON, sum, fmt.Sprintf("%s: %d matrices in %s, %s of %s in %d files\n",
-		c.Out, sum.Matrices, sum.Precision, gigabytes(sum.Bytes), gigabytes(sum.From), sum.Files))
+		out, sum.Matrices, sum.Precision, gigabytes(sum.Bytes), gigabytes(sum.From), sum.Files))
 }
 
+// tell tells the errors of matrices.
 func (c *QuantiseCmd) tell(ctx context.Context, e *env, m *model.Model) error {
+	if m.Spec.Quant.Grouped() {
+		return m.CheckAhead()
+	}
+	m.In(model.Precision(c.Precision))
+	if err := forward.CheckPrecision(m); err != nil {
+		return err
+	}
 	if !c.JSON {
 		_, _ = fmt.Fprintln(e.out, "layer  matrix      error     stored       kept")
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
+	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 )
 
@@ -37,13 +39,34 @@ func quantisedCopy(t *testing.T, name, precision string) string {
 	return dir
 }
 
+// badScales is a copy with a scale that is no number, and without outputs beside it.
+func badScales(t *testing.T) string {
+	t.Helper()
+	dir := quantisedCopy(t, "mixtral", "q8")
+	path := filepath.Join(dir, "model.safetensors")
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, ok := f.Tensor("model.layers.0.block_sparse_moe.experts.0.w1.weight_scale")
+	to, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err == nil {
+		_, err = to.WriteAt([]byte{0xc0, 0x7f}, at.Offset)
+	}
+	outputs, _ := filepath.Glob(filepath.Join(dir, "golden.safetensors*"))
+	if err := errors.Join(err, to.Close(), f.Close(), os.Remove(outputs[0])); err != nil || !ok {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // A copy that is quantised ahead passes through the pipeline, is measured, looked at and refused as others are.
 func TestQuantisedCopy(t *testing.T) {
 	t.Parallel()
 	if testkit.Race {
 		t.Skip("the packages below have tests of the same goroutines")
 	}
-	q8 := quantisedCopy(t, "mixtral", "q8")
+	q8, nan := quantisedCopy(t, "mixtral", "q8"), badScales(t)
 	server, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +87,11 @@ func TestQuantisedCopy(t *testing.T) {
 		{"another model", []string{"weights", "push", goldens.Dir("mixtral"), "--name", "q8", "--nats", server.URL()}, 1, "another model of that name"},
 		{"other bits", []string{"up", "--model", q8, "--precision", "q4"}, 2, "switchyard: --precision is q4: model mixtral-q8 is stored in q8: leave --precision out to compute with these codes, or give w8a8, which rounds rows to 8 bits, too; no other is for it"},
 		{"its own bits", []string{"up", "--model", q8, "--precision", "q8"}, 2, "leave --precision out to compute with these codes"},
+		{"other numbers' outputs", []string{"verify", q8}, 0, "its matrices are codes, and these outputs those of other numbers"},
 		{"once more", []string{"quantise", q8}, 2, "model mixtral-q8 is quantised already, to codes of 8 bits: quantise the folder that it was made of"},
+		{"scales of no use to loads", []string{"bench", "--cold-start", "--model", nan, "--rounds", "1"}, 2, `tensor "model.layers.0.block_sparse_moe.experts.0.w1.weight_scale": output 0: input 0: a scale is NaN`},
+		{"scales of no use", []string{"bench", "--model", nan, "--batch", "1", "--rounds", "1", "--seconds", "0.1"}, 2, `tensor "model.layers.0.block_sparse_moe.experts.0.w1.weight_scale": output 0: input 0: a scale is NaN`},
+		{"no outputs", []string{"verify", nan}, 2, "a copy by quantise has no golden outputs: verify the model that it is of"},
 		{"into another", []string{"quantise", q8, "--out", q8 + "-2"}, 2, "is quantised already"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,8 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/wholefile"
+	"github.com/switchyard/switchyard/pkg/compute/checkpoint"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/lab/verify"
@@ -63,7 +67,7 @@ func (c *VerifyCmd) Run(ctx context.Context, e *env) error {
 func (c *VerifyCmd) verify(ctx context.Context, e *env, dir string) (v *verify.Verdict, err error) {
 	g, err := verify.ReadGolden(dir)
 	if err != nil {
-		return nil, usage(err)
+		return nil, usage(withoutGolden(dir, err))
 	}
 	v, packed, err := c.compare(ctx, e, g, false)
 	if err != nil || v.Pass || !packed {
@@ -74,6 +78,24 @@ func (c *VerifyCmd) verify(ctx context.Context, e *env, dir string) (v *verify.V
 	}
 	return v, nil
 }
+
+// withoutGolden says of a copy by quantise, which has no golden outputs, what else there is to compare.
+func withoutGolden(dir string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	config, other := wholefile.Read(os.DirFS(dir), checkpoint.Config, maxConfig)
+	if other != nil {
+		return err
+	}
+	if spec, _, other := model.ParseSpec(config, nil); other != nil || !spec.Quant.Grouped() {
+		return err
+	}
+	return fmt.Errorf("its matrices are codes; a copy by quantise has no golden outputs: verify the model that it is of, and compare perplexities by switchyard eval (%w)", err)
+}
+
+// maxConfig bounds config.json, in bytes.
+const maxConfig = 1 << 20
 
 // verifyPatience bounds the comparison of one checkpoint, whose experts may be
 // such that no host loads them.

@@ -17,15 +17,17 @@ var ErrInput = errors.New("unusable input")
 const Config = "config.json"
 
 // InPlace lets write fill a folder beside out, which becomes out if it worked: nothing half-made has the name. What
-// is there already is refused.
+// is there already is refused. Folders that killed processes have left beside out are removed.
 func InPlace(out string, write func(partial string) error) (err error) {
 	if err := CheckOut(out); err != nil {
 		return err
 	}
-	partial, err := os.MkdirTemp(filepath.Dir(filepath.Clean(out)), "."+filepath.Base(out)+"-*")
+	removeLeft(out)
+	partial, release, err := makePartial(out)
 	if err != nil {
 		return fmt.Errorf("making a folder beside %s: %w", out, err)
 	}
+	defer release()
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.RemoveAll(partial))

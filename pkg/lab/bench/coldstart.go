@@ -81,7 +81,7 @@ func MeasureCold(ctx context.Context, s ColdSettings) (c *Colds, err error) {
 		for _, part := range y.parts() {
 			seconds, err := part.run(ctx)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", part.name, err)
+				return nil, unloaded(fmt.Errorf("%s: %w", part.name, err))
 			}
 			for i, one := range seconds {
 				if name := part.name + kinds[i]; turn > 0 {

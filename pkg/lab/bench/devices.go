@@ -13,7 +13,9 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/transport/weights"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -99,6 +101,19 @@ func (d *Devices) openExperts(ctx context.Context, m *model.Model, p *pool.Pool,
 	var refused *device.RefusedError
 	if errors.As(err, &refused) {
 		return fmt.Errorf("both sides have all experts of model %s on one device, which is too small: %w", m.Name, err)
+	}
+	if gpu != nil {
+		return err
+	}
+	return unloaded(err)
+}
+
+// unloaded marks the failure of a processor's load as one of weights that do not mend themselves.
+func unloaded(err error) error {
+	var failed *device.FailedError
+	var object *weights.ObjectError
+	if errors.As(err, &failed) && !errors.As(err, &object) {
+		return &deployment.WeightsError{Doing: "the weights cannot be loaded", Err: err}
 	}
 	return err
 }

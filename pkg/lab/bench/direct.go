@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 )
 
 // Lengths of prompts and contexts in benchmarks.
@@ -91,7 +92,7 @@ func newDirectSide(b Settings) (*directSide, error) {
 	}
 	r, err := direct.New(b.Model, b.Pool, settings)
 	if err != nil {
-		return nil, err
+		return nil, &deployment.WeightsError{Doing: "the direct path cannot be loaded", Err: err}
 	}
 	s.runner = r
 	return s, nil
