@@ -149,6 +149,7 @@ func (m *Model) Fetch(refs ...Ref) {
 	for _, ref := range refs {
 		if r, err := m.find(ref, m.source.tensor); err == nil {
 			safetensors.Fetch(r.own(r.stored.Data))
+			safetensors.Fetch(r.own(r.scales.Data))
 		}
 	}
 }
