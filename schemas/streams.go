@@ -3,6 +3,7 @@ package schemas
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -238,13 +239,15 @@ func (s Streams) Durable() []StreamSpec {
 
 // Tensors lists the memory streams of a model with these MoE layers: those that its hops take,
 // that of copies for predictors, and that of objects. Unsaid hops may be any.
-func (s Streams) Tensors(moeLayers []int) []StreamSpec {
-	specs := s.shared(moeLayers)
+func (s Streams) Tensors(moeLayers []int) (specs []StreamSpec) {
+	if s.Hops != HopsCore {
+		specs = append(specs, s.Hidden())
+	}
 	if s.Hops != HopsCore && s.Hops != HopsUnacked {
 		specs = append(specs, s.named()...)
 	}
-	if s.Hops == HopsCore {
-		specs = nil
+	if s.Hops != HopsCore {
+		specs = append(specs, s.experts(moeLayers)...)
 	}
 	if s.Moved {
 		specs = append(specs, s.Objects())
@@ -255,9 +258,7 @@ func (s Streams) Tensors(moeLayers []int) []StreamSpec {
 	return specs
 }
 
-// shared are the streams whose messages several receivers share.
-func (s Streams) shared(moeLayers []int) []StreamSpec {
-	specs := []StreamSpec{s.Hidden()}
+func (s Streams) experts(moeLayers []int) (specs []StreamSpec) {
 	for _, layer := range moeLayers {
 		specs = append(specs, s.Expert(layer))
 	}
@@ -276,7 +277,7 @@ func (s Streams) Unused(moeLayers []int) (names []string) {
 	for _, spec := range s.Tensors(moeLayers) {
 		used[spec.Name] = true
 	}
-	for _, spec := range append(s.shared(moeLayers), s.named()...) {
+	for _, spec := range slices.Concat([]StreamSpec{s.Hidden()}, s.experts(moeLayers), s.named()) {
 		if !used[spec.Name] {
 			names = append(names, spec.Name)
 		}

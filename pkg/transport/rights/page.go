@@ -16,7 +16,7 @@ To add a user, see [users](operations/users.md#add-a-user). This page is made by
 ` + "`switchyard auth init`" + ` makes credentials and ` + "[deploy/permissions.conf](../deploy/permissions.conf)" + `
 is made, too. They are of a model ` + "`demo`" + ` and tenants ` + "`default` and `acme`" + `, and for all
 ` + "`--hops`" + `: a receiver of tensors may pull them from their streams (` + "`unacked`, `acked`" + `) and subscribe
-to them (` + "`core`" + `). ` + "`<layer>`" + ` stands for each MoE layer. A service has the rights of [every service](#every-service) and those of
+to them (` + "`core`" + `; ` + "`unacked`" + `, what has one receiver by name). ` + "`<layer>`" + ` stands for each MoE layer. A service has the rights of [every service](#every-service) and those of
 its own section; where rows go as objects, those of [rows in objects](#rows-in-objects), too.
 
 `
