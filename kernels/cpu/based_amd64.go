@@ -2,20 +2,30 @@ package cpu
 
 //go:generate sh -c "cd _asm && go run . -based -out ../based_amd64.s -stubs ../based_stubs_amd64.go -pkg cpu"
 
-// basedRows are the most rows that kernels take which decode with whole numbers.
-const basedRows = 7
+// The most rows that kernels take which decode with whole numbers.
+const (
+	basedRowsQ4 = 7
+	basedRowsQ8 = 9
+)
 
 // partBased computes rows of some of n panels with whole numbers, and returns of how many; 0: others have to. What these
 // kernels make has the same bits, but for the sign of an output that is zero.
 func (a *tileArgs) partBased(rows, n int, f Format) int {
-	if active < avx512vnni || a.add != 0 || f != Q4 || rows > basedRows {
-		return 0
-	}
 	panels := 1
 	if rows == 1 && n > 1 {
 		panels = 2
 	}
-	if avx512BasedQ4(rows, panels, a); a.zeros != 0 {
+	switch {
+	case active < avx512vnni || a.add != 0:
+		return 0
+	case f == Q4 && rows <= basedRowsQ4:
+		avx512BasedQ4(rows, panels, a)
+	case f == Q8 && rows <= basedRowsQ8:
+		avx512BasedQ8(rows, panels, a)
+	default:
+		return 0
+	}
+	if a.zeros != 0 {
 		return 0
 	}
 	return panels

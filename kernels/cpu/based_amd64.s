@@ -1453,3 +1453,1707 @@ turn:
 	MOVQ             CX, 112(AX)
 	VZEROUPPER
 	RET
+
+// func avx512BasedQ8R1G2(a *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·avx512BasedQ8R1G2(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    48(AX), BX
+	MOVQ    8(AX), SI
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVL    $0x55555555, DI
+	KMOVD   DI, K3
+	NOTL    DI
+	KMOVD   DI, K2
+	VMOVUPS fill_highs<>+0(SB), Z27
+	MOVQ    80(AX), DI
+	MOVQ    88(AX), R9
+
+block:
+	VMOVUPS  (DI), Z4
+	VPTESTMW fill_sizes16<>+0(SB), Z4, K1
+	VPANDD   fill_fraction16<>+0(SB), Z4, Z5
+	VPADDW.Z fill_hidden16<>+0(SB), Z5, K1, Z5
+	VPANDD   fill_exponent16<>+0(SB), Z4, Z4
+	VPADDW   raises_q8<>+0(SB), Z4, Z4
+	VMOVUPS  first_words<>+0(SB), Z6
+	VPERMW.Z Z5, Z6, K3, Z7
+	VPSLLD   $0x08, Z7, Z8
+	VPSLLD   $0x10, Z7, Z9
+	VPSLLD   $0x18, Z7, Z10
+	VPERMW.Z Z4, Z6, K2, Z11
+	VMOVUPS  last_words<>+0(SB), Z6
+	VPERMW.Z Z5, Z6, K3, Z12
+	VPSLLD   $0x08, Z12, Z13
+	VPSLLD   $0x10, Z12, Z14
+	VPSLLD   $0x18, Z12, Z15
+	VPERMW.Z Z4, Z6, K2, Z16
+	VMOVUPS  (DI)(R9*1), Z4
+	VPTESTMW fill_sizes16<>+0(SB), Z4, K1
+	VPANDD   fill_fraction16<>+0(SB), Z4, Z5
+	VPADDW.Z fill_hidden16<>+0(SB), Z5, K1, Z5
+	VPANDD   fill_exponent16<>+0(SB), Z4, Z4
+	VPADDW   raises_q8<>+0(SB), Z4, Z4
+	VMOVUPS  first_words<>+0(SB), Z6
+	VPERMW.Z Z5, Z6, K3, Z17
+	VPSLLD   $0x08, Z17, Z18
+	VPSLLD   $0x10, Z17, Z19
+	VPSLLD   $0x18, Z17, Z20
+	VPERMW.Z Z4, Z6, K2, Z21
+	VMOVUPS  last_words<>+0(SB), Z6
+	VPERMW.Z Z5, Z6, K3, Z22
+	VPSLLD   $0x08, Z22, Z23
+	VPSLLD   $0x10, Z22, Z24
+	VPSLLD   $0x18, Z22, Z25
+	VPERMW.Z Z4, Z6, K2, Z26
+	ADDQ     $0x40, DI
+	MOVQ     $0x00000008, R8
+
+turn:
+	PREFETCHT0       4096(CX)
+	VPXORD           (CX), Z27, Z6
+	VMOVDQA64        Z11, Z5
+	VPDPBUSD         Z6, Z7, Z5
+	VSUBPS           Z11, Z5, Z5
+	VFMADD231PS.BCST (SI), Z5, Z0
+	VMOVDQA64        Z11, Z4
+	VPDPBUSD         Z6, Z8, Z4
+	VSUBPS           Z11, Z4, Z4
+	VFMADD231PS.BCST 4(SI), Z4, Z0
+	VMOVDQA64        Z11, Z5
+	VPDPBUSD         Z6, Z9, Z5
+	VSUBPS           Z11, Z5, Z5
+	VFMADD231PS.BCST 8(SI), Z5, Z0
+	VMOVDQA64        Z11, Z4
+	VPDPBUSD         Z6, Z10, Z4
+	VSUBPS           Z11, Z4, Z4
+	VFMADD231PS.BCST 12(SI), Z4, Z0
+	PREFETCHT0       4160(CX)
+	VPXORD           64(CX), Z27, Z6
+	VMOVDQA64        Z16, Z5
+	VPDPBUSD         Z6, Z12, Z5
+	VSUBPS           Z16, Z5, Z5
+	VFMADD231PS.BCST (SI), Z5, Z1
+	VMOVDQA64        Z16, Z4
+	VPDPBUSD         Z6, Z13, Z4
+	VSUBPS           Z16, Z4, Z4
+	VFMADD231PS.BCST 4(SI), Z4, Z1
+	VMOVDQA64        Z16, Z5
+	VPDPBUSD         Z6, Z14, Z5
+	VSUBPS           Z16, Z5, Z5
+	VFMADD231PS.BCST 8(SI), Z5, Z1
+	VMOVDQA64        Z16, Z4
+	VPDPBUSD         Z6, Z15, Z4
+	VSUBPS           Z16, Z4, Z4
+	VFMADD231PS.BCST 12(SI), Z4, Z1
+	PREFETCHT0       4096(CX)(BX*1)
+	VPXORD           (CX)(BX*1), Z27, Z6
+	VMOVDQA64        Z21, Z5
+	VPDPBUSD         Z6, Z17, Z5
+	VSUBPS           Z21, Z5, Z5
+	VFMADD231PS.BCST (SI), Z5, Z2
+	VMOVDQA64        Z21, Z4
+	VPDPBUSD         Z6, Z18, Z4
+	VSUBPS           Z21, Z4, Z4
+	VFMADD231PS.BCST 4(SI), Z4, Z2
+	VMOVDQA64        Z21, Z5
+	VPDPBUSD         Z6, Z19, Z5
+	VSUBPS           Z21, Z5, Z5
+	VFMADD231PS.BCST 8(SI), Z5, Z2
+	VMOVDQA64        Z21, Z4
+	VPDPBUSD         Z6, Z20, Z4
+	VSUBPS           Z21, Z4, Z4
+	VFMADD231PS.BCST 12(SI), Z4, Z2
+	PREFETCHT0       4160(CX)(BX*1)
+	VPXORD           64(CX)(BX*1), Z27, Z6
+	VMOVDQA64        Z26, Z5
+	VPDPBUSD         Z6, Z22, Z5
+	VSUBPS           Z26, Z5, Z5
+	VFMADD231PS.BCST (SI), Z5, Z3
+	VMOVDQA64        Z26, Z4
+	VPDPBUSD         Z6, Z23, Z4
+	VSUBPS           Z26, Z4, Z4
+	VFMADD231PS.BCST 4(SI), Z4, Z3
+	VMOVDQA64        Z26, Z5
+	VPDPBUSD         Z6, Z24, Z5
+	VSUBPS           Z26, Z5, Z5
+	VFMADD231PS.BCST 8(SI), Z5, Z3
+	VMOVDQA64        Z26, Z4
+	VPDPBUSD         Z6, Z25, Z4
+	VSUBPS           Z26, Z4, Z4
+	VFMADD231PS.BCST 12(SI), Z4, Z3
+	SUBQ             $-128, CX
+	ADDQ             $0x10, SI
+	DECQ             R8
+	JNZ              turn
+	SUBQ             $0x20, DX
+	JG               block
+	MOVQ             (AX), CX
+	MOVQ             24(AX), DX
+	VMOVUPS          Z0, (CX)
+	VMOVUPS          Z1, 64(CX)
+	VMOVUPS          Z2, 128(CX)
+	VMOVUPS          Z3, 192(CX)
+	KXORW            K4, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z0, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z2, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
+	KORW             K1, K4, K4
+	KMOVW            K4, CX
+	MOVQ             CX, 112(AX)
+	VZEROUPPER
+	RET
+
+DATA fill_highs<>+0(SB)/4, $0x80808080
+DATA fill_highs<>+4(SB)/4, $0x80808080
+DATA fill_highs<>+8(SB)/4, $0x80808080
+DATA fill_highs<>+12(SB)/4, $0x80808080
+DATA fill_highs<>+16(SB)/4, $0x80808080
+DATA fill_highs<>+20(SB)/4, $0x80808080
+DATA fill_highs<>+24(SB)/4, $0x80808080
+DATA fill_highs<>+28(SB)/4, $0x80808080
+DATA fill_highs<>+32(SB)/4, $0x80808080
+DATA fill_highs<>+36(SB)/4, $0x80808080
+DATA fill_highs<>+40(SB)/4, $0x80808080
+DATA fill_highs<>+44(SB)/4, $0x80808080
+DATA fill_highs<>+48(SB)/4, $0x80808080
+DATA fill_highs<>+52(SB)/4, $0x80808080
+DATA fill_highs<>+56(SB)/4, $0x80808080
+DATA fill_highs<>+60(SB)/4, $0x80808080
+GLOBL fill_highs<>(SB), RODATA|NOPTR, $64
+
+DATA raises_q8<>+0(SB)/2, $0x0840
+DATA raises_q8<>+2(SB)/2, $0x0840
+DATA raises_q8<>+4(SB)/2, $0x0840
+DATA raises_q8<>+6(SB)/2, $0x0840
+DATA raises_q8<>+8(SB)/2, $0x0840
+DATA raises_q8<>+10(SB)/2, $0x0840
+DATA raises_q8<>+12(SB)/2, $0x0840
+DATA raises_q8<>+14(SB)/2, $0x0840
+DATA raises_q8<>+16(SB)/2, $0x0840
+DATA raises_q8<>+18(SB)/2, $0x0840
+DATA raises_q8<>+20(SB)/2, $0x0840
+DATA raises_q8<>+22(SB)/2, $0x0840
+DATA raises_q8<>+24(SB)/2, $0x0840
+DATA raises_q8<>+26(SB)/2, $0x0840
+DATA raises_q8<>+28(SB)/2, $0x0840
+DATA raises_q8<>+30(SB)/2, $0x0840
+DATA raises_q8<>+32(SB)/2, $0x0840
+DATA raises_q8<>+34(SB)/2, $0x0840
+DATA raises_q8<>+36(SB)/2, $0x0840
+DATA raises_q8<>+38(SB)/2, $0x0840
+DATA raises_q8<>+40(SB)/2, $0x0840
+DATA raises_q8<>+42(SB)/2, $0x0840
+DATA raises_q8<>+44(SB)/2, $0x0840
+DATA raises_q8<>+46(SB)/2, $0x0840
+DATA raises_q8<>+48(SB)/2, $0x0840
+DATA raises_q8<>+50(SB)/2, $0x0840
+DATA raises_q8<>+52(SB)/2, $0x0840
+DATA raises_q8<>+54(SB)/2, $0x0840
+DATA raises_q8<>+56(SB)/2, $0x0840
+DATA raises_q8<>+58(SB)/2, $0x0840
+DATA raises_q8<>+60(SB)/2, $0x0840
+DATA raises_q8<>+62(SB)/2, $0x0840
+GLOBL raises_q8<>(SB), RODATA|NOPTR, $64
+
+// func avx512BasedQ8R1G1(a *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·avx512BasedQ8R1G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    8(AX), BX
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	MOVL    $0x55555555, SI
+	KMOVD   SI, K3
+	NOTL    SI
+	KMOVD   SI, K2
+	VMOVUPS fill_highs<>+0(SB), Z15
+	MOVQ    80(AX), SI
+
+block:
+	VMOVUPS  (SI), Z2
+	VPTESTMW fill_sizes16<>+0(SB), Z2, K1
+	VPANDD   fill_fraction16<>+0(SB), Z2, Z3
+	VPADDW.Z fill_hidden16<>+0(SB), Z3, K1, Z3
+	VPANDD   fill_exponent16<>+0(SB), Z2, Z2
+	VPADDW   raises_q8<>+0(SB), Z2, Z2
+	VMOVUPS  first_words<>+0(SB), Z4
+	VPERMW.Z Z3, Z4, K3, Z5
+	VPSLLD   $0x08, Z5, Z6
+	VPSLLD   $0x10, Z5, Z7
+	VPSLLD   $0x18, Z5, Z8
+	VPERMW.Z Z2, Z4, K2, Z9
+	VMOVUPS  last_words<>+0(SB), Z4
+	VPERMW.Z Z3, Z4, K3, Z10
+	VPSLLD   $0x08, Z10, Z11
+	VPSLLD   $0x10, Z10, Z12
+	VPSLLD   $0x18, Z10, Z13
+	VPERMW.Z Z2, Z4, K2, Z14
+	ADDQ     $0x40, SI
+	MOVQ     $0x00000008, DI
+
+turn:
+	PREFETCHT0       4096(CX)
+	VPXORD           (CX), Z15, Z4
+	VMOVDQA64        Z9, Z3
+	VPDPBUSD         Z4, Z5, Z3
+	VSUBPS           Z9, Z3, Z3
+	VFMADD231PS.BCST (BX), Z3, Z0
+	VMOVDQA64        Z9, Z2
+	VPDPBUSD         Z4, Z6, Z2
+	VSUBPS           Z9, Z2, Z2
+	VFMADD231PS.BCST 4(BX), Z2, Z0
+	VMOVDQA64        Z9, Z3
+	VPDPBUSD         Z4, Z7, Z3
+	VSUBPS           Z9, Z3, Z3
+	VFMADD231PS.BCST 8(BX), Z3, Z0
+	VMOVDQA64        Z9, Z2
+	VPDPBUSD         Z4, Z8, Z2
+	VSUBPS           Z9, Z2, Z2
+	VFMADD231PS.BCST 12(BX), Z2, Z0
+	PREFETCHT0       4160(CX)
+	VPXORD           64(CX), Z15, Z4
+	VMOVDQA64        Z14, Z3
+	VPDPBUSD         Z4, Z10, Z3
+	VSUBPS           Z14, Z3, Z3
+	VFMADD231PS.BCST (BX), Z3, Z1
+	VMOVDQA64        Z14, Z2
+	VPDPBUSD         Z4, Z11, Z2
+	VSUBPS           Z14, Z2, Z2
+	VFMADD231PS.BCST 4(BX), Z2, Z1
+	VMOVDQA64        Z14, Z3
+	VPDPBUSD         Z4, Z12, Z3
+	VSUBPS           Z14, Z3, Z3
+	VFMADD231PS.BCST 8(BX), Z3, Z1
+	VMOVDQA64        Z14, Z2
+	VPDPBUSD         Z4, Z13, Z2
+	VSUBPS           Z14, Z2, Z2
+	VFMADD231PS.BCST 12(BX), Z2, Z1
+	SUBQ             $-128, CX
+	ADDQ             $0x10, BX
+	DECQ             DI
+	JNZ              turn
+	SUBQ             $0x20, DX
+	JG               block
+	MOVQ             (AX), CX
+	MOVQ             24(AX), DX
+	VMOVUPS          Z0, (CX)
+	VMOVUPS          Z1, 64(CX)
+	KXORW            K4, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z0, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
+	KORW             K1, K4, K4
+	KMOVW            K4, CX
+	MOVQ             CX, 112(AX)
+	VZEROUPPER
+	RET
+
+// func avx512BasedQ8R2G1(a *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·avx512BasedQ8R2G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	MOVQ    8(AX), SI
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	MOVL    $0x55555555, DI
+	KMOVD   DI, K3
+	NOTL    DI
+	KMOVD   DI, K2
+	VMOVUPS fill_highs<>+0(SB), Z17
+	MOVQ    80(AX), DI
+
+block:
+	VMOVUPS  (DI), Z4
+	VPTESTMW fill_sizes16<>+0(SB), Z4, K1
+	VPANDD   fill_fraction16<>+0(SB), Z4, Z5
+	VPADDW.Z fill_hidden16<>+0(SB), Z5, K1, Z5
+	VPANDD   fill_exponent16<>+0(SB), Z4, Z4
+	VPADDW   raises_q8<>+0(SB), Z4, Z4
+	VMOVUPS  first_words<>+0(SB), Z6
+	VPERMW.Z Z5, Z6, K3, Z7
+	VPSLLD   $0x08, Z7, Z8
+	VPSLLD   $0x10, Z7, Z9
+	VPSLLD   $0x18, Z7, Z10
+	VPERMW.Z Z4, Z6, K2, Z11
+	VMOVUPS  last_words<>+0(SB), Z6
+	VPERMW.Z Z5, Z6, K3, Z12
+	VPSLLD   $0x08, Z12, Z13
+	VPSLLD   $0x10, Z12, Z14
+	VPSLLD   $0x18, Z12, Z15
+	VPERMW.Z Z4, Z6, K2, Z16
+	ADDQ     $0x40, DI
+	MOVQ     $0x00000008, R8
+
+turn:
+	PREFETCHT0       4096(CX)
+	VPXORD           (CX), Z17, Z6
+	VMOVDQA64        Z11, Z5
+	VPDPBUSD         Z6, Z7, Z5
+	VSUBPS           Z11, Z5, Z5
+	VFMADD231PS.BCST (SI), Z5, Z0
+	VFMADD231PS.BCST (SI)(BX*1), Z5, Z2
+	VMOVDQA64        Z11, Z4
+	VPDPBUSD         Z6, Z8, Z4
+	VSUBPS           Z11, Z4, Z4
+	VFMADD231PS.BCST 4(SI), Z4, Z0
+	VFMADD231PS.BCST 4(SI)(BX*1), Z4, Z2
+	VMOVDQA64        Z11, Z5
+	VPDPBUSD         Z6, Z9, Z5
+	VSUBPS           Z11, Z5, Z5
+	VFMADD231PS.BCST 8(SI), Z5, Z0
+	VFMADD231PS.BCST 8(SI)(BX*1), Z5, Z2
+	VMOVDQA64        Z11, Z4
+	VPDPBUSD         Z6, Z10, Z4
+	VSUBPS           Z11, Z4, Z4
+	VFMADD231PS.BCST 12(SI), Z4, Z0
+	VFMADD231PS.BCST 12(SI)(BX*1), Z4, Z2
+	PREFETCHT0       4160(CX)
+	VPXORD           64(CX), Z17, Z6
+	VMOVDQA64        Z16, Z5
+	VPDPBUSD         Z6, Z12, Z5
+	VSUBPS           Z16, Z5, Z5
+	VFMADD231PS.BCST (SI), Z5, Z1
+	VFMADD231PS.BCST (SI)(BX*1), Z5, Z3
+	VMOVDQA64        Z16, Z4
+	VPDPBUSD         Z6, Z13, Z4
+	VSUBPS           Z16, Z4, Z4
+	VFMADD231PS.BCST 4(SI), Z4, Z1
+	VFMADD231PS.BCST 4(SI)(BX*1), Z4, Z3
+	VMOVDQA64        Z16, Z5
+	VPDPBUSD         Z6, Z14, Z5
+	VSUBPS           Z16, Z5, Z5
+	VFMADD231PS.BCST 8(SI), Z5, Z1
+	VFMADD231PS.BCST 8(SI)(BX*1), Z5, Z3
+	VMOVDQA64        Z16, Z4
+	VPDPBUSD         Z6, Z15, Z4
+	VSUBPS           Z16, Z4, Z4
+	VFMADD231PS.BCST 12(SI), Z4, Z1
+	VFMADD231PS.BCST 12(SI)(BX*1), Z4, Z3
+	SUBQ             $-128, CX
+	ADDQ             $0x10, SI
+	DECQ             R8
+	JNZ              turn
+	SUBQ             $0x20, DX
+	JG               block
+	MOVQ             (AX), CX
+	MOVQ             24(AX), DX
+	VMOVUPS          Z0, (CX)
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z2, (CX)
+	VMOVUPS          Z3, 64(CX)
+	KXORW            K4, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z0, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z2, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
+	KORW             K1, K4, K4
+	KMOVW            K4, CX
+	MOVQ             CX, 112(AX)
+	VZEROUPPER
+	RET
+
+// func avx512BasedQ8R3G1(a *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·avx512BasedQ8R3G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	MOVQ    8(AX), SI
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	MOVL    $0x55555555, DI
+	KMOVD   DI, K3
+	NOTL    DI
+	KMOVD   DI, K2
+	VMOVUPS fill_highs<>+0(SB), Z19
+	MOVQ    80(AX), DI
+
+block:
+	VMOVUPS  (DI), Z6
+	VPTESTMW fill_sizes16<>+0(SB), Z6, K1
+	VPANDD   fill_fraction16<>+0(SB), Z6, Z7
+	VPADDW.Z fill_hidden16<>+0(SB), Z7, K1, Z7
+	VPANDD   fill_exponent16<>+0(SB), Z6, Z6
+	VPADDW   raises_q8<>+0(SB), Z6, Z6
+	VMOVUPS  first_words<>+0(SB), Z8
+	VPERMW.Z Z7, Z8, K3, Z9
+	VPSLLD   $0x08, Z9, Z10
+	VPSLLD   $0x10, Z9, Z11
+	VPSLLD   $0x18, Z9, Z12
+	VPERMW.Z Z6, Z8, K2, Z13
+	VMOVUPS  last_words<>+0(SB), Z8
+	VPERMW.Z Z7, Z8, K3, Z14
+	VPSLLD   $0x08, Z14, Z15
+	VPSLLD   $0x10, Z14, Z16
+	VPSLLD   $0x18, Z14, Z17
+	VPERMW.Z Z6, Z8, K2, Z18
+	ADDQ     $0x40, DI
+	MOVQ     $0x00000008, R8
+
+turn:
+	PREFETCHT0       4096(CX)
+	VPXORD           (CX), Z19, Z8
+	VMOVDQA64        Z13, Z7
+	VPDPBUSD         Z8, Z9, Z7
+	VSUBPS           Z13, Z7, Z7
+	VFMADD231PS.BCST (SI), Z7, Z0
+	VFMADD231PS.BCST (SI)(BX*1), Z7, Z2
+	VFMADD231PS.BCST (SI)(BX*2), Z7, Z4
+	VMOVDQA64        Z13, Z6
+	VPDPBUSD         Z8, Z10, Z6
+	VSUBPS           Z13, Z6, Z6
+	VFMADD231PS.BCST 4(SI), Z6, Z0
+	VFMADD231PS.BCST 4(SI)(BX*1), Z6, Z2
+	VFMADD231PS.BCST 4(SI)(BX*2), Z6, Z4
+	VMOVDQA64        Z13, Z7
+	VPDPBUSD         Z8, Z11, Z7
+	VSUBPS           Z13, Z7, Z7
+	VFMADD231PS.BCST 8(SI), Z7, Z0
+	VFMADD231PS.BCST 8(SI)(BX*1), Z7, Z2
+	VFMADD231PS.BCST 8(SI)(BX*2), Z7, Z4
+	VMOVDQA64        Z13, Z6
+	VPDPBUSD         Z8, Z12, Z6
+	VSUBPS           Z13, Z6, Z6
+	VFMADD231PS.BCST 12(SI), Z6, Z0
+	VFMADD231PS.BCST 12(SI)(BX*1), Z6, Z2
+	VFMADD231PS.BCST 12(SI)(BX*2), Z6, Z4
+	PREFETCHT0       4160(CX)
+	VPXORD           64(CX), Z19, Z8
+	VMOVDQA64        Z18, Z7
+	VPDPBUSD         Z8, Z14, Z7
+	VSUBPS           Z18, Z7, Z7
+	VFMADD231PS.BCST (SI), Z7, Z1
+	VFMADD231PS.BCST (SI)(BX*1), Z7, Z3
+	VFMADD231PS.BCST (SI)(BX*2), Z7, Z5
+	VMOVDQA64        Z18, Z6
+	VPDPBUSD         Z8, Z15, Z6
+	VSUBPS           Z18, Z6, Z6
+	VFMADD231PS.BCST 4(SI), Z6, Z1
+	VFMADD231PS.BCST 4(SI)(BX*1), Z6, Z3
+	VFMADD231PS.BCST 4(SI)(BX*2), Z6, Z5
+	VMOVDQA64        Z18, Z7
+	VPDPBUSD         Z8, Z16, Z7
+	VSUBPS           Z18, Z7, Z7
+	VFMADD231PS.BCST 8(SI), Z7, Z1
+	VFMADD231PS.BCST 8(SI)(BX*1), Z7, Z3
+	VFMADD231PS.BCST 8(SI)(BX*2), Z7, Z5
+	VMOVDQA64        Z18, Z6
+	VPDPBUSD         Z8, Z17, Z6
+	VSUBPS           Z18, Z6, Z6
+	VFMADD231PS.BCST 12(SI), Z6, Z1
+	VFMADD231PS.BCST 12(SI)(BX*1), Z6, Z3
+	VFMADD231PS.BCST 12(SI)(BX*2), Z6, Z5
+	SUBQ             $-128, CX
+	ADDQ             $0x10, SI
+	DECQ             R8
+	JNZ              turn
+	SUBQ             $0x20, DX
+	JG               block
+	MOVQ             (AX), CX
+	MOVQ             24(AX), DX
+	VMOVUPS          Z0, (CX)
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z2, (CX)
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z4, (CX)
+	VMOVUPS          Z5, 64(CX)
+	KXORW            K4, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z0, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z2, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z4, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z5, K1
+	KORW             K1, K4, K4
+	KMOVW            K4, CX
+	MOVQ             CX, 112(AX)
+	VZEROUPPER
+	RET
+
+// func avx512BasedQ8R4G1(a *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·avx512BasedQ8R4G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	MOVL    $0x55555555, R8
+	KMOVD   R8, K3
+	NOTL    R8
+	KMOVD   R8, K2
+	VMOVUPS fill_highs<>+0(SB), Z21
+	MOVQ    80(AX), R8
+
+block:
+	VMOVUPS  (R8), Z8
+	VPTESTMW fill_sizes16<>+0(SB), Z8, K1
+	VPANDD   fill_fraction16<>+0(SB), Z8, Z9
+	VPADDW.Z fill_hidden16<>+0(SB), Z9, K1, Z9
+	VPANDD   fill_exponent16<>+0(SB), Z8, Z8
+	VPADDW   raises_q8<>+0(SB), Z8, Z8
+	VMOVUPS  first_words<>+0(SB), Z10
+	VPERMW.Z Z9, Z10, K3, Z11
+	VPSLLD   $0x08, Z11, Z12
+	VPSLLD   $0x10, Z11, Z13
+	VPSLLD   $0x18, Z11, Z14
+	VPERMW.Z Z8, Z10, K2, Z15
+	VMOVUPS  last_words<>+0(SB), Z10
+	VPERMW.Z Z9, Z10, K3, Z16
+	VPSLLD   $0x08, Z16, Z17
+	VPSLLD   $0x10, Z16, Z18
+	VPSLLD   $0x18, Z16, Z19
+	VPERMW.Z Z8, Z10, K2, Z20
+	ADDQ     $0x40, R8
+	MOVQ     $0x00000008, R9
+
+turn:
+	PREFETCHT0       4096(CX)
+	VPXORD           (CX), Z21, Z10
+	VMOVDQA64        Z15, Z9
+	VPDPBUSD         Z10, Z11, Z9
+	VSUBPS           Z15, Z9, Z9
+	VFMADD231PS.BCST (DI), Z9, Z0
+	VFMADD231PS.BCST (DI)(BX*1), Z9, Z2
+	VFMADD231PS.BCST (DI)(BX*2), Z9, Z4
+	VFMADD231PS.BCST (DI)(SI*1), Z9, Z6
+	VMOVDQA64        Z15, Z8
+	VPDPBUSD         Z10, Z12, Z8
+	VSUBPS           Z15, Z8, Z8
+	VFMADD231PS.BCST 4(DI), Z8, Z0
+	VFMADD231PS.BCST 4(DI)(BX*1), Z8, Z2
+	VFMADD231PS.BCST 4(DI)(BX*2), Z8, Z4
+	VFMADD231PS.BCST 4(DI)(SI*1), Z8, Z6
+	VMOVDQA64        Z15, Z9
+	VPDPBUSD         Z10, Z13, Z9
+	VSUBPS           Z15, Z9, Z9
+	VFMADD231PS.BCST 8(DI), Z9, Z0
+	VFMADD231PS.BCST 8(DI)(BX*1), Z9, Z2
+	VFMADD231PS.BCST 8(DI)(BX*2), Z9, Z4
+	VFMADD231PS.BCST 8(DI)(SI*1), Z9, Z6
+	VMOVDQA64        Z15, Z8
+	VPDPBUSD         Z10, Z14, Z8
+	VSUBPS           Z15, Z8, Z8
+	VFMADD231PS.BCST 12(DI), Z8, Z0
+	VFMADD231PS.BCST 12(DI)(BX*1), Z8, Z2
+	VFMADD231PS.BCST 12(DI)(BX*2), Z8, Z4
+	VFMADD231PS.BCST 12(DI)(SI*1), Z8, Z6
+	PREFETCHT0       4160(CX)
+	VPXORD           64(CX), Z21, Z10
+	VMOVDQA64        Z20, Z9
+	VPDPBUSD         Z10, Z16, Z9
+	VSUBPS           Z20, Z9, Z9
+	VFMADD231PS.BCST (DI), Z9, Z1
+	VFMADD231PS.BCST (DI)(BX*1), Z9, Z3
+	VFMADD231PS.BCST (DI)(BX*2), Z9, Z5
+	VFMADD231PS.BCST (DI)(SI*1), Z9, Z7
+	VMOVDQA64        Z20, Z8
+	VPDPBUSD         Z10, Z17, Z8
+	VSUBPS           Z20, Z8, Z8
+	VFMADD231PS.BCST 4(DI), Z8, Z1
+	VFMADD231PS.BCST 4(DI)(BX*1), Z8, Z3
+	VFMADD231PS.BCST 4(DI)(BX*2), Z8, Z5
+	VFMADD231PS.BCST 4(DI)(SI*1), Z8, Z7
+	VMOVDQA64        Z20, Z9
+	VPDPBUSD         Z10, Z18, Z9
+	VSUBPS           Z20, Z9, Z9
+	VFMADD231PS.BCST 8(DI), Z9, Z1
+	VFMADD231PS.BCST 8(DI)(BX*1), Z9, Z3
+	VFMADD231PS.BCST 8(DI)(BX*2), Z9, Z5
+	VFMADD231PS.BCST 8(DI)(SI*1), Z9, Z7
+	VMOVDQA64        Z20, Z8
+	VPDPBUSD         Z10, Z19, Z8
+	VSUBPS           Z20, Z8, Z8
+	VFMADD231PS.BCST 12(DI), Z8, Z1
+	VFMADD231PS.BCST 12(DI)(BX*1), Z8, Z3
+	VFMADD231PS.BCST 12(DI)(BX*2), Z8, Z5
+	VFMADD231PS.BCST 12(DI)(SI*1), Z8, Z7
+	SUBQ             $-128, CX
+	ADDQ             $0x10, DI
+	DECQ             R9
+	JNZ              turn
+	SUBQ             $0x20, DX
+	JG               block
+	MOVQ             (AX), CX
+	MOVQ             24(AX), DX
+	VMOVUPS          Z0, (CX)
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z2, (CX)
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z4, (CX)
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z6, (CX)
+	VMOVUPS          Z7, 64(CX)
+	KXORW            K4, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z0, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z2, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z4, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z5, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z6, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z7, K1
+	KORW             K1, K4, K4
+	KMOVW            K4, CX
+	MOVQ             CX, 112(AX)
+	VZEROUPPER
+	RET
+
+// func avx512BasedQ8R5G1(a *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·avx512BasedQ8R5G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	MOVL    $0x55555555, R9
+	KMOVD   R9, K3
+	NOTL    R9
+	KMOVD   R9, K2
+	VMOVUPS fill_highs<>+0(SB), Z23
+	MOVQ    80(AX), R9
+
+block:
+	VMOVUPS  (R9), Z10
+	VPTESTMW fill_sizes16<>+0(SB), Z10, K1
+	VPANDD   fill_fraction16<>+0(SB), Z10, Z11
+	VPADDW.Z fill_hidden16<>+0(SB), Z11, K1, Z11
+	VPANDD   fill_exponent16<>+0(SB), Z10, Z10
+	VPADDW   raises_q8<>+0(SB), Z10, Z10
+	VMOVUPS  first_words<>+0(SB), Z12
+	VPERMW.Z Z11, Z12, K3, Z13
+	VPSLLD   $0x08, Z13, Z14
+	VPSLLD   $0x10, Z13, Z15
+	VPSLLD   $0x18, Z13, Z16
+	VPERMW.Z Z10, Z12, K2, Z17
+	VMOVUPS  last_words<>+0(SB), Z12
+	VPERMW.Z Z11, Z12, K3, Z18
+	VPSLLD   $0x08, Z18, Z19
+	VPSLLD   $0x10, Z18, Z20
+	VPSLLD   $0x18, Z18, Z21
+	VPERMW.Z Z10, Z12, K2, Z22
+	ADDQ     $0x40, R9
+	MOVQ     $0x00000008, R10
+
+turn:
+	PREFETCHT0       4096(CX)
+	VPXORD           (CX), Z23, Z12
+	VMOVDQA64        Z17, Z11
+	VPDPBUSD         Z12, Z13, Z11
+	VSUBPS           Z17, Z11, Z11
+	VFMADD231PS.BCST (DI), Z11, Z0
+	VFMADD231PS.BCST (DI)(BX*1), Z11, Z2
+	VFMADD231PS.BCST (DI)(BX*2), Z11, Z4
+	VFMADD231PS.BCST (DI)(SI*1), Z11, Z6
+	VFMADD231PS.BCST (R8), Z11, Z8
+	VMOVDQA64        Z17, Z10
+	VPDPBUSD         Z12, Z14, Z10
+	VSUBPS           Z17, Z10, Z10
+	VFMADD231PS.BCST 4(DI), Z10, Z0
+	VFMADD231PS.BCST 4(DI)(BX*1), Z10, Z2
+	VFMADD231PS.BCST 4(DI)(BX*2), Z10, Z4
+	VFMADD231PS.BCST 4(DI)(SI*1), Z10, Z6
+	VFMADD231PS.BCST 4(R8), Z10, Z8
+	VMOVDQA64        Z17, Z11
+	VPDPBUSD         Z12, Z15, Z11
+	VSUBPS           Z17, Z11, Z11
+	VFMADD231PS.BCST 8(DI), Z11, Z0
+	VFMADD231PS.BCST 8(DI)(BX*1), Z11, Z2
+	VFMADD231PS.BCST 8(DI)(BX*2), Z11, Z4
+	VFMADD231PS.BCST 8(DI)(SI*1), Z11, Z6
+	VFMADD231PS.BCST 8(R8), Z11, Z8
+	VMOVDQA64        Z17, Z10
+	VPDPBUSD         Z12, Z16, Z10
+	VSUBPS           Z17, Z10, Z10
+	VFMADD231PS.BCST 12(DI), Z10, Z0
+	VFMADD231PS.BCST 12(DI)(BX*1), Z10, Z2
+	VFMADD231PS.BCST 12(DI)(BX*2), Z10, Z4
+	VFMADD231PS.BCST 12(DI)(SI*1), Z10, Z6
+	VFMADD231PS.BCST 12(R8), Z10, Z8
+	PREFETCHT0       4160(CX)
+	VPXORD           64(CX), Z23, Z12
+	VMOVDQA64        Z22, Z11
+	VPDPBUSD         Z12, Z18, Z11
+	VSUBPS           Z22, Z11, Z11
+	VFMADD231PS.BCST (DI), Z11, Z1
+	VFMADD231PS.BCST (DI)(BX*1), Z11, Z3
+	VFMADD231PS.BCST (DI)(BX*2), Z11, Z5
+	VFMADD231PS.BCST (DI)(SI*1), Z11, Z7
+	VFMADD231PS.BCST (R8), Z11, Z9
+	VMOVDQA64        Z22, Z10
+	VPDPBUSD         Z12, Z19, Z10
+	VSUBPS           Z22, Z10, Z10
+	VFMADD231PS.BCST 4(DI), Z10, Z1
+	VFMADD231PS.BCST 4(DI)(BX*1), Z10, Z3
+	VFMADD231PS.BCST 4(DI)(BX*2), Z10, Z5
+	VFMADD231PS.BCST 4(DI)(SI*1), Z10, Z7
+	VFMADD231PS.BCST 4(R8), Z10, Z9
+	VMOVDQA64        Z22, Z11
+	VPDPBUSD         Z12, Z20, Z11
+	VSUBPS           Z22, Z11, Z11
+	VFMADD231PS.BCST 8(DI), Z11, Z1
+	VFMADD231PS.BCST 8(DI)(BX*1), Z11, Z3
+	VFMADD231PS.BCST 8(DI)(BX*2), Z11, Z5
+	VFMADD231PS.BCST 8(DI)(SI*1), Z11, Z7
+	VFMADD231PS.BCST 8(R8), Z11, Z9
+	VMOVDQA64        Z22, Z10
+	VPDPBUSD         Z12, Z21, Z10
+	VSUBPS           Z22, Z10, Z10
+	VFMADD231PS.BCST 12(DI), Z10, Z1
+	VFMADD231PS.BCST 12(DI)(BX*1), Z10, Z3
+	VFMADD231PS.BCST 12(DI)(BX*2), Z10, Z5
+	VFMADD231PS.BCST 12(DI)(SI*1), Z10, Z7
+	VFMADD231PS.BCST 12(R8), Z10, Z9
+	SUBQ             $-128, CX
+	ADDQ             $0x10, DI
+	ADDQ             $0x10, R8
+	DECQ             R10
+	JNZ              turn
+	SUBQ             $0x20, DX
+	JG               block
+	MOVQ             (AX), CX
+	MOVQ             24(AX), DX
+	VMOVUPS          Z0, (CX)
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z2, (CX)
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z4, (CX)
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z6, (CX)
+	VMOVUPS          Z7, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z8, (CX)
+	VMOVUPS          Z9, 64(CX)
+	KXORW            K4, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z0, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z2, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z4, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z5, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z6, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z7, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z8, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z9, K1
+	KORW             K1, K4, K4
+	KMOVW            K4, CX
+	MOVQ             CX, 112(AX)
+	VZEROUPPER
+	RET
+
+// func avx512BasedQ8R6G1(a *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·avx512BasedQ8R6G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	MOVL    $0x55555555, R9
+	KMOVD   R9, K3
+	NOTL    R9
+	KMOVD   R9, K2
+	VMOVUPS fill_highs<>+0(SB), Z25
+	MOVQ    80(AX), R9
+
+block:
+	VMOVUPS  (R9), Z12
+	VPTESTMW fill_sizes16<>+0(SB), Z12, K1
+	VPANDD   fill_fraction16<>+0(SB), Z12, Z13
+	VPADDW.Z fill_hidden16<>+0(SB), Z13, K1, Z13
+	VPANDD   fill_exponent16<>+0(SB), Z12, Z12
+	VPADDW   raises_q8<>+0(SB), Z12, Z12
+	VMOVUPS  first_words<>+0(SB), Z14
+	VPERMW.Z Z13, Z14, K3, Z15
+	VPSLLD   $0x08, Z15, Z16
+	VPSLLD   $0x10, Z15, Z17
+	VPSLLD   $0x18, Z15, Z18
+	VPERMW.Z Z12, Z14, K2, Z19
+	VMOVUPS  last_words<>+0(SB), Z14
+	VPERMW.Z Z13, Z14, K3, Z20
+	VPSLLD   $0x08, Z20, Z21
+	VPSLLD   $0x10, Z20, Z22
+	VPSLLD   $0x18, Z20, Z23
+	VPERMW.Z Z12, Z14, K2, Z24
+	ADDQ     $0x40, R9
+	MOVQ     $0x00000008, R10
+
+turn:
+	PREFETCHT0       4096(CX)
+	VPXORD           (CX), Z25, Z14
+	VMOVDQA64        Z19, Z13
+	VPDPBUSD         Z14, Z15, Z13
+	VSUBPS           Z19, Z13, Z13
+	VFMADD231PS.BCST (DI), Z13, Z0
+	VFMADD231PS.BCST (DI)(BX*1), Z13, Z2
+	VFMADD231PS.BCST (DI)(BX*2), Z13, Z4
+	VFMADD231PS.BCST (DI)(SI*1), Z13, Z6
+	VFMADD231PS.BCST (R8), Z13, Z8
+	VFMADD231PS.BCST (R8)(BX*1), Z13, Z10
+	VMOVDQA64        Z19, Z12
+	VPDPBUSD         Z14, Z16, Z12
+	VSUBPS           Z19, Z12, Z12
+	VFMADD231PS.BCST 4(DI), Z12, Z0
+	VFMADD231PS.BCST 4(DI)(BX*1), Z12, Z2
+	VFMADD231PS.BCST 4(DI)(BX*2), Z12, Z4
+	VFMADD231PS.BCST 4(DI)(SI*1), Z12, Z6
+	VFMADD231PS.BCST 4(R8), Z12, Z8
+	VFMADD231PS.BCST 4(R8)(BX*1), Z12, Z10
+	VMOVDQA64        Z19, Z13
+	VPDPBUSD         Z14, Z17, Z13
+	VSUBPS           Z19, Z13, Z13
+	VFMADD231PS.BCST 8(DI), Z13, Z0
+	VFMADD231PS.BCST 8(DI)(BX*1), Z13, Z2
+	VFMADD231PS.BCST 8(DI)(BX*2), Z13, Z4
+	VFMADD231PS.BCST 8(DI)(SI*1), Z13, Z6
+	VFMADD231PS.BCST 8(R8), Z13, Z8
+	VFMADD231PS.BCST 8(R8)(BX*1), Z13, Z10
+	VMOVDQA64        Z19, Z12
+	VPDPBUSD         Z14, Z18, Z12
+	VSUBPS           Z19, Z12, Z12
+	VFMADD231PS.BCST 12(DI), Z12, Z0
+	VFMADD231PS.BCST 12(DI)(BX*1), Z12, Z2
+	VFMADD231PS.BCST 12(DI)(BX*2), Z12, Z4
+	VFMADD231PS.BCST 12(DI)(SI*1), Z12, Z6
+	VFMADD231PS.BCST 12(R8), Z12, Z8
+	VFMADD231PS.BCST 12(R8)(BX*1), Z12, Z10
+	PREFETCHT0       4160(CX)
+	VPXORD           64(CX), Z25, Z14
+	VMOVDQA64        Z24, Z13
+	VPDPBUSD         Z14, Z20, Z13
+	VSUBPS           Z24, Z13, Z13
+	VFMADD231PS.BCST (DI), Z13, Z1
+	VFMADD231PS.BCST (DI)(BX*1), Z13, Z3
+	VFMADD231PS.BCST (DI)(BX*2), Z13, Z5
+	VFMADD231PS.BCST (DI)(SI*1), Z13, Z7
+	VFMADD231PS.BCST (R8), Z13, Z9
+	VFMADD231PS.BCST (R8)(BX*1), Z13, Z11
+	VMOVDQA64        Z24, Z12
+	VPDPBUSD         Z14, Z21, Z12
+	VSUBPS           Z24, Z12, Z12
+	VFMADD231PS.BCST 4(DI), Z12, Z1
+	VFMADD231PS.BCST 4(DI)(BX*1), Z12, Z3
+	VFMADD231PS.BCST 4(DI)(BX*2), Z12, Z5
+	VFMADD231PS.BCST 4(DI)(SI*1), Z12, Z7
+	VFMADD231PS.BCST 4(R8), Z12, Z9
+	VFMADD231PS.BCST 4(R8)(BX*1), Z12, Z11
+	VMOVDQA64        Z24, Z13
+	VPDPBUSD         Z14, Z22, Z13
+	VSUBPS           Z24, Z13, Z13
+	VFMADD231PS.BCST 8(DI), Z13, Z1
+	VFMADD231PS.BCST 8(DI)(BX*1), Z13, Z3
+	VFMADD231PS.BCST 8(DI)(BX*2), Z13, Z5
+	VFMADD231PS.BCST 8(DI)(SI*1), Z13, Z7
+	VFMADD231PS.BCST 8(R8), Z13, Z9
+	VFMADD231PS.BCST 8(R8)(BX*1), Z13, Z11
+	VMOVDQA64        Z24, Z12
+	VPDPBUSD         Z14, Z23, Z12
+	VSUBPS           Z24, Z12, Z12
+	VFMADD231PS.BCST 12(DI), Z12, Z1
+	VFMADD231PS.BCST 12(DI)(BX*1), Z12, Z3
+	VFMADD231PS.BCST 12(DI)(BX*2), Z12, Z5
+	VFMADD231PS.BCST 12(DI)(SI*1), Z12, Z7
+	VFMADD231PS.BCST 12(R8), Z12, Z9
+	VFMADD231PS.BCST 12(R8)(BX*1), Z12, Z11
+	SUBQ             $-128, CX
+	ADDQ             $0x10, DI
+	ADDQ             $0x10, R8
+	DECQ             R10
+	JNZ              turn
+	SUBQ             $0x20, DX
+	JG               block
+	MOVQ             (AX), CX
+	MOVQ             24(AX), DX
+	VMOVUPS          Z0, (CX)
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z2, (CX)
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z4, (CX)
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z6, (CX)
+	VMOVUPS          Z7, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z8, (CX)
+	VMOVUPS          Z9, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z10, (CX)
+	VMOVUPS          Z11, 64(CX)
+	KXORW            K4, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z0, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z2, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z4, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z5, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z6, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z7, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z8, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z9, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z10, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z11, K1
+	KORW             K1, K4, K4
+	KMOVW            K4, CX
+	MOVQ             CX, 112(AX)
+	VZEROUPPER
+	RET
+
+// func avx512BasedQ8R7G1(a *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·avx512BasedQ8R7G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	MOVL    $0x55555555, R9
+	KMOVD   R9, K3
+	NOTL    R9
+	KMOVD   R9, K2
+	VMOVUPS fill_highs<>+0(SB), Z27
+	MOVQ    80(AX), R9
+
+block:
+	VMOVUPS  (R9), Z14
+	VPTESTMW fill_sizes16<>+0(SB), Z14, K1
+	VPANDD   fill_fraction16<>+0(SB), Z14, Z15
+	VPADDW.Z fill_hidden16<>+0(SB), Z15, K1, Z15
+	VPANDD   fill_exponent16<>+0(SB), Z14, Z14
+	VPADDW   raises_q8<>+0(SB), Z14, Z14
+	VMOVUPS  first_words<>+0(SB), Z16
+	VPERMW.Z Z15, Z16, K3, Z17
+	VPSLLD   $0x08, Z17, Z18
+	VPSLLD   $0x10, Z17, Z19
+	VPSLLD   $0x18, Z17, Z20
+	VPERMW.Z Z14, Z16, K2, Z21
+	VMOVUPS  last_words<>+0(SB), Z16
+	VPERMW.Z Z15, Z16, K3, Z22
+	VPSLLD   $0x08, Z22, Z23
+	VPSLLD   $0x10, Z22, Z24
+	VPSLLD   $0x18, Z22, Z25
+	VPERMW.Z Z14, Z16, K2, Z26
+	ADDQ     $0x40, R9
+	MOVQ     $0x00000008, R10
+
+turn:
+	PREFETCHT0       4096(CX)
+	VPXORD           (CX), Z27, Z16
+	VMOVDQA64        Z21, Z15
+	VPDPBUSD         Z16, Z17, Z15
+	VSUBPS           Z21, Z15, Z15
+	VFMADD231PS.BCST (DI), Z15, Z0
+	VFMADD231PS.BCST (DI)(BX*1), Z15, Z2
+	VFMADD231PS.BCST (DI)(BX*2), Z15, Z4
+	VFMADD231PS.BCST (DI)(SI*1), Z15, Z6
+	VFMADD231PS.BCST (R8), Z15, Z8
+	VFMADD231PS.BCST (R8)(BX*1), Z15, Z10
+	VFMADD231PS.BCST (R8)(BX*2), Z15, Z12
+	VMOVDQA64        Z21, Z14
+	VPDPBUSD         Z16, Z18, Z14
+	VSUBPS           Z21, Z14, Z14
+	VFMADD231PS.BCST 4(DI), Z14, Z0
+	VFMADD231PS.BCST 4(DI)(BX*1), Z14, Z2
+	VFMADD231PS.BCST 4(DI)(BX*2), Z14, Z4
+	VFMADD231PS.BCST 4(DI)(SI*1), Z14, Z6
+	VFMADD231PS.BCST 4(R8), Z14, Z8
+	VFMADD231PS.BCST 4(R8)(BX*1), Z14, Z10
+	VFMADD231PS.BCST 4(R8)(BX*2), Z14, Z12
+	VMOVDQA64        Z21, Z15
+	VPDPBUSD         Z16, Z19, Z15
+	VSUBPS           Z21, Z15, Z15
+	VFMADD231PS.BCST 8(DI), Z15, Z0
+	VFMADD231PS.BCST 8(DI)(BX*1), Z15, Z2
+	VFMADD231PS.BCST 8(DI)(BX*2), Z15, Z4
+	VFMADD231PS.BCST 8(DI)(SI*1), Z15, Z6
+	VFMADD231PS.BCST 8(R8), Z15, Z8
+	VFMADD231PS.BCST 8(R8)(BX*1), Z15, Z10
+	VFMADD231PS.BCST 8(R8)(BX*2), Z15, Z12
+	VMOVDQA64        Z21, Z14
+	VPDPBUSD         Z16, Z20, Z14
+	VSUBPS           Z21, Z14, Z14
+	VFMADD231PS.BCST 12(DI), Z14, Z0
+	VFMADD231PS.BCST 12(DI)(BX*1), Z14, Z2
+	VFMADD231PS.BCST 12(DI)(BX*2), Z14, Z4
+	VFMADD231PS.BCST 12(DI)(SI*1), Z14, Z6
+	VFMADD231PS.BCST 12(R8), Z14, Z8
+	VFMADD231PS.BCST 12(R8)(BX*1), Z14, Z10
+	VFMADD231PS.BCST 12(R8)(BX*2), Z14, Z12
+	PREFETCHT0       4160(CX)
+	VPXORD           64(CX), Z27, Z16
+	VMOVDQA64        Z26, Z15
+	VPDPBUSD         Z16, Z22, Z15
+	VSUBPS           Z26, Z15, Z15
+	VFMADD231PS.BCST (DI), Z15, Z1
+	VFMADD231PS.BCST (DI)(BX*1), Z15, Z3
+	VFMADD231PS.BCST (DI)(BX*2), Z15, Z5
+	VFMADD231PS.BCST (DI)(SI*1), Z15, Z7
+	VFMADD231PS.BCST (R8), Z15, Z9
+	VFMADD231PS.BCST (R8)(BX*1), Z15, Z11
+	VFMADD231PS.BCST (R8)(BX*2), Z15, Z13
+	VMOVDQA64        Z26, Z14
+	VPDPBUSD         Z16, Z23, Z14
+	VSUBPS           Z26, Z14, Z14
+	VFMADD231PS.BCST 4(DI), Z14, Z1
+	VFMADD231PS.BCST 4(DI)(BX*1), Z14, Z3
+	VFMADD231PS.BCST 4(DI)(BX*2), Z14, Z5
+	VFMADD231PS.BCST 4(DI)(SI*1), Z14, Z7
+	VFMADD231PS.BCST 4(R8), Z14, Z9
+	VFMADD231PS.BCST 4(R8)(BX*1), Z14, Z11
+	VFMADD231PS.BCST 4(R8)(BX*2), Z14, Z13
+	VMOVDQA64        Z26, Z15
+	VPDPBUSD         Z16, Z24, Z15
+	VSUBPS           Z26, Z15, Z15
+	VFMADD231PS.BCST 8(DI), Z15, Z1
+	VFMADD231PS.BCST 8(DI)(BX*1), Z15, Z3
+	VFMADD231PS.BCST 8(DI)(BX*2), Z15, Z5
+	VFMADD231PS.BCST 8(DI)(SI*1), Z15, Z7
+	VFMADD231PS.BCST 8(R8), Z15, Z9
+	VFMADD231PS.BCST 8(R8)(BX*1), Z15, Z11
+	VFMADD231PS.BCST 8(R8)(BX*2), Z15, Z13
+	VMOVDQA64        Z26, Z14
+	VPDPBUSD         Z16, Z25, Z14
+	VSUBPS           Z26, Z14, Z14
+	VFMADD231PS.BCST 12(DI), Z14, Z1
+	VFMADD231PS.BCST 12(DI)(BX*1), Z14, Z3
+	VFMADD231PS.BCST 12(DI)(BX*2), Z14, Z5
+	VFMADD231PS.BCST 12(DI)(SI*1), Z14, Z7
+	VFMADD231PS.BCST 12(R8), Z14, Z9
+	VFMADD231PS.BCST 12(R8)(BX*1), Z14, Z11
+	VFMADD231PS.BCST 12(R8)(BX*2), Z14, Z13
+	SUBQ             $-128, CX
+	ADDQ             $0x10, DI
+	ADDQ             $0x10, R8
+	DECQ             R10
+	JNZ              turn
+	SUBQ             $0x20, DX
+	JG               block
+	MOVQ             (AX), CX
+	MOVQ             24(AX), DX
+	VMOVUPS          Z0, (CX)
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z2, (CX)
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z4, (CX)
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z6, (CX)
+	VMOVUPS          Z7, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z8, (CX)
+	VMOVUPS          Z9, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z10, (CX)
+	VMOVUPS          Z11, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z12, (CX)
+	VMOVUPS          Z13, 64(CX)
+	KXORW            K4, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z0, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z2, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z4, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z5, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z6, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z7, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z8, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z9, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z10, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z11, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z12, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z13, K1
+	KORW             K1, K4, K4
+	KMOVW            K4, CX
+	MOVQ             CX, 112(AX)
+	VZEROUPPER
+	RET
+
+// func avx512BasedQ8R8G1(a *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·avx512BasedQ8R8G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	MOVL    $0x55555555, R9
+	KMOVD   R9, K3
+	NOTL    R9
+	KMOVD   R9, K2
+	VMOVUPS fill_highs<>+0(SB), Z29
+	MOVQ    80(AX), R9
+
+block:
+	VMOVUPS  (R9), Z16
+	VPTESTMW fill_sizes16<>+0(SB), Z16, K1
+	VPANDD   fill_fraction16<>+0(SB), Z16, Z17
+	VPADDW.Z fill_hidden16<>+0(SB), Z17, K1, Z17
+	VPANDD   fill_exponent16<>+0(SB), Z16, Z16
+	VPADDW   raises_q8<>+0(SB), Z16, Z16
+	VMOVUPS  first_words<>+0(SB), Z18
+	VPERMW.Z Z17, Z18, K3, Z19
+	VPSLLD   $0x08, Z19, Z20
+	VPSLLD   $0x10, Z19, Z21
+	VPSLLD   $0x18, Z19, Z22
+	VPERMW.Z Z16, Z18, K2, Z23
+	VMOVUPS  last_words<>+0(SB), Z18
+	VPERMW.Z Z17, Z18, K3, Z24
+	VPSLLD   $0x08, Z24, Z25
+	VPSLLD   $0x10, Z24, Z26
+	VPSLLD   $0x18, Z24, Z27
+	VPERMW.Z Z16, Z18, K2, Z28
+	ADDQ     $0x40, R9
+	MOVQ     $0x00000008, R10
+
+turn:
+	PREFETCHT0       4096(CX)
+	VPXORD           (CX), Z29, Z18
+	VMOVDQA64        Z23, Z17
+	VPDPBUSD         Z18, Z19, Z17
+	VSUBPS           Z23, Z17, Z17
+	VFMADD231PS.BCST (DI), Z17, Z0
+	VFMADD231PS.BCST (DI)(BX*1), Z17, Z2
+	VFMADD231PS.BCST (DI)(BX*2), Z17, Z4
+	VFMADD231PS.BCST (DI)(SI*1), Z17, Z6
+	VFMADD231PS.BCST (R8), Z17, Z8
+	VFMADD231PS.BCST (R8)(BX*1), Z17, Z10
+	VFMADD231PS.BCST (R8)(BX*2), Z17, Z12
+	VFMADD231PS.BCST (R8)(SI*1), Z17, Z14
+	VMOVDQA64        Z23, Z16
+	VPDPBUSD         Z18, Z20, Z16
+	VSUBPS           Z23, Z16, Z16
+	VFMADD231PS.BCST 4(DI), Z16, Z0
+	VFMADD231PS.BCST 4(DI)(BX*1), Z16, Z2
+	VFMADD231PS.BCST 4(DI)(BX*2), Z16, Z4
+	VFMADD231PS.BCST 4(DI)(SI*1), Z16, Z6
+	VFMADD231PS.BCST 4(R8), Z16, Z8
+	VFMADD231PS.BCST 4(R8)(BX*1), Z16, Z10
+	VFMADD231PS.BCST 4(R8)(BX*2), Z16, Z12
+	VFMADD231PS.BCST 4(R8)(SI*1), Z16, Z14
+	VMOVDQA64        Z23, Z17
+	VPDPBUSD         Z18, Z21, Z17
+	VSUBPS           Z23, Z17, Z17
+	VFMADD231PS.BCST 8(DI), Z17, Z0
+	VFMADD231PS.BCST 8(DI)(BX*1), Z17, Z2
+	VFMADD231PS.BCST 8(DI)(BX*2), Z17, Z4
+	VFMADD231PS.BCST 8(DI)(SI*1), Z17, Z6
+	VFMADD231PS.BCST 8(R8), Z17, Z8
+	VFMADD231PS.BCST 8(R8)(BX*1), Z17, Z10
+	VFMADD231PS.BCST 8(R8)(BX*2), Z17, Z12
+	VFMADD231PS.BCST 8(R8)(SI*1), Z17, Z14
+	VMOVDQA64        Z23, Z16
+	VPDPBUSD         Z18, Z22, Z16
+	VSUBPS           Z23, Z16, Z16
+	VFMADD231PS.BCST 12(DI), Z16, Z0
+	VFMADD231PS.BCST 12(DI)(BX*1), Z16, Z2
+	VFMADD231PS.BCST 12(DI)(BX*2), Z16, Z4
+	VFMADD231PS.BCST 12(DI)(SI*1), Z16, Z6
+	VFMADD231PS.BCST 12(R8), Z16, Z8
+	VFMADD231PS.BCST 12(R8)(BX*1), Z16, Z10
+	VFMADD231PS.BCST 12(R8)(BX*2), Z16, Z12
+	VFMADD231PS.BCST 12(R8)(SI*1), Z16, Z14
+	PREFETCHT0       4160(CX)
+	VPXORD           64(CX), Z29, Z18
+	VMOVDQA64        Z28, Z17
+	VPDPBUSD         Z18, Z24, Z17
+	VSUBPS           Z28, Z17, Z17
+	VFMADD231PS.BCST (DI), Z17, Z1
+	VFMADD231PS.BCST (DI)(BX*1), Z17, Z3
+	VFMADD231PS.BCST (DI)(BX*2), Z17, Z5
+	VFMADD231PS.BCST (DI)(SI*1), Z17, Z7
+	VFMADD231PS.BCST (R8), Z17, Z9
+	VFMADD231PS.BCST (R8)(BX*1), Z17, Z11
+	VFMADD231PS.BCST (R8)(BX*2), Z17, Z13
+	VFMADD231PS.BCST (R8)(SI*1), Z17, Z15
+	VMOVDQA64        Z28, Z16
+	VPDPBUSD         Z18, Z25, Z16
+	VSUBPS           Z28, Z16, Z16
+	VFMADD231PS.BCST 4(DI), Z16, Z1
+	VFMADD231PS.BCST 4(DI)(BX*1), Z16, Z3
+	VFMADD231PS.BCST 4(DI)(BX*2), Z16, Z5
+	VFMADD231PS.BCST 4(DI)(SI*1), Z16, Z7
+	VFMADD231PS.BCST 4(R8), Z16, Z9
+	VFMADD231PS.BCST 4(R8)(BX*1), Z16, Z11
+	VFMADD231PS.BCST 4(R8)(BX*2), Z16, Z13
+	VFMADD231PS.BCST 4(R8)(SI*1), Z16, Z15
+	VMOVDQA64        Z28, Z17
+	VPDPBUSD         Z18, Z26, Z17
+	VSUBPS           Z28, Z17, Z17
+	VFMADD231PS.BCST 8(DI), Z17, Z1
+	VFMADD231PS.BCST 8(DI)(BX*1), Z17, Z3
+	VFMADD231PS.BCST 8(DI)(BX*2), Z17, Z5
+	VFMADD231PS.BCST 8(DI)(SI*1), Z17, Z7
+	VFMADD231PS.BCST 8(R8), Z17, Z9
+	VFMADD231PS.BCST 8(R8)(BX*1), Z17, Z11
+	VFMADD231PS.BCST 8(R8)(BX*2), Z17, Z13
+	VFMADD231PS.BCST 8(R8)(SI*1), Z17, Z15
+	VMOVDQA64        Z28, Z16
+	VPDPBUSD         Z18, Z27, Z16
+	VSUBPS           Z28, Z16, Z16
+	VFMADD231PS.BCST 12(DI), Z16, Z1
+	VFMADD231PS.BCST 12(DI)(BX*1), Z16, Z3
+	VFMADD231PS.BCST 12(DI)(BX*2), Z16, Z5
+	VFMADD231PS.BCST 12(DI)(SI*1), Z16, Z7
+	VFMADD231PS.BCST 12(R8), Z16, Z9
+	VFMADD231PS.BCST 12(R8)(BX*1), Z16, Z11
+	VFMADD231PS.BCST 12(R8)(BX*2), Z16, Z13
+	VFMADD231PS.BCST 12(R8)(SI*1), Z16, Z15
+	SUBQ             $-128, CX
+	ADDQ             $0x10, DI
+	ADDQ             $0x10, R8
+	DECQ             R10
+	JNZ              turn
+	SUBQ             $0x20, DX
+	JG               block
+	MOVQ             (AX), CX
+	MOVQ             24(AX), DX
+	VMOVUPS          Z0, (CX)
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z2, (CX)
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z4, (CX)
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z6, (CX)
+	VMOVUPS          Z7, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z8, (CX)
+	VMOVUPS          Z9, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z10, (CX)
+	VMOVUPS          Z11, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z12, (CX)
+	VMOVUPS          Z13, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z14, (CX)
+	VMOVUPS          Z15, 64(CX)
+	KXORW            K4, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z0, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z2, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z4, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z5, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z6, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z7, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z8, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z9, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z10, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z11, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z12, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z13, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z14, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z15, K1
+	KORW             K1, K4, K4
+	KMOVW            K4, CX
+	MOVQ             CX, 112(AX)
+	VZEROUPPER
+	RET
+
+// func avx512BasedQ8R9G1(a *byte)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
+TEXT ·avx512BasedQ8R9G1(SB), NOSPLIT, $0-8
+	MOVQ    a+0(FP), AX
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), DX
+	MOVQ    32(AX), BX
+	LEAQ    (BX)(BX*2), SI
+	MOVQ    8(AX), DI
+	LEAQ    (DI)(BX*4), R8
+	LEAQ    (R8)(BX*4), R9
+	VPXORD  Z0, Z0, Z0
+	VPXORD  Z1, Z1, Z1
+	VPXORD  Z2, Z2, Z2
+	VPXORD  Z3, Z3, Z3
+	VPXORD  Z4, Z4, Z4
+	VPXORD  Z5, Z5, Z5
+	VPXORD  Z6, Z6, Z6
+	VPXORD  Z7, Z7, Z7
+	VPXORD  Z8, Z8, Z8
+	VPXORD  Z9, Z9, Z9
+	VPXORD  Z10, Z10, Z10
+	VPXORD  Z11, Z11, Z11
+	VPXORD  Z12, Z12, Z12
+	VPXORD  Z13, Z13, Z13
+	VPXORD  Z14, Z14, Z14
+	VPXORD  Z15, Z15, Z15
+	VPXORD  Z16, Z16, Z16
+	VPXORD  Z17, Z17, Z17
+	MOVL    $0x55555555, R10
+	KMOVD   R10, K3
+	NOTL    R10
+	KMOVD   R10, K2
+	VMOVUPS fill_highs<>+0(SB), Z31
+	MOVQ    80(AX), R10
+
+block:
+	VMOVUPS  (R10), Z18
+	VPTESTMW fill_sizes16<>+0(SB), Z18, K1
+	VPANDD   fill_fraction16<>+0(SB), Z18, Z19
+	VPADDW.Z fill_hidden16<>+0(SB), Z19, K1, Z19
+	VPANDD   fill_exponent16<>+0(SB), Z18, Z18
+	VPADDW   raises_q8<>+0(SB), Z18, Z18
+	VMOVUPS  first_words<>+0(SB), Z20
+	VPERMW.Z Z19, Z20, K3, Z21
+	VPSLLD   $0x08, Z21, Z22
+	VPSLLD   $0x10, Z21, Z23
+	VPSLLD   $0x18, Z21, Z24
+	VPERMW.Z Z18, Z20, K2, Z25
+	VMOVUPS  last_words<>+0(SB), Z20
+	VPERMW.Z Z19, Z20, K3, Z26
+	VPSLLD   $0x08, Z26, Z27
+	VPSLLD   $0x10, Z26, Z28
+	VPSLLD   $0x18, Z26, Z29
+	VPERMW.Z Z18, Z20, K2, Z30
+	ADDQ     $0x40, R10
+	MOVQ     $0x00000008, R11
+
+turn:
+	PREFETCHT0       4096(CX)
+	VPXORD           (CX), Z31, Z20
+	VMOVDQA64        Z25, Z19
+	VPDPBUSD         Z20, Z21, Z19
+	VSUBPS           Z25, Z19, Z19
+	VFMADD231PS.BCST (DI), Z19, Z0
+	VFMADD231PS.BCST (DI)(BX*1), Z19, Z2
+	VFMADD231PS.BCST (DI)(BX*2), Z19, Z4
+	VFMADD231PS.BCST (DI)(SI*1), Z19, Z6
+	VFMADD231PS.BCST (R8), Z19, Z8
+	VFMADD231PS.BCST (R8)(BX*1), Z19, Z10
+	VFMADD231PS.BCST (R8)(BX*2), Z19, Z12
+	VFMADD231PS.BCST (R8)(SI*1), Z19, Z14
+	VFMADD231PS.BCST (R9), Z19, Z16
+	VMOVDQA64        Z25, Z18
+	VPDPBUSD         Z20, Z22, Z18
+	VSUBPS           Z25, Z18, Z18
+	VFMADD231PS.BCST 4(DI), Z18, Z0
+	VFMADD231PS.BCST 4(DI)(BX*1), Z18, Z2
+	VFMADD231PS.BCST 4(DI)(BX*2), Z18, Z4
+	VFMADD231PS.BCST 4(DI)(SI*1), Z18, Z6
+	VFMADD231PS.BCST 4(R8), Z18, Z8
+	VFMADD231PS.BCST 4(R8)(BX*1), Z18, Z10
+	VFMADD231PS.BCST 4(R8)(BX*2), Z18, Z12
+	VFMADD231PS.BCST 4(R8)(SI*1), Z18, Z14
+	VFMADD231PS.BCST 4(R9), Z18, Z16
+	VMOVDQA64        Z25, Z19
+	VPDPBUSD         Z20, Z23, Z19
+	VSUBPS           Z25, Z19, Z19
+	VFMADD231PS.BCST 8(DI), Z19, Z0
+	VFMADD231PS.BCST 8(DI)(BX*1), Z19, Z2
+	VFMADD231PS.BCST 8(DI)(BX*2), Z19, Z4
+	VFMADD231PS.BCST 8(DI)(SI*1), Z19, Z6
+	VFMADD231PS.BCST 8(R8), Z19, Z8
+	VFMADD231PS.BCST 8(R8)(BX*1), Z19, Z10
+	VFMADD231PS.BCST 8(R8)(BX*2), Z19, Z12
+	VFMADD231PS.BCST 8(R8)(SI*1), Z19, Z14
+	VFMADD231PS.BCST 8(R9), Z19, Z16
+	VMOVDQA64        Z25, Z18
+	VPDPBUSD         Z20, Z24, Z18
+	VSUBPS           Z25, Z18, Z18
+	VFMADD231PS.BCST 12(DI), Z18, Z0
+	VFMADD231PS.BCST 12(DI)(BX*1), Z18, Z2
+	VFMADD231PS.BCST 12(DI)(BX*2), Z18, Z4
+	VFMADD231PS.BCST 12(DI)(SI*1), Z18, Z6
+	VFMADD231PS.BCST 12(R8), Z18, Z8
+	VFMADD231PS.BCST 12(R8)(BX*1), Z18, Z10
+	VFMADD231PS.BCST 12(R8)(BX*2), Z18, Z12
+	VFMADD231PS.BCST 12(R8)(SI*1), Z18, Z14
+	VFMADD231PS.BCST 12(R9), Z18, Z16
+	PREFETCHT0       4160(CX)
+	VPXORD           64(CX), Z31, Z20
+	VMOVDQA64        Z30, Z19
+	VPDPBUSD         Z20, Z26, Z19
+	VSUBPS           Z30, Z19, Z19
+	VFMADD231PS.BCST (DI), Z19, Z1
+	VFMADD231PS.BCST (DI)(BX*1), Z19, Z3
+	VFMADD231PS.BCST (DI)(BX*2), Z19, Z5
+	VFMADD231PS.BCST (DI)(SI*1), Z19, Z7
+	VFMADD231PS.BCST (R8), Z19, Z9
+	VFMADD231PS.BCST (R8)(BX*1), Z19, Z11
+	VFMADD231PS.BCST (R8)(BX*2), Z19, Z13
+	VFMADD231PS.BCST (R8)(SI*1), Z19, Z15
+	VFMADD231PS.BCST (R9), Z19, Z17
+	VMOVDQA64        Z30, Z18
+	VPDPBUSD         Z20, Z27, Z18
+	VSUBPS           Z30, Z18, Z18
+	VFMADD231PS.BCST 4(DI), Z18, Z1
+	VFMADD231PS.BCST 4(DI)(BX*1), Z18, Z3
+	VFMADD231PS.BCST 4(DI)(BX*2), Z18, Z5
+	VFMADD231PS.BCST 4(DI)(SI*1), Z18, Z7
+	VFMADD231PS.BCST 4(R8), Z18, Z9
+	VFMADD231PS.BCST 4(R8)(BX*1), Z18, Z11
+	VFMADD231PS.BCST 4(R8)(BX*2), Z18, Z13
+	VFMADD231PS.BCST 4(R8)(SI*1), Z18, Z15
+	VFMADD231PS.BCST 4(R9), Z18, Z17
+	VMOVDQA64        Z30, Z19
+	VPDPBUSD         Z20, Z28, Z19
+	VSUBPS           Z30, Z19, Z19
+	VFMADD231PS.BCST 8(DI), Z19, Z1
+	VFMADD231PS.BCST 8(DI)(BX*1), Z19, Z3
+	VFMADD231PS.BCST 8(DI)(BX*2), Z19, Z5
+	VFMADD231PS.BCST 8(DI)(SI*1), Z19, Z7
+	VFMADD231PS.BCST 8(R8), Z19, Z9
+	VFMADD231PS.BCST 8(R8)(BX*1), Z19, Z11
+	VFMADD231PS.BCST 8(R8)(BX*2), Z19, Z13
+	VFMADD231PS.BCST 8(R8)(SI*1), Z19, Z15
+	VFMADD231PS.BCST 8(R9), Z19, Z17
+	VMOVDQA64        Z30, Z18
+	VPDPBUSD         Z20, Z29, Z18
+	VSUBPS           Z30, Z18, Z18
+	VFMADD231PS.BCST 12(DI), Z18, Z1
+	VFMADD231PS.BCST 12(DI)(BX*1), Z18, Z3
+	VFMADD231PS.BCST 12(DI)(BX*2), Z18, Z5
+	VFMADD231PS.BCST 12(DI)(SI*1), Z18, Z7
+	VFMADD231PS.BCST 12(R8), Z18, Z9
+	VFMADD231PS.BCST 12(R8)(BX*1), Z18, Z11
+	VFMADD231PS.BCST 12(R8)(BX*2), Z18, Z13
+	VFMADD231PS.BCST 12(R8)(SI*1), Z18, Z15
+	VFMADD231PS.BCST 12(R9), Z18, Z17
+	SUBQ             $-128, CX
+	ADDQ             $0x10, DI
+	ADDQ             $0x10, R8
+	ADDQ             $0x10, R9
+	DECQ             R11
+	JNZ              turn
+	SUBQ             $0x20, DX
+	JG               block
+	MOVQ             (AX), CX
+	MOVQ             24(AX), DX
+	VMOVUPS          Z0, (CX)
+	VMOVUPS          Z1, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z2, (CX)
+	VMOVUPS          Z3, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z4, (CX)
+	VMOVUPS          Z5, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z6, (CX)
+	VMOVUPS          Z7, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z8, (CX)
+	VMOVUPS          Z9, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z10, (CX)
+	VMOVUPS          Z11, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z12, (CX)
+	VMOVUPS          Z13, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z14, (CX)
+	VMOVUPS          Z15, 64(CX)
+	ADDQ             DX, CX
+	VMOVUPS          Z16, (CX)
+	VMOVUPS          Z17, 64(CX)
+	KXORW            K4, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z0, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z2, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z4, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z5, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z6, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z7, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z8, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z9, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z10, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z11, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z12, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z13, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z14, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z15, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z16, K1
+	KORW             K1, K4, K4
+	VPTESTNMD        fill_abs<>+0(SB), Z17, K1
+	KORW             K1, K4, K4
+	KMOVW            K4, CX
+	MOVQ             CX, 112(AX)
+	VZEROUPPER
+	RET

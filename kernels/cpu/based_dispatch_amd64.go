@@ -27,3 +27,31 @@ func avx512BasedQ4(rows, groups int, args *tileArgs) {
 		panic("cpu: no kernel of this shape")
 	}
 }
+
+func avx512BasedQ8(rows, groups int, args *tileArgs) {
+	a := (*byte)(unsafe.Pointer(args))
+	switch rows<<4 | groups {
+	case 1<<4 | 2:
+		avx512BasedQ8R1G2(a)
+	case 1<<4 | 1:
+		avx512BasedQ8R1G1(a)
+	case 2<<4 | 1:
+		avx512BasedQ8R2G1(a)
+	case 3<<4 | 1:
+		avx512BasedQ8R3G1(a)
+	case 4<<4 | 1:
+		avx512BasedQ8R4G1(a)
+	case 5<<4 | 1:
+		avx512BasedQ8R5G1(a)
+	case 6<<4 | 1:
+		avx512BasedQ8R6G1(a)
+	case 7<<4 | 1:
+		avx512BasedQ8R7G1(a)
+	case 8<<4 | 1:
+		avx512BasedQ8R8G1(a)
+	case 9<<4 | 1:
+		avx512BasedQ8R9G1(a)
+	default:
+		panic("cpu: no kernel of this shape")
+	}
+}

@@ -27,3 +27,33 @@ func avx512BasedQ4R6G1(a *byte)
 
 //go:noescape
 func avx512BasedQ4R7G1(a *byte)
+
+//go:noescape
+func avx512BasedQ8R1G2(a *byte)
+
+//go:noescape
+func avx512BasedQ8R1G1(a *byte)
+
+//go:noescape
+func avx512BasedQ8R2G1(a *byte)
+
+//go:noescape
+func avx512BasedQ8R3G1(a *byte)
+
+//go:noescape
+func avx512BasedQ8R4G1(a *byte)
+
+//go:noescape
+func avx512BasedQ8R5G1(a *byte)
+
+//go:noescape
+func avx512BasedQ8R6G1(a *byte)
+
+//go:noescape
+func avx512BasedQ8R7G1(a *byte)
+
+//go:noescape
+func avx512BasedQ8R8G1(a *byte)
+
+//go:noescape
+func avx512BasedQ8R9G1(a *byte)

@@ -4922,7 +4922,39 @@ DATA to_top_0<>+28(SB)/1, $0x80
 DATA to_top_0<>+29(SB)/1, $0x80
 DATA to_top_0<>+30(SB)/1, $0x80
 DATA to_top_0<>+31(SB)/1, $0x0c
-GLOBL to_top_0<>(SB), RODATA|NOPTR, $32
+DATA to_top_0<>+32(SB)/1, $0x80
+DATA to_top_0<>+33(SB)/1, $0x80
+DATA to_top_0<>+34(SB)/1, $0x80
+DATA to_top_0<>+35(SB)/1, $0x00
+DATA to_top_0<>+36(SB)/1, $0x80
+DATA to_top_0<>+37(SB)/1, $0x80
+DATA to_top_0<>+38(SB)/1, $0x80
+DATA to_top_0<>+39(SB)/1, $0x04
+DATA to_top_0<>+40(SB)/1, $0x80
+DATA to_top_0<>+41(SB)/1, $0x80
+DATA to_top_0<>+42(SB)/1, $0x80
+DATA to_top_0<>+43(SB)/1, $0x08
+DATA to_top_0<>+44(SB)/1, $0x80
+DATA to_top_0<>+45(SB)/1, $0x80
+DATA to_top_0<>+46(SB)/1, $0x80
+DATA to_top_0<>+47(SB)/1, $0x0c
+DATA to_top_0<>+48(SB)/1, $0x80
+DATA to_top_0<>+49(SB)/1, $0x80
+DATA to_top_0<>+50(SB)/1, $0x80
+DATA to_top_0<>+51(SB)/1, $0x00
+DATA to_top_0<>+52(SB)/1, $0x80
+DATA to_top_0<>+53(SB)/1, $0x80
+DATA to_top_0<>+54(SB)/1, $0x80
+DATA to_top_0<>+55(SB)/1, $0x04
+DATA to_top_0<>+56(SB)/1, $0x80
+DATA to_top_0<>+57(SB)/1, $0x80
+DATA to_top_0<>+58(SB)/1, $0x80
+DATA to_top_0<>+59(SB)/1, $0x08
+DATA to_top_0<>+60(SB)/1, $0x80
+DATA to_top_0<>+61(SB)/1, $0x80
+DATA to_top_0<>+62(SB)/1, $0x80
+DATA to_top_0<>+63(SB)/1, $0x0c
+GLOBL to_top_0<>(SB), RODATA|NOPTR, $64
 
 DATA to_top_1<>+0(SB)/1, $0x80
 DATA to_top_1<>+1(SB)/1, $0x80
@@ -4956,7 +4988,39 @@ DATA to_top_1<>+28(SB)/1, $0x80
 DATA to_top_1<>+29(SB)/1, $0x80
 DATA to_top_1<>+30(SB)/1, $0x80
 DATA to_top_1<>+31(SB)/1, $0x0d
-GLOBL to_top_1<>(SB), RODATA|NOPTR, $32
+DATA to_top_1<>+32(SB)/1, $0x80
+DATA to_top_1<>+33(SB)/1, $0x80
+DATA to_top_1<>+34(SB)/1, $0x80
+DATA to_top_1<>+35(SB)/1, $0x01
+DATA to_top_1<>+36(SB)/1, $0x80
+DATA to_top_1<>+37(SB)/1, $0x80
+DATA to_top_1<>+38(SB)/1, $0x80
+DATA to_top_1<>+39(SB)/1, $0x05
+DATA to_top_1<>+40(SB)/1, $0x80
+DATA to_top_1<>+41(SB)/1, $0x80
+DATA to_top_1<>+42(SB)/1, $0x80
+DATA to_top_1<>+43(SB)/1, $0x09
+DATA to_top_1<>+44(SB)/1, $0x80
+DATA to_top_1<>+45(SB)/1, $0x80
+DATA to_top_1<>+46(SB)/1, $0x80
+DATA to_top_1<>+47(SB)/1, $0x0d
+DATA to_top_1<>+48(SB)/1, $0x80
+DATA to_top_1<>+49(SB)/1, $0x80
+DATA to_top_1<>+50(SB)/1, $0x80
+DATA to_top_1<>+51(SB)/1, $0x01
+DATA to_top_1<>+52(SB)/1, $0x80
+DATA to_top_1<>+53(SB)/1, $0x80
+DATA to_top_1<>+54(SB)/1, $0x80
+DATA to_top_1<>+55(SB)/1, $0x05
+DATA to_top_1<>+56(SB)/1, $0x80
+DATA to_top_1<>+57(SB)/1, $0x80
+DATA to_top_1<>+58(SB)/1, $0x80
+DATA to_top_1<>+59(SB)/1, $0x09
+DATA to_top_1<>+60(SB)/1, $0x80
+DATA to_top_1<>+61(SB)/1, $0x80
+DATA to_top_1<>+62(SB)/1, $0x80
+DATA to_top_1<>+63(SB)/1, $0x0d
+GLOBL to_top_1<>(SB), RODATA|NOPTR, $64
 
 DATA to_top_2<>+0(SB)/1, $0x80
 DATA to_top_2<>+1(SB)/1, $0x80
@@ -4990,7 +5054,39 @@ DATA to_top_2<>+28(SB)/1, $0x80
 DATA to_top_2<>+29(SB)/1, $0x80
 DATA to_top_2<>+30(SB)/1, $0x80
 DATA to_top_2<>+31(SB)/1, $0x0e
-GLOBL to_top_2<>(SB), RODATA|NOPTR, $32
+DATA to_top_2<>+32(SB)/1, $0x80
+DATA to_top_2<>+33(SB)/1, $0x80
+DATA to_top_2<>+34(SB)/1, $0x80
+DATA to_top_2<>+35(SB)/1, $0x02
+DATA to_top_2<>+36(SB)/1, $0x80
+DATA to_top_2<>+37(SB)/1, $0x80
+DATA to_top_2<>+38(SB)/1, $0x80
+DATA to_top_2<>+39(SB)/1, $0x06
+DATA to_top_2<>+40(SB)/1, $0x80
+DATA to_top_2<>+41(SB)/1, $0x80
+DATA to_top_2<>+42(SB)/1, $0x80
+DATA to_top_2<>+43(SB)/1, $0x0a
+DATA to_top_2<>+44(SB)/1, $0x80
+DATA to_top_2<>+45(SB)/1, $0x80
+DATA to_top_2<>+46(SB)/1, $0x80
+DATA to_top_2<>+47(SB)/1, $0x0e
+DATA to_top_2<>+48(SB)/1, $0x80
+DATA to_top_2<>+49(SB)/1, $0x80
+DATA to_top_2<>+50(SB)/1, $0x80
+DATA to_top_2<>+51(SB)/1, $0x02
+DATA to_top_2<>+52(SB)/1, $0x80
+DATA to_top_2<>+53(SB)/1, $0x80
+DATA to_top_2<>+54(SB)/1, $0x80
+DATA to_top_2<>+55(SB)/1, $0x06
+DATA to_top_2<>+56(SB)/1, $0x80
+DATA to_top_2<>+57(SB)/1, $0x80
+DATA to_top_2<>+58(SB)/1, $0x80
+DATA to_top_2<>+59(SB)/1, $0x0a
+DATA to_top_2<>+60(SB)/1, $0x80
+DATA to_top_2<>+61(SB)/1, $0x80
+DATA to_top_2<>+62(SB)/1, $0x80
+DATA to_top_2<>+63(SB)/1, $0x0e
+GLOBL to_top_2<>(SB), RODATA|NOPTR, $64
 
 DATA to_top_3<>+0(SB)/1, $0x80
 DATA to_top_3<>+1(SB)/1, $0x80
@@ -5024,7 +5120,39 @@ DATA to_top_3<>+28(SB)/1, $0x80
 DATA to_top_3<>+29(SB)/1, $0x80
 DATA to_top_3<>+30(SB)/1, $0x80
 DATA to_top_3<>+31(SB)/1, $0x0f
-GLOBL to_top_3<>(SB), RODATA|NOPTR, $32
+DATA to_top_3<>+32(SB)/1, $0x80
+DATA to_top_3<>+33(SB)/1, $0x80
+DATA to_top_3<>+34(SB)/1, $0x80
+DATA to_top_3<>+35(SB)/1, $0x03
+DATA to_top_3<>+36(SB)/1, $0x80
+DATA to_top_3<>+37(SB)/1, $0x80
+DATA to_top_3<>+38(SB)/1, $0x80
+DATA to_top_3<>+39(SB)/1, $0x07
+DATA to_top_3<>+40(SB)/1, $0x80
+DATA to_top_3<>+41(SB)/1, $0x80
+DATA to_top_3<>+42(SB)/1, $0x80
+DATA to_top_3<>+43(SB)/1, $0x0b
+DATA to_top_3<>+44(SB)/1, $0x80
+DATA to_top_3<>+45(SB)/1, $0x80
+DATA to_top_3<>+46(SB)/1, $0x80
+DATA to_top_3<>+47(SB)/1, $0x0f
+DATA to_top_3<>+48(SB)/1, $0x80
+DATA to_top_3<>+49(SB)/1, $0x80
+DATA to_top_3<>+50(SB)/1, $0x80
+DATA to_top_3<>+51(SB)/1, $0x03
+DATA to_top_3<>+52(SB)/1, $0x80
+DATA to_top_3<>+53(SB)/1, $0x80
+DATA to_top_3<>+54(SB)/1, $0x80
+DATA to_top_3<>+55(SB)/1, $0x07
+DATA to_top_3<>+56(SB)/1, $0x80
+DATA to_top_3<>+57(SB)/1, $0x80
+DATA to_top_3<>+58(SB)/1, $0x80
+DATA to_top_3<>+59(SB)/1, $0x0b
+DATA to_top_3<>+60(SB)/1, $0x80
+DATA to_top_3<>+61(SB)/1, $0x80
+DATA to_top_3<>+62(SB)/1, $0x80
+DATA to_top_3<>+63(SB)/1, $0x0f
+GLOBL to_top_3<>(SB), RODATA|NOPTR, $64
 
 // func avx2Coded4R2G1(a *byte)
 // Requires: AVX, AVX2, CMOV, FMA3, MMX+

@@ -111,10 +111,8 @@ func (p Packer) Groups(k int, f Format, parts ...Groups) (*Matrix, error) {
 // packGroupCodes writes a panel's, as quantiser.place does.
 func packGroupCodes(panel []byte, rows [][]byte, f Format) {
 	switch f {
-	case W8A8:
+	case Q8, W8A8:
 		packWords(panel, rows, PanelWidth)
-	case Q8:
-		packLines(panel, rows, 0x80)
 	case Q4:
 		packHalfBytes(panel, rows, 0x88, 0x88, nil)
 	default:

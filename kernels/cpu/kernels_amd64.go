@@ -485,12 +485,6 @@ func avx512PackWords(dst *byte, src *byte, stride int, blocks int)
 func avx512PackHalfWords(dst *byte, src *byte, stride int, blocks int)
 
 //go:noescape
-func avx512KeepWords(dst *byte, src *byte, stride int, blocks int)
-
-//go:noescape
-func avx512Split(to *byte, lines *byte, count int, bits uint32)
-
-//go:noescape
 func avx512Tops(tops *float32, w *float32, groups int)
 
 //go:noescape
@@ -666,12 +660,6 @@ func avx2PackWords(dst *byte, src *byte, stride int, blocks int)
 
 //go:noescape
 func avx2PackHalfWords(dst *byte, src *byte, stride int, blocks int)
-
-//go:noescape
-func avx2KeepWords(dst *byte, src *byte, stride int, blocks int)
-
-//go:noescape
-func avx2Split(to *byte, lines *byte, count int, bits uint32)
 
 //go:noescape
 func avx2Tops(tops *float32, w *float32, groups int)

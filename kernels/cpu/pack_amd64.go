@@ -82,36 +82,6 @@ func codesOf(codes []byte, w []float32, by []float64, least, most int32) {
 	}
 }
 
-// keepWords is transposeWords of whole lines, of the bytes of rows from one on, that are read soon.
-func keepWords(lines []byte, rows [][]byte, from, to int) int {
-	stride, ok := strideOf(rows, PanelWidth)
-	if !ok {
-		return 0
-	}
-	block, pack := 32, avx2KeepWords
-	if active >= avx512 {
-		block, pack = 64, avx512KeepWords
-	}
-	blocks := (to - from) / block
-	if blocks > 0 {
-		pack(&lines[0], &rows[0][from], stride, blocks)
-	}
-	return blocks * block
-}
-
-// splitWords turns lines of words into lines of bytes, and changes bits of these.
-func splitWords(to, lines []byte, bits byte) {
-	n := len(lines) / (4 * PanelWidth)
-	switch {
-	case active == generic || n == 0:
-		splitWordsGeneric(to, lines, bits)
-	case active >= avx512:
-		avx512Split(&to[0], &lines[0], n, uint32(bits)*0x01010101)
-	default:
-		avx2Split(&to[0], &lines[0], n, uint32(bits)*0x01010101)
-	}
-}
-
 // joinHalves gives halves of bytes of two rows a byte each.
 func joinHalves(dst, a, b []byte, bits byte) {
 	done := 0

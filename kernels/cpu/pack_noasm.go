@@ -8,8 +8,6 @@ func largestOf(tops, w []float32)                 { largestOfGeneric(tops, w) }
 func codesOf(codes []byte, w []float32, by []float64, least, most int32) {
 	codesOfGeneric(codes, w, by, least, most)
 }
-func keepWords([]byte, [][]byte, int, int) int { return 0 }
-func splitWords(to, lines []byte, bits byte)   { splitWordsGeneric(to, lines, bits) }
-func joinHalves(dst, a, b []byte, bits byte)   { joinHalvesGeneric(dst, a, b, bits) }
+func joinHalves(dst, a, b []byte, bits byte) { joinHalvesGeneric(dst, a, b, bits) }
 
 func packNibbles([]byte, [][]byte, byte) bool { return false }

@@ -163,6 +163,6 @@ type distances struct{ dst, w, scales int }
 
 // halfPanel is the distance in bytes from output 0 of a panel to output 8.
 var halfPanel = [...]distances{
-	F32: {32, 32, 0}, BF16: {32, 32, 0}, MXFP4: {32, 32, 8}, FP8: {32, 16, 32}, Q8: {32, 8, 16}, Q4: {32, 32, 16},
+	F32: {32, 32, 0}, BF16: {32, 32, 0}, MXFP4: {32, 32, 8}, FP8: {32, 16, 32}, Q8: {32, 32, 16}, Q4: {32, 32, 16},
 	W16A16: {32, 32, 0},
 }

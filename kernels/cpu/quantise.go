@@ -103,13 +103,11 @@ func codesOfGeneric(codes []byte, w []float32, by []float64, least, most int32) 
 	}
 }
 
-// place writes the codes of a panel's outputs. Q8 has the outputs of an input one after the other, Q4 lies as MXFP4 does.
-// W8A8 has four inputs of an output in a word, as W4A8 has with half of each byte, and both have the least code at zero.
+// place writes the codes of a panel's outputs. Q4 lies as MXFP4 does. Q8 and W8A8 have four inputs of an output in a word, as W4A8 has with half of each
+// byte, and all of these have the least code at zero.
 func (q *quantiser) place(panel []byte, outputs int, f Format) {
 	switch f {
-	case Q8:
-		packLines(panel, q.rows[:outputs], 0)
-	case W8A8:
+	case Q8, W8A8:
 		flip(q.codes[:outputs*len(q.w)], 0x80)
 		packWords(panel, q.rows[:outputs], PanelWidth)
 	default:
@@ -141,42 +139,5 @@ func flip(b []byte, bits byte) {
 	mask := uint64(bits) * 0x0101010101010101
 	for ; len(b) >= 8; b = b[8:] {
 		binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)^mask)
-	}
-}
-
-// linesBytes are packed at a time, so that what is between the steps stays in the L1 cache.
-const linesBytes = 8 << 10
-
-var between = sync.Pool{New: func() any { return new([linesBytes]byte) }}
-
-// packLines packs rows of bytes, a multiple of four: a line of a panel has one of each row, of which bits are changed, and
-// zeros where there are fewer than its width.
-func packLines(panel []byte, rows [][]byte, bits byte) {
-	const atOnce = linesBytes / PanelWidth
-	words, _ := between.Get().(*[linesBytes]byte)
-	defer between.Put(words)
-	for from := 0; from < len(rows[0]); from += atOnce {
-		to := min(from+atOnce, len(rows[0]))
-		lines := words[:(to-from)*PanelWidth]
-		done := keepWords(lines, rows, from, to)
-		for j, row := range rows {
-			for at := from + done; at < to; at += 4 {
-				copy(lines[(at-from)*PanelWidth+4*j:], row[at:at+4])
-			}
-		}
-		splitWords(panel[from*PanelWidth:][:len(lines)], lines, bits)
-	}
-	for lines := panel; len(rows) < PanelWidth && len(lines) > 0; lines = lines[PanelWidth:] {
-		clear(lines[len(rows):PanelWidth])
-	}
-}
-
-// splitWordsGeneric turns each line of words, of four inputs of an output, into four lines of a byte of each output.
-func splitWordsGeneric(to, lines []byte, bits byte) {
-	for ; len(lines) >= 4*PanelWidth; lines, to = lines[4*PanelWidth:], to[4*PanelWidth:] {
-		words := (*[4 * PanelWidth]byte)(lines)
-		for at, b := range words {
-			to[at%4*PanelWidth+at/4] = b ^ bits
-		}
 	}
 }

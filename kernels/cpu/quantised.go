@@ -105,7 +105,7 @@ func storedStep(step uint16, f Format) uint16 {
 	return step
 }
 
-// wordAt is the place in a panel of W8A8 of input k and output j.
+// wordAt is the place in a panel of Q8 or W8A8 of input k and output j.
 func wordAt(k, j int) int { return k/4*4*PanelWidth + 4*j + k%4 }
 
 // DecodedRow fills dst (K) with output i of a matrix in one of the grouped formats.
@@ -145,9 +145,7 @@ func qWeight(codes []byte, steps []uint16, f Format, k, j int) float32 {
 // qCode is the code of input k and output j of a panel.
 func qCode(codes []byte, f Format, k, j int) int8 {
 	switch f {
-	case Q8:
-		return int8(codes[k*PanelWidth+j])
-	case W8A8:
+	case Q8, W8A8:
 		return int8(codes[wordAt(k, j)] ^ 128)
 	}
 	word := binary.LittleEndian.Uint32(codes[k/4*64+j%16*4:])

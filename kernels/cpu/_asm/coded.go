@@ -143,7 +143,7 @@ func (g *codedGen) loadGroup() {
 			if g.is512() {
 				VMOVUPS(Mem{Base: at, Disp: 128 + offset + 64*half}, g.offsets[i][half])
 			} else if g.w == coded4 {
-				VMULPS(constant("two_24"), g.scales[i][half], g.scales[i][half]) // q4Convert leaves codes in the highest byte
+				VMULPS(constant("two_24"), g.scales[i][half], g.scales[i][half]) // toFloats leaves codes in the highest byte
 			}
 		}
 	}
@@ -167,7 +167,7 @@ func (g *codedGen) turn4() {
 			if g.is512() {
 				g.mxLookUp(u)
 			} else {
-				g.q4Convert(u)
+				g.toFloats(u)
 			}
 			g.use(i, u)
 		}

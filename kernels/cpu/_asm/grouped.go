@@ -13,14 +13,28 @@ import (
 func (g *tileGen) loadStep(m Mem, v reg.VecPhysical) {
 	VPMOVZXWD(m, v)
 	VPSLLD(U8(16), v, v)
-	if g.w == q4 && !g.is512() {
-		VMULPS(constant("two_24"), v, v) // q4Convert leaves codes in the highest byte
+	if g.w == q8 || !g.is512() {
+		VMULPS(constant("two_24"), v, v) // toFloats leaves codes in the highest byte
 	}
 }
 
-// q8Turn adds four inputs: 32 bytes each of a panel, output by output.
+// q8Turn adds four inputs: 32 words of a panel, of an output each, whose codes have 128 added.
 func (g *tileGen) q8Turn() {
-	g.eachByte(g.addStep)
+	for i := range g.groups {
+		panel, offset := g.place(i)
+		for half, v := range []reg.VecPhysical{g.codes, g.high} {
+			if offset == 0 {
+				PREFETCHT0(g.wAt(g.wp, panel, 64*half+prefetchAhead))
+			}
+			VMOVUPS(g.wAt(g.wp, panel, offset+64*half), v)
+			g.xor(constant("highs"), v, v)
+		}
+		for u := range mxTurn {
+			g.toFloats(u)
+			g.addStep(i, u)
+		}
+	}
+	SUBQ(I8(-128), g.wp)
 	g.advance(mxTurn)
 }
 
@@ -63,8 +77,8 @@ var (
 // q4Value is a code as a signed number of four bits.
 func q4Value(code int) int8 { return int8(code<<4) >> 4 }
 
-// q4Convert takes byte u of each word, times 2^24.
-func (g *tileGen) q4Convert(u int) {
+// toFloats takes byte u of each word, times 2^24.
+func (g *tileGen) toFloats(u int) {
 	VPSHUFB(toTop(u), g.codes, g.lo)
 	VPSHUFB(toTop(u), g.high, g.hi)
 	VCVTDQ2PS(g.lo, g.lo)
@@ -77,7 +91,7 @@ var tops [mxTurn]*Mem
 func toTop(u int) Mem {
 	if tops[u] == nil {
 		m := GLOBL(fmt.Sprintf("to_top_%d", u), RODATA|NOPTR)
-		for i := range 32 {
+		for i := range 64 {
 			from := uint8(0x80)
 			if i%4 == 3 {
 				from = uint8(i%16 - 3 + u)

@@ -55,8 +55,6 @@ func kernels() {
 		packKernel(m, "PackHalves", panelRows/2, true)
 		packKernel(m, "PackWords", panelRows, false)
 		packKernel(m, "PackHalfWords", panelRows/2, false)
-		packKernel(m, keepWords, panelRows, false)
-		splitKernel(m)
 		topsKernel(m)
 		codesKernel(m)
 	}

@@ -24,6 +24,7 @@ func (g *tileGen) assignPacked(take func() reg.VecPhysical) {
 		g.scales = append(g.scales, [2]reg.VecPhysical{take(), take()})
 	}
 	if g.w == q8 {
+		g.codes, g.high = take(), take()
 		return
 	}
 	g.codes, g.table = take(), take()
@@ -175,7 +176,7 @@ func (g *tileGen) mxTurn() {
 			case g.is512():
 				g.mxLookUp(u)
 			case g.w == q4:
-				g.q4Convert(u)
+				g.toFloats(u)
 			default:
 				g.mxConvert(u)
 			}

@@ -130,50 +130,6 @@ func (m machine) whole(q reg.VecPhysical) {
 	VCVTPD2DQY(q, half(q))
 }
 
-// splitKernel writes a kernel that turns lines of a word of four bytes for each output into four lines of a byte each, perhaps
-// in place, and changes bits of each byte.
-func splitKernel(m machine) {
-	TEXT(m.name+"Split", NOSPLIT, "func(to, lines *byte, count int, bits uint32)")
-	Pragma("noescape")
-	g := &transposer{machine: m}
-	to, lines, count := parameter("to"), parameter("lines"), parameter("count")
-	v, n, bits := m.vector, 4*panelRows/m.width, m.vector[12] // n vectors of a line
-	everyWord(Load(Param("bits"), GP32()).(reg.GPVirtual), bits)
-	shuffle, order, lanes := v[8], v[9], m.width/16
-	g.table("_split", shuffle, func(i int) uint32 { b := uint32(i % 4); return b | (b+4)<<8 | (b+8)<<16 | (b+12)<<24 })
-	g.table("_gather", order, func(i int) uint32 { return uint32(i%lanes*4 + i/lanes) })
-	if m.is512() {
-		g.table("_first", v[10], func(i int) uint32 { return joined(0, i) })
-		g.table("_last", v[11], func(i int) uint32 { return joined(1, i) })
-	}
-	Label("line")
-	for i := range n {
-		g.move(Mem{Base: lines, Disp: m.width * i}, v[i])
-		VPSHUFB(shuffle, v[i], v[i]) // a word of each lane has one input of four outputs
-		VPERMD(v[i], order, v[i])
-		if m.is512() {
-			VPXORD(bits, v[i], v[i])
-		} else {
-			VPXOR(bits, v[i], v[i])
-		}
-	}
-	if m.is512() {
-		for half := range 2 {
-			VMOVDQA64(v[10+half], v[4])
-			VPERMI2Q(v[1], v[0], v[4])
-			VMOVDQU32(v[4], Mem{Base: to, Disp: 64 * half})
-		}
-	} else {
-		quarters(v, to)
-	}
-	ADDQ(U32(4*panelRows), lines)
-	ADDQ(U32(4*panelRows), to)
-	DECQ(count)
-	JNZ(LabelRef("line"))
-	VZEROUPPER()
-	RET()
-}
-
 // joined is half a word of the order in which two vectors make two lines: of line 2·half, and of the next one, quarters
 // of the first vector and then of the second. Quarters are two words of 64 bits.
 func joined(half, i int) uint32 {
@@ -191,18 +147,6 @@ func (g *transposer) table(name string, to reg.VecPhysical, word func(i int) uin
 		DATA(4*i, U32(word(i)))
 	}
 	g.move(at, to)
-}
-
-// quarters stores line i of four: quarter i of each of four vectors.
-func quarters(v []reg.VecPhysical, lines reg.Register) {
-	VPUNPCKLQDQ(v[1], v[0], v[4]) // quarters 0 and 2 of two
-	VPUNPCKHQDQ(v[1], v[0], v[5]) // 1 and 3
-	VPUNPCKLQDQ(v[3], v[2], v[6])
-	VPUNPCKHQDQ(v[3], v[2], v[7])
-	for i, from := range [][2]int{{4, 6}, {5, 7}, {4, 6}, {5, 7}} {
-		VPERM2I128(U8([]uint8{0x20, 0x31}[i/2]), v[from[1]], v[from[0]], v[0])
-		VMOVDQU(v[0], Mem{Base: lines, Disp: 32 * i})
-	}
 }
 
 // everyWord fills v with a word.

@@ -9,9 +9,6 @@ import (
 // panelRows are the outputs of a panel, each a row of what is packed.
 const panelRows = 32
 
-// keepWords is a kernel that leaves what it packs in the caches.
-const keepWords = "KeepWords"
-
 // transposer writes kernels that turn words of rows into lines: line i has word i of each row. It takes as many rows
 // at a time as a vector has words.
 type transposer struct {
@@ -20,7 +17,6 @@ type transposer struct {
 	stride [2]reg.GPVirtual  // once and three times the distance of two rows
 	line   int               // bytes from a line to the next
 	dst    reg.GPVirtual
-	near   bool // what is written is read soon
 	// Upper elements of bf16, which are packed behind the lower ones, wait in registers and, where those are too few,
 	// in memory.
 	spare []reg.VecPhysical
@@ -34,7 +30,7 @@ func (g *transposer) words() int { return g.width / 4 }
 func packKernel(m machine, name string, all int, two bool) {
 	TEXT(m.name+name, NOSPLIT, "func(dst, src *byte, stride, blocks int)")
 	Pragma("noescape")
-	g := &transposer{machine: m, line: 4 * all, near: name == keepWords}
+	g := &transposer{machine: m, line: 4 * all}
 	n := g.words()
 	g.v, g.t = m.vector[:n], m.vector[n:]
 	if two {
@@ -182,7 +178,7 @@ func (g *transposer) turn() {
 func (g *transposer) store(behind int, place func(lane, word int) int) {
 	for i, v := range g.v {
 		to := Mem{Base: g.dst, Disp: g.line*place(i/4, i%4) + behind}
-		if g.is512() && !g.near {
+		if g.is512() {
 			VMOVNTDQ(v, to)
 		} else {
 			g.move(v, to)
