@@ -42,6 +42,8 @@ func tallest(f Format) int {
 			return 7
 		}
 		return 2
+	case f == Q8 && active >= avx512vnni:
+		return basedRowsQ8
 	case active >= avx512:
 		return 12
 	case f >= MXFP4:
