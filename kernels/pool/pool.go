@@ -29,6 +29,8 @@ type Pool struct {
 	_     line
 	busy  atomic.Int32 // workers that have items
 	_     line
+	steps atomic.Int32 // under way
+	_     line
 }
 
 // line keeps what several threads write apart from what others read.
@@ -66,6 +68,19 @@ func (p *Pool) Threads() int { return p.threads }
 
 // Awake is how many workers look for work just now, so that short work is worth a Run.
 func (p *Pool) Awake() int { return max(0, int(p.awake.Load()-p.busy.Load())) }
+
+// BeginStep says that work comes in parts that follow each other, until EndStep. While there is one such step, workers
+// look longer for its next part; of several each is the others' work meanwhile. A nil pool has no workers.
+func (p *Pool) BeginStep() { p.step(1) }
+
+// EndStep ends what BeginStep began.
+func (p *Pool) EndStep() { p.step(-1) }
+
+func (p *Pool) step(more int32) {
+	if p != nil {
+		p.steps.Add(more)
+	}
+}
 
 // Close stops the workers after their current items. Run still works, on its
 // caller alone.

@@ -63,7 +63,7 @@ func (s *slot) call(i int) {
 
 // wait returns when all items are finished: it looks for a while, then parks.
 func (s *slot) wait(p *Pool) {
-	p.look(func() bool { return s.pending.Load() == 0 })
+	p.look(spin, func() bool { return s.pending.Load() == 0 })
 	for s.pending.Load() != 0 {
 		s.parked.Store(true)
 		if s.pending.Load() == 0 && s.parked.CompareAndSwap(true, false) {

@@ -9,9 +9,10 @@ import (
 // worker is a thread of a pool.
 type worker struct {
 	*Pool
-	index int
-	wake  chan struct{} // by who has taken its bit out of asleep
-	_     line
+	index    int
+	wake     chan struct{} // by who has taken its bit out of asleep
+	patience patience
+	_        line
 }
 
 func (w *worker) work() {
@@ -33,10 +34,12 @@ func (w *worker) work() {
 
 // find looks for a slot with free items for a while.
 func (w *worker) find() (s *slot) {
-	w.look(func() bool {
+	limit := w.patience.limit(w.steps.Load() == 1)
+	took, shared := w.look(limit, func() bool {
 		s = w.next(w.index)
 		return s != nil || w.closed.Load()
 	})
+	w.patience.learn(limit, took, s != nil, shared)
 	return s
 }
 
@@ -109,28 +112,35 @@ const (
 	// past: the scheduler's lock is one for all.
 	yieldAfter = 4 * time.Microsecond
 	looks      = 8 // between two looks at the clock
+	// preempted is so long between two looks at the clock that others have had the processor.
+	preempted = 500 * time.Microsecond
 )
 
-// look returns when ready does, or when it has looked long enough.
-func (p *Pool) look(ready func() bool) {
+// look returns when ready does, or when it has looked for limit. It says how long it did, and whether others had its
+// processor meanwhile.
+func (p *Pool) look(limit time.Duration, ready func() bool) (past time.Duration, shared bool) {
 	start := time.Now()
-	end, every := spin, time.Duration(p.awake.Load()-1)*yieldAfter
+	end, every := limit, time.Duration(p.awake.Load()-1)*yieldAfter
 	yield := every
 	for i := 1; !ready(); i++ {
 		pause()
 		if i%looks != 0 {
 			continue
 		}
-		past := time.Since(start)
+		before := past
+		past = time.Since(start)
+		shared = shared || past-before > preempted
 		if past > end {
-			return
+			return past, shared
 		}
 		if p.threads >= longThreads && p.open[urgent].Load() != 0 {
-			end = min(past+spin, longSpin)
+			end = max(end, min(past+spin, longSpin))
 		}
 		if past >= yield {
-			yield = past + every
 			runtime.Gosched()
+			past = time.Since(start) // other goroutines' time is no sign of other processes
+			yield = past + every
 		}
 	}
+	return past, shared
 }

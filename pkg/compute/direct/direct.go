@@ -248,6 +248,8 @@ func (r *Runner) row(s *Sequence, i int) forward.Row {
 // forward takes the pending rows through the layers and hands on the logits of
 // all, or of each sequence's last.
 func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool, use func(rows []int, logits []float32)) error {
+	r.choose.Pool.BeginStep()
+	defer r.choose.Pool.EndStep()
 	if err := r.encode(ctx, seqs); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -132,6 +133,9 @@ func (e *Engine) Run(ctx context.Context, fail func(error)) {
 	e.pulse.Begin()
 	for {
 		e.launch()
+		for d.write() {
+			e.launch()
+		}
 		e.tellLine()
 		e.pulse.Progress.Tick()
 		select {
@@ -190,9 +194,15 @@ func (e *Engine) tellLine() {
 	d.tellWait()
 }
 
-// launch fills idle workers with what is ready.
+// launch fills idle workers with what is ready, and lets them begin: on the processor that this goroutine has, while it
+// goes on on one that has less to do.
 func (e *Engine) launch() {
+	launched := false
 	for mb, w := e.scheduler.next(); mb != nil; mb, w = e.scheduler.next() {
 		w.in <- mb
+		launched = true
+	}
+	if launched {
+		runtime.Gosched()
 	}
 }

@@ -179,9 +179,15 @@ func (b *bench) start() {
 	}
 }
 
-// land settles a microbatch in flight: each sequence whose rows are all in
-// gets the token, or the step failed.
+// land settles a microbatch in flight and writes what came of it.
 func (b *bench) land(i int, token uint32, err error) {
+	b.arrive(i, token, err)
+	b.write()
+}
+
+// arrive settles a microbatch in flight: each sequence whose rows are all in
+// gets the token, or the step failed.
+func (b *bench) arrive(i int, token uint32, err error) {
 	mb := b.flying[i]
 	b.flying = append(b.flying[:i], b.flying[i+1:]...)
 	mb.err = err

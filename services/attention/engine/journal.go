@@ -19,8 +19,38 @@ type journal struct {
 	log      *slog.Logger
 	stats    *stats
 	progress *forward.Progress // counts records
+	// made are records that are to be written when what steps next is with a worker, which need not wait for that, and
+	// failed the sequences whose could not be.
+	made   []made
+	failed []*Sequence
 	// closing are logs whose terminal record may not be stored yet.
 	closing []logWriter
+}
+
+// made is a record of a sequence.
+type made struct {
+	of     *Sequence
+	record *pb.Record
+}
+
+// write queues the records that were made. Behind one that could not be written the sequence's others would leave a gap.
+func (j *journal) write() {
+	for _, m := range j.made {
+		if m.of.ended || slices.Contains(j.failed, m.of) {
+			continue
+		}
+		if !j.append(m.of, m.record) && m.of.end != nil {
+			j.failed = append(j.failed, m.of)
+		}
+	}
+	clear(j.made)
+	j.made = j.made[:0]
+}
+
+// put queues a record behind those that were made, and says whether it could.
+func (j *journal) put(s *Sequence, r *pb.Record) bool {
+	j.write()
+	return j.append(s, r)
 }
 
 // append queues a record, and says whether it could. One that cannot be written ends its sequence.
@@ -43,7 +73,7 @@ func (j *journal) append(s *Sequence, r *pb.Record) bool {
 	return false
 }
 
-// advance writes what a step made of a sequence to its log.
+// advance takes in what a step made of a sequence; write writes it to its log.
 func (j *journal) advance(p *part) {
 	s := p.s
 	s.fates.add(&s.content, p.lasting(), p.fates, p.threshold)
@@ -52,9 +82,9 @@ func (j *journal) advance(p *part) {
 	s.doubtful = s.doubtful && len(p.scores)+len(p.choices) == 0
 	for i := 0; i < len(p.scores) && s.end == nil; i++ {
 		s.scored++
-		j.append(s, &pb.Record{Kind: &pb.Record_Score{Score: p.scores[i]}})
+		j.made = append(j.made, made{s, &pb.Record{Kind: &pb.Record_Score{Score: p.scores[i]}}})
 	}
-	for i := 0; i < len(p.choices) && s.end == nil; i++ { // what comes behind a record that could not be written would leave a gap
+	for i := 0; i < len(p.choices) && s.end == nil; i++ {
 		if s.generated() == 0 {
 			s.first = j.now()
 			j.stats.answers(s)
@@ -64,7 +94,7 @@ func (j *journal) advance(p *part) {
 		token.Fates, token.Cost = s.fates.give(&s.degraded), s.cost.Record()
 		token.Degraded = s.degraded.Record()
 		s.past.take(first, token.Fates)
-		j.append(s, &pb.Record{Kind: &pb.Record_Token{Token: token}})
+		j.made = append(j.made, made{s, &pb.Record{Kind: &pb.Record_Token{Token: token}}})
 	}
 	s.end = cmp.Or(s.end, p.end)
 	if s.end == nil && s.pending() == 0 {
@@ -75,6 +105,7 @@ func (j *journal) advance(p *part) {
 // finish queues the terminal record of a sequence that has an end. The work is acknowledged
 // when the record is in the log (see ender.go).
 func (j *journal) finish(s *Sequence) {
+	j.write() // which may end it otherwise
 	s.fates.give(&s.degraded)
 	s.end.Timings, s.end.Cost, s.end.Degraded = s.timings(j.now()), s.cost.Record(), s.degraded.Record()
 	j.append(s, &pb.Record{Kind: &pb.Record_Terminal{Terminal: s.end}})

@@ -94,6 +94,21 @@ func (d *scheduler) next() (*microbatch, *worker) {
 	return mb, d.crew.give(mb)
 }
 
+// write writes the records that settle has made. What steps next is given to its worker before, and does not wait for
+// them. It says whether a sequence ended as its record could not be written, so that others may have its place.
+func (d *scheduler) write() (ended bool) {
+	d.journal.write()
+	for len(d.journal.failed) > 0 {
+		s := d.journal.failed[0]
+		d.journal.failed = d.journal.failed[1:]
+		if !s.ended {
+			d.finish(s)
+			ended = true
+		}
+	}
+	return ended
+}
+
 // settle takes a microbatch's results in.
 func (d *scheduler) settle(mb *microbatch) {
 	d.crew.back(mb)
@@ -297,6 +312,7 @@ func (d *scheduler) drop(l lostLog) {
 // leave is what a replica that stops leaves to another: logs to be written to
 // their end, and sequences to go on with from there.
 func (d *scheduler) leave() (closing []logWriter, open []*Sequence) {
+	_ = d.write() // nothing steps any more
 	if s := d.trial.of; s != nil {
 		d.endTrial(s)
 	}

@@ -124,6 +124,7 @@ func (p *pressure) landOne(i int) {
 		}
 	}
 	p.settle(mb)
+	p.write()
 }
 
 // finish lets everything come to its end: within the steps that it takes when each

@@ -258,6 +258,7 @@ func (g *stage) through(i int, e *transcript.Event) {
 		}
 	}
 	g.settle(mb)
+	g.write()
 }
 
 func (p *part) compute(pos int, token uint32) (wanted int) {

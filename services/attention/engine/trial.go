@@ -48,7 +48,7 @@ func (d *scheduler) endTrial(s *Sequence) {
 
 // record writes to a log how far its trial is.
 func (d *scheduler) record(s *Sequence, t *pb.Trial) bool {
-	written := d.journal.append(s, &pb.Record{Kind: &pb.Record_Trial{Trial: t}})
+	written := d.journal.put(s, &pb.Record{Kind: &pb.Record_Trial{Trial: t}})
 	if s.end != nil {
 		d.finish(s)
 	}

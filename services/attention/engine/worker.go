@@ -70,7 +70,9 @@ func (w *worker) run(ctx context.Context, finished chan<- *microbatch) {
 			return
 		case mb := <-w.in:
 			w.watched.Begin()
+			w.choose.Pool.BeginStep()
 			mb.err = w.forward(ctx, mb)
+			w.choose.Pool.EndStep()
 			w.watched.Rest()
 			select {
 			case finished <- mb:

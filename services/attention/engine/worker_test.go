@@ -67,6 +67,7 @@ func (b *bench) compute() bool {
 	b.flying = nil
 	mb.err = b.workers[0].forward(b.t.Context(), mb)
 	b.settle(mb)
+	b.write()
 	return true
 }
 
