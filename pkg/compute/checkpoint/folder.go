@@ -17,7 +17,7 @@ var ErrInput = errors.New("unusable input")
 const Config = "config.json"
 
 // InPlace lets write fill a folder beside out, which becomes out if it worked: nothing half-made has the name. What
-// is there already is refused. Folders that killed processes have left beside out are removed.
+// is there already is refused. Folders that killed processes have left beside out are removed; see left.go.
 func InPlace(out string, write func(partial string) error) (err error) {
 	if err := CheckOut(out); err != nil {
 		return err
@@ -37,6 +37,9 @@ func InPlace(out string, write func(partial string) error) (err error) {
 		return err
 	}
 	if err := write(partial); err != nil {
+		return err
+	}
+	if err := unmark(partial); err != nil {
 		return err
 	}
 	if err := syncFolder(partial); err != nil {
