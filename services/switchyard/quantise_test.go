@@ -60,13 +60,36 @@ func badScales(t *testing.T) string {
 	return dir
 }
 
+// notCopied is in codes and does not say that it is a copy, as those that others publish.
+func notCopied(t *testing.T) string {
+	t.Helper()
+	dir := quantisedCopy(t, "mixtral", "q8")
+	path := filepath.Join(dir, "config.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config map[string]any
+	if err := json.Unmarshal(data, &config); err != nil || config["_switchyard_copy"] != true {
+		t.Fatal(err, config)
+	}
+	delete(config, "_switchyard_copy")
+	if data, err = json.Marshal(config); err == nil {
+		err = os.WriteFile(path, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 // A copy that is quantised ahead passes through the pipeline, is measured, looked at and refused as others are.
 func TestQuantisedCopy(t *testing.T) {
 	t.Parallel()
 	if testkit.Race {
 		t.Skip("the packages below have tests of the same goroutines")
 	}
-	q8, nan := quantisedCopy(t, "mixtral", "q8"), badScales(t)
+	q8, nan, published := quantisedCopy(t, "mixtral", "q8"), badScales(t), notCopied(t)
 	server, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +99,7 @@ func TestQuantisedCopy(t *testing.T) {
 		name string
 		args []string
 		code int
-		want string // on stdout, or else on stderr
+		want string // on stdout, or where it fails on either
 	}{
 		{"the pipeline", []string{"verify", "--wire", "bf16", "--json", q8}, 0, `"messages":`},
 		{"its speed", []string{"bench", "--model", q8, "--batch", "1,8", "--prompt-tokens", "4", "--rounds", "1", "--seconds", "0.1", "--json"}, 0, `"model":"mixtral-q8"`},
@@ -87,7 +110,9 @@ func TestQuantisedCopy(t *testing.T) {
 		{"another model", []string{"weights", "push", goldens.Dir("mixtral"), "--name", "q8", "--nats", server.URL()}, 1, "another model of that name"},
 		{"other bits", []string{"up", "--model", q8, "--precision", "q4"}, 2, "switchyard: --precision is q4: model mixtral-q8 is stored in q8: leave --precision out to compute with these codes, or give w8a8, which rounds rows to 8 bits, too; no other is for it"},
 		{"its own bits", []string{"up", "--model", q8, "--precision", "q8"}, 2, "leave --precision out to compute with these codes"},
-		{"other numbers' outputs", []string{"verify", q8}, 0, "its matrices are codes, and these outputs those of other numbers"},
+		{"other numbers' outputs", []string{"verify", q8}, 0, "NOT JUDGED  " + q8},
+		{"that for programs", []string{"verify", "--json", q8}, 0, `"pass":false,"judged":false`},
+		{"a published one", []string{"verify", published}, 1, "FAIL  " + published},
 		{"once more", []string{"quantise", q8}, 2, "model mixtral-q8 is quantised already, to codes of 8 bits: quantise the folder that it was made of"},
 		{"scales of no use to loads", []string{"bench", "--cold-start", "--model", nan, "--rounds", "1"}, 2, `tensor "model.layers.0.block_sparse_moe.experts.0.w1.weight_scale": output 0: input 0: a scale is NaN`},
 		{"scales of no use", []string{"bench", "--model", nan, "--batch", "1", "--rounds", "1", "--seconds", "0.1"}, 2, `tensor "model.layers.0.block_sparse_moe.experts.0.w1.weight_scale": output 0: input 0: a scale is NaN`},
@@ -96,7 +121,7 @@ func TestQuantisedCopy(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := invoke("", tt.args...)
-			text := got.err
+			text := got.out + got.err
 			if tt.code == 0 {
 				text = got.out
 			}

@@ -87,6 +87,16 @@ func (m *Model) CheckAhead() error {
 	return nil
 }
 
+// copyKey of config.json marks a copy. Engines pass over names that begin with _.
+const copyKey = "_switchyard_copy"
+
+// IsCopy reports whether config.json says that AheadConfig made it: outputs beside the copy are those of other numbers.
+func (m *Model) IsCopy() bool {
+	data, _ := m.File("config.json")
+	var config map[string]json.RawMessage
+	return json.Unmarshal(data, &config) == nil && string(config[copyKey]) == "true" && m.Spec.Quant.Grouped()
+}
+
 // AheadConfig is config.json of the copy in p, Q8 or Q4, whose head is not the embedding.
 func (m *Model) AheadConfig(p Precision) ([]byte, error) {
 	data, _ := m.File("config.json")
@@ -104,7 +114,7 @@ func (m *Model) AheadConfig(p Precision) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing config.json: %w", err)
 	}
-	config["quantization_config"] = quantised
+	config["quantization_config"], config[copyKey] = quantised, json.RawMessage("true")
 	if m.Spec.TiedEmbeddings {
 		config["tie_word_embeddings"] = json.RawMessage("false")
 		if inner != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
-// Verdict is the result for one checkpoint.
+// Verdict is the result for one checkpoint. Who does not judge has a Pass, but of a Copy.
 type Verdict struct {
 	Dir         string  `json:"dir"`
 	Pass        bool    `json:"pass"`
@@ -27,15 +27,18 @@ type Verdict struct {
 	// RopeCast says that rotary frequencies were rounded to bf16, as in a model
 	// that was cast to it; the exact ones did not give the golden outputs.
 	RopeCast bool `json:"rope_cast"`
-	// Codes says that the outputs are others than those of the checkpoint, whose matrices are codes: a copy by
-	// quantise has beside it what its model computes.
-	Codes bool `json:"codes"`
+	// Copy says that nothing was judged, and nothing passed: the checkpoint is a copy by quantise, which differs from the
+	// outputs beside it, since those are of the model that it was made of.
+	Copy bool `json:"copy"`
 }
 
 // String is the verdict for people.
 func (v *Verdict) String() string {
 	word := map[bool]string{true: "pass", false: "FAIL"}[v.Pass]
-	if !v.Judged {
+	switch {
+	case v.Copy:
+		word = "NOT JUDGED"
+	case !v.Judged:
 		word = "seen"
 	}
 	text := fmt.Sprintf("%s  %s  logits differ by at most %.3g (tolerance %.3g), greedy ids equal: %v (%d compared), %d messages",
@@ -43,8 +46,8 @@ func (v *Verdict) String() string {
 	if v.RopeCast {
 		text += "; with rotary frequencies rounded to bf16, as the golden outputs have them"
 	}
-	if v.Codes {
-		text += "; its matrices are codes, and these outputs those of other numbers, as of the model that a copy is of: verify that one, and compare perplexities by switchyard eval"
+	if v.Copy {
+		text += "; it is a copy in codes by quantise, and these outputs are of the model that it was made of: verify that one, and compare perplexities by switchyard eval"
 	}
 	return text
 }
@@ -67,8 +70,8 @@ func Compare(ctx context.Context, y *cluster.Cluster, g *Golden, judged bool) (*
 	}
 	v.Messages = y.Messages()
 	v.Pass = !v.Judged || v.MaxAbsDiff <= v.Tolerance && v.GreedyEqual
-	if !v.Pass && y.Settings.Node.Shared.Model.Spec.Quant.Grouped() {
-		v.Pass, v.Judged, v.Codes = true, false, true
+	if !v.Pass && y.Settings.Node.Shared.Model.IsCopy() {
+		v.Judged, v.Copy = false, true
 	}
 	return v, nil
 }
