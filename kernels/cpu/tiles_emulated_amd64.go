@@ -38,7 +38,14 @@ func (a *tilesArgs) call(k tilesKernel) {
 
 // emulate does what a kernel of _asm/tiles.go does, instruction by instruction.
 func (a *tilesArgs) emulate(k tilesKernel) {
-	e := emulatedTiles{tilesArgs: a, tall: k <= pairsTall, wide: k == pairsWide}
+	e := emulatedTiles{tilesArgs: a}
+	switch k {
+	case pairsMany, pairsTall:
+		e.tall = true
+	case pairsWide:
+		e.wide = true
+	case pairsOne:
+	}
 	e.configure(&a.config)
 	x, w := a.x, a.w
 	for turn := range a.turns {

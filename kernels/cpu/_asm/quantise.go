@@ -130,16 +130,6 @@ func (m machine) whole(q reg.VecPhysical) {
 	VCVTPD2DQY(q, half(q))
 }
 
-// joined is half a word of the order in which two vectors make two lines: of line 2·half, and of the next one, quarters
-// of the first vector and then of the second. Quarters are two words of 64 bits.
-func joined(half, i int) uint32 {
-	if i%2 == 1 {
-		return 0
-	}
-	q := i / 2
-	return uint32(q/2%2*8 + (2*half+q/4)*2 + q%2)
-}
-
 // table loads a vector of words that are known.
 func (g *transposer) table(name string, to reg.VecPhysical, word func(i int) uint32) {
 	at := GLOBL(g.name+name, RODATA|NOPTR)
