@@ -8,8 +8,18 @@ const (
 	basedRowsQ8 = 9
 )
 
+// basedRaise is how much larger the exponent of a base is than its scale's; _asm/based.go says why that is exact.
+const basedRaise = 16
+
+// Bases of all scales that checkScale lets pass are finite, and all these scales are normal numbers: the compiler refuses
+// negative ones here. TestQuantiseScales has it that Quantise makes no other scales.
+const (
+	_ = uint(254 - (mostScale>>7 + basedRaise))
+	_ = uint(leastScale>>7 - 1)
+)
+
 // partBased computes rows of some of n panels with whole numbers, and returns of how many; 0: others have to. What these
-// kernels make has the same bits, but for the sign of an output that is zero.
+// kernels make has the same bits, but for the sign of an output that is zero where a chain underflows, which a.zeros tells.
 func (a *tileArgs) partBased(rows, n int, f Format) int {
 	panels := 1
 	if rows == 1 && n > 1 {

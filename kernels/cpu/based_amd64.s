@@ -7,11 +7,20 @@
 // func avx512BasedQ4R1G2(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ4R1G2(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    48(AX), BX
-	MOVQ    8(AX), SI
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     48(AX), BX
+	MOVQ     8(AX), SI
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), DI
+	TESTL    $0x00000010, DI
+	JZ       cleared
+	ANDL     $-17, DI
+	MOVL     DI, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -162,8 +171,15 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
@@ -398,10 +414,19 @@ GLOBL fill_abs<>(SB), RODATA|NOPTR, $64
 // func avx512BasedQ4R1G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ4R1G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    8(AX), BX
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     8(AX), BX
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), SI
+	TESTL    $0x00000010, SI
+	JZ       cleared
+	ANDL     $-17, SI
+	MOVL     SI, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	MOVL    $0x55555555, SI
@@ -488,19 +513,35 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ4R2G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ4R2G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	MOVQ    8(AX), SI
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	MOVQ     8(AX), SI
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), DI
+	TESTL    $0x00000010, DI
+	JZ       cleared
+	ANDL     $-17, DI
+	MOVL     DI, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -604,19 +645,35 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ4R3G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ4R3G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	MOVQ    8(AX), SI
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	MOVQ     8(AX), SI
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), DI
+	TESTL    $0x00000010, DI
+	JZ       cleared
+	ANDL     $-17, DI
+	MOVL     DI, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -737,20 +794,36 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z5, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ4R4G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ4R4G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	LEAQ    (BX)(BX*2), SI
-	MOVQ    8(AX), DI
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	LEAQ     (BX)(BX*2), SI
+	MOVQ     8(AX), DI
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), R8
+	TESTL    $0x00000010, R8
+	JZ       cleared
+	ANDL     $-17, R8
+	MOVL     R8, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -888,21 +961,37 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z7, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ4R5G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ4R5G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	LEAQ    (BX)(BX*2), SI
-	MOVQ    8(AX), DI
-	LEAQ    (DI)(BX*4), R8
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	LEAQ     (BX)(BX*2), SI
+	MOVQ     8(AX), DI
+	LEAQ     (DI)(BX*4), R8
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), R9
+	TESTL    $0x00000010, R9
+	JZ       cleared
+	ANDL     $-17, R9
+	MOVL     R9, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1058,21 +1147,37 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z9, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ4R6G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ4R6G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	LEAQ    (BX)(BX*2), SI
-	MOVQ    8(AX), DI
-	LEAQ    (DI)(BX*4), R8
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	LEAQ     (BX)(BX*2), SI
+	MOVQ     8(AX), DI
+	LEAQ     (DI)(BX*4), R8
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), R9
+	TESTL    $0x00000010, R9
+	JZ       cleared
+	ANDL     $-17, R9
+	MOVL     R9, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1245,21 +1350,37 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z11, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ4R7G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ4R7G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	LEAQ    (BX)(BX*2), SI
-	MOVQ    8(AX), DI
-	LEAQ    (DI)(BX*4), R8
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	LEAQ     (BX)(BX*2), SI
+	MOVQ     8(AX), DI
+	LEAQ     (DI)(BX*4), R8
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), R9
+	TESTL    $0x00000010, R9
+	JZ       cleared
+	ANDL     $-17, R9
+	MOVL     R9, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1449,19 +1570,35 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z13, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ8R1G2(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ8R1G2(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    48(AX), BX
-	MOVQ    8(AX), SI
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     48(AX), BX
+	MOVQ     8(AX), SI
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), DI
+	TESTL    $0x00000010, DI
+	JZ       cleared
+	ANDL     $-17, DI
+	MOVL     DI, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1608,8 +1745,15 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
@@ -1668,10 +1812,19 @@ GLOBL raises_q8<>(SB), RODATA|NOPTR, $64
 // func avx512BasedQ8R1G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ8R1G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    8(AX), BX
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     8(AX), BX
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), SI
+	TESTL    $0x00000010, SI
+	JZ       cleared
+	ANDL     $-17, SI
+	MOVL     SI, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	MOVL    $0x55555555, SI
@@ -1755,19 +1908,35 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z1, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ8R2G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ8R2G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	MOVQ    8(AX), SI
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	MOVQ     8(AX), SI
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), DI
+	TESTL    $0x00000010, DI
+	JZ       cleared
+	ANDL     $-17, DI
+	MOVL     DI, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1868,19 +2037,35 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z3, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ8R3G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ8R3G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	MOVQ    8(AX), SI
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	MOVQ     8(AX), SI
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), DI
+	TESTL    $0x00000010, DI
+	JZ       cleared
+	ANDL     $-17, DI
+	MOVL     DI, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -1998,20 +2183,36 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z5, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ8R4G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ8R4G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	LEAQ    (BX)(BX*2), SI
-	MOVQ    8(AX), DI
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	LEAQ     (BX)(BX*2), SI
+	MOVQ     8(AX), DI
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), R8
+	TESTL    $0x00000010, R8
+	JZ       cleared
+	ANDL     $-17, R8
+	MOVL     R8, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -2146,21 +2347,37 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z7, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ8R5G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ8R5G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	LEAQ    (BX)(BX*2), SI
-	MOVQ    8(AX), DI
-	LEAQ    (DI)(BX*4), R8
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	LEAQ     (BX)(BX*2), SI
+	MOVQ     8(AX), DI
+	LEAQ     (DI)(BX*4), R8
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), R9
+	TESTL    $0x00000010, R9
+	JZ       cleared
+	ANDL     $-17, R9
+	MOVL     R9, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -2313,21 +2530,37 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z9, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ8R6G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ8R6G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	LEAQ    (BX)(BX*2), SI
-	MOVQ    8(AX), DI
-	LEAQ    (DI)(BX*4), R8
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	LEAQ     (BX)(BX*2), SI
+	MOVQ     8(AX), DI
+	LEAQ     (DI)(BX*4), R8
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), R9
+	TESTL    $0x00000010, R9
+	JZ       cleared
+	ANDL     $-17, R9
+	MOVL     R9, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -2497,21 +2730,37 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z11, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ8R7G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ8R7G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	LEAQ    (BX)(BX*2), SI
-	MOVQ    8(AX), DI
-	LEAQ    (DI)(BX*4), R8
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	LEAQ     (BX)(BX*2), SI
+	MOVQ     8(AX), DI
+	LEAQ     (DI)(BX*4), R8
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), R9
+	TESTL    $0x00000010, R9
+	JZ       cleared
+	ANDL     $-17, R9
+	MOVL     R9, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -2698,21 +2947,37 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z13, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ8R8G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ8R8G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	LEAQ    (BX)(BX*2), SI
-	MOVQ    8(AX), DI
-	LEAQ    (DI)(BX*4), R8
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	LEAQ     (BX)(BX*2), SI
+	MOVQ     8(AX), DI
+	LEAQ     (DI)(BX*4), R8
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), R9
+	TESTL    $0x00000010, R9
+	JZ       cleared
+	ANDL     $-17, R9
+	MOVL     R9, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -2916,22 +3181,38 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z15, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET
 
 // func avx512BasedQ8R9G1(a *byte)
 // Requires: AVX, AVX512BW, AVX512F, AVX512VNNI, MMX+
 TEXT ·avx512BasedQ8R9G1(SB), NOSPLIT, $0-8
-	MOVQ    a+0(FP), AX
-	MOVQ    16(AX), CX
-	MOVQ    56(AX), DX
-	MOVQ    32(AX), BX
-	LEAQ    (BX)(BX*2), SI
-	MOVQ    8(AX), DI
-	LEAQ    (DI)(BX*4), R8
-	LEAQ    (R8)(BX*4), R9
+	MOVQ     a+0(FP), AX
+	MOVQ     16(AX), CX
+	MOVQ     56(AX), DX
+	MOVQ     32(AX), BX
+	LEAQ     (BX)(BX*2), SI
+	MOVQ     8(AX), DI
+	LEAQ     (DI)(BX*4), R8
+	LEAQ     (R8)(BX*4), R9
+	VSTMXCSR 112(AX)
+	MOVL     112(AX), R10
+	TESTL    $0x00000010, R10
+	JZ       cleared
+	ANDL     $-17, R10
+	MOVL     R10, 112(AX)
+	VLDMXCSR 112(AX)
+
+cleared:
 	VPXORD  Z0, Z0, Z0
 	VPXORD  Z1, Z1, Z1
 	VPXORD  Z2, Z2, Z2
@@ -3153,7 +3434,14 @@ turn:
 	KORW             K1, K4, K4
 	VPTESTNMD        fill_abs<>+0(SB), Z17, K1
 	KORW             K1, K4, K4
-	KMOVW            K4, CX
-	MOVQ             CX, 112(AX)
+	XORL             CX, CX
+	KORTESTW         K4, K4
+	JZ               tell
+	VSTMXCSR         112(AX)
+	MOVL             112(AX), CX
+	ANDL             $0x00000010, CX
+
+tell:
+	MOVQ CX, 112(AX)
 	VZEROUPPER
 	RET

@@ -205,6 +205,20 @@ func BenchmarkMatMulCached(b *testing.B) {
 	})
 }
 
+// BenchmarkMatMulPadded compares a panel that has an output less with a whole one.
+func BenchmarkMatMulPadded(b *testing.B) {
+	const k = 4096
+	for _, n := range []int{PanelWidth - 1, PanelWidth} {
+		m8, _ := q8Matrix(1, n, k)
+		m4, _ := q4Matrix(1, n, k)
+		for name, m := range map[string]*Matrix{"q8": m8, "q4": m4} {
+			b.Run(fmt.Sprintf("format=%s/n=%d", name, n), func(b *testing.B) {
+				benchVariants(b, func(b *testing.B) { benchMatMul(b, 1, m) })
+			})
+		}
+	}
+}
+
 // BenchmarkMatMulThreads shares the work as a step of a model does.
 func BenchmarkMatMulThreads(b *testing.B) {
 	const parts = 16

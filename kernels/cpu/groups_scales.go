@@ -6,7 +6,7 @@ import (
 )
 
 // Scales that a file may have, without their signs, beside zero: those of which codes make exact float32s, and a little
-// more than Quantise makes.
+// more than Quantise makes. Kernels that decode with whole numbers rest on them: see basedRaise.
 const (
 	leastScale = (127 - 90) << 7 // 2^-90
 	mostScale  = (127 + 98) << 7 // 2^98

@@ -5,9 +5,9 @@ import "unsafe"
 // each cuts rows [from, end) and so many panels into the kernels' shapes. Every few panels meet all
 // rows before the next panels are read.
 //
-// A kernel's arguments are written in place, and no pointer to them is written through: copying what
-// was written just now in words takes as long as some of the kernels, and the compiler would move every
-// caller's vectors to the heap.
+// A kernel's arguments are written in place, in a copy that is this call's alone: copying for each kernel what was
+// written just now in words takes as long as some of the kernels. Go code writes nothing through a pointer to them, or
+// the compiler would move every caller's vectors to the heap; kernels write zeros alone.
 func (a tileArgs) each(from, end, panels int, f Format) {
 	b := a
 	height, taller := heights(end-from, tallest(f))

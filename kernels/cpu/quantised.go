@@ -9,8 +9,8 @@ import (
 // QGroup consecutive inputs of an output share one scale in Q8 and Q4.
 const QGroup = 32
 
-// Weights above largestQ are refused; a group without one above smallestQ is zero. In
-// between, a scale, and its product with a code, are exact float32 numbers.
+// Weights above largestQ are refused; a group without one above smallestQ is zero. In between, a scale, and its product
+// with a code, are exact float32 numbers. Kernels rest on it that these scales are among those which checkScale lets pass.
 const (
 	largestQ  = 0x1p100
 	smallestQ = 0x1p-80

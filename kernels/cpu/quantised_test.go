@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"strings"
@@ -136,17 +138,104 @@ func TestQuantisedExtremes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var want []float32
-		for _, name := range Available() {
-			restore, _ := Use(name)
-			got := make([]float32, rows*n)
-			MatMul(got, n, x, k, rows, m, 0, m.Panels())
-			restore()
-			if want == nil {
-				want = got
-			} else if !sameBits(got, want) {
-				t.Fatalf("%s differs from %s", name, Available()[0])
-			}
+		if name := otherBits(m, x, rows); name != "" {
+			t.Fatalf("%s differs from %s", name, Available()[0])
 		}
 	})
+}
+
+// otherBits names a variant whose products have other bits than those of the first one.
+func otherBits(m *Matrix, x []float32, rows int) string {
+	var want []float32
+	for _, name := range Available() {
+		restore, _ := Use(name)
+		got := make([]float32, rows*m.N)
+		MatMul(got, m.N, x, m.K, rows, m, 0, m.Panels())
+		restore()
+		if want == nil {
+			want = got
+		} else if !sameBits(got, want) {
+			return name
+		}
+	}
+	return ""
+}
+
+// groupsOf are n rows of k inputs as files have them: the first code of each is first, the others are rest, and the scale of a
+// group is what scale says.
+func groupsOf(n, k int, f Format, first, rest byte, scale func(i, group int) float32) Groups {
+	codes, scales := GroupBytes(k, f)
+	g := Groups{Codes: bytes.Repeat([]byte{rest}, n*codes), Scales: make([]byte, n*scales)}
+	for i := range n {
+		g.Codes[i*codes] = first
+		for group := range k / QGroup {
+			binary.LittleEndian.PutUint16(g.Scales[i*scales+2*group:], uint16(math.Float32bits(scale(i, group))>>16))
+		}
+	}
+	return g
+}
+
+// zeroCodes are a byte of codes of zero in files. One more makes the (first) code 1.
+var zeroCodes = map[Format]byte{Q8: 0x80, Q4: 0x88}
+
+// A product underflows to -0, and weights of zero with a negative scale, which are -0, keep that sign. Outputs are those of whole
+// panels and of a last one that has a single output.
+func TestMinusZero(t *testing.T) {
+	for f, zero := range zeroCodes {
+		m, err := Packer{}.Groups(QGroup, f, groupsOf(PanelWidth+1, QGroup, f, zero+1, zero, func(int, int) float32 { return -0x1p-75 }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := filledWith(1, m.K)
+		x[0] = 0x1p-80
+		want := filledWith(float32(math.Copysign(0, -1)), m.N)
+		eachVariant(t, func(t *testing.T) {
+			got := make([]float32, m.N)
+			if MatMul(got, m.N, x, m.K, 1, m, 0, m.Panels()); !sameBits(got, want) {
+				t.Errorf("format %d: %v", f, got)
+			}
+		})
+	}
+}
+
+// Sums that end as zero have one sign in all variants, with the least and the largest scales of files and zeros, of both signs, and
+// codes that are not zero where the scale is.
+func TestQuantisedZeros(t *testing.T) {
+	const n, k = PanelWidth + 7, 3 * QGroup
+	minus := float32(math.Copysign(0, -1))
+	scales := []float32{-0x1p-90, 0x1p-90, -0x1p98, 0x1p98, 0, minus}
+	scale := func(i, group int) float32 { return scales[(i+group*(i/6))%len(scales)] }
+	for f, zero := range zeroCodes {
+		for _, codes := range [][2]byte{{zero + 1, zero}, {zero - 1, zero}, {zero + 1, zero - 0x11}, {zero - 1, zero + 0x11}} {
+			m, err := Packer{}.Groups(k, f, groupsOf(n, k, f, codes[0], codes[1], scale))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for rows := 1; rows <= 13; rows++ {
+				x := make([]float32, rows*k)
+				for i := range x {
+					switch {
+					case i%k == 0:
+						x[i] = 0x1p-140 // it underflows with the least scales
+					case i/k%2 == 1:
+						x[i] = minus
+					}
+				}
+				if name := otherBits(m, x, rows); name != "" {
+					t.Errorf("format %d, codes %x, %d rows: %s differs from %s", f, codes, rows, name, Available()[0])
+				}
+			}
+		}
+	}
+}
+
+// The scales that Quantise makes are among those of files, on whose bounds kernels rest.
+func TestQuantiseScales(t *testing.T) {
+	for _, f := range []Format{Q8, Q4, W8A8, W4A8} {
+		for _, top := range []float32{largestQ, -largestQ, smallestQ, -smallestQ} {
+			if err := checkScale(stepOf(top, f)); err != nil || stepOf(top, f) == 0 {
+				t.Errorf("format %d: of %v a scale of %v: %v", f, top, widened(stepOf(top, f)), err)
+			}
+		}
+	}
 }

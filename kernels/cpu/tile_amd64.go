@@ -7,7 +7,7 @@ import (
 
 //go:generate sh -c "cd _asm && go run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg cpu"
 
-// tileArgs is what a tile kernel reads. Strides count bytes; the generator
+// tileArgs is what a tile kernel reads, and zeros, which based kernels write. Strides count bytes; the generator
 // knows the offsets of the fields.
 type tileArgs struct {
 	dst, x, w         unsafe.Pointer
@@ -19,7 +19,7 @@ type tileArgs struct {
 	scaleStride       int
 	tops              unsafe.Pointer // what scales of a span share
 	topStride         int
-	zeros             int // based kernels: not 0 if an output is zero
+	zeros             int // written by based kernels: not 0 if an output is zero and a chain underflowed
 }
 
 // stored is where a tile's weights lie and how.

@@ -9,13 +9,26 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// These kernels multiply a code with its scale by VPDPBUSD: a scale of bf16 is a whole number below 256, its significand,
-// times a power of two. The significand lies in one byte of a word, and so chooses one of the four codes there. The product is
-// added to the last bits of a float, the base, whose last bit is worth that power of two. What remains of the float
-// without the base is the weight, exact. That takes two instructions for 16 weights, where a table, shifts and a product of floats take three or four.
+// These kernels multiply a code with its scale by VPDPBUSD, and need two instructions for 16 weights where a table, shifts and
+// a product of floats take three or four.
 //
-// A weight of zero is +0 here, where a code of zero times a negative scale is -0. That changes no output but one that
-// is zero in the end, of which the kernels tell: see argZeros.
+// A scale of bf16 with exponent field e is S·2^(e-134), where S, its significand, is a whole number from 128 to 255. S lies
+// in one byte of a word, and so chooses one of the four codes there. VPDPBUSD adds code·S to the bits of a float, the raw base,
+// whose last bit is worth 2^(e-134): its exponent field is e+16. Subtracting the base then leaves code·scale. That is exact:
+//   - |code·S| is at most 128·255, less than 2^22, so neither the exponent nor the sign of the float changes; both terms of the
+//     subtraction are multiples of its last bit, and so is the difference, of at most 15 bits.
+//   - e+16 is at most 254, so that the raw base is finite, and e is at least 1, so that the scale has its first bit. That holds
+//     for scales from 2^-90 to 2^98, which package cpu pins beside basedRaise.
+//   - A scale of zero has S = 0: the difference is +0 for every code.
+//
+// A negative scale makes the base negative: a code then makes it larger, and the difference has the other sign.
+//
+// A weight of zero is +0 here, where a code of zero times a negative scale, or a negative code times zero, is -0. That can
+// change the sign of an output that is zero in the end, and nothing else: a product ±0 changes no other sum than ±0, and what follows on ±0
+// is the same. A chain begins at +0, +0 plus ±0 is +0, and numbers that cancel make +0. So a chain becomes -0 only where a
+// number that is not zero is rounded to zero, and then the processor sets the underflow flag of MXCSR. Where an output is zero and that
+// flag is set, the kernels say so in argZeros, and others compute the tile again. Outputs that only pad a panel, rows of zeros
+// and weights of zeros set no flag.
 const (
 	basedQ4 weights = "BasedQ4"
 	basedQ8 weights = "BasedQ8"
@@ -39,8 +52,8 @@ type basedGen struct {
 // basedHalf is what 16 outputs of a panel have for a group of inputs.
 type basedHalf struct {
 	by   [mxTurn]reg.VecPhysical // significands, each in the byte of an input
-	raw  reg.VecPhysical         // bases
-	base reg.VecPhysical         // with what products have too much; raw, if that is nothing
+	raw  reg.VecPhysical         // bases that products are added to
+	base reg.VecPhysical         // what is subtracted: raw, but for Q4's first outputs, whose codes have 8 added, raw + 8 significands
 }
 
 func basedKernels() {
@@ -58,6 +71,7 @@ func (g *basedGen) kernel(name string) {
 	g.assign()
 	args := Load(Param("a"), GP64()).(reg.GPVirtual)
 	g.loadArgs(args)
+	g.clearUnderflow(args)
 	for _, row := range g.acc {
 		for _, pair := range row {
 			g.zero(pair[0])
@@ -96,13 +110,30 @@ func (g *basedGen) assign() {
 	}
 }
 
-// Masks of all low words, of all high ones, and of scales that are not zero.
+// Masks: all low words, all high ones, scales that are not zero, outputs of a vector that are zero, and those of all vectors.
 var (
 	lowWords  = reg.K3
 	highWords = reg.K2
 	nonzero   = reg.K1
+	zero      = reg.K1 // when no scale is loaded any more
 	zeros     = reg.K4
 )
+
+// underflow is the flag of MXCSR: Intel's manual, volume 1, 10.2.3. It stays set until it is cleared.
+const underflow = 1 << 4
+
+// clearUnderflow clears the flag. Writing MXCSR is slow, so it does that only if the flag is set.
+func (g *basedGen) clearUnderflow(args reg.GPVirtual) {
+	at, state := Mem{Base: args, Disp: argZeros}, GP32()
+	VSTMXCSR(at)
+	MOVL(at, state)
+	TESTL(U32(underflow), state)
+	JZ(LabelRef("cleared"))
+	ANDL(I32(^underflow), state)
+	MOVL(state, at)
+	VLDMXCSR(at)
+	Label("cleared")
+}
 
 func (g *basedGen) loop(args reg.GPVirtual) {
 	bits := GP32()
@@ -110,9 +141,9 @@ func (g *basedGen) loop(args reg.GPVirtual) {
 	KMOVD(bits, lowWords)
 	NOTL(bits)
 	KMOVD(bits, highWords)
-	mask := "highs" // Q8: what is added to codes
+	mask := "highs" // Q8: XORed with codes, it takes back the 128 that they have added
 	if g.w == basedQ4 {
-		mask = "nibbles"
+		mask = "nibbles" // the codes of the first outputs
 	}
 	VMOVUPS(constant(mask), g.mask)
 	if g.eight != nil {
@@ -194,9 +225,10 @@ func pairOf(half int) Mem {
 // its first, and a float has 23. Where products may be negative, a base is one and a half times a power of two. Those of Q4's last
 // outputs are 16 times as large as they should be.
 func (g *basedGen) raises() Mem {
-	first, last, name := uint16(16<<7|0x40), uint16(16<<7|0x40), "raises_q8"
+	const raise = 16 // basedRaise of package cpu
+	first, last, name := uint16(raise<<7|0x40), uint16(raise<<7|0x40), "raises_q8"
 	if g.w == basedQ4 {
-		first, last, name = 16<<7, 12<<7|0x40, "raises_q4"
+		first, last, name = raise<<7, (raise-4)<<7|0x40, "raises_q4"
 	}
 	m, ok := placed[name]
 	if !ok {
@@ -255,20 +287,26 @@ func (g *basedGen) next() reg.VecPhysical {
 	return g.float[g.turn%2]
 }
 
-// tellZeros says whether an output is zero.
+// tellZeros writes argZeros: not 0 if an output is zero and something has underflowed.
 func (g *basedGen) tellZeros(args reg.GPVirtual) {
 	KXORW(zeros, zeros, zeros)
 	for _, row := range g.acc {
 		for _, pair := range row {
 			for _, v := range pair {
-				VPTESTNMD(constant("abs"), v, nonzero)
-				KORW(nonzero, zeros, zeros)
+				VPTESTNMD(constant("abs"), v, zero)
+				KORW(zero, zeros, zeros)
 			}
 		}
 	}
-	found := GP32()
-	KMOVW(zeros, found)
-	MOVQ(found.As64(), Mem{Base: args, Disp: argZeros})
+	at, state := Mem{Base: args, Disp: argZeros}, GP32()
+	XORL(state, state)
+	KORTESTW(zeros, zeros)
+	JZ(LabelRef("tell"))
+	VSTMXCSR(at)
+	MOVL(at, state)
+	ANDL(U32(underflow), state)
+	Label("tell")
+	MOVQ(state.As64(), at)
 }
 
 // writeBasedDispatch writes the Go switches from shapes to kernels.
