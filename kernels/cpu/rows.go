@@ -31,6 +31,9 @@ var sheets = sync.Pool{New: func() any { return new(sheet) }}
 // mostNear is the most bytes of a panel that are brought near: what stays in a core's cache.
 const mostNear = 512 << 10
 
+// Nears reports whether Packer.Near is asked for panels of rows of so many bytes; those of longer rows are read in place.
+func Nears(row int) bool { return row*PanelWidth <= mostNear }
+
 // panel calls f with the rows of a panel, of which the last one may lack some.
 func (p Packer) panel(of stacked, panel int, f func(rows [][]byte)) {
 	s, _ := sheets.Get().(*sheet)
@@ -51,7 +54,7 @@ func (s *sheet) take(of stacked, panel int, near func(buffer, rows []byte) []byt
 		}
 		here := min(n-first, count-len(rows))
 		lines := part[first*of.size:][:here*of.size]
-		if near != nil && here == count && len(lines) <= mostNear {
+		if near != nil && here == count && Nears(of.size) {
 			lines = near(s.roomFor(len(lines)), lines)
 		}
 		for ; len(lines) > 0; lines = lines[of.size:] {

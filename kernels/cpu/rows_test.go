@@ -59,4 +59,7 @@ func TestNear(t *testing.T) {
 	}
 	wide := Packer{Near: func(_, rows []byte) []byte { t.Errorf("%d bytes are brought near", len(rows)); return rows }}
 	wide.BF16(mostNear/64+1, make([]byte, 64*(mostNear/64+1)))
+	if !Nears(mostNear/PanelWidth) || Nears(2*(mostNear/64+1)) {
+		t.Error("Nears says another thing than what is brought near")
+	}
 }

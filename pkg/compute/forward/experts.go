@@ -46,13 +46,10 @@ func LoadExpertBy(ctx context.Context, by cpu.Packer, m *model.Model, id ExpertI
 	if err != nil {
 		return nil, fmt.Errorf("loading %v: %w", id, err)
 	}
-	all := append(slices.Clone(refs.in), refs.down)
 	if l.in.near() && l.down.near() {
-		by.Near = m.Near(all...)
+		by.Near = m.Near(append(slices.Clone(refs.in), refs.down)...)
 	}
-	if by.Near == nil {
-		m.Fetch(all...)
-	}
+	m.Fetch(refs.ahead(l, by.Near != nil)...)
 	with, done := m.Fetching(ctx)
 	defer done()
 	f, err := loadFFNAs(ctx, by, with, refs, l)

@@ -43,6 +43,17 @@ func (r ffnRefs) layouts(m *model.Model) (l ffnLayouts, err error) {
 	return l, err
 }
 
+// ahead are the matrices that nobody reads by what brings them near, so that the system is to be told of them before.
+func (r ffnRefs) ahead(l ffnLayouts, near bool) (refs []model.Ref) {
+	if !near || !cpu.Nears(l.in.row()) {
+		refs = append(refs, r.in...)
+	}
+	if !near || !cpu.Nears(l.down.row()) {
+		refs = append(refs, r.down)
+	}
+	return refs
+}
+
 // loadFFN stops between the two matrices when ctx ends.
 func loadFFN(ctx context.Context, by cpu.Packer, m *model.Model, r ffnRefs) (*ffn, error) {
 	l, err := r.layouts(m)

@@ -94,6 +94,15 @@ func (l layout) near() bool {
 	return l.parts == nil && (l.filed || l.format == cpu.BF16 || l.format == cpu.W16A16)
 }
 
+// row is how many bytes the files have of a row that near moves: of one in groups, its codes.
+func (l layout) row() int {
+	if l.filed {
+		codes, _ := cpu.GroupBytes(l.k, l.format)
+		return codes
+	}
+	return 2 * l.k
+}
+
 // bytes is what the packed matrix takes.
 func (l layout) bytes() (n int64) {
 	for _, p := range l.parts {

@@ -6,46 +6,75 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"sort"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/switchyard/switchyard/kernels/pool"
 )
 
-// mappings are the files that are mapped, by the address of their first byte.
-var mappings = struct {
-	sync.Mutex
-	all map[uintptr]mapping
-}{all: map[uintptr]mapping{}}
+// mappings are the files that are mapped, in the order of their addresses. Loads look each panel of a matrix up: they wait
+// for nobody, since who maps and unmaps makes another slice.
+var mappings struct {
+	change sync.Mutex
+	all    atomic.Pointer[[]mapping]
+}
 
+// mapping is a file that stays open as long as it is mapped.
 type mapping struct {
-	file *os.File
+	from uintptr
 	size int
+	file *os.File
+}
+
+func (m mapping) has(address uintptr) bool {
+	return address >= m.from && address-m.from < uintptr(m.size)
+}
+
+// mapped are the mappings of now, which do not change.
+func mapped() []mapping {
+	if all := mappings.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// search is where in all the mapping is that begins last of those that do not begin behind address, plus one.
+func search(all []mapping, address uintptr) int {
+	return sort.Search(len(all), func(i int) bool { return all[i].from > address })
 }
 
 func addressOf(data []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(data))) }
 
 // note has faults in a file's mapping told by its path, until the returned function has unmapped and closed it.
 func note(file *os.File, data []byte, unmap func() error) func() error {
-	mappings.Lock()
-	defer mappings.Unlock()
-	mappings.all[addressOf(data)] = mapping{file, len(data)}
+	from := addressOf(data)
+	changeMappings(func(all []mapping) []mapping {
+		return slices.Insert(all, search(all, from), mapping{from, len(data), file})
+	})
 	return func() error {
-		mappings.Lock()
-		delete(mappings.all, addressOf(data)) // before another mapping may get the address
-		mappings.Unlock()
+		changeMappings(func(all []mapping) []mapping { // before another mapping may get the address
+			return slices.DeleteFunc(all, func(m mapping) bool { return m.from == from })
+		})
 		return errors.Join(unmap(), file.Close())
 	}
 }
 
+// changeMappings has to return what is mapped from then on, of a copy.
+func changeMappings(to func(all []mapping) []mapping) {
+	mappings.change.Lock()
+	defer mappings.change.Unlock()
+	all := to(slices.Clone(mapped()))
+	mappings.all.Store(&all)
+}
+
 // mappedAt is the file whose mapping has the address, and its place there; nil: none has.
 func mappedAt(address uintptr) (file *os.File, at int64) {
-	mappings.Lock()
-	defer mappings.Unlock()
-	for from, m := range mappings.all {
-		if address >= from && address-from < uintptr(m.size) {
-			return m.file, int64(address - from)
-		}
+	all := mapped()
+	if i := search(all, address); i > 0 && all[i-1].has(address) {
+		return all[i-1].file, int64(address - all[i-1].from)
 	}
 	return nil, 0
 }

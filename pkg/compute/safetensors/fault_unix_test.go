@@ -4,6 +4,7 @@ package safetensors
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +41,50 @@ func TestGuarded(t *testing.T) {
 	}
 }
 
+// Each byte of a mapping is found, and none beside it, also while another goroutine maps.
+func TestMappedAt(t *testing.T) {
+	dir, page := t.TempDir(), os.Getpagesize()
+	var all [][]byte
+	for i := range 20 {
+		path := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.WriteFile(path, make([]byte, (1+i%3)*page-i), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		data, unmap, err := Map(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%4 == 3 { // its place may be the next one's
+			if err := unmap(); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, nil)
+			continue
+		}
+		t.Cleanup(func() { _ = unmap() })
+		all = append(all, data)
+	}
+	mappings.change.Lock()
+	defer mappings.change.Unlock()
+	for i, data := range all {
+		for _, at := range []int{0, len(data) / 2, len(data) - 1} {
+			if data == nil {
+				continue
+			}
+			file, got := mappedAt(addressOf(data) + uintptr(at))
+			if file == nil || filepath.Base(file.Name()) != fmt.Sprint(i) || got != int64(at) {
+				t.Errorf("byte %d of file %d is taken for byte %d of %v", at, i, got, file)
+			}
+		}
+		if file, _ := mappedAt(addressOf(data) + uintptr(len(data))); data != nil && len(data)%page != 0 && file != nil { // the rest of its page
+			t.Errorf("what is behind file %d is taken for %s", i, file.Name())
+		}
+	}
+	if file, _ := mappedAt(0); file != nil {
+		t.Errorf("nothing is taken for %s", file.Name())
+	}
+}
+
 // Parts of a mapping are read into a buffer; what is in memory, and what the file does not have any more, stays where it is.
 func TestNear(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weights")
@@ -60,9 +105,13 @@ func TestNear(t *testing.T) {
 		}
 	}()
 	buffer := make([]byte, len(whole))
+	cold := func() {}
+	if file, _ := mappedAt(addressOf(data)); canReadCached(file) { // it was written just now
+		cold = func() { t.Error("what the page cache has is waited for") }
+	}
 	for _, view := range [][]byte{data, data[7:9000], data[len(data)-1:]} {
 		clear(buffer)
-		if got := Near(buffer, view, func() {}); &got[0] != &buffer[0] || !bytes.Equal(got, view) {
+		if got := Near(buffer, view, cold); &got[0] != &buffer[0] || !bytes.Equal(got, view) {
 			t.Errorf("%d bytes differ, or are not in the buffer", len(view))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapFile maps path read-only. The returned function unmaps it. Who reads what is cut meanwhile needs Guarded.
+// mapFile maps path read-only, and keeps it open for Near. The returned function unmaps and closes it. Who reads what is cut meanwhile needs Guarded.
 func mapFile(path string) ([]byte, func() error, error) {
 	info, err := os.Stat(path) // to open a pipe would wait for who writes
 	if err != nil {

@@ -6,8 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readCached fills a buffer from a place in a file, if the page cache has all of it.
+// readCached fills a buffer from a place in a file, if the page cache has all of it. A Close beside it waits until it has read,
+// so that the descriptor is no other file's meanwhile.
 func readCached(file *os.File, buffer []byte, at int64) bool {
-	n, err := unix.Preadv2(int(file.Fd()), [][]byte{buffer}, at, unix.RWF_NOWAIT)
-	return err == nil && n == len(buffer)
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n, read := 0, error(nil)
+	err = conn.Control(func(fd uintptr) { n, read = unix.Preadv2(int(fd), [][]byte{buffer}, at, unix.RWF_NOWAIT) })
+	return err == nil && read == nil && n == len(buffer)
 }
