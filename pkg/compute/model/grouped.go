@@ -103,18 +103,22 @@ func repeated(scales []byte, times int) []byte {
 func (m *Model) ScalesName(ref Ref) string { return m.stored(ref).groupedParts()[1] }
 
 // strays refuses codes of a matrix in groups that count from a zero of their own, or whose inputs are in an order of their
-// own, by the tensor that says so. One that changes nothing is passed over.
+// own, by the tensor that says so. One that changes nothing is passed over, where in has its Data: what is pushed to an object
+// store is without them, so that there is nothing to be fetched.
 func (r *resolved) strays(in lookUp) error {
 	if !r.at.Dequant.Grouped() {
 		return nil
 	}
 	return safetensors.Guarded(func() error {
-		if t, ok := in(r.at.Name + "_zero_point"); ok && (t.DType != "I8" || slices.ContainsFunc(t.Data, func(b byte) bool { return b != 0 })) {
+		if t, ok := in(r.at.Name + "_zero_point"); ok && (t.DType != "I8" || len(t.Data) != t.Len() || slices.ContainsFunc(t.Data, func(b byte) bool { return b != 0 })) {
 			return fmt.Errorf("tensor %q has codes for zero, which are not supported: codes must be symmetric", t.Name)
 		}
 		t, ok := in(r.at.Name + "_g_idx")
-		if !ok {
+		switch {
+		case !ok:
 			return nil
+		case int64(len(t.Data)) != t.DType.Bytes(int64(t.Len())):
+			return fmt.Errorf("tensor %q is not read from the object store, and may name another order of inputs: push the model again", t.Name)
 		}
 		order, err := t.Ints()
 		for input, group := range order {

@@ -1,11 +1,13 @@
 package model
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -186,6 +188,8 @@ func TestGroupedStrays(t *testing.T) {
 	shifted, packed := zeros, zeros
 	shifted.Data = []byte{0, 0, 1, 0}
 	packed.DType = safetensors.I32
+	unread := zeros
+	unread.Data = nil
 	index := safetensors.Tensor{Name: "w_g_idx", DType: safetensors.I32, Shape: []int{k}}
 	for _, tt := range []struct {
 		data []byte // of w_g_idx
@@ -193,6 +197,7 @@ func TestGroupedStrays(t *testing.T) {
 		want string
 	}{
 		{nil, zeros, ""}, {nil, shifted, `tensor "w_zero_point" has codes for zero`}, {nil, packed, `tensor "w_zero_point" has codes for zero`},
+		{nil, unread, `tensor "w_zero_point" has codes for zero`}, {nil, index, `tensor "w_g_idx" is not read`},
 		{order(-1), index, ""}, {order(0, 1), index, ""}, {order(1, 0), index, `tensor "w_g_idx": input 0 is of group 1`},
 	} {
 		if tt.data != nil {
@@ -272,4 +277,55 @@ func FuzzGrouped(f *testing.F) {
 			}
 		}
 	})
+}
+
+// inGroups is a folder of the golden mixtral whose experts' matrices are zeros in groups, with more tensors.
+func inGroups(t *testing.T, more ...safetensors.Tensor) (dir string) {
+	t.Helper()
+	f, err := safetensors.Open(filepath.Join(copyGolden(t, "mixtral", nil), singleFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, f)
+	all := more
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		if !strings.Contains(name, ".experts.") {
+			all = append(all, x)
+			continue
+		}
+		for end, part := range groupedTensors(x.Shape[0], x.Shape[1], 8, 0) {
+			part.Name = name + strings.TrimPrefix(end, "w")
+			all = append(all, part)
+		}
+	}
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, all, nil); err != nil {
+		t.Fatal(err)
+	}
+	var config map[string]any
+	if err := json.Unmarshal(groupedConfig(8, nil, nil), &config); err != nil {
+		t.Fatal(err)
+	}
+	dir = copyGolden(t, "mixtral", map[string]any{"quantization_config": config["quantization_config"]})
+	write(t, dir, singleFile, b.Bytes())
+	return dir
+}
+
+// Whoever opens a folder is told of codes that mean other numbers.
+func TestOpenStrays(t *testing.T) {
+	const matrix = "model.layers.0.block_sparse_moe.experts.1.w1.weight"
+	for want, stray := range map[string]safetensors.Tensor{
+		"": {Name: matrix + "_zero_point", DType: "I8", Shape: []int{2, 1}, Data: []byte{0, 0}},
+		`tensor "` + matrix + `_zero_point" has codes for zero`:  {Name: matrix + "_zero_point", DType: "I8", Shape: []int{2, 1}, Data: []byte{0, 1}},
+		`tensor "` + matrix + `_g_idx": input 1 is of group 256`: {Name: matrix + "_g_idx", DType: safetensors.I32, Shape: []int{2}, Data: []byte{0, 0, 0, 0, 0, 1, 0, 0}},
+	} {
+		m, err := Open(inGroups(t, stray))
+		if err == nil {
+			closeAfter(t, m)
+		}
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 }
