@@ -163,6 +163,7 @@ const lookForStored = time.Second
 // checkNamed refuses to change what is not of the models.
 func (c *SetupCmd) checkNamed(models []bus.Model) error {
 	known := []string{bus.Tensors}
+	var unused []string
 	for _, m := range models {
 		if m.MoELayers == nil {
 			return nil // it is in the object store: nobody knows its layers yet
@@ -170,9 +171,14 @@ func (c *SetupCmd) checkNamed(models []bus.Model) error {
 		for _, want := range deployment.Wanted(m.Streams, m.MoELayers) {
 			known = append(known, want.Name)
 		}
+		unused = append(unused, m.Streams.Unused(m.MoELayers)...)
 	}
 	for _, stream := range slices.Concat(c.Change, c.Remake) {
-		if !slices.Contains(known, stream) {
+		switch {
+		case slices.Contains(known, stream):
+		case slices.Contains(unused, stream):
+			return usage(fmt.Errorf("--change or --remake is %q, which %s has with other --hops alone: --remake %s deletes it", stream, named(models, ", "), bus.Tensors))
+		default:
 			return usage(fmt.Errorf("--change or --remake is %q, which is no stream of %s", stream, named(models, ", ")))
 		}
 	}

@@ -35,6 +35,7 @@ func TestSetup(t *testing.T) {
 		{rights.Setup, "--model demo=1 --hops core", exitDone, "11 streams: 0 made", ""},
 		{rights.Setup, "--model other=1", exitFailed, "", "permissions violation"},
 		{rights.Setup, "--model demo=1 --change switchyard_TOKENS_other", exitUsage, "", "no stream of demo"},
+		{rights.Setup, "--model demo=1 --remake switchyard_HOST_demo", exitUsage, "", "has with other --hops alone: --remake tensors deletes it"},
 		{rights.Setup, "--model demo=1,b=2 --name c", exitUsage, "", "--name"},
 		{rights.Setup, "--model nowhere", exitUsage, "", "neither demo"},
 		{rights.Setup, "--log-age 1s", exitUsage, "", "--log-age"},
