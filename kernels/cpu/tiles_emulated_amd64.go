@@ -47,14 +47,13 @@ func (a *tilesArgs) emulate(k tilesKernel) {
 	case pairsOne:
 	}
 	e.configure(&a.config)
-	x, w := a.x, a.w
 	for turn := range a.turns {
+		x, w := unsafe.Add(a.x, turn*(a.k*tileBytes+a.xStep)), unsafe.Add(a.w, turn*(a.k*stepBytes+a.wStep))
 		e.begin(unsafe.Add(a.dst, turn*a.dstStep))
 		for s := range a.k {
 			e.step(unsafe.Add(x, s*tileBytes), unsafe.Add(w, s*stepBytes))
 		}
 		e.end(unsafe.Add(a.dst, turn*a.dstStep))
-		x, w = unsafe.Add(x, a.k*tileBytes+a.xStep), unsafe.Add(w, a.k*stepBytes+a.wStep)
 	}
 }
 
