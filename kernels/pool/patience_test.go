@@ -56,7 +56,24 @@ func TestSteps(t *testing.T) {
 	p := New(1)
 	p.BeginStep()
 	p.BeginStep()
-	if p.EndStep(); p.steps.Load() != 1 {
-		t.Errorf("%d steps", p.steps.Load())
+	if p.EndStep(); p.Steps() != 1 {
+		t.Errorf("%d steps", p.Steps())
+	}
+}
+
+// A worker's look is a long one while there is one step, not while there is none or several. A closed pool's look ends at
+// once, and counts as one that found nothing.
+func TestLongLooks(t *testing.T) {
+	for steps, long := range []bool{false, true, false, false} {
+		p := &Pool{}
+		p.closed.Store(true)
+		for range steps {
+			p.BeginStep()
+		}
+		w := worker{Pool: p}
+		w.find()
+		if got := w.patience.streak == 1; got != long {
+			t.Errorf("%d steps: a long look: %v", steps, got)
+		}
 	}
 }

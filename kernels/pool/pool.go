@@ -76,6 +76,9 @@ func (p *Pool) BeginStep() { p.step(1) }
 // EndStep ends what BeginStep began.
 func (p *Pool) EndStep() { p.step(-1) }
 
+// Steps is how many steps are under way.
+func (p *Pool) Steps() int { return int(p.steps.Load()) }
+
 func (p *Pool) step(more int32) {
 	if p != nil {
 		p.steps.Add(more)

@@ -194,8 +194,8 @@ func (e *Engine) tellLine() {
 	d.tellWait()
 }
 
-// launch fills idle workers with what is ready, and lets them begin: on the processor that this goroutine has, while it
-// goes on on one that has less to do.
+// launch fills idle workers with what is ready. Gosched then puts this goroutine behind the worker that it has just
+// woken, so that the worker need not wait until another thread takes it.
 func (e *Engine) launch() {
 	launched := false
 	for mb, w := e.scheduler.next(); mb != nil; mb, w = e.scheduler.next() {

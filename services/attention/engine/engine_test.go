@@ -224,6 +224,47 @@ func TestRunHandsOver(t *testing.T) {
 	})
 }
 
+// A step's token is in the log while the next step is held. Where the log refuses the token, whoever waits for the
+// sequence's pages steps at once.
+func TestRunWritesAtOnce(t *testing.T) {
+	for name, refused := range map[string]error{"taken": nil, "refused": errors.New("no")} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t, 1, 1)
+				b.hasPages(1)
+				ctx, cancel := context.WithCancel(t.Context())
+				done := make(chan struct{})
+				go func() { b.Run(ctx, nil); close(done) }()
+				s, waits := b.request("r", 1, 10), b.request("waits", 1, 10)
+				b.admitted <- s
+				b.admitted <- waits
+				mb := <-b.workers[0].in
+				mb.parts[0].choices = []sampling.Choice{{ID: 5}}
+				book(s).refused, book(s).full = refused, refused != nil // a full log's sequence does not step
+				b.finished <- mb
+				synctest.Wait()
+				next, want := s, []uint32{5}
+				if refused != nil {
+					next, want = waits, nil
+				}
+				if got := book(s).tokens(); !slices.Equal(got, want) {
+					t.Errorf("the log has %v", book(s).records)
+				}
+				select {
+				case mb := <-b.workers[0].in:
+					if mb.parts[0].s != next {
+						t.Errorf("%s steps", mb.parts[0].s.seq.RequestId)
+					}
+				default:
+					t.Error("nothing steps")
+				}
+				cancel()
+				<-done
+			})
+		})
+	}
+}
+
 // A sequence that becomes a long one is computed anew, once.
 func TestBecomesLong(t *testing.T) {
 	b := newBench(t, 1, 8)

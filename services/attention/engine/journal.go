@@ -19,8 +19,8 @@ type journal struct {
 	log      *slog.Logger
 	stats    *stats
 	progress *forward.Progress // counts records
-	// made are records that are to be written when what steps next is with a worker, which need not wait for that, and
-	// failed the sequences whose could not be.
+	// made are records that no log has yet. The engine gives workers their next microbatches first, and then writes the
+	// records. failed are the sequences of which one could not be written.
 	made   []made
 	failed []*Sequence
 	// closing are logs whose terminal record may not be stored yet.

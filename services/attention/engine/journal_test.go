@@ -28,6 +28,19 @@ func TestStepsBeforeWriting(t *testing.T) {
 	}
 }
 
+// A record that is put directly comes behind those that a step has made.
+func TestPutBehindMade(t *testing.T) {
+	b := newBench(t, 1, 8)
+	s := b.request("r", 2, 3)
+	b.add(s)
+	b.start()
+	b.arrive(0, 5, nil)
+	written := b.journal.put(s, &pb.Record{Kind: &pb.Record_Trial{Trial: &pb.Trial{}}})
+	if got := book(s).records; !written || len(got) != 2 || got[0].GetToken() == nil || got[1].GetTrial() == nil {
+		t.Errorf("written: %v, the log has %v", written, got)
+	}
+}
+
 // Behind a token that could not be written nothing but the end is, and the sequence's place goes to others.
 func TestUnwrittenEnds(t *testing.T) {
 	b := newBench(t, 1, 8)
