@@ -3,7 +3,6 @@ package schemas
 import (
 	"cmp"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -238,16 +237,14 @@ func (s Streams) Durable() []StreamSpec {
 }
 
 // Tensors lists the memory streams of a model with these MoE layers: those that its hops take,
-// that of copies for predictors, and that of objects. Unsaid hops may be any.
+// that of copies for predictors, and that of objects. Where Hops is not set these are all, which rights are made for.
 func (s Streams) Tensors(moeLayers []int) (specs []StreamSpec) {
-	if s.Hops != HopsCore {
-		specs = append(specs, s.Hidden())
-	}
-	if s.Hops != HopsCore && s.Hops != HopsUnacked {
-		specs = append(specs, s.named()...)
-	}
-	if s.Hops != HopsCore {
-		specs = append(specs, s.experts(moeLayers)...)
+	switch s.Hops {
+	case HopsCore:
+	case HopsUnacked:
+		specs = s.shared(moeLayers)
+	default:
+		specs = append(s.shared(moeLayers), s.named()...)
 	}
 	if s.Moved {
 		specs = append(specs, s.Objects())
@@ -258,7 +255,9 @@ func (s Streams) Tensors(moeLayers []int) (specs []StreamSpec) {
 	return specs
 }
 
-func (s Streams) experts(moeLayers []int) (specs []StreamSpec) {
+// shared are the streams of which several receivers share the messages.
+func (s Streams) shared(moeLayers []int) []StreamSpec {
+	specs := []StreamSpec{s.Hidden()}
 	for _, layer := range moeLayers {
 		specs = append(specs, s.Expert(layer))
 	}
@@ -277,7 +276,7 @@ func (s Streams) Unused(moeLayers []int) (names []string) {
 	for _, spec := range s.Tensors(moeLayers) {
 		used[spec.Name] = true
 	}
-	for _, spec := range slices.Concat([]StreamSpec{s.Hidden()}, s.experts(moeLayers), s.named()) {
+	for _, spec := range append(s.shared(moeLayers), s.named()...) {
 		if !used[spec.Name] {
 			names = append(names, spec.Name)
 		}

@@ -15,6 +15,7 @@ func TestStreams(t *testing.T) {
 		{HopsAcked, 7, WorkQueue, 0},
 		{HopsUnacked, 3, Interest, 4},
 		{HopsCore, 0, 0, 7},
+		{"", 7, Interest, 0},
 	} {
 		s := Streams{Subjects: subjects, Hops: tc.hops}
 		specs := s.Tensors([]int{1, 3})

@@ -38,7 +38,7 @@ type Service struct {
 }
 
 const (
-	// inFlight is generous: a partial that waits here delays its group.
+	// inFlight is generous: a partial that waits here delays its group. It bounds what acked hops bring.
 	inFlight = 64
 	// groupAge is how long an incomplete group is kept; attention has issued it again long before.
 	groupAge    = 20 * time.Second

@@ -46,7 +46,7 @@ type Service struct {
 	stop  context.CancelFunc
 }
 
-// blocksInFlight is generous: a block that waits delays its worker.
+// blocksInFlight is generous: a block that waits delays its worker. It bounds what acked hops bring.
 const blocksInFlight = 64
 
 // New returns a replica that is not started.

@@ -63,7 +63,8 @@ type Service struct {
 	x         []float32
 }
 
-// inFlight bounds the hidden messages that a replica holds.
+// inFlight bounds the hidden messages that a replica holds: of those for any gate, and with acked hops of those that are
+// sent to it by name.
 const inFlight = 64
 
 // New returns a replica that is not started.

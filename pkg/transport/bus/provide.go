@@ -115,18 +115,38 @@ func (c *Conn) provide(ctx context.Context, how Provision, want jetstream.Stream
 	return errRemade
 }
 
-// Discard deletes those of some streams that are there.
+// Discard deletes those of some streams that are there. One that a server was asked in vain to delete, and that is not
+// there at the next attempt, was deleted.
 func (c *Conn) Discard(ctx context.Context, names ...string) (gone []Provided, err error) {
 	for _, name := range names {
-		err := c.Persist(ctx, "deleting stream "+name, func(ctx context.Context) error { return c.js.DeleteStream(ctx, name) })
-		switch {
-		case err == nil:
-			gone = append(gone, Provided{Stream: jetstream.StreamConfig{Name: name}, Gone: true})
-		case !errors.Is(err, jetstream.ErrStreamNotFound):
+		deleted, asked := false, false
+		err := c.Persist(ctx, "deleting stream "+name, func(ctx context.Context) error {
+			err := c.deleteStream(ctx, name)
+			deleted = err == nil || asked
+			asked = true
+			if errors.Is(err, jetstream.ErrStreamNotFound) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
 			return gone, err
+		}
+		if deleted {
+			gone = append(gone, Provided{Stream: jetstream.StreamConfig{Name: name}, Gone: true})
 		}
 	}
 	return gone, nil
+}
+
+// deleteStream deletes a stream, or says that this user may not.
+func (c *Conn) deleteStream(ctx context.Context, name string) error {
+	begun := time.Now()
+	err := c.js.DeleteStream(ctx, name)
+	if denied := c.denials.of(begun, apiPrefix(c.js)+deleteCall+name); err != nil && denied != nil {
+		return denied
+	}
+	return err
 }
 
 // errRemade says that a stream was deleted, and is to be made by the next attempt.

@@ -22,7 +22,9 @@ type Receiver struct {
 	// Subject filters the stream.
 	Subject string
 	// MaxInFlight bounds the messages taken and not yet handled; what a replica
-	// holds, its siblings do not get. Default 16.
+	// holds, its siblings do not get. Default 16. Of what comes without a stream (core hops, and
+	// Sole with unacked ones) the client keeps up to 256 MiB instead, drops what comes beyond that,
+	// and logs the subject; whoever owns the step issues it again.
 	MaxInFlight int
 	// Concurrency is the number of handlers at a time, default 1: one after the
 	// other, in order, on the goroutine that takes messages in.
@@ -60,7 +62,7 @@ const (
 	// privateFor is how long the server keeps a private consumer that nobody
 	// pulls from: longer than any reconnect that a step survives.
 	privateFor = 30 * time.Second
-	// coreBytes bounds what a core subscription buffers before it drops.
+	// coreBytes bounds what a subscription without a stream buffers before it drops the newest.
 	coreBytes = 256 << 20
 )
 

@@ -3,9 +3,13 @@ package bus
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/internal/testkit"
@@ -47,12 +51,21 @@ func TestSole(t *testing.T) {
 				}
 			}
 			testkit.Eventually(t, "all delivered", func() bool { return got.Load() == 200 })
+			if err := h.Ensure(r.ctx(), toGate(s, "b")); err != nil {
+				t.Error(err)
+			}
 			_, err := r.conn.js.Stream(r.ctx(), s.Gate().Name)
 			if stored := err == nil; stored != (mode == schemas.HopsAcked) || !stored && !errors.Is(err, jetstream.ErrStreamNotFound) {
 				t.Errorf("the stream: %v", err)
 			}
-			if err := h.Ensure(r.ctx(), toGate(s, "b")); err != nil {
-				t.Error(err)
+			for _, id := range []string{"a", "b"} {
+				if mode != schemas.HopsAcked {
+					break
+				}
+				c, err := r.conn.js.Consumer(r.ctx(), s.Gate().Name, id)
+				if err != nil || c.CachedInfo().Config.InactiveThreshold != privateFor {
+					t.Errorf("the consumer of %s would stay when its replica is gone: %v", id, err)
+				}
 			}
 			r.restart()
 			testkit.Eventually(t, "a message after the restart", func() bool {
@@ -62,6 +75,42 @@ func TestSole(t *testing.T) {
 		})
 	}
 }
+
+// What a client drops, as its replica is too slow, is told with the subject.
+func TestSoleTooSlow(t *testing.T) {
+	r := newRig(t)
+	logged := make(lineChan, 16)
+	r.conn.log = slog.New(slog.NewTextHandler(logged, nil))
+	s, h, release := names(schemas.HopsUnacked), NewHop(r.conn, schemas.HopsUnacked), make(chan struct{})
+	running, err := h.Receive(r.ctx(), toGate(s, "a"), func(context.Context, *Msg) error { <-release; return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := running.sub.SetPendingLimits(1, -1); err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		if err := h.Send(r.ctx(), s.Subjects.Gate("a"), hidden(10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case line := <-logged:
+		if !strings.Contains(line, nats.ErrSlowConsumer.Error()) || !strings.Contains(line, s.Subjects.Gate("a")) {
+			t.Errorf("told: %s", line)
+		}
+	case <-time.After(testkit.Patience):
+		t.Error("nothing is told")
+	}
+	close(release)
+	running.Stop()
+	<-running.Closed()
+}
+
+// lineChan has the lines of a log.
+type lineChan chan string
+
+func (l lineChan) Write(line []byte) (int, error) { l <- string(line); return len(line), nil }
 
 // A connection that a replica has lost, and the server has not, takes no share of what comes.
 func TestSoleTwice(t *testing.T) {

@@ -63,7 +63,7 @@ type Loads interface {
 
 const (
 	// ownAtOnce is how many dispatches compute at a time that came to the host by name, of
-	// ownInFlight that are taken; usually none comes.
+	// ownInFlight that are taken from acked hops; usually none comes.
 	ownAtOnce   = 4
 	ownInFlight = 32
 )
