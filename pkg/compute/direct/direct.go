@@ -58,11 +58,20 @@ type Parts struct {
 	Experts  forward.Experts // all of them are loaded
 }
 
-// New loads a whole model, but for what others compute.
+// LoadError is of weights that could not be loaded.
+type LoadError struct{ Err error }
+
+// Error is that of the load.
+func (e *LoadError) Error() string { return e.Err.Error() }
+
+// Unwrap is the load's error.
+func (e *LoadError) Unwrap() error { return e.Err }
+
+// New loads a whole model, but for what others compute. What fails at that is a *LoadError.
 func New(m *model.Model, p *pool.Pool, s Settings) (*Runner, error) {
 	on := s.On
 	if err := on.load(m, p, s.MaxPositions); err != nil {
-		return nil, err
+		return nil, &LoadError{err}
 	}
 	kv, err := on.Backbone.NewPool(s.Rows, s.KVBytes)
 	if err != nil {

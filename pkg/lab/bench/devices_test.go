@@ -14,12 +14,15 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/direct"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/pkg/transport/weights"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
@@ -304,6 +307,29 @@ func TestDirectRows(t *testing.T) {
 	s.bound()
 	if _, err := s.decode(t.Context(), 30, 3); err != nil || seen.most != rows {
 		t.Errorf("%d rows at once, want %d: %v", seen.most, rows, err)
+	}
+	devices.kv = 1 // too little memory is no fault of the weights
+	var of *deployment.WeightsError
+	if _, err := newDirectSide(Settings{Model: r.m, Pool: r.threads, Wire: "bf16", Devices: devices, Prompt: 40}); err == nil || errors.As(err, &of) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// Only weights that do not mend themselves are told as such.
+func TestUnloadedDirect(t *testing.T) {
+	for _, tt := range []struct {
+		err  error
+		want bool
+	}{
+		{&direct.LoadError{Err: errors.New("a scale is NaN")}, true},
+		{&direct.LoadError{Err: &weights.ObjectError{Model: "m", Object: "layer.1", Err: weights.ErrSlow}}, false},
+		{errors.New("no room for keys and values"), false},
+	} {
+		var of *deployment.WeightsError
+		got := unloadedDirect(tt.err)
+		if errors.As(got, &of) != tt.want || !errors.Is(got, tt.err) {
+			t.Errorf("%v", got)
+		}
 	}
 }
 

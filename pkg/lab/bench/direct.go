@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/transport/weights"
 )
 
 // Lengths of prompts and contexts in benchmarks.
@@ -92,10 +94,20 @@ func newDirectSide(b Settings) (*directSide, error) {
 	}
 	r, err := direct.New(b.Model, b.Pool, settings)
 	if err != nil {
-		return nil, &deployment.WeightsError{Doing: "the direct path cannot be loaded", Err: err}
+		return nil, unloadedDirect(err)
 	}
 	s.runner = r
 	return s, nil
+}
+
+// unloadedDirect marks the failure of a load as one of weights that do not mend themselves, unless the object store is why.
+func unloadedDirect(err error) error {
+	var load *direct.LoadError
+	var object *weights.ObjectError
+	if errors.As(err, &load) && !errors.As(err, &object) {
+		return &deployment.WeightsError{Doing: "the direct path cannot be loaded", Err: err}
+	}
+	return fmt.Errorf("the direct path cannot be loaded: %w", err)
 }
 
 // maxTokens is the most that each of a batch of sequences can generate, by the context and
