@@ -19,7 +19,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 )
 
-// reference is testdata/reference.json: hashes of what the reference libraries
+// reference is testdata/reference.json.gz: hashes of what the reference libraries
 // give, made by reference.py there.
 type reference struct {
 	Slice, Head    int
@@ -30,17 +30,24 @@ type reference struct {
 
 func readReference(t *testing.T) (r reference) {
 	t.Helper()
-	readJSON(t, "testdata/reference.json", &r)
+	readJSON(t, "testdata/reference.json.gz", &r)
 	return r
 }
 
 func readJSON(t *testing.T, path string, to any) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(data, to)
-	}
+	file, err := os.Open(path)
 	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	var data io.Reader = file
+	if strings.HasSuffix(path, ".gz") {
+		if data, err = gzip.NewReader(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := json.NewDecoder(data).Decode(to); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -93,7 +100,7 @@ var opened = struct {
 	byName map[string]*Tokenizer
 }{byName: map[string]*Tokenizer{}}
 
-// openReference opens a tokenizer of reference.json once, or skips the test.
+// openReference opens a tokenizer of reference.json.gz once, or skips the test.
 func openReference(t testing.TB, name string) *Tokenizer {
 	t.Helper()
 	opened.Lock()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes nasty.json, strings that are hard to encode, and reference.json: hashes
+"""Makes nasty.json, strings that are hard to encode, and reference.json.gz: hashes
 of the ids that the reference libraries give for them and for the slices of a
 corpus and the heads of its files, and of what they decode those to.
 
@@ -191,7 +191,7 @@ def main(folder, corpus):
         print(name, flush=True)
     for name, ref in [*with_special(folder), *small(True)]:
         out["special"][name] = [ref.hashes(x) for x in joined]
-    (here / "reference.json").write_text(json.dumps(out, separators=(",", ":")).replace('],"', '],\n"').replace('},"', '},\n"') + "\n")
+    (here / "reference.json.gz").write_bytes(gzip.compress(json.dumps(out, separators=(",", ":")).encode(), mtime=0))
 
 
 if __name__ == "__main__":
