@@ -21,7 +21,7 @@ import (
 //     for scales from 2^-90 to 2^98, which package cpu pins beside basedRaise.
 //   - A scale of zero has S = 0: the difference is +0 for every code.
 //
-// A negative scale makes the base negative: a code then makes it larger, and the difference has the other sign.
+// A negative scale makes the base negative: a code then adds to its magnitude, and the difference has the other sign.
 //
 // What a weight of zero does: see underflow.
 const (

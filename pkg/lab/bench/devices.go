@@ -110,12 +110,18 @@ func (d *Devices) openExperts(ctx context.Context, m *model.Model, p *pool.Pool,
 
 // unloaded marks the failure of a processor's load as one of weights that do not mend themselves.
 func unloaded(err error) error {
-	var failed *device.FailedError
-	var object *weights.ObjectError
-	if errors.As(err, &failed) && !errors.As(err, &object) {
+	if ofWeights(err) {
 		return &deployment.WeightsError{Doing: "the weights cannot be loaded", Err: err}
 	}
 	return err
+}
+
+// ofWeights reports whether err is of a load that failed, and the object store is not why.
+func ofWeights(err error) bool {
+	var failed *device.FailedError
+	var load *direct.LoadError
+	var object *weights.ObjectError
+	return (errors.As(err, &failed) || errors.As(err, &load)) && !errors.As(err, &object)
 }
 
 // Close frees everything. The pipelines are closed before.

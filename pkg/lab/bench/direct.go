@@ -3,7 +3,6 @@ package bench
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/transport/weights"
 )
 
 // Lengths of prompts and contexts in benchmarks.
@@ -100,14 +98,13 @@ func newDirectSide(b Settings) (*directSide, error) {
 	return s, nil
 }
 
-// unloadedDirect marks the failure of a load as one of weights that do not mend themselves, unless the object store is why.
+// unloadedDirect is unloaded for the direct path.
 func unloadedDirect(err error) error {
-	var load *direct.LoadError
-	var object *weights.ObjectError
-	if errors.As(err, &load) && !errors.As(err, &object) {
-		return &deployment.WeightsError{Doing: "the direct path cannot be loaded", Err: err}
+	const doing = "the direct path cannot be loaded"
+	if ofWeights(err) {
+		return &deployment.WeightsError{Doing: doing, Err: err}
 	}
-	return fmt.Errorf("the direct path cannot be loaded: %w", err)
+	return fmt.Errorf("%s: %w", doing, err)
 }
 
 // maxTokens is the most that each of a batch of sequences can generate, by the context and
