@@ -12,12 +12,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/switchyard/switchyard/loadtest/arena"
+	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/lab/arena"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
-	"github.com/switchyard/switchyard/pkg/sim"
-	"github.com/switchyard/switchyard/pkg/sim/routing"
-	"github.com/switchyard/switchyard/pkg/sim/trace"
+	"github.com/switchyard/switchyard/pkg/serverless/routing"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 

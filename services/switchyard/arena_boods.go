@@ -7,11 +7,11 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/switchyard/switchyard/loadtest/arena"
+	"github.com/switchyard/switchyard/loadtest/chosen"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/lab/arena"
-	"github.com/switchyard/switchyard/pkg/lab/chosen"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/bo"
-	"github.com/switchyard/switchyard/pkg/sim/batched"
+	"github.com/switchyard/switchyard/pkg/serverless/batched"
 )
 
 // BOODSFlags are of the suite bo-ods.

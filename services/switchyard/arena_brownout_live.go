@@ -7,9 +7,9 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/internal/quantile"
+	"github.com/switchyard/switchyard/loadtest/replay"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/united"
-	"github.com/switchyard/switchyard/pkg/lab/replay"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/layer"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"

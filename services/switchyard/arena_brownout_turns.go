@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/lab/replay"
+	"github.com/switchyard/switchyard/loadtest/replay"
+	"github.com/switchyard/switchyard/loadtest/sim/bursts"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
-	"github.com/switchyard/switchyard/pkg/sim/bursts"
-	"github.com/switchyard/switchyard/pkg/sim/routing"
+	"github.com/switchyard/switchyard/pkg/serverless/routing"
 	"github.com/switchyard/switchyard/services/attention/engine"
 	"github.com/switchyard/switchyard/services/attention/layer"
 )

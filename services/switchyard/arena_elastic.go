@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/quantile"
-	"github.com/switchyard/switchyard/pkg/lab/replay"
+	"github.com/switchyard/switchyard/loadtest/replay"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/pkg/lab/replay"
-	"github.com/switchyard/switchyard/pkg/sim"
+	"github.com/switchyard/switchyard/loadtest/replay"
+	"github.com/switchyard/switchyard/loadtest/sim"
 )
 
 func TestWithinTenth(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/switchyard/switchyard/loadtest/arena"
+	"github.com/switchyard/switchyard/loadtest/sim/offload"
+	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/lab/arena"
-	"github.com/switchyard/switchyard/pkg/sim/offload"
-	"github.com/switchyard/switchyard/pkg/sim/routing"
-	"github.com/switchyard/switchyard/pkg/sim/trace"
+	"github.com/switchyard/switchyard/pkg/serverless/routing"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 

@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/switchyard/switchyard/loadtest/arena"
+	"github.com/switchyard/switchyard/loadtest/record"
+	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/lab/arena"
-	"github.com/switchyard/switchyard/pkg/lab/record"
-	"github.com/switchyard/switchyard/pkg/sim/trace"
 )
 
 // onlineContext is the demo model's, which the longest request fills.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/lab/arena"
-	"github.com/switchyard/switchyard/pkg/sim/requests"
+	"github.com/switchyard/switchyard/loadtest/arena"
+	"github.com/switchyard/switchyard/loadtest/sim/requests"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 

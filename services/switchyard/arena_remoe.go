@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/lab/arena"
-	"github.com/switchyard/switchyard/pkg/sim/rented"
-	"github.com/switchyard/switchyard/pkg/sim/trace"
+	"github.com/switchyard/switchyard/loadtest/arena"
+	"github.com/switchyard/switchyard/loadtest/sim/trace"
+	"github.com/switchyard/switchyard/pkg/serverless/rented"
 )
 
 // RemoeFlags are of the suite remoe.

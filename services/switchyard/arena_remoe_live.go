@@ -6,12 +6,12 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/internal/splitmix"
-	"github.com/switchyard/switchyard/pkg/lab/arena"
-	"github.com/switchyard/switchyard/pkg/lab/replay"
+	"github.com/switchyard/switchyard/loadtest/arena"
+	"github.com/switchyard/switchyard/loadtest/replay"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	sharedplan "github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/sim/rented"
+	"github.com/switchyard/switchyard/pkg/serverless/rented"
 	"github.com/switchyard/switchyard/services/scaler"
 )
 

@@ -4,15 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/switchyard/switchyard/loadtest/replay"
+	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/lab/replay"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
-	"github.com/switchyard/switchyard/pkg/sim"
-	"github.com/switchyard/switchyard/pkg/sim/trace"
 )
 
 // liveSuite are all policies on the same steps. There are two sets of requests, for

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/pkg/sim"
+	"github.com/switchyard/switchyard/loadtest/sim"
 )
 
 const fewRequests = `TIMESTAMP,ContextTokens,GeneratedTokens

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/switchyard/switchyard/loadtest/chosen"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/lab/chosen"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
-	"github.com/switchyard/switchyard/pkg/sim/batched"
+	"github.com/switchyard/switchyard/pkg/serverless/batched"
 )
 
 // BayesCmd looks after tables of chosen experts.
@@ -122,7 +122,7 @@ func (c *BayesEvalCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	table, _, err := chosen.ReadTable(c.Table, t.Model)
+	table, _, err := batched.ReadTable(c.Table, t.Model)
 	if err != nil {
 		return usage(fmt.Errorf("--table: %w", err))
 	}

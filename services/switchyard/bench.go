@@ -11,10 +11,10 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/loadtest/bench"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/lab/bench"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/loadtest/bench"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/lab/bench"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/ods"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
-	"github.com/switchyard/switchyard/pkg/sim/batched"
+	"github.com/switchyard/switchyard/pkg/serverless/batched"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 

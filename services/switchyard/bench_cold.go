@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/loadtest/bench"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/lab/bench"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard/switchyard/loadtest/bench"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/lab/bench"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"

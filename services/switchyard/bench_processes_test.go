@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/pkg/lab/bench"
+	"github.com/switchyard/switchyard/loadtest/bench"
 )
 
 // testProgram runs this program's commands in the test's own file, and notes each process.

@@ -19,13 +19,13 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/loadtest/bench"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/lab/bench"
 	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
-	"github.com/switchyard/switchyard/pkg/sim/rented"
+	"github.com/switchyard/switchyard/pkg/serverless/rented"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )

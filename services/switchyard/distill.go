@@ -12,10 +12,10 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/switchyard/switchyard/loadtest/distill"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
 	"github.com/switchyard/switchyard/pkg/compute/united"
-	"github.com/switchyard/switchyard/pkg/lab/distill"
 )
 
 // DistillCmd makes united experts.

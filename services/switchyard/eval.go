@@ -12,10 +12,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/switchyard/switchyard/internal/textfile"
+	"github.com/switchyard/switchyard/loadtest/quality"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
 	"github.com/switchyard/switchyard/pkg/compute/united"
-	"github.com/switchyard/switchyard/pkg/lab/quality"
-	"github.com/switchyard/switchyard/pkg/lab/record"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 )
 
@@ -117,7 +117,7 @@ const mostTask = 8 << 20
 // tasks reads files of questions; each has its file's name, without endings.
 func tasks(paths []string) (list []quality.Task, err error) {
 	for _, path := range paths {
-		body, err := record.ReadSome(path, mostTask)
+		body, err := textfile.ReadSome(path, mostTask)
 		if err != nil {
 			return nil, fmt.Errorf("reading the task %s: %w", path, err)
 		}

@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	by "github.com/switchyard/switchyard/loadtest/cluster/compared"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
-	by "github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
 
 // outage is a broker that comes and goes, with what it keeps.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
-	"github.com/switchyard/switchyard/pkg/lab/maps"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
+	"github.com/switchyard/switchyard/services/switchyard/maps"
 )
 
 // MapsCmd looks after expert maps in files.

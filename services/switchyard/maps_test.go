@@ -9,7 +9,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/mapfile"
-	"github.com/switchyard/switchyard/pkg/lab/maps"
+	"github.com/switchyard/switchyard/services/switchyard/maps"
 )
 
 // Maps are built of a recording, looked at, exported, imported as another tenant's, and

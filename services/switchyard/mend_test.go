@@ -12,10 +12,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	by "github.com/switchyard/switchyard/loadtest/cluster/compared"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	by "github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
 
 // plansIn are the layers' plans in force.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard/switchyard/loadtest/bench"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/lab/bench"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/weights"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"

@@ -9,15 +9,15 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/switchyard/switchyard/loadtest/prompts"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/promptfile"
-	"github.com/switchyard/switchyard/pkg/lab/prompts"
-	"github.com/switchyard/switchyard/pkg/lab/speeds"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
-	"github.com/switchyard/switchyard/pkg/sim/rented"
+	"github.com/switchyard/switchyard/pkg/serverless/curves"
+	"github.com/switchyard/switchyard/pkg/serverless/rented"
 )
 
 // PlanSolveCmd plans experts as functions of a serverless platform, without a server. Its flags are no
@@ -157,7 +157,7 @@ func (c *PlanSolveCmd) system(shape rented.Shape) (*serverless.System, *profiles
 		return nil, nil, err
 	}
 	if c.Curves != "" {
-		if on.Speeds, err = speeds.Read(c.Curves); err != nil {
+		if on.Speeds, err = curves.Read(c.Curves); err != nil {
 			return nil, nil, fmt.Errorf("--curves: %w", err)
 		}
 	}

@@ -9,14 +9,14 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/textfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/lab/chosen"
-	"github.com/switchyard/switchyard/pkg/lab/record"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/ods"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
+	"github.com/switchyard/switchyard/pkg/serverless/batched"
 )
 
 // BatchSolving are the flags of a plan for a batch.
@@ -131,7 +131,7 @@ func (c *PlanSolveCmd) foretellBatch(ctx context.Context, e *env) (out *BatchSol
 		return nil, nil, nil, of, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	table, _, err := chosen.ReadTable(c.Table, m.Hash)
+	table, _, err := batched.ReadTable(c.Table, m.Hash)
 	if err != nil {
 		return nil, nil, nil, of, usage(fmt.Errorf("--table: %w", err))
 	}
@@ -163,7 +163,7 @@ func (c *PlanSolveCmd) foretellBatch(ctx context.Context, e *env) (out *BatchSol
 
 // textRows are the first tokens of a text, each document from position 0 on.
 func textRows(m *model.Model, path string, most int) (*bayes.Rows, error) {
-	documents, err := record.ReadTexts(path)
+	documents, err := textfile.Read(path)
 	if err != nil {
 		return nil, err
 	}

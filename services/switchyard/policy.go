@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/switchyard/switchyard/loadtest/policy"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
-	"github.com/switchyard/switchyard/services/switchyard/policy"
 )
 
 // PolicyCmd makes one decision of the control loop and does nothing else.

@@ -10,7 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/lab/speeds"
+	"github.com/switchyard/switchyard/loadtest/speeds"
+	"github.com/switchyard/switchyard/pkg/serverless/curves"
 )
 
 // ProfileCmd measures an expert by memory. Its flags are no variables: other commands have some of
@@ -60,7 +61,7 @@ func (c *ProfileCmd) Run(ctx context.Context, e *env) (err error) {
 }
 
 // profileText is what was measured for people.
-func profileText(f *speeds.File) string {
+func profileText(f *curves.File) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "an expert of %s (%.2f MB) on cpu, %d cores; %s\n", f.Model, f.Bytes/1e6, f.Cores, f.How)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/switchyard/switchyard/pkg/compute/checkpoint"
+	"github.com/switchyard/switchyard/loadtest/checkpoint"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )

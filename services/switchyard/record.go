@@ -9,7 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/switchyard/switchyard/pkg/lab/record"
+	"github.com/switchyard/switchyard/internal/textfile"
+	"github.com/switchyard/switchyard/loadtest/record"
 )
 
 // RecordFlags say what of which texts is recorded.
@@ -69,7 +70,7 @@ func (c *RecordCmd) Run(ctx context.Context, e *env) (err error) {
 
 // unusable marks errors of texts as unusable input.
 func unusable(err error) error {
-	if errors.Is(err, record.ErrTexts) {
+	if errors.Is(err, textfile.ErrTexts) {
 		return usage(err)
 	}
 	return err

@@ -9,11 +9,11 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testpolicy"
+	"github.com/switchyard/switchyard/loadtest/sim"
 	"github.com/switchyard/switchyard/pkg/policy/alone"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
-	"github.com/switchyard/switchyard/pkg/sim"
 )
 
 // A policy that is a folder and a registration is everywhere: the scaler decides by it, plans

@@ -9,10 +9,10 @@ import (
 	"text/tabwriter"
 
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/loadtest/prompts"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/promptfile"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
-	"github.com/switchyard/switchyard/pkg/lab/prompts"
 	"github.com/switchyard/switchyard/pkg/policy/predict/sps"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/switchyard/switchyard/pkg/lab/record"
+	"github.com/switchyard/switchyard/internal/textfile"
 )
 
 // mostText is how much is read of a file of text, in bytes.
@@ -12,7 +12,7 @@ const mostText = 1 << 20
 
 // readText reads the beginning of a file of text, plain or packed.
 func readText(path string) (string, error) {
-	body, err := record.ReadSome(path, mostText)
+	body, err := textfile.ReadSome(path, mostText)
 	if err != nil {
 		return "", fmt.Errorf("reading text %s: %w", path, err)
 	}

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/loadtest/record"
+	"github.com/switchyard/switchyard/loadtest/train"
+	policy "github.com/switchyard/switchyard/loadtest/train/networks"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
-	"github.com/switchyard/switchyard/pkg/lab/record"
-	"github.com/switchyard/switchyard/pkg/lab/train"
-	policy "github.com/switchyard/switchyard/pkg/policy/predict/train"
 )
 
 // TrainPredictorCmd makes the weights of load predictors.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/pkg/lab/record"
-	"github.com/switchyard/switchyard/pkg/lab/train"
+	"github.com/switchyard/switchyard/loadtest/record"
+	"github.com/switchyard/switchyard/loadtest/train"
 )
 
 // texts are files of two domains.

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/switchyard/switchyard/loadtest/chosen"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/lab/chosen"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/bo"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/ods"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
-	"github.com/switchyard/switchyard/pkg/sim/batched"
+	"github.com/switchyard/switchyard/pkg/serverless/batched"
 )
 
 // TuneCmd tunes a table by what its plans cost.
@@ -150,7 +150,7 @@ func (c *TuneCmd) problem(ctx context.Context, e *env) (*bo.Problem, string, err
 	if err != nil {
 		return nil, "", err
 	}
-	table, digest, err := chosen.ReadTable(c.Table, t.Model)
+	table, digest, err := batched.ReadTable(c.Table, t.Model)
 	if err != nil {
 		return nil, "", usage(fmt.Errorf("--table: %w", err))
 	}

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/switchyard/switchyard/pkg/compute/upcycle"
+	"github.com/switchyard/switchyard/loadtest/upcycle"
 )
 
 // UpcycleCmd makes a Mixture-of-Experts model of a dense one.

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/wholefile"
-	"github.com/switchyard/switchyard/pkg/compute/checkpoint"
+	"github.com/switchyard/switchyard/loadtest/checkpoint"
+	"github.com/switchyard/switchyard/loadtest/verify"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/lab/verify"
 )
 
 // VerifyCmd compares checkpoints with outputs of Hugging Face transformers.
