@@ -34,7 +34,7 @@ func ContextFor(prompt int) int { return max(Context, prompt+Context-PromptLengt
 const KVBytes = 2 << 30
 
 // Seed is that of the prompts and of synthetic weights.
-const Seed = 1
+const Seed = model.SyntheticSeed
 
 // directSide is the direct path under measurement.
 type directSide struct {

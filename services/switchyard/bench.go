@@ -34,7 +34,7 @@ type BenchCmd struct {
 	Grouping      string `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
 	Wire          string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
 	Hops          string `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked, unacked or core." placeholder:"KIND"`
-	PromptTokens  int    `default:"${prompt_tokens}" help:"Tokens of each prompt; the time to the first token after them is told, too." placeholder:"N"`
+	PromptTokens  int    `default:"16" help:"Tokens of each prompt; the time to the first token after them is told, too." placeholder:"N"`
 	Device        string `default:"cpu" help:"What computes experts: cpu, cuda or cuda:N. The direct path computes on the devices of the pipeline, and has its experts." placeholder:"KIND"`
 	GPUMemory     string `name:"gpu-memory" default:"0" help:"Memory that experts take of their GPU, once for both sides (with --rescale for each host), such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
 	GPUKernels    string `name:"gpu-kernels" default:"auto" enum:"auto,mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, wgmma, on sm_90, or auto, wgmma where the GPU has it." placeholder:"NAME"`

@@ -19,7 +19,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
-	"github.com/switchyard/switchyard/loadtest/bench"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	_ "github.com/switchyard/switchyard/pkg/policy/policies" // registers them
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
@@ -29,49 +28,6 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
-
-// CLI is the command line: flags of all commands, and the commands.
-type CLI struct {
-	Globals     `embed:"" group:"Connection, logs and configuration:"`
-	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version and end."`
-
-	Up       UpCmd        `cmd:"" group:"Serve:" help:"Run all services and a NATS server in one process."`
-	Services kong.Plugins `embed:""` // a command for each, of serviceCommands
-
-	Demo   DemoCmd   `cmd:"" group:"Ask:" help:"Start everything in one process, stream one answer, and stop; opens no port."`
-	Prompt PromptCmd `cmd:"" group:"Ask:" help:"Send a prompt and stream the answer."`
-
-	Top     TopCmd      `cmd:"" group:"Operate:" help:"Show live replicas, queues and every expert's load."`
-	Drain   DrainCmd    `cmd:"" group:"Operate:" help:"Have a replica, or all of a host, finish or hand over what it has, and end."`
-	Plan    PlanCmd     `cmd:"" group:"Operate:" help:"Show a model's plan, and change what plans are to be like."`
-	Brown   BrownoutCmd `cmd:"" group:"Operate:" name:"brownout" help:"Show how far a brownout of a model goes, and set that."`
-	DLQ     DLQCmd      `cmd:"" group:"Operate:" name:"dlq" help:"Look after messages that services have given up: list, show, send again, drop."`
-	Setup   SetupCmd    `cmd:"" group:"Operate:" help:"Make the streams and buckets that models need, and say what differs; with --keep make those again that a server loses."`
-	Auth    AuthCmd     `cmd:"" group:"Operate:" help:"Credentials of every service and producer, with the rights that each needs, and TLS."`
-	Probe   ProbeCmd    `cmd:"" group:"Operate:" help:"Ask a process of this machine whether it is ready, or lives."`
-	Version VersionCmd  `cmd:"" group:"Operate:" help:"Print the version."`
-
-	Inspect  InspectCmd  `cmd:"" group:"Models:" help:"Say what a model is and takes: parameters, bytes by part, KV cache, and whether this build serves it."`
-	Weights  WeightsCmd  `cmd:"" group:"Models:" help:"Keep models in the JetStream object store, for hosts without their files; pack and unpack files of weights."`
-	Tokenize TokenizeCmd `cmd:"" group:"Models:" help:"Turn texts into token ids, or ids into texts; JSON lines in on stdin, JSON lines out."`
-	Verify   VerifyCmd   `cmd:"" group:"Models:" help:"Compare checkpoints, run through the message pipeline, with the outputs of transformers."`
-	Quantise QuantiseCmd `cmd:"" group:"Models:" help:"Say what --precision q8 or q4 costs a model's weights: the error of each matrix, and bytes before and after."`
-	Upcycle  UpcycleCmd  `cmd:"" group:"Models:" help:"Make a Mixture-of-Experts model of a dense GPT-2, BERT or BERT2BERT model."`
-
-	Bench          BenchCmd          `cmd:"" group:"Measure:" help:"Measure what messages cost: the pipeline beside the same layers by direct calls."`
-	Arena          ArenaCmd          `cmd:"" group:"Measure:" help:"Compare the control loop's policies on one trace, and write a report."`
-	Policy         PolicyCmd         `cmd:"" group:"Measure:" help:"Make one scaling or placement decision from a state in JSON, without a server."`
-	Record         RecordCmd         `cmd:"" group:"Measure:" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
-	SPS            SPSCmd            `cmd:"" group:"Measure:" name:"sps" help:"Build stores of past prompts that foretell experts of similar ones, ask them, and measure what they foretell."`
-	Profile        ProfileCmd        `cmd:"" group:"Measure:" help:"Measure what an expert takes with the processors that so much memory of a serverless platform has."`
-	Bayes          BayesCmd          `cmd:"" group:"Measure:" help:"Count which experts rows chose, to foretell those of later rows, and measure what that foretells."`
-	Tune           TuneCmd           `cmd:"" group:"Measure:" help:"Tune a table of chosen experts by what the deployments that are planned by it cost."`
-	Maps           MapsCmd           `cmd:"" group:"Measure:" help:"Build expert maps from recordings, and look after files of them."`
-	Distill        DistillCmd        `cmd:"" group:"Measure:" help:"Make united experts, which stand in for several of a model's experts in a brownout."`
-	Rerun          RerunCmd          `cmd:"" group:"Measure:" help:"Compute a logged request again, alone, and say whether its tokens are those of the log."`
-	Eval           EvalCmd           `cmd:"" group:"Measure:" help:"Measure what brownouts cost answers, on held-out texts."`
-	TrainPredictor TrainPredictorCmd `cmd:"" group:"Measure:" name:"train-predictor" help:"Train predictors of expert loads, and show how right they are."`
-}
 
 // Globals are the flags that every command has.
 type Globals struct {
@@ -102,28 +58,37 @@ type env struct {
 	told  string // the profile that people were told of
 }
 
+// Program is a command line: its name, what it is for, and its commands.
+type Program struct {
+	Name, About string
+	// New returns an empty grammar as kong reads it, with commands and Globals, and the structs with
+	// more commands that it embeds.
+	New func() (grammar any, globals *Globals, more []any)
+}
+
 // run runs the command line and returns the exit code.
-func run(args []string, std stdio) (code int) {
+func (p Program) run(args []string, std stdio) (code int) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second signal kills: the first one asked nicely.
 	defer context.AfterFunc(ctx, stop)()
 	if len(args) == 0 && logFormat(args) == jsonFormat {
-		return report(std.err, jsonFormat, usage(errors.New("no command is given; switchyard --help lists them")))
+		return report(std.err, jsonFormat, usage(fmt.Errorf("no command is given; %s --help lists them", p.Name)))
 	}
 	if len(args) == 0 { // nothing was asked for: that is no success
-		runUntil(ctx, []string{"--help"}, stdio{in: std.in, out: std.err, err: std.err})
+		p.runUntil(ctx, []string{"--help"}, stdio{in: std.in, out: std.err, err: std.err})
 		return exitUsage
 	}
-	return runUntil(ctx, args, std)
+	return p.runUntil(ctx, args, std)
 }
 
 // runUntil runs the command line; the end of ctx is what a signal is.
-func runUntil(ctx context.Context, args []string, std stdio) (code int) {
-	return runWaiting(ctx, args, std, waits{})
+func (p Program) runUntil(ctx context.Context, args []string, std stdio) (code int) {
+	return p.runWaiting(ctx, args, std, waits{})
 }
 
-func runWaiting(ctx context.Context, args []string, std stdio, w waits) (code int) {
+// runWaiting runs the command line with bounds of its own for what it waits for.
+func (p Program) runWaiting(ctx context.Context, args []string, std stdio, w waits) (code int) {
 	format := logFormat(args)
 	defer exitByPanic(std.err, format, &code)
 	if err := cpu.Check(); err != nil {
@@ -132,10 +97,9 @@ func runWaiting(ctx context.Context, args []string, std stdio, w waits) (code in
 	if err := checkUTF8(args); err != nil {
 		return report(std.err, format, usage(err))
 	}
-	var cli CLI
-	parsed, err := parse(&cli, args, std)
+	parsed, globals, err := p.parse(args, std)
 	if err == nil {
-		e := &env{Globals: cli.Globals, stdio: std, log: cli.logger(std.err), waits: w}
+		e := &env{Globals: *globals, stdio: std, log: globals.logger(std.err), waits: w}
 		if std.err == os.Stderr {
 			telemetry.LogLibraries(e.log)
 		}
@@ -171,11 +135,10 @@ func firstInvalid(text string) int {
 }
 
 // parse reads flags, then SWITCHYARD_* variables, then the configuration file, then defaults.
-func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
+func (p Program) parse(args []string, std stdio) (*kong.Context, *Globals, error) {
 	options := []kong.Option{
-		kong.Name("switchyard"),
-		kong.Description("Serves Mixture-of-Experts language models as a message pipeline over NATS JetStream.\n\n" +
-			"Each flag can also be set as SWITCHYARD_<FLAG>, or in a YAML file named by --config."),
+		kong.Name(p.Name),
+		kong.Description(p.About),
 		kong.Writers(std.out, std.err),
 		kong.Exit(func(code int) { panic(exitNow(code)) }),
 		kong.DefaultEnvars("SWITCHYARD"),
@@ -185,23 +148,23 @@ func parse(cli *CLI, args []string, std stdio) (*kong.Context, error) {
 	}
 	file, err := loadConfig(configPath(args))
 	if err != nil {
-		return nil, usage(err)
+		return nil, nil, usage(err)
 	}
-	cli.Services = serviceCommands()
+	grammar, globals, more := p.New()
 	if file != nil {
 		options = append(options, kong.Resolvers(file))
 	} else if len(args) > 0 && len(strayVariables(&kong.Application{Node: &kong.Node{}})) == 0 {
-		options = append(options, onlyCommand(cli, args[0])...)
+		options = append(options, onlyCommand(args[0], append([]any{grammar}, more...))...)
 	}
-	parser, err := newParser(cli, options...)
+	parser, err := newParser(grammar, options...)
 	if err != nil {
-		return nil, fmt.Errorf("building the command line: %w", err)
+		return nil, nil, fmt.Errorf("building the command line: %w", err)
 	}
 	parsed, err := parser.Parse(args)
 	if err != nil {
-		return nil, usage(withHelp(err))
+		return nil, nil, usage(withHelp(p.Name, err))
 	}
-	return parsed, wrongly(checkModelName(parsed.Flags()))
+	return parsed, globals, wrongly(checkModelName(parsed.Flags()))
 }
 
 // checkModelName refuses the name of a model that no server takes as part of a subject.
@@ -220,15 +183,11 @@ func checkModelName(flags []*kong.Flag) error {
 // onlyCommand leaves all commands but the named one out of the parser: to build them all takes
 // longer than most commands run. A configuration, variables for flags, and a name that is no
 // command's need all.
-func onlyCommand(cli *CLI, name string) []kong.Option {
-	grammars := []reflect.Value{reflect.ValueOf(cli).Elem()}
-	for _, more := range cli.Services {
-		grammars = append(grammars, reflect.ValueOf(more).Elem())
-	}
+func onlyCommand(name string, grammars []any) []kong.Option {
 	var others []string
 	found := false
 	for _, grammar := range grammars {
-		for field := range grammar.Fields() {
+		for field := range reflect.ValueOf(grammar).Elem().Fields() {
 			if _, is := field.Tag.Lookup("cmd"); !is {
 				continue
 			}
@@ -242,7 +201,7 @@ func onlyCommand(cli *CLI, name string) []kong.Option {
 	if !found {
 		return nil
 	}
-	return []kong.Option{kong.IgnoreFields(`^CLI\.(` + strings.Join(others, "|") + `)$`)}
+	return []kong.Option{kong.IgnoreFields(`^` + reflect.TypeOf(grammars[0]).Elem().Name() + `\.(` + strings.Join(others, "|") + `)$`)}
 }
 
 // commandName is the one that the parser takes.
@@ -272,12 +231,12 @@ func newParser(grammar any, options ...kong.Option) (*kong.Kong, error) {
 }
 
 // withHelp adds to the parser's error where to read what there is, where it does not say so.
-func withHelp(err error) error {
+func withHelp(program string, err error) error {
 	var wrong *kong.ParseError
 	if !errors.As(err, &wrong) || wrong.Context == nil || strings.HasPrefix(err.Error(), "--") {
 		return err
 	}
-	command := "switchyard"
+	command := program
 	for _, p := range wrong.Context.Path {
 		if p.Command != nil {
 			command = p.Command.FullPath()
@@ -294,7 +253,7 @@ const defaultNATS = "nats://127.0.0.1:4222"
 func constants() kong.Option {
 	list := func(use registry.Use) string { return strings.Join(registry.Names(use), ", ") }
 	named := strings.NewReplacer(
-		"${nats}", defaultNATS, "${prefix}", schemas.DefaultPrefix, "${max_queued}", strconv.Itoa(tokenizer.DefaultMaxQueued), "${prompt_tokens}", strconv.Itoa(bench.PromptLength),
+		"${nats}", defaultNATS, "${prefix}", schemas.DefaultPrefix, "${max_queued}", strconv.Itoa(tokenizer.DefaultMaxQueued),
 		"${platforms}", strings.Join(profiles.PlatformNames(), ", "), "${rented_shapes}", strings.Join(rented.Names(), ", "), "${live_policies}", list(registry.Live), "${simulated_policies}", list(registry.Simulated), "${host_policies}", list(registry.Hosts),
 		"${scaling_policies}", list(registry.Scaling), "${placing_policies}", list(registry.Placing),
 		"${foretelling}", strings.Join(bayes.MethodNames(), ", "), "${default_policy}", registry.Default, "${tenant}", schemas.DefaultTenant,

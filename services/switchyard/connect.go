@@ -116,3 +116,44 @@ func tellOutages(e *env, conn *bus.Conn, limit time.Duration) (stop func()) {
 	}()
 	return func() { close(quit); <-done }
 }
+
+// withStore connects and runs do, which ends when the server has been away for
+// too long.
+func (e *env) withStore(ctx context.Context, name string, f ConnectFlags, do func(context.Context, *bus.Conn) error) error {
+	conn, err := e.connect(ctx, name, f)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer tellOutages(e, conn, f.ConnectTimeout)()
+	doing, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go giveUp(doing, conn, f.ConnectTimeout, cancel)
+	err = do(doing, conn)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return &exitError{exitInterrupted, err}
+	case err != nil && !errors.Is(err, bus.ErrNoConnection) && errors.Is(context.Cause(doing), bus.ErrNoConnection):
+		return fmt.Errorf("%w: %w", bus.ErrNoConnection, err)
+	}
+	return explained(conn, err)
+}
+
+// giveUp ends ctx when there is no connection for so long.
+func giveUp(ctx context.Context, conn *bus.Conn, limit time.Duration, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(tellPoll)
+	defer tick.Stop()
+	for seen := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if conn.Connected() {
+				seen = now
+			} else if now.Sub(seen) > limit {
+				cancel(bus.ErrNoConnection)
+				return
+			}
+		}
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/loadtest/bench"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/weights"
@@ -67,7 +66,7 @@ func (f ModelFlags) checkMixed() error {
 
 func (f ModelFlags) find(ctx context.Context, e *env, stored openStored) (*model.Model, error) {
 	if f.synthetic != "" {
-		return model.Synthetic(f.synthetic, bench.Seed)
+		return model.Synthetic(f.synthetic, model.SyntheticSeed)
 	}
 	if f.dir() == "" {
 		return model.Demo()

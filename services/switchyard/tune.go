@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/loadtest/chosen"
-	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/bo"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/ods"
@@ -42,24 +40,6 @@ type tunedTable struct {
 	Cost    float64 `json:"cost"`
 	Stopped bool    `json:"stopped"` // before all rounds: the cost moved no more
 	Seconds float64 `json:"round_seconds"`
-}
-
-// shapeOf is a model as batches see it.
-func shapeOf(spec *model.Spec) batched.Shape {
-	return batched.Shape{
-		Name: spec.Family, Layers: spec.MoELayers(), Experts: spec.Experts, TopK: spec.TopK, Hidden: spec.Hidden, Vocab: spec.Vocab,
-		Matrices: 1, Inner: int(spec.ExpertParameters()) / spec.Hidden,
-	}
-}
-
-// rentedBy is the model on a platform that a flag names, for batches of so many tokens.
-func rentedBy(spec *model.Spec, flag, platform string, tokens int) (*scatter.System, *profiles.Platform, error) {
-	p, err := profiles.OpenPlatform(platform)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	s, err := shapeOf(spec).System(batched.Conditions{Platform: p.Cost()}, tokens)
-	return s, p, err
 }
 
 // Run searches, and writes the best table and how far the search is.

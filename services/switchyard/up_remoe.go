@@ -13,10 +13,12 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/promptfile"
+	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	sharedplan "github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/serverless/batched"
 	"github.com/switchyard/switchyard/pkg/serverless/rented"
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/scaler"
@@ -208,4 +210,22 @@ func rentedSystem(m *model.Model, on rented.Conditions) (*serverless.System, err
 		return nil, err
 	}
 	return rented.Of(m.Name, of, cluster.RentedElement).System(on)
+}
+
+// shapeOf is a model as batches see it.
+func shapeOf(spec *model.Spec) batched.Shape {
+	return batched.Shape{
+		Name: spec.Family, Layers: spec.MoELayers(), Experts: spec.Experts, TopK: spec.TopK, Hidden: spec.Hidden, Vocab: spec.Vocab,
+		Matrices: 1, Inner: int(spec.ExpertParameters()) / spec.Hidden,
+	}
+}
+
+// rentedBy is the model on a platform that a flag names, for batches of so many tokens.
+func rentedBy(spec *model.Spec, flag, platform string, tokens int) (*scatter.System, *profiles.Platform, error) {
+	p, err := profiles.OpenPlatform(platform)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	s, err := shapeOf(spec).System(batched.Conditions{Platform: p.Cost()}, tokens)
+	return s, p, err
 }

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -108,13 +106,6 @@ func (c *WeightsPushCmd) name() string {
 	return model.NameOf(c.Dir)
 }
 
-func gigabytes(n int64) string {
-	if n < 1e9 {
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
-}
-
 // Run lists whole models, and what is left of pushes that have not ended.
 func (c *WeightsLsCmd) Run(ctx context.Context, e *env) error {
 	return e.withStore(ctx, "weights ls", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
@@ -152,92 +143,4 @@ func (c *WeightsRmCmd) Run(ctx context.Context, e *env) error {
 	return e.withStore(ctx, "weights rm", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
 		return weights.New(conn, e.Prefix, c.Name).Remove(ctx)
 	})
-}
-
-// withStore connects and runs do, which ends when the server has been away for
-// too long.
-func (e *env) withStore(ctx context.Context, name string, f ConnectFlags, do func(context.Context, *bus.Conn) error) error {
-	conn, err := e.connect(ctx, name, f)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer tellOutages(e, conn, f.ConnectTimeout)()
-	doing, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go giveUp(doing, conn, f.ConnectTimeout, cancel)
-	err = do(doing, conn)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return &exitError{exitInterrupted, err}
-	case err != nil && !errors.Is(err, bus.ErrNoConnection) && errors.Is(context.Cause(doing), bus.ErrNoConnection):
-		return fmt.Errorf("%w: %w", bus.ErrNoConnection, err)
-	}
-	return explained(conn, err)
-}
-
-// giveUp ends ctx when there is no connection for so long.
-func giveUp(ctx context.Context, conn *bus.Conn, limit time.Duration, cancel context.CancelCauseFunc) {
-	tick := time.NewTicker(tellPoll)
-	defer tick.Stop()
-	for seen := time.Now(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			if conn.Connected() {
-				seen = now
-			} else if now.Sub(seen) > limit {
-				cancel(bus.ErrNoConnection)
-				return
-			}
-		}
-	}
-}
-
-// storeScheme begins the name of a model that is in the object store.
-const storeScheme = "nats://"
-
-// inStore is the name of a model in the object store, if that is where it is.
-func (f ModelFlags) inStore() (name string, ok bool) { return strings.CutPrefix(f.dir(), storeScheme) }
-
-// checkStored refuses what is no name in the object store.
-func (f ModelFlags) checkStored(name string) error {
-	if err := weights.CheckName(name); err != nil {
-		return fmt.Errorf("--model is %q, but it is %sNAME, and the server is --nats; switchyard weights ls says which models there are: %w", f.dir(), storeScheme, err)
-	}
-	return nil
-}
-
-// openStored opens a model of the object store, over a connection of its own.
-type openStored func(ctx context.Context, e *env, name string) (*model.Model, error)
-
-// awaitStored is of services, which wait for the server as for everything else.
-func awaitStored(ctx context.Context, e *env, name string) (*model.Model, error) {
-	conn, err := bus.Connect(ctx, e.busConfig(), bus.Settings{Name: "switchyard weights", Logger: e.log})
-	if err != nil {
-		return nil, err
-	}
-	m, err := weights.Open(ctx, conn, e.Prefix, name, e.log)
-	if err != nil {
-		conn.Close()
-	}
-	return m, err
-}
-
-// storedWithin is how long other commands wait for a server.
-const storedWithin = 10 * time.Second
-
-// openStoredNow is of commands that are no service.
-func openStoredNow(ctx context.Context, e *env, name string) (*model.Model, error) {
-	conn, err := e.connect(ctx, "weights", ConnectFlags{ConnectTimeout: storedWithin})
-	if err != nil {
-		return nil, err
-	}
-	m, err := weights.OpenNow(ctx, conn, e.Prefix, name, e.log)
-	if err != nil {
-		err = explained(conn, err)
-		conn.Close()
-	}
-	return m, err
 }

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/weights"
+)
+
+// storeScheme begins the name of a model that is in the object store.
+const storeScheme = "nats://"
+
+// inStore is the name of a model in the object store, if that is where it is.
+func (f ModelFlags) inStore() (name string, ok bool) { return strings.CutPrefix(f.dir(), storeScheme) }
+
+// checkStored refuses what is no name in the object store.
+func (f ModelFlags) checkStored(name string) error {
+	if err := weights.CheckName(name); err != nil {
+		return fmt.Errorf("--model is %q, but it is %sNAME, and the server is --nats; switchyard weights ls says which models there are: %w", f.dir(), storeScheme, err)
+	}
+	return nil
+}
+
+// openStored opens a model of the object store, over a connection of its own.
+type openStored func(ctx context.Context, e *env, name string) (*model.Model, error)
+
+// awaitStored is of services, which wait for the server as for everything else.
+func awaitStored(ctx context.Context, e *env, name string) (*model.Model, error) {
+	conn, err := bus.Connect(ctx, e.busConfig(), bus.Settings{Name: "switchyard weights", Logger: e.log})
+	if err != nil {
+		return nil, err
+	}
+	m, err := weights.Open(ctx, conn, e.Prefix, name, e.log)
+	if err != nil {
+		conn.Close()
+	}
+	return m, err
+}
+
+// storedWithin is how long other commands wait for a server.
+const storedWithin = 10 * time.Second
+
+// openStoredNow is of commands that are no service.
+func openStoredNow(ctx context.Context, e *env, name string) (*model.Model, error) {
+	conn, err := e.connect(ctx, "weights", ConnectFlags{ConnectTimeout: storedWithin})
+	if err != nil {
+		return nil, err
+	}
+	m, err := weights.OpenNow(ctx, conn, e.Prefix, name, e.log)
+	if err != nil {
+		err = explained(conn, err)
+		conn.Close()
+	}
+	return m, err
+}
