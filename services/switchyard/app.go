@@ -1,5 +1,11 @@
 package main
 
+import (
+	"context"
+
+	"github.com/alecthomas/kong"
+)
+
 // CLI is the command line: flags of all commands, and the commands.
 type CLI struct {
 	Globals     `embed:"" group:"Connection, logs and configuration:"`

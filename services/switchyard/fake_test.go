@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -175,4 +176,15 @@ func invokePatiently(t *testing.T, args ...string) result {
 	var errOut sharedText
 	code := runWaiting(t.Context(), args, stdio{in: strings.NewReader(""), out: &out, err: &errOut}, patient)
 	return result{code, out.String(), errOut.String()}
+}
+
+// parse reads a command line into c.
+func parse(c *CLI, args []string, std stdio) (*kong.Context, error) {
+	p := program
+	p.New = func() (grammar any, globals *Globals, more []any) {
+		c.Services = serviceCommands()
+		return c, &c.Globals, c.Services
+	}
+	parsed, _, err := p.parse(args, std)
+	return parsed, err
 }

@@ -52,7 +52,7 @@ func TestOnlyCommand(t *testing.T) {
 	}
 	for _, want := range all.Model.Children {
 		cli := &CLI{Services: serviceCommands()}
-		one, err := newParser(cli, onlyCommand(cli, want.Name)...)
+		one, err := newParser(cli, onlyCommand(want.Name, append([]any{cli}, cli.Services...))...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestOnlyCommand(t *testing.T) {
 			t.Errorf("for %s: %d commands", want.Name, len(got))
 		}
 	}
-	if cli := (&CLI{Services: serviceCommands()}); onlyCommand(cli, "no-command") != nil {
+	if cli := (&CLI{Services: serviceCommands()}); onlyCommand("no-command", []any{cli}) != nil {
 		t.Error("a command that there is not leaves others out")
 	}
 }

@@ -1,5 +1,11 @@
 package main
 
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
 // show prints a result: as one JSON object on a line, or as text.
 func show(e *env, asJSON bool, v any, text string) (err error) {
 	if asJSON {
