@@ -3,7 +3,6 @@
 package services
 
 import (
-	// Each registers itself; the catalog has them in the order of a token's way.
 	_ "github.com/switchyard/switchyard/services/aggregator"
 	_ "github.com/switchyard/switchyard/services/attention"
 	_ "github.com/switchyard/switchyard/services/expert"

@@ -8,9 +8,9 @@ import (
 	"math"
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/asker"
 )
 
 // Verdict is the result for one checkpoint. Who does not judge has a Pass, but of a Copy.
@@ -60,7 +60,7 @@ func Compare(ctx context.Context, y *cluster.Cluster, g *Golden, judged bool) (*
 		return nil, err
 	}
 	defer stop()
-	q := &Asker{Client: c, Vocab: y.Settings.Node.Shared.Model.Spec.Vocab}
+	q := &comparer{&asker.Asker{Client: c, Vocab: y.Settings.Node.Shared.Model.Spec.Vocab}}
 	v := &Verdict{Dir: g.Dir, Judged: judged, Tolerance: g.tolerance()}
 	if err := q.compareLogits(ctx, g, v); err != nil {
 		return nil, err
@@ -76,65 +76,10 @@ func Compare(ctx context.Context, y *cluster.Cluster, g *Golden, judged bool) (*
 	return v, nil
 }
 
-// Asker asks a pipeline with token ids.
-type Asker struct {
-	Client *client.Client
-	Vocab  int
-}
+// comparer compares what a pipeline answers with golden outputs.
+type comparer struct{ *asker.Asker }
 
-// Logits are those of all positions of ids, (positions, vocab).
-func (q *Asker) Logits(ctx context.Context, ids []uint32) ([]float32, error) {
-	_, logits, err := q.Scores(ctx, &pb.Prompt{InputIds: ids}, len(ids))
-	return logits, err
-}
-
-// Scores are what there is of a prompt's positions in their order: what an
-// encoder makes of those that it reads before a decoder, and the logits of the
-// others.
-func (q *Asker) Scores(ctx context.Context, p *pb.Prompt, positions int) (hidden, logits []float32, err error) {
-	none := int32(0)
-	p.Score, p.MaxTokens = "logits", &none
-	chunks, err := q.Ask(ctx, p)
-	if err != nil {
-		return nil, nil, err
-	}
-	seen := 0
-	for _, c := range chunks {
-		switch s := c.Score; {
-		case s == nil:
-		case int(s.Position) != seen || len(s.Logits) != q.Vocab && len(s.Hidden) == 0:
-			return nil, nil, fmt.Errorf("the pipeline sent %d logits for position %d", len(s.Logits), s.Position)
-		default:
-			hidden, logits = append(hidden, s.Hidden...), append(logits, s.Logits...)
-			seen++
-		}
-	}
-	if seen != positions {
-		return nil, nil, fmt.Errorf("the pipeline scored %d of %d positions", seen, positions)
-	}
-	return hidden, logits, nil
-}
-
-// Ask returns the chunks of an answer; an end of sequence does not end it.
-func (q *Asker) Ask(ctx context.Context, p *pb.Prompt) (chunks []*pb.Chunk, err error) {
-	p.IgnoreEos = true
-	stream, err := q.Client.Prompt(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	for c, err := range stream.Chunks() {
-		if err != nil {
-			return nil, err
-		}
-		if err := client.Failure(c); err != nil {
-			return nil, err
-		}
-		chunks = append(chunks, c)
-	}
-	return chunks, nil
-}
-
-func (q *Asker) compareLogits(ctx context.Context, g *Golden, v *Verdict) error {
+func (q *comparer) compareLogits(ctx context.Context, g *Golden, v *Verdict) error {
 	for _, part := range g.parts {
 		hidden, logits, err := q.Scores(ctx, part.prompt, len(part.prompt.InputIds)+len(part.prompt.DecoderInputIds))
 		if err != nil {
@@ -167,7 +112,7 @@ func (v *Verdict) differ(what string, got, want []float32) error {
 
 // compareGreedy compares the ids that greedy decoding chooses. A model that only
 // fills has none.
-func (q *Asker) compareGreedy(ctx context.Context, g *Golden, v *Verdict) error {
+func (q *comparer) compareGreedy(ctx context.Context, g *Golden, v *Verdict) error {
 	if len(g.greedy) == 0 {
 		v.GreedyEqual = true
 		return nil
@@ -207,7 +152,7 @@ func (g *Golden) greedyPrompt(n int) *pb.Prompt {
 const nearTie = 1e-3
 
 // decided is how many of the greedy ids come before the first near tie.
-func (q *Asker) decided(ctx context.Context, g *Golden) (int, error) {
+func (q *comparer) decided(ctx context.Context, g *Golden) (int, error) {
 	n := len(g.greedy) - g.GreedyPrompt
 	if g.SmallestGreedyMargin >= nearTie {
 		return n, nil

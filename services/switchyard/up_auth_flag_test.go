@@ -3,6 +3,9 @@ package main
 import (
 	"slices"
 	"testing"
+
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // --auth has a folder or none; a file and a variable may say so as well.
@@ -10,34 +13,34 @@ func TestAuthFlag(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		args     []string
-		env, yml string
-		want     authFlag
+		Env, yml string
+		want     up.AuthFlag
 	}{
-		{"left out", []string{"up"}, "", "", authFlag{}},
-		{"alone", []string{"up", "--auth"}, "", "", authFlag{on: true}},
-		{"before a flag", []string{"up", "--auth", "--hosts", "2"}, "", "", authFlag{on: true}},
-		{"folder", []string{"up", "--auth", "dir", "--hosts", "2"}, "", "", authFlag{true, "dir"}},
-		{"folder with =", []string{"up", "--auth=dir"}, "", "", authFlag{true, "dir"}},
-		{"variable", []string{"up"}, "dir", "", authFlag{true, "dir"}},
-		{"variable true", []string{"up"}, "true", "", authFlag{on: true}},
-		{"variable false", []string{"up"}, "false", "", authFlag{}},
-		{"file", []string{"up"}, "", "up:\n  auth: dir\n", authFlag{true, "dir"}},
-		{"file true", []string{"up"}, "", "up:\n  auth: true\n", authFlag{on: true}},
-		{"flag over file", []string{"up", "--auth=x"}, "", "up:\n  auth: dir\n", authFlag{true, "x"}},
+		{"left out", []string{"up"}, "", "", up.AuthFlag{}},
+		{"alone", []string{"up", "--auth"}, "", "", up.AuthFlag{On: true}},
+		{"before a flag", []string{"up", "--auth", "--hosts", "2"}, "", "", up.AuthFlag{On: true}},
+		{"folder", []string{"up", "--auth", "dir", "--hosts", "2"}, "", "", up.AuthFlag{true, "dir"}},
+		{"folder with =", []string{"up", "--auth=dir"}, "", "", up.AuthFlag{true, "dir"}},
+		{"variable", []string{"up"}, "dir", "", up.AuthFlag{true, "dir"}},
+		{"variable true", []string{"up"}, "true", "", up.AuthFlag{On: true}},
+		{"variable false", []string{"up"}, "false", "", up.AuthFlag{}},
+		{"file", []string{"up"}, "", "up:\n  auth: dir\n", up.AuthFlag{true, "dir"}},
+		{"file true", []string{"up"}, "", "up:\n  auth: true\n", up.AuthFlag{On: true}},
+		{"flag over file", []string{"up", "--auth=x"}, "", "up:\n  auth: dir\n", up.AuthFlag{true, "x"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if tc.env != "" {
-				t.Setenv("SWITCHYARD_AUTH", tc.env)
+			if tc.Env != "" {
+				t.Setenv("SWITCHYARD_AUTH", tc.Env)
 			}
 			if tc.yml != "" {
 				t.Setenv("SWITCHYARD_CONFIG", write(t, tc.yml))
 			}
-			var cli CLI
-			if _, err := parse(&cli, tc.args, stdio{}); err != nil {
+			var c CLI
+			if _, err := parse(&c, tc.args, cli.Stdio{}); err != nil {
 				t.Fatal(err)
 			}
-			if cli.Up.Auth != tc.want || slices.Contains(tc.args, "--hosts") != (cli.Up.Hosts == 2) {
-				t.Errorf("%+v, hosts %d", cli.Up.Auth, cli.Up.Hosts)
+			if c.Up.Auth != tc.want || slices.Contains(tc.args, "--hosts") != (c.Up.Hosts == 2) {
+				t.Errorf("%+v, hosts %d", c.Up.Auth, c.Up.Hosts)
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/weights"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // WeightsCmd keeps models in the JetStream object store.
@@ -24,43 +26,43 @@ type WeightsCmd struct {
 
 // WeightsPushCmd puts a folder into the store.
 type WeightsPushCmd struct {
-	ConnectFlags `embed:""`
-	Name         string `help:"The model's name in the store; default is the directory's name." placeholder:"NAME"`
-	Replicas     int    `default:"0" help:"Replicas of the bucket on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
-	JSON         bool   `name:"json" help:"Print a JSON object when it is done."`
-	Dir          string `arg:"" name:"dir" help:"A Hugging Face model directory."`
+	cli.ConnectFlags `embed:""`
+	Name             string `help:"The model's name in the store; default is the directory's name." placeholder:"NAME"`
+	Replicas         int    `default:"0" help:"Replicas of the bucket on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
+	JSON             bool   `name:"json" help:"Print a JSON object when it is done."`
+	Dir              string `arg:"" name:"dir" help:"A Hugging Face model directory."`
 }
 
 // WeightsLsCmd lists models.
 type WeightsLsCmd struct {
-	ConnectFlags `embed:""`
-	JSON         bool `name:"json" help:"Print a JSON object a line."`
+	cli.ConnectFlags `embed:""`
+	JSON             bool `name:"json" help:"Print a JSON object a line."`
 }
 
 // WeightsRmCmd removes a model.
 type WeightsRmCmd struct {
-	ConnectFlags `embed:""`
-	Name         string `arg:"" name:"name" help:"The model's name in the store."`
+	cli.ConnectFlags `embed:""`
+	Name             string `arg:"" name:"name" help:"The model's name in the store."`
 }
 
 // Run hashes the folder, sends what is missing, and then the manifest.
-func (c *WeightsPushCmd) Run(ctx context.Context, e *env) (err error) {
-	if c.Replicas < 0 || c.Replicas > mostReplicas {
-		return usage(fmt.Errorf("--replicas is %d; NATS keeps 1 to %d copies of a stream", c.Replicas, mostReplicas))
+func (c *WeightsPushCmd) Run(ctx context.Context, e *cli.Env) (err error) {
+	if c.Replicas < 0 || c.Replicas > up.MostReplicas {
+		return cli.Usage(fmt.Errorf("--replicas is %d; NATS keeps 1 to %d copies of a stream", c.Replicas, up.MostReplicas))
 	}
 	if err := weights.CheckName(c.name()); err != nil {
-		return usage(fmt.Errorf("--name: %w", err))
+		return cli.Usage(fmt.Errorf("--name: %w", err))
 	}
-	m, err := openModel(ctx, e, c.Dir)
+	m, err := up.OpenModel(ctx, e, c.Dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	contents, err := m.Contents()
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	return e.withStore(ctx, "weights push", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
+	return e.WithStore(ctx, "weights push", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
 		return c.push(ctx, e, conn, m, contents)
 	})
 }
@@ -74,8 +76,8 @@ type pushed struct {
 	Sent    int64  `json:"sent_bytes"`
 }
 
-func (c *WeightsPushCmd) push(ctx context.Context, e *env, conn *bus.Conn, m *model.Model, contents []model.Content) error {
-	line := e.progress()
+func (c *WeightsPushCmd) push(ctx context.Context, e *cli.Env, conn *bus.Conn, m *model.Model, contents []model.Content) error {
+	line := e.Progress()
 	defer line.Clear()
 	name := c.name()
 	r := pushed{Name: name, Model: m.Hash, Objects: len(contents)}
@@ -92,10 +94,10 @@ func (c *WeightsPushCmd) push(ctx context.Context, e *env, conn *bus.Conn, m *mo
 	case err != nil:
 		return fmt.Errorf("%w; what was sent is kept, push again to go on", err)
 	case c.JSON:
-		return json.NewEncoder(e.out).Encode(r)
+		return json.NewEncoder(e.Out).Encode(r)
 	}
-	_, err = fmt.Fprintf(e.out, "%s: %d objects, %s, of which %s were sent now; hash %.12s\nserve it with --model %s%s\n",
-		name, r.Objects, gigabytes(r.Bytes), gigabytes(r.Sent), m.Hash, storeScheme, name)
+	_, err = fmt.Fprintf(e.Out, "%s: %d objects, %s, of which %s were sent now; hash %.12s\nserve it with --model %s%s\n",
+		name, r.Objects, cli.Gigabytes(r.Bytes), cli.Gigabytes(r.Sent), m.Hash, up.StoreScheme, name)
 	return err
 }
 
@@ -107,8 +109,8 @@ func (c *WeightsPushCmd) name() string {
 }
 
 // Run lists whole models, and what is left of pushes that have not ended.
-func (c *WeightsLsCmd) Run(ctx context.Context, e *env) error {
-	return e.withStore(ctx, "weights ls", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
+func (c *WeightsLsCmd) Run(ctx context.Context, e *cli.Env) error {
+	return e.WithStore(ctx, "weights ls", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
 		list, err := weights.List(ctx, conn, e.Prefix)
 		if err != nil {
 			return err
@@ -116,17 +118,17 @@ func (c *WeightsLsCmd) Run(ctx context.Context, e *env) error {
 		if c.JSON {
 			return printLines(e, list)
 		}
-		w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "NAME\tHASH\tOBJECTS\tBYTES\tSTATE")
 		for _, m := range list {
-			fmt.Fprintf(w, "%s\t%.12s\t%d\t%s\t%s\n", m.Name, m.Model, m.Objects, gigabytes(m.Bytes), m.State())
+			fmt.Fprintf(w, "%s\t%.12s\t%d\t%s\t%s\n", m.Name, m.Model, m.Objects, cli.Gigabytes(m.Bytes), m.State())
 		}
 		return w.Flush()
 	})
 }
 
-func printLines[T any](e *env, list []T) error {
-	encoder := json.NewEncoder(e.out)
+func printLines[T any](e *cli.Env, list []T) error {
+	encoder := json.NewEncoder(e.Out)
 	for _, x := range list {
 		if err := encoder.Encode(x); err != nil {
 			return err
@@ -136,11 +138,11 @@ func printLines[T any](e *env, list []T) error {
 }
 
 // Run removes a model with all of its objects.
-func (c *WeightsRmCmd) Run(ctx context.Context, e *env) error {
+func (c *WeightsRmCmd) Run(ctx context.Context, e *cli.Env) error {
 	if err := weights.CheckName(c.Name); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	return e.withStore(ctx, "weights rm", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
+	return e.WithStore(ctx, "weights rm", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
 		return weights.New(conn, e.Prefix, c.Name).Remove(ctx)
 	})
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/loadtest/cluster/compared"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/direct"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
@@ -21,6 +20,7 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
 
 // candidates are those whose log-probabilities are compared, as bits.

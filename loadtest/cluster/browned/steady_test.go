@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/switchyard/switchyard/loadtest/cluster/compared"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/control/directives"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
@@ -21,6 +20,7 @@ import (
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
 
 const (

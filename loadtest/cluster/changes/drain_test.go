@@ -9,10 +9,10 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/loadtest/cluster/compared"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 	"github.com/switchyard/switchyard/services/switchyard/drain"
 	"github.com/switchyard/switchyard/services/switchyard/top"
 )

@@ -12,15 +12,15 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
-	"github.com/switchyard/switchyard/loadtest/cluster/compared"
 	"github.com/switchyard/switchyard/loadtest/conductor"
-	"github.com/switchyard/switchyard/loadtest/verify"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/asker"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
 
 func TestMain(m *testing.M) { testleaks.Main(m) }
@@ -34,7 +34,7 @@ type conducted struct {
 	*conductor.Conductor
 	t       *testing.T
 	y       clustertest.Cluster
-	q       *verify.Asker
+	q       *asker.Asker
 	hosts   []string
 	layers  []int
 	experts int

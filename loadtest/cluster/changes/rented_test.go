@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/loadtest/cluster/compared"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -22,6 +21,7 @@ import (
 	"github.com/switchyard/switchyard/services/scaler"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
 
 // rentedHost is a process with another expert host of a pipeline that rents experts; kill ends its
