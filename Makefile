@@ -8,6 +8,16 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 3s
 
+# All targets compile alike, so that none compiles again what another has. What is linked has
+# nothing for debuggers (-s -w), so nothing is compiled for them; and of net and os/user all have
+# what the static binary has, with cgo and without.
+LEAN := -trimpath -tags=netgo,osusergo -gcflags=all=-dwarf=false
+export GOFLAGS := $(LEAN)
+
+# GOGC: compilers would spend a third of their time collecting garbage. It is not exported, as
+# what is built would run with it.
+BUILD := GOGC=400 $(GO) build -ldflags '$(LDFLAGS)'
+
 BUF_VERSION           := v1.70.0
 PROTOC_GEN_GO_VERSION := v1.36.12
 LINT_VERSION          := v2.15.0
@@ -26,7 +36,7 @@ help: ## Show this help
 
 .PHONY: build
 build: ## Build bin/switchyard, one static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/switchyard ./services/switchyard
+	CGO_ENABLED=0 $(BUILD) -o bin/switchyard ./services/switchyard
 
 # NVIDIA's compiler and headers, and the kernels made with them. Both are made again
 # when what they follow from changes; neither is committed.
@@ -38,7 +48,7 @@ CUDA_ENV     = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CUDA)/nvidia/cuda_runtime/inclu
 
 .PHONY: build-cuda
 build-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-cuda, which computes experts on GPUs (needs a C compiler and pip; minutes, once)
-	$(CUDA_ENV) $(GO) build -tags cuda,netgo,osusergo -trimpath -ldflags '$(LDFLAGS)' -o bin/switchyard-cuda ./services/switchyard
+	$(CUDA_ENV) $(BUILD) -tags cuda,netgo,osusergo -o bin/switchyard-cuda ./services/switchyard
 	kernels/cuda/build/check bin/switchyard-cuda
 
 .PHONY: test-cuda
@@ -56,7 +66,7 @@ GPU_TESTS := cd pkg/compute/device/cuda && $(CURDIR)/bin/gpu-tests
 
 .PHONY: build-gpu-tests
 build-gpu-tests: $(CUDA_IMAGES) ## Build bin/gpu-tests, the tests and benchmarks that need a GPU, also for machines without Go
-	$(CUDA_ENV) $(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o bin/gpu-tests ./pkg/compute/device/cuda
+	$(CUDA_ENV) $(GO) test -c -tags cuda,netgo,osusergo -ldflags '-s -w' -o bin/gpu-tests ./pkg/compute/device/cuda
 
 .PHONY: test-gpu
 test-gpu: build-gpu-tests ## Run the CUDA kernels on this machine's first GPU against the CPU; without one it fails
@@ -91,19 +101,22 @@ JOBS     ?= 4
 PIPELINES := ./services/switchyard ./services/switchyard/cluster/... ./services/tokenizer/delivery ./services/tokenizer/intake ./pkg/transport/bus
 PACKAGES  := $(PIPELINES) ./...
 
-# What tests are made of has nothing for debuggers, and of net and os/user what the static binary
-# has: less is compiled, once for tests with cgo and without (.ci/run builds all with it).
-LEAN := -trimpath -tags=netgo,osusergo -gcflags=all=-dwarf=false
-
-# GOGC: compilers and tests would spend a third of their time collecting garbage, the tests
-# because a served model's process keeps little of it. Vet is a part of lint, and -s -w is what
-# only debuggers read.
+# GOGC: tests, too, would spend a third of their time collecting garbage, as a served model's
+# process keeps little of it. Vet is a part of lint.
 # RUN and ONLY say which tests of which package, where not all are wanted.
-TEST := GOFLAGS='$(LEAN)' GOGC=400 $(GO) test -vet=off -ldflags '-s -w' -p $(JOBS) -parallel $(PARALLEL) $(if $(RUN),-count=1 -run '$(RUN)')
+TEST := GOGC=400 $(GO) test -vet=off -ldflags '-s -w' -p $(JOBS) -parallel $(PARALLEL) $(if $(RUN),-count=1 -run '$(RUN)')
 
 .PHONY: golden
 golden: ## Make the golden checkpoints whole, below .cache/golden, for "switchyard verify"
 	@CGO_ENABLED=0 $(GO) test -count=1 -run TestDir ./pkg/compute/goldens
+
+.PHONY: freeze
+freeze: build golden ## Hold the built program to what outsiders rely on: commands, JSON fields, exit codes
+	CGO_ENABLED=0 SWITCHYARD_FREEZE=1 $(TEST) -count=1 ./loadtest/contract
+
+.PHONY: test-old-processor
+test-old-processor: ## Run the kernels' and the pipeline's tests as on a processor without AVX-512
+	CGO_ENABLED=0 GODEBUG=cpu.avx512f=off $(TEST) $(or $(ONLY),./kernels/... ./services/switchyard/cluster/...)
 
 .PHONY: test
 test: ## Run the tests
