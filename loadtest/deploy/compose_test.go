@@ -96,7 +96,7 @@ func TestComposeProcesses(t *testing.T) {
 	u.write(t, map[string][]byte{"nats.conf": data}, filepath.Dir(settings))
 	asks := services["nats"].Healthcheck.Test
 	awaitPage(t, u.start(t), strings.Replace(asks[len(asks)-1], "127.0.0.1:8222", monitor, 1))
-	places := []string{"@nats:4222", "@" + nats, "kafka:9092", fleet.NewBroker(t, programs).Addr(), "jaeger:4317", testkit.FreeAddr(t)}
+	places := []string{"@nats:4222", "@" + nats, "kafka:9092", fleet.NewBroker(t, programs).Addr(), "jaeger:4318", testkit.FreeAddr(t)}
 	program := filepath.Join(programs, "switchyard")
 	var probes []func() bool
 	var processes []*fleet.Process

@@ -29,7 +29,8 @@ type Golden struct {
 type goldenPart struct {
 	prompt *pb.Prompt
 	hidden []float32 // (source, d) of what an encoder reads before a decoder, or nil
-	logits []float32 // (positions, vocab)
+	at     []uint32  // the positions that logits are of, in their order
+	logits []float32 // (at, vocab)
 }
 
 // maxFacts bounds golden.json, in bytes.
@@ -66,6 +67,7 @@ func (g *Golden) read(t *tensors) {
 		return
 	}
 	g.vocab, g.spread = logits.shape[2], deviation(logits.data)
+	t.readPositions()
 	switch {
 	case t.has("decoder_input_ids"):
 		g.readAnswered(t, ids, logits)
@@ -83,11 +85,10 @@ func (g *Golden) readContinued(t *tensors, ids series[uint32], logits series[flo
 	g.add(t, ids, logits, func(*goldenPart, int) {})
 	prefix := t.floats("prefix_logits", 3)
 	g.readGreedy(t)
-	if t.err == nil && prefix.shape[1] > ids.shape[1] {
-		t.fail("prefix_logits %v are of more than input_ids %v", prefix.shape, ids.shape)
-	}
+	at := t.positionsOf("prefix_logits", prefix.shape, ids.shape[1])
 	if t.err == nil {
-		g.parts = append(g.parts, goldenPart{prompt: &pb.Prompt{InputIds: ids.row(0)[:prefix.shape[1]]}, logits: prefix.row(0)})
+		begin := ids.row(0)[:at[len(at)-1]+1]
+		g.parts = append(g.parts, goldenPart{prompt: &pb.Prompt{InputIds: begin}, at: at, logits: prefix.row(0)})
 	}
 }
 
@@ -98,7 +99,7 @@ func (g *Golden) readAnswered(t *tensors, ids series[uint32], logits series[floa
 	if t.err != nil {
 		return
 	}
-	t.alike("logits", logits.shape[:2], "decoder_input_ids", begin.shape)
+	at := t.allPositions(logits.shape, "decoder_input_ids", begin.shape)
 	t.alike("encoder_output", hidden.shape[:2], "input_ids", ids.shape)
 	if t.err != nil || ids.shape[0] != begin.shape[0] {
 		t.fail("decoder_input_ids %v do not belong to input_ids %v", begin.shape, ids.shape)
@@ -107,7 +108,7 @@ func (g *Golden) readAnswered(t *tensors, ids series[uint32], logits series[floa
 	g.source = ids.row(0)
 	for i := range ids.shape[0] {
 		g.parts = append(g.parts, goldenPart{
-			prompt: &pb.Prompt{InputIds: ids.row(i), DecoderInputIds: begin.row(i)}, hidden: hidden.row(i), logits: logits.row(i),
+			prompt: &pb.Prompt{InputIds: ids.row(i), DecoderInputIds: begin.row(i)}, hidden: hidden.row(i), at: at, logits: logits.row(i),
 		})
 	}
 }
@@ -119,11 +120,11 @@ func (g *Golden) readGreedy(t *tensors) {
 	}
 }
 
-// add takes prompts with the logits of all their positions.
+// add takes prompts with their logits.
 func (g *Golden) add(t *tensors, ids series[uint32], logits series[float32], more func(p *goldenPart, i int)) {
-	t.alike("logits", logits.shape[:2], "input_ids", ids.shape)
+	at := t.allPositions(logits.shape, "input_ids", ids.shape)
 	for i := 0; i < ids.shape[0] && t.err == nil; i++ {
-		p := goldenPart{prompt: &pb.Prompt{InputIds: ids.row(i)}, logits: logits.row(i)}
+		p := goldenPart{prompt: &pb.Prompt{InputIds: ids.row(i)}, at: at, logits: logits.row(i)}
 		more(&p, i)
 		g.parts = append(g.parts, p)
 	}

@@ -22,8 +22,9 @@ func (s series[T]) row(i int) []T {
 
 // tensors reads a file's tensors, and keeps the first error.
 type tensors struct {
-	f   *safetensors.File
-	err error
+	f         *safetensors.File
+	positions []uint32 // that logits are of; nil: all
+	err       error
 }
 
 func (t *tensors) fail(format string, args ...any) {
@@ -78,6 +79,44 @@ func (t *tensors) ints(name string) (s series[uint32]) {
 		s.data[i] = uint32(v)
 	}
 	return s
+}
+
+// readPositions reads those of a file that has outputs of few positions.
+func (t *tensors) readPositions() {
+	if t.err == nil && t.has("positions") {
+		t.positions = t.ints("positions").data
+	}
+}
+
+// allPositions are those of all sequences' logits, up to their last id.
+func (t *tensors) allPositions(shape []int, name string, ids []int) []uint32 {
+	at := t.positionsOf("logits", shape, ids[1])
+	if t.err == nil && (shape[0] != ids[0] || int(at[len(at)-1]) != ids[1]-1) {
+		t.fail("logits %v do not belong to %s %v", shape, name, ids)
+	}
+	return at
+}
+
+// positionsOf are those that logits of a shape are of, in sequences of so many ids.
+func (t *tensors) positionsOf(name string, shape []int, ids int) (at []uint32) {
+	if t.err != nil {
+		return nil
+	}
+	at = t.positions
+	if at == nil {
+		for i := range shape[1] {
+			at = append(at, uint32(i))
+		}
+	}
+	if len(at) < shape[1] {
+		t.fail("%s %v are of more than %d positions", name, shape, len(at))
+		return nil
+	}
+	at = at[:shape[1]]
+	if !slices.IsSorted(at) || int(at[len(at)-1]) >= ids {
+		t.fail("%s %v are of the positions %v of %d ids", name, shape, at, ids)
+	}
+	return at
 }
 
 // alike wants two shapes to be the same.

@@ -85,6 +85,9 @@ func (q *comparer) compareLogits(ctx context.Context, g *Golden, v *Verdict) err
 		if err != nil {
 			return err
 		}
+		if logits, err = part.pick(logits, g.vocab); err != nil {
+			return err
+		}
 		if err := v.differ("logits", logits, part.logits); err != nil {
 			return err
 		}
@@ -93,6 +96,22 @@ func (q *comparer) compareLogits(ctx context.Context, g *Golden, v *Verdict) err
 		}
 	}
 	return nil
+}
+
+// pick takes from the logits of all positions those at the part's.
+func (p *goldenPart) pick(logits []float32, vocab int) ([]float32, error) {
+	n := len(p.prompt.InputIds)
+	if decoded := len(p.prompt.DecoderInputIds); decoded > 0 {
+		n = decoded
+	}
+	if len(logits) != n*vocab {
+		return nil, fmt.Errorf("golden logits of %d positions have %d elements each, the model makes %d in all", n, vocab, len(logits))
+	}
+	out := make([]float32, 0, len(p.at)*vocab)
+	for _, at := range p.at {
+		out = append(out, logits[int(at)*vocab:][:vocab]...)
+	}
+	return out, nil
 }
 
 // differ takes in how far numbers are from the golden ones.

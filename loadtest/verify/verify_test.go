@@ -204,6 +204,30 @@ func TestReadGolden(t *testing.T) {
 	}
 }
 
+// Outputs are of the positions that the file names, else of all.
+func TestGoldenPositions(t *testing.T) {
+	for name, tt := range map[string]struct {
+		named []uint32
+		shape []int
+		ids   []int
+		want  []uint32 // nil: an error
+	}{
+		"all":         {nil, []int{2, 3, 8}, []int{2, 3}, []uint32{0, 1, 2}},
+		"some":        {[]uint32{0, 2}, []int{2, 2, 8}, []int{2, 3}, []uint32{0, 2}},
+		"too few":     {nil, []int{2, 2, 8}, []int{2, 3}, nil},
+		"no last":     {[]uint32{0, 1}, []int{2, 2, 8}, []int{2, 3}, nil},
+		"unnamed":     {[]uint32{2}, []int{2, 2, 8}, []int{2, 3}, nil},
+		"behind":      {[]uint32{0, 3}, []int{2, 2, 8}, []int{2, 3}, nil},
+		"in disorder": {[]uint32{2, 0, 2}, []int{2, 3, 8}, []int{2, 3}, nil},
+		"a sequence":  {nil, []int{1, 3, 8}, []int{2, 3}, nil},
+	} {
+		file := &tensors{positions: tt.named}
+		if got := file.allPositions(tt.shape, "input_ids", tt.ids); (file.err == nil) != (tt.want != nil) || file.err == nil && !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, %v", name, got, file.err)
+		}
+	}
+}
+
 func TestMargin(t *testing.T) {
 	for _, tt := range []struct {
 		row  []float32

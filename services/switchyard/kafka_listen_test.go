@@ -119,7 +119,7 @@ func TestKafkaListen(t *testing.T) {
 	}
 	dir := filepath.Join(t.TempDir(), "auth")
 	guarded := startUp(t, func(c *up.Cmd) {
-		c.Scaling, c.KafkaListen, c.Auth = "static", testkit.FreeAddr(t), up.AuthFlag{true, dir}
+		c.Scaling, c.KafkaListen, c.Auth = "static", testkit.FreeAddr(t), up.AuthFlag{On: true, Dir: dir}
 	})
 	known := kafka.Config{
 		Brokers: []string{guarded.KafkaAddr()}, SASL: "scram-sha-256", User: credentials.KafkaUser, PasswordFile: guarded.Users().KafkaPasswordFile(),

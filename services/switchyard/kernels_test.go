@@ -44,7 +44,7 @@ func TestKVCacheFlag(t *testing.T) {
 		{"bf16", "auto", ""}, {"bf16", "f32", ""}, {"bf16", "bf16", "-kv16"}, {"bf16", "int8", "-kv8"},
 		{"q8", "int8", "-q8-kv8"}, {"w8a8", "f32", "-w8a8"}, {"w8a8", "bf16", "-w8a8-kv16"}, {"w4a8", "int8", "-w4a8-kv8"},
 	} {
-		f := up.ModelFlags{PrecisionFlag: up.PrecisionFlag{tt.precision, up.KVCacheFlag{tt.kept}}}
+		f := up.ModelFlags{PrecisionFlag: up.PrecisionFlag{Precision: tt.precision, KVCacheFlag: up.KVCacheFlag{KVCacheDtype: tt.kept}}}
 		if got := up.ClassOf(cluster.Services{}, f); got != base+tt.want {
 			t.Errorf("%s with keys and values in %s: class %s, want %s", tt.precision, tt.kept, got, base+tt.want)
 		}

@@ -19,14 +19,14 @@ func TestAuthFlag(t *testing.T) {
 		{"left out", []string{"up"}, "", "", up.AuthFlag{}},
 		{"alone", []string{"up", "--auth"}, "", "", up.AuthFlag{On: true}},
 		{"before a flag", []string{"up", "--auth", "--hosts", "2"}, "", "", up.AuthFlag{On: true}},
-		{"folder", []string{"up", "--auth", "dir", "--hosts", "2"}, "", "", up.AuthFlag{true, "dir"}},
-		{"folder with =", []string{"up", "--auth=dir"}, "", "", up.AuthFlag{true, "dir"}},
-		{"variable", []string{"up"}, "dir", "", up.AuthFlag{true, "dir"}},
+		{"folder", []string{"up", "--auth", "dir", "--hosts", "2"}, "", "", up.AuthFlag{On: true, Dir: "dir"}},
+		{"folder with =", []string{"up", "--auth=dir"}, "", "", up.AuthFlag{On: true, Dir: "dir"}},
+		{"variable", []string{"up"}, "dir", "", up.AuthFlag{On: true, Dir: "dir"}},
 		{"variable true", []string{"up"}, "true", "", up.AuthFlag{On: true}},
 		{"variable false", []string{"up"}, "false", "", up.AuthFlag{}},
-		{"file", []string{"up"}, "", "up:\n  auth: dir\n", up.AuthFlag{true, "dir"}},
+		{"file", []string{"up"}, "", "up:\n  auth: dir\n", up.AuthFlag{On: true, Dir: "dir"}},
 		{"file true", []string{"up"}, "", "up:\n  auth: true\n", up.AuthFlag{On: true}},
-		{"flag over file", []string{"up", "--auth=x"}, "", "up:\n  auth: dir\n", up.AuthFlag{true, "x"}},
+		{"flag over file", []string{"up", "--auth=x"}, "", "up:\n  auth: dir\n", up.AuthFlag{On: true, Dir: "x"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.Env != "" {

@@ -112,7 +112,7 @@ func TestStoreGone(t *testing.T) {
 	address := testkit.FreeAddr(t)
 	server := startServer(t, t.TempDir(), address)
 	e := &cli.Env{Globals: cli.Globals{NATS: "nats://" + address}, Stdio: cli.Stdio{Out: io.Discard, Err: io.Discard}, Log: slog.New(slog.DiscardHandler), Waits: patient}
-	err := e.WithStore(t.Context(), "push", cli.ConnectFlags{100 * time.Millisecond}, func(ctx context.Context, _ *bus.Conn) error {
+	err := e.WithStore(t.Context(), "push", cli.ConnectFlags{ConnectTimeout: 100 * time.Millisecond}, func(ctx context.Context, _ *bus.Conn) error {
 		server.Shutdown()
 		<-ctx.Done()
 		return fmt.Errorf("%w; what was sent is kept", context.Cause(ctx))

@@ -208,7 +208,7 @@ func (f ModelFlags) hops() schemas.Hops    { return schemas.Hops(f.Hops) }
 type TelemetryFlags struct {
 	MetricsAddr   string  `help:"host:port for /metrics, /healthz and /readyz, and on the loopback /debug/pprof; empty is nowhere." placeholder:"ADDR"`
 	PprofAddr     string  `help:"host:port for Go's profiles at /debug/pprof, which have no authentication; empty is --metrics-addr if that is on the loopback, else nowhere." placeholder:"ADDR"`
-	OtlpEndpoint  string  `name:"otlp-endpoint" help:"Where traces go: grpc://host:4317 or http://host:4318; empty is nowhere." placeholder:"URL"`
+	OtlpEndpoint  string  `name:"otlp-endpoint" help:"Where traces go, by OTLP over HTTP, such as http://host:4318; empty is nowhere." placeholder:"URL"`
 	MetricsDetail string  `default:"expert" enum:"expert,layer,total" help:"How far metrics are told apart that grow with the model: by expert, by layer, or total (all layers together)." placeholder:"KIND"`
 	TraceSample   float64 `default:"1" help:"Share of requests that are traced, 0 to 1." placeholder:"RATIO"`
 }
