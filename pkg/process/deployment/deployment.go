@@ -112,9 +112,6 @@ type Deployment struct {
 	// Identity and Shape are what messages carry, and what they may claim.
 	Identity wire.Identity
 	Shape    *wire.Shape
-	// Earlier is Identity's model as schemas.EarlierVersion says it; 0 where that had no
-	// such models. The first call reads some of the weights.
-	Earlier func() uint64
 
 	Members jetstream.KeyValue
 	// Liveness looks for other replicas.
@@ -175,10 +172,6 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		d.Logs = s.LogStore(s.Conn)
 	}
 	d.Shape = d.shape()
-	d.Earlier = sync.OnceValue(func() uint64 {
-		id, _ := identityOf(s.Model.EarlierHash()) // 0 where there is none
-		return id
-	})
 	if err := d.create(ctx); err != nil {
 		return nil, d.Conn.NoRoom(ctx, err, bus.Model{Streams: d.Streams, MoELayers: d.MoELayers()})
 	}

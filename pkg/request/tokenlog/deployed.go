@@ -9,7 +9,7 @@ import (
 func Of(d *deployment.Deployment, id string) *Log {
 	spec := d.Model.Spec
 	return New(d.Logs, d.Streams, Settings{
-		Rules:  Rules{Model: d.Identity.Model, Earlier: d.Earlier, Vocab: spec.Vocab, Positions: spec.LongestRequest(), Hidden: spec.Hidden},
+		Rules:  Rules{Model: d.Identity.Model, Vocab: spec.Vocab, Positions: spec.LongestRequest(), Hidden: spec.Hidden},
 		Writer: id, Passed: passedOver(d),
 	})
 }
