@@ -73,12 +73,6 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"services/gate", "services/expert"},
 	},
 	{
-		Of:     []string{"services/*/about"},
-		Only:   []string{"std", "schemas/...", "pkg/transport/catalog", "pkg/transport/grant"},
-		Reason: "a service's description is registered in tests of everything below services: it must bring nothing along",
-		Bad:    [2]string{"services/gate/about", "pkg/process/deployment"},
-	},
-	{
 		Of:     []string{"pkg/transport/catalog", "pkg/transport/grant"},
 		Only:   []string{"std", "schemas/...", "pkg/transport/grant"},
 		Never:  []string{"context", "net/...", "os/...", "log/...", "time"},

@@ -14,15 +14,13 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/expert/about"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
+		Service: catalog.Expert, Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
 		New: func(d *deployment.Deployment, s service.Settings) (lifecycle.Service, error) {
 			return New(d, service.Own[Config](s))
 		},

@@ -10,15 +10,13 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/scaler/about"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Command).Config),
+		Service: catalog.Scaler, Flags: service.FlagsOf((*Command).Config),
 		Loads: service.Loads{Flags: true, Missing: "--kafka is missing: give HOST:PORT of the Kafka that gates and hosts send loads to"},
 		New: func(d *deployment.Deployment, s service.Settings) (lifecycle.Service, error) {
 			c := service.Own[Config](s)

@@ -17,6 +17,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/services"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -53,7 +54,7 @@ func newServiceCmd(of service.Descriptor) ServiceCmd {
 
 // serviceCommands is a struct with a command for each service, as the parser takes them.
 func serviceCommands() kong.Plugins {
-	all := service.All()
+	all := services.All()
 	fields := make([]reflect.StructField, len(all))
 	for i, of := range all {
 		kind := reflect.TypeFor[ServiceCmd]()

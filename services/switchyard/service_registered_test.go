@@ -17,6 +17,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/grant"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services"
 )
 
 // parrotFlags are a service's own flags.
@@ -63,10 +64,7 @@ func parrots(said chan<- string) service.Descriptor {
 // starting, a command with its own flags, lines in the pages, and metrics.
 func TestRegisteredService(t *testing.T) {
 	said := make(chan string, 1)
-	defer service.Register(parrots(said))()
-	if err := catalog.Problems(); err != nil {
-		t.Fatal(err)
-	}
+	defer services.Add(parrots(said))()
 	if all := catalog.StartOrder(); all[len(all)-1] != "parrot" || !slices.Contains(catalog.Kinds(), "squawk") {
 		t.Errorf("services start as %v and send %v", all, catalog.Kinds())
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/switchyard/switchyard/internal/testkit/testservices" // registers the services
 	"github.com/switchyard/switchyard/internal/transcript"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )

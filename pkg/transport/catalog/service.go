@@ -1,7 +1,7 @@
 // Package catalog is the one list of services, as everything else sees them: users with
 // rights, members of a model, stages on a token's way, commands. A service is a folder of
-// services, whose package about describes it, and one line in package services. Rights, the
-// order of starting, kinds of traffic, stages, pages and help are made of this list; nothing
+// services, its description here (table.go, grants.go), and one line in package services. Rights,
+// the order of starting, kinds of traffic, stages, pages and help are made of this list; nothing
 // else has one of its own.
 package catalog
 
@@ -29,8 +29,6 @@ type Service struct {
 	// Help is its line among the commands: a sentence with its full stop.
 	Help  string
 	Place Place
-	// After is, on a token's way, the service that sends to it; empty: producers do.
-	After string
 	// Fronts says that it hears and answers producers, in their account, by connections of
 	// its own.
 	Fronts bool
