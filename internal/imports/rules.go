@@ -141,12 +141,12 @@ var Rules = slices.Concat(wingRules(), []Rule{
 	},
 	{
 		Of:     []string{"services/expert/serving"},
-		Never:  []string{"services/expert", "services/expert/report", "services/expert/handover", "services/expert/hints"},
+		Never:  []string{"services/expert", "services/expert/report", "services/expert/hints"},
 		Reason: "what serves rows waits for nothing that is said of them",
 		Bad:    [2]string{"services/expert/serving", "services/expert/report"},
 	},
 	{
-		Of:     []string{"services/expert/report", "services/expert/handover", "services/expert/hints"},
+		Of:     []string{"services/expert/report", "services/expert/hints"},
 		Never:  []string{"services/expert/..."},
 		Reason: "these rooms ask the others by interfaces of their own, so that each is tested alone; services/expert only wires them",
 		Bad:    [2]string{"services/expert/report", "services/expert/residency"},

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
@@ -103,7 +103,7 @@ func (f Flags) kvBytes(onGPU bool) (int64, error) {
 	if onGPU {
 		return 0, nil
 	}
-	return bytesize.Parse("kv-memory", f.KVMemory)
+	return flagvalue.Bytes("kv-memory", f.KVMemory)
 }
 
 const defaultKVMemory = "64MiB"

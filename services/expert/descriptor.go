@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -65,7 +65,7 @@ func (c *Command) Config(p service.Process) (Config, error) {
 
 // Config is what they say.
 func (f *Flags) Config(p service.Process) (c Config, err error) {
-	budget, err := bytesize.Parse("expert-memory", f.ExpertMemory)
+	budget, err := flagvalue.Bytes("expert-memory", f.ExpertMemory)
 	if err != nil {
 		return c, err
 	}

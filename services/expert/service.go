@@ -21,7 +21,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/compute"
-	"github.com/switchyard/switchyard/services/expert/handover"
 	"github.com/switchyard/switchyard/services/expert/hints"
 	"github.com/switchyard/switchyard/services/expert/invoked"
 	"github.com/switchyard/switchyard/services/expert/report"
@@ -177,7 +176,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 // taken over.
 func (s *Service) Run(ctx context.Context) error {
 	defer s.followGPU(ctx)()
-	leave := handover.Handover{Presence: s.presence, Functions: s.functions, Members: s.view}
+	leave := Handover{Presence: s.presence, Functions: s.functions, Members: s.view}
 	tasks := lifecycle.Leaving(ctx, s.deviceFailed(), leave.Run)
 	tasks.Go(s.followPlan)
 	tasks.Go(func(ctx context.Context) { s.states.FollowOwn(ctx, s.announcer) })

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
@@ -192,7 +192,7 @@ func (d *dirty) add(layer int) {
 	d.mu.Lock()
 	d.layers[layer] = true
 	d.mu.Unlock()
-	notify.Send(d.note)
+	pause.Wake(d.note)
 }
 
 // each looks at the layers, until ctx ends.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
@@ -79,7 +79,7 @@ func (f Flags) messageTime() (*time.Duration, error) {
 // Config is what they say, of a policy with its settings and a time of keep-alive; of the hosts'
 // profile, where there is one, it has what accesses and loads take.
 func (f Flags) Config(scaling string, keepAlive time.Duration, hosts *profiles.Profile) (Config, error) {
-	limit, err := bytesize.Parse("memory-cap", f.MemoryCap)
+	limit, err := flagvalue.Bytes("memory-cap", f.MemoryCap)
 	if err != nil {
 		return Config{}, err
 	}

@@ -11,8 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/internal/notify"
-	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/policy/claims"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -48,7 +47,7 @@ type renter struct {
 	rows   *activation
 
 	core *shared.Planner // only the planner's goroutine uses it
-	said unrepeated.Log
+	said pause.ErrorLog
 
 	some chan struct{} // a note that requests were heard of
 
@@ -140,7 +139,7 @@ func (r *renter) came(m *nats.Msg) {
 	r.bills.open(ctx, s.RequestId, len(s.PromptIds))
 	if r.rent.Turns == nil {
 		r.heard = newest(r.heard, heard{s, trace.SpanContextFromContext(ctx)}, r.rent.Window)
-		notify.Send(r.some)
+		pause.Wake(r.some)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
@@ -276,6 +276,6 @@ func (f PlanFlags) warnUp(e *env, hosts int) {
 
 // parseBytes reads a count of bytes such as 64MiB.
 func parseBytes(flag, text string) (int64, error) {
-	n, err := bytesize.Parse(flag, text)
+	n, err := flagvalue.Bytes(flag, text)
 	return n, wrongly(err)
 }

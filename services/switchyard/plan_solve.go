@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/compute/promptfile"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/lab/prompts"
 	"github.com/switchyard/switchyard/pkg/lab/speeds"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
@@ -201,7 +201,7 @@ func (c *PlanSolveCmd) ask(ctx context.Context, e *env, shape rented.Shape) (a a
 		a.activation, err = shape.Typical(c.Seed)
 		return a, wrongly(err)
 	}
-	store, err := promptfile.Read(c.Store)
+	store, err := mapfile.ReadPrompts(c.Store)
 	if err == nil {
 		err = store.Fits(m.Hash, shape.Layers, shape.Experts)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/ports"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 )
 
 // ProbeCmd asks a process of this machine how it does, for images that have no other client.
@@ -53,7 +53,7 @@ func (c *ProbeCmd) Run(ctx context.Context, e *env) error {
 
 // url is the loopback's where the process listens on all interfaces.
 func (c *ProbeCmd) url() (string, error) {
-	host, port, err := ports.Listen(c.MetricsAddr)
+	host, port, err := flagvalue.ListenAddress(c.MetricsAddr)
 	if err != nil {
 		return "", fmt.Errorf("--metrics-addr is %q; %w", c.MetricsAddr, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"text/tabwriter"
 
 	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/promptfile"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
 	"github.com/switchyard/switchyard/pkg/lab/prompts"
 	"github.com/switchyard/switchyard/pkg/policy/predict/sps"
@@ -123,7 +123,7 @@ func (c *SPSBuildCmd) Run(ctx context.Context, e *env) error {
 		if err != nil {
 			return usage(err)
 		}
-		if err := promptfile.Write(c.Out, store); err != nil {
+		if err := mapfile.WritePrompts(c.Out, store); err != nil {
 			return err
 		}
 		line.Clear()
@@ -177,7 +177,7 @@ type queried struct {
 // Run prints the rows that each prompt is expected to have.
 func (c *SPSQueryCmd) Run(ctx context.Context, e *env) error {
 	return c.withReader(ctx, e, func(m *model.Model, r *prompts.Reader, line *terminal.Progress) error {
-		store, err := promptfile.Read(c.Store)
+		store, err := mapfile.ReadPrompts(c.Store)
 		if err == nil {
 			err = store.Fits(m.Hash, r.Settings().Layers, r.Settings().Experts)
 		}

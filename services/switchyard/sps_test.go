@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/pkg/compute/promptfile"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 )
 
 // A store is built of texts and of a recording, asked, and given to a plan; ways to foretell are
@@ -26,7 +26,7 @@ func TestSPS(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &b); err != nil || got.code != exitDone || b.Prompts == 0 || b.Layers != 8 || b.Experts != 16 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	store, err := promptfile.Read(in("s"))
+	store, err := mapfile.ReadPrompts(in("s"))
 	if err != nil || store.Digest() != b.Digest || store.Model != b.Model {
 		t.Fatalf("%v", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/switchyard/switchyard/internal/ports"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
@@ -80,7 +80,7 @@ func (c *UpCmd) Run(ctx context.Context, e *env) (err error) {
 	if c.Listen == "" {
 		return usage(errors.New("--listen is empty: no client could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"))
 	}
-	if _, _, err := ports.Listen(c.Listen); err != nil {
+	if _, _, err := flagvalue.ListenAddress(c.Listen); err != nil {
 		return usage(fmt.Errorf("--listen is %q; %w", c.Listen, err))
 	}
 	if err := errors.Join(c.checkKafkaListen(), c.SyntheticFlag.of(&c.ModelFlags)); err != nil {
@@ -132,7 +132,7 @@ func (c *UpCmd) checkKafkaListen() error {
 	case len(c.Kafka) > 0:
 		return usage(fmt.Errorf("--kafka-listen is %q, and --kafka names another Kafka, so that none runs here; leave one out", c.KafkaListen))
 	}
-	if _, _, err := ports.Listen(c.KafkaListen); err != nil {
+	if _, _, err := flagvalue.ListenAddress(c.KafkaListen); err != nil {
 		return usage(fmt.Errorf("--kafka-listen is %q; %w", c.KafkaListen, err))
 	}
 	return nil

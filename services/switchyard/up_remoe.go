@@ -10,8 +10,8 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/promptfile"
 	"github.com/switchyard/switchyard/pkg/lab/prompts"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
@@ -164,7 +164,7 @@ func (c *UpCmd) similar(m *model.Model, threads *pool.Pool, y *serverless.System
 	if c.Similar == "" {
 		return nil, nil //nolint:nilnil // nothing foretells by prompts
 	}
-	store, err := promptfile.Read(c.Similar)
+	store, err := mapfile.ReadPrompts(c.Similar)
 	if err == nil {
 		err = store.Fits(m.Hash, y.Layers, y.Experts)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/internal/notify"
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -88,7 +87,7 @@ func (a *Announcer) set(key string, value proto.Message, last bool) error {
 	return nil
 }
 
-func (a *Announcer) note() { notify.Send(a.dirty) }
+func (a *Announcer) note() { pause.Wake(a.dirty) }
 
 // layers are those that it has a host's keys of; more is closed when there is another key.
 func (a *Announcer) layers() (layers []int, more <-chan struct{}) {

@@ -3,7 +3,7 @@ package hints
 import (
 	"sync"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 )
 
 // Bounds of what a Queue keeps.
@@ -38,7 +38,7 @@ func (q *Queue) Put(body []byte) (dropped int) {
 		dropped++
 	}
 	q.mu.Unlock()
-	notify.Send(q.note)
+	pause.Wake(q.note)
 	return dropped
 }
 

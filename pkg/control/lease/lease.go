@@ -26,7 +26,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/internal/notify"
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -75,7 +74,7 @@ func Hold(ctx context.Context, kv jetstream.KeyValue, key, owner string, o Optio
 		o.TTL = TTL
 	}
 	c := &candidate{Options: o, kv: b, key: key, owner: owner, moved: make(chan struct{}, 1)}
-	stop, err := b.Conn().FollowKeys(b.Bucket(), key, func(string, []byte, bool) { notify.Send(c.moved) })
+	stop, err := b.Conn().FollowKeys(b.Bucket(), key, func(string, []byte, bool) { pause.Wake(c.moved) })
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
@@ -126,7 +126,7 @@ func (s *Siblings) hear(who string, has map[uint64]string) {
 	s.told[who] = has
 	if s.gone[who] {
 		delete(s.gone, who)
-		notify.Send(s.back)
+		pause.Wake(s.back)
 	}
 }
 

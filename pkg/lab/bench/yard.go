@@ -41,8 +41,8 @@ type yard struct {
 	computers *compute.Computers
 	journeys  sync.Map // *journey by its step
 	beside    sync.WaitGroup
-	objects   *store.Store  // the host's
-	platform  *invoked.Host // whose times functions have
+	objects   *store.Store // the host's
+	platform  *invoked.Host         // whose times functions have
 	ends      []func()
 	step      atomic.Uint64
 	computed  map[int]float64

@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
-	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -288,7 +288,7 @@ func (d *Deployment) disbelieve(err error) {
 // noise is what was logged of records that are none.
 type noise struct {
 	mu   sync.Mutex
-	said unrepeated.Log
+	said pause.ErrorLog
 	// plans says that another kind's were told of.
 	plans bool
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
-	"github.com/switchyard/switchyard/pkg/policy/speculation"
+	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/fates"
@@ -32,7 +32,7 @@ type Sequence struct {
 	isLong func(length int) bool
 
 	params     sampling.Params
-	acceptance speculation.Acceptance
+	acceptance batching.Acceptance
 	kept
 	flow schemas.Flow
 

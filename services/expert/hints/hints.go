@@ -10,7 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/internal/pause"
 	control "github.com/switchyard/switchyard/pkg/control/hints"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -22,7 +22,7 @@ type Hints struct {
 	host   string
 	queue  *control.Queue
 	sub    *nats.Subscription // nil before Listen
-	bad    unrepeated.Log
+	bad    pause.ErrorLog
 	follow func(*pb.Hint) // nil: they are only counted
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
-	"github.com/switchyard/switchyard/internal/testkit/testloads"
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/policy/claims"
@@ -101,7 +100,7 @@ func TestLoadSamples(t *testing.T) {
 
 // The sink gets functions and the host's memory, which the copy on NATS has not.
 func TestSinkSamples(t *testing.T) {
-	functions, got := &rooms{}, &testloads.Sink{}
+	functions, got := &rooms{}, &testdeployment.LoadSink{}
 	r := startReporting(t, functions)
 	r.d.Loads = got
 	spec := r.d.Model.Spec

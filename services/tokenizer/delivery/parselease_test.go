@@ -9,7 +9,7 @@ func TestParseLease(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{
 		"shard-7-v2-00000000000000ff": "7 2 255",
-		"planner": "", "shard-3": "", "shard-x": "", "shard-3-": "", "shard-3-v2-ff": "", "shard--1": "", "shard-3-v2-00000000000000ff-": "",
+		"planner":                     "", "shard-3": "", "shard-x": "", "shard-3-": "", "shard-3-v2-ff": "", "shard--1": "", "shard-3-v2-00000000000000ff-": "",
 	} {
 		got := ""
 		if l, ok := parseLease(key); ok {
