@@ -22,8 +22,6 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/compute"
 	"github.com/switchyard/switchyard/services/expert/hints"
-	"github.com/switchyard/switchyard/services/expert/invoked"
-	"github.com/switchyard/switchyard/services/expert/report"
 	"github.com/switchyard/switchyard/services/expert/residency"
 	"github.com/switchyard/switchyard/services/expert/serving"
 )
@@ -42,10 +40,10 @@ type Service struct {
 	computers *compute.Computers
 	functions *residency.Residency
 	serving   *serving.Serving
-	report    *report.Report
+	report    *loadReport
 	hints     *hints.Hints
-	follower  *hints.Follower // nil: the host does not offload
-	invoked   *invoked.Host   // nil: no plan for batches rents functions here
+	follower  *hints.Follower     // nil: the host does not offload
+	invoked   *compute.RentedHost // nil: no plan for batches rents functions here
 
 	view      *members.View // from Start on
 	states    *functions.View
@@ -94,7 +92,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set 
 		Deployment: d, Host: id, Presence: s.presence, Tracer: d.Telemetry.Tracer("expert", id), Computers: s.computers, Loads: counter,
 	}
 	if b := c.Batches; b != nil {
-		s.invoked = invoked.NewHost(b.System, b.Seed)
+		s.invoked = compute.NewRentedHost(b.System, b.Seed)
 		rows.Invoked = s.invoked
 	}
 	if o.order != nil {
@@ -111,7 +109,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set 
 	}
 	rows.Functions = s.functions
 	s.serving = serving.New(rows)
-	s.report = report.New(report.Settings{
+	s.report = newLoadReport(reportSettings{
 		Deployment: d, Host: id, Functions: s.functions, Computers: s.computers, Device: on, GPU: c.GPU, Loads: counter,
 	})
 	s.hints = hints.New(d, id, follow)

@@ -12,7 +12,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/processors"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -163,7 +163,7 @@ func serve(ctx context.Context, e *env, of service.Descriptor, mf ModelFlags, tf
 	p := cluster.NewPipeline(n, s, count)
 	go sayReady(ctx, e, p)
 	if of.Light {
-		defer processors.Follow(ctx)()
+		defer lifecycle.FollowProcessors(ctx)()
 	}
 	return stopped(ctx, p.Serve(ctx))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/processors"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -49,7 +49,7 @@ func (c *BareCmd) Run(ctx context.Context, e *env) (err error) {
 	p := cluster.NewPipeline(n, s, map[string]int{c.of.Name: 1})
 	go sayReady(ctx, e, p)
 	if c.of.Light {
-		defer processors.Follow(ctx)()
+		defer lifecycle.FollowProcessors(ctx)()
 	}
 	return stopped(ctx, p.Serve(ctx))
 }

@@ -11,7 +11,7 @@
 //
 // Time is each replica's own: a candidate waits until the key has not changed
 // for TTL on its clock, and a holder gives up earlier than that on its own. An
-// owner that has no connection is not waited for (pkg/control/liveness). A holder
+// owner that has no connection is not waited for (members.LivenessWatcher). A holder
 // that was suspended, or is about to reconnect, may still believe that it holds: what it
 // writes must carry the epoch, which grows with every owner.
 package lease

@@ -25,7 +25,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/directives"
 	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
-	"github.com/switchyard/switchyard/pkg/control/liveness"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
@@ -115,7 +114,7 @@ type Deployment struct {
 
 	Members jetstream.KeyValue
 	// Liveness looks for other replicas.
-	Liveness *liveness.Watcher
+	Liveness *members.LivenessWatcher
 	Plans    *planstore.Store
 	Leases   jetstream.KeyValue
 	// Functions has what hosts and gates say of functions; see FunctionRules.
@@ -167,7 +166,7 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
 		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Batches: s.Batches, Logger: s.Logger, traffic: s.Traffic, replica: s.Replica, process: thisProcess(s.Version), tellStages: s.TellStages, class: cmp.Or(s.Class, cpu.Class()), replicas: s.Replicas,
 	}
-	d.Liveness = liveness.NewWatcher(s.Conn, names.Here)
+	d.Liveness = members.NewLivenessWatcher(s.Conn, names.Here)
 	if s.LogStore != nil {
 		d.Logs = s.LogStore(s.Conn)
 	}

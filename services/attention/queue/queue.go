@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/siblings"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -28,7 +27,7 @@ type Queue struct {
 	reception *reception
 	puller    *puller
 	turns     *turns
-	siblings  *siblings.Siblings
+	siblings  *members.Siblings
 }
 
 // New returns a queue that is not open.

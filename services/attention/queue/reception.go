@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/control/siblings"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/services/attention/renewal"
@@ -17,7 +17,7 @@ type reception struct {
 	conn     *bus.Conn
 	log      *tokenlog.Log
 	keeper   *renewal.Keeper
-	siblings *siblings.Siblings
+	siblings *members.Siblings
 	checks   *checks
 	capacity *capacity
 	settler  *settler
