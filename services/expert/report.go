@@ -61,7 +61,9 @@ type loadReport struct {
 }
 
 // newLoadReport returns a report that nothing was asked of.
-func newLoadReport(s reportSettings) *loadReport { return &loadReport{reportSettings: s, d: s.Deployment} }
+func newLoadReport(s reportSettings) *loadReport {
+	return &loadReport{reportSettings: s, d: s.Deployment}
+}
 
 // Listen has the next samples tell all totals when anybody asks for them.
 func (r *loadReport) Listen() (err error) {

@@ -11,7 +11,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/united"
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
@@ -46,8 +45,8 @@ type Service struct {
 	invoked   *compute.RentedHost // nil: no plan for batches rents functions here
 
 	view      *members.View // from Start on
-	states    *functions.View
-	announcer *functions.Announcer
+	states    *planstore.FunctionView
+	announcer *planstore.Announcer
 	first     chan struct{}      // closed when a plan is there
 	planned   sync.Once          // closes it
 	stop      context.CancelFunc // ends what Start began
@@ -156,14 +155,14 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.view, err = s.presence.Watch(own); err != nil {
 		return err
 	}
-	if s.states, err = functions.NewView(s.d.Functions, s.d.FunctionRules()); err != nil {
+	if s.states, err = planstore.NewFunctionView(s.d.Functions, s.d.FunctionRules()); err != nil {
 		return err
 	}
-	if s.announcer, err = functions.NewAnnouncer(s.d.Functions); err != nil {
+	if s.announcer, err = planstore.NewAnnouncer(s.d.Functions); err != nil {
 		return err
 	}
 	s.untold = s.report.Follow(s.d.Telemetry.Metrics.Hosts)
-	s.functions.Begin(own, onBus{View: s.states, d: s.d, announcer: s.announcer, serving: s.serving})
+	s.functions.Begin(own, onBus{FunctionView: s.states, d: s.d, announcer: s.announcer, serving: s.serving})
 	if err := s.serving.Listen(ctx); err != nil {
 		return err
 	}

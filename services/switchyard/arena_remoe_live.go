@@ -9,7 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/lab/arena"
 	"github.com/switchyard/switchyard/pkg/lab/replay"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
-	sharedplan "github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
+	sharedplan "github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/sim/rented"
 	"github.com/switchyard/switchyard/services/scaler"
@@ -82,9 +82,9 @@ func rentedObjective(r *scaler.Rent) (o serverless.SLO, err error) {
 	if err != nil {
 		return o, usage(err)
 	}
-	asked := r.Settings
+	asked := r.SharedSettings
 	asked.SLO = o
-	if _, err = sharedplan.New(asked); err != nil {
+	if _, err = sharedplan.NewShared(asked); err != nil {
 		return o, usage(err)
 	}
 	return o, nil

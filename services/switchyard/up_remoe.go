@@ -15,7 +15,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/lab/prompts"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
-	sharedplan "github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/sim/rented"
 	"github.com/switchyard/switchyard/services/expert"
@@ -55,7 +54,7 @@ const (
 )
 
 // rents says whether experts are rented.
-func (f *RentFlags) rents() bool { return f.Policy == sharedplan.Name }
+func (f *RentFlags) rents() bool { return f.Policy == remoe.SharedName }
 
 // prepareRent sets what follows from --policy remoe in other flags, and refuses what does not go
 // with it.
@@ -132,7 +131,7 @@ func (c *UpCmd) rent(e *env, s *cluster.Settings) error {
 		return usage(err)
 	}
 	y.Replicas = max(1, min(y.Replicas, c.Hosts-1))
-	shared := sharedplan.Settings{
+	shared := remoe.SharedSettings{
 		System: y, Plan: remoe.Settings{Step: rentedStep}, SLO: serverless.SLO{TTFT: c.SLOTTFT.Seconds(), TPOT: c.SLOTPOT.Seconds()},
 		Most: c.SLOPrompt, Output: c.SLOTokens - 1, Decided: rentedAfter.Seconds(), Window: rentedFor, Worth: rentedWorth, BestEffort: c.BestEffort,
 	}
@@ -150,7 +149,7 @@ func (c *UpCmd) rent(e *env, s *cluster.Settings) error {
 	s.Services.Expert.Rent = &expert.Rent{Name: platform.Name, System: y, Seed: 1}
 	s.Services.Gate.Payload = y.Functions.Payload
 	s.Services.Scaler, err = c.ScalingFlags.Config("static", c.KeepAlive, nil)
-	s.Services.Scaler.Rent = &scaler.Rent{Settings: shared, Foretell: foretell}
+	s.Services.Scaler.Rent = &scaler.Rent{SharedSettings: shared, Foretell: foretell}
 	if shared.Each {
 		turns := &scaler.Turns{}
 		s.Services.Scaler.Rent.Turns, s.Services.Attention.Before = turns, turns.Before
@@ -188,8 +187,8 @@ func (c *UpCmd) similar(m *model.Model, threads *pool.Pool, y *serverless.System
 }
 
 // promised refuses objectives that no plan keeps, or says that they are not kept.
-func promised(e *env, s sharedplan.Settings) error {
-	p, err := sharedplan.New(s)
+func promised(e *env, s remoe.SharedSettings) error {
+	p, err := remoe.NewShared(s)
 	switch {
 	case err == nil && p.Refused != nil:
 		e.log.Warn("--best-effort: the objectives are not kept, and all experts stay beside attention", "why", p.Refused)

@@ -23,7 +23,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/directives"
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
@@ -258,8 +257,8 @@ func (d *Deployment) createTensors(ctx context.Context) error {
 }
 
 // FunctionRules says what a legal record in Functions is.
-func (d *Deployment) FunctionRules() functions.Settings {
-	return functions.Settings{MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts, Illegal: d.disbelieve}
+func (d *Deployment) FunctionRules() planstore.FunctionSettings {
+	return planstore.FunctionSettings{MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts, Illegal: d.disbelieve}
 }
 
 // DirectiveRules says what a legal record in Brownout is.

@@ -1,4 +1,4 @@
-package hints
+package loads
 
 import (
 	"sync"
@@ -12,9 +12,9 @@ const (
 	queueBytes = 1 << 20
 )
 
-// Queue keeps messages with hints until somebody uses them: a new one takes the place of the
+// HintQueue keeps messages with hints until somebody uses them: a new one takes the place of the
 // oldest. What fills it never waits. It is safe for concurrent use.
-type Queue struct {
+type HintQueue struct {
 	note chan struct{}
 
 	mu      sync.Mutex
@@ -22,14 +22,14 @@ type Queue struct {
 	bytes   int
 }
 
-// NewQueue returns an empty queue.
-func NewQueue() *Queue { return &Queue{note: make(chan struct{}, 1)} }
+// NewHintQueue returns an empty queue.
+func NewHintQueue() *HintQueue { return &HintQueue{note: make(chan struct{}, 1)} }
 
 // Note has a signal when there is something to take.
-func (q *Queue) Note() <-chan struct{} { return q.note }
+func (q *HintQueue) Note() <-chan struct{} { return q.note }
 
 // Put takes a message in, and returns how many older ones were dropped for it.
-func (q *Queue) Put(body []byte) (dropped int) {
+func (q *HintQueue) Put(body []byte) (dropped int) {
 	q.mu.Lock()
 	q.waiting = append(q.waiting, body)
 	q.bytes += len(body)
@@ -43,7 +43,7 @@ func (q *Queue) Put(body []byte) (dropped int) {
 }
 
 // Take returns the oldest message; false when none is left.
-func (q *Queue) Take() ([]byte, bool) {
+func (q *HintQueue) Take() ([]byte, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting) == 0 {
@@ -53,7 +53,7 @@ func (q *Queue) Take() ([]byte, bool) {
 }
 
 // next removes the oldest; q.mu is held and there is one.
-func (q *Queue) next() []byte {
+func (q *HintQueue) next() []byte {
 	body := q.waiting[0]
 	q.waiting[0] = nil
 	q.waiting = q.waiting[1:]

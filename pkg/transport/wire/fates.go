@@ -1,7 +1,4 @@
-// Package fates is what became of each row × layer × slot: whether the expert that the gate
-// chose has computed it, a united expert in its place, or none. The codec is of messages
-// and of the token log: where all slots had their own experts there is nothing.
-package fates
+package wire
 
 import (
 	"encoding/binary"
@@ -13,23 +10,25 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Code is what became of one slot.
-type Code uint8
+// FateCode is what became of each row × layer × slot: whether the expert that the gate
+// chose has computed it, a united expert in its place, or none. The codec is of messages
+// and of the token log: where all slots had their own experts there is nothing.
+type FateCode uint8
 
 // The codes, with the numbers that are stored.
 const (
-	Own     Code = 0 // the expert that the gate chose
-	United  Code = 1 // the united expert of its group
-	LeftOut Code = 2 // nobody: it adds nothing
-	codes        = 3
+	FateOwn     FateCode = 0 // the expert that the gate chose
+	FateUnited  FateCode = 1 // the united expert of its group
+	FateLeftOut FateCode = 2 // nobody: it adds nothing
+	codes                = 3
 )
 
 // ErrFates is wrapped by what is wrong with fates.
 var ErrFates = errors.New("fates")
 
-// MaxSlots bounds the row × layer × slots of one Fates: memory follows the numbers of a
+// MaxFateSlots bounds the row × layer × slots of one Fates: memory follows the numbers of a
 // message only up to here.
-const MaxSlots = 1 << 24
+const MaxFateSlots = 1 << 24
 
 // The forms of codes, their first byte. Of both the shorter one is used.
 const (
@@ -37,21 +36,21 @@ const (
 	formPairs = 2 // two bits each, the lowest of a byte first
 )
 
-// Shape is of what the fates are: so many rows, layers that have experts, and slots.
-type Shape struct{ Rows, Layers, Slots int }
+// FatesShape is of what the fates are: so many rows, layers that have experts, and slots.
+type FatesShape struct{ Rows, Layers, Slots int }
 
-func (s Shape) size() int { return s.Rows * s.Layers * s.Slots }
+func (s FatesShape) size() int { return s.Rows * s.Layers * s.Slots }
 
-// Encode is the fates of a shape; nil where all slots had their own experts.
-func Encode(s Shape, of []Code) *pb.Fates {
+// EncodeFates is the fates of a shape; nil where all slots had their own experts.
+func EncodeFates(s FatesShape, of []FateCode) *pb.Fates {
 	plain := true
 	for _, c := range of {
-		plain = plain && c == Own
+		plain = plain && c == FateOwn
 	}
 	if plain {
 		return nil
 	}
-	f := Plain(s)
+	f := PlainFates(s)
 	f.Codes = runs(of)
 	if n := 1 + (len(of)+3)/4; n < len(f.Codes) {
 		f.Codes = pairs(of, n)
@@ -59,12 +58,12 @@ func Encode(s Shape, of []Code) *pb.Fates {
 	return f
 }
 
-// Plain is written out that all slots had their own experts, for rows beside which others had not.
-func Plain(s Shape) *pb.Fates {
+// PlainFates is written out that all slots had their own experts, for rows beside which others had not.
+func PlainFates(s FatesShape) *pb.Fates {
 	return &pb.Fates{Rows: uint32(s.Rows), Layers: uint32(s.Layers), Slots: uint32(s.Slots)}
 }
 
-func runs(of []Code) []byte {
+func runs(of []FateCode) []byte {
 	out := []byte{formRuns}
 	for i := 0; i < len(of); {
 		n := 1
@@ -77,7 +76,7 @@ func runs(of []Code) []byte {
 	return out
 }
 
-func pairs(of []Code, n int) []byte {
+func pairs(of []FateCode, n int) []byte {
 	out := make([]byte, n)
 	out[0] = formPairs
 	for i, c := range of {
@@ -86,22 +85,22 @@ func pairs(of []Code, n int) []byte {
 	return out
 }
 
-// Follow gives a row's slots to what they went to before: nowhere (-1, with weight 0) where they are left
+// FollowFates gives a row's slots to what they went to before: nowhere (-1, with weight 0) where they are left
 // out, and to the united expert that number says of a routed one. Two slots of one united expert are
 // one, the lower, with the sum of their weights.
-func Follow(codes []Code, expert []int32, weight []float32, number func(expert int32) (int32, error)) error {
+func FollowFates(codes []FateCode, expert []int32, weight []float32, number func(expert int32) (int32, error)) error {
 	for i, c := range codes {
-		if c == Own || expert[i] < 0 {
+		if c == FateOwn || expert[i] < 0 {
 			continue
 		}
 		to := int32(-1)
-		if c == United {
+		if c == FateUnited {
 			var err error
 			if to, err = number(expert[i]); err != nil {
 				return err
 			}
 		}
-		if c == LeftOut {
+		if c == FateLeftOut {
 			weight[i] = 0
 		} else if j := slices.Index(expert[:i], to); j >= 0 {
 			weight[j] += weight[i]
@@ -112,8 +111,8 @@ func Follow(codes []Code, expert []int32, weight []float32, number func(expert i
 	return nil
 }
 
-// Hash tells decisions on the slots of a group apart; 0: all had their own experts.
-func Hash(f *pb.Fates) uint64 {
+// HashFates tells decisions on the slots of a group apart; 0: all had their own experts.
+func HashFates(f *pb.Fates) uint64 {
 	if f == nil {
 		return 0
 	}
@@ -125,40 +124,40 @@ func Hash(f *pb.Fates) uint64 {
 	return max(1, h.Sum64())
 }
 
-// Check says what is wrong with fates, whatever their shape.
-func Check(f *pb.Fates) error {
-	_, err := Decode(f)
+// CheckFates says what is wrong with fates, whatever their shape.
+func CheckFates(f *pb.Fates) error {
+	_, err := DecodeFates(f)
 	return err
 }
 
-// CheckShape is Check for those of a shape that is known.
-func CheckShape(f *pb.Fates, s Shape) error {
+// CheckFatesShape is Check for those of a shape that is known.
+func CheckFatesShape(f *pb.Fates, s FatesShape) error {
 	if f == nil {
 		return nil
 	}
-	if got := ShapeOf(f); got != s {
+	if got := FatesShapeOf(f); got != s {
 		return fmt.Errorf("%w of %d rows, %d layers and %d slots, want %d, %d and %d", ErrFates, got.Rows, got.Layers, got.Slots, s.Rows, s.Layers, s.Slots)
 	}
-	return Check(f)
+	return CheckFates(f)
 }
 
-// ShapeOf is what fates are of.
-func ShapeOf(f *pb.Fates) Shape {
-	return Shape{int(f.GetRows()), int(f.GetLayers()), int(f.GetSlots())}
+// FatesShapeOf is what fates are of.
+func FatesShapeOf(f *pb.Fates) FatesShape {
+	return FatesShape{int(f.GetRows()), int(f.GetLayers()), int(f.GetSlots())}
 }
 
-// Decode is a code for each slot. Fates that were omitted have none, which is no error.
-func Decode(f *pb.Fates) ([]Code, error) {
+// DecodeFates is a code for each slot. Fates that were omitted have none, which is no error.
+func DecodeFates(f *pb.Fates) ([]FateCode, error) {
 	rows, layers, slots := uint64(f.GetRows()), uint64(f.GetLayers()), uint64(f.GetSlots())
 	switch {
-	case rows == 0 || layers == 0 || slots == 0 || rows > MaxSlots || layers > MaxSlots/rows || slots > MaxSlots/(rows*layers):
-		return nil, fmt.Errorf("%w of %d rows, %d layers and %d slots; they have 1 to %d together", ErrFates, rows, layers, slots, MaxSlots)
+	case rows == 0 || layers == 0 || slots == 0 || rows > MaxFateSlots || layers > MaxFateSlots/rows || slots > MaxFateSlots/(rows*layers):
+		return nil, fmt.Errorf("%w of %d rows, %d layers and %d slots; they have 1 to %d together", ErrFates, rows, layers, slots, MaxFateSlots)
 	case f.Omitted && len(f.Codes) > 0:
 		return nil, fmt.Errorf("%w that were omitted, with %d bytes of codes", ErrFates, len(f.Codes))
 	case f.Omitted:
 		return nil, nil
 	}
-	out := make([]Code, rows*layers*slots)
+	out := make([]FateCode, rows*layers*slots)
 	if len(f.Codes) == 0 {
 		return out, nil
 	}
@@ -171,12 +170,12 @@ func Decode(f *pb.Fates) ([]Code, error) {
 	return out, readRuns(out, f.Codes[1:])
 }
 
-func readPairs(out []Code, body []byte) error {
+func readPairs(out []FateCode, body []byte) error {
 	if len(body) != (len(out)+3)/4 {
 		return fmt.Errorf("%w of %d slots in %d bytes", ErrFates, len(out), len(body))
 	}
 	for i := range out {
-		if out[i] = Code(body[i/4] >> (2 * (i % 4)) & 3); out[i] >= codes {
+		if out[i] = FateCode(body[i/4] >> (2 * (i % 4)) & 3); out[i] >= codes {
 			return fmt.Errorf("%w: slot %d has code %d, which is unknown", ErrFates, i, out[i])
 		}
 	}
@@ -186,13 +185,13 @@ func readPairs(out []Code, body []byte) error {
 	return nil
 }
 
-func readRuns(out []Code, body []byte) error {
+func readRuns(out []FateCode, body []byte) error {
 	for at := 0; at < len(out); {
 		v, n := binary.Uvarint(body)
 		if n <= 0 {
 			return fmt.Errorf("%w: runs of %d of %d slots", ErrFates, at, len(out))
 		}
-		run, code := v>>2, Code(v&3)
+		run, code := v>>2, FateCode(v&3)
 		if run == 0 || run > uint64(len(out)-at) || code >= codes {
 			return fmt.Errorf("%w: a run of %d slots of code %d, with %d left", ErrFates, run, code, len(out)-at)
 		}

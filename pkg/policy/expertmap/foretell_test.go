@@ -1,4 +1,4 @@
-package foretell
+package expertmap
 
 import (
 	"math"
@@ -20,7 +20,7 @@ const (
 // says of the last rows: how far its chances are from any expert's, and from what was used.
 func served(foretold float64) (l *Learner, spread, off float64) {
 	r := rand.New(rand.NewPCG(1, 2))
-	l = New(layers, experts, topK)
+	l = NewLearner(layers, experts, topK)
 	said, used, n := 0.0, 0.0, 0.0
 	for row := range 2000 {
 		first := uint16(r.IntN(experts))
@@ -70,7 +70,7 @@ func TestCalibrated(t *testing.T) {
 // Of rows that go on using the same experts for a while the last ones tell the next, where rates of all rows tell
 // nothing; when others come, they are told soon.
 func TestLately(t *testing.T) {
-	l := New(layers, experts, topK)
+	l := NewLearner(layers, experts, topK)
 	said, of := 0.0, 0.0
 	for row := range 3000 {
 		first := uint16(row / 50 * 2 % experts)
@@ -98,12 +98,12 @@ func TestSame(t *testing.T) {
 	if !reflect.DeepEqual(one, other) {
 		t.Error("the same rows have taught something else")
 	}
-	for _, p := range New(layers, experts, topK).Guess(Head{Blind: true, Ahead: 3}, 0).Said() {
+	for _, p := range NewLearner(layers, experts, topK).Guess(Head{Blind: true, Ahead: 3}, 0).Said() {
 		if math.Abs(p-0.2) > 1e-9 { // odds of a quarter
 			t.Errorf("of an expert %v is said before anything is known", p)
 		}
 	}
-	fresh := New(layers, experts, topK)
+	fresh := NewLearner(layers, experts, topK)
 	fresh.Take(one)
 	if !reflect.DeepEqual(fresh, one) {
 		t.Error("what was learned is not taken over")
@@ -112,7 +112,7 @@ func TestSame(t *testing.T) {
 
 // Heads are apart, but before the first layer the distance tells nothing.
 func TestHeads(t *testing.T) {
-	l := New(layers, experts, topK)
+	l := NewLearner(layers, experts, topK)
 	g := l.Guess(Head{Ahead: 1}, 0)
 	g.Past([]float32{1, 0, 0, 0, 0, 0, 0, 0}, []uint16{0})
 	g.Said()

@@ -1,4 +1,4 @@
-package functions
+package planstore
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // everything once somebody wants to know all keys.
 func TestFollowOwn(t *testing.T) {
 	b, _ := announcing(t)
-	host, err := NewView(b.kv, rules)
+	host, err := NewFunctionView(b.kv, rules)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package functions
+package planstore
 
 import (
 	"context"
@@ -31,9 +31,9 @@ func (r Replica) Serves() bool {
 	return r.Warm() || r.Joined && r.Phase == pb.FunctionPhase_FUNCTION_PHASE_COLD
 }
 
-// View is what the bucket holds. It knows nothing of who is alive.
-type View struct {
-	s Settings
+// FunctionView is what the bucket holds. It knows nothing of who is alive.
+type FunctionView struct {
+	s FunctionSettings
 
 	b *bus.Bucket
 
@@ -53,40 +53,40 @@ type View struct {
 // theGates stands for the gates beside the layers.
 const theGates = -1
 
-// NewView returns a view that knows nothing yet. kv is from bus.EnsureBucket.
-func NewView(kv jetstream.KeyValue, s Settings) (*View, error) {
+// NewFunctionView returns a view that knows nothing yet. kv is from bus.EnsureBucket.
+func NewFunctionView(kv jetstream.KeyValue, s FunctionSettings) (*FunctionView, error) {
 	b, err := bus.AsBucket(kv)
 	if err != nil {
 		return nil, err
 	}
-	v := &View{s: s, b: b, whole: make(chan struct{})}
+	v := &FunctionView{s: s, b: b, whole: make(chan struct{})}
 	v.forget()
 	return v, nil
 }
 
-// Change is what has changed: a layer's hosts, or a gate.
-type Change struct {
+// FunctionChange is what has changed: a layer's hosts, or a gate.
+type FunctionChange struct {
 	Layer int
 	Gate  string // a layer has changed if it is empty
 }
 
-// retryEvery is the pause before a watch that has ended begins again.
-const retryEvery = 300 * time.Millisecond
+// retryFunctionsEvery is the pause before a watch that has ended begins again.
+const retryFunctionsEvery = 300 * time.Millisecond
 
 // Follow keeps the view up until ctx ends, and calls changed after each change.
 // own, if not nil, gets to see all keys that lie in the bucket: it mends its own.
-func (v *View) Follow(ctx context.Context, own *Announcer, changed func(Change)) {
+func (v *FunctionView) Follow(ctx context.Context, own *Announcer, changed func(FunctionChange)) {
 	for ctx.Err() == nil {
 		v.forget()
 		own.lost()
 		_ = v.read(ctx, own, changed)
-		_ = pause.For(ctx, retryEvery) // the loop sees the end of ctx
+		_ = pause.For(ctx, retryFunctionsEvery) // the loop sees the end of ctx
 	}
 }
 
 // read follows the bucket, or some of its keys, until it is made anew, which bus.ErrReplaced
 // says, or is to be read again because there is room for what did not fit, or ctx ends.
-func (v *View) read(ctx context.Context, own *Announcer, changed func(Change), keys ...string) error {
+func (v *FunctionView) read(ctx context.Context, own *Announcer, changed func(FunctionChange), keys ...string) error {
 	ctx, again := context.WithCancel(ctx)
 	defer again()
 	return v.b.Follow(ctx, func(key string, body []byte, revision uint64) {
@@ -104,13 +104,13 @@ func (v *View) read(ctx context.Context, own *Announcer, changed func(Change), k
 	}, keys...)
 }
 
-func (v *View) hasRoom() bool {
+func (v *FunctionView) hasRoom() bool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.room
 }
 
-func (v *View) forget() {
+func (v *FunctionView) forget() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.full, v.room = map[int]bool{}, false
@@ -119,7 +119,7 @@ func (v *View) forget() {
 
 // put takes one write in. What is no legal record changes nothing: what its
 // replica said before counts.
-func (v *View) put(key string, body []byte) (Change, error) {
+func (v *FunctionView) put(key string, body []byte) (FunctionChange, error) {
 	if isGate(key) {
 		return v.putGate(key, body)
 	}
@@ -128,7 +128,7 @@ func (v *View) put(key string, body []byte) (Change, error) {
 	}
 	r, err := v.s.DecodeHost(key, body)
 	if err != nil {
-		return Change{}, err
+		return FunctionChange{}, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -140,51 +140,51 @@ func (v *View) put(key string, body []byte) (Change, error) {
 	}
 	if of[r.Host] == nil && len(of) >= maxReplicas {
 		v.full[layer] = true
-		return Change{}, fmt.Errorf("%w at key %.80q: there are %d hosts in the layer already", ErrIllegal, key, len(of))
+		return FunctionChange{}, fmt.Errorf("%w at key %.80q: there are %d hosts in the layer already", ErrIllegalFunctions, key, len(of))
 	}
 	v.unindex(layer, of[r.Host])
 	of[r.Host] = r
 	v.enter(layer, r)
-	return Change{Layer: layer}, nil
+	return FunctionChange{Layer: layer}, nil
 }
 
-func (v *View) removeHost(key string) (Change, error) {
+func (v *FunctionView) removeHost(key string) (FunctionChange, error) {
 	layer, host, err := parseHostKey(key)
 	if err != nil {
-		return Change{}, err
+		return FunctionChange{}, err
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.unindex(layer, v.hosts[layer][host])
 	v.room = v.room || v.full[layer] && v.hosts[layer][host] != nil
 	delete(v.hosts[layer], host)
-	return Change{Layer: layer}, nil
+	return FunctionChange{Layer: layer}, nil
 }
 
-func (v *View) putGate(key string, body []byte) (Change, error) {
+func (v *FunctionView) putGate(key string, body []byte) (FunctionChange, error) {
 	gate := strings.TrimPrefix(key, gatePrefix)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(body) == 0 {
 		v.room = v.room || v.full[theGates] && v.gates[gate] != nil
 		delete(v.gates, gate)
-		return Change{Gate: gate}, nil
+		return FunctionChange{Gate: gate}, nil
 	}
 	r, err := v.s.DecodeGate(key, body)
 	if err != nil {
-		return Change{}, err
+		return FunctionChange{}, err
 	}
 	if v.gates[gate] == nil && len(v.gates) >= maxReplicas {
 		v.full[theGates] = true
-		return Change{}, fmt.Errorf("%w at key %.80q: there are %d gates already", ErrIllegal, key, len(v.gates))
+		return FunctionChange{}, fmt.Errorf("%w at key %.80q: there are %d gates already", ErrIllegalFunctions, key, len(v.gates))
 	}
 	v.gates[gate] = r
-	return Change{Gate: gate}, nil
+	return FunctionChange{Gate: gate}, nil
 }
 
 // unindex takes a host's functions out of the index; v.mu is held. Readers keep
 // the slices that they have got.
-func (v *View) unindex(layer int, r *pb.HostLayer) {
+func (v *FunctionView) unindex(layer int, r *pb.HostLayer) {
 	for _, f := range r.GetFunctions() {
 		kept := make([]Replica, 0, len(v.index[layer][f.Id]))
 		for _, one := range v.index[layer][f.Id] {
@@ -200,7 +200,7 @@ func (v *View) unindex(layer int, r *pb.HostLayer) {
 	}
 }
 
-func (v *View) enter(layer int, r *pb.HostLayer) {
+func (v *FunctionView) enter(layer int, r *pb.HostLayer) {
 	of := v.index[layer]
 	if of == nil {
 		of = map[string][]Replica{}
@@ -212,14 +212,14 @@ func (v *View) enter(layer int, r *pb.HostLayer) {
 }
 
 // Replicas are the hosts that have said something of a function, in no order.
-func (v *View) Replicas(layer int, function string) []Replica {
+func (v *FunctionView) Replicas(layer int, function string) []Replica {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.index[layer][function]
 }
 
 // Host is what a host has said of a layer, nil for nothing.
-func (v *View) Host(layer int, host string) *pb.HostLayer {
+func (v *FunctionView) Host(layer int, host string) *pb.HostLayer {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.hosts[layer][host]
@@ -227,7 +227,7 @@ func (v *View) Host(layer int, host string) *pb.HostLayer {
 
 // Refused calls each with the functions that hosts have no room for, in no order. It must not
 // ask the view.
-func (v *View) Refused(each func(layer int, host, function string)) {
+func (v *FunctionView) Refused(each func(layer int, host, function string)) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	for layer, of := range v.hosts {
@@ -242,7 +242,7 @@ func (v *View) Refused(each func(layer int, host, function string)) {
 }
 
 // Acknowledged is the plan of a layer that a gate has said that it uses, 0 for none.
-func (v *View) Acknowledged(gate string, layer int) uint64 {
+func (v *FunctionView) Acknowledged(gate string, layer int) uint64 {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.gates[gate].GetVersions()[uint32(layer)]
@@ -250,7 +250,7 @@ func (v *View) Acknowledged(gate string, layer int) uint64 {
 
 // UsedBy says whether there are gates and all of them use a version of a layer's plan,
 // or a later one.
-func (v *View) UsedBy(gates []*pb.Member, layer int, version uint64) bool {
+func (v *FunctionView) UsedBy(gates []*pb.Member, layer int, version uint64) bool {
 	for _, g := range gates {
 		if v.Acknowledged(g.Id, layer) < version {
 			return false
@@ -260,11 +260,11 @@ func (v *View) UsedBy(gates []*pb.Member, layer int, version uint64) bool {
 }
 
 // Clear removes a key of a replica that is gone, and does not wait for it.
-func (v *View) Clear(ctx context.Context, key string) error { return v.b.Clear(ctx, key) }
+func (v *FunctionView) Clear(ctx context.Context, key string) error { return v.b.Clear(ctx, key) }
 
 // Keys lists the keys of each replica that the bucket has some of, as far as the view knows.
 // What is left out by FollowOwn is followed from then on.
-func (v *View) Keys() map[string][]string {
+func (v *FunctionView) Keys() map[string][]string {
 	v.wholly.Do(func() { close(v.whole) })
 	v.mu.RLock()
 	defer v.mu.RUnlock()

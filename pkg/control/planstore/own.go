@@ -1,4 +1,4 @@
-package functions
+package planstore
 
 import (
 	"context"
@@ -23,18 +23,18 @@ const (
 // FollowOwn is Follow of what a host needs: the gates, and the layers that own has keys of. If each
 // of a thousand hosts followed all layers, each state would be a thousand messages. Once
 // Keys is called, it follows everything.
-func (v *View) FollowOwn(ctx context.Context, own *Announcer) {
+func (v *FunctionView) FollowOwn(ctx context.Context, own *Announcer) {
 	for ctx.Err() == nil {
 		v.forget()
 		own.lost()
 		for v.readOwn(ctx, own) {
 		}
-		_ = pause.For(ctx, retryEvery) // the loop sees the end of ctx
+		_ = pause.For(ctx, retryFunctionsEvery) // the loop sees the end of ctx
 	}
 }
 
 // readOwn follows what is needed until more is, which it says, or read ends by itself.
-func (v *View) readOwn(parent context.Context, own *Announcer) (more bool) {
+func (v *FunctionView) readOwn(parent context.Context, own *Announcer) (more bool) {
 	layers, grown := own.layers()
 	keys := v.needed(layers)
 	if keys == nil {
@@ -48,7 +48,7 @@ func (v *View) readOwn(parent context.Context, own *Announcer) (more bool) {
 		defer end()
 		v.awaitMore(ctx, keys != nil, grown)
 	})
-	err := v.read(ctx, own, func(Change) {}, keys...)
+	err := v.read(ctx, own, func(FunctionChange) {}, keys...)
 	more = ctx.Err() != nil && parent.Err() == nil && !errors.Is(err, bus.ErrReplaced)
 	end()
 	waiting.Wait()
@@ -56,7 +56,7 @@ func (v *View) readOwn(parent context.Context, own *Announcer) (more bool) {
 }
 
 // needed are the patterns of a host's keys, nil for all.
-func (v *View) needed(layers []int) []string {
+func (v *FunctionView) needed(layers []int) []string {
 	select {
 	case <-v.whole:
 		return nil
@@ -73,7 +73,7 @@ func (v *View) needed(layers []int) []string {
 }
 
 // awaitMore returns when more keys are needed than are followed, or ctx ends.
-func (v *View) awaitMore(ctx context.Context, partly bool, grown <-chan struct{}) {
+func (v *FunctionView) awaitMore(ctx context.Context, partly bool, grown <-chan struct{}) {
 	whole := v.whole
 	if !partly {
 		whole = nil
@@ -87,7 +87,7 @@ func (v *View) awaitMore(ctx context.Context, partly bool, grown <-chan struct{}
 }
 
 // retain forgets the other layers: nobody tells the view when their keys go.
-func (v *View) retain(layers []int) {
+func (v *FunctionView) retain(layers []int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	other := func(layer int) bool { return layer != theGates && !slices.Contains(layers, layer) }

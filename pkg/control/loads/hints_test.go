@@ -1,4 +1,4 @@
-package hints
+package loads
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-var limits = Limits{Model: 7, Experts: 5, MoE: []bool{false, true, true}}
+var hintLimits = HintLimits{Model: 7, Experts: 5, MoE: []bool{false, true, true}}
 
 func hint(change func(*pb.Hint, *pb.LayerHint)) []byte {
 	l := &pb.LayerHint{Layer: 1, Kind: plan.Routed, Unit: []uint32{4, 0}, Probability: []float32{1, 0}, PlanVersion: 3}
@@ -44,7 +44,7 @@ func TestDecode(t *testing.T) {
 		"all wanted":       {func(_ *pb.Hint, l *pb.LayerHint) { l.Wanted = 2 }, ""},
 		"more wanted":      {func(_ *pb.Hint, l *pb.LayerHint) { l.Wanted = 3 }, "3 of 2 units"},
 		"no layers":        {func(h *pb.Hint, _ *pb.LayerHint) { h.Layers = nil }, "0 layers"},
-		"many layers":      {func(h *pb.Hint, l *pb.LayerHint) { h.Layers = append(make([]*pb.LayerHint, MaxLayers), l) }, "513 layers"},
+		"many layers":      {func(h *pb.Hint, l *pb.LayerHint) { h.Layers = append(make([]*pb.LayerHint, MaxHintLayers), l) }, "513 layers"},
 		"a dense layer":    {func(_ *pb.Hint, l *pb.LayerHint) { l.Layer = 0 }, "no experts"},
 		"a layer beyond":   {func(_ *pb.Hint, l *pb.LayerHint) { l.Layer = 3 }, "no experts"},
 		"far ahead":        {func(_ *pb.Hint, l *pb.LayerHint) { l.StepsAhead = 17 }, "17 steps ahead"},
@@ -62,7 +62,7 @@ func TestDecode(t *testing.T) {
 		"negative":         {func(_ *pb.Hint, l *pb.LayerHint) { l.Probability[0] = -0.5 }, "-0.5"},
 		"one layer is bad": {func(h *pb.Hint, _ *pb.LayerHint) { h.Layers = append(h.Layers, &pb.LayerHint{Layer: 9}) }, "layer 9"},
 	} {
-		h, err := limits.Decode(hint(tc.change))
+		h, err := hintLimits.Decode(hint(tc.change))
 		switch {
 		case tc.problem == "" && (err != nil || h.Step != 9):
 			t.Errorf("%s: %v", name, err)
@@ -70,7 +70,7 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tc.problem)
 		}
 	}
-	if _, err := limits.Decode(make([]byte, MaxBytes+1)); !errors.Is(err, ErrHint) {
+	if _, err := hintLimits.Decode(make([]byte, MaxHintBytes+1)); !errors.Is(err, ErrHint) {
 		t.Errorf("too long: %v", err)
 	}
 }
@@ -80,13 +80,13 @@ func FuzzDecode(f *testing.F) {
 	f.Add(hint(func(*pb.Hint, *pb.LayerHint) {}))
 	f.Add(hint(func(_ *pb.Hint, l *pb.LayerHint) { l.Kind, l.Way = plan.United, 5 }))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		h, err := limits.Decode(body)
+		h, err := hintLimits.Decode(body)
 		if err != nil {
 			return
 		}
 		for _, l := range h.Layers {
 			for i, u := range l.Unit {
-				if u >= 5 || !(l.Probability[i] >= 0) || !limits.MoE[l.Layer] {
+				if u >= 5 || !(l.Probability[i] >= 0) || !hintLimits.MoE[l.Layer] {
 					t.Errorf("%v", l)
 				}
 			}
@@ -96,7 +96,7 @@ func FuzzDecode(f *testing.F) {
 
 // The newest hints are kept, within both bounds.
 func TestQueue(t *testing.T) {
-	q, dropped := NewQueue(), 0
+	q, dropped := NewHintQueue(), 0
 	for i := range queueHints + 3 {
 		dropped += q.Put([]byte{byte(i)})
 	}

@@ -1,4 +1,4 @@
-package foretell
+package expertmap
 
 // Tokens are the mean maps of tokens: what rows of one asked for, wherever they stood.
 type Tokens struct {

@@ -1,4 +1,4 @@
-package functions
+package planstore
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func TestFull(t *testing.T) {
 	}
 	put := func(key string, r proto.Message) {
 		t.Helper()
-		if err := conn.SendBytes(t.Context(), bus.KeySubject(kv.Bucket(), key), encode(t, r), nil); err != nil {
+		if err := conn.SendBytes(t.Context(), bus.KeySubject(kv.Bucket(), key), encodeFunctions(t, r), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -39,13 +39,13 @@ func TestFull(t *testing.T) {
 	var refused atomic.Int64
 	s := rules
 	s.Illegal = func(error) { refused.Add(1) }
-	v, err := NewView(kv, s)
+	v, err := NewFunctionView(kv, s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	var following sync.WaitGroup
-	following.Go(func() { v.Follow(ctx, nil, func(Change) {}) })
+	following.Go(func() { v.Follow(ctx, nil, func(FunctionChange) {}) })
 	t.Cleanup(func() { stop(); following.Wait() })
 	testkit.Eventually(t, "both refused", func() bool { return refused.Load() >= 2 })
 	for _, key := range []string{HostKey(3, "forged-0"), GateKey("forged-0")} {

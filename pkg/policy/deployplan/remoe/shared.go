@@ -1,4 +1,4 @@
-package shared
+package remoe
 
 import (
 	"errors"
@@ -6,13 +6,12 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
-	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 )
 
-// Settings are of a planner.
-type Settings struct {
+// SharedSettings are of a planner.
+type SharedSettings struct {
 	System *serverless.System
-	Plan   remoe.Settings
+	Plan   Settings
 	// SLO is promised to requests of at most Most tokens that make at most Output more after the
 	// first.
 	SLO          serverless.SLO
@@ -34,7 +33,7 @@ type Settings struct {
 const mostWindow = 1 << 12
 
 // Check says what is wrong with settings, and what to do.
-func (s *Settings) Check() error {
+func (s *SharedSettings) Check() error {
 	switch {
 	case s.Window < 1 || s.Window > mostWindow:
 		return fmt.Errorf("a plan is for the last %d requests; set it to 1 to %d", s.Window, mostWindow)
@@ -47,35 +46,49 @@ func (s *Settings) Check() error {
 }
 
 // longest is the request that the SLO is promised to.
-func (s *Settings) longest() remoe.Request {
-	return remoe.Request{Most: s.Most, Prompt: max(1, s.Most), Output: s.Output, SLO: s.SLO, Decided: s.Decided}
+func (s *SharedSettings) longest() Request {
+	return Request{Most: s.Most, Prompt: max(1, s.Most), Output: s.Output, SLO: s.SLO, Decided: s.Decided}
 }
 
-// Request is one that was admitted, with the activation that is foretold.
-type Request struct {
+// SharedRequest is one that was admitted, with the activation that is foretold.
+type SharedRequest struct {
 	Prompt, Output int // tokens, and those after the first
 	Activation     []float32
 }
 
-// Planner keeps a plan. It has no clock.
-type Planner struct {
-	Settings
+// Shared plans by Remoe for all requests of a model at once, which one set of functions
+// serves (Decide plans for one request).
+//
+//	admitted requests ─▶ one that stands for them ─remoe.After─▶ plan ─worth it?─▶ plan in force
+//
+// The share of remote experts and the main model's memory are decided once, for the longest
+// request that the SLO is promised to: what no plan keeps is refused before anything starts, or
+// served as MIX does where that is asked for. Which experts leave, the memory of functions and
+// their replicas follow the last requests: their mean activation, and the longest of them. A new
+// plan replaces the one in force if the last requests would have paid less for it, what its new
+// functions cost to start included, or if more of them would have kept their SLO.
+//
+// SharedLayers makes hosts' plans of it: one host stands beside attention, the others have at most one
+// replica of each layer's function. SharedPlanOf reads them back, so that who plans next goes on from
+// the plan in force.
+type Shared struct {
+	SharedSettings
 	// Main is the main model's part, and Refused why it is that of MIX; nil: the SLO holds.
-	Main    remoe.Main
-	Refused *remoe.Infeasible
+	Main    Main
+	Refused *Infeasible
 
-	last   []Request // the newest last
+	last   []SharedRequest // the newest last
 	plan   *serverless.Plan
 	fresh  bool  // requests have come since the last decision
 	failed error // why there was no plan for them
 }
 
-// New is a planner without requests. The error is a *remoe.Infeasible where no plan keeps the SLO.
-func New(s Settings) (*Planner, error) {
+// NewShared is a planner without requests. The error is a *remoe.Infeasible where no plan keeps the SLO.
+func NewShared(s SharedSettings) (*Shared, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	p := &Planner{Settings: s, fresh: true}
+	p := &Shared{SharedSettings: s, fresh: true}
 	if err := p.preallocate(s.longest()); err != nil {
 		return nil, err
 	}
@@ -83,13 +96,13 @@ func New(s Settings) (*Planner, error) {
 }
 
 // preallocate decides the main model's part for a request.
-func (p *Planner) preallocate(r remoe.Request) error {
-	m, err := remoe.Preallocate(p.System, r, p.Plan)
+func (p *Shared) preallocate(r Request) error {
+	m, err := Preallocate(p.System, r, p.Plan)
 	if err == nil {
 		p.Main, p.Refused = m, nil
 		return nil
 	}
-	var refused *remoe.Infeasible
+	var refused *Infeasible
 	if !errors.As(err, &refused) || !p.BestEffort {
 		return err
 	}
@@ -98,12 +111,12 @@ func (p *Planner) preallocate(r remoe.Request) error {
 	if at < 0 {
 		return err
 	}
-	p.Main, p.Refused = remoe.Main{Memory: p.System.Main[at]}, refused
+	p.Main, p.Refused = Main{Memory: p.System.Main[at]}, refused
 	return nil
 }
 
 // Admit takes in a request. One of more tokens than the SLO is promised to counts as the longest.
-func (p *Planner) Admit(r Request) error {
+func (p *Shared) Admit(r SharedRequest) error {
 	if len(r.Activation) != p.System.Layers*p.System.Experts {
 		return fmt.Errorf("the activation has %d values; %d layers of %d experts need %d", len(r.Activation), p.System.Layers, p.System.Experts, p.System.Layers*p.System.Experts)
 	}
@@ -115,13 +128,13 @@ func (p *Planner) Admit(r Request) error {
 }
 
 // Planned says whether a plan is in force.
-func (p *Planner) Planned() bool { return p.plan != nil }
+func (p *Shared) Planned() bool { return p.plan != nil }
 
 // Adopt goes on from a plan that is in force.
-func (p *Planner) Adopt(plan *serverless.Plan) { p.plan = plan }
+func (p *Shared) Adopt(plan *serverless.Plan) { p.plan = plan }
 
-// Verdict is a decision.
-type Verdict struct {
+// SharedVerdict is a decision.
+type SharedVerdict struct {
 	Plan    *serverless.Plan // in force from now on
 	Changed bool
 	Reason  string
@@ -129,14 +142,14 @@ type Verdict struct {
 
 // Decide is the plan for the last requests. Beside an error the plan in force stays, and the error
 // is the same until another request comes.
-func (p *Planner) Decide() (Verdict, error) {
+func (p *Shared) Decide() (SharedVerdict, error) {
 	if !p.fresh && (p.plan != nil || p.failed != nil) {
-		return Verdict{Plan: p.plan}, p.failed
+		return SharedVerdict{Plan: p.plan}, p.failed
 	}
 	d, err := p.decided()
 	p.fresh, p.failed = false, err
 	if err != nil {
-		return Verdict{Plan: p.plan}, err
+		return SharedVerdict{Plan: p.plan}, err
 	}
 	to := &d.Plan
 	reason, worth := p.worth(to)
@@ -148,17 +161,17 @@ func (p *Planner) Decide() (Verdict, error) {
 		}
 	}
 	if !worth {
-		return Verdict{Plan: p.plan}, nil
+		return SharedVerdict{Plan: p.plan}, nil
 	}
 	p.plan = to
 	if p.Refused != nil {
 		reason = fmt.Sprintf("best effort, as constraint %s is in the way of the SLO; %s", p.Refused.Limit, reason)
 	}
-	return Verdict{Plan: to, Changed: true, Reason: reason}, nil
+	return SharedVerdict{Plan: to, Changed: true, Reason: reason}, nil
 }
 
 // decided is Remoe's plan for a request that stands for the last ones.
-func (p *Planner) decided() (*remoe.Decision, error) {
+func (p *Shared) decided() (*Decision, error) {
 	r := p.stands()
 	if p.Each && len(p.last) > 0 {
 		r.Most = r.Prompt
@@ -166,11 +179,11 @@ func (p *Planner) decided() (*remoe.Decision, error) {
 			return nil, err
 		}
 	}
-	return remoe.After(p.System, r, p.Main, p.Mean(), p.Plan, false)
+	return After(p.System, r, p.Main, p.Mean(), p.Plan, false)
 }
 
 // stands is a request as long as the longest of the last ones; before there is one, as the longest.
-func (p *Planner) stands() remoe.Request {
+func (p *Shared) stands() Request {
 	r := p.longest()
 	if len(p.last) > 0 {
 		r.Prompt, r.Output = 1, 0
@@ -183,10 +196,10 @@ func (p *Planner) stands() remoe.Request {
 
 // Rescaled is the plan in force with the replicas that the last requests want; nil where these are
 // the same.
-func (p *Planner) Rescaled() *serverless.Plan {
+func (p *Shared) Rescaled() *serverless.Plan {
 	r := p.stands()
 	d := p.System.Expected(p.Mean(), r.Prompt, r.Output)
-	to := remoe.Rescaled(p.System, p.plan, &d, r, p.Plan.Bound)
+	to := Rescaled(p.System, p.plan, &d, r, p.Plan.Bound)
 	if same(p.plan, to) {
 		return nil
 	}
@@ -194,7 +207,7 @@ func (p *Planner) Rescaled() *serverless.Plan {
 }
 
 // Mean is the activation of the last requests, by their tokens; even before there is one.
-func (p *Planner) Mean() []float32 {
+func (p *Shared) Mean() []float32 {
 	mean := make([]float32, p.System.Layers*p.System.Experts)
 	all := 0.0
 	for _, r := range p.last {
@@ -215,7 +228,7 @@ func (p *Planner) Mean() []float32 {
 }
 
 // worth says why a plan replaces the one in force; false: that stays.
-func (p *Planner) worth(to *serverless.Plan) (reason string, worth bool) {
+func (p *Shared) worth(to *serverless.Plan) (reason string, worth bool) {
 	switch {
 	case p.plan == nil:
 		return "the first plan", true
@@ -242,7 +255,7 @@ func (p *Planner) worth(to *serverless.Plan) (reason string, worth bool) {
 
 // cost is what the last requests would have cost, in dollars, and how many would have missed their
 // SLO, on functions that are warm.
-func (p *Planner) cost(of *serverless.Plan) (dollars float64, missed int) {
+func (p *Shared) cost(of *serverless.Plan) (dollars float64, missed int) {
 	for _, r := range p.last {
 		d := p.System.Expected(r.Activation, r.Prompt, r.Output)
 		b := p.System.Serve(of, &d, 0)
@@ -255,7 +268,7 @@ func (p *Planner) cost(of *serverless.Plan) (dollars float64, missed int) {
 }
 
 // starting is what a plan's functions that are not in force take to start, in dollars.
-func (p *Planner) starting(to *serverless.Plan) (dollars float64) {
+func (p *Shared) starting(to *serverless.Plan) (dollars float64) {
 	f := &p.System.Functions
 	for i := range to.Layers {
 		is, was := &to.Layers[i], &p.plan.Layers[i]

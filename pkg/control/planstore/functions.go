@@ -1,14 +1,4 @@
-// Package functions is what hosts say of their functions and gates of the plans
-// that they use: the bucket `functions`.
-//
-//	<layer>.<host>   HostLayer: all functions of a layer that a host has
-//	gate.<gate>      GateLayers: the plan of each layer that a gate uses
-//
-// A key is written by the replica that it names, when something changes, and
-// goes with it; the planner clears what the killed have left. Readers follow the
-// bucket. Nothing in it counts by itself: a record is of use for as long as its
-// replica is a member.
-package functions
+package planstore
 
 import (
 	"errors"
@@ -23,8 +13,8 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// ErrIllegal says that a record cannot be what a replica has written.
-var ErrIllegal = errors.New("no legal record of functions")
+// ErrIllegalFunctions says that a record cannot be what a replica has written.
+var ErrIllegalFunctions = errors.New("no legal record of functions")
 
 // gatePrefix begins the keys of gates.
 const gatePrefix = "gate."
@@ -46,7 +36,7 @@ func parseHostKey(key string) (layer int, host string, err error) {
 	number, host, _ := strings.Cut(key, ".")
 	layer, err = strconv.Atoi(number)
 	if err != nil || key != HostKey(layer, host) || !schemas.IsReplicaID(host) {
-		return 0, "", fmt.Errorf("%w: key %.80q is none", ErrIllegal, key)
+		return 0, "", fmt.Errorf("%w: key %.80q is none", ErrIllegalFunctions, key)
 	}
 	return layer, host, nil
 }
@@ -57,8 +47,8 @@ const AnyKey = "*.*"
 // GateKey is the key of a gate.
 func GateKey(gate string) string { return gatePrefix + gate }
 
-// Settings say what a legal record is.
-type Settings struct {
+// FunctionSettings say what a legal record is.
+type FunctionSettings struct {
 	MoELayers []int
 	Experts   int
 	// Illegal, if set, is called for each record that is not believed.
@@ -66,21 +56,21 @@ type Settings struct {
 }
 
 // DecodeHost checks a host's record before anything follows it.
-func (s Settings) DecodeHost(key string, body []byte) (*pb.HostLayer, error) {
+func (s FunctionSettings) DecodeHost(key string, body []byte) (*pb.HostLayer, error) {
 	r := &pb.HostLayer{}
 	if err := decode(key, body, r); err != nil {
 		return nil, err
 	}
 	if !schemas.IsReplicaID(r.Host) || key != HostKey(int(r.Layer), r.Host) || !slices.Contains(s.MoELayers, int(r.Layer)) {
-		return nil, fmt.Errorf("%w at key %.80q: it is of host %.64q and layer %d", ErrIllegal, key, r.Host, r.Layer)
+		return nil, fmt.Errorf("%w at key %.80q: it is of host %.64q and layer %d", ErrIllegalFunctions, key, r.Host, r.Layer)
 	}
 	if n := len(r.Functions); n > perExpert*s.Experts {
-		return nil, fmt.Errorf("%w at key %.80q: %d functions for %d experts", ErrIllegal, key, n, s.Experts)
+		return nil, fmt.Errorf("%w at key %.80q: %d functions for %d experts", ErrIllegalFunctions, key, n, s.Experts)
 	}
 	seen := make(map[string]bool, len(r.Functions))
 	for _, f := range r.Functions {
 		if err := checkState(f, seen); err != nil {
-			return nil, fmt.Errorf("%w at key %.80q: function %.64q %w", ErrIllegal, key, f.GetId(), err)
+			return nil, fmt.Errorf("%w at key %.80q: function %.64q %w", ErrIllegalFunctions, key, f.GetId(), err)
 		}
 		seen[f.Id] = true
 	}
@@ -102,17 +92,17 @@ func checkState(f *pb.FunctionState, seen map[string]bool) error {
 }
 
 // DecodeGate checks a gate's record before anything follows it.
-func (s Settings) DecodeGate(key string, body []byte) (*pb.GateLayers, error) {
+func (s FunctionSettings) DecodeGate(key string, body []byte) (*pb.GateLayers, error) {
 	r := &pb.GateLayers{}
 	if err := decode(key, body, r); err != nil {
 		return nil, err
 	}
 	if !schemas.IsReplicaID(r.Gate) || key != GateKey(r.Gate) {
-		return nil, fmt.Errorf("%w at key %.80q: it is of gate %.64q", ErrIllegal, key, r.Gate)
+		return nil, fmt.Errorf("%w at key %.80q: it is of gate %.64q", ErrIllegalFunctions, key, r.Gate)
 	}
 	for l := range r.Versions {
 		if !slices.Contains(s.MoELayers, int(l)) {
-			return nil, fmt.Errorf("%w at key %.80q: the model has no experts in layer %d", ErrIllegal, key, l)
+			return nil, fmt.Errorf("%w at key %.80q: the model has no experts in layer %d", ErrIllegalFunctions, key, l)
 		}
 	}
 	return r, nil
@@ -120,10 +110,10 @@ func (s Settings) DecodeGate(key string, body []byte) (*pb.GateLayers, error) {
 
 func decode(key string, body []byte, into proto.Message) error {
 	if len(body) > maxBody {
-		return fmt.Errorf("%w at key %.80q: %d bytes", ErrIllegal, key, len(body))
+		return fmt.Errorf("%w at key %.80q: %d bytes", ErrIllegalFunctions, key, len(body))
 	}
 	if err := proto.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%w at key %.80q: %w", ErrIllegal, key, err)
+		return fmt.Errorf("%w at key %.80q: %w", ErrIllegalFunctions, key, err)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package shared
+package remoe
 
 import (
 	"cmp"
@@ -11,17 +11,17 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Name is the policy's in plans.
-const Name = "remoe"
+// SharedName is the policy's in plans.
+const SharedName = "remoe"
 
-// Layers are hosts' plans of a plan: the first layer with experts is its layer 0. Hosts keep what
+// SharedLayers are hosts' plans of a plan: the first layer with experts is its layer 0. Hosts keep what
 // they have where they can.
-func Layers(s *serverless.System, p *serverless.Plan, k plan.Known, reason string) []*pb.LayerPlan {
+func SharedLayers(s *serverless.System, p *serverless.Plan, k plan.Known, reason string) []*pb.LayerPlan {
 	main, others := besides(k)
 	all := make([]*pb.LayerPlan, 0, len(p.Layers))
 	for i, number := range k.Model.MoELayers {
 		l := &p.Layers[i]
-		y := &pb.LayerPlan{Layer: uint32(number), Policy: Name, Reason: reasonOf(s, p, l, reason)}
+		y := &pb.LayerPlan{Layer: uint32(number), Policy: SharedName, Reason: reasonOf(s, p, l, reason)}
 		local, remote := divided(l)
 		if len(local) > 0 {
 			f := plan.Function(number, local, main)
@@ -30,7 +30,7 @@ func Layers(s *serverless.System, p *serverless.Plan, k plan.Known, reason strin
 		}
 		if len(remote) > 0 {
 			f := plan.Function(number, remote)
-			for _, host := range replicas(f.Id, k.InForce[number], others, i, l.Replicas) {
+			for _, host := range sharedReplicas(f.Id, k.InForce[number], others, i, l.Replicas) {
 				f.Placements = append(f.Placements, &pb.Placement{Host: host, Want: pb.Want_WANT_WARM})
 			}
 			f.MemoryBytes = uint64(l.Memory)
@@ -44,7 +44,7 @@ func Layers(s *serverless.System, p *serverless.Plan, k plan.Known, reason strin
 
 // reasonOf tells a layer's plan in a line.
 func reasonOf(s *serverless.System, p *serverless.Plan, l *serverless.Layer, why string) string {
-	text := fmt.Sprintf("%s: %d of %d experts beside attention, of whose host's %.0f MiB they are", Name, s.Experts-l.Size(), s.Experts, p.Main/(1<<20))
+	text := fmt.Sprintf("%s: %d of %d experts beside attention, of whose host's %.0f MiB they are", SharedName, s.Experts-l.Size(), s.Experts, p.Main/(1<<20))
 	if n := l.Size(); n > 0 {
 		text += fmt.Sprintf("; %d on %d replicas of %.0f MiB", n, l.Replicas, l.Memory/(1<<20))
 	}
@@ -98,9 +98,9 @@ func mainOf(l *plan.Layer) string {
 	return ""
 }
 
-// replicas are the hosts of a function: those that have it, and then others, each layer's from
+// sharedReplicas are the hosts of a function: those that have it, and then others, each layer's from
 // another one on.
-func replicas(id string, in *plan.Layer, hosts []string, layer, n int) (on []string) {
+func sharedReplicas(id string, in *plan.Layer, hosts []string, layer, n int) (on []string) {
 	for _, p := range in.Function(id).GetPlacements() {
 		if slices.Contains(hosts, p.Host) && len(on) < n {
 			on = append(on, p.Host)
@@ -125,16 +125,16 @@ func takes(s *serverless.System, memory float64) divide.Takes {
 	}
 }
 
-// PlanOf is the plan that hosts' plans were made of; nil where they were made of none, or are of
+// SharedPlanOf is the plan that hosts' plans were made of; nil where they were made of none, or are of
 // a system with other sizes.
-func PlanOf(s *serverless.System, k plan.Known) *serverless.Plan {
+func SharedPlanOf(s *serverless.System, k plan.Known) *serverless.Plan {
 	if len(k.Model.MoELayers) != s.Layers {
 		return nil
 	}
 	p := &serverless.Plan{}
 	for _, number := range k.Model.MoELayers {
 		in := k.InForce[number]
-		if in == nil || in.GetPolicy() != Name {
+		if in == nil || in.GetPolicy() != SharedName {
 			return nil
 		}
 		l := serverless.Layer{Remote: make([]bool, s.Experts), Memory: s.Sizes()[len(s.Sizes())-1], Replicas: 1}

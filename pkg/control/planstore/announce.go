@@ -1,4 +1,4 @@
-package functions
+package planstore
 
 import (
 	"bytes"
@@ -27,6 +27,17 @@ const GateRests = 200 * time.Millisecond
 
 // Announcer keeps the keys of one replica as it wants them: it writes what has
 // changed, and writes again what somebody else has changed. A nil one has none.
+//
+// The keys are what hosts say of their functions and gates of the plans that they use, in
+// the bucket `functions`:
+//
+//	<layer>.<host>   HostLayer: all functions of a layer that a host has
+//	gate.<gate>      GateLayers: the plan of each layer that a gate uses
+//
+// A key is written by the replica that it names, when something changes, and
+// goes with it; the planner clears what the killed have left. Readers follow the
+// bucket. Nothing in it counts by itself: a record is of use for as long as its
+// replica is a member.
 type Announcer struct {
 	// Rest is the least time between what is written and what is written next.
 	Rest time.Duration

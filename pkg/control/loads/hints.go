@@ -1,7 +1,4 @@
-// Package hints says what a predictor may tell an expert host of the units that a step will
-// ask for, and keeps what a host has heard and not used yet. A hint changes when weights
-// move and never what is computed, so a bad one is refused and counted, and costs no more.
-package hints
+package loads
 
 import (
 	"errors"
@@ -19,25 +16,27 @@ import (
 var ErrHint = errors.New("hint")
 
 const (
-	// MaxBytes bounds a hint's encoding: what is larger is not even decoded.
-	MaxBytes = 256 << 10
-	// MaxLayers bounds the layers of a hint.
-	MaxLayers = 512
-	// MaxAhead bounds the steps that one may look ahead.
-	MaxAhead = 16
+	// MaxHintBytes bounds a hint's encoding: what is larger is not even decoded.
+	MaxHintBytes = 256 << 10
+	// MaxHintLayers bounds the layers of a hint.
+	MaxHintLayers = 512
+	// MaxHintsAhead bounds the steps that one may look ahead.
+	MaxHintsAhead = 16
 )
 
-// Limits are what hints may claim.
-type Limits struct {
+// HintLimits are what a predictor may tell an expert host of the units that a step will ask
+// for. A hint changes when weights move and never what is computed, so a bad one is refused
+// and counted, and costs no more.
+type HintLimits struct {
 	Model   uint64
 	Experts int
 	MoE     []bool // which layers have experts
 }
 
 // Decode reads a hint of the model, and refuses everything else.
-func (l Limits) Decode(body []byte) (*pb.Hint, error) {
-	if len(body) > MaxBytes {
-		return nil, fmt.Errorf("%w of %d bytes; at most %d are read", ErrHint, len(body), MaxBytes)
+func (l HintLimits) Decode(body []byte) (*pb.Hint, error) {
+	if len(body) > MaxHintBytes {
+		return nil, fmt.Errorf("%w of %d bytes; at most %d are read", ErrHint, len(body), MaxHintBytes)
 	}
 	h := &pb.Hint{}
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, h); err != nil {
@@ -49,7 +48,7 @@ func (l Limits) Decode(body []byte) (*pb.Hint, error) {
 	return h, nil
 }
 
-func (l Limits) check(h *pb.Hint) error {
+func (l HintLimits) check(h *pb.Hint) error {
 	switch {
 	case h.Version != schemas.Version || h.Model != l.Model:
 		return fmt.Errorf("of version %d and model %016x, want %d and %016x", h.Version, h.Model, schemas.Version, l.Model)
@@ -57,8 +56,8 @@ func (l Limits) check(h *pb.Hint) error {
 		return fmt.Errorf("of predictor %.64q for steps of %.64q, which are not replicas' ids", h.Predictor, h.Owner)
 	case uint64(h.Reached) > uint64(len(l.MoE)):
 		return fmt.Errorf("of a step that has reached layer %d of %d", h.Reached-1, len(l.MoE))
-	case len(h.Layers) == 0 || len(h.Layers) > MaxLayers:
-		return fmt.Errorf("with %d layers, want 1 to %d", len(h.Layers), MaxLayers)
+	case len(h.Layers) == 0 || len(h.Layers) > MaxHintLayers:
+		return fmt.Errorf("with %d layers, want 1 to %d", len(h.Layers), MaxHintLayers)
 	}
 	for _, layer := range h.Layers {
 		if err := l.checkLayer(layer); err != nil {
@@ -68,14 +67,14 @@ func (l Limits) check(h *pb.Hint) error {
 	return nil
 }
 
-func (l Limits) checkLayer(h *pb.LayerHint) error {
+func (l HintLimits) checkLayer(h *pb.LayerHint) error {
 	switch {
 	case uint64(h.GetLayer()) >= uint64(len(l.MoE)) || !l.MoE[h.Layer]:
 		return errors.New("it has no experts in this model")
 	case uint64(h.Wanted) > uint64(len(h.Unit)):
 		return fmt.Errorf("%d of %d units are wanted", h.Wanted, len(h.Unit))
-	case h.StepsAhead > MaxAhead:
-		return fmt.Errorf("%d steps ahead, want at most %d", h.StepsAhead, MaxAhead)
+	case h.StepsAhead > MaxHintsAhead:
+		return fmt.Errorf("%d steps ahead, want at most %d", h.StepsAhead, MaxHintsAhead)
 	case h.Kind != plan.Routed && h.Kind != plan.United:
 		return fmt.Errorf("units of kind %d; known are %d (routed) and %d (united)", h.Kind, plan.Routed, plan.United)
 	}

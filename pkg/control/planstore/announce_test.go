@@ -1,4 +1,4 @@
-package functions
+package planstore
 
 import (
 	"testing"

@@ -1,11 +1,11 @@
-package fates
+package wire
 
 import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Counter counts what a brownout has changed of a request. Its zero value has counted nothing.
-type Counter struct {
+// FateCounter counts what a brownout has changed of a request. Its zero value has counted nothing.
+type FateCounter struct {
 	Rows   uint32 // routed ones, rows × layers × slots, that another expert computed, or none
 	Tokens uint32 // rows of which one of these was
 	Lowest uint32 // threshold that they were computed under, in millionths
@@ -14,20 +14,20 @@ type Counter struct {
 
 // Add counts rows that were computed under a threshold. Of fates that were omitted it counts
 // every slot, as any of them may have been degraded.
-func (c *Counter) Add(f *pb.Fates, millionths uint32) {
-	codes, err := Decode(f)
+func (c *FateCounter) Add(f *pb.Fates, millionths uint32) {
+	codes, err := DecodeFates(f)
 	if f == nil || err != nil {
 		return
 	}
-	s := ShapeOf(f)
-	one := Counter{Lowest: millionths, Way: f.Way}
+	s := FatesShapeOf(f)
+	one := FateCounter{Lowest: millionths, Way: f.Way}
 	if f.Omitted {
 		one.Rows, one.Tokens = uint32(s.size()), uint32(s.Rows)
 	}
 	for row := 0; row < s.Rows && !f.Omitted; row++ {
 		before := one.Rows
 		for _, code := range codes[row*s.Layers*s.Slots : (row+1)*s.Layers*s.Slots] {
-			if code != Own {
+			if code != FateOwn {
 				one.Rows++
 			}
 		}
@@ -39,7 +39,7 @@ func (c *Counter) Add(f *pb.Fates, millionths uint32) {
 }
 
 // Merge adds what another one has counted.
-func (c *Counter) Merge(of Counter) {
+func (c *FateCounter) Merge(of FateCounter) {
 	if of.Rows == 0 {
 		return
 	}
@@ -50,14 +50,14 @@ func (c *Counter) Merge(of Counter) {
 }
 
 // Record is what logs have of it; nil: nothing was changed.
-func (c Counter) Record() *pb.Degraded {
+func (c FateCounter) Record() *pb.Degraded {
 	if c.Rows == 0 {
 		return nil
 	}
 	return &pb.Degraded{Rows: c.Rows, Tokens: c.Tokens, LowestMillionths: c.Lowest, Way: c.Way}
 }
 
-// CounterOf goes on from what a log has.
-func CounterOf(d *pb.Degraded) Counter {
-	return Counter{Rows: d.GetRows(), Tokens: d.GetTokens(), Lowest: d.GetLowestMillionths(), Way: d.GetWay()}
+// FateCounterOf goes on from what a log has.
+func FateCounterOf(d *pb.Degraded) FateCounter {
+	return FateCounter{Rows: d.GetRows(), Tokens: d.GetTokens(), Lowest: d.GetLowestMillionths(), Way: d.GetWay()}
 }

@@ -1,4 +1,4 @@
-package foretell
+package expertmap
 
 import (
 	"math"
@@ -11,7 +11,7 @@ type Input int
 // The inputs. All but Bias, Used and Rate are logarithms of chances; 0 is not known.
 const (
 	bias     Input = iota
-	Map            // of the map that was found by what gates have said
+	Found          // of the map that was found by what gates have said
 	Gate           // of the later layer's gate, computed early
 	Before         // of the sequence's row before
 	used           // 1 if that row used the expert
@@ -35,7 +35,17 @@ type Head struct {
 
 type weights struct{ w, square [inputs]float64 }
 
-// Learner says, and learns. It is not safe for concurrent use.
+// Learner says how probable it is that a row uses an expert some layers ahead, by all
+// that is known of it: what the map says that was found for it (pkg/policy/expertmap), what the
+// later layer's gate makes of the row as it is, what the sequence's row before did, what rows of
+// its token ask for, and how often the expert is used at all, and by the last rows.
+//
+// A logistic regression weighs these, for each distance and kind of row apart (Head). It learns
+// while rows are served: what says nothing comes to count for nothing, and then all experts have
+// about their rates. Chances are calibrated: of experts that are said to be used with 0.3, three
+// of ten are. So a host can compare them with how soon it needs what it holds.
+//
+// It is arithmetic without a clock and without I/O; the same calls give the same bits.
 type Learner struct {
 	layers, experts, topK int
 	heads                 map[Head]*weights
@@ -75,8 +85,8 @@ func (y *lately) pass(n int) {
 	clear(y.under)
 }
 
-// New knows nothing of a model whose rows use topK experts of each layer.
-func New(layers, experts, topK int) *Learner {
+// NewLearner knows nothing of a model whose rows use topK experts of each layer.
+func NewLearner(layers, experts, topK int) *Learner {
 	l := &Learner{layers: layers, experts: experts, topK: topK, heads: map[Head]*weights{}, uses: make([]float64, layers*experts), rows: firstRows}
 	even := float64(topK) / float64(experts)
 	for i := range l.uses {

@@ -1,4 +1,4 @@
-package shared
+package remoe
 
 import (
 	"errors"
@@ -10,40 +10,39 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
-	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 )
 
-const mb = 1 << 20
+const sharedMB = 1 << 20
 
-// system has 3 layers of 8 experts, of which a function holds 4 at most.
-func system() *serverless.System {
+// sharedSystem has 3 layers of 8 experts, of which a function holds 4 at most.
+func sharedSystem() *serverless.System {
 	s := &serverless.System{
-		Model: serverless.Model{Layers: 3, Experts: 8, TopK: 2, Expert: 2 * mb, Fixed: 10 * mb, Token: 512, Cache: 4096},
+		Model: serverless.Model{Layers: 3, Experts: 8, TopK: 2, Expert: 2 * sharedMB, Fixed: 10 * sharedMB, Token: 512, Cache: 4096},
 		Functions: cost.Platform{
 			PerCPU: cost.GB, CPU: cost.Roofline{Bandwidth: 12e9, Rate: 40e9, ElementBytes: 2}, Threads: 1,
-			Container: 0.5, Parameters: cost.Link{Bandwidth: 1e9}, Fixed: 0.0005, Payload: 6 * mb, Prices: cost.Prices{Memory: 16.67e-6},
+			Container: 0.5, Parameters: cost.Link{Bandwidth: 1e9}, Fixed: 0.0005, Payload: 6 * sharedMB, Prices: cost.Prices{Memory: 16.67e-6},
 		},
 		GPU: cost.Roofline{Bandwidth: 1.8e12, Rate: 200e12, ElementBytes: 2}, GPULayer: 1e-4, GPUPrice: 50e-6,
 		Switch: cost.Link{Latency: 1e-5, Bandwidth: 25e9}, Network: 1.25e9, Replicas: 3,
 	}
 	for m := 4.; m <= 60; m += 2 {
 		if m <= 10 {
-			s.Functions.Sizes = append(s.Functions.Sizes, m*mb)
+			s.Functions.Sizes = append(s.Functions.Sizes, m*sharedMB)
 		}
-		s.Main = append(s.Main, m*mb)
+		s.Main = append(s.Main, m*sharedMB)
 	}
 	return s
 }
 
-func settings() Settings {
-	return Settings{
-		System: system(), Plan: remoe.Settings{Step: 1. / 8}, SLO: serverless.SLO{TTFT: 60, TPOT: 5}, Most: 60, Output: 30, Decided: 0.05, Window: 4, Worth: 0.02,
+func settings() SharedSettings {
+	return SharedSettings{
+		System: sharedSystem(), Plan: Settings{Step: 1. / 8}, SLO: serverless.SLO{TTFT: 60, TPOT: 5}, Most: 60, Output: 30, Decided: 0.05, Window: 4, Worth: 0.02,
 	}
 }
 
-func newPlanner(t interface{ Fatal(...any) }, s Settings) *Planner {
-	p, err := New(s)
+func newPlanner(t interface{ Fatal(...any) }, s SharedSettings) *Shared {
+	p, err := NewShared(s)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +63,7 @@ func towards(s *serverless.System, expert int, share float32) (a []float32) {
 	return a
 }
 
-func decide(t interface{ Fatal(...any) }, p *Planner) Verdict {
+func decide(t interface{ Fatal(...any) }, p *Shared) SharedVerdict {
 	v, err := p.Decide()
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +86,7 @@ func TestFollows(t *testing.T) {
 		t.Fatalf("%d of the experts leave; the test needs some", p.Main.Away)
 	}
 	for range 4 {
-		if err := p.Admit(Request{Prompt: 60, Output: 30, Activation: towards(s.System, 0, 0.45)}); err != nil {
+		if err := p.Admit(SharedRequest{Prompt: 60, Output: 30, Activation: towards(s.System, 0, 0.45)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -96,7 +95,7 @@ func TestFollows(t *testing.T) {
 		t.Fatalf("expert 0 has most rows, and %+v", v)
 	}
 	for range 4 { // a little less of the same
-		if err := p.Admit(Request{Prompt: 60, Output: 30, Activation: towards(s.System, 0, 0.44)}); err != nil {
+		if err := p.Admit(SharedRequest{Prompt: 60, Output: 30, Activation: towards(s.System, 0, 0.44)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -111,14 +110,14 @@ func TestEach(t *testing.T) {
 	s := settings()
 	s.Each, s.Window, s.SLO.TPOT = true, 1, 0.025
 	p := newPlanner(t, s)
-	for _, r := range []Request{
+	for _, r := range []SharedRequest{
 		{Prompt: 60, Output: 30, Activation: towards(s.System, 0, 0.45)}, {Prompt: 5, Output: 2, Activation: towards(s.System, 1, 0.9)}, {Prompt: 60, Output: 30, Activation: towards(s.System, 0, 0.45)},
 	} {
 		if err := p.Admit(r); err != nil {
 			t.Fatal(err)
 		}
 		v := decide(t, p)
-		alone, err := remoe.Decide(s.System, remoe.Request{Most: r.Prompt, Prompt: r.Prompt, Output: r.Output, SLO: s.SLO, Decided: s.Decided}, r.Activation, s.Plan)
+		alone, err := Decide(s.System, Request{Most: r.Prompt, Prompt: r.Prompt, Output: r.Output, SLO: s.SLO, Decided: s.Decided}, r.Activation, s.Plan)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,14 +125,14 @@ func TestEach(t *testing.T) {
 			t.Errorf("%+v, by itself %+v", v.Plan, alone.Plan)
 		}
 	}
-	_ = p.Admit(Request{Prompt: 30, Output: 20, Activation: towards(s.System, 2, 0.6)})
+	_ = p.Admit(SharedRequest{Prompt: 30, Output: 20, Activation: towards(s.System, 2, 0.6)})
 	for _, tpot := range []float64{1e-6, 5} { // what was refused is not tried again
 		p.SLO.TPOT = tpot
-		if v, err := p.Decide(); !errors.Is(err, remoe.ErrInfeasible) || v.Plan == nil || v.Changed {
+		if v, err := p.Decide(); !errors.Is(err, ErrInfeasible) || v.Plan == nil || v.Changed {
 			t.Errorf("%+v: %v", v, err)
 		}
 	}
-	_ = p.Admit(Request{Prompt: 30, Output: 20, Activation: towards(s.System, 2, 0.6)})
+	_ = p.Admit(SharedRequest{Prompt: 30, Output: 20, Activation: towards(s.System, 2, 0.6)})
 	decide(t, p)
 	before := p.plan
 	p = newPlanner(t, s)
@@ -151,7 +150,7 @@ func TestReplicasAlone(t *testing.T) {
 	s := settings()
 	s.Worth = 0
 	p := newPlanner(t, s)
-	r := Request{Prompt: 60, Output: 30, Activation: towards(s.System, 0, 0.2)}
+	r := SharedRequest{Prompt: 60, Output: 30, Activation: towards(s.System, 0, 0.2)}
 	if err := p.Admit(r); err != nil {
 		t.Fatal(err)
 	}
@@ -173,8 +172,8 @@ func TestReplicasAlone(t *testing.T) {
 func TestRefuses(t *testing.T) {
 	s := settings()
 	s.SLO.TPOT = 1e-6
-	_, err := New(s)
-	var refused *remoe.Infeasible
+	_, err := NewShared(s)
+	var refused *Infeasible
 	if !errors.As(err, &refused) || refused.Limit != "10c" || refused.TPOT == 0 {
 		t.Fatalf("%v", err)
 	}
@@ -184,24 +183,24 @@ func TestRefuses(t *testing.T) {
 		t.Errorf("%+v", v)
 	}
 	s.System.Main = s.System.Main[:1]
-	if _, err := New(s); !errors.Is(err, remoe.ErrInfeasible) {
+	if _, err := NewShared(s); !errors.Is(err, ErrInfeasible) {
 		t.Errorf("a model that fits nowhere: %v", err)
 	}
 	for _, tc := range []struct {
 		what   string
-		change func(*Settings)
+		change func(*SharedSettings)
 	}{
-		{"last 0 requests", func(s *Settings) { s.Window = 0 }}, {"has to save 1", func(s *Settings) { s.Worth = 1 }},
-		{"has 1 tokens, of at most 0", func(s *Settings) { s.Most = 0 }}, {"the SLO is 0", func(s *Settings) { s.SLO.TTFT = 0 }},
-		{"0 replicas", func(s *Settings) { s.System.Replicas = 0 }},
+		{"last 0 requests", func(s *SharedSettings) { s.Window = 0 }}, {"has to save 1", func(s *SharedSettings) { s.Worth = 1 }},
+		{"has 1 tokens, of at most 0", func(s *SharedSettings) { s.Most = 0 }}, {"the SLO is 0", func(s *SharedSettings) { s.SLO.TTFT = 0 }},
+		{"0 replicas", func(s *SharedSettings) { s.System.Replicas = 0 }},
 	} {
 		bad := settings()
 		tc.change(&bad)
-		if _, err := New(bad); err == nil || !strings.Contains(err.Error(), tc.what) {
+		if _, err := NewShared(bad); err == nil || !strings.Contains(err.Error(), tc.what) {
 			t.Errorf("%s: %v", tc.what, err)
 		}
 	}
-	if err := newPlanner(t, settings()).Admit(Request{Activation: []float32{1}}); err == nil {
+	if err := newPlanner(t, settings()).Admit(SharedRequest{Activation: []float32{1}}); err == nil {
 		t.Error("an activation of another model is taken")
 	}
 }
@@ -217,7 +216,7 @@ func known(hosts ...string) plan.Known {
 // force puts layers in force.
 func force(t interface{ Fatal(...any) }, s *serverless.System, p *serverless.Plan, k plan.Known) plan.Known {
 	in := map[int]*plan.Layer{}
-	for _, lp := range Layers(s, p, k, "a test") {
+	for _, lp := range SharedLayers(s, p, k, "a test") {
 		l, err := plan.Rules{MoELayers: k.Model.MoELayers, Experts: s.Experts}.Check(lp)
 		if err != nil {
 			t.Fatal(err)
@@ -228,8 +227,8 @@ func force(t interface{ Fatal(...any) }, s *serverless.System, p *serverless.Pla
 	return k
 }
 
-// drawn is any plan that can be.
-func drawn(t *rapid.T, s *serverless.System) *serverless.Plan {
+// sharedDrawn is any plan that can be.
+func sharedDrawn(t *rapid.T, s *serverless.System) *serverless.Plan {
 	p := &serverless.Plan{Main: rapid.SampledFrom(s.Main).Draw(t, "main")}
 	for range s.Layers {
 		p.Layers = append(p.Layers, serverless.Layer{
@@ -244,11 +243,11 @@ func drawn(t *rapid.T, s *serverless.System) *serverless.Plan {
 // there are hosts for its replicas; functions stay where they are while their hosts are here.
 func TestLayers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := system()
+		s := sharedSystem()
 		names := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}), 1, 5, rapid.ID).Draw(t, "hosts")
-		p := drawn(t, s)
+		p := sharedDrawn(t, s)
 		k := force(t, s, p, known(names...))
-		got := PlanOf(s, k)
+		got := SharedPlanOf(s, k)
 		if got == nil {
 			t.Fatal("it is not read")
 		}
@@ -265,7 +264,7 @@ func TestLayers(t *testing.T) {
 		}
 		more := k
 		more.Hosts = append(slices.Clone(k.Hosts), plan.Host{ID: "0"})
-		for i, lp := range Layers(s, p, more, "") {
+		for i, lp := range SharedLayers(s, p, more, "") {
 			in := k.InForce[k.Model.MoELayers[i]]
 			for _, f := range lp.Functions {
 				for _, place := range in.Function(f.Id).GetPlacements() {
@@ -280,19 +279,19 @@ func TestLayers(t *testing.T) {
 
 // A plan of another policy, or of other sizes, is no plan of this one.
 func TestPlanOf(t *testing.T) {
-	s := system()
+	s := sharedSystem()
 	p := newPlanner(t, settings())
 	k := force(t, s, decide(t, p).Plan, known("a", "b"))
-	if PlanOf(s, k) == nil {
+	if SharedPlanOf(s, k) == nil {
 		t.Fatal("its own plan is not read")
 	}
-	other := system()
-	other.Functions.Sizes, other.Main = []float64{3 * mb}, []float64{3 * mb}
-	if PlanOf(other, k) != nil {
+	other := sharedSystem()
+	other.Functions.Sizes, other.Main = []float64{3 * sharedMB}, []float64{3 * sharedMB}
+	if SharedPlanOf(other, k) != nil {
 		t.Error("a plan of other sizes is read")
 	}
 	k.InForce[2].Policy = "moeless"
-	if PlanOf(s, k) != nil || PlanOf(s, known("a")) != nil {
+	if SharedPlanOf(s, k) != nil || SharedPlanOf(s, known("a")) != nil {
 		t.Error("a plan of another policy is read")
 	}
 }

@@ -1,4 +1,4 @@
-package functions
+package planstore
 
 import (
 	"context"
@@ -12,17 +12,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-func TestMain(m *testing.M) { testleaks.Main(m) }
-
 const one, two = "0000000000000001", "0000000000000002"
 
-var rules = Settings{MoELayers: []int{1, 3}, Experts: 2}
+var rules = FunctionSettings{MoELayers: []int{1, 3}, Experts: 2}
 
 func warmOn(host string, ids ...string) *pb.HostLayer {
 	r := &pb.HostLayer{Host: host, Layer: 3}
@@ -32,7 +29,7 @@ func warmOn(host string, ids ...string) *pb.HostLayer {
 	return r
 }
 
-func encode(t testing.TB, m proto.Message) []byte {
+func encodeFunctions(t testing.TB, m proto.Message) []byte {
 	t.Helper()
 	body, err := proto.Marshal(m)
 	if err != nil {
@@ -43,11 +40,11 @@ func encode(t testing.TB, m proto.Message) []byte {
 
 // Whatever is no record of the replica that its key names is refused, and what
 // the replica said before counts.
-func TestIllegal(t *testing.T) {
+func TestIllegalFunctions(t *testing.T) {
 	host := func(change func(*pb.HostLayer)) []byte {
 		r := warmOn("a", one, two)
 		change(r)
-		return encode(t, r)
+		return encodeFunctions(t, r)
 	}
 	for _, tc := range []struct {
 		name, key string
@@ -66,15 +63,15 @@ func TestIllegal(t *testing.T) {
 		{"a long reason", "3.a", host(func(r *pb.HostLayer) { r.Functions[0].Reason = strings.Repeat("x", maxReason+1) })},
 		{"many functions", "3.a", host(func(r *pb.HostLayer) { r.Functions = make([]*pb.FunctionState, perExpert*2+1) })},
 		{"no key", "head", nil},
-		{"another gate", "gate.h", encode(t, &pb.GateLayers{Gate: "g"})},
-		{"a gate of other layers", "gate.g", encode(t, &pb.GateLayers{Gate: "g", Versions: map[uint32]uint64{2: 1}})},
+		{"another gate", "gate.h", encodeFunctions(t, &pb.GateLayers{Gate: "g"})},
+		{"a gate of other layers", "gate.g", encodeFunctions(t, &pb.GateLayers{Gate: "g", Versions: map[uint32]uint64{2: 1}})},
 	} {
-		v := &View{s: rules}
+		v := &FunctionView{s: rules}
 		v.forget()
-		if _, err := v.put("3.a", encode(t, warmOn("a", one))); err != nil {
+		if _, err := v.put("3.a", encodeFunctions(t, warmOn("a", one))); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := v.put(tc.key, tc.body); !errors.Is(err, ErrIllegal) || len(v.Replicas(3, one)) != 1 || len(v.Replicas(3, two)) != 0 {
+		if _, err := v.put(tc.key, tc.body); !errors.Is(err, ErrIllegalFunctions) || len(v.Replicas(3, one)) != 1 || len(v.Replicas(3, two)) != 0 {
 			t.Errorf("%s: %v; %v", tc.name, err, v.index)
 		}
 	}
@@ -82,7 +79,7 @@ func TestIllegal(t *testing.T) {
 
 // The index follows what hosts say, and keys that go.
 func TestIndex(t *testing.T) {
-	v := &View{s: rules}
+	v := &FunctionView{s: rules}
 	v.forget()
 	for _, step := range []struct {
 		key        string
@@ -93,7 +90,7 @@ func TestIndex(t *testing.T) {
 	} {
 		var body []byte
 		if step.r != nil {
-			body = encode(t, step.r)
+			body = encodeFunctions(t, step.r)
 		}
 		if _, err := v.put(step.key, body); err != nil || len(v.Replicas(3, one)) != step.ones || len(v.Replicas(3, two)) != step.twos {
 			t.Errorf("%s: %v, %v", step.key, err, v.index)
@@ -103,7 +100,7 @@ func TestIndex(t *testing.T) {
 
 // bench is a bucket that a replica announces in and a view follows.
 type bench struct {
-	*View
+	*FunctionView
 	t       *testing.T
 	conn    *bus.Conn
 	kv      jetstream.KeyValue
@@ -118,14 +115,14 @@ func announcing(t *testing.T) (b *bench, leave context.CancelFunc) {
 	b.create()
 	var errs [2]error
 	b.says, errs[0] = NewAnnouncer(b.kv)
-	b.View, errs[1] = NewView(b.kv, rules)
+	b.FunctionView, errs[1] = NewFunctionView(b.kv, rules)
 	if err := errors.Join(errs[:]...); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	saying, leave := context.WithCancel(ctx)
 	var tasks sync.WaitGroup
-	tasks.Go(func() { b.Follow(ctx, b.says, func(Change) { b.changes.Add(1) }) })
+	tasks.Go(func() { b.Follow(ctx, b.says, func(FunctionChange) { b.changes.Add(1) }) })
 	tasks.Go(func() { _ = b.says.Run(saying) })
 	t.Cleanup(func() { stop(); tasks.Wait() })
 	return b, leave
@@ -201,12 +198,12 @@ func TestEnd(t *testing.T) {
 
 // Bytes from outside are a record or an error.
 func FuzzPut(f *testing.F) {
-	f.Add("3.a", encode(f, warmOn("a", one)))
-	f.Add("gate.g", encode(f, &pb.GateLayers{Gate: "g", Versions: map[uint32]uint64{1: 2}}))
+	f.Add("3.a", encodeFunctions(f, warmOn("a", one)))
+	f.Add("gate.g", encodeFunctions(f, &pb.GateLayers{Gate: "g", Versions: map[uint32]uint64{1: 2}}))
 	f.Fuzz(func(t *testing.T, key string, body []byte) {
-		v := &View{s: rules}
+		v := &FunctionView{s: rules}
 		v.forget()
-		if _, err := v.put(key, body); err != nil && !errors.Is(err, ErrIllegal) {
+		if _, err := v.put(key, body); err != nil && !errors.Is(err, ErrIllegalFunctions) {
 			t.Error(err)
 		}
 	})

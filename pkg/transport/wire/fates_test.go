@@ -1,4 +1,4 @@
-package fates
+package wire
 
 import (
 	"errors"
@@ -15,17 +15,17 @@ import (
 // What is encoded comes back, in about two bits a slot at most, and nothing is nothing.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := Shape{rapid.IntRange(1, 9).Draw(t, "rows"), rapid.IntRange(1, 5).Draw(t, "layers"), rapid.IntRange(1, 4).Draw(t, "slots")}
-		of := rapid.SliceOfN(rapid.SampledFrom([]Code{Own, Own, United, LeftOut}), s.size(), s.size()).Draw(t, "codes")
-		f := Encode(s, of)
+		s := FatesShape{rapid.IntRange(1, 9).Draw(t, "rows"), rapid.IntRange(1, 5).Draw(t, "layers"), rapid.IntRange(1, 4).Draw(t, "slots")}
+		of := rapid.SliceOfN(rapid.SampledFrom([]FateCode{FateOwn, FateOwn, FateUnited, FateLeftOut}), s.size(), s.size()).Draw(t, "codes")
+		f := EncodeFates(s, of)
 		if f == nil {
-			if slices.Max(of) != Own {
+			if slices.Max(of) != FateOwn {
 				t.Fatalf("%v are nothing", of)
 			}
-			f = Plain(s)
+			f = PlainFates(s)
 		}
-		got, err := Decode(f)
-		if err != nil || !slices.Equal(got, of) || CheckShape(f, s) != nil {
+		got, err := DecodeFates(f)
+		if err != nil || !slices.Equal(got, of) || CheckFatesShape(f, s) != nil {
 			t.Fatalf("%v came back as %v, %v", of, got, err)
 		}
 		if len(f.Codes) > 1+(len(of)+3)/4 {
@@ -52,19 +52,19 @@ func TestDecodeRefuses(t *testing.T) {
 		"beyond":        {&pb.Fates{Rows: 1, Layers: 1, Slots: 1, Codes: []byte{formPairs, 1 | 1<<2}}, "beyond"},
 		"omitted":       {&pb.Fates{Rows: 1, Layers: 1, Slots: 1, Omitted: true, Codes: []byte{formRuns}}, "omitted"},
 	} {
-		if err := Check(tc.f); !errors.Is(err, ErrFates) || !strings.Contains(err.Error(), tc.problem) {
+		if err := CheckFates(tc.f); !errors.Is(err, ErrFates) || !strings.Contains(err.Error(), tc.problem) {
 			t.Errorf("%s: %v, want %q", name, err, tc.problem)
 		}
 	}
-	if err := CheckShape(Plain(Shape{2, 1, 1}), Shape{1, 1, 1}); !errors.Is(err, ErrFates) {
+	if err := CheckFatesShape(PlainFates(FatesShape{2, 1, 1}), FatesShape{1, 1, 1}); !errors.Is(err, ErrFates) {
 		t.Errorf("another shape: %v", err)
 	}
 }
 
 // What can be read is read again as the same after it was written.
 func FuzzDecode(f *testing.F) {
-	for _, of := range [][]Code{{Own, United, United, LeftOut}, {Own, Own, Own, United}} {
-		body, err := proto.Marshal(Encode(Shape{2, 1, 2}, of))
+	for _, of := range [][]FateCode{{FateOwn, FateUnited, FateUnited, FateLeftOut}, {FateOwn, FateOwn, FateOwn, FateUnited}} {
+		body, err := proto.Marshal(EncodeFates(FatesShape{2, 1, 2}, of))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -75,15 +75,15 @@ func FuzzDecode(f *testing.F) {
 		if proto.Unmarshal(body, m) != nil || uint64(m.Rows)*uint64(m.Layers)*uint64(m.Slots) > 1<<16 {
 			return
 		}
-		of, err := Decode(m)
+		of, err := DecodeFates(m)
 		if err != nil || m.Omitted {
 			return
 		}
-		again := Encode(ShapeOf(m), of)
+		again := EncodeFates(FatesShapeOf(m), of)
 		if again == nil {
-			again = Plain(ShapeOf(m))
+			again = PlainFates(FatesShapeOf(m))
 		}
-		if got, err := Decode(again); err != nil || !slices.Equal(got, of) {
+		if got, err := DecodeFates(again); err != nil || !slices.Equal(got, of) {
 			t.Errorf("%v came back as %v, %v", of, got, err)
 		}
 	})
