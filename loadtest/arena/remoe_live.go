@@ -7,7 +7,7 @@ import (
 
 	"github.com/switchyard/switchyard/loadtest/replay"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
-	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
+	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 )
 
@@ -165,7 +165,7 @@ func (l *RemoeLive) plan(r *replay.Result, s *replay.Step) (*serverless.Plan, er
 	for i, number := range l.MoELayers {
 		k.InForce[number] = r.Plans[replay.Planned{Layer: number, Version: s.Layers[i].Version}]
 	}
-	if p := shared.PlanOf(l.System, k); p != nil {
+	if p := remoe.SharedPlanOf(l.System, k); p != nil {
 		return p, nil
 	}
 	return nil, fmt.Errorf("%w: step %d went by no plan of Remoe", errSteps, s.Number)

@@ -10,7 +10,7 @@ import (
 	"github.com/switchyard/switchyard/loadtest/replay"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
-	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
+	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 )
 
@@ -29,7 +29,7 @@ func rentedRun(t *testing.T) (l *RemoeLive, r *replay.Result, requests []replay.
 	}
 	p := &serverless.Plan{Main: 16 * mb, Layers: []serverless.Layer{{Remote: []bool{false, true, true, true}, Memory: 8 * mb, Replicas: 2}}}
 	k := plan.Known{Model: plan.Model{MoELayers: []int{3}, Experts: 4}, Hosts: []plan.Host{{ID: "a"}, {ID: "b"}, {ID: "c"}}}
-	lp := shared.Layers(y, p, k, "")[0]
+	lp := remoe.SharedLayers(y, p, k, "")[0]
 	lp.Version = 7
 	in, err := plan.Rules{MoELayers: []int{3}, Experts: 4}.Check(lp)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/switchyard/switchyard/loadtest/sim"
 	"github.com/switchyard/switchyard/pkg/policy/copies"
-	"github.com/switchyard/switchyard/pkg/policy/moeless"
 	"github.com/switchyard/switchyard/pkg/policy/place"
+	"github.com/switchyard/switchyard/pkg/policy/policies"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
@@ -128,7 +128,7 @@ func (s Settings) thresholds(m sim.Model, w *sim.Workload) (jobs []job) {
 	for _, cv := range []float64{0.2, 0.4, 0.6, 0.8, 1} {
 		set := s.of(m)
 		set.CV = cv
-		jobs = append(jobs, job{part: partCV, routing: routingFitted, value: cv, settings: set, policy: moeless.Policy(), work: w})
+		jobs = append(jobs, job{part: partCV, routing: routingFitted, value: cv, settings: set, policy: policies.MoEless(), work: w})
 	}
 	return jobs
 }
@@ -140,7 +140,7 @@ func (s Settings) ablation(m sim.Model, w *sim.Workload) (jobs []job) {
 	const tenMinutes = 600
 	plus := copies.Policies()[0].With(nil)
 	for _, p := range []sim.Policy{
-		moeless.Policy(),
+		policies.MoEless(),
 		{Name: "without prediction", Decide: registry.Both(scale.MoEless, place.MoEless), Every: tenMinutes, Start: true},
 		{Name: "without scaling", Decide: registry.Both(scale.Static, place.MoEless), Sees: sim.Ahead},
 		{Name: "without placement", Decide: registry.Both(scale.MoEless, place.RoundRobin), Sees: sim.Ahead},

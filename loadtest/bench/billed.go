@@ -12,7 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/meter"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/expert/invoked"
+	"github.com/switchyard/switchyard/services/expert/compute"
 )
 
 // Billing says what is billed: a batch's rows of each layer's experts, which reach functions of a
@@ -89,7 +89,7 @@ func MeasureBills(ctx context.Context, s Billing, all []Deployment) (bills []Bil
 func (y *yard) bill(ctx context.Context, s Billing, d Deployment) (Bill, error) {
 	calls := s.invocations(d.Plan)
 	b := Bill{Deployment: d.Name, Mode: modeName(d.Plan), Tokens: s.Tokens, Calls: len(calls)}
-	y.platform = invoked.NewHost(s.System, s.Seed)
+	y.platform = compute.NewRentedHost(s.System, s.Seed)
 	defer y.platform.Close()
 	took, errs := make([]float64, len(calls)), make([]error, len(calls))
 	began := time.Now()

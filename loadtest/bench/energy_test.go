@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -39,10 +38,10 @@ func TestEnergy(t *testing.T) {
 // the sum unknown.
 func TestEnergyOfGPU(t *testing.T) {
 	mute := fake.NewFacts()
-	mute.Without(facts.Energy)
+	mute.Without(kernels.Energy)
 	on := func(joules float64) *gpus.GPU {
 		said := fake.NewFacts()
-		said.Set(facts.Energy, joules)
+		said.Set(kernels.Energy, joules)
 		return &gpus.GPU{Watch: gpus.NewWatch(said)}
 	}
 	shared := on(7)

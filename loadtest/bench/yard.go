@@ -25,7 +25,6 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/compute"
-	"github.com/switchyard/switchyard/services/expert/invoked"
 )
 
 // yard is a gate, a host with one expert and an aggregator, each on a connection of its own to a
@@ -41,8 +40,8 @@ type yard struct {
 	computers *compute.Computers
 	journeys  sync.Map // *journey by its step
 	beside    sync.WaitGroup
-	objects   *store.Store  // the host's
-	platform  *invoked.Host // whose times functions have
+	objects   *store.Store        // the host's
+	platform  *compute.RentedHost // whose times functions have
 	ends      []func()
 	step      atomic.Uint64
 	computed  map[int]float64

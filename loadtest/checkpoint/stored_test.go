@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
@@ -18,7 +18,7 @@ import (
 // inMemory is a store of objects by their names.
 type inMemory map[string][]byte
 
-func (s inMemory) Read(_ context.Context, o manifest.Object, into []byte) ([]byte, error) {
+func (s inMemory) Read(_ context.Context, o digest.Object, into []byte) ([]byte, error) {
 	return append(into[:0], s[o.Name]...), nil
 }
 
@@ -33,7 +33,7 @@ func TestInStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			objects, man := inMemory{}, &manifest.Manifest{Format: manifest.Format, Model: m.Hash, Tensors: m.Digests()}
+			objects, man := inMemory{}, &digest.Manifest{Format: digest.ManifestFormat, Model: m.Hash, Tensors: m.Digests()}
 			for _, c := range contents {
 				r, err := c.Open()
 				if err != nil {
@@ -44,7 +44,7 @@ func TestInStore(t *testing.T) {
 					t.Fatal(err)
 				}
 				objects[c.Name] = data
-				man.Objects = append(man.Objects, manifest.Object{Name: c.Name, Key: c.Key, Bytes: c.Bytes, Chunks: 1, Sum: sha256.Sum256(data)})
+				man.Objects = append(man.Objects, digest.Object{Name: c.Name, Key: c.Key, Bytes: c.Bytes, Chunks: 1, Sum: sha256.Sum256(data)})
 				if size, _ := forward.ExpertBytes(m, forward.ExpertID{}); strings.HasPrefix(c.Name, "expert.") && c.Bytes > 2*size {
 					t.Errorf("%s has %d bytes of an expert's %d", c.Name, c.Bytes, size)
 				}

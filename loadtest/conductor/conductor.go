@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planner"
@@ -29,7 +28,7 @@ type Conductor struct {
 	*deployment.Deployment
 	conn   *bus.Conn
 	view   *members.View
-	states *functions.View
+	states *planstore.FunctionView
 	by     planstore.Writer
 	plans  planstore.State
 	stop   context.CancelFunc
@@ -61,13 +60,13 @@ func (c *Conductor) begin(ctx, own context.Context) (err error) {
 	if c.view, err = presence.Watch(own); err != nil {
 		return err
 	}
-	if c.states, err = functions.NewView(c.Functions, c.FunctionRules()); err != nil {
+	if c.states, err = planstore.NewFunctionView(c.Functions, c.FunctionRules()); err != nil {
 		return err
 	}
 	presence.SetReady(true)
 	held := make(chan planstore.Writer)
 	c.tasks.Go(func() { _ = presence.Announce(own) }) // nobody misses it
-	c.tasks.Go(func() { c.states.Follow(own, nil, func(functions.Change) {}) })
+	c.tasks.Go(func() { c.states.Follow(own, nil, func(planstore.FunctionChange) {}) })
 	c.tasks.Go(func() {
 		_ = planner.InBucket(c.Leases, id, lease.Options{}).Hold(own, func(tenure context.Context, by planstore.Writer) error {
 			select {
@@ -134,7 +133,7 @@ func (c *Conductor) inUse() bool {
 }
 
 // Replicas are the hosts that have said what they do with a function.
-func (c *Conductor) Replicas(layer int, function string) []functions.Replica {
+func (c *Conductor) Replicas(layer int, function string) []planstore.Replica {
 	return c.states.Replicas(layer, function)
 }
 

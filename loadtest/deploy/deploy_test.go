@@ -11,7 +11,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/schemas"
-	_ "github.com/switchyard/switchyard/services" // registers them
 )
 
 // deployed are the services that a model is served by.

@@ -9,7 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/switchyard/switchyard/internal/loopback"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 )
 
 // TestKubernetes wants a Deployment of each service, with the label by which
@@ -160,7 +160,7 @@ func TestServicePods(t *testing.T) {
 		if c.StartupProbe.HTTPGet.Path != "/healthz" || c.LivenessProbe.HTTPGet.Path != "/healthz" || c.ReadinessProbe.HTTPGet.Path != "/readyz" {
 			t.Errorf("%s: probes %+v %+v %+v", o.Metadata.Name, c.StartupProbe, c.LivenessProbe, c.ReadinessProbe)
 		}
-		if host, _, _ := strings.Cut(env["SWITCHYARD_PPROF_ADDR"], ":"); !loopback.Is(host) {
+		if host, _, _ := strings.Cut(env["SWITCHYARD_PPROF_ADDR"], ":"); !flagvalue.IsLoopback(host) {
 			t.Errorf("%s has profiles at %q", o.Metadata.Name, env["SWITCHYARD_PPROF_ADDR"])
 		}
 		if p.Volumes[0].Secret.SecretName != o.Metadata.Name {

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -55,7 +54,7 @@ type watcher struct {
 	*deployment.Deployment
 	conn    *bus.Conn
 	members *members.View
-	states  *functions.View
+	states  *planstore.FunctionView
 	steps   *recorder
 	stop    context.CancelFunc
 	tasks   sync.WaitGroup
@@ -90,7 +89,7 @@ func watch(ctx context.Context, y *cluster.Cluster, steps *recorder) (*watcher, 
 }
 
 func (w *watcher) follow(ctx context.Context) (err error) {
-	if w.states, err = functions.NewView(w.Functions, w.FunctionRules()); err != nil {
+	if w.states, err = planstore.NewFunctionView(w.Functions, w.FunctionRules()); err != nil {
 		return err
 	}
 	if w.members, err = w.NewPresence(deployment.NewID("watcher"), "watcher").Watch(ctx); err != nil {
@@ -199,7 +198,7 @@ func wantedWarm(f *pb.Function) (n int) {
 }
 
 // acknowledged notes which plans serve by now.
-func (w *watcher) acknowledged(functions.Change) {
+func (w *watcher) acknowledged(planstore.FunctionChange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range w.changes {

@@ -8,7 +8,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -24,7 +24,7 @@ type Logged struct {
 
 // row is what became of a row, (layers with experts, slots); no codes: each slot had its own expert.
 type row struct {
-	codes []fates.Code
+	codes []wire.FateCode
 	of    plan.Bundle
 }
 
@@ -87,10 +87,10 @@ func (l *Logged) token(t *pb.Token, spec *model.Spec) error {
 		if f.Omitted {
 			return errors.New("what became of its rows was too long for the log, and without that they cannot be computed alike")
 		}
-		if err := fates.CheckShape(f, fates.Shape{Rows: int(f.Rows), Layers: layers, Slots: spec.TopK}); err != nil {
+		if err := wire.CheckFatesShape(f, wire.FatesShape{Rows: int(f.Rows), Layers: layers, Slots: spec.TopK}); err != nil {
 			return err
 		}
-		codes, err := fates.Decode(f)
+		codes, err := wire.DecodeFates(f)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (l *Logged) token(t *pb.Token, spec *model.Spec) error {
 		}
 	}
 	if got := len(l.rows) - first; got != want {
-		return fmt.Errorf("%w of %d rows, and it has %d", fates.ErrFates, got, want)
+		return fmt.Errorf("%w of %d rows, and it has %d", wire.ErrFates, got, want)
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (l *Logged) row(at int) row {
 func (l *Logged) Degraded() (n int) {
 	for _, r := range l.rows {
 		for _, c := range r.codes {
-			if c != fates.Own {
+			if c != wire.FateOwn {
 				n++
 			}
 		}

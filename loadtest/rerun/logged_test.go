@@ -6,7 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -34,12 +34,12 @@ func TestRead(t *testing.T) {
 	}
 	plain := asked(func(*pb.Sequence) {})
 	rows := func(n int) *pb.Fates {
-		s := fates.Shape{Rows: n, Layers: layers, Slots: spec.TopK}
-		codes := make([]fates.Code, n*layers*spec.TopK)
-		codes[0] = fates.LeftOut
-		return fates.Encode(s, codes)
+		s := wire.FatesShape{Rows: n, Layers: layers, Slots: spec.TopK}
+		codes := make([]wire.FateCode, n*layers*spec.TopK)
+		codes[0] = wire.FateLeftOut
+		return wire.EncodeFates(s, codes)
 	}
-	omitted := fates.Plain(fates.Shape{Rows: 3, Layers: layers, Slots: spec.TopK})
+	omitted := wire.PlainFates(wire.FatesShape{Rows: 3, Layers: layers, Slots: spec.TopK})
 	omitted.Omitted = true
 	for _, tc := range []struct {
 		name string

@@ -19,7 +19,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 )
 
 // Settings are what a request is computed again with.
@@ -148,9 +148,9 @@ func (r *rerun) loadWay(ctx context.Context, way int) error {
 	return nil
 }
 
-func stands(codes []fates.Code) bool {
+func stands(codes []wire.FateCode) bool {
 	for _, c := range codes {
-		if c == fates.United {
+		if c == wire.FateUnited {
 			return true
 		}
 	}
@@ -165,7 +165,7 @@ func (r *rerun) redirect(layer int, _ []float32, routes *forward.Routes) error {
 		if len(row.codes) == 0 {
 			continue
 		}
-		err := fates.Follow(row.codes[at*k:(at+1)*k], routes.Expert[i*k:(i+1)*k], routes.Weight[i*k:(i+1)*k], func(e int32) (int32, error) {
+		err := wire.FollowFates(row.codes[at*k:(at+1)*k], routes.Expert[i*k:(i+1)*k], routes.Weight[i*k:(i+1)*k], func(e int32) (int32, error) {
 			g := r.set.Find(row.of.Way, row.of.ID).Grouping(layer).Group(int(e), max(1, row.of.Way))
 			number, ok := r.set.Number(layer, row.of.Way, g)
 			if !ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/switchyard/switchyard/loadtest/arena"
 	"github.com/switchyard/switchyard/loadtest/replay"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
-	sharedplan "github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
+	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/serverless/rented"
 	"github.com/switchyard/switchyard/services/scaler"
@@ -84,9 +84,9 @@ func rentedObjective(r *scaler.Rent) (o serverless.SLO, err error) {
 	if err != nil {
 		return o, cli.Usage(err)
 	}
-	asked := r.Settings
+	asked := r.SharedSettings
 	asked.SLO = o
-	if _, err = sharedplan.New(asked); err != nil {
+	if _, err = remoe.NewShared(asked); err != nil {
 		return o, cli.Usage(err)
 	}
 	return o, nil

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/internal/testkit/testpolicy"
+	"github.com/switchyard/switchyard/internal/testkit/testplan"
 	"github.com/switchyard/switchyard/loadtest/sim"
 	"github.com/switchyard/switchyard/pkg/policy/alone"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
@@ -21,7 +21,7 @@ import (
 // A policy that is a folder and a registration is everywhere: the scaler decides by it, plans
 // can name it, the simulator and the arena compare it, and all help tells of it.
 func TestRegistered(t *testing.T) {
-	defer registry.Register(testpolicy.Policy())()
+	defer registry.Register(testplan.StackingPolicy())()
 	if err := registry.Problems(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
@@ -61,7 +61,7 @@ func TestRerun(t *testing.T) {
 	prompt := []uint32{5, 6, 7}
 	tokens := greedy(t, m, prompt, 3)
 	wrong := append(append([]uint32(nil), tokens[:2]...), tokens[2]+1)
-	united := fates.Encode(fates.Shape{Rows: 3, Layers: m.Spec.Layers, Slots: m.Spec.TopK}, unitedCodes(3*m.Spec.Layers*m.Spec.TopK))
+	united := wire.EncodeFates(wire.FatesShape{Rows: 3, Layers: m.Spec.Layers, Slots: m.Spec.TopK}, unitedCodes(3*m.Spec.Layers*m.Spec.TopK))
 	united.Way, united.Bundle = 8, 9
 	for name, tc := range map[string]struct {
 		model   uint64
@@ -125,9 +125,9 @@ func TestRerun(t *testing.T) {
 	}
 }
 
-func unitedCodes(n int) []fates.Code {
-	codes := make([]fates.Code, n)
-	codes[n-1] = fates.United
+func unitedCodes(n int) []wire.FateCode {
+	codes := make([]wire.FateCode, n)
+	codes[n-1] = wire.FateUnited
 	return codes
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/loadtest/prompts"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/promptfile"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
 	"github.com/switchyard/switchyard/pkg/policy/predict/sps"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
@@ -125,7 +125,7 @@ func (c *SPSBuildCmd) Run(ctx context.Context, e *cli.Env) error {
 		if err != nil {
 			return cli.Usage(err)
 		}
-		if err := promptfile.Write(c.Out, store); err != nil {
+		if err := mapfile.WritePrompts(c.Out, store); err != nil {
 			return err
 		}
 		line.Clear()
@@ -179,7 +179,7 @@ type queried struct {
 // Run prints the rows that each prompt is expected to have.
 func (c *SPSQueryCmd) Run(ctx context.Context, e *cli.Env) error {
 	return c.withReader(ctx, e, func(m *model.Model, r *prompts.Reader, line *terminal.Progress) error {
-		store, err := promptfile.Read(c.Store)
+		store, err := mapfile.ReadPrompts(c.Store)
 		if err == nil {
 			err = store.Fits(m.Hash, r.Settings().Layers, r.Settings().Experts)
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/pkg/compute/promptfile"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
@@ -27,7 +27,7 @@ func TestSPS(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.Out), &b); err != nil || got.Code != cli.ExitDone || b.Prompts == 0 || b.Layers != 8 || b.Experts != 16 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	store, err := promptfile.Read(in("s"))
+	store, err := mapfile.ReadPrompts(in("s"))
 	if err != nil || store.Digest() != b.Digest || store.Model != b.Model {
 		t.Fatalf("%v", err)
 	}

@@ -4,18 +4,16 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/attention/about"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
+		Service: catalog.Attention, Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
 		New: service.NewOf(New), Check: service.CheckOf[Config],
 	}
 }
@@ -105,7 +103,7 @@ func (f Flags) kvBytes(onGPU bool) (int64, error) {
 	if onGPU {
 		return 0, nil
 	}
-	return bytesize.Parse("kv-memory", f.KVMemory)
+	return flagvalue.Bytes("kv-memory", f.KVMemory)
 }
 
 const defaultKVMemory = "64MiB"

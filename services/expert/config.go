@@ -16,7 +16,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
-	"github.com/switchyard/switchyard/services/expert/report"
 )
 
 // Config is what an operator sets.
@@ -118,7 +117,7 @@ func (c Config) whose(m *model.Model) string {
 // device is what the host computes on.
 func (c Config) device(d *deployment.Deployment, o offload, beside device.Beside) (device.Device, error) {
 	s := device.Settings{Budget: int64(c.MemoryBudget), Beside: beside, Order: o.order, Ended: func(e device.Ended) {
-		report.CountLoad(d.Telemetry.Metrics.Hosts, e)
+		countLoad(d.Telemetry.Metrics.Hosts, e)
 		o.tell(e)
 	}}
 	switch {

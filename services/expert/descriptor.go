@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -14,15 +14,13 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/expert/about"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
+		Service: catalog.Expert, Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
 		New: func(d *deployment.Deployment, s service.Settings) (lifecycle.Service, error) {
 			return New(d, service.Own[Config](s))
 		},
@@ -67,7 +65,7 @@ func (c *Command) Config(p service.Process) (Config, error) {
 
 // Config is what they say.
 func (f *Flags) Config(p service.Process) (c Config, err error) {
-	budget, err := bytesize.Parse("expert-memory", f.ExpertMemory)
+	budget, err := flagvalue.Bytes("expert-memory", f.ExpertMemory)
 	if err != nil {
 		return c, err
 	}

@@ -3,7 +3,7 @@ package expert
 import (
 	"context"
 
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -14,9 +14,9 @@ import (
 
 // onBus is the residency.Network of a deployment, whose rows are served.
 type onBus struct {
-	*functions.View
+	*planstore.FunctionView
 	d         *deployment.Deployment
-	announcer *functions.Announcer
+	announcer *planstore.Announcer
 	serving   *serving.Serving
 }
 
@@ -45,5 +45,5 @@ func (n onBus) Announce(r *pb.HostLayer) {
 	if len(r.Functions) == 0 {
 		say = n.announcer.End
 	}
-	_ = say(functions.HostKey(int(r.Layer), r.Host), r) // numbers and checked names can be encoded
+	_ = say(planstore.HostKey(int(r.Layer), r.Host), r) // numbers and checked names can be encoded
 }

@@ -9,8 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/switchyard/switchyard/internal/notify"
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -33,7 +32,7 @@ type planSwitch struct {
 
 // states is functions.View's part that gates need.
 type states interface {
-	Replicas(layer int, function string) []functions.Replica
+	Replicas(layer int, function string) []planstore.Replica
 }
 
 func newPlanSwitch(layers []int, s states) *planSwitch {
@@ -172,7 +171,7 @@ func (s *Service) followStates(ctx context.Context) {
 			s.acknowledge()
 		})
 	})
-	s.states.Follow(ctx, s.acks, func(c functions.Change) {
+	s.states.Follow(ctx, s.acks, func(c planstore.FunctionChange) {
 		if c.Gate == "" {
 			layers.add(c.Layer)
 		}
@@ -192,7 +191,7 @@ func (d *dirty) add(layer int) {
 	d.mu.Lock()
 	d.layers[layer] = true
 	d.mu.Unlock()
-	notify.Send(d.note)
+	pause.Wake(d.note)
 }
 
 // each looks at the layers, until ctx ends.
@@ -230,7 +229,7 @@ func (s *Service) acknowledge() {
 	s.acking.Lock()
 	defer s.acking.Unlock()
 	if v := s.plan.versions(); len(v) > 0 {
-		_ = s.acks.Set(functions.GateKey(s.id), &pb.GateLayers{Gate: s.id, Versions: v}) // a map of numbers can be encoded
+		_ = s.acks.Set(planstore.GateKey(s.id), &pb.GateLayers{Gate: s.id, Versions: v}) // a map of numbers can be encoded
 	}
 	if !s.presence.Ready() && s.plan.ready() == nil {
 		s.presence.SetReady(true)

@@ -11,15 +11,14 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -41,8 +40,8 @@ type Service struct {
 	hidden   *shared        // rows for any gate
 	own      *bus.Receiving // rows for this one
 	plan     *planSwitch
-	states   *functions.View
-	acks     *functions.Announcer
+	states   *planstore.FunctionView
+	acks     *planstore.Announcer
 	acking   sync.Mutex // of acknowledge
 	loads    *loadMeter
 	slow     *slowHosts
@@ -96,13 +95,13 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.view, err = s.presence.Watch(own); err != nil {
 		return err
 	}
-	if s.states, err = functions.NewView(s.d.Functions, s.d.FunctionRules()); err != nil {
+	if s.states, err = planstore.NewFunctionView(s.d.Functions, s.d.FunctionRules()); err != nil {
 		return err
 	}
-	if s.acks, err = functions.NewAnnouncer(s.d.Functions); err != nil {
+	if s.acks, err = planstore.NewAnnouncer(s.d.Functions); err != nil {
 		return err
 	}
-	s.acks.Rest = functions.GateRests
+	s.acks.Rest = planstore.GateRests
 	s.plan = newPlanSwitch(s.d.MoELayers(), s.states)
 	s.presence.Trouble = s.plan.ready
 	s.addresses = addresses{subjects: s.d.Subjects, hosts: s.view.Roster("expert"), slow: s.slow.now}
@@ -255,7 +254,7 @@ func (s *Service) count(h *pb.Hidden, o obeyed, planned *plan.Routes) {
 // hosts that offload (homing), the layer's plan has a division (division), or a host may hang, is
 // slow or lost them before (addresses).
 func (s *Service) portions(h *pb.Hidden, o obeyed, planned *plan.Routes) []outgoing {
-	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, fates.Hash(o.fates)
+	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, wire.HashFates(o.fates)
 	a := &s.addresses
 	ways := s.rented.ways(h, a, planned, o.routes, s.homes.ways(a, planned, s.divide.ways(a, planned, o.routes)))
 	all := s.split.split(h, o.routes, planned, ways)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -20,11 +20,11 @@ type stores struct {
 	places chan struct{}
 	all    *sync.WaitGroup
 	mu     *sync.Mutex // of said
-	said   *unrepeated.Log
+	said   *pause.ErrorLog
 }
 
 func newStores(d *deployment.Deployment) stores {
-	return stores{d: d, places: make(chan struct{}, storesAtOnce), all: &sync.WaitGroup{}, mu: &sync.Mutex{}, said: &unrepeated.Log{}}
+	return stores{d: d, places: make(chan struct{}, storesAtOnce), all: &sync.WaitGroup{}, mu: &sync.Mutex{}, said: &pause.ErrorLog{}}
 }
 
 // begin stores a dispatch's rows and sends it. It waits for one of those before if there are many.

@@ -6,15 +6,13 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/predictor/about"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Flags).Config),
+		Service: catalog.Predictor, Flags: service.FlagsOf((*Flags).Config),
 		Loads: service.Loads{Flags: true, Unheard: "predictions go nowhere: give --kafka HOST:PORT, as the scaler has it"},
 		New:   service.NewOf(New), Check: service.CheckOf[Config],
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/internal/reuse"
-	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/predictors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -31,7 +30,7 @@ type mapper struct {
 	d       *deployment.Deployment
 	config  Config
 	backlog *backlog[heard]
-	refused unrepeated.Log
+	refused pause.ErrorLog
 	metrics telemetry.MapMetrics
 
 	// Of run alone.

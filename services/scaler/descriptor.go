@@ -5,20 +5,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/scaler/about"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Command).Config),
+		Service: catalog.Scaler, Flags: service.FlagsOf((*Command).Config),
 		Loads: service.Loads{Flags: true, Missing: "--kafka is missing: give HOST:PORT of the Kafka that gates and hosts send loads to"},
 		New: func(d *deployment.Deployment, s service.Settings) (lifecycle.Service, error) {
 			c := service.Own[Config](s)
@@ -81,7 +79,7 @@ func (f Flags) messageTime() (*time.Duration, error) {
 // Config is what they say, of a policy with its settings and a time of keep-alive; of the hosts'
 // profile, where there is one, it has what accesses and loads take.
 func (f Flags) Config(scaling string, keepAlive time.Duration, hosts *profiles.Profile) (Config, error) {
-	limit, err := bytesize.Parse("memory-cap", f.MemoryCap)
+	limit, err := flagvalue.Bytes("memory-cap", f.MemoryCap)
 	if err != nil {
 		return Config{}, err
 	}

@@ -11,10 +11,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/internal/notify"
-	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/policy/claims"
-	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
+	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -25,7 +24,7 @@ import (
 
 // Rent is how to plan for hosts of a serverless platform.
 type Rent struct {
-	shared.Settings
+	remoe.SharedSettings
 	// Foretell, if set, gives the activation of a prompt's tokens; else the last rows' does.
 	Foretell func(ids []uint32) ([]float32, error)
 	// Turns, if set, have each request wait for its own plan.
@@ -47,14 +46,14 @@ type renter struct {
 	legal  edge.Model // what a sequence must keep
 	rows   *activation
 
-	core *shared.Planner // only the planner's goroutine uses it
-	said unrepeated.Log
+	core *remoe.Shared // only the planner's goroutine uses it
+	said pause.ErrorLog
 
 	some chan struct{} // a note that requests were heard of
 
 	mu       sync.Mutex // guards the rest; no decision is made with it held
 	heard    []heard    // requests that are to be foretold, the newest last
-	foretold []shared.Request
+	foretold []remoe.SharedRequest
 	mean     []float32 // activation that the plan is for
 	bills    bills
 	asked    trace.SpanContext // of the newest request that no decision has heard of
@@ -68,7 +67,7 @@ type heard struct {
 }
 
 func newRenter(p *policy, d *deployment.Deployment, r Rent) (*renter, error) {
-	core, err := shared.New(r.Settings)
+	core, err := remoe.NewShared(r.SharedSettings)
 	if err != nil {
 		return nil, fmt.Errorf("planning for a serverless platform: %w", err)
 	}
@@ -86,7 +85,7 @@ func newRenter(p *policy, d *deployment.Deployment, r Rent) (*renter, error) {
 // Begin implements planner.Elastic.
 func (r *renter) Begin() {
 	r.policy.Begin()
-	core, err := shared.New(r.rent.Settings)
+	core, err := remoe.NewShared(r.rent.SharedSettings)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil { // it was made with the same settings
@@ -140,7 +139,7 @@ func (r *renter) came(m *nats.Msg) {
 	r.bills.open(ctx, s.RequestId, len(s.PromptIds))
 	if r.rent.Turns == nil {
 		r.heard = newest(r.heard, heard{s, trace.SpanContextFromContext(ctx)}, r.rent.Window)
-		notify.Send(r.some)
+		pause.Wake(r.some)
 	}
 }
 
@@ -184,7 +183,7 @@ func (r *renter) admit(s heard, next *turn) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.foretold = newest(r.foretold, shared.Request{Prompt: len(s.PromptIds), Output: int(s.MaxTokens) - 1, Activation: foretold}, r.rent.Window)
+	r.foretold = newest(r.foretold, remoe.SharedRequest{Prompt: len(s.PromptIds), Output: int(s.MaxTokens) - 1, Activation: foretold}, r.rent.Window)
 	r.asked, r.turn = s.at, next
 }
 
@@ -224,7 +223,7 @@ func (r *renter) Plan(k plan.Known) (*plan.Decision, error) {
 	}
 	began := time.Now()
 	r.holds(k)
-	if inForce := shared.PlanOf(r.rent.System, k); inForce != nil && !r.core.Planned() {
+	if inForce := remoe.SharedPlanOf(r.rent.System, k); inForce != nil && !r.core.Planned() {
 		r.core.Adopt(inForce)
 	}
 	next, asked := r.take()
@@ -242,7 +241,7 @@ func (r *renter) Plan(k plan.Known) (*plan.Decision, error) {
 		began = began.Add(pause)
 	}
 	r.decided(began, nil, nil)
-	layers := shared.Layers(r.rent.System, v.Plan, k, v.Reason)
+	layers := remoe.SharedLayers(r.rent.System, v.Plan, k, v.Reason)
 	r.settle(next, r.goBy(k, layers), v.Plan.Main, err)
 	if v.Changed {
 		r.log.Info("experts are rented anew", "reason", v.Reason)
@@ -270,9 +269,9 @@ func (r *renter) take() (next *turn, asked trace.SpanContext) {
 }
 
 // decide asks the core, and draws its steps in the trace of the newest request.
-func (r *renter) decide(asked trace.SpanContext) (shared.Verdict, error) {
+func (r *renter) decide(asked trace.SpanContext) (remoe.SharedVerdict, error) {
 	ctx, at := trace.ContextWithSpanContext(context.Background(), asked), time.Now()
-	r.core.Settings.Plan.Done = func(stage string) {
+	r.core.SharedSettings.Plan.Done = func(stage string) {
 		now := time.Now()
 		_, span := r.tracer.Child(ctx, telemetry.SpanRemoe+stage, trace.WithTimestamp(at))
 		span.End(trace.WithTimestamp(now))

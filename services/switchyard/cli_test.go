@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
@@ -383,7 +383,7 @@ func TestBeyondThisMachine(t *testing.T) {
 		for command := range strings.FieldsSeq(commands) {
 			var errOut bytes.Buffer
 			runUntil(stopped, []string{command, flag, "1024TiB"}, cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errOut})
-			want := fmt.Sprintf("flag=%s bytes=%d machine_bytes=%d\n", flag, uint64(bytesize.Most), up.MachineMemory())
+			want := fmt.Sprintf("flag=%s bytes=%d machine_bytes=%d\n", flag, uint64(flagvalue.MostBytes), up.MachineMemory())
 			if said := errOut.String(); strings.Count(said, want) != 1 || strings.Count(said, "machine_bytes") != 1 {
 				t.Errorf("%s: %s, want one %q", command, said, want)
 			}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
-	"github.com/switchyard/switchyard/pkg/control/stages"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -118,7 +118,7 @@ func TestDrainProcess(t *testing.T) {
 	}
 	testkit.Eventually(t, "the process ends", all["gate"].ended)
 	testkit.Eventually(t, "top says what is missing", func() bool {
-		return look() && !s.Serving && slices.ContainsFunc(s.Missing, func(l stages.Lack) bool { return l.Stage == "gate" })
+		return look() && !s.Serving && slices.ContainsFunc(s.Missing, func(l members.Lack) bool { return l.Stage == "gate" })
 	})
 	told := func(what string) (n int) {
 		for _, p := range all {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/compute/promptfile"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -203,7 +203,7 @@ func (c *PlanSolveCmd) ask(ctx context.Context, e *cli.Env, shape rented.Shape) 
 		a.activation, err = shape.Typical(c.Seed)
 		return a, cli.Wrongly(err)
 	}
-	store, err := promptfile.Read(c.Store)
+	store, err := mapfile.ReadPrompts(c.Store)
 	if err == nil {
 		err = store.Fits(m.Hash, shape.Layers, shape.Experts)
 	}

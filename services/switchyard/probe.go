@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/ports"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
@@ -54,7 +54,7 @@ func (c *ProbeCmd) Run(ctx context.Context, e *cli.Env) error {
 
 // url is the loopback's where the process listens on all interfaces.
 func (c *ProbeCmd) url() (string, error) {
-	host, port, err := ports.Listen(c.MetricsAddr)
+	host, port, err := flagvalue.ListenAddress(c.MetricsAddr)
 	if err != nil {
 		return "", fmt.Errorf("--metrics-addr is %q; %w", c.MetricsAddr, err)
 	}

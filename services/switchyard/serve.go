@@ -9,10 +9,11 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/switchyard/switchyard/pkg/process/processors"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/services"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/up"
@@ -51,7 +52,7 @@ func newServiceCmd(of service.Descriptor) ServiceCmd {
 
 // serviceCommands is a struct with a command for each service, as the parser takes them.
 func serviceCommands() kong.Plugins {
-	all := service.All()
+	all := services.All()
 	fields := make([]reflect.StructField, len(all))
 	for i, of := range all {
 		kind := reflect.TypeFor[ServiceCmd]()
@@ -155,7 +156,7 @@ func serve(ctx context.Context, e *cli.Env, of service.Descriptor, mf up.ModelFl
 	p := cluster.NewPipeline(n, s, count)
 	go up.SayReady(ctx, e, p)
 	if of.Light {
-		defer processors.Follow(ctx)()
+		defer lifecycle.FollowProcessors(ctx)()
 	}
 	return up.Stopped(ctx, p.Serve(ctx))
 }

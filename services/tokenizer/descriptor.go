@@ -5,16 +5,14 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/process/service"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/schemas"
-	"github.com/switchyard/switchyard/services/tokenizer/about"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Flags).Config),
+		Service: catalog.Tokenizer, Flags: service.FlagsOf((*Flags).Config),
 		Light: true, New: service.NewOf(New),
 	}
 }

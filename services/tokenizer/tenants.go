@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -57,7 +57,7 @@ func setQuota(q *Quota, key, value string) error {
 	case "tokens":
 		q.TokensPerMinute = int64(n) //nolint:gosec // 53
 	case "log":
-		q.LogBytes, err = bytesize.Parse("tenant", value)
+		q.LogBytes, err = flagvalue.Bytes("tenant", value)
 		n = uint64(max(0, q.LogBytes)) //nolint:gosec // it is not below 0
 	default:
 		return fmt.Errorf("%q is none of weight, waiting, tokens and log", key)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -70,7 +69,7 @@ type sham struct {
 	t      *testing.T
 	d      *deployment.Deployment
 	view   *members.View
-	states *functions.View
+	states *planstore.FunctionView
 	mu     sync.Mutex
 	member *pb.Member
 	quiet  func()
@@ -100,7 +99,7 @@ func newSham(t *testing.T, y clustertest.Cluster, service string) *sham {
 	s.quiet = quiet
 	var tasks sync.WaitGroup
 	tasks.Go(func() { s.announce(announcing) })
-	said, err := functions.NewAnnouncer(d.Functions)
+	said, err := planstore.NewAnnouncer(d.Functions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,16 +111,16 @@ func newSham(t *testing.T, y clustertest.Cluster, service string) *sham {
 			}
 		})
 	})
-	if s.states, err = functions.NewView(d.Functions, d.FunctionRules()); err != nil {
+	if s.states, err = planstore.NewFunctionView(d.Functions, d.FunctionRules()); err != nil {
 		t.Fatal(err)
 	}
-	tasks.Go(func() { s.states.Follow(ctx, nil, func(functions.Change) {}) })
+	tasks.Go(func() { s.states.Follow(ctx, nil, func(planstore.FunctionChange) {}) })
 	t.Cleanup(func() { stop(); tasks.Wait() })
 	return s
 }
 
 // applied says that a layer's plan is, at once: this replica loads nothing.
-func (s *sham) applied(said *functions.Announcer, l *plan.Layer) {
+func (s *sham) applied(said *planstore.Announcer, l *plan.Layer) {
 	r := &pb.HostLayer{Host: s.member.Id, Layer: l.Layer}
 	for _, f := range l.Functions {
 		if plan.WantOn(f, s.member.Id) != pb.Want_WANT_UNSPECIFIED {
@@ -131,7 +130,7 @@ func (s *sham) applied(said *functions.Announcer, l *plan.Layer) {
 	if len(r.Functions) == 0 {
 		return
 	}
-	if err := said.Set(functions.HostKey(int(l.Layer), s.member.Id), r); err != nil {
+	if err := said.Set(planstore.HostKey(int(l.Layer), s.member.Id), r); err != nil {
 		s.t.Error(err)
 	}
 }

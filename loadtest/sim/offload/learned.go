@@ -3,23 +3,23 @@ package offload
 import (
 	"math"
 
-	"github.com/switchyard/switchyard/pkg/policy/foretell"
+	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
-// calibrated predicts by chances that are learned while rows are served (pkg/policy/foretell), of
+// calibrated predicts by chances that are learned while rows are served (expertmap.Learner), of
 // the map that was found, of the layer's gate on the state that an earlier gate saw, of a map that
 // is trained to it, of the sequence's row before, and of the token.
 type calibrated struct {
 	*Maps
-	*foretell.Learner
+	*expertmap.Learner
 	distance int
 	gates    bool // uses gates that are computed for later layers
 	answers  bool // rows of prompts go by their maps alone, and teach nothing, as in services/predictor
 	step     int
 	pending  [][]guess   // by layer: what was said of it in this step
 	next     [][]float32 // by layer: the chances in the next step
-	tokens   *foretell.Tokens
+	tokens   *expertmap.Tokens
 	trained  Networks
 }
 
@@ -42,13 +42,13 @@ func (all regressions) Fill(layer, ahead, _ int, x, row []float32) bool {
 
 // guess is what was said of a row in a layer.
 type guess struct {
-	*foretell.Guess
+	*expertmap.Guess
 	row Row
 }
 
 func newCalibrated(m *Maps, before []*routing.Rows, distance int, gates bool) *calibrated {
-	c := &calibrated{Maps: m, Learner: foretell.New(m.w.Layers, m.w.Experts, m.w.TopK), distance: distance, gates: gates}
-	c.tokens = foretell.NewTokens(m.w.Layers * m.w.Experts)
+	c := &calibrated{Maps: m, Learner: expertmap.NewLearner(m.w.Layers, m.w.Experts, m.w.TopK), distance: distance, gates: gates}
+	c.tokens = expertmap.NewTokens(m.w.Layers * m.w.Experts)
 	for _, t := range before {
 		for r := range t.N {
 			c.tokens.Add(t.Tokens[r], t.Map(r))
@@ -149,20 +149,20 @@ func (c *calibrated) fetch(look *Look) {
 // guess is what is said of a row, by what is known at a layer.
 func (c *calibrated) guess(r Row, layer, target int) guess {
 	prefill := c.w.Steps[c.step].Prefill && target > layer
-	g := guess{c.Guess(foretell.Head{Prefill: prefill, Ahead: target - layer, Blind: layer < 0}, target), r}
+	g := guess{c.Guess(expertmap.Head{Prefill: prefill, Ahead: target - layer, Blind: layer < 0}, target), r}
 	c.knowMaps(g, layer, target)
 	row := make([]float32, c.w.Experts)
 	if c.gates && layer >= 0 && target > layer {
 		c.w.Gates.Logits(target, r.State(r.At, layer), row)
 		routing.Softmax(row)
-		g.Know(foretell.Gate, row)
+		g.Know(expertmap.Gate, row)
 		if c.trained != nil && c.trained.Fill(layer, target-layer, target, r.State(r.At, layer), row) {
-			g.Know(foretell.Learned, row)
+			g.Know(expertmap.Learned, row)
 		}
 	}
 	if target > layer {
 		c.tokens.Fill(r.Tokens[r.At], target*c.w.Experts, row)
-		g.Know(foretell.Token, row)
+		g.Know(expertmap.Token, row)
 	}
 	if at := c.rowBefore(r, layer, target); at >= 0 {
 		g.Past(r.Of(at, target), r.Chosen(at, target))
@@ -183,9 +183,9 @@ func (c *calibrated) knowMaps(g guess, layer, target int) {
 		if found.text != g.row.Text || match.probs == nil {
 			continue
 		}
-		g.Know(foretell.Map, match.of(target, c.w.Experts))
+		g.Know(expertmap.Found, match.of(target, c.w.Experts))
 		if layer >= 0 && found.semantic.probs != nil {
-			g.Know(foretell.Semantic, found.semantic.of(target, c.w.Experts))
+			g.Know(expertmap.Semantic, found.semantic.of(target, c.w.Experts))
 		}
 		return
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/switchyard/switchyard/loadtest/sim/requests"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
-	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
+	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
 	"github.com/switchyard/switchyard/pkg/serverless/rented"
 )
@@ -66,7 +66,7 @@ type planned struct {
 	Promise
 	follow    int
 	hindsight bool // it is for the run's own requests
-	planner   *shared.Planner
+	planner   *remoe.Shared
 	last      []float32 // activation
 }
 
@@ -78,7 +78,7 @@ type Promise struct {
 }
 
 func (p *planned) Begin(b Before) (*Plan, error) {
-	settled := shared.Settings{
+	settled := remoe.SharedSettings{
 		System: b.System, Plan: rented.Settled(), SLO: p.SLO, Most: p.Most, Output: p.Output, Decided: rented.Decided, Window: window, Worth: 0.02,
 	}
 	settled.SLO.TTFT += p.Cold
@@ -87,7 +87,7 @@ func (p *planned) Begin(b Before) (*Plan, error) {
 		from, settled.Window = b.Coming, min(len(b.Coming), 1<<12)
 	}
 	var err error
-	if p.planner, err = shared.New(settled); err != nil {
+	if p.planner, err = remoe.NewShared(settled); err != nil {
 		return nil, err
 	}
 	p.last = shares(b.Tape.Known(from), b.System.Experts)
@@ -111,7 +111,7 @@ func (p *planned) Begin(b Before) (*Plan, error) {
 }
 
 func (p *planned) admit(q trace.Request, activation []float32) error {
-	return p.planner.Admit(shared.Request{Prompt: q.Context, Output: q.Generated - 1, Activation: activation})
+	return p.planner.Admit(remoe.SharedRequest{Prompt: q.Context, Output: q.Generated - 1, Activation: activation})
 }
 
 func (p *planned) Decide(s *Seen) (*Plan, error) {

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
@@ -25,7 +25,7 @@ type memoryStore struct {
 	faults  int // how many reads fail
 }
 
-func (s *memoryStore) Read(_ context.Context, o manifest.Object, into []byte) ([]byte, error) {
+func (s *memoryStore) Read(_ context.Context, o digest.Object, into []byte) ([]byte, error) {
 	s.read[o.Name]++
 	if s.faults > 0 {
 		s.faults--
@@ -45,7 +45,7 @@ func store(t *testing.T, dir string) (*model.Model, *memoryStore) {
 		t.Fatal(err)
 	}
 	s := &memoryStore{objects: map[string][]byte{}, read: map[string]int{}}
-	man := &manifest.Manifest{Format: manifest.Format, Model: m.Hash, Tensors: m.Digests()}
+	man := &digest.Manifest{Format: digest.ManifestFormat, Model: m.Hash, Tensors: m.Digests()}
 	for _, c := range contents {
 		r, err := c.Open()
 		if err != nil {
@@ -56,7 +56,7 @@ func store(t *testing.T, dir string) (*model.Model, *memoryStore) {
 			t.Fatalf("%s: %d bytes of %d, %v", c.Name, len(data), c.Bytes, err)
 		}
 		s.objects[c.Name] = data
-		man.Objects = append(man.Objects, manifest.Object{Name: c.Name, Key: c.Key, Bytes: c.Bytes, Chunks: 1, Sum: sha256.Sum256(data)})
+		man.Objects = append(man.Objects, digest.Object{Name: c.Name, Key: c.Key, Bytes: c.Bytes, Chunks: 1, Sum: sha256.Sum256(data)})
 	}
 	stored, err := model.FromStore(t.Context(), filepath.Base(dir), man, s, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -11,7 +11,7 @@
 //
 // Time is each replica's own: a candidate waits until the key has not changed
 // for TTL on its clock, and a holder gives up earlier than that on its own. An
-// owner that has no connection is not waited for (pkg/control/liveness). A holder
+// owner that has no connection is not waited for (members.LivenessWatcher). A holder
 // that was suspended, or is about to reconnect, may still believe that it holds: what it
 // writes must carry the epoch, which grows with every owner.
 package lease
@@ -26,7 +26,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/internal/notify"
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -75,7 +74,7 @@ func Hold(ctx context.Context, kv jetstream.KeyValue, key, owner string, o Optio
 		o.TTL = TTL
 	}
 	c := &candidate{Options: o, kv: b, key: key, owner: owner, moved: make(chan struct{}, 1)}
-	stop, err := b.Conn().FollowKeys(b.Bucket(), key, func(string, []byte, bool) { notify.Send(c.moved) })
+	stop, err := b.Conn().FollowKeys(b.Bucket(), key, func(string, []byte, bool) { pause.Wake(c.moved) })
 	if err != nil {
 		return err
 	}

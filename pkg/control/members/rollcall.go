@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -134,7 +134,7 @@ func (v *View) admit(m *pb.Member, before *entry) *entry {
 	e := &entry{member: m, answered: valid}
 	switch {
 	case before == nil && !valid && v.wanted():
-		notify.Send(v.roll.newcomers)
+		pause.Wake(v.roll.newcomers)
 		return nil
 	case before != nil && !valid:
 		e.answered, e.unanswered = before.answered, before.unanswered
@@ -154,7 +154,7 @@ func (v *View) hear(m *pb.Member) {
 	v.roll.calls[call] = 0
 	v.roll.newest.Store(call)
 	if v.roll.last >= 2*Interval { // a first call, or a new planner's
-		notify.Send(v.roll.asked)
+		pause.Wake(v.roll.asked)
 	}
 	v.roll.last = 0
 }

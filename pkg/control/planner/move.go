@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -21,7 +21,7 @@ const (
 // objects is what a tenure knows of the store of rows on their way.
 type objects struct {
 	failed time.Time // when it could not be had; zero: it could
-	said   unrepeated.Log
+	said   pause.ErrorLog
 }
 
 // inForce is the plan in force as policies see it: without what settings say of transfers.

@@ -20,10 +20,9 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/pause"
-	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/alone"
-	"github.com/switchyard/switchyard/pkg/policy/beside"
+	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -148,7 +147,7 @@ func (p *Planner) Run(ctx context.Context) {
 	changed := p.settings.changed.wait()
 	_ = p.readSettings(ctx) // what fails is tried again
 	following.Go(func() { p.followSettings(ctx, changed) })
-	var said unrepeated.Log
+	var said pause.ErrorLog
 	for pauses := pause.Between(debounce, lastPause); p.awaitTurn(ctx); {
 		if err := p.contend(ctx, pauses); err != nil && ctx.Err() == nil {
 			said.Error(p.Logger, "planner's lease; trying again", err)
@@ -232,7 +231,7 @@ func (t *tenure) begin(ctx context.Context) error {
 }
 
 func (t *tenure) replanAlways(ctx context.Context) {
-	var said unrepeated.Log
+	var said pause.ErrorLog
 	for ctx.Err() == nil {
 		changed, replanned, written, news, again := t.Members.Changed(), t.view.Changed(), t.written.wait(), t.news(), lookAgain
 		if err := errors.Join(t.mendSettings(ctx), t.replan(ctx)); err != nil && ctx.Err() == nil {
@@ -278,7 +277,7 @@ func (t *tenure) decide(k plan.Known) (*plan.Decision, error) {
 	if t.began.Policy == "" {
 		t.began = k.Settings
 	}
-	return beside.Plan(k, func(k plan.Known) (*plan.Decision, error) {
+	return brownout.PlanBeside(k, func(k plan.Known) (*plan.Decision, error) {
 		if t.Elastic == nil && alone.Stays(k, t.began) {
 			if d, err := alone.Mend(k); err == nil {
 				return d, nil

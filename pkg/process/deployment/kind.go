@@ -86,11 +86,7 @@ func (d *Deployment) lookForOtherKinds(ctx context.Context) error {
 }
 
 func (d *Deployment) classError(m *pb.Member) error {
-	there := schemas.KindOf(m)
-	if hash := m.GetModelHash(); hash != 0 && there.Version == 0 && hash == d.Earlier() {
-		there.Version = schemas.EarlierVersion // whose members do not say so, but call this model otherwise
-	}
-	return &ClassError{Here: d.Kind(), There: there, Member: m.GetId(), Model: d.Subjects.Model, Version: m.GetVersion()}
+	return &ClassError{Here: d.Kind(), There: schemas.KindOf(m), Member: m.GetId(), Model: d.Subjects.Model, Version: m.GetVersion()}
 }
 
 // strange is told of a replica of another kind. Who came last gives way: checkPeers has

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -59,7 +58,7 @@ func (o *LoadOutbox) Put(layer int, step *pb.StepLoad) {
 	if full {
 		o.Flush()
 	}
-	notify.Send(o.note)
+	pause.Wake(o.note)
 }
 
 // Run tells what was put in until ctx ends, and then what is left.

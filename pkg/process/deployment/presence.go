@@ -12,9 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/control/lease"
-	"github.com/switchyard/switchyard/pkg/control/liveness"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/siblings"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -33,7 +31,7 @@ type Presence struct {
 	// heard is when the replica's own entry came back last; nil: never.
 	heard atomic.Pointer[time.Time]
 	// listening is how others look for the replica; nil: they cannot yet.
-	listening atomic.Pointer[liveness.Listening]
+	listening atomic.Pointer[members.Listening]
 	// since is when it was announced first; nil: not yet.
 	since  atomic.Pointer[time.Time]
 	budget atomic.Uint64
@@ -146,7 +144,7 @@ func (p *Presence) Announce(ctx context.Context) error {
 	}
 	defer stop()
 	defer p.d.Telemetry.Metrics.Replica(p.service, p.id, p.d.process.host, p.d.process.pid, p.d.process.version)()
-	listening, err := liveness.Listen(ctx, p.d.Conn, p.d.Subjects.Here(p.id))
+	listening, err := members.ListenHere(ctx, p.d.Conn, p.d.Subjects.Here(p.id))
 	if err != nil {
 		return err
 	}
@@ -161,7 +159,7 @@ func (p *Presence) Lease() lease.Options {
 	return lease.Options{Watcher: p.d.Liveness, Listens: p.Listens}
 }
 
-// Listens says that others can look for this replica (pkg/control/liveness).
+// Listens says that others can look for this replica (members.LivenessWatcher).
 func (p *Presence) Listens() bool {
 	l := p.listening.Load()
 	return l != nil && l.Heard()
@@ -169,9 +167,9 @@ func (p *Presence) Listens() bool {
 
 // Siblings are the other replicas of this one's service, once it watches the members:
 // each hands on what another one had of their queue when that is gone, or hangs.
-func (p *Presence) Siblings(queue siblings.Queue, has *siblings.Holdings) *siblings.Siblings {
+func (p *Presence) Siblings(queue members.SiblingQueue, has *members.Holdings) *members.Siblings {
 	d := p.d
-	return siblings.New(siblings.Settings{
+	return members.NewSiblings(members.SiblingSettings{
 		ID: p.id, Service: p.service, Members: p.view, Queue: queue, Holdings: has,
 		Watch: d.Liveness.Watch, Listens: p.Listens, Connected: d.Conn.Connected,
 		Send: func(has *pb.Holdings) error {

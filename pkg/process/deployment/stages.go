@@ -5,13 +5,12 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/stages"
 )
 
 // tellStages logs what goes missing on a token's way, and what is back, until ctx ends. Of
-// all replicas one does so (pkg/control/stages).
+// all replicas one does so (members.Lacking).
 func (p *Presence) tellStages(ctx context.Context, v *members.View) {
-	watch := stages.NewWatch(p.id, time.Now())
+	watch := members.NewStageWatch(p.id, time.Now())
 	tick := time.NewTicker(members.Interval)
 	defer tick.Stop()
 	for {
@@ -30,7 +29,7 @@ func (p *Presence) tellStages(ctx context.Context, v *members.View) {
 	}
 }
 
-func (p *Presence) tellStage(e stages.Event) {
+func (p *Presence) tellStage(e members.StageEvent) {
 	switch {
 	case p.draining.Load() || p.d.Ending != nil && p.d.Ending():
 	case e.Back && e.Missing == "":

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/pause"
-	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/weights"
 )
@@ -31,7 +30,7 @@ func (e *WeightsError) Unwrap() error { return e.Err }
 // store is why it fails: the store may be slow, or the model pushed anew. The end of ctx ends
 // it, and another error does, as a *WeightsError.
 func (d *Deployment) LoadWeights(ctx context.Context, what string, load func(*model.Model) error) error {
-	var said unrepeated.Log
+	var said pause.ErrorLog
 	for {
 		err := load(d.Model.With(ctx))
 		if err == nil {

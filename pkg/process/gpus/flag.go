@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
@@ -26,7 +26,7 @@ func IsGPU(device string) bool { return device == "cuda" || strings.HasPrefix(de
 
 // Open looks whether the GPU can be used; nil: it is none. find finds the GPU of a number.
 func (f Flag) Open(find func(index int) (*GPU, error)) (*GPU, error) {
-	memory, err := bytesize.Parse(f.MemoryName, f.Memory)
+	memory, err := flagvalue.Bytes(f.MemoryName, f.Memory)
 	if err != nil {
 		return nil, err
 	}

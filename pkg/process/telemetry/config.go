@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/switchyard/switchyard/internal/ports"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 )
 
 // Config is what an operator sets about telemetry.
@@ -56,7 +56,7 @@ func checkListen(flag, address string) error {
 	if address == "" {
 		return nil
 	}
-	if _, _, err := ports.Listen(address); err != nil {
+	if _, _, err := flagvalue.ListenAddress(address); err != nil {
 		return fmt.Errorf("--%s is %q; %w", flag, address, err)
 	}
 	return nil
@@ -75,7 +75,7 @@ func parseEndpoint(text string) (e endpoint, err error) {
 		return e, fmt.Errorf("--otlp-endpoint %q is none of http://host:4318, https://host:4318", text)
 	}
 	if u.Port() != "" {
-		if err := ports.Check(u.Port()); err != nil {
+		if err := flagvalue.CheckPort(u.Port()); err != nil {
 			return e, fmt.Errorf("--otlp-endpoint is %q; %w", text, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
+	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
 // GPUs are the figures of the GPUs that this process computes with. A figure that a
@@ -26,7 +26,7 @@ type gpuRead struct {
 
 // GPUState is what is known of one GPU.
 type GPUState struct {
-	facts.Facts
+	cuda.Facts
 	// Avoid says that replicas on it ask to be passed by.
 	Avoid bool
 	// Noted counts the driver's errors by number, since this process's start.
@@ -52,7 +52,7 @@ func (g *GPUs) Follow(index int, read func() GPUState) (stop func()) {
 
 // figure is a metric whose value is a fact.
 type figure struct {
-	fact  facts.Name
+	fact  cuda.FactName
 	desc  *prometheus.Desc
 	value string // of the second label; empty: there is none
 	kind  prometheus.ValueType
@@ -77,17 +77,17 @@ var (
 
 // figures are the metrics that are one number of a GPU's.
 var figures = []figure{
-	{facts.MemoryUsed, gpuMemory, "used", prometheus.GaugeValue},
-	{facts.MemoryFree, gpuMemory, "free", prometheus.GaugeValue},
-	{facts.Busy, gpuBusy, "compute", prometheus.GaugeValue},
-	{facts.MemoryBusy, gpuBusy, "memory", prometheus.GaugeValue},
-	{facts.Power, gpuPower, "", prometheus.GaugeValue},
-	{facts.Energy, gpuEnergy, "", prometheus.CounterValue},
-	{facts.Temperature, gpuHeat, "", prometheus.GaugeValue},
-	{facts.Corrected, gpuECC, "corrected", prometheus.CounterValue},
-	{facts.Uncorrected, gpuECC, "uncorrected", prometheus.CounterValue},
-	{facts.PCIeIn, gpuPCIe, "in", prometheus.GaugeValue},
-	{facts.PCIeOut, gpuPCIe, "out", prometheus.GaugeValue},
+	{cuda.MemoryUsed, gpuMemory, "used", prometheus.GaugeValue},
+	{cuda.MemoryFree, gpuMemory, "free", prometheus.GaugeValue},
+	{cuda.Busy, gpuBusy, "compute", prometheus.GaugeValue},
+	{cuda.MemoryBusy, gpuBusy, "memory", prometheus.GaugeValue},
+	{cuda.Power, gpuPower, "", prometheus.GaugeValue},
+	{cuda.Energy, gpuEnergy, "", prometheus.CounterValue},
+	{cuda.Temperature, gpuHeat, "", prometheus.GaugeValue},
+	{cuda.Corrected, gpuECC, "corrected", prometheus.CounterValue},
+	{cuda.Uncorrected, gpuECC, "uncorrected", prometheus.CounterValue},
+	{cuda.PCIeIn, gpuPCIe, "in", prometheus.GaugeValue},
+	{cuda.PCIeOut, gpuPCIe, "out", prometheus.GaugeValue},
 }
 
 // Describe is for the registry.
@@ -124,9 +124,9 @@ func collectGPU(out chan<- prometheus.Metric, gpu string, s GPUState) {
 			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
 		}
 	}
-	if _, says := s.Values[facts.Slowed]; says {
+	if _, says := s.Values[cuda.Slowed]; says {
 		out <- prometheus.MustNewConstMetric(gpuAvoid, prometheus.GaugeValue, flag(s.Avoid), gpu)
-		for _, reason := range facts.ReasonNames() {
+		for _, reason := range cuda.ReasonNames() {
 			out <- prometheus.MustNewConstMetric(gpuSlowed, prometheus.GaugeValue, flag(s.Reasons().Has(reason)), gpu, reason)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 
-	"github.com/switchyard/switchyard/internal/loopback"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 )
 
 // withProfiles adds Go's profiles. They show the command line and what functions do, and
@@ -23,7 +23,7 @@ func withProfiles(mux *http.ServeMux) {
 // profilesBeside says whether MetricsAddr has the profiles too.
 func (c Config) profilesBeside() bool {
 	host, _, err := net.SplitHostPort(c.MetricsAddr)
-	return c.PprofAddr == "" && err == nil && loopback.Is(host)
+	return c.PprofAddr == "" && err == nil && flagvalue.IsLoopback(host)
 }
 
 // ErrListenProfiles is that PprofAddr cannot be opened.

@@ -22,7 +22,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
-	_ "github.com/switchyard/switchyard/internal/testkit/testservices" // registers the services
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 )
 

@@ -387,9 +387,5 @@ func decode(m bus.Stored) (Entry, error) {
 	if e.Record.Format == schemas.RecordFormat && e.Record.Kind != nil {
 		return e, nil
 	}
-	if old := earlier(m.Data); old != nil {
-		e.Record = old
-		return e, nil
-	}
 	return e, fmt.Errorf("%w: %d bytes of another kind or version", ErrNoise, len(m.Data))
 }

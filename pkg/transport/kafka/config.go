@@ -8,8 +8,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/loopback"
-	"github.com/switchyard/switchyard/internal/ports"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 )
 
 const (
@@ -75,10 +74,10 @@ func (c Config) checkBroker(b string) error {
 	if err != nil || host == "" || port == "" {
 		return fmt.Errorf("--kafka has %q; it must be HOST:PORT", b)
 	}
-	if err := ports.Check(port); err != nil {
+	if err := flagvalue.CheckPort(port); err != nil {
 		return fmt.Errorf("--kafka has %q; %w", b, err)
 	}
-	if !c.encrypted() && !c.Insecure && !loopback.Is(host) {
+	if !c.encrypted() && !c.Insecure && !flagvalue.IsLoopback(host) {
 		return fmt.Errorf("--kafka has %q, which is another machine, and no TLS: give --kafka-tls or --kafka-ca, or --insecure on a network of your own", b)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/policy/batching"
-	"github.com/switchyard/switchyard/pkg/policy/speculation"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/services/attention/renewal"
 )
@@ -73,7 +72,7 @@ func (c *chooser) choose(own *owned) *microbatch {
 }
 
 // observe takes in what a microbatch took. price is of rows of answers.
-func (c *chooser) observe(mb *microbatch, price *speculation.Price) {
+func (c *chooser) observe(mb *microbatch, price *batching.Price) {
 	if mb.prompts == 0 {
 		c.pace.Alone()
 		if !mb.probes() {

@@ -1,11 +1,11 @@
 package engine
 
-import "github.com/switchyard/switchyard/pkg/policy/speculation"
+import "github.com/switchyard/switchyard/pkg/policy/batching"
 
 // drafts have decoding sequences check tokens with which they may go on (package speculation).
 type drafts struct {
 	most  int // tokens of one; 0: none are made
-	price speculation.Price
+	price batching.Price
 }
 
 // dear is the price of a row from which nothing is looked up.
@@ -33,7 +33,7 @@ func (d *drafts) add(mb *microbatch, room int) {
 func (p *part) draft(most int, price float64) int {
 	s := p.s
 	most = s.draftable(most)
-	tokens, matched := speculation.Draft(s.ids, most, s.ids)
+	tokens, matched := batching.Draft(s.ids, most, s.ids)
 	if matched == 0 {
 		return 0
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/renewal"
 )
@@ -24,7 +24,7 @@ type Engine struct {
 	pulse    renewal.Pulse
 	device   device.Failer         // nil: nothing that can be lost
 	long     func(length int) bool // whether a sequence of so many ids is a long one; nil: none is
-	slots    fates.Shape           // layers with experts, and slots, of a row
+	slots    wire.FatesShape       // layers with experts, and slots, of a row
 	fateRoom int                   // bytes that fates may have in a record
 	workers  []*worker
 	told     *Line
@@ -49,7 +49,7 @@ func New(s Settings) *Engine {
 	// Scripts say which rows are computed, and what stamps make of rows depends on what steps beside them.
 	e.scheduler.prefix.shared = s.SharePrefixes && d.Batches == nil && s.Directives == nil && s.KV.SharePrefixes()
 	e.scheduler.directives, st.directives = s.Directives, s.Directives
-	e.slots = fates.Shape{Layers: len(d.MoELayers()), Slots: d.Model.Spec.TopK}
+	e.slots = wire.FatesShape{Layers: len(d.MoELayers()), Slots: d.Model.Spec.TopK}
 	e.fateRoom = roomOfFates(d.Conn.MaxPayload())
 	st.active(0)
 	return e

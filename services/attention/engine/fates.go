@@ -1,7 +1,7 @@
 package engine
 
 import (
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -20,7 +20,7 @@ type logFates struct {
 	list     []*pb.Fates
 	plain    int // the newest ones, all of whose slots had their own experts
 	bytes    int
-	degraded fates.Counter
+	degraded wire.FateCounter
 }
 
 // add takes in what became of so many rows, which are not counted as done yet, under a threshold. of
@@ -40,7 +40,7 @@ func (l *logFates) add(c *content, rows int, of *pb.Fates, millionths uint32) {
 		l.list = append(l.list, of)
 		return
 	}
-	omitted := fates.Plain(fates.ShapeOf(of))
+	omitted := wire.PlainFates(wire.FatesShapeOf(of))
 	omitted.Omitted = true
 	l.list = append(l.list[:0], omitted)
 }
@@ -53,13 +53,13 @@ func (l *logFates) holds(rows, slots, room int) bool {
 // flush writes out rows without fates before those that have some.
 func (l *logFates) flush(like *pb.Fates) {
 	if l.plain > 0 {
-		l.list = append(l.list, fates.Plain(fates.Shape{Rows: l.plain, Layers: int(like.Layers), Slots: int(like.Slots)}))
+		l.list = append(l.list, wire.PlainFates(wire.FatesShape{Rows: l.plain, Layers: int(like.Layers), Slots: int(like.Slots)}))
 		l.plain = 0
 	}
 }
 
 // give returns what the next token's record has, and begins anew. What was degraded it adds to a counter.
-func (l *logFates) give(onto *fates.Counter) []*pb.Fates {
+func (l *logFates) give(onto *wire.FateCounter) []*pb.Fates {
 	onto.Merge(l.degraded)
 	out, plain := l.list, l.plain
 	if len(out) > 0 && plain > 0 {

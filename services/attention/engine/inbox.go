@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -80,4 +80,4 @@ func (x *inbox) tell(l lostLog) {
 }
 
 // haveRoom wakes the engine: a sequence that was passed over may step again.
-func (x *inbox) haveRoom() { notify.Send(x.room) }
+func (x *inbox) haveRoom() { pause.Wake(x.room) }

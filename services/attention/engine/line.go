@@ -4,7 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 )
 
 // Line is what the engine tells other goroutines of the sequences that it has, and what
@@ -39,7 +39,7 @@ func (l *Line) Enter() { l.entering.Add(1) }
 // Entered says that a sequence that had its turn is with the scheduler, or is not to be.
 func (l *Line) Entered() {
 	l.entering.Add(-1)
-	notify.Send(l.moved)
+	pause.Wake(l.moved)
 }
 
 // Waits says whether a sequence waits for pages.
@@ -57,6 +57,6 @@ func (l *Line) tell(inLine, unstepped, unread int64) {
 	l.unread.Store(unread)
 	l.unstepped.Store(unstepped)
 	if l.inLine.Swap(inLine) > inLine {
-		notify.Send(l.moved)
+		pause.Wake(l.moved)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sort"
 
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/layer"
 )
@@ -65,16 +65,16 @@ func (s *Sequence) spared(rows int) bool {
 // checkPast says why a token's fates cannot be of a model's rows.
 func checkPast(list []*pb.Fates, rows, layers, slots int) error {
 	for _, f := range list {
-		if err := fates.CheckShape(f, fates.Shape{Rows: int(f.GetRows()), Layers: layers, Slots: slots}); err != nil {
+		if err := wire.CheckFatesShape(f, wire.FatesShape{Rows: int(f.GetRows()), Layers: layers, Slots: slots}); err != nil {
 			return err
 		}
 		if f.Omitted {
-			return fmt.Errorf("%w of %d rows were omitted", fates.ErrFates, f.Rows)
+			return fmt.Errorf("%w of %d rows were omitted", wire.ErrFates, f.Rows)
 		}
 		rows -= int(f.Rows)
 	}
 	if len(list) > 0 && rows != 0 {
-		return fmt.Errorf("%w of %d rows more or fewer than a token has", fates.ErrFates, rows)
+		return fmt.Errorf("%w of %d rows more or fewer than a token has", wire.ErrFates, rows)
 	}
 	return nil
 }

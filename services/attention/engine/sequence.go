@@ -6,10 +6,10 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
-	"github.com/switchyard/switchyard/pkg/policy/speculation"
+	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/layer"
@@ -32,7 +32,7 @@ type Sequence struct {
 	isLong func(length int) bool
 
 	params     sampling.Params
-	acceptance speculation.Acceptance
+	acceptance batching.Acceptance
 	kept
 	flow schemas.Flow
 
@@ -47,12 +47,12 @@ type Sequence struct {
 	ended bool
 	end   *pb.Terminal
 
-	fates    logFates      // of rows since the newest token
-	past     past          // what became of those before
-	slots    fates.Shape   // layers with experts, and slots, of a row
-	fateRoom int           // bytes that fates may have in a record
-	degraded fates.Counter // up to that, by owners before included
-	cost     layer.Cost    // of all its rows, those of owners before included
+	fates    logFates         // of rows since the newest token
+	past     past             // what became of those before
+	slots    wire.FatesShape  // layers with experts, and slots, of a row
+	fateRoom int              // bytes that fates may have in a record
+	degraded wire.FateCounter // up to that, by owners before included
+	cost     layer.Cost       // of all its rows, those of owners before included
 
 	traceparent string // empty: not sampled
 }
@@ -141,7 +141,7 @@ func (s *Sequence) restore(history []tokenlog.Entry, now time.Time) {
 			s.remember(k.Token)
 			s.ids = append(s.ids, k.Token.Id)
 			s.read(k.Token)
-			s.cost, s.degraded = layer.CostOf(k.Token.Cost), fates.CounterOf(k.Token.Degraded)
+			s.cost, s.degraded = layer.CostOf(k.Token.Cost), wire.FateCounterOf(k.Token.Degraded)
 			s.finishIfLast(k.Token)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
@@ -109,7 +109,7 @@ func (c *collection) take(b *pb.Block) error {
 		}
 		if c.missing == 0 {
 			c.account(b)
-			notify.Send(c.whole)
+			pause.Wake(c.whole)
 		}
 	}
 	return nil
@@ -134,7 +134,7 @@ func (c *collection) fill(p *rowsPart, b *pb.Block) error {
 	case b.Error == nil:
 	case b.Error.Code == wire.Elsewhere:
 		if c.decliner = b.Error.Message; int(b.Key.Attempt) == len(c.issued)-1 {
-			notify.Send(c.declined)
+			pause.Wake(c.declined)
 		}
 		return nil
 	default:

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/internal/reuse"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -17,9 +16,9 @@ type stepFates struct {
 	slots  int
 
 	rows    int
-	codes   []fates.Code // (rows, layers, slots); none: all had their own experts
-	stood   []stood      // of each row
-	omitted bool         // they are not whole
+	codes   []wire.FateCode // (rows, layers, slots); none: all had their own experts
+	stood   []stood         // of each row
+	omitted bool            // they are not whole
 }
 
 // stood is which united experts stood in for a row's.
@@ -33,7 +32,7 @@ func (f *stepFates) begin(rows int) {
 }
 
 func (f *stepFates) check(p *rowsPart, of *pb.Fates) error {
-	if err := fates.CheckShape(of, fates.Shape{Rows: p.rows, Layers: 1, Slots: f.slots}); err != nil {
+	if err := wire.CheckFatesShape(of, wire.FatesShape{Rows: p.rows, Layers: 1, Slots: f.slots}); err != nil {
 		return fmt.Errorf("%w: a block: %w", wire.ErrMalformed, err)
 	}
 	return nil
@@ -46,7 +45,7 @@ func (f *stepFates) take(layer int, p *rowsPart, rows int, of *pb.Fates) {
 		return
 	}
 	at := slices.Index(f.layers, layer)
-	codes, err := fates.Decode(of)
+	codes, err := wire.DecodeFates(of)
 	if rows != f.rows || at < 0 || err != nil || of.Omitted {
 		f.omitted = true
 		return
@@ -70,9 +69,9 @@ func (f *stepFates) of(first, rows int) *pb.Fates {
 	if rows <= 0 {
 		return nil
 	}
-	s := fates.Shape{Rows: rows, Layers: len(f.layers), Slots: f.slots}
+	s := wire.FatesShape{Rows: rows, Layers: len(f.layers), Slots: f.slots}
 	if f.omitted {
-		out := fates.Plain(s)
+		out := wire.PlainFates(s)
 		out.Omitted = true
 		return out
 	}
@@ -80,7 +79,7 @@ func (f *stepFates) of(first, rows int) *pb.Fates {
 		return nil
 	}
 	stride := s.Layers * s.Slots
-	out := fates.Encode(s, f.codes[first*stride:(first+rows)*stride])
+	out := wire.EncodeFates(s, f.codes[first*stride:(first+rows)*stride])
 	if out != nil {
 		for _, s := range f.stood[first : first+rows] {
 			out.Way, out.Bundle = max(out.Way, s.way), max(out.Bundle, s.bundle)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/pause"
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -50,7 +50,7 @@ func (l *Layer) FollowServer(ctx context.Context, back <-chan struct{}) {
 // function.
 func (l *Layer) FollowFunctions(ctx context.Context) error {
 	rules, newest := l.d.FunctionRules(), newestPlans{}
-	stop, err := l.d.Conn.FollowKeys(l.d.Functions.Bucket(), functions.AnyKey, func(key string, value []byte, deleted bool) {
+	stop, err := l.d.Conn.FollowKeys(l.d.Functions.Bucket(), planstore.AnyKey, func(key string, value []byte, deleted bool) {
 		l.Exchange.waking.hear(rules, key, value, deleted)
 		if gate, err := rules.DecodeGate(key, value); err == nil && !deleted && newest.update(gate.Versions) {
 			l.Exchange.hurryAll()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/stages"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -40,13 +39,13 @@ func (p *Peers) update(all []*pb.Member) {
 	defer p.mu.Unlock()
 	p.aggregators, p.gates, p.rowSums = p.aggregators[:0], p.gates[:0], map[string]bool{}
 	for _, m := range members.OfService(all, "aggregator") {
-		if stages.Serves(m) {
+		if members.Serves(m) {
 			p.aggregators = append(p.aggregators, m.Id)
 			p.rowSums[m.Id] = m.RowSums
 		}
 	}
 	for _, m := range members.OfService(all, "gate") {
-		if stages.Serves(m) {
+		if members.Serves(m) {
 			p.gates = append(p.gates, m.Id)
 		}
 	}
@@ -204,7 +203,7 @@ func (p *Peers) onlyGate() string {
 
 func usableIDs(all []*pb.Member) (ids []string) {
 	for _, m := range all {
-		if stages.Serves(m) {
+		if members.Serves(m) {
 			ids = append(ids, m.Id)
 		}
 	}

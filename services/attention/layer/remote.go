@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
@@ -194,7 +194,7 @@ func (r *Remote) Waiting() bool { return r.waiting.Load() }
 func (r *Remote) take(b *pb.Block) error { return r.back.take(b) }
 
 // hurry has the next re-issue come as soon as the layer takes longer than usual.
-func (r *Remote) hurry() { notify.Send(r.hurried) }
+func (r *Remote) hurry() { pause.Wake(r.hurried) }
 
 // forget ends the wait for a layer's blocks: one that is being taken in is done by then,
 // and later ones change nothing.

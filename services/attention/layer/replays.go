@@ -3,7 +3,7 @@ package layer
 import (
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -22,14 +22,14 @@ type replays struct {
 
 type replayed struct {
 	Replay
-	codes []fates.Code // (rows, layers, slots)
+	codes []wire.FateCode // (rows, layers, slots)
 }
 
 // replaysOf decodes replays that have been checked.
 func replaysOf(all []Replay) (a replays) {
 	last := (*pb.Fates)(nil)
 	for _, r := range all {
-		codes, err := fates.Decode(r.Fates)
+		codes, err := wire.DecodeFates(r.Fates)
 		if err != nil || len(codes) == 0 {
 			continue
 		}
@@ -57,18 +57,18 @@ func sameBundle(a, b bundled) bool {
 // of is what is to become of a part's rows in a layer, which is the at-th that has experts; nil: each
 // slot has its own expert.
 func (a *replays) of(p rowsPart, at, slots int) *pb.Fates {
-	var codes []fates.Code
+	var codes []wire.FateCode
 	way, bundle := uint32(0), uint64(0)
 	for _, r := range a.all {
 		from, to := max(p.first, r.First), min(p.first+p.rows, r.First+r.Rows)
 		for row := from; row < to; row++ {
 			first := ((row-r.First+r.Skip)*int(r.Fates.Layers) + at) * slots
 			of := r.codes[first : first+slots]
-			if !slices.ContainsFunc(of, func(c fates.Code) bool { return c != fates.Own }) {
+			if !slices.ContainsFunc(of, func(c wire.FateCode) bool { return c != wire.FateOwn }) {
 				continue
 			}
 			if codes == nil {
-				codes = make([]fates.Code, p.rows*slots)
+				codes = make([]wire.FateCode, p.rows*slots)
 			}
 			copy(codes[(row-p.first)*slots:], of)
 			way, bundle = max(way, r.Fates.Way), max(bundle, r.Fates.Bundle)
@@ -77,7 +77,7 @@ func (a *replays) of(p rowsPart, at, slots int) *pb.Fates {
 	if codes == nil {
 		return nil
 	}
-	f := fates.Encode(fates.Shape{Rows: p.rows, Layers: 1, Slots: slots}, codes)
+	f := wire.EncodeFates(wire.FatesShape{Rows: p.rows, Layers: 1, Slots: slots}, codes)
 	f.Way, f.Bundle = way, bundle
 	return f
 }

@@ -41,9 +41,6 @@ func (c *checks) read(d *bus.Delivery, a *arrival) error {
 	if err := schemas.CheckRequestID(msg.RequestId); err != nil {
 		return bus.Poison(fmt.Errorf("%w: %w", errUnreadable, err))
 	}
-	if isEarlier(msg) {
-		return nil // what it does not say is looked up
-	}
 	return c.check(msg, d.Delivered)
 }
 
@@ -74,11 +71,6 @@ func (c *checks) checkLength(seq *pb.Sequence, delivered int) error {
 		return toSibling(delivered)
 	}
 	return nil
-}
-
-// isEarlier says whether a sequence is of schemas.EarlierVersion: those have no acceptance.
-func isEarlier(m *pb.Sequence) bool {
-	return m.GetIdentity().GetVersion() == schemas.EarlierVersion && m.Accept == nil
 }
 
 // checkAcceptance refuses what nobody made who accepted it: it says nothing about any

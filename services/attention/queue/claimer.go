@@ -31,7 +31,7 @@ func (c *claimer) own(ctx context.Context, a *arrival) (*engine.Sequence, error)
 	case c.engine.Owns(ctx, a.msg.RequestId):
 		return nil, errOurs
 	case a.away() && c.begun(ctx, a.msg.RequestId):
-		return nil, errLapsed // a sibling gave it back (pkg/control/siblings), and somebody goes on with it
+		return nil, errLapsed // a sibling gave it back (members.Siblings), and somebody goes on with it
 	}
 	seq := c.engine.NewSequence(a.msg, a.hold, func(ids int) {
 		c.slots.release()

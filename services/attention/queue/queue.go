@@ -9,7 +9,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/siblings"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -28,7 +27,7 @@ type Queue struct {
 	reception *reception
 	puller    *puller
 	turns     *turns
-	siblings  *siblings.Siblings
+	siblings  *members.Siblings
 }
 
 // New returns a queue that is not open.
@@ -38,7 +37,7 @@ func New(s Settings) *Queue {
 	checks := newChecks(s)
 	settler := &settler{log: s.Log, logger: d.Logger, kin: newKin(s)}
 	reception := &reception{
-		conn: d.Conn, log: s.Log, keeper: s.Keeper, checks: checks, earlier: earlier{s.Log, checks}, capacity: newCapacity(s),
+		conn: d.Conn, log: s.Log, keeper: s.Keeper, checks: checks, capacity: newCapacity(s),
 		settler: settler, waiting: p.waiting, tasks: s.Tasks,
 	}
 	return &Queue{

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/control/siblings"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/services/attention/renewal"
@@ -17,9 +17,8 @@ type reception struct {
 	conn     *bus.Conn
 	log      *tokenlog.Log
 	keeper   *renewal.Keeper
-	siblings *siblings.Siblings
+	siblings *members.Siblings
 	checks   *checks
-	earlier  earlier
 	capacity *capacity
 	settler  *settler
 	waiting  *waiting
@@ -39,23 +38,12 @@ func (r *reception) receive(ctx context.Context, d *bus.Delivery) (readable bool
 	switch {
 	case err != nil:
 		r.tasks.Go(func() { r.turnAway(ctx, a, err) })
-	case isEarlier(a.msg):
-		r.tasks.Go(func() { r.inherit(ctx, a) })
 	case d.Delivered == 1 && r.capacity.fits(a.msg):
 		r.waiting.join(a)
 	default:
 		r.tasks.Go(func() { r.lookInto(ctx, a) })
 	}
 	return !errors.Is(err, errUnreadable)
-}
-
-// inherit lets a sequence of the version before wait for its turn.
-func (r *reception) inherit(ctx context.Context, a *arrival) {
-	if err := r.earlier.adopt(ctx, a); err != nil {
-		r.turnAway(ctx, a, err)
-		return
-	}
-	r.lookInto(ctx, a)
 }
 
 // lookInto lets a sequence wait that may have begun, or that may be too large here.

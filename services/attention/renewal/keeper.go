@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/control/siblings"
+	"github.com/switchyard/switchyard/pkg/control/members"
 )
 
 // Delivery is bus.Delivery's part that renewing and settling needs.
@@ -29,7 +29,7 @@ type Keeper struct {
 	// lapse is after how long without a renewal work is another's.
 	lapse time.Duration
 
-	told *siblings.Holdings // what is renewed
+	told *members.Holdings // what is renewed
 
 	mu   sync.Mutex
 	held map[*Hold]struct{}
@@ -47,11 +47,11 @@ type Hold struct {
 
 // New returns a keeper of nothing. Work is another replica's after lapse without a renewal.
 func New(log *slog.Logger, engine *Pulse, workers []*Worker, lapse time.Duration) *Keeper {
-	return &Keeper{log: log, engine: engine, workers: workers, lapse: lapse, told: siblings.NewHoldings(), held: map[*Hold]struct{}{}}
+	return &Keeper{log: log, engine: engine, workers: workers, lapse: lapse, told: members.NewHoldings(), held: map[*Hold]struct{}{}}
 }
 
 // Told is what siblings are to hear that this replica renews.
-func (k *Keeper) Told() *siblings.Holdings { return k.told }
+func (k *Keeper) Told() *members.Holdings { return k.told }
 
 // Keep renews work from now on.
 func (k *Keeper) Keep(d Delivery) *Hold {

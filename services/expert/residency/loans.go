@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -55,7 +55,7 @@ func (l *loans) leave(place chan struct{}) {
 // wake lets the first one try.
 func (l *loans) wake() {
 	if len(l.line) > 0 {
-		notify.Send(l.line[0])
+		pause.Wake(l.line[0])
 	}
 }
 
@@ -164,7 +164,7 @@ func refused(t *device.Ticket) bool {
 }
 
 // Freed says that a load has ended, so that there may be room. It waits for nothing.
-func (r *Residency) Freed() { notify.Send(r.table.loans.room) }
+func (r *Residency) Freed() { pause.Wake(r.table.loans.room) }
 
 // yield frees room that nobody needs yet, and says whether there was any.
 func (t *table) yield(bytes int64) bool {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -64,7 +64,7 @@ type Network interface {
 	// Acknowledged is the plan of a layer that a gate uses.
 	Acknowledged(gate string, layer int) uint64
 	// Replicas are the hosts that have announced a function.
-	Replicas(layer int, function string) []functions.Replica
+	Replicas(layer int, function string) []planstore.Replica
 }
 
 // Group is a consumer group that a host is in.

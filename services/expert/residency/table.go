@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -44,7 +44,7 @@ func newTable(c *common) *table {
 
 // kick lets a function's keeper look at what is wanted.
 func (t *table) kick(f *Function) {
-	notify.Send(f.wake)
+	pause.Wake(f.wake)
 	if !f.running && !t.stopped {
 		f.running = true
 		t.start(f)

@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/garbage"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
@@ -60,7 +60,7 @@ const mostGarbage = 64 << 20
 func BoundGarbage() {
 	if os.Getenv("GOGC") == "" {
 		debug.FreeOSMemory() // what loading left
-		garbage.Bound(mostGarbage)
+		lifecycle.BoundGarbage(mostGarbage)
 	}
 }
 

@@ -3,23 +3,23 @@ package top
 import (
 	"fmt"
 
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
+	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/control/members"
 )
 
 // gpu is what the GPU of a replica says, as far as it does.
 func (m *Member) gpu() (words []string) {
 	for _, f := range []struct {
-		fact   facts.Name
+		fact   cuda.FactName
 		format string
 		unit   float64
 	}{
-		{facts.Power, "%.0f W", 1},
-		{facts.Temperature, "%.0f °C", 1},
-		{facts.Busy, "busy %.0f%%", 0.01},
-		{facts.MemoryUsed, "memory %.1f GiB used", 1 << 30},
-		{facts.MemoryFree, "%.1f GiB free", 1 << 30},
-		{facts.Uncorrected, "%.0f memory errors", 1},
+		{cuda.Power, "%.0f W", 1},
+		{cuda.Temperature, "%.0f °C", 1},
+		{cuda.Busy, "busy %.0f%%", 0.01},
+		{cuda.MemoryUsed, "memory %.1f GiB used", 1 << 30},
+		{cuda.MemoryFree, "%.1f GiB free", 1 << 30},
+		{cuda.Uncorrected, "%.0f memory errors", 1},
 	} {
 		if v, says := m.Stats[string(f.fact)]; says {
 			words = append(words, fmt.Sprintf(f.format, v/f.unit))

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/stages"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -66,7 +65,7 @@ func (s *Snapshot) judge() {
 	for i := range s.Members {
 		said[i] = s.Members[i].said
 	}
-	s.Missing = append([]stages.Lack{}, stages.Lacking(said)...)
+	s.Missing = append([]members.Lack{}, members.Lacking(said)...)
 	for i := range s.Missing {
 		s.Missing[i].Why = clean(s.Missing[i].Why)
 	}
@@ -85,7 +84,7 @@ func (s *Snapshot) judge() {
 }
 
 // gaps are the experts that no live host has, layer by layer.
-func (s *Snapshot) gaps() (out []stages.Lack) {
+func (s *Snapshot) gaps() (out []members.Lack) {
 	for _, r := range s.Replicas {
 		var nowhere []int
 		for e := range r.Warm {
@@ -94,7 +93,7 @@ func (s *Snapshot) gaps() (out []stages.Lack) {
 			}
 		}
 		if len(nowhere) > 0 {
-			out = append(out, stages.Lack{Stage: "expert", Why: fmt.Sprintf("layer %d: no live host takes rows for %s", r.Layer, experts(nowhere))})
+			out = append(out, members.Lack{Stage: "expert", Why: fmt.Sprintf("layer %d: no live host takes rows for %s", r.Layer, experts(nowhere))})
 		}
 	}
 	return out

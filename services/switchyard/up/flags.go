@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
@@ -280,6 +280,6 @@ func (f PlanFlags) warnUp(e *cli.Env, hosts int) {
 
 // ParseBytes reads a count of bytes such as 64MiB.
 func ParseBytes(flag, text string) (int64, error) {
-	n, err := bytesize.Parse(flag, text)
+	n, err := flagvalue.Bytes(flag, text)
 	return n, cli.Wrongly(err)
 }

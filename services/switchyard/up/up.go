@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/switchyard/switchyard/internal/ports"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
@@ -81,7 +81,7 @@ func (c *Cmd) Run(ctx context.Context, e *cli.Env) (err error) {
 	if c.Listen == "" {
 		return cli.Usage(errors.New("--listen is empty: no client could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"))
 	}
-	if _, _, err := ports.Listen(c.Listen); err != nil {
+	if _, _, err := flagvalue.ListenAddress(c.Listen); err != nil {
 		return cli.Usage(fmt.Errorf("--listen is %q; %w", c.Listen, err))
 	}
 	if err := errors.Join(c.checkKafkaListen(), c.SyntheticFlag.SetShape(&c.ModelFlags)); err != nil {
@@ -133,7 +133,7 @@ func (c *Cmd) checkKafkaListen() error {
 	case len(c.Kafka) > 0:
 		return cli.Usage(fmt.Errorf("--kafka-listen is %q, and --kafka names another Kafka, so that none runs here; leave one out", c.KafkaListen))
 	}
-	if _, _, err := ports.Listen(c.KafkaListen); err != nil {
+	if _, _, err := flagvalue.ListenAddress(c.KafkaListen); err != nil {
 		return cli.Usage(fmt.Errorf("--kafka-listen is %q; %w", c.KafkaListen, err))
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/switchyard/switchyard/internal/loopback"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
@@ -86,7 +86,7 @@ func ownTenants(quotas map[string]tokenizer.Quota) (names []string) {
 // listened on, and the machine's name.
 func certifiedHosts(listen string) (hosts []string) {
 	host, _, err := net.SplitHostPort(listen)
-	if err != nil || loopback.Is(host) {
+	if err != nil || flagvalue.IsLoopback(host) {
 		return nil
 	}
 	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {

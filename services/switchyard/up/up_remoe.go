@@ -10,12 +10,11 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/promptfile"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
-	sharedplan "github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/serverless/batched"
 	"github.com/switchyard/switchyard/pkg/serverless/promptvector"
@@ -58,7 +57,7 @@ const (
 )
 
 // rents says whether experts are rented.
-func (f *RentFlags) rents() bool { return f.Policy == sharedplan.Name }
+func (f *RentFlags) rents() bool { return f.Policy == remoe.SharedName }
 
 // prepareRent sets what follows from --policy remoe in other flags, and refuses what does not go
 // with it.
@@ -135,7 +134,7 @@ func (c *Cmd) rent(e *cli.Env, s *cluster.Settings) error {
 		return cli.Usage(err)
 	}
 	y.Replicas = max(1, min(y.Replicas, c.Hosts-1))
-	shared := sharedplan.Settings{
+	shared := remoe.SharedSettings{
 		System: y, Plan: remoe.Settings{Step: rentedStep}, SLO: serverless.SLO{TTFT: c.SLOTTFT.Seconds(), TPOT: c.SLOTPOT.Seconds()},
 		Most: c.SLOPrompt, Output: c.SLOTokens - 1, Decided: rentedAfter.Seconds(), Window: rentedFor, Worth: rentedWorth, BestEffort: c.BestEffort,
 	}
@@ -153,7 +152,7 @@ func (c *Cmd) rent(e *cli.Env, s *cluster.Settings) error {
 	s.Services.Expert.Rent = &expert.Rent{Name: platform.Name, System: y, Seed: 1}
 	s.Services.Gate.Payload = y.Functions.Payload
 	s.Services.Scaler, err = c.ScalingFlags.Config("static", c.KeepAlive, nil)
-	s.Services.Scaler.Rent = &scaler.Rent{Settings: shared, Foretell: foretell}
+	s.Services.Scaler.Rent = &scaler.Rent{SharedSettings: shared, Foretell: foretell}
 	if shared.Each {
 		turns := &scaler.Turns{}
 		s.Services.Scaler.Rent.Turns, s.Services.Attention.Before = turns, turns.Before
@@ -167,7 +166,7 @@ func (c *Cmd) similar(m *model.Model, threads *pool.Pool, y *serverless.System) 
 	if c.Similar == "" {
 		return nil, nil //nolint:nilnil // nothing foretells by prompts
 	}
-	store, err := promptfile.Read(c.Similar)
+	store, err := mapfile.ReadPrompts(c.Similar)
 	if err == nil {
 		err = store.Fits(m.Hash, y.Layers, y.Experts)
 	}
@@ -191,8 +190,8 @@ func (c *Cmd) similar(m *model.Model, threads *pool.Pool, y *serverless.System) 
 }
 
 // promised refuses objectives that no plan keeps, or says that they are not kept.
-func promised(e *cli.Env, s sharedplan.Settings) error {
-	p, err := sharedplan.New(s)
+func promised(e *cli.Env, s remoe.SharedSettings) error {
+	p, err := remoe.NewShared(s)
 	switch {
 	case err == nil && p.Refused != nil:
 		e.Log.Warn("--best-effort: the objectives are not kept, and all experts stay beside attention", "why", p.Refused)

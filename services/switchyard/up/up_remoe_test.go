@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/promptfile"
 	"github.com/switchyard/switchyard/pkg/policy/predict/sps"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/scaler"
@@ -91,7 +91,7 @@ func TestRentEach(t *testing.T) {
 		}
 		y, err := sps.New(set, []sps.Prompt{one})
 		if err == nil {
-			err = promptfile.Write(store, y)
+			err = mapfile.WritePrompts(store, y)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	policy "github.com/switchyard/switchyard/pkg/policy/admission"
-	"github.com/switchyard/switchyard/pkg/policy/fairness"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -126,20 +125,20 @@ const keepPrefill = 0.9
 func workOf(a *pb.Accept) float64 { return float64(a.GetPromptTokens()) + float64(a.GetMaxTokens()) }
 
 // loads is what waits of each flow, of what this replica sees.
-func (d *demand) loads(now time.Time) []fairness.Load {
-	sums := map[schemas.Flow]*fairness.Load{}
+func (d *demand) loads(now time.Time) []policy.Load {
+	sums := map[schemas.Flow]*policy.Load{}
 	for _, w := range d.waiting {
 		if w.over(now) {
 			continue
 		}
 		l := sums[w.flow]
 		if l == nil {
-			l = &fairness.Load{Flow: w.flow}
+			l = &policy.Load{Flow: w.flow}
 			sums[w.flow] = l
 		}
 		l.Weight, l.Requests, l.Work = max(l.Weight, w.weight), l.Requests+1, l.Work+w.work
 	}
-	out := make([]fairness.Load, 0, len(sums))
+	out := make([]policy.Load, 0, len(sums))
 	for _, l := range sums {
 		out = append(out, *l)
 	}
@@ -157,7 +156,7 @@ func (d *demand) of(tenant string, weight uint32, now time.Time) (n int, share f
 			n += l.Requests
 		}
 	}
-	return n, fairness.Share(loads, tenant, float64(weight))
+	return n, policy.Share(loads, tenant, float64(weight))
 }
 
 // forecast is when a request that comes now would have its turn and its first
@@ -174,12 +173,12 @@ func (d *demand) forecast(request string, a *pb.Accept, seen float64, now time.T
 	defer d.mu.Unlock()
 	own, flow, weight := workOf(a), schemas.FlowOf(a), float64(a.Weight)
 	waiting, at := d.loads(now), d.seconds(now)
-	ahead := max(0, fairness.Ahead(waiting, flow, weight)-own)
+	ahead := max(0, policy.Ahead(waiting, flow, weight)-own)
 	promised := d.promises.Until(policy.Asker{Tenant: flow.Tenant, Request: request}, at, at+d.pace.Takes(ahead))
 	for _, p := range promised {
 		waiting = append(waiting, loadOf(p, flow.Class, seen))
 	}
-	ahead = max(0, fairness.Ahead(waiting, flow, weight)-own)
+	ahead = max(0, policy.Ahead(waiting, flow, weight)-own)
 	f := forecast{turn: d.pace.Takes(ahead), each: seen * d.pace.Takes(own)}
 	f.first = f.turn
 	if d.prefillTokens > 0 {
@@ -190,8 +189,8 @@ func (d *demand) forecast(request string, a *pb.Accept, seen float64, now time.T
 
 // loadOf is what a tenant was promised as if it waited already. Promises are given to
 // all requests that come here, of which so many will be seen.
-func loadOf(p policy.Promised, class schemas.Class, seen float64) fairness.Load {
-	return fairness.Load{
+func loadOf(p policy.Promised, class schemas.Class, seen float64) policy.Load {
+	return policy.Load{
 		Flow: schemas.Flow{Tenant: p.Tenant, Class: class}, Weight: p.Weight,
 		Requests: max(1, int(seen*float64(p.Requests))), Work: seen * p.Work,
 	}
@@ -200,7 +199,7 @@ func loadOf(p policy.Promised, class schemas.Class, seen float64) fairness.Load 
 // asker is the one that asks, with its tenant's share beside those who wait; d.mu is held.
 func (d *demand) asker(r Request, weight uint32, now time.Time) policy.Asker {
 	a := policy.Asker{Tenant: r.Flow.Tenant, Request: r.ID, Weight: float64(weight)}
-	a.Share = fairness.Share(d.loads(now), a.Tenant, a.Weight)
+	a.Share = policy.Share(d.loads(now), a.Tenant, a.Weight)
 	return a
 }
 

@@ -34,8 +34,6 @@ func (s *Shards) counted() *admission.Reservations {
 
 func (s *Shards) Sweep(ctx context.Context, shard int) error { return s.orphans.sweep(ctx, shard) }
 
-func EarlierLease(shard int) string { return earlierLease(shard) }
-
 func (k *Kinds) ShardLease(shard int) string { return k.shardLease(shard) }
 
 func (s *Replays) Open() int {

@@ -49,11 +49,5 @@ func (k *Kinds) shardLease(shard int) string { return leaseOf(shard, k.Identity(
 
 // leaseOf is that of the tokenizers that accept under an identity.
 func leaseOf(shard int, id *pb.Identity) string {
-	if id.GetVersion() == schemas.EarlierVersion {
-		return earlierLease(shard)
-	}
 	return fmt.Sprintf("shard-%d-v%d-%016x", shard, id.GetVersion(), id.GetModel())
 }
-
-// earlierLease is the key of a shard's lease of schemas.EarlierVersion.
-func earlierLease(shard int) string { return fmt.Sprintf("shard-%d", shard) }

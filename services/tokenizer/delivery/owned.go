@@ -51,8 +51,6 @@ type ownedShard struct {
 	held     *lease.Held
 	requests map[string]*served
 	swept    time.Time // when requests were looked for whose logs have aged
-	// before is up to where tokenizers of schemas.EarlierVersion have delivered what is theirs.
-	before uint64
 }
 
 // served is one request that is under way.
@@ -80,7 +78,6 @@ func (sh *ownedShard) follow(ctx context.Context) error {
 	if place.Incarnation == 0 { // of no stream, so of none of its messages
 		place = bus.Place{}
 	}
-	sh.before = sh.s.deliveredBefore(ctx, sh.shard)
 	for ; ; place = (bus.Place{}) {
 		err := sh.s.log.FollowShard(ctx, sh.shard, place, func(request string, e tokenlog.Entry, err error) {
 			// The next owner begins behind the position: at what was not delivered.
@@ -142,9 +139,8 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 	}
 	sh.account(r, e.Size)
 	sh.count(r, records)
-	known := tokenlog.IsEarlier(e.Record) && e.Seq <= sh.before
 	for _, record := range records {
-		if !sh.advance(ctx, r, record, known) {
+		if !sh.advance(ctx, r, record) {
 			return false
 		}
 	}
@@ -277,11 +273,10 @@ func (sh *ownedShard) push(r *served, record *pb.Record) *pb.Chunk {
 	return r.answer.push(record)
 }
 
-// advance takes a record in, and delivers the chunk that it completes unless its producer
-// has got that before.
-func (sh *ownedShard) advance(ctx context.Context, r *served, record *pb.Record, known bool) (delivered bool) {
+// advance takes a record in, and delivers the chunk that it completes.
+func (sh *ownedShard) advance(ctx context.Context, r *served, record *pb.Record) (delivered bool) {
 	s := sh.s
-	if c := sh.push(r, record); c != nil && !known && !s.sender.insist(ctx, r.answer, c) {
+	if c := sh.push(r, record); c != nil && !s.sender.insist(ctx, r.answer, c) {
 		return false
 	}
 	if record.GetToken() != nil && r.answer != nil {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/switchyard/switchyard/pkg/control/siblings"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -20,13 +20,13 @@ import (
 type Prompts struct {
 	*common
 	queue    *bus.Queue
-	inHand   *siblings.Holdings
-	siblings *siblings.Siblings
+	inHand   *members.Holdings
+	siblings *members.Siblings
 	isolation
 }
 
 func newPrompts(c *common) *Prompts {
-	return &Prompts{common: c, inHand: siblings.NewHoldings(), isolation: isolation{trials: c.d.Trials, self: c.replica}}
+	return &Prompts{common: c, inHand: members.NewHoldings(), isolation: isolation{trials: c.d.Trials, self: c.replica}}
 }
 
 const (

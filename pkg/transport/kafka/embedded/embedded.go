@@ -20,7 +20,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/switchyard/switchyard/internal/loopback"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 )
 
 // Settings are what code sets.
@@ -144,7 +144,7 @@ func (b *Broker) trim() {
 
 // listen opens a port on the loopback: what is reached from elsewhere is to be a Kafka.
 func listen(at string) (net.Listener, error) {
-	if host, _, err := net.SplitHostPort(at); err != nil || !loopback.Is(host) {
+	if host, _, err := net.SplitHostPort(at); err != nil || !flagvalue.IsLoopback(host) {
 		return nil, fmt.Errorf("the embedded Kafka broker's address is %q; it must be HOST:PORT on the loopback (for other machines run Kafka, and name it by --kafka)", at)
 	}
 	addr, err := net.ResolveTCPAddr("tcp", at)

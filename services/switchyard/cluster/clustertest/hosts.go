@@ -10,7 +10,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -118,7 +117,7 @@ func gatesFollow(ctx context.Context, conn *bus.Conn, names schemas.Streams, all
 	}
 	gates := members.OfService(all, "gate")
 	for _, m := range gates {
-		entry, err := said.Get(ctx, functions.GateKey(m.Id))
+		entry, err := said.Get(ctx, planstore.GateKey(m.Id))
 		r := &pb.GateLayers{}
 		if err != nil || proto.Unmarshal(entry.Value(), r) != nil {
 			return false

@@ -6,7 +6,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
-	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/scaler"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -44,7 +43,7 @@ func Rented(t testing.TB) Change {
 		s.Services.Gate.Payload = y.Functions.Payload
 		Loop("static")(s)
 		s.Count["predictor"] = 0
-		s.Services.Scaler.Rent = &scaler.Rent{Settings: shared.Settings{
+		s.Services.Scaler.Rent = &scaler.Rent{SharedSettings: remoe.SharedSettings{
 			System: y, Plan: remoe.Settings{Step: 1e-9}, SLO: serverless.SLO{TTFT: 60, TPOT: 10}, Most: prompt, Output: answer, Window: 4, Worth: 0.02,
 		}}
 	}
