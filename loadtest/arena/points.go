@@ -13,7 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
-// Points are at which loads requests are served (pkg/sim/requests).
+// Points are at which loads requests are served (loadtest/sim/requests).
 type Points struct {
 	// Of are the rates of requests, as parts of static's capacity, with the routing that is
 	// fitted and with even routing; 0 is the trace's own rate.

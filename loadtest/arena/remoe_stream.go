@@ -21,7 +21,7 @@ import (
 )
 
 // RemoeStream has plans follow a trace of requests whose mix of texts drifts, beside plans that stay
-// and MoEless (pkg/sim/rented/streamed), in place of the suite's requests one by one.
+// and MoEless (pkg/serverless/rented/streamed), in place of the suite's requests one by one.
 type RemoeStream struct {
 	Trace  []trace.Request
 	Source string // its name

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/bo"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
-	"github.com/switchyard/switchyard/pkg/serverless/batched"
 )
 
 // recorded has two rows in each of many sequences; the key of the second is the first.
@@ -60,11 +60,11 @@ func TestRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, same, err := batched.ReadTable(path, "abc")
+	again, same, err := mapfile.ReadTable(path, "abc")
 	if err != nil || same != digest || again.Pairs() != table.Pairs() || table.Pairs() != 4 {
 		t.Errorf("%+v, %v", again, err)
 	}
-	if _, _, err := batched.ReadTable(path, "other"); !errors.Is(err, bayes.ErrTable) || !strings.Contains(err.Error(), "build one of a recording of this model") {
+	if _, _, err := mapfile.ReadTable(path, "other"); !errors.Is(err, bayes.ErrTable) || !strings.Contains(err.Error(), "build one of a recording of this model") {
 		t.Errorf("%v", err)
 	}
 }
@@ -79,7 +79,7 @@ func TestReadRefuses(t *testing.T) {
 	if _, err := Read("none", 10); err == nil {
 		t.Error("a missing recording is read")
 	}
-	if _, _, err := batched.ReadTable("none", "abc"); err == nil {
+	if _, _, err := mapfile.ReadTable("none", "abc"); err == nil {
 		t.Error("a missing table is read")
 	}
 }

@@ -101,7 +101,7 @@ func TestReadRefuses(t *testing.T) {
 		"both must be above 0":    `{"format": "switchyard-curves-1", "expert_bytes": 1, "points": [{"memory_bytes": 1, "rows": 1}]}`,
 		"size 0 is 0 bytes":       `{"format": "switchyard-curves-1", "expert_bytes": 1, "points": [{"rows": 1, "seconds": 1}]}`,
 	} {
-		if _, err := curves.Parse([]byte(text)); !errors.Is(err, ErrFile) || !strings.Contains(err.Error(), want) {
+		if _, err := curves.Parse([]byte(text)); !errors.Is(err, curves.ErrFile) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

@@ -107,7 +107,7 @@ func TestArena(t *testing.T) {
 func TestArenaOffload(t *testing.T) {
 	t.Parallel()
 	if testkit.Race {
-		t.Skip("pkg/sim/offload has tests of its goroutines")
+		t.Skip("loadtest/sim/offload has tests of its goroutines")
 	}
 	out := filepath.Join(t.TempDir(), "out")
 	args := func(more ...string) []string {

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/switchyard/switchyard/loadtest/chosen"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
 	"github.com/switchyard/switchyard/pkg/serverless/batched"
@@ -124,7 +125,7 @@ func (c *BayesEvalCmd) Run(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	table, _, err := batched.ReadTable(c.Table, t.Model)
+	table, _, err := mapfile.ReadTable(c.Table, t.Model)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--table: %w", err))
 	}

@@ -63,8 +63,8 @@ type BenchCmd struct {
 	JSON             bool    `name:"json" help:"Print one JSON object a batch size."`
 	up.KafkaFlags    `embed:"" group:"Kafka:"`
 
-	process cli.ProgramFunc // makes processes of this program; nil: as it is
-	given   []string        // its flags on the command line, and nats
+	process up.ProgramFunc // makes processes of this program; nil: as it is
+	given   []string       // its flags on the command line, and nats
 }
 
 // AfterApply notes which of its flags are given, and whether the server's is.

@@ -21,6 +21,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // pipelineServices are those that a token needs, each of which is a process.
@@ -47,7 +48,7 @@ type fleet struct {
 	e        *cli.Env
 	c        *BenchCmd
 	url      string
-	children []*cli.Child
+	children []*up.Child
 	ends     []func() // the last begun first
 }
 
@@ -127,7 +128,7 @@ func (f *fleet) start(ctx context.Context, out io.Writer, args ...string) error 
 	if g.Insecure {
 		args = append(args, "--insecure")
 	}
-	child, err := cli.StartChild(ctx, f.c.process, out, args...)
+	child, err := up.StartChild(ctx, f.c.process, out, args...)
 	if err == nil {
 		f.children = append(f.children, child)
 	}
@@ -163,7 +164,7 @@ func (f *fleet) failure() error {
 
 // close ends the processes, then the connection and the server.
 func (f *fleet) close() {
-	cli.StopAll(f.children)
+	up.StopAll(f.children)
 	for i := len(f.ends) - 1; i >= 0; i-- {
 		f.ends[i]()
 	}

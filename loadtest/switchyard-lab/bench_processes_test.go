@@ -12,10 +12,11 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/bench"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // noted runs switchyard, and notes each process.
-func noted(t *testing.T, note func(*exec.Cmd)) cli.ProgramFunc {
+func noted(t *testing.T, note func(*exec.Cmd)) up.ProgramFunc {
 	t.Helper()
 	path, err := product()
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 func TestVerifyPacked(t *testing.T) {
 	t.Parallel()
 	if testkit.Race {
-		t.Skip("pkg/lab/verify has tests of the same goroutines")
+		t.Skip("loadtest/verify has tests of the same goroutines")
 	}
 	for dir, cast := range map[string]string{
 		goldens.Dir("gpt_oss-mxfp4"):           "false",

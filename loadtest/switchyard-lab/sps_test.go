@@ -105,7 +105,7 @@ func TestSPSRefuses(t *testing.T) {
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	if testkit.Race {
-		t.Skip("pkg/lab/speeds has a test of its goroutines")
+		t.Skip("loadtest/speeds has a test of its goroutines")
 	}
 	out := filepath.Join(t.TempDir(), "curves.json")
 	got := invoke("", "profile", "--synthetic", "tiny", "--memory", "512,100000000", "--rows", "1", "--time", "1ms", "--out", out)

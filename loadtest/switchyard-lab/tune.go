@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/loadtest/chosen"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/bo"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/ods"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
-	"github.com/switchyard/switchyard/pkg/serverless/batched"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/up"
 )
@@ -132,7 +132,7 @@ func (c *TuneCmd) problem(ctx context.Context, e *cli.Env) (*bo.Problem, string,
 	if err != nil {
 		return nil, "", err
 	}
-	table, digest, err := batched.ReadTable(c.Table, t.Model)
+	table, digest, err := mapfile.ReadTable(c.Table, t.Model)
 	if err != nil {
 		return nil, "", cli.Usage(fmt.Errorf("--table: %w", err))
 	}

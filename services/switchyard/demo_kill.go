@@ -42,7 +42,7 @@ func (c *DemoCmd) kill(ctx context.Context, e *cli.Env) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, y.Close()) }()
-	crew := &crew{processes: map[int]*cli.Child{}, program: c.process, flags: c.Arguments()}
+	crew := &crew{processes: map[int]*up.Child{}, program: c.process, flags: c.Arguments()}
 	defer crew.stop()
 	for range standby {
 		if err := crew.start(ctx, e, y.URL()); err != nil {
@@ -138,10 +138,10 @@ func (c *DemoCmd) each(ctx context.Context, producer *client.Client, take func(*
 
 // crew is processes with one service each.
 type crew struct {
-	program   cli.ProgramFunc
-	flags     []string           // of each process
-	processes map[int]*cli.Child // by their ids
-	replicas  map[string]int     // whose process has which id
+	program   up.ProgramFunc
+	flags     []string          // of each process
+	processes map[int]*up.Child // by their ids
+	replicas  map[string]int    // whose process has which id
 
 	mu     sync.Mutex
 	owners map[string]string // of requests
@@ -150,7 +150,7 @@ type crew struct {
 // start starts one more.
 func (r *crew) start(ctx context.Context, e *cli.Env, url string) error {
 	args := append([]string{"attention", "--nats", url, "--prefix", e.Prefix, "--log-level", "error"}, r.flags...)
-	c, err := cli.StartChild(ctx, r.program, nil, args...)
+	c, err := up.StartChild(ctx, r.program, nil, args...)
 	if err == nil {
 		r.processes[c.Cmd.Process.Pid] = c
 	}
@@ -228,5 +228,5 @@ func (r *crew) kill(request string) (who string, err error) {
 
 // stop ends those that are left.
 func (r *crew) stop() {
-	cli.StopAll(slices.Collect(maps.Values(r.processes)))
+	up.StopAll(slices.Collect(maps.Values(r.processes)))
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/textfile"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/ods"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
-	"github.com/switchyard/switchyard/pkg/serverless/batched"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/up"
 )
@@ -133,7 +133,7 @@ func (c *PlanSolveCmd) foretellBatch(ctx context.Context, e *cli.Env) (out *batc
 		return nil, nil, nil, of, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	table, _, err := batched.ReadTable(c.Table, m.Hash)
+	table, _, err := mapfile.ReadTable(c.Table, m.Hash)
 	if err != nil {
 		return nil, nil, nil, of, cli.Usage(fmt.Errorf("--table: %w", err))
 	}

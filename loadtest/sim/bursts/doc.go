@@ -7,6 +7,6 @@
 // overhead that is large beside reading the weights, in a fused one a layer's accesses share one
 // call. Fewer accesses save what they take, and nothing else.
 //
-// A row's experts are those of a tape (pkg/sim/requests): the same under every policy. Two slots
+// A row's experts are those of a tape (loadtest/sim/requests): the same under every policy. Two slots
 // of a row in one group are counted as two rows of a united expert, which is a little too many.
 package bursts

@@ -1,8 +1,8 @@
 // Package streamed simulates a trace of requests on rented functions: what plans that follow the
-// requests are worth beside plans that stay (pkg/sim/rented has one request at a time, on nothing
+// requests are worth beside plans that stay (pkg/serverless/rented has one request at a time, on nothing
 // that is warm).
 //
-//	trace ─pkg/sim/requests─▶ batches ─▶ layers on the functions in force ─▶ times, and a bill
+//	trace ─loadtest/sim/requests─▶ batches ─▶ layers on the functions in force ─▶ times, and a bill
 //	             └─ arrivals, rows of experts ─▶ policy ─plan─▶ functions start, then take over
 //
 // A batch has a row of each request that decodes, and prompts, whole. A layer takes what equation 1

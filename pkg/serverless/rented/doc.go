@@ -4,7 +4,7 @@
 //	texts ─Past──▶ store of similar prompts
 //	      └Served─▶ predict ─▶ plan ─▶ bill, by what the request's rows chose
 //
-// Texts are those of the generator of pkg/sim/routing, whose tokens, domains and topics make
+// Texts are those of the generator of pkg/serverless/routing, whose tokens, domains and topics make
 // choices as those of recorded rows hang together. What a plan takes and costs is said by
 // pkg/policy/cost/serverless, with the time beside its work that each invocation draws: the same
 // draws for the same request, whatever the plan.

@@ -47,3 +47,10 @@ func addVariables(known map[string]bool, node *kong.Node) {
 		addVariables(known, child)
 	}
 }
+
+// IsSetting reports whether a variable sets a flag: a child has all of its flags as arguments. Those of kernels are
+// of the machine.
+func IsSetting(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return strings.HasPrefix(name, variables) && !strings.HasPrefix(name, "SWITCHYARD_KERNEL") && !slices.Contains(otherVariables, name)
+}

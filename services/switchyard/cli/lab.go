@@ -99,6 +99,11 @@ func execLab(args []string) error {
 	return fmt.Errorf("running %s: %w", path, syscall.Exec(path, append([]string{path}, args...), os.Environ()))
 }
 
+// ProductPath returns the path of switchyard, which is this program or stands beside it.
+func ProductPath() (string, error) {
+	return beside(func(name string) string { return strings.Replace(name, LabProgram, Product, 1) })
+}
+
 // beside returns the path of a program in the folder of this one, named by this one's name.
 func beside(named func(self string) string) (string, error) {
 	self, err := os.Executable()

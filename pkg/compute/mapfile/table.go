@@ -1,4 +1,4 @@
-package batched
+package mapfile
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package fleet_test
+package deploy
 
 import (
 	"slices"
@@ -7,7 +7,7 @@ import (
 	"github.com/switchyard/switchyard/loadtest/chaos/schedule"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
-	_ "github.com/switchyard/switchyard/services" // describes them
+	_ "github.com/switchyard/switchyard/services" // lists them
 )
 
 // Load tests know services as outsiders do, by names of their own: they run those without

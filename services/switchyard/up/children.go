@@ -1,4 +1,4 @@
-package cli
+package up
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -21,7 +22,7 @@ type ProgramFunc func(context.Context, ...string) *exec.Cmd
 
 // product returns what runs switchyard, which is this program or beside it.
 func product() (ProgramFunc, error) {
-	path, err := beside(func(name string) string { return strings.Replace(name, LabProgram, Product, 1) })
+	path, err := cli.ProductPath()
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func StartChild(ctx context.Context, program ProgramFunc, out io.Writer, args ..
 		}
 	}
 	c := &Child{Cmd: program(ctx, args...), Ended: make(chan struct{})}
-	c.Cmd.Env = slices.DeleteFunc(c.Cmd.Environ(), isSetting)
+	c.Cmd.Env = slices.DeleteFunc(c.Cmd.Environ(), cli.IsSetting)
 	c.Cmd.Cancel = func() error { return c.Cmd.Process.Signal(syscall.SIGTERM) }
 	c.Cmd.WaitDelay = cluster.DrainTime
 	c.Cmd.Stdout, c.Cmd.Stderr = out, &c.said
@@ -65,13 +66,6 @@ func StartChild(ctx context.Context, program ProgramFunc, out io.Writer, args ..
 		return nil, fmt.Errorf("starting %s: %w", args[0], err)
 	}
 	return c, nil
-}
-
-// isSetting says whether a variable sets a flag: a child has all of its flags as arguments. Those of kernels are
-// of the machine.
-func isSetting(variable string) bool {
-	name, _, _ := strings.Cut(variable, "=")
-	return strings.HasPrefix(name, variables) && !strings.HasPrefix(name, "SWITCHYARD_KERNEL") && !slices.Contains(otherVariables, name)
 }
 
 // StopAll asks all to end, and waits for that; one that takes too long is killed.

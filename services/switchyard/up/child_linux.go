@@ -1,4 +1,4 @@
-package cli
+package up
 
 import (
 	"os/exec"
