@@ -37,12 +37,12 @@ type Brownout struct {
 // BrownoutFlags are those of attention replicas.
 type BrownoutFlags struct {
 	Brownout   string        `default:"off" enum:"off,partial,full" help:"What becomes of the rows of little used experts while steps take longer than they are to: off (their own experts compute them), partial (united experts do) or full (none does)." placeholder:"KIND"`
-	Way        int           `default:"8" help:"With --brownout partial: how many experts a united expert stands in for." placeholder:"N"`
-	SLOPrefill time.Duration `name:"slo-prefill" default:"250ms" help:"With --brownout: what a step with rows of prompts is to take at most." placeholder:"TIME"`
-	SLODecode  time.Duration `name:"slo-decode" default:"150ms" help:"With --brownout: what a step of answers alone is to take at most." placeholder:"TIME"`
-	BrownoutBy string        `default:"steady" enum:"steady,paper,predictive" help:"How thresholds follow steps' times: paper (BrownoutServe's algorithm 2), steady (the same, but it cuts again sooner, and does not soon try again what was too high) or predictive (the largest at which steps to come are predicted to take no longer, by fitted costs and the requests that wait)." placeholder:"NAME"`
-	Exempt     []int         `help:"Layers that brownouts spare." placeholder:"LAYER,..."`
-	MaxLoss    string        `default:"100%" help:"With --brownout: the most that a layer's expert outputs may lose, by the united experts' table of errors, such as 5%. No threshold falls lower, no request has a larger share of its rows degraded, and new requests are refused where that does not suffice." placeholder:"PERCENT"`
+	Way        int           `default:"8" help:"With --brownout partial: how many experts a united expert stands in for." placeholder:"N" advanced:""`
+	SLOPrefill time.Duration `name:"slo-prefill" default:"250ms" help:"With --brownout: what a step with rows of prompts is to take at most." placeholder:"TIME" advanced:""`
+	SLODecode  time.Duration `name:"slo-decode" default:"150ms" help:"With --brownout: what a step of answers alone is to take at most." placeholder:"TIME" advanced:""`
+	BrownoutBy string        `default:"steady" enum:"steady,paper,predictive" help:"How thresholds follow steps' times: paper (BrownoutServe's algorithm 2), steady (the same, but it cuts again sooner, and does not soon try again what was too high) or predictive (the largest at which steps to come are predicted to take no longer, by fitted costs and the requests that wait)." placeholder:"NAME" advanced:""`
+	Exempt     []int         `help:"Layers that brownouts spare." placeholder:"LAYER,..." advanced:""`
+	MaxLoss    string        `default:"100%" help:"With --brownout: the most that a layer's expert outputs may lose, by the united experts' table of errors, such as 5%. No threshold falls lower, no request has a larger share of its rows degraded, and new requests are refused where that does not suffice." placeholder:"PERCENT" advanced:""`
 }
 
 func (f BrownoutFlags) config(folder string) (b Brownout, err error) {

@@ -18,10 +18,10 @@ type Flags struct {
 	HTTPKeys       string        `name:"http-keys" help:"File with the clients' API keys, a line each: the key's SHA-256 in hex, the tenant, and the class (docs/operations/gateway.md); without it there are no keys." placeholder:"FILE"`
 	HTTPCert       string        `name:"http-cert" help:"PEM file with the certificate for TLS with HTTP's clients." placeholder:"FILE"`
 	HTTPKey        string        `name:"http-key" help:"PEM file with its key." placeholder:"FILE"`
-	HTTPMaxBody    string        `name:"http-max-body" default:"4MiB" help:"Most bytes of a request's body." placeholder:"BYTES"`
-	HTTPMaxStreams int           `name:"http-max-streams" default:"1024" help:"Answers that may be under way at a time; more are refused as overload." placeholder:"N"`
-	HTTPMaxConns   int           `name:"http-max-conns" default:"16384" help:"Connections that may be open at a time; more are closed." placeholder:"N"`
-	HTTPStall      time.Duration `name:"http-stall" default:"30s" help:"How long a client may take over its body, and over reading an event, before its request ends." placeholder:"TIME"`
+	HTTPMaxBody    string        `name:"http-max-body" default:"4MiB" help:"Most bytes of a request's body." placeholder:"BYTES" advanced:""`
+	HTTPMaxStreams int           `name:"http-max-streams" default:"1024" help:"Answers that may be under way at a time; more are refused as overload." placeholder:"N" advanced:""`
+	HTTPMaxConns   int           `name:"http-max-conns" default:"16384" help:"Connections that may be open at a time; more are closed." placeholder:"N" advanced:""`
+	HTTPStall      time.Duration `name:"http-stall" default:"30s" help:"How long a client may take over its body, and over reading an event, before its request ends." placeholder:"TIME" advanced:""`
 }
 
 // Command are the flags of a process that is a gateway alone.

@@ -34,7 +34,7 @@ type Command struct {
 
 	Scaling   string        `default:"${default_policy}" help:"Who decides how many replicas experts have: ${live_policies}; with its own settings as in eplb:every=300s (docs/policies.md)." placeholder:"NAME"`
 	Profile   string        `help:"What accesses take on the hosts, for policies that decide by that (moeless+): the name of a profile, or a YAML file, such as bench --profile-out writes; without it rows take what hosts tell, and reading weights nothing." placeholder:"NAME|FILE"`
-	KeepAlive time.Duration `default:"60s" help:"How long experts without rows, and replicas that are not needed any more, stay loaded." placeholder:"TIME"`
+	KeepAlive time.Duration `default:"60s" help:"How long experts without rows, and replicas that are not needed any more, stay loaded." placeholder:"TIME" advanced:""`
 }
 
 // Config is what they say.
@@ -52,12 +52,12 @@ func (c *Command) Config(service.Process) (Config, error) {
 
 // Flags are the scaler's own, but for those that a host has as well.
 type Flags struct {
-	CV          float64       `name:"cv" default:"0.2" help:"How unevenly rows may be divided among a layer's replicas before one is added: standard deviation by mean." placeholder:"RATIO"`
-	MemoryCap   string        `default:"8GB" help:"Most memory of a layer's replicas beyond the first of each expert." placeholder:"BYTES"`
-	Horizon     time.Duration `default:"10s" help:"How long a change may take to save the time that it costs; replicas that are not needed for as long are retired." placeholder:"TIME"`
-	MessageTime string        `default:"measured" help:"What one more message makes a layer take; each replica more is some in every step. measured: as attention tells, and 25us until then; 0s: replicas are added as if messages were free." placeholder:"TIME"`
-	ZeroAfter   time.Duration `default:"0s" help:"How long an expert has no rows before it goes to zero, not less than --keep-alive; 0s: as long as --keep-alive, or as the policy says (moeless+lean: layers go one after the other, the first one last)." placeholder:"TIME"`
-	Worth       float64       `default:"0.01" help:"Part of all time that a replica in every layer has to save to be worth its memory; 0: any saving is." placeholder:"PART"`
+	CV          float64       `name:"cv" default:"0.2" help:"How unevenly rows may be divided among a layer's replicas before one is added: standard deviation by mean." placeholder:"RATIO" advanced:""`
+	MemoryCap   string        `default:"8GB" help:"Most memory of a layer's replicas beyond the first of each expert." placeholder:"BYTES" advanced:""`
+	Horizon     time.Duration `default:"10s" help:"How long a change may take to save the time that it costs; replicas that are not needed for as long are retired." placeholder:"TIME" advanced:""`
+	MessageTime string        `default:"measured" help:"What one more message makes a layer take; each replica more is some in every step. measured: as attention tells, and 25us until then; 0s: replicas are added as if messages were free." placeholder:"TIME" advanced:""`
+	ZeroAfter   time.Duration `default:"0s" help:"How long an expert has no rows before it goes to zero, not less than --keep-alive; 0s: as long as --keep-alive, or as the policy says (moeless+lean: layers go one after the other, the first one last)." placeholder:"TIME" advanced:""`
+	Worth       float64       `default:"0.01" help:"Part of all time that a replica in every layer has to save to be worth its memory; 0: any saving is." placeholder:"PART" advanced:""`
 	Feedback    bool          `default:"true" negatable:"" help:"Undo changes after which layers take no less time, and leave those layers alone for a while."`
 }
 

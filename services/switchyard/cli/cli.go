@@ -31,16 +31,17 @@ import (
 
 // Globals are the flags that every command has.
 type Globals struct {
-	Config    string `help:"YAML file with flags' values; a command's flags stand under its name." placeholder:"FILE"`
-	NATS      string `name:"nats" default:"${nats}" help:"NATS URL, or the name of a NATS context." placeholder:"URL"`
-	Creds     string `help:"NATS credentials file." placeholder:"FILE"`
-	TLSCA     string `name:"tls-ca" help:"PEM file with the authority that signed the server's certificate." placeholder:"FILE"`
-	TLSCert   string `name:"tls-cert" help:"PEM file with the client's certificate." placeholder:"FILE"`
-	TLSKey    string `name:"tls-key" help:"PEM file with the client's key." placeholder:"FILE"`
-	Insecure  bool   `help:"Allow plain nats:// off the loopback."`
-	Prefix    string `default:"${prefix}" help:"First token of every subject." placeholder:"NAME"`
-	LogLevel  string `default:"info" enum:"debug,info,warn,error" help:"Least level logged: debug, info, warn or error." placeholder:"LEVEL"`
-	LogFormat string `default:"text" enum:"text,json" help:"Form of log lines on stderr: text or json." placeholder:"FORMAT"`
+	Config    string  `help:"YAML file with flags' values; a command's flags stand under its name." placeholder:"FILE"`
+	NATS      string  `name:"nats" default:"${nats}" help:"NATS URL, or the name of a NATS context." placeholder:"URL"`
+	Creds     string  `help:"NATS credentials file." placeholder:"FILE"`
+	TLSCA     string  `name:"tls-ca" help:"PEM file with the authority that signed the server's certificate." placeholder:"FILE"`
+	TLSCert   string  `name:"tls-cert" help:"PEM file with the client's certificate." placeholder:"FILE"`
+	TLSKey    string  `name:"tls-key" help:"PEM file with the client's key." placeholder:"FILE"`
+	Insecure  bool    `help:"Allow plain nats:// off the loopback."`
+	Prefix    string  `default:"${prefix}" help:"First token of every subject." placeholder:"NAME" advanced:""`
+	LogLevel  string  `default:"info" enum:"debug,info,warn,error" help:"Least level logged: debug, info, warn or error." placeholder:"LEVEL"`
+	LogFormat string  `default:"text" enum:"text,json" help:"Form of log lines on stderr: text or json." placeholder:"FORMAT"`
+	HelpAll   HelpAll `env:"-" help:"Print help with all flags, those that few need, too."`
 }
 
 // Stdio is where a command reads and writes: data to out, the rest to err.
@@ -142,8 +143,8 @@ func (p Program) Parse(args []string, std Stdio) (*kong.Context, *Globals, error
 		kong.Writers(std.Out, std.Err),
 		kong.Exit(func(code int) { panic(exitNow(code)) }),
 		kong.DefaultEnvars("SWITCHYARD"),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true}),
-		kong.Help(ownFlagsFirst),
+		kong.ConfigureHelp(helpOptions),
+		kong.Help(printUsualHelp),
 		kong.ValueFormatter(helpWithDefault),
 	}
 	file, err := loadConfig(configPath(args))
@@ -287,15 +288,66 @@ func helpWithDefault(v *kong.Value) string {
 	return text + "."
 }
 
-// ownFlagsFirst prints help with the flags that every command has behind the command's own.
-func ownFlagsFirst(options kong.HelpOptions, ctx *kong.Context) error {
+// helpOptions are those of all help.
+var helpOptions = kong.HelpOptions{Compact: true, FlagsLast: true, NoExpandSubcommands: true, ValueFormatter: helpWithDefault}
+
+// HelpAll is --help-all: help with the flags that few need, too.
+type HelpAll bool
+
+// BeforeReset prints the help in place of what else was asked for.
+func (HelpAll) BeforeReset(ctx *kong.Context) error {
+	if err := printHelp(helpOptions, ctx, func(*kong.Flag) bool { return true }); err != nil {
+		return err
+	}
+	ctx.Exit(ExitDone)
+	return nil
+}
+
+// printUsualHelp prints help with the flags that an operator sets: those without the tag "advanced", and
+// without those of Globals that the command does not use.
+func printUsualHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	left := 0
+	err := printHelp(options, ctx, func(f *kong.Flag) bool {
+		usual := !f.Tag.Has("advanced") && !unused(ctx, f.Name)
+		if !usual && !f.Hidden {
+			left++
+		}
+		return usual
+	})
+	if err != nil || left == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(ctx.Stdout, "\n%d more flags: %s --help-all\n", left, ctx.Selected().FullPath())
+	return err
+}
+
+// Unused is of commands that do not use some flags of Globals.
+type Unused interface{ UnusedFlags() []string }
+
+// unused reports whether the selected command has no use for a flag.
+func unused(ctx *kong.Context, flag string) bool {
+	of := ctx.Selected()
+	if of == nil || !of.Target.CanAddr() {
+		return false
+	}
+	command, ok := of.Target.Addr().Interface().(Unused)
+	return ok && slices.Contains(command.UnusedFlags(), flag)
+}
+
+// printHelp prints help with the flags that are wanted, those that every command has behind the command's own.
+func printHelp(options kong.HelpOptions, ctx *kong.Context, wanted func(*kong.Flag) bool) error {
 	root, of := ctx.Model.Node, ctx.Selected()
 	if of == nil {
 		return kong.DefaultHelpPrinter(options, ctx)
 	}
 	shared, own := root.Flags, of.Flags
 	defer func() { root.Flags, of.Flags = shared, own }()
-	root.Flags, of.Flags = nil, slices.Concat(own, shared)
+	root.Flags, of.Flags = nil, nil
+	for _, f := range slices.Concat(own, shared) {
+		if wanted(f) {
+			of.Flags = append(of.Flags, f)
+		}
+	}
 	return kong.DefaultHelpPrinter(options, ctx)
 }
 

@@ -10,7 +10,7 @@ import (
 
 // KernelsFlag is of commands that compute. The second variable is older than the flag.
 type KernelsFlag struct {
-	Kernels string `env:"SWITCHYARD_KERNELS,SWITCHYARD_KERNEL" help:"Kernels that the processor computes with: amx, avx512bf16, avx512vnni, avx512, avx2 or generic; without it the fastest that it has. All give the same bits, but for amx with --precision w16a16. A process whose processor lacks them does not start." placeholder:"NAME"`
+	Kernels string `env:"SWITCHYARD_KERNELS,SWITCHYARD_KERNEL" help:"Kernels that the processor computes with: amx, avx512bf16, avx512vnni, avx512, avx2 or generic; without it the fastest that it has. All give the same bits, but for amx with --precision w16a16. A process whose processor lacks them does not start." placeholder:"NAME" advanced:""`
 }
 
 // Arguments hand the flag to a process that this one starts.

@@ -17,9 +17,9 @@ import (
 
 // StageFlags say what computes attention and gates, where all services run in one process.
 type StageFlags struct {
-	AttentionDevice    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number)." placeholder:"KIND"`
-	AttentionGPUMemory string `name:"attention-gpu-memory" default:"0" help:"Memory that attention takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
-	GateDevice         string `default:"cpu" help:"What chooses experts: cpu, or cuda (a GPU, or cuda:N the one of that number), with the same bits." placeholder:"KIND"`
+	AttentionDevice    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number)." placeholder:"KIND" advanced:""`
+	AttentionGPUMemory string `name:"attention-gpu-memory" default:"0" help:"Memory that attention takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES" advanced:""`
+	GateDevice         string `default:"cpu" help:"What chooses experts: cpu, or cuda (a GPU, or cuda:N the one of that number), with the same bits." placeholder:"KIND" advanced:""`
 }
 
 // attention is nil for a device that is no GPU.

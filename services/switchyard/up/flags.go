@@ -44,18 +44,18 @@ type ModelFlags struct {
 	Model        []string      `sep:"none" help:"Hugging Face model directory, or nats://NAME for a model in the object store (switchyard weights); without it the demo model in this binary. up serves several: --model DIR again for each." placeholder:"DIR"`
 	Name         string        `help:"The model's name in subjects; default is the directory's name." placeholder:"NAME"`
 	MaxModelLen  int           `help:"Most tokens of a sequence, prompt and answer together; 0 is the model's limit." placeholder:"N"`
-	Hops         string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked (JetStream work queues), unacked (JetStream without acknowledgements; plain NATS to one replica by name) or core (plain NATS)." placeholder:"KIND"`
-	Wire         string        `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
-	MixedClasses bool          `help:"Compute together with replicas on other devices, whose bits differ: answers are then within a tolerance, and say so. All replicas need it."`
-	Replicas     int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
-	LogAge       time.Duration `default:"2h" help:"How long answers are kept for repeats and replays; the longest deadline must fit." placeholder:"TIME"`
-	LogBytes     string        `default:"4GiB" help:"Most bytes that answers take in the token log; near it new requests are refused." placeholder:"BYTES"`
+	Hops         string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel: acked (JetStream work queues), unacked (JetStream without acknowledgements; plain NATS to one replica by name) or core (plain NATS)." placeholder:"KIND" advanced:""`
+	Wire         string        `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE" advanced:""`
+	MixedClasses bool          `help:"Compute together with replicas on other devices, whose bits differ: answers are then within a tolerance, and say so. All replicas need it." advanced:""`
+	Replicas     int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N" advanced:""`
+	LogAge       time.Duration `default:"2h" help:"How long answers are kept for repeats and replays; the longest deadline must fit." placeholder:"TIME" advanced:""`
+	LogBytes     string        `default:"4GiB" help:"Most bytes that answers take in the token log; near it new requests are refused." placeholder:"BYTES" advanced:""`
 	Threads      int           `default:"0" help:"Threads that compute; 0 is one for each core that it may use." placeholder:"N"`
 
 	PrecisionFlag   `embed:""`
 	cli.KernelsFlag `embed:""`
 
-	RowsToPredictor string `default:"sampled" enum:"sampled,all" help:"Rows that predictors see: sampled ones on their way to gates, or all, as copies in a stream of their own for which nothing waits. Attention and predictors need the same." placeholder:"KIND"`
+	RowsToPredictor string `default:"sampled" enum:"sampled,all" help:"Rows that predictors see: sampled ones on their way to gates, or all, as copies in a stream of their own for which nothing waits. Attention and predictors need the same." placeholder:"KIND" advanced:""`
 
 	synthetic string // the shape of random weights in the model's place; empty: there are none
 }
@@ -100,7 +100,7 @@ func (f KVCacheFlag) keep(m *model.Model) error {
 
 // SyntheticFlag is of commands that run everything in one process.
 type SyntheticFlag struct {
-	Synthetic string `help:"Random weights in the shape of a model instead, such as mixtral-1b; with :N only N layers, such as mixtral-8x7b:1." placeholder:"NAME"`
+	Synthetic string `help:"Random weights in the shape of a model instead, such as mixtral-1b; with :N only N layers, such as mixtral-8x7b:1." placeholder:"NAME" advanced:""`
 }
 
 // of sets what the model is.
@@ -207,10 +207,10 @@ func (f ModelFlags) hops() schemas.Hops    { return schemas.Hops(f.Hops) }
 // TelemetryFlags say where a process tells about itself.
 type TelemetryFlags struct {
 	MetricsAddr   string  `help:"host:port for /metrics, /healthz and /readyz, and on the loopback /debug/pprof; empty is nowhere." placeholder:"ADDR"`
-	PprofAddr     string  `help:"host:port for Go's profiles at /debug/pprof, which have no authentication; empty is --metrics-addr if that is on the loopback, else nowhere." placeholder:"ADDR"`
+	PprofAddr     string  `help:"host:port for Go's profiles at /debug/pprof, which have no authentication; empty is --metrics-addr if that is on the loopback, else nowhere." placeholder:"ADDR" advanced:""`
 	OtlpEndpoint  string  `name:"otlp-endpoint" help:"Where traces go, by OTLP over HTTP, such as http://host:4318; empty is nowhere." placeholder:"URL"`
-	MetricsDetail string  `default:"expert" enum:"expert,layer,total" help:"How far metrics are told apart that grow with the model: by expert, by layer, or total (all layers together)." placeholder:"KIND"`
-	TraceSample   float64 `default:"1" help:"Share of requests that are traced, 0 to 1." placeholder:"RATIO"`
+	MetricsDetail string  `default:"expert" enum:"expert,layer,total" help:"How far metrics are told apart that grow with the model: by expert, by layer, or total (all layers together)." placeholder:"KIND" advanced:""`
+	TraceSample   float64 `default:"1" help:"Share of requests that are traced, 0 to 1." placeholder:"RATIO" advanced:""`
 }
 
 func (f TelemetryFlags) Config(name string, m ModelFlags) telemetry.Config {
@@ -223,12 +223,12 @@ func (f TelemetryFlags) Config(name string, m ModelFlags) telemetry.Config {
 // KafkaFlags say where samples of experts' loads go, and come from.
 type KafkaFlags struct {
 	Kafka             []string `help:"HOST:PORT of Kafka brokers that experts' loads go to; without it services send none, and up starts a broker of its own." placeholder:"HOST:PORT,…"`
-	KafkaTopic        string   `default:"switchyard.load" help:"Topic of the loads; it is created with 32 partitions if it does not exist." placeholder:"NAME"`
-	KafkaTLS          bool     `name:"kafka-tls" help:"Speak TLS with Kafka."`
-	KafkaCA           string   `name:"kafka-ca" help:"PEM file with the authority that signed the brokers' certificates; it turns TLS on." placeholder:"FILE"`
-	KafkaSASL         string   `name:"kafka-sasl" help:"How to log in: plain, scram-sha-256 or scram-sha-512; empty is not at all." placeholder:"MECHANISM"`
-	KafkaUser         string   `help:"User to log in as." placeholder:"NAME"`
-	KafkaPasswordFile string   `help:"File with the user's password." placeholder:"FILE"`
+	KafkaTopic        string   `default:"switchyard.load" help:"Topic of the loads; it is created with 32 partitions if it does not exist." placeholder:"NAME" advanced:""`
+	KafkaTLS          bool     `name:"kafka-tls" help:"Speak TLS with Kafka." advanced:""`
+	KafkaCA           string   `name:"kafka-ca" help:"PEM file with the authority that signed the brokers' certificates; it turns TLS on." placeholder:"FILE" advanced:""`
+	KafkaSASL         string   `name:"kafka-sasl" help:"How to log in: plain, scram-sha-256 or scram-sha-512; empty is not at all." placeholder:"MECHANISM" advanced:""`
+	KafkaUser         string   `help:"User to log in as." placeholder:"NAME" advanced:""`
+	KafkaPasswordFile string   `help:"File with the user's password." placeholder:"FILE" advanced:""`
 }
 
 // Config is nil without brokers.
@@ -249,7 +249,7 @@ func (f KafkaFlags) Config(insecure bool) (*kafka.Config, error) {
 // PlanFlags are settings of plans that are written at the start, so that they
 // stay for the next one; what is not given stays as it is.
 type PlanFlags struct {
-	Grouping    string `help:"Experts of one function: planner (all of a layer on one host) or expert (one each); without it as the deployment's settings say." placeholder:"KIND"`
+	Grouping    string `help:"Experts of one function: planner (all of a layer on one host) or expert (one each); without it as the deployment's settings say." placeholder:"KIND" advanced:""`
 	Replication int    `default:"0" help:"Hosts that run each function; 0 is as the deployment's settings say." placeholder:"N"`
 }
 

@@ -5,7 +5,7 @@ import "github.com/switchyard/switchyard/pkg/policy/expertmap"
 // MapStoreFlags say what a store is like.
 type MapStoreFlags struct {
 	Capacity   int     `default:"1000" help:"Most maps of a tenant; with --shared of all tenants." placeholder:"N"`
-	Distance   int     `default:"3" help:"How many layers ahead maps foretell experts; maps of the row's embedding do so for as many layers at the beginning." placeholder:"N"`
+	Distance   int     `default:"3" help:"How many layers ahead maps foretell experts; maps of the row's embedding do so for as many layers at the beginning." placeholder:"N" advanced:""`
 	Replace    string  `default:"redundant" enum:"redundant,fifo,k-centre,least-useful,skip-redundant" help:"Which map goes for a new one: redundant (the most similar one), fifo, k-centre (the older of the two most similar), least-useful (the least found), skip-redundant (fifo, but a new one that is similar to one is not taken)." placeholder:"RULE"`
 	Redundancy float32 `default:"0.9" help:"With skip-redundant: the similarity from which on a new map is not taken." placeholder:"RATIO"`
 	Shared     bool    `help:"All tenants search one set of maps, so that one may learn of another's prompts."`

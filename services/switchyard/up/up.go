@@ -54,6 +54,9 @@ type Cmd struct {
 	KafkaListen string `help:"host:port of the loopback where other processes reach the embedded Kafka broker; without it none does. With --auth they log in." placeholder:"ADDR"`
 }
 
+// UnusedFlags returns those of every command that up has no use for: it runs a server of its own.
+func (*Cmd) UnusedFlags() []string { return []string{"nats", "creds", "tls-ca", "tls-cert", "tls-key"} }
+
 // maxHosts bounds the expert hosts of one process: each has connections and goroutines of its own.
 const maxHosts = 256
 

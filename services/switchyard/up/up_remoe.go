@@ -27,16 +27,16 @@ import (
 
 // RentFlags rent experts as functions of a serverless platform.
 type RentFlags struct {
-	Policy     string        `enum:",remoe,bo-ods" default:"" help:"remoe rents experts as functions of a serverless platform that paced hosts stand for, and plans which, with what memory, by the last requests (docs/remoe.md). bo-ods has such hosts for what plan solve --policy bo-ods --apply plans of a batch (docs/bo-ods.md)." placeholder:"NAME"`
-	Platform   string        `help:"With --policy: the platform, by name (${platforms}) or file; without it kubernetes for remoe and lambda for bo-ods." placeholder:"NAME|FILE"`
-	SLOTTFT    time.Duration `name:"slo-ttft" default:"8s" help:"With --policy remoe: most time to a request's first token, from a cold start." placeholder:"TIME"`
-	SLOTPOT    time.Duration `name:"slo-tpot" default:"150ms" help:"With --policy remoe: most time of each token after it, in the mean." placeholder:"TIME"`
-	SLOPrompt  int           `name:"slo-prompt" default:"500" help:"With --policy remoe: tokens of the longest prompt that these are promised to." placeholder:"N"`
-	SLOTokens  int           `name:"slo-tokens" default:"200" help:"With --policy remoe: tokens of the longest answer that these are promised to." placeholder:"N"`
-	GPUPrice   float64       `name:"gpu-price" default:"3" help:"With --policy remoe: what a GB of attention's GPU costs, as a multiple of one of hosts." placeholder:"TIMES"`
-	PlanFor    string        `name:"plan" enum:"shared,per-request" default:"shared" help:"With --policy remoe: shared plans for the last requests at once; per-request gives each one a plan of its own, and serves one at a time." placeholder:"NAME"`
-	Similar    string        `name:"prompt-store" help:"With --policy remoe: store of past prompts (switchyard sps build) that foretells a request's experts by similar ones; without it they are those of the last rows." placeholder:"FILE"`
-	BestEffort bool          `help:"With --policy remoe: start though no plan keeps the objectives, with all experts beside attention."`
+	Policy     string        `enum:",remoe,bo-ods" default:"" help:"remoe rents experts as functions of a serverless platform that paced hosts stand for, and plans which, with what memory, by the last requests (docs/remoe.md). bo-ods has such hosts for what plan solve --policy bo-ods --apply plans of a batch (docs/bo-ods.md)." placeholder:"NAME" advanced:""`
+	Platform   string        `help:"With --policy: the platform, by name (${platforms}) or file; without it kubernetes for remoe and lambda for bo-ods." placeholder:"NAME|FILE" advanced:""`
+	SLOTTFT    time.Duration `name:"slo-ttft" default:"8s" help:"With --policy remoe: most time to a request's first token, from a cold start." placeholder:"TIME" advanced:""`
+	SLOTPOT    time.Duration `name:"slo-tpot" default:"150ms" help:"With --policy remoe: most time of each token after it, in the mean." placeholder:"TIME" advanced:""`
+	SLOPrompt  int           `name:"slo-prompt" default:"500" help:"With --policy remoe: tokens of the longest prompt that these are promised to." placeholder:"N" advanced:""`
+	SLOTokens  int           `name:"slo-tokens" default:"200" help:"With --policy remoe: tokens of the longest answer that these are promised to." placeholder:"N" advanced:""`
+	GPUPrice   float64       `name:"gpu-price" default:"3" help:"With --policy remoe: what a GB of attention's GPU costs, as a multiple of one of hosts." placeholder:"TIMES" advanced:""`
+	PlanFor    string        `name:"plan" enum:"shared,per-request" default:"shared" help:"With --policy remoe: shared plans for the last requests at once; per-request gives each one a plan of its own, and serves one at a time." placeholder:"NAME" advanced:""`
+	Similar    string        `name:"prompt-store" help:"With --policy remoe: store of past prompts (switchyard sps build) that foretells a request's experts by similar ones; without it they are those of the last rows." placeholder:"FILE" advanced:""`
+	BestEffort bool          `help:"With --policy remoe: start though no plan keeps the objectives, with all experts beside attention." advanced:""`
 }
 
 const (
