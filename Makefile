@@ -4,7 +4,10 @@
 GO       ?= go
 CACHE    := $(CURDIR)/.cache
 TOOLS    := $(CACHE)/bin
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# A tag names a release. Other builds have the release that the sources say, and the commit.
+RELEASE  := $(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' services/switchyard/version.go)
+COMMIT   := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
+VERSION  ?= $(or $(shell git describe --tags --exact-match --dirty 2>/dev/null),$(RELEASE)$(addprefix +,$(COMMIT)))
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 3s
 
