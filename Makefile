@@ -24,12 +24,14 @@ BUILD := GOGC=400 $(GO) build -ldflags '$(LDFLAGS)'
 BUF_VERSION           := v1.70.0
 PROTOC_GEN_GO_VERSION := v1.36.12
 LINT_VERSION          := v2.15.0
+DEADCODE_VERSION      := v0.52.0
 # buf, compiled for Linux on x86_64.
 BUF_WHEEL := buf-bin==$(BUF_VERSION:v%=%) --hash=sha256:578be2b7f2cbb91e1dabc713e6b9d11086d99535f4efbf6102a908bb660afb5c
 
 BUF           := $(TOOLS)/buf-$(BUF_VERSION)
 PROTOC_GEN_GO := $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION)/protoc-gen-go
 LINT          := $(TOOLS)/golangci-lint-$(LINT_VERSION)
+DEADCODE      := $(TOOLS)/deadcode-$(DEADCODE_VERSION)
 
 .DEFAULT_GOAL := help
 
@@ -148,6 +150,13 @@ race-parts:
 .PHONY: lint
 lint: $(LINT) ## Check the style and for likely mistakes
 	GOGC=400 CGO_ENABLED=0 $(LINT) run ./...
+
+# All that is built of the sources.
+BINARIES := ./services/switchyard ./pkg/transport/kafka/embedded/broker
+
+.PHONY: deadcode
+deadcode: $(DEADCODE) ## Fail if no binary calls a function that is not listed in .ci/deadcode.allow
+	@.ci/deadcode $(DEADCODE) $(BINARIES)
 
 # Only packages with benchmarks, since each package's program is linked.
 BENCHED = $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=.cache '^func Benchmark' .)))
@@ -279,6 +288,9 @@ $(BUF):
 
 $(PROTOC_GEN_GO):
 	@.ci/install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION) $@
+
+$(DEADCODE):
+	@.ci/install golang.org/x/tools/cmd/deadcode@$(DEADCODE_VERSION) $@
 
 $(LINT):
 	@.ci/install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) $@
