@@ -119,13 +119,16 @@ golden: ## Make the golden checkpoints whole, below .cache/golden, for "switchya
 freeze: build golden ## Hold the built program to what outsiders rely on: commands, JSON fields, exit codes
 	CGO_ENABLED=0 SWITCHYARD_FREEZE=1 $(TEST) -count=1 ./loadtest/contract
 
-.PHONY: test-old-processor
-test-old-processor: ## Run the kernels' and the pipeline's tests as on a processor without AVX-512
-	CGO_ENABLED=0 GODEBUG=cpu.avx512f=off $(TEST) $(or $(ONLY),./kernels/... ./services/switchyard/cluster/...)
-
 .PHONY: test
-test: ## Run the tests
-	CGO_ENABLED=0 $(TEST) $(or $(ONLY),$(PACKAGES))
+test: ## Run the tests; with BENCH=1 each benchmark once, too
+	CGO_ENABLED=0 $(TEST) $(if $(BENCH),-exec $(CURDIR)/.ci/with-benchmarks) $(or $(ONLY),$(PACKAGES))
+
+# As on a processor without AVX-512, so that no test rests on the machine that it was written on.
+OLD_PROCESSOR := $(if $(filter x86_64,$(shell uname -m)),GODEBUG=cpu.avx512f=off)
+
+.PHONY: test-old-processor
+test-old-processor: ## Run the kernels' tests as on a processor without AVX-512
+	CGO_ENABLED=0 $(OLD_PROCESSOR) $(TEST) $(or $(ONLY),./kernels/...)
 
 .PHONY: test-kernels
 test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs g++; no GPU)
@@ -140,10 +143,13 @@ test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs
 # be late for its own parts, and do again what was late.
 RACED = $(filter-out ./loadtest/% ./pkg/lab/bench/ ./pkg/lab/arena/,$(filter $(patsubst github.com/switchyard/switchyard%,.%/,$(shell $(GO) list ./...)),$(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .)))))
 
-.PHONY: race race-pipelines race-parts
+.PHONY: race race-build race-pipelines race-parts
 race: race-pipelines race-parts ## Run the tests with the race detector (needs a C compiler)
+race-build:
+	CGO_ENABLED=1 GOGC=400 $(GO) build -race $$($(GO) list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./services/... ./pkg/... ./kernels/...)
+# Pipelines are raced without AVX-512: what computes is no matter here, and "make test" has it.
 race-pipelines:
-	CGO_ENABLED=1 $(TEST) -race -p 2 -parallel 2 -timeout 15m $(or $(ONLY),$(PIPELINES))
+	CGO_ENABLED=1 $(OLD_PROCESSOR) $(TEST) -race -p 2 -parallel 2 -timeout 15m $(or $(ONLY),$(PIPELINES))
 race-parts:
 	CGO_ENABLED=1 $(TEST) -race -timeout 15m $(or $(ONLY),$(filter-out $(PIPELINES:%=%/) ./services/switchyard/cluster/%,$(RACED)))
 
