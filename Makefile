@@ -4,7 +4,10 @@
 GO       ?= go
 CACHE    := $(CURDIR)/.cache
 TOOLS    := $(CACHE)/bin
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# A tag names a release. Other builds have the release that the sources say, and the commit.
+RELEASE  := $(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' services/switchyard/cli/version.go)
+COMMIT   := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
+VERSION  ?= $(or $(shell git describe --tags --exact-match --dirty 2>/dev/null),$(RELEASE)$(addprefix +,$(COMMIT)))
 LDFLAGS  := -s -w -X github.com/switchyard/switchyard/services/switchyard/cli.Version=$(VERSION)
 FUZZTIME ?= 3s
 
@@ -21,12 +24,14 @@ BUILD := GOGC=400 $(GO) build -ldflags '$(LDFLAGS)'
 BUF_VERSION           := v1.70.0
 PROTOC_GEN_GO_VERSION := v1.36.12
 LINT_VERSION          := v2.15.0
+DEADCODE_VERSION      := v0.52.0
 # buf, compiled for Linux on x86_64.
 BUF_WHEEL := buf-bin==$(BUF_VERSION:v%=%) --hash=sha256:578be2b7f2cbb91e1dabc713e6b9d11086d99535f4efbf6102a908bb660afb5c
 
 BUF           := $(TOOLS)/buf-$(BUF_VERSION)
 PROTOC_GEN_GO := $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION)/protoc-gen-go
 LINT          := $(TOOLS)/golangci-lint-$(LINT_VERSION)
+DEADCODE      := $(TOOLS)/deadcode-$(DEADCODE_VERSION)
 
 .DEFAULT_GOAL := help
 
@@ -119,16 +124,19 @@ golden: ## Make the golden checkpoints whole, below .cache/golden, for "switchya
 	@CGO_ENABLED=0 $(GO) test -count=1 -run TestDir ./pkg/compute/goldens
 
 .PHONY: freeze
-freeze: build golden ## Hold the built program to what outsiders rely on: commands, JSON fields, exit codes
+freeze: build lab golden ## Hold the built program to what outsiders rely on: commands, JSON fields, exit codes
 	CGO_ENABLED=0 SWITCHYARD_FREEZE=1 $(TEST) -count=1 ./loadtest/contract
 
-.PHONY: test-old-processor
-test-old-processor: ## Run the kernels' and the pipeline's tests as on a processor without AVX-512
-	CGO_ENABLED=0 GODEBUG=cpu.avx512f=off $(TEST) $(or $(ONLY),./kernels/... ./services/switchyard/cluster/... ./loadtest/cluster/...)
-
 .PHONY: test
-test: ## Run the tests
-	CGO_ENABLED=0 $(TEST) $(or $(ONLY),$(PACKAGES))
+test: ## Run the tests; with BENCH=1 each benchmark once, too
+	CGO_ENABLED=0 $(TEST) $(if $(BENCH),-exec $(CURDIR)/.ci/with-benchmarks) $(or $(ONLY),$(PACKAGES))
+
+# As on a processor without AVX-512, so that no test rests on the machine that it was written on.
+OLD_PROCESSOR := $(if $(filter x86_64,$(shell uname -m)),GODEBUG=cpu.avx512f=off)
+
+.PHONY: test-old-processor
+test-old-processor: ## Run the kernels' tests as on a processor without AVX-512
+	CGO_ENABLED=0 $(OLD_PROCESSOR) $(TEST) $(or $(ONLY),./kernels/...)
 
 .PHONY: test-kernels
 test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs g++; no GPU)
@@ -144,16 +152,26 @@ test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs
 UNRACED = $(foreach d,chaos clients contract deploy door fleet jaeger overload pages scaling soak upgrade bench arena switchyard-lab,./loadtest/$d/%)
 RACED = $(filter-out $(UNRACED),$(filter $(patsubst github.com/switchyard/switchyard%,.%/,$(shell $(GO) list ./... ./loadtest/...)),$(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .)))))
 
-.PHONY: race race-pipelines race-parts
+.PHONY: race race-build race-pipelines race-parts
 race: race-pipelines race-parts ## Run the tests with the race detector (needs a C compiler)
+race-build:
+	CGO_ENABLED=1 GOGC=400 $(GO) build -race $$($(GO) list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./services/... ./pkg/... ./kernels/... ./loadtest/...)
+# Pipelines are raced without AVX-512: what computes is no matter here, and "make test" has it.
 race-pipelines:
-	CGO_ENABLED=1 $(TEST) -race -p 2 -parallel 2 -timeout 15m $(or $(ONLY),$(PIPELINES))
+	CGO_ENABLED=1 $(OLD_PROCESSOR) $(TEST) -race -p 2 -parallel 2 -timeout 15m $(or $(ONLY),$(PIPELINES))
 race-parts:
 	CGO_ENABLED=1 $(TEST) -race -timeout 15m $(or $(ONLY),$(filter-out $(PIPELINES:%=%/) ./services/switchyard/cluster/% ./loadtest/cluster/%,$(RACED)))
 
 .PHONY: lint
 lint: $(LINT) ## Check the style and for likely mistakes
 	GOGC=400 CGO_ENABLED=0 $(LINT) run ./... ./loadtest/...
+
+# All that is built of the sources.
+BINARIES := ./services/switchyard ./loadtest/switchyard-lab ./pkg/transport/kafka/embedded/broker
+
+.PHONY: deadcode
+deadcode: $(DEADCODE) ## Fail if no binary calls a function that is not listed in .ci/deadcode.allow
+	@.ci/deadcode $(DEADCODE) $(BINARIES)
 
 # Only packages with benchmarks, since each package's program is linked.
 BENCHED = $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=.cache '^func Benchmark' .)))
@@ -285,6 +303,9 @@ $(BUF):
 
 $(PROTOC_GEN_GO):
 	@.ci/install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION) $@
+
+$(DEADCODE):
+	@.ci/install golang.org/x/tools/cmd/deadcode@$(DEADCODE_VERSION) $@
 
 $(LINT):
 	@.ci/install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) $@

@@ -1,3 +1,10 @@
+// Package contract holds the built program to what outsiders rely on: what commands take and
+// print, the fields of their JSON, and how they exit. testdata/commands.json is the table.
+//
+//	make freeze
+//
+// It knows the program alone, and nothing of how it is made. What a row asks for changes with a
+// version only; fields may be added.
 package contract
 
 import (
@@ -14,6 +21,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -78,9 +86,6 @@ func program(t *testing.T) string {
 	if _, err := os.Stat(path); err != nil {
 		t.Fatalf("the program is missing: %v; run make build, or name it in SWITCHYARD_BIN", err)
 	}
-	if err := os.Unsetenv(asked); err != nil { // the program reads all of SWITCHYARD_
-		t.Fatal(err)
-	}
 	return path
 }
 
@@ -96,6 +101,7 @@ func run(t *testing.T, stdin, program string, args ...string) (r result) {
 	defer cancel()
 	c := exec.CommandContext(ctx, program, args...)
 	var out, stderr strings.Builder
+	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, asked+"=") }) // it knows all of SWITCHYARD_
 	c.Dir, c.Stdin, c.Stdout, c.Stderr = t.TempDir(), strings.NewReader(stdin), &out, &stderr
 	var exit *exec.ExitError
 	if err := c.Run(); err != nil && !errors.As(err, &exit) {
@@ -129,6 +135,14 @@ func TestCommands(t *testing.T) {
 	}
 	t.Run("rerun", func(t *testing.T) { rerun(t, program, served) })
 	t.Run("interrupted", func(t *testing.T) { interrupt(t, program, served) })
+}
+
+// What an operator is shown stays few.
+func TestCommandBudgets(t *testing.T) {
+	program := program(t)
+	commands := regexp.MustCompile(`(?m)^  [a-z]`).FindAllString(run(t, "", program, "--help").out, -1)
+	flags := regexp.MustCompile(`(?m)^ +(-[a-z], )?--[a-z\[]`).FindAllString(run(t, "", program, "up", "--help").out, -1)
+	testkit.Budgets(t, filepath.Join(root, "internal/imports/testdata/budgets.txt"), map[string]int{"subcommands": len(commands), "flags-of-up": len(flags)})
 }
 
 func (r *row) judge(t *testing.T, got result) {

@@ -2,6 +2,7 @@ package goldens
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,11 +25,11 @@ const prefix = 7
 // tensors of a sliced file as they are.
 func Slice(f *safetensors.File) ([]safetensors.Tensor, error) {
 	if _, sliced := f.Tensor(PositionsTensor); sliced {
-		return nil, fmt.Errorf("the golden outputs are sliced already")
+		return nil, errors.New("the golden outputs are sliced already")
 	}
 	logits, ok := f.Tensor("logits")
 	if !ok || len(logits.Shape) != 3 {
-		return nil, fmt.Errorf("no logits of three dimensions")
+		return nil, errors.New("no logits of three dimensions")
 	}
 	n := logits.Shape[1]
 	positions := slices.DeleteFunc(slices.Clone(kept), func(p int) bool { return p >= n-1 })

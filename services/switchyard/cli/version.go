@@ -12,22 +12,29 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 )
 
-// Version is what git describes the sources as. The linker sets it, as make build has it
-// do; else it is what Go knows of them.
-var Version = "dev"
+// release is the version of these sources. It stands here alone: the Makefile reads it.
+const release = "0.1.0"
+
+// Version is the release with what git knows of the sources. The linker sets it, as make build has
+// it do; else it is what Go knows of them.
+var Version = release
 
 // NameVersion finds the version of a binary to which the linker gave none.
 func NameVersion() {
 	info, ok := debug.ReadBuildInfo()
-	if ok && Version == "dev" {
+	if ok && Version == release {
 		Version = described(info.Main.Version)
 	}
 }
 
-// described is a module's version, of a build of these sources; "dev" where Go knows none.
+// described returns a module's version, of a build of these sources. Where none has been released
+// before, Go calls it v0.0.0 with time and commit, which then follow the release.
 func described(module string) string {
 	if module == "" || module == "(devel)" {
-		return "dev"
+		return release
+	}
+	if commit, untagged := strings.CutPrefix(module, "v0.0.0-"); untagged {
+		return release + "+" + noMetadata.ReplaceAllString(commit, "-")
 	}
 	return module
 }

@@ -1,9 +1,14 @@
 package cli
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestSemver(t *testing.T) {
 	for version, want := range map[string]string{
+		release:               release,
+		release + "+0abc123":  release + "+0abc123",
 		"v1.2.3":              "1.2.3",
 		"v1.2.3-4-gabc1234":   "1.2.3-4-gabc1234",
 		"1.2.3-rc.1":          "1.2.3-rc.1",
@@ -20,8 +25,8 @@ func TestSemver(t *testing.T) {
 }
 
 func TestDescribed(t *testing.T) {
-	for module, want := range map[string]string{"": "dev", "(devel)": "dev", "v1.2.3": "v1.2.3", "v0.0.0-20260101000000-abc123abc123+dirty": "v0.0.0-20260101000000-abc123abc123+dirty"} {
-		if got := described(module); got != want {
+	for module, want := range map[string]string{"": release, "(devel)": release, "v1.2.3": "v1.2.3", "v0.0.0-20260101000000-abc123abc123+dirty": release + "+20260101000000-abc123abc123-dirty"} {
+		if got := described(module); got != want || !semantic.MatchString(strings.TrimPrefix(got, "v")) {
 			t.Errorf("%q is %q", module, got)
 		}
 	}
