@@ -54,23 +54,22 @@ func newBudget(input int) budget {
 }
 
 // step takes n steps.
-func (b *budget) step(n int) error {
+func (b *budget) step(n int) {
 	if b.steps -= n; b.steps < 0 {
-		return errSteps
+		panic(failure{errSteps})
 	}
-	return nil
 }
 
 // scan is for looking through n bytes.
-func (b *budget) scan(n int) error { return b.step(1 + n/bytesPerStep) }
+func (b *budget) scan(n int) { b.step(1 + n/bytesPerStep) }
 
 // make is for n bytes more in memory; it is asked before they are made.
-func (b *budget) make(n int) error {
+func (b *budget) make(n int) {
 	if n < 0 || n > b.made {
-		return errMade
+		panic(failure{errMade})
 	}
 	b.made -= n
-	return b.scan(n)
+	b.scan(n)
 }
 
 // itemBytes is what an item of a list counts.
@@ -80,11 +79,28 @@ const itemBytes = 16
 const pathItems = 8
 
 // makeItems is for a list of n items.
-func (b *budget) makeItems(n int) error {
+func (b *budget) makeItems(n int) {
 	if n > maxMade {
-		return errMade
+		panic(failure{errMade})
 	}
-	return b.make(itemBytes * n)
+	b.make(itemBytes * n)
+}
+
+// failure is a panic that ends the reading or a run of a template, from however deep within
+// it: Parse and Render return it as an error.
+type failure struct{ error }
+
+func failf(format string, a ...any) failure { return failure{fmt.Errorf(format, a...)} }
+
+// caught is what a recover returned, if it is a failure; nil: there was no panic.
+func caught(value any) error {
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case failure:
+		return v.error
+	}
+	panic(value)
 }
 
 // Error says what is wrong with a template or where its run failed.
