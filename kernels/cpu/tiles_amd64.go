@@ -185,7 +185,6 @@ func (a *tilesArgs) configurePairs(rows, second, pairs int) {
 	}
 }
 
-// hasTiles reports whether AMX computes.
 func hasTiles() bool { return active == amxTiles }
 
 // placeLines copies a row to where its lines are.

@@ -100,14 +100,12 @@ func clampedSwiGLUGeneric(dst, gate, up []float32, limit float32) {
 	}
 }
 
-// addGeneric is dst += a.
 func addGeneric(dst, a []float32) {
 	for i, v := range a {
 		dst[i] += v
 	}
 }
 
-// scaleGeneric is x *= a.
 func scaleGeneric(x []float32, a float32) {
 	for i := range x {
 		x[i] *= a

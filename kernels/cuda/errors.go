@@ -26,7 +26,6 @@ type Error struct {
 	Code int    // a CUresult
 }
 
-// Error names the kind, the call, and the code by name and number.
 func (e *Error) Error() string {
 	name := names[e.Code]
 	if name == "" {

@@ -48,7 +48,6 @@ func newServers(t *testing.T, s Settings) []*Server {
 	return all
 }
 
-// settings are the i-th server's.
 func (s Settings) settings(all []*Server, i int) string {
 	this := all[i]
 	var b strings.Builder

@@ -206,7 +206,6 @@ func (g *codedGen) storeDecoded(group, u int) {
 	VMOVUPS(g.hi, Mem{Base: g.dst, Disp: 128*u + offset + 64})
 }
 
-// unsignedValues are 0 to 15.
 func unsignedValues() Mem {
 	m, ok := placed["unsigned"]
 	if !ok {
@@ -256,7 +255,6 @@ func (e expander) half(to reg.VecPhysical, quarter, disp int) reg.VecPhysical {
 	return to
 }
 
-// whole loads eight floats from signed bytes.
 func (e expander) whole(to reg.VecPhysical, quarter, disp int) reg.VecPhysical {
 	VPMOVSXBD(Mem{Base: e.subs, Disp: disp + 8*quarter}, to)
 	VCVTDQ2PS(to, to)

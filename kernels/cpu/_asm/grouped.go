@@ -9,7 +9,6 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// loadStep widens scales of bf16.
 func (g *tileGen) loadStep(m Mem, v reg.VecPhysical) {
 	VPMOVZXWD(m, v)
 	VPSLLD(U8(16), v, v)

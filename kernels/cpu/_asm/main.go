@@ -38,7 +38,6 @@ func main() {
 	Generate()
 }
 
-// kernels writes all others.
 func kernels() {
 	for _, m := range []machine{wide, narrow} {
 		for _, w := range all {

@@ -139,7 +139,6 @@ func (g *transposer) table(name string, to reg.VecPhysical, word func(i int) uin
 	g.move(at, to)
 }
 
-// everyWord fills v with a word.
 func everyWord(word reg.GPVirtual, v reg.VecPhysical) {
 	VMOVD(word, v.AsX())
 	VPBROADCASTD(v.AsX(), v)

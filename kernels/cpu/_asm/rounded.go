@@ -183,7 +183,6 @@ func (g *dotsGen) beginGroup(sum int) {
 	}
 }
 
-// addWords adds four inputs.
 func (g *dotsGen) addWords(u int) {
 	g.loadCodes(u)
 	for r := range g.rows {
@@ -287,7 +286,6 @@ func (g *dotsGen) addScaled() {
 	}
 }
 
-// addOffsets adds the rows' sums times offsets.
 func (g *dotsGen) addOffsets() {
 	for half := range 2 {
 		for r := range g.rows {

@@ -50,7 +50,6 @@ func beginTiles(name string) {
 	ldtilecfg(reg.RDI, tilesConfig)
 }
 
-// tilesArg is a field of the arguments.
 func tilesArg(at int) Mem { return Mem{Base: reg.RDI, Disp: at} }
 
 // sumsAt is where a tile of sums lies in memory.

@@ -186,7 +186,6 @@ func (g *transposer) store(behind int, place func(lane, word int) int) {
 	}
 }
 
-// move loads or stores a vector.
 func (g *transposer) move(from, to Op) {
 	if g.is512() {
 		VMOVDQU32(from, to)

@@ -57,7 +57,6 @@ type Reader interface {
 // LostError says that the GPU has fallen off its bus, or needs a reset.
 type LostError struct{ Why string }
 
-// Error begins as cuda.ErrLost does and says why.
 func (e *LostError) Error() string { return fmt.Sprintf("%v: %s", cuda.ErrLost, e.Why) }
 
 // Is makes it a cuda.ErrLost.
@@ -122,7 +121,6 @@ func (r Reasons) Has(name string) bool {
 	return false
 }
 
-// String is the names of the reasons.
 func (r Reasons) String() string {
 	var all []string
 	for _, name := range ReasonNames() {

@@ -95,7 +95,6 @@ func (s *stream) instantiate() error {
 	return s.d.lost
 }
 
-// captured says whether a launch was kept.
 func (s *stream) captured(l *cuda.Launch) bool {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
@@ -132,7 +131,6 @@ func (s *stream) Run(of cuda.Graph) error {
 	return err
 }
 
-// Close ends the context if a run is under way.
 func (g *graph) Close() error {
 	d := g.s.d
 	d.mu.Lock()

@@ -53,12 +53,10 @@ func (i *Instant) Close() error { return nil }
 
 type instantModule struct{}
 
-// Kernel knows all names.
 func (instantModule) Kernel(name string, _ int) (cuda.Kernel, error) { return instantKernel(name), nil }
 
 type instantKernel string
 
-// Name is the kernel's.
 func (k instantKernel) Name() string { return string(k) }
 
 type instantStream struct{ of *Instant }
@@ -86,7 +84,6 @@ type instantEvent struct{}
 
 func (instantEvent) Wait() error { return nil }
 
-// Poll returns at once.
 func (instantEvent) Poll(time.Duration) (bool, error) { return true, nil }
 
 func (instantEvent) Close() error { return nil }

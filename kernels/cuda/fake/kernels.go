@@ -124,7 +124,6 @@ type matrix struct {
 	n, kp   int
 }
 
-// matrixOf reads group g's matrix (n, kp).
 func matrixOf(read format, m *Memory, groups uint64, g, n, kp int) matrix {
 	entry := View[uint64](m, cuda.Ptr(groups), 2*(g+1))[2*g:]
 	x := matrix{w: read(m, cuda.Ptr(entry[0]), n, kp), n: n, kp: kp}
@@ -134,7 +133,6 @@ func matrixOf(read format, m *Memory, groups uint64, g, n, kp int) matrix {
 	return x
 }
 
-// apply is W·x + bias.
 func (w *matrix) apply(x []float32) []float32 {
 	y := ref.MatMul(x, w.w, 1, w.n, w.kp)
 	for i, b := range w.bias {

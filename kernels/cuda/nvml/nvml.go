@@ -17,7 +17,6 @@ type Error struct {
 	Code nvml.Return
 }
 
-// Error names the call, and the library's answer in words and as a number.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s answered %v (%d)", e.Call, e.Code, int(e.Code))
 }
@@ -53,7 +52,6 @@ type reader struct {
 	xids nvml.EventSet // nil: none are told
 }
 
-// Read asks for all there is.
 func (r *reader) Read() (facts.Facts, error) {
 	f := facts.Facts{Values: map[facts.Name]float64{}}
 	var first error
@@ -69,7 +67,6 @@ func (r *reader) Read() (facts.Facts, error) {
 	return f, first
 }
 
-// Energy asks for that alone.
 func (r *reader) Energy() (float64, error) {
 	for _, q := range r.questions {
 		if q.symbol != energySymbol {

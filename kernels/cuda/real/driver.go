@@ -32,7 +32,6 @@ type driver struct {
 	pinned map[*byte]unsafe.Pointer
 }
 
-// Info is what the device was when it was opened.
 func (d *driver) Info() cuda.Info { return d.info }
 
 // Free is the bytes that no process has, by cuMemGetInfo.
@@ -111,7 +110,6 @@ type kernel struct {
 	f    cu.Function
 }
 
-// Name is the name that Kernel was asked for.
 func (k *kernel) Name() string { return k.name }
 
 // c is the function as C has it, which cu keeps to itself.
@@ -137,7 +135,6 @@ func (m module) Kernel(name string, shared int) (cuda.Kernel, error) {
 	return k, nil
 }
 
-// Close gives the context back.
 func (d *driver) Close() error { return told("cuDevicePrimaryCtxRelease", d.dev.ReleasePrimaryCtx()) }
 
 // direct is on for calls that cu does not have.

@@ -61,7 +61,6 @@ func (s *stream) Launch(l *cuda.Launch) error {
 	})
 }
 
-// Record queues an event of this package.
 func (s *stream) Record(e cuda.Event) error {
 	ev := e.(*event) //nolint:errcheck // a driver's events are its own
 	return s.d.on("cuEventRecord", func() error { return ev.e.Record(s.s) })
@@ -114,7 +113,6 @@ func (e *event) Poll(most time.Duration) (passed bool, err error) {
 // notReady is what cuEventQuery answers for an event to which the stream has not come.
 const notReady = 600
 
-// Close destroys the event.
 func (e *event) Close() error {
 	return e.d.on("cuEventDestroy", func() error { return cu.DestroyEvent(&e.e) })
 }

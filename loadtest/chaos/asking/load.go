@@ -172,7 +172,6 @@ func (l *Load) Reference(ctx context.Context) error {
 	return nil
 }
 
-// learn asks alone.
 func (l *Load) learn(ctx context.Context, p workload.Prompt) ([]string, error) {
 	r := l.open(check.Expect{Request: p.RequestID, Mixed: l.settings.Mixed}, "a")
 	r.learns = true

@@ -104,7 +104,6 @@ type Row struct {
 	Reissues *float64 `json:"reissues"`
 }
 
-// reissues is their number as text.
 func (r Row) reissues() string {
 	if r.Reissues == nil {
 		return "not read"
@@ -232,7 +231,6 @@ func (r *Run) longest() (out []Longest) {
 	return out
 }
 
-// String is the stall in a line.
 func (l Longest) String() string {
 	what := "between two tokens"
 	if l.First {

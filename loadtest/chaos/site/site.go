@@ -122,7 +122,6 @@ func (s *Site) addReplica(target schedule.Target) {
 // URL lists the servers, past all proxies.
 func (s *Site) URL() string { return s.fleet.URL() }
 
-// launch starts the process of a place.
 func (s *Site) launch(p *place) *fleet.Process {
 	if p.server != nil {
 		p.server.Launch()

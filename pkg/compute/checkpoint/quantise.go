@@ -87,7 +87,6 @@ func (u *unit) bytes() (n int64) {
 	return n
 }
 
-// plan lists all that will be written.
 func plan(m *model.Model, s Settings) ([]unit, *Summary, error) {
 	format, ok := formats[s.Precision]
 	switch {

@@ -79,7 +79,6 @@ const (
 
 var phaseNames = [...]string{"cold", "loading", "warm", "failed"}
 
-// String is the phase in lower case.
 func (p Phase) String() string { return phaseNames[p] }
 
 // State of an expert.

@@ -26,7 +26,6 @@ func newMemory(layers, experts int) *memory {
 // now is called with mu held, so that times of calls ascend.
 func (m *memory) now() float64 { return time.Since(m.began).Seconds() }
 
-// watch hears from the machine.
 func (m *memory) watch(u unit.Unit, bytes int64, is residency.Phase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

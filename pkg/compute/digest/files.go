@@ -128,7 +128,6 @@ func (h *hasher) do(ctx context.Context, j job, buf []byte) error {
 	return nil
 }
 
-// tell counts n more bytes.
 func (h *hasher) tell(n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

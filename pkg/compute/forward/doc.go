@@ -157,7 +157,6 @@ func eachRow(p workers, rows, nanosPerRow int, f func(from, to int)) {
 	eachRowBy(p, p.run, rows, nanosPerRow, f)
 }
 
-// eachRowBy is eachRow with another run.
 func eachRowBy(p workers, run func(n int, f func(i int)), rows, nanosPerRow int, f func(from, to int)) {
 	parts := even(rows, p.parts(rows*nanosPerRow))
 	if parts <= 1 {

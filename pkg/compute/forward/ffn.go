@@ -137,7 +137,6 @@ func (f *ffn) runInline(dst, x []float32, rows int, scratch []float32) {
 	addBias(dst, f.downBias, 0, rows)
 }
 
-// addBiases is addBias of all rows.
 func addBiases(p workers, x, bias []float32, rows int) {
 	if bias != nil {
 		eachRow(p, rows, len(bias)/addedPerNano, func(from, to int) { addBias(x, bias, from, to) })

@@ -21,7 +21,6 @@ type mixer interface {
 // mixBuffers are a step's scratch for mixers, which resize what they use.
 type mixBuffers struct{ qkv, attn, queries, lines, sums []float32 }
 
-// loadMixer reads layer l's weights.
 func loadMixer(m *model.Model, l int, t *ropes) (mixer, error) {
 	spec := &m.Spec.Layer[l].Mixer
 	r, err := t.of(spec.Rope)

@@ -157,7 +157,6 @@ func Config(data []byte) (*Report, error) {
 	return r, nil
 }
 
-// describe takes what follows from the shape.
 func (r *Report) describe(s *model.Spec) {
 	p := s.Parameters()
 	r.Family, r.Layers, r.MoELayers, r.Experts, r.TopK = s.Family, s.Layers, s.MoELayers(), s.Experts, s.TopK
@@ -184,7 +183,6 @@ func (r *Report) KeepIn(c model.KVCache) error {
 	return nil
 }
 
-// String is the report for people.
 func (r *Report) String() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {

@@ -53,7 +53,6 @@ func (t tally) add(role model.Role, dtype string, parameters, bytes int64) {
 	t[key].Bytes += bytes
 }
 
-// parts lists them in order.
 func (t tally) parts() []Part {
 	order := map[string]int{expertsPart: len(groups)}
 	for i, g := range groups {
@@ -69,7 +68,6 @@ func (t tally) parts() []Part {
 	return list
 }
 
-// take makes a tally the report's.
 func (r *Report) take(t tally) {
 	r.Parts, r.Bytes = t.parts(), 0
 	for _, p := range r.Parts {

@@ -93,7 +93,6 @@ func (s *Spec) readCommon(c *config) {
 	s.Layer = make([]LayerSpec, min(s.Layers, maxLayers))
 }
 
-// check refuses numbers that cannot go together.
 func (s *Spec) check() error {
 	switch {
 	case s.TopK > s.Experts:
@@ -156,7 +155,6 @@ func (r *RouterSpec) check(s *Spec) error {
 	return nil
 }
 
-// check refuses heads that cannot be divided.
 func (m *MixerSpec) check() error {
 	switch {
 	case m.Heads%m.KVHeads != 0:

@@ -145,7 +145,6 @@ func adapter(f *safetensors.File, prefix string) (*predict.Network, error) {
 	return n, nil
 }
 
-// finite are a tensor's weights.
 func finite(t safetensors.Tensor) ([]float32, error) {
 	floats, err := t.Floats()
 	if err != nil {
@@ -190,7 +189,6 @@ func (w *Weights) tensors() (list []safetensors.Tensor) {
 	return list
 }
 
-// half is a tensor in bf16.
 func half(name string, floats []float32, shape ...int) safetensors.Tensor {
 	data := make([]byte, 2*len(floats))
 	cpu.ToBF16(data, floats)

@@ -133,7 +133,6 @@ func (h *Header) metadata() (map[string]string, error) {
 	}, nil
 }
 
-// parseHeader is the inverse of metadata.
 func parseHeader(meta map[string]string) (h Header, err error) {
 	if h.Keys = meta["format"] == FormatKeys; !h.Keys && meta["format"] != Format {
 		return h, fmt.Errorf("the metadata's format is %q, not %q: it is no file of switchyard record", meta["format"], Format)

@@ -21,7 +21,6 @@ type writer struct {
 	progress    func(done, total int64)
 }
 
-// bytes is the size of the tensor.
 func (o *output) bytes() int64 { return o.DType.Bytes(int64(o.Len())) }
 
 // write writes the weights, and an index if they are several files.

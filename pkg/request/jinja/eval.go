@@ -17,7 +17,6 @@ func (e variable) eval(r *run, s *scope) value {
 	return v
 }
 
-// all evaluates expressions in order.
 func (r *run) all(list []expression, s *scope) []value {
 	r.makeItems(len(list))
 	out := make([]value, len(list))
@@ -40,7 +39,6 @@ func (e dictOf) eval(r *run, s *scope) value {
 	return out
 }
 
-// putKey sets the value of a key.
 func (r *run) putKey(d *Dict, key, v value) {
 	h := hashed(key)
 	r.makeItems(4)
@@ -94,7 +92,6 @@ func (e comparison) eval(r *run, s *scope) value {
 	return true
 }
 
-// holds is whether a op b.
 func (r *run) holds(op string, a, b value) bool {
 	switch op {
 	case "==", "!=":
@@ -150,7 +147,6 @@ func (r *run) operands(of expression, with arguments, s *scope) (value, args) {
 	return v, r.arguments(with, s)
 }
 
-// arguments evaluates the arguments of a call.
 func (r *run) arguments(a arguments, s *scope) args {
 	values := r.all(a.values, s)
 	return args{values, append([]string{}, a.names...), r.all(a.named, s)}
@@ -181,7 +177,6 @@ func (e filtered) eval(r *run, s *scope) value {
 	return r.filter(e.name, of, a)
 }
 
-// filter applies a filter by name.
 func (r *run) filter(name string, v value, a args) value {
 	f := filterNamed(name)
 	if f == nil {
@@ -208,7 +203,6 @@ func (e tested) eval(r *run, s *scope) value {
 	return r.test(e.name, of, a)
 }
 
-// test applies a test by name.
 func (r *run) test(name string, v value, a args) bool {
 	f := testNamed(name)
 	if f == nil {

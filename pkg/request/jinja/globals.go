@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// globals are what every template sees.
 func globals() map[string]value {
 	return map[string]value{
 		"range":           &function{"range", rangeOf},
@@ -21,7 +20,6 @@ func raise(r *run, a args) value {
 	panic(failure{&Raised{r.str(v[0]).s}})
 }
 
-// rangeOf is Python's range.
 func rangeOf(r *run, a args) value {
 	v := a.bind("range", "start stop? step?")
 	n := [3]int{0, 0, 1}

@@ -34,7 +34,6 @@ type token struct {
 
 func (t token) is(k kind, value string) bool { return t.kind == k && t.value == value }
 
-// String is the token as an error about a template names it.
 func (t token) String() string {
 	switch t.kind {
 	case endToken:
@@ -75,7 +74,6 @@ func (l *lexer) emit(k kind, value string) {
 	l.tokens = append(l.tokens, token{k, value, l.line})
 }
 
-// skip passes n bytes.
 func (l *lexer) skip(n int) {
 	passed := l.source[l.at : l.at+n]
 	l.line += strings.Count(passed, "\n")
@@ -217,7 +215,6 @@ func (l *lexer) tag(begin, finish kind) {
 	panic(failf("a tag has no end: %s is missing", mark))
 }
 
-// inTag takes one token, or white space.
 func (l *lexer) inTag(open *[]byte) {
 	rest := l.source[l.at:]
 	c, n := utf8.DecodeRuneInString(rest)

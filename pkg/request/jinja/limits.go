@@ -53,7 +53,6 @@ func newBudget(input int) budget {
 	return budget{steps: maxSteps + stepsPerByte*input, made: maxMade + madePerByte*input, calls: maxCalls}
 }
 
-// step takes n steps.
 func (b *budget) step(n int) {
 	if b.steps -= n; b.steps < 0 {
 		panic(failure{errSteps})
@@ -110,15 +109,12 @@ type Error struct {
 	Err  error
 }
 
-// Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%s, line %d: %v", e.Name, e.Line, e.Err) }
 
-// Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Raised is the cause of an Error when the template itself refuses its input
 // with raise_exception.
 type Raised struct{ Message string }
 
-// Error implements error.
 func (r *Raised) Error() string { return r.Message }

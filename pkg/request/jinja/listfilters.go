@@ -186,7 +186,6 @@ func (r *run) folded(v value, caseCounts bool) value {
 	return t.as(strings.ToLower(t.s))
 }
 
-// keysOf are the keys of items.
 func (r *run) keysOf(items []value, attribute value, caseCounts bool) []value {
 	key := r.keyed(attribute, caseCounts)
 	r.makeItems(2 * len(items))
@@ -197,7 +196,6 @@ func (r *run) keysOf(items []value, attribute value, caseCounts bool) []value {
 	return out
 }
 
-// places are those of n items.
 func places(n int) []int {
 	out := make([]int, n)
 	for i := range out {

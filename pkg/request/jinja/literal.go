@@ -24,7 +24,6 @@ func (l *lexer) number() {
 	l.skip(len(m))
 }
 
-// quoted takes a string.
 func (l *lexer) quoted(quote byte) {
 	rest := l.source[l.at:]
 	for i := 1; i < len(rest); i++ {

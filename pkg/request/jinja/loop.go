@@ -70,7 +70,6 @@ func (b forLoop) recursion(s *scope, depth int) *function {
 	}}
 }
 
-// attribute is one of loop's attributes.
 func (l *loop) attribute(name string) (value, bool) {
 	n := len(l.items)
 	switch name {

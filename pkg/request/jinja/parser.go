@@ -49,7 +49,6 @@ func (p *parser) word() string {
 	return t.value
 }
 
-// enter goes one deeper, and leave back.
 func (p *parser) enter() {
 	if p.depth++; p.depth > maxNesting {
 		panic(failf("tags or expressions are nested more than %d deep", maxNesting))

@@ -121,12 +121,10 @@ func (r *run) capture(body []statement, s *scope) Text {
 	return w.text()
 }
 
-// putValue writes a value as a string.
 func (r *run) putValue(w *textWriter, v value) {
 	r.put(w, r.str(v))
 }
 
-// put writes a text.
 func (r *run) put(w *textWriter, t Text) {
 	r.make(t.size())
 	w.add(t)

@@ -123,7 +123,6 @@ func (w *jsonWriter) key(v value) {
 	w.WriteString(`"`)
 }
 
-// enclose writes n items between brackets.
 func (w *jsonWriter) enclose(open, shut string, n, depth int, item func(i int)) {
 	w.WriteString(open)
 	for i := range n {

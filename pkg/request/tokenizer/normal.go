@@ -27,7 +27,6 @@ func (n normalizer) apply(s string) string {
 	return s
 }
 
-// shrink is that of all steps.
 func (n normalizer) shrink() int {
 	product := 1
 	for _, step := range n {

@@ -82,7 +82,6 @@ func eachField(message []byte, take fieldFunc) error {
 	return nil
 }
 
-// parseSP reads a ModelProto.
 func parseSP(data []byte) (*spModel, error) {
 	m := &spModel{kind: 1, unkSurface: " \u2047 ", dummyPrefix: true, removeExtraSpaces: true, escapeSpaces: true}
 	err := eachField(data, func(number protowire.Number, data []byte, _ uint64) error {

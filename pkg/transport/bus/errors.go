@@ -24,7 +24,6 @@ type SettingsError struct{ Err error }
 // Error is what is wrong, without passwords.
 func (e *SettingsError) Error() string { return "connecting to NATS: " + e.Err.Error() }
 
-// Unwrap is what is wrong.
 func (e *SettingsError) Unwrap() error { return e.Err }
 
 // WithCure adds to an error what to do about it, where it is a missing right, that servers
@@ -63,7 +62,6 @@ type TooLargeError struct {
 	Size, Limit int64
 }
 
-// Error has both sizes, and what to do.
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("message for %s has %d bytes and the NATS server takes %d: split it, or raise max_payload", e.Subject, e.Size, e.Limit)
 }
@@ -76,7 +74,6 @@ type MismatchError struct {
 	Newer string
 }
 
-// Error has all values, and what to do.
 func (e *MismatchError) Error() string {
 	if len(e.Differences) == 0 {
 		return "a stream is not what is wanted"
@@ -107,7 +104,6 @@ type MissingError struct{ Streams []string }
 // mostNamed bounds the streams that an error names.
 const mostNamed = 3
 
-// Error names streams, and who makes them.
 func (e *MissingError) Error() string {
 	names, are := strings.Join(e.Streams[:min(len(e.Streams), mostNamed)], ", "), "is"
 	if more := len(e.Streams) - mostNamed; more > 0 {

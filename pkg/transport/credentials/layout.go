@@ -157,7 +157,6 @@ func (f Folder) key(public string) (nkeys.KeyPair, error) {
 // the same account, one would lose what he has revoked.
 var ErrLocked = errors.New("another process is changing it")
 
-// lock keeps others from changing the folder.
 func (f Folder) lock() (unlock func() error, err error) {
 	file := f.in("keys", ".lock")
 	l, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)

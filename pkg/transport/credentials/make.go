@@ -183,7 +183,6 @@ func (f Folder) makeUser(account *jwt.AccountClaims, name string, lasts time.Dur
 	return token, write(f.Creds(name), creds)
 }
 
-// keepUser notes which key a user has.
 func (f Folder) keepUser(account, name, token string) error {
 	return write(f.userJWT(account, name), []byte(token))
 }

@@ -118,7 +118,6 @@ func (f Folder) rotateIn(name string, users []string, lasts time.Duration) error
 	return errors.Join(errs...)
 }
 
-// writeAccount signs an account that has changed.
 func (f Folder) writeAccount(account *jwt.AccountClaims) error {
 	operator, err := f.key(account.Issuer)
 	if err != nil {

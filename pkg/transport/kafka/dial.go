@@ -39,7 +39,6 @@ type held struct {
 	leash *leash
 }
 
-// Close lets go of it.
 func (h *held) Close() error {
 	h.leash.mu.Lock()
 	delete(h.leash.conns, h)

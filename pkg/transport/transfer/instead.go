@@ -35,7 +35,6 @@ func (l *Link) put(ctx context.Context, name string, data []byte, sum Sum) error
 	return err
 }
 
-// why is the reason of a fallback.
 func why(err error) string {
 	if errors.Is(err, ErrFull) {
 		return "full"

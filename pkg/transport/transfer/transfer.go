@@ -126,10 +126,8 @@ const patience = 2 * time.Second
 
 type nobody struct{}
 
-// Moved counts nothing.
 func (nobody) Moved(pb.TransferMode, string, int, time.Duration) {}
 
-// FellBack counts nothing.
 func (nobody) FellBack(_, _ pb.TransferMode, _ string) {}
 
 // By is the transfer of a mode. minibatch is the rows of an object, of the pipelined mode alone.

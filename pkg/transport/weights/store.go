@@ -34,12 +34,10 @@ type ObjectError struct {
 	Err           error
 }
 
-// Error names the object, its model, and what is wrong.
 func (e *ObjectError) Error() string {
 	return fmt.Sprintf("object %s of model %s: %v", e.Object, e.Model, e.Err)
 }
 
-// Unwrap is what is wrong.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
 // Store is a model's place in the object store.

@@ -125,7 +125,6 @@ func (b *Backbone) load(ctx context.Context, m *model.Model) error {
 	return nil
 }
 
-// loadTurns makes the rotary embeddings, each once.
 func (b *Backbone) loadTurns(positions int) error {
 	for _, of := range turnsOf(b.spec) {
 		r, err := forward.NewRotary(of, positions)

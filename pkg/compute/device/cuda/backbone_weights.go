@@ -81,7 +81,6 @@ type part struct {
 	vector vector
 }
 
-// end is the bytes of everything.
 func (p *placing) end() int64 { return p.bytes + 8*int64(len(p.entries)) }
 
 func (p *placing) backbone() (layers []backboneLayer, h headWeights) {
@@ -222,7 +221,6 @@ func (p *placing) norm(spec model.NormSpec, ref model.Ref) normWeights {
 	return n
 }
 
-// vector places tensors one behind the other.
 func (p *placing) vector(refs ...model.Ref) cuda.Ptr {
 	v := vector{refs: refs, at: p.bytes}
 	for _, ref := range refs {
@@ -278,7 +276,6 @@ func elementsOf(shape []int) int {
 	return n
 }
 
-// copy brings everything to its place.
 func (p *placing) copy(ctx context.Context, driver cuda.Driver, h *health, r *random) error {
 	return overWay(driver, p.end(), h, r, func(w *way) error { return p.write(ctx, w) })
 }

@@ -153,7 +153,6 @@ func view[T int32 | uint32 | uint64 | float32 | tile](b []byte, from int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
 }
 
-// resize keeps the memory if it suffices.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -19,10 +19,8 @@ const (
 	gateFormats // how many there are
 )
 
-// String is what a kernel's name has of it.
 func (f gateFormat) String() string { return [gateFormats]string{"bf16", "f32"}[f] }
 
-// bytes are those of an element.
 func (f gateFormat) bytes() int { return [gateFormats]int{2, 4}[f] }
 
 // gateWeights are a layer's on the GPU.
@@ -58,7 +56,6 @@ type gatePlace struct {
 	format  gateFormat
 }
 
-// gates places the tensors of all layers.
 func (p *gatePlaces) gates() []*gateWeights {
 	layers := make([]*gateWeights, p.m.Spec.Layers)
 	for l := range layers {
@@ -105,12 +102,10 @@ func (p *gatePlaces) place(of gatePlace, bytes int) cuda.Ptr {
 	return p.base + cuda.Ptr(of.at)
 }
 
-// copy brings everything to its place.
 func (p *gatePlaces) copy(ctx context.Context, driver cuda.Driver, h *health) error {
 	return overWay(driver, p.bytes, h, nil, func(w *way) error { return p.write(ctx, w) })
 }
 
-// write copies everything to its place.
 func (p *gatePlaces) write(ctx context.Context, w *way) error {
 	m := p.m.With(ctx)
 	w.to = p.base

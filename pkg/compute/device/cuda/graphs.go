@@ -118,7 +118,6 @@ func (l *stepLane) launchPiece(p piece) {
 	}
 }
 
-// flush gives the GPU what waits.
 func (l *stepLane) flush() {
 	if len(l.waiting) > 0 && l.err == nil {
 		if g := l.graph(); g != nil {

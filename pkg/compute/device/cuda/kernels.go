@@ -156,7 +156,6 @@ func (k *kernels) variantFor(f format, rows int) *variant {
 	return &k.variants[f][min(best, len(k.variants[f])-1)]
 }
 
-// ceil is a/b, rounded up.
 func ceil(a, b int) int { return (a + b - 1) / b }
 
 // launches are what a call gives to its stream. Their parameters are written over
@@ -166,7 +165,6 @@ type launches struct {
 	args                 [4][13]uint64
 }
 
-// fill prepares the launches of one call.
 func (l *launches) fill(k *kernels, s shape, b *buffers, c *call) {
 	of := &s.layers[c.layer]
 	v := k.variantFor(of.format, c.longest)

@@ -57,7 +57,6 @@ func (p *placing) latent(l int, x *model.MixerSpec) *latentWeights {
 	return w
 }
 
-// absorbShape is a head's absorb.
 func absorbShape(x *model.MixerSpec, f format) matrix {
 	return matrix{n: x.Latent.KVRank + x.Latent.RopeDim, k: x.HeadDim, format: f}
 }
@@ -100,7 +99,6 @@ func (p *placing) heads(count int, one matrix, ref model.Ref, of func(model.Pack
 	return out
 }
 
-// write computes and copies what was placed.
 func (of *made) write(ctx context.Context, w *way, m *model.Model) error {
 	t, err := weights(m, of.ref, of.format)
 	if err != nil {
@@ -153,7 +151,6 @@ func turnedFactors(factors []float32, x *model.MixerSpec, first int) (all []floa
 	return all
 }
 
-// expandOf is its values' part.
 func expandOf(up model.Packed, x *model.MixerSpec, one matrix) []byte {
 	nope, v, kp, row := x.Latent.NopeDim, x.ValueDim, padded(one.k), int(one.format.rowBytes(one.k))
 	size, width := int(cuda.Aligned(one.bytes())), cpu.FP8Scales(one.k)

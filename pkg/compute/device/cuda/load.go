@@ -43,7 +43,6 @@ func newLoader(m *model.Model, k cuda.Kernels, driver cuda.Driver, slots *cuda.S
 	return l, nil
 }
 
-// Size is a slot's for each expert that the model has.
 func (l *loader) Size(id forward.ExpertID) (int64, error) {
 	if _, err := expertOf(l.m, id, l.kernels); err != nil {
 		return 0, err

@@ -99,7 +99,6 @@ func (p *place) addMatrix(m *model.Model, id forward.ExpertID, k cuda.Kernels, r
 	return w, nil
 }
 
-// addVector does the same with biases.
 func (p *place) addVector(m *model.Model, id forward.ExpertID, roles ...model.Role) (v vector, err error) {
 	v.at = p.bytes
 	for _, role := range roles {

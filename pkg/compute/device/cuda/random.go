@@ -67,7 +67,6 @@ func newRandom(m *model.Model, refs iter.Seq[model.Ref], k *kernels, a *cuda.Are
 	return r, nil
 }
 
-// numberBytes is the same memory.
 func numberBytes(n []uint16) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(n))), 2*len(n))
 }

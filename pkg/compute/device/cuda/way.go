@@ -31,7 +31,6 @@ type buffer struct {
 // wayBytes is the most of a buffer; an expert that is smaller goes over in one copy.
 const wayBytes = 32 << 20
 
-// newWay makes buffers of so many bytes.
 func newWay(driver cuda.Driver, bytes int64, h *health) (_ *way, err error) {
 	w := &way{driver: driver}
 	defer func() { unmake(w, h, err) }()
@@ -142,7 +141,6 @@ func (w *way) rows(ctx context.Context, data []byte, bytes, filled int) error {
 	return nil
 }
 
-// vector reads biases and checks their numbers.
 func (w *way) vector(ctx context.Context, m *model.Model, p vector) error {
 	for _, ref := range p.refs {
 		f, err := m.Floats(ref)
@@ -220,7 +218,6 @@ func (b *buffer) await() error {
 	return b.copied.wait()
 }
 
-// flush waits for all copies and launches.
 func (w *way) flush() error {
 	return errors.Join(w.buffers[0].await(), w.buffers[1].await())
 }

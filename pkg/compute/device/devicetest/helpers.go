@@ -31,7 +31,6 @@ func limited(t testing.TB, create New, s device.Settings, experts int) (device.D
 	return create(t, s)
 }
 
-// warm loads experts, one after the other.
 func warm(t testing.TB, d device.Device, experts ...int) []*device.Ticket {
 	t.Helper()
 	out := make([]*device.Ticket, len(experts))

@@ -219,10 +219,8 @@ type rentedLoader struct{ *Rented }
 
 var _ device.Piecewise[*forward.Expert] = rentedLoader{}
 
-// Size is the system's.
 func (l rentedLoader) Size(id forward.ExpertID) (int64, error) { return l.loaders[0].Size(id) }
 
-// Load is LoadInPieces without a pause.
 func (l rentedLoader) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert, error) {
 	return l.LoadInPieces(ctx, id, device.Pieces{Next: func() <-chan struct{} { return nil }})
 }
@@ -235,7 +233,6 @@ func (l rentedLoader) LoadInPieces(ctx context.Context, id forward.ExpertID, p d
 	return e, err
 }
 
-// Free gives an expert's memory back.
 func (l rentedLoader) Free(e *forward.Expert) {
 	l.goes(e)
 	l.loaders[0].Free(e)

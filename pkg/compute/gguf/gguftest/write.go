@@ -69,7 +69,6 @@ func Split(part, parts uint16, tensors int) [][]byte {
 	}
 }
 
-// values are of each type.
 func values(architecture string) [][]byte {
 	all := [][]byte{Value("general.alignment", 4, alignment, 0, 0, 0)}
 	if architecture != "" {

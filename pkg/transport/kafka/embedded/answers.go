@@ -51,7 +51,6 @@ func versions(h wire.Header) []byte {
 	return b
 }
 
-// handshake answers which mechanisms there are.
 func handshake(number int32, code int16, names []string) []byte {
 	b := put32(put16(answer(number), code), int32(len(names)))
 	for _, n := range names {
@@ -60,7 +59,6 @@ func handshake(number int32, code int16, names []string) []byte {
 	return b
 }
 
-// authenticated answers a step of a login.
 func authenticated(h wire.Header, code int16, text, step string) []byte {
 	b := putBytes(putText(put16(answer(h.Correlation), code), text), step)
 	if h.Version > 0 {
@@ -85,7 +83,6 @@ func notProduced(h wire.Header, r refusal) []byte {
 	return put32(b, 0) // not throttled
 }
 
-// notCreated answers a CreateTopics that makes none.
 func notCreated(h wire.Header, r refusal) []byte {
 	b := answer(h.Correlation)
 	if h.Version >= 2 {

@@ -161,7 +161,6 @@ func listen(at string) (net.Listener, error) {
 // logAdapter takes the broker's errors and warnings.
 type logAdapter struct{ out *slog.Logger }
 
-// Logf is called by the broker.
 func (l logAdapter) Logf(level kfake.LogLevel, format string, args ...any) {
 	if l.out == nil || level > kfake.LogLevelWarn || level == kfake.LogLevelNone {
 		return

@@ -41,7 +41,6 @@ type refusal struct {
 	bytes      int // of batches
 }
 
-// Error says why.
 func (r refusal) Error() string { return r.why }
 
 // errRefused is of a request that has no answer but the connection's end.

@@ -102,7 +102,6 @@ func (u *unpacker) seal(out []byte, at int, lastDelta int32, count int) []byte {
 	return out
 }
 
-// skip appends a record without a value.
 func (u *unpacker) skip(out []byte, delta int64) []byte { return appendRecord(out, delta, nil, true) }
 
 // appendRecord appends a record with no key, no time and no headers.

@@ -65,7 +65,6 @@ func (p *Profile) fields() []field[Profile] {
 	return all
 }
 
-// check refuses what no device has.
 func (f field[T]) check(v float64) error {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):

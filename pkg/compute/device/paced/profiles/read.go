@@ -98,7 +98,6 @@ func names(n *yaml.Node, keys []string) bool {
 	return slices.ContainsFunc(n.Content, func(n *yaml.Node) bool { return slices.Contains(keys, n.Value) })
 }
 
-// number is a figure with its source.
 func (r reader) number(key string, check func(float64) error, n *yaml.Node) (out Number, err error) {
 	return out, r.mapping(key, n, map[string]func(*yaml.Node) error{
 		"value":  func(n *yaml.Node) (err error) { out.Value, err = r.value(key, check, n); return err },
