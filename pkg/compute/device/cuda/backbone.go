@@ -112,7 +112,7 @@ func (b *Backbone) load(ctx context.Context, m *model.Model) error {
 	if err != nil {
 		return err
 	}
-	r, err := newRandom(m, sized.matrices(), b.kernels.kernels, b.arena, b.driver, b.health)
+	r, err := newRandom(ctx, m, sized.matrices(), b.kernels.kernels, b.arena, b.driver, b.health)
 	if err != nil {
 		return err
 	}

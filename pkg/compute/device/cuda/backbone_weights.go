@@ -277,41 +277,32 @@ func elementsOf(shape []int) int {
 }
 
 func (p *placing) copy(ctx context.Context, driver cuda.Driver, h *health, r *random) error {
-	return overWay(driver, p.end(), h, r, func(w *way) error { return p.write(ctx, w) })
+	m := p.m.With(ctx)
+	return overWay(ctx, driver, p.end(), h, r, func(w *way) { p.write(w, m) })
 }
 
-func (p *placing) write(ctx context.Context, w *way) error {
-	m := p.m.With(ctx)
+func (p *placing) write(w *way, m *model.Model) {
 	w.to = p.base
 	for _, part := range p.all {
-		if err := p.writePart(ctx, w, m, part); err != nil {
-			return err
-		}
+		p.writePart(w, m, part)
 	}
-	if err := w.fillTo(ctx, p.table); err != nil {
-		return err
-	}
-	if err := w.write(ctx, entryBytes(p.entries)); err != nil {
-		return err
-	}
-	return w.send(ctx)
+	w.fillTo(p.table)
+	w.write(entryBytes(p.entries))
 }
 
-func (p *placing) writePart(ctx context.Context, w *way, m *model.Model, of part) error {
-	if of.made.of != nil {
-		if err := w.fillTo(ctx, p.base+cuda.Ptr(of.made.at)); err != nil {
-			return err
+func (p *placing) writePart(w *way, m *model.Model, of part) {
+	switch {
+	case w.err != nil:
+	case of.made.of != nil:
+		w.fillTo(p.base + cuda.Ptr(of.made.at))
+		if t := w.weights(m, of.made.ref, of.made.format); w.err == nil {
+			w.write(of.made.of(t))
 		}
-		return of.made.write(ctx, w, m)
+	case len(of.matrix.refs) == 0:
+		w.fillTo(p.base + cuda.Ptr(of.vector.at))
+		w.vector(m, of.vector)
+	default:
+		w.fillTo(p.base + cuda.Ptr(of.matrix.at))
+		w.matrix(m, of.matrix)
 	}
-	if len(of.matrix.refs) == 0 {
-		if err := w.fillTo(ctx, p.base+cuda.Ptr(of.vector.at)); err != nil {
-			return err
-		}
-		return w.vector(ctx, m, of.vector)
-	}
-	if err := w.fillTo(ctx, p.base+cuda.Ptr(of.matrix.at)); err != nil {
-		return err
-	}
-	return w.matrix(ctx, m, of.matrix)
 }

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -131,7 +132,7 @@ func (d *Device) openLanes(k *kernels) error {
 
 // openLoader cuts the rest of the memory into slots, which are the budget if s has none.
 func (d *Device) openLoader(m *model.Model, k *kernels, s *Settings, buffer int64) error {
-	r, err := newRandom(m, expertMatrices(&m.Spec), k, d.arena, d.driver, d.health)
+	r, err := newRandom(context.Background(), m, expertMatrices(&m.Spec), k, d.arena, d.driver, d.health)
 	if err != nil {
 		return err
 	}

@@ -103,46 +103,26 @@ func (p *gatePlaces) place(of gatePlace, bytes int) cuda.Ptr {
 }
 
 func (p *gatePlaces) copy(ctx context.Context, driver cuda.Driver, h *health) error {
-	return overWay(driver, p.bytes, h, nil, func(w *way) error { return p.write(ctx, w) })
-}
-
-func (p *gatePlaces) write(ctx context.Context, w *way) error {
 	m := p.m.With(ctx)
-	w.to = p.base
-	for _, of := range p.all {
-		if err := w.fillTo(ctx, p.base+cuda.Ptr(of.at)); err != nil {
-			return err
+	return overWay(ctx, driver, p.bytes, h, nil, func(w *way) {
+		w.to = p.base
+		for _, of := range p.all {
+			w.fillTo(p.base + cuda.Ptr(of.at))
+			of.write(w, m)
 		}
-		if err := of.write(ctx, w, m); err != nil {
-			return err
-		}
-	}
-	return w.send(ctx)
+	})
 }
 
-func (of gatePlace) write(ctx context.Context, w *way, m *model.Model) error {
+func (of gatePlace) write(w *way, m *model.Model) {
 	if of.columns == 0 {
-		return w.vector(ctx, m, vector{refs: []model.Ref{of.ref}})
+		w.vector(m, vector{refs: []model.Ref{of.ref}})
+		return
 	}
-	data, err := of.read(m)
-	if err != nil {
-		return err
-	}
-	return w.rows(ctx, data, of.columns*of.format.bytes(), padded(of.columns)*of.format.bytes())
-}
-
-// read is a matrix's numbers, which are finite.
-func (of gatePlace) read(m *model.Model) ([]byte, error) {
+	var data []byte
 	if of.format == gateBF16 {
-		t, err := weights(m, of.ref, bf16)
-		return t.Data, err
+		data = w.weights(m, of.ref, bf16).Data
+	} else {
+		data = w.floats(m, of.ref, "reading weights: %w")
 	}
-	f, err := m.Floats(of.ref)
-	if err != nil {
-		return nil, fmt.Errorf("reading weights: %w", err)
-	}
-	if i := notFiniteFloat(f); i >= 0 {
-		return nil, &NumberError{of.ref, i}
-	}
-	return floatBytes(f), nil
+	w.rows(data, of.columns*of.format.bytes(), padded(of.columns)*of.format.bytes())
 }

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -97,14 +96,6 @@ func (p *placing) heads(count int, one matrix, ref model.Ref, of func(model.Pack
 		p.bytes += cuda.Aligned(one.bytes())
 	}
 	return out
-}
-
-func (of *made) write(ctx context.Context, w *way, m *model.Model) error {
-	t, err := weights(m, of.ref, of.format)
-	if err != nil {
-		return err
-	}
-	return w.write(ctx, of.of(t))
 }
 
 // absorbOf makes the heads' matrices of the expansion (H·(NopeDim+ValueDim), rank): its

@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
@@ -62,8 +61,7 @@ func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*expert, error)
 		return nil, fmt.Errorf("%w: all %d places for experts are taken", device.ErrOutOfMemory, l.slots.Count())
 	}
 	w := <-l.ways
-	err = w.copy(ctx, l.m.With(ctx), p, slot)
-	err = errors.Join(err, w.flush())
+	err = w.over(ctx, func(w *way) { w.copy(l.m.With(ctx), p, slot) })
 	l.ways <- w
 	if err != nil {
 		l.slots.Give(slot)
