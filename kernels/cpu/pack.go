@@ -120,13 +120,10 @@ func putFour(to []uint16, v uint64) {
 // PackPairs packs src, row-major (n, k) little-endian bf16, for rows that are rounded to bf16.
 func PackPairs(src []byte, n, k int) *Matrix {
 	mustHold("PackPairs", len(src), n, k, 2)
-	return StackPairs(k, src)
+	return Packer{}.Pairs(k, src)
 }
 
-// StackPairs is StackBF16 for rows that are rounded to bf16.
-func StackPairs(k int, parts ...[]byte) *Matrix { return Packer{}.Pairs(k, parts...) }
-
-// Pairs is StackPairs.
+// Pairs is StackBF16 for rows that are rounded to bf16.
 func (p Packer) Pairs(k int, parts ...[]byte) *Matrix {
 	all := stack(2*k, parts...)
 	m := &Matrix{N: all.n, K: k, rounds: true}
