@@ -1,6 +1,4 @@
-// Package report tells what faults cost: a table, figures in JSON, and a picture
-// of when what happened.
-package report
+package chaos
 
 import (
 	"cmp"
