@@ -15,7 +15,6 @@ type capture struct {
 	spoilt   bool
 }
 
-// graph is launches of a stream.
 type graph struct {
 	s        *stream
 	launches []cuda.Launch
@@ -23,7 +22,6 @@ type graph struct {
 	closed   bool
 }
 
-// graphs counts them.
 type graphs struct{ open, captured, run int }
 
 // Graphs is how many graphs are open, how many were captured, and how many runs began.

@@ -118,7 +118,6 @@ func tileOf(m *Memory, table uint64, i, most int) (group, from, rows int) {
 	return int(t[0]), int(t[1]), int(t[2])
 }
 
-// matrix is a group's, as numbers.
 type matrix struct {
 	w, bias []float32
 	n, kp   int

@@ -15,7 +15,6 @@ import (
 // a replay are told from the request's own end by it.
 const replays = "-replay"
 
-// reader is one of a request's.
 type reader struct {
 	inbox   string
 	request string

@@ -52,11 +52,9 @@ const (
 	settle = 2 * time.Second
 	// tries at finding a replica that is whole.
 	tries = 8
-	// resolution of all times.
 	resolution = time.Millisecond
 )
 
-// generator makes schedules.
 type generator struct {
 	Settings
 	rng  *rand.Rand

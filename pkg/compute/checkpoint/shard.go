@@ -17,7 +17,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// file is what is written.
 type file interface {
 	io.WriterAt
 	io.Closer

@@ -62,7 +62,6 @@ func (u *Use) Charge(took float64) {
 	u.billed, u.whole = true, took/float64(max(1, len(u.of)))
 }
 
-// use is that of one expert.
 type use struct {
 	unit   int
 	rows   int

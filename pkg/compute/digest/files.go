@@ -69,7 +69,6 @@ func (s Settings) workers() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// job is a tensor to hash.
 type job struct {
 	file   File
 	tensor safetensors.Tensor

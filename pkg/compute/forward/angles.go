@@ -17,7 +17,6 @@ type angles struct {
 	blocks []atomic.Pointer[angleBlock]
 }
 
-// angleBlock is (anglePositions, frequencies) each.
 type angleBlock struct{ cos, sin []float32 }
 
 func newAngles(freqs []float32, scale float64, positions int) *angles {

@@ -7,7 +7,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// mixer is a layer's attention.
 type mixer interface {
 	// mix is dst (R, D) of the step's rows x (R, D), without the residual. It writes
 	// the rows' keys and values into that place of the cache. Then it narrows the lane, which may leave no row.

@@ -110,7 +110,6 @@ func weights(dir, suffix string) []string {
 	return names
 }
 
-// maxConfig bounds a config, in bytes.
 const maxConfig = 64 << 20
 
 func file(path string) (*Report, error) {

@@ -40,7 +40,6 @@ func partOf(r model.Role) (int, string) {
 	return len(groups), expertsPart
 }
 
-// tally adds up parts.
 type tally map[[2]string]*Part
 
 func (t tally) add(role model.Role, dtype string, parameters, bytes int64) {

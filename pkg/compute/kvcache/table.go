@@ -14,7 +14,6 @@ type Table struct {
 	held     []span    // which of each group's there are
 }
 
-// span is the pages [first, end).
 type span struct{ first, end int }
 
 // Positions is how many positions fit.

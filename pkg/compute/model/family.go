@@ -32,7 +32,6 @@ type family struct {
 	place func(s *Spec, ref Ref) (prefix string, there Ref)
 }
 
-// families are all that Open takes.
 var families = []*family{
 	mixtral,
 	qwen2MoE,

@@ -201,7 +201,6 @@ type packGroup struct {
 	Outputs *json.RawMessage `json:"output_activations"`
 }
 
-// packArgs say how.
 type packArgs struct {
 	Bits      int    `json:"num_bits"`
 	Type      string `json:"type"`

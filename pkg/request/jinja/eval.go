@@ -178,7 +178,7 @@ func (e filtered) eval(r *run, s *scope) value {
 }
 
 func (r *run) filter(name string, v value, a args) value {
-	f := filterNamed(name)
+	f := filters[name]
 	if f == nil {
 		panic(failf("there is no filter %q", name))
 	}

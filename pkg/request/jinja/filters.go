@@ -8,44 +8,34 @@ import (
 	"unicode/utf8"
 )
 
-// filter is what stands after |.
 type filter func(r *run, v value, a args) value
 
-// filterNamed finds a filter; nil if there is none. Those of Jinja that make
-// HTML, or break texts into lines and columns, are not there: no chat template
-// uses them.
-func filterNamed(name string) filter {
-	switch name {
-	case "abs":
-		return absolute
-	case "title":
-		return titleFilter
-	case "capitalize", "lower", "upper":
+// filters are those that there are. Those of Jinja that make HTML, or break texts into lines and columns, are not: no
+// chat template uses them.
+var filters map[string]filter
+
+func init() {
+	method := func(name string) filter {
 		return func(r *run, v value, a args) value { return r.textMethod(v, name, a) }
-	case "d", "default":
-		return orDefault
-	case "e", "escape":
-		return escapeHTML
-	case "float":
-		return toFloat
-	case "format":
-		return formatFilter
-	case "indent":
-		return indent
-	case "int":
-		return toInt
-	case "replace":
-		return func(r *run, v value, a args) value { return r.textMethod(v, "replace", a) }
-	case "round":
-		return round
-	case "safe", "string":
-		return func(r *run, v value, _ args) value { return r.str(v) }
-	case "tojson":
-		return toJSON
-	case "trim":
-		return func(r *run, v value, a args) value { return r.textMethod(v, "strip", a) }
 	}
-	return listFilterNamed(name)
+	str := func(r *run, v value, _ args) value { return r.str(v) }
+	filters = map[string]filter{
+		"abs": absolute, "d": orDefault, "default": orDefault, "e": escapeHTML, "escape": escapeHTML, "float": toFloat, "format": formatFilter,
+		"indent": indent, "int": toInt, "round": round, "safe": str, "string": str, "title": titleFilter, "tojson": toJSON,
+		"capitalize": method("capitalize"), "lower": method("lower"), "upper": method("upper"), "replace": method("replace"), "trim": method("strip"),
+
+		"count": length, "length": length, "dictsort": dictSort, "items": itemsFilter, "join": join, "map": mapFilter, "reverse": reverse,
+		"sort": sortFilter, "sum": sum, "unique": unique,
+		"first":      func(r *run, v value, _ args) value { return r.endOf(v, false) },
+		"last":       func(r *run, v value, _ args) value { return r.endOf(v, true) },
+		"list":       func(r *run, v value, _ args) value { return r.listed(v) },
+		"max":        func(r *run, v value, a args) value { return r.extreme(v, true, a) },
+		"min":        func(r *run, v value, a args) value { return r.extreme(v, false, a) },
+		"select":     func(r *run, v value, a args) value { return r.choose(v, false, false, a) },
+		"reject":     func(r *run, v value, a args) value { return r.choose(v, false, true, a) },
+		"selectattr": func(r *run, v value, a args) value { return r.choose(v, true, false, a) },
+		"rejectattr": func(r *run, v value, a args) value { return r.choose(v, true, true, a) },
+	}
 }
 
 // textMethod applies a string's method to a value as a string.

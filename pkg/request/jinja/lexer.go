@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-// kind is what a token is.
 type kind uint8
 
 const (

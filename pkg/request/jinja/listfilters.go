@@ -7,40 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-func listFilterNamed(name string) filter {
-	switch name {
-	case "count", "length":
-		return length
-	case "dictsort":
-		return dictSort
-	case "first", "last":
-		return func(r *run, v value, _ args) value { return r.endOf(v, name == "last") }
-	case "items":
-		return itemsFilter
-	case "join":
-		return join
-	case "list":
-		return func(r *run, v value, _ args) value { return r.listed(v) }
-	case "map":
-		return mapFilter
-	case "max", "min":
-		return func(r *run, v value, a args) value { return r.extreme(v, name == "max", a) }
-	case "select", "reject":
-		return func(r *run, v value, a args) value { return r.choose(v, false, name == "reject", a) }
-	case "selectattr", "rejectattr":
-		return func(r *run, v value, a args) value { return r.choose(v, true, name == "rejectattr", a) }
-	case "reverse":
-		return reverse
-	case "sort":
-		return sortFilter
-	case "sum":
-		return sum
-	case "unique":
-		return unique
-	}
-	return nil
-}
-
 func length(r *run, v value, _ args) value {
 	switch v := v.(type) {
 	case undefined:

@@ -40,7 +40,6 @@ func (l *lexer) quoted(quote byte) {
 	panic(failf("a string has no end"))
 }
 
-// simpleEscapes are those of one letter.
 var simpleEscapes = map[byte]string{
 	'\n': "", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v",
 }

@@ -4,7 +4,6 @@ import (
 	"unicode"
 )
 
-// test is what stands after is.
 type test func(r *run, v value, a args) bool
 
 // comparisons are the tests that compare with one value, by name.
@@ -20,7 +19,7 @@ func testNamed(name string) test {
 			return r.holds(op, v, a.bind(name, "other")[0])
 		}
 	}
-	if is := kindTest(name); is != nil {
+	if is := kindTests[name]; is != nil {
 		return func(_ *run, v value, a args) bool {
 			a.bind(name, "")
 			return is(v)
@@ -34,7 +33,7 @@ func testNamed(name string) test {
 	case "sameas":
 		return sameAs
 	case "filter":
-		return func(_ *run, v value, _ args) bool { return filterNamed(textOf(v)) != nil }
+		return func(_ *run, v value, _ args) bool { return filters[textOf(v)] != nil }
 	case "test":
 		return func(_ *run, v value, _ args) bool { return testNamed(textOf(v)) != nil }
 	}
@@ -47,41 +46,17 @@ func textOf(v value) string {
 	return t.s
 }
 
-// kindTest finds a test of what a value is.
-func kindTest(name string) func(v value) bool {
-	switch name {
-	case "defined":
-		return func(v value) bool { return !is[undefined](v) }
-	case "undefined":
-		return is[undefined]
-	case "none":
-		return func(v value) bool { return v == nil }
-	case "string":
-		return is[Text]
-	case "mapping":
-		return is[*Dict]
-	case "iterable":
-		return func(v value) bool { return is[*List](v) || is[*Dict](v) || is[Text](v) || is[undefined](v) }
-	case "sequence":
-		return isSequence
-	case "number":
-		return isNumber
-	case "integer":
-		return is[int]
-	case "float":
-		return is[float64]
-	case "boolean":
-		return is[bool]
-	case "true":
-		return func(v value) bool { return v == true }
-	case "false":
-		return func(v value) bool { return v == false }
-	case "callable":
-		return func(v value) bool { return is[*function](v) || is[*loop](v) || is[undefined](v) }
-	case "escaped":
-		return func(value) bool { return false }
-	}
-	return nil
+// kindTests are the tests of what a value is.
+var kindTests = map[string]func(v value) bool{
+	"undefined": is[undefined], "string": is[Text], "mapping": is[*Dict], "sequence": isSequence, "number": isNumber,
+	"integer": is[int], "float": is[float64], "boolean": is[bool],
+	"defined":  func(v value) bool { return !is[undefined](v) },
+	"none":     func(v value) bool { return v == nil },
+	"iterable": func(v value) bool { return is[*List](v) || is[*Dict](v) || is[Text](v) || is[undefined](v) },
+	"true":     func(v value) bool { return v == true },
+	"false":    func(v value) bool { return v == false },
+	"callable": func(v value) bool { return is[*function](v) || is[*loop](v) || is[undefined](v) },
+	"escaped":  func(value) bool { return false },
 }
 
 func is[T any](v value) bool {

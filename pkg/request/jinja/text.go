@@ -90,7 +90,6 @@ func (t Text) trimmed(left, right func(string) string) Text {
 	return t.slice(start, end)
 }
 
-// textWriter puts texts together.
 type textWriter struct {
 	strings.Builder
 	outside []span

@@ -11,7 +11,7 @@ func textMethodNamed(t Text, name string) callable {
 	if f := caseMethod(t, name); f != nil {
 		return bounded(t, name, f)
 	}
-	if f := classOf(name); f != nil {
+	if f := classes[name]; f != nil {
 		return bounded(t, name, func() value { return f(t.s) })
 	}
 	with := func(f func(*run, Text, args) value) callable {
@@ -94,33 +94,20 @@ func title(s string, once bool) string {
 	return b.String()
 }
 
-// classOf finds a method that asks of what characters a string is; one that is
-// empty is of none but isascii's.
-func classOf(name string) func(string) bool {
-	every := func(is func(rune) bool) func(string) bool {
-		return func(s string) bool {
-			return s != "" && strings.IndexFunc(s, func(c rune) bool { return !is(c) }) < 0
-		}
+// classes are the methods that ask of what characters a string is; one that is empty is of none but isascii's.
+var classes = map[string]func(string) bool{
+	"isdigit": every(unicode.IsDigit), "isdecimal": every(unicode.IsDigit), "isnumeric": every(unicode.IsNumber), "isalpha": every(unicode.IsLetter),
+	"isalnum": every(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) }),
+	"isspace": every(isSpace),
+	"isupper": func(s string) bool { return allCased(s, unicode.IsUpper, unicode.IsLower) },
+	"islower": func(s string) bool { return allCased(s, unicode.IsLower, unicode.IsUpper) },
+	"isascii": func(s string) bool { return strings.IndexFunc(s, func(c rune) bool { return c >= utf8.RuneSelf }) < 0 },
+}
+
+func every(is func(rune) bool) func(string) bool {
+	return func(s string) bool {
+		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !is(c) }) < 0
 	}
-	switch name {
-	case "isdigit", "isdecimal":
-		return every(unicode.IsDigit)
-	case "isnumeric":
-		return every(unicode.IsNumber)
-	case "isalpha":
-		return every(unicode.IsLetter)
-	case "isalnum":
-		return every(func(c rune) bool { return unicode.IsLetter(c) || unicode.IsNumber(c) })
-	case "isspace":
-		return every(isSpace)
-	case "isupper":
-		return func(s string) bool { return allCased(s, unicode.IsUpper, unicode.IsLower) }
-	case "islower":
-		return func(s string) bool { return allCased(s, unicode.IsLower, unicode.IsUpper) }
-	case "isascii":
-		return func(s string) bool { return strings.IndexFunc(s, func(c rune) bool { return c >= utf8.RuneSelf }) < 0 }
-	}
-	return nil
 }
 
 func (r *run) strip(t Text, name string, a args) value {

@@ -25,13 +25,11 @@ func (u undefined) failure() failure {
 // namespace is an object whose attributes can be set.
 type namespace struct{ vars map[string]value }
 
-// function is what can be called.
 type function struct {
 	name string
 	call func(r *run, a args) value
 }
 
-// flavour tells lists apart.
 type flavour uint8
 
 const (

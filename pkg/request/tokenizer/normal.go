@@ -12,7 +12,6 @@ import (
 // normalizer changes a text before it is split, step by step.
 type normalizer []normalStep
 
-// normalStep is one of tokenizer.json's normalizers.
 type normalStep struct {
 	apply func(string) string
 	// shrink is how many times fewer bytes a text has after it at most; 0 if

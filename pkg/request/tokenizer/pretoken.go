@@ -62,7 +62,6 @@ func prefixSpace(p piece) string {
 	return " " + p.text
 }
 
-// preTokenizer is what tokenizer.json's pre_tokenizer says.
 type preTokenizer struct {
 	stages    []stage
 	removes   bool // parts of a text are left out

@@ -31,7 +31,6 @@ type spPiece struct {
 	kind  spKind
 }
 
-// spKind is a piece's type.
 type spKind uint64
 
 const (

@@ -23,7 +23,6 @@ type Tokenizer struct {
 	config          configJSON
 }
 
-// model encodes words.
 type model interface {
 	// Encode appends the ids of one word to ids.
 	Encode(ids []uint32, word string) []uint32
@@ -73,7 +72,6 @@ func (t *Tokenizer) encode(text string, counts counts, origin *origin) ([]uint32
 	return e.ids, nil
 }
 
-// encoder is one call of Encode.
 type encoder struct {
 	t      *Tokenizer
 	counts counts

@@ -100,7 +100,6 @@ type field struct {
 	set  func(to *config, want config) // nil: it cannot be changed
 }
 
-// fields are those that matter.
 var fields = []field{
 	{
 		"subjects", func(c config) string { return fmt.Sprint(slices.Sorted(slices.Values(c.Subjects))) },

@@ -233,7 +233,6 @@ func (p *puller) rebuild() {
 	}()
 }
 
-// pullRequest asks a consumer for messages.
 type pullRequest struct {
 	batch   int
 	expires time.Duration

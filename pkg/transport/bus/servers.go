@@ -12,7 +12,6 @@ import (
 	"github.com/switchyard/switchyard/internal/ports"
 )
 
-// schemes are those of NATS URLs.
 var schemes = []string{"nats", "tls", "ws", "wss"}
 
 var (

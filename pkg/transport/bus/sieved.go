@@ -43,7 +43,6 @@ func (s sievedServer) InProcessConn() (net.Conn, error) {
 	return newSieve(c, s.maxLines), nil
 }
 
-// sievedDialer dials servers of a context.
 type sievedDialer struct {
 	settings contextFile
 	maxLines int

@@ -139,7 +139,6 @@ func (m *maker) writeOperator(operator key) error {
 	return errors.Join(errs...)
 }
 
-// key is a new key pair.
 type key struct {
 	pair   nkeys.KeyPair
 	public string

@@ -47,7 +47,6 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// topicName is what Kafka allows.
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 // Validate says what is wrong, by the names of the flags. It reads the files.
@@ -106,5 +105,4 @@ const (
 	metadataTTL = time.Second
 )
 
-// requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second

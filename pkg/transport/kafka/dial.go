@@ -74,7 +74,6 @@ func (l *leash) end() {
 	}
 }
 
-// dialing opens a connection.
 type dialing = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // dial opens connections that are encrypted if they are to be, and looked at: the

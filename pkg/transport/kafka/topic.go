@@ -29,7 +29,6 @@ var topicConfig = []kafkago.ConfigEntry{
 // layout is where a topic's partitions are: the leader of each.
 type layout []kafkago.Broker
 
-// topics looks after one topic.
 type topics struct {
 	client *kafkago.Client
 	config Config

@@ -7,13 +7,11 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// gateKernels choose experts.
 type gateKernels struct {
 	logits [gateFormats]logitKernel
 	route  cuda.Kernel
 }
 
-// logitKernel takes matrices of one format.
 type logitKernel struct {
 	kernel cuda.Kernel
 	shared uint32

@@ -124,7 +124,6 @@ func absorbOf(up model.Packed, x *model.MixerSpec, one matrix) []byte {
 	return out
 }
 
-// oneIn is 1 in each format.
 var oneIn = [formats][]byte{bf16: {0x80, 0x3f}, fp8: {0x38}}
 
 // turnedFactors are those of the absorb (n, k) of the head whose keys' rows begin with first.

@@ -75,7 +75,6 @@ func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, p device
 	return e, nil
 }
 
-// run is one load.
 type run struct {
 	*loader
 	device.Pieces

@@ -51,7 +51,6 @@ type Rental struct {
 	Beside  bool // attention, with memory for all layers
 }
 
-// metered is a layer's memory.
 type metered struct {
 	unit          meter.Unit
 	bytes         float64

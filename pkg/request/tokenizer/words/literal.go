@@ -2,7 +2,6 @@ package words
 
 import "strings"
 
-// literal matches a text.
 type literal string
 
 // Literal matches a text that is not empty.

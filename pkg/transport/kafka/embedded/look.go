@@ -46,7 +46,6 @@ func (r refusal) Error() string { return r.why }
 // errRefused is of a request that has no answer but the connection's end.
 var errRefused = errors.New("not allowed here")
 
-// looking goes through a request.
 type looking struct {
 	guard *guard
 	body  []byte

@@ -21,7 +21,6 @@ const (
 	maxStrange = 4 << 10
 	// largeFrame is what few may have at a time.
 	largeFrame = 64 << 10
-	// maxReply bounds what the broker answers.
 	maxReply = 4 << 20
 )
 

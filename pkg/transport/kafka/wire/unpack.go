@@ -10,7 +10,6 @@ const (
 	// is left to the next one.
 	maxUnpacked        = 16 << 20
 	maxUnpackedRecords = 64 << 10
-	// maxPartitions bounds those of one answer.
 	maxPartitions = 16 << 10
 )
 

@@ -32,7 +32,6 @@ func (p *Profile) Take(t Time) error {
 	return nil
 }
 
-// mostPoints are those of a curve.
 const mostPoints = 1000
 
 // curve is a list of rows, one of seconds, and their source.

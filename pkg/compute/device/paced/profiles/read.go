@@ -36,7 +36,6 @@ func Read(file string, data []byte) (*Profile, error) {
 	return p, nil
 }
 
-// reader reads one file.
 type reader struct{ file string }
 
 func (r reader) wrong(at *yaml.Node, err error) error {
