@@ -59,7 +59,6 @@ func dropMinusZeros(codes []byte) {
 	}
 }
 
-// mxPanel is the bytes of codes in a panel.
 func (m *Matrix) mxPanel() int { return m.K * PanelWidth / 2 }
 
 // FromMXFP4 computes the weights of blocks, 16 bytes for each of the scales; it is exact.

@@ -65,7 +65,6 @@ func (p Packer) BF16(k int, parts ...[]byte) *Matrix {
 // packBlock inputs of a panel are packed at a time in plain Go, to stay within the L1 cache.
 const packBlock = 64
 
-// packHalves packs rows of k bf16s as a panel.
 func packHalves(panel []uint16, rows [][]byte, k int) {
 	if len(rows) < PanelWidth {
 		clear(panel)

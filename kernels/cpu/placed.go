@@ -8,7 +8,6 @@ const (
 	stepPairs = tileLine / 4
 )
 
-// stepsOf is how many steps so many pairs take.
 func stepsOf(pairs int) int { return parts(pairs, stepPairs) }
 
 // placePairs rounds a row.

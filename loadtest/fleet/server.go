@@ -24,7 +24,6 @@ type Server struct {
 	store   string // its folder
 }
 
-// newServers starts a server, or several as a cluster.
 func newServers(t *testing.T, s Settings) []*Server {
 	t.Helper()
 	all := make([]*Server, max(s.Servers, 1))

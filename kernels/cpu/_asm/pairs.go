@@ -165,7 +165,6 @@ func vdpbf16ps(a, b, acc reg.VecPhysical) {
 	Instruction(&ir.Instruction{Opcode: "WORD", Operands: []Op{U16(modRM<<8 | 0x52)}})
 }
 
-// writePairs writes the Go switches of these tiles.
 func writePairs(b *strings.Builder) {
 	for _, m := range pairs {
 		writeSwitch(b, m.name+string(w16a16), m.shapes, func(s shape) string { return tileName(m.machine, w16a16, s.rows, s.groups) })

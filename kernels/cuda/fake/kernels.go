@@ -76,7 +76,6 @@ func (p planes) get(r int) []float32 {
 	return x
 }
 
-// toBF16 rounds to the nearest, ties to even.
 func toBF16(v float32) uint16 {
 	b := math.Float32bits(v)
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
@@ -109,7 +108,6 @@ func times(x []float32, by float32) {
 	}
 }
 
-// tileOf is a tile's group, and its rows.
 func tileOf(m *Memory, table uint64, i, most int) (group, from, rows int) {
 	t := View[uint32](m, cuda.Ptr(table), 4*(i+1))[4*i:]
 	if int(t[2]) > most {

@@ -47,7 +47,6 @@ func (l *Load) read(request, name string, s *check.Stream, again bool) *reader {
 	return r
 }
 
-// close ends the reading, and notes what it brought.
 func (l *Load) close(r *reader) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -143,7 +143,6 @@ func (l *Load) publish(ctx context.Context, p workload.Prompt, r *reader, within
 	}
 }
 
-// publishOnce publishes a prompt and waits for JetStream's acknowledgement.
 func (l *Load) publishOnce(ctx context.Context, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, ackWithin)
 	defer cancel()

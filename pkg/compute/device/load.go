@@ -130,7 +130,6 @@ func (s *Store[E]) act() {
 	}
 }
 
-// endAll ends the tickets that wait for an expert.
 func (s *Store[E]) endAll(sl *slot[E], err error) {
 	for _, t := range sl.waiting {
 		t.end(err)

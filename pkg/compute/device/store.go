@@ -202,7 +202,6 @@ func (s *Store[E]) tell(sl *slot[E], err error) {
 	s.told = append(s.told, e)
 }
 
-// unlock frees mu and tells what ended under it.
 func (s *Store[E]) unlock() {
 	told := s.told
 	s.told = nil

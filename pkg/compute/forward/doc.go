@@ -120,7 +120,6 @@ func matMulNanos(rows int, w *cpu.Matrix) int {
 	return max(2*rows*w.N*w.K/flopsPerNano, int(w.Bytes())/bytesPerNano)
 }
 
-// parts is into how many items work is cut.
 func (p workers) parts(nanos int) int {
 	if nanos < 2*leastNanos || p.Pool == nil {
 		return 1

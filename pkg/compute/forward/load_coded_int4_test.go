@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/compute/gguf/gguftest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
@@ -38,7 +37,7 @@ func int4Tensors(awq, shuffled bool) (all []safetensors.Tensor) {
 	matrix := func(base string, n, k int) {
 		var scales, order []byte
 		for range k / group * n {
-			scales = binary.LittleEndian.AppendUint16(scales, gguftest.Half(0.001+0.02*r.Float32()))
+			scales = binary.LittleEndian.AppendUint16(scales, safetensors.FloatToHalf(0.001+0.02*r.Float32()))
 		}
 		for i := range k {
 			g := i / group

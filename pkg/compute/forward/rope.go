@@ -17,7 +17,6 @@ type rope struct {
 	long  *angles // of longer ones; most often the same
 }
 
-// newRope prepares the tables for so many positions.
 func newRope(s model.RopeSpec, positions int) (*rope, error) {
 	if s.Kind == model.NoRope {
 		return nil, nil

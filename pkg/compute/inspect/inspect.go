@@ -101,7 +101,6 @@ func Path(ctx context.Context, path string) (*Report, error) {
 	return r, nil
 }
 
-// weights are a folder's files of a kind.
 func weights(dir, suffix string) []string {
 	names, err := fs.Glob(os.DirFS(dir), "*"+suffix+"*")
 	if err != nil {

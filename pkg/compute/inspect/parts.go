@@ -182,5 +182,4 @@ func stored(d *model.Description, role model.Role, shape []int, n int64) (dtype 
 	return name, n * size
 }
 
-// blocks is how many blocks of FP8 cover n.
 func blocks(n int) int64 { return int64(cpu.FP8Scales(n)) }

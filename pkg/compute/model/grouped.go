@@ -34,7 +34,6 @@ var groupedBits = map[Dequant]int{Grouped8: 8, Grouped4: 4}
 // groupedFormats are what they are packed as.
 var groupedFormats = map[Dequant]cpu.Format{Grouped8: cpu.Q8, Grouped4: cpu.Q4}
 
-// groupedParts are the ends of the stored tensors' names.
 func (t TensorRef) groupedParts() []string {
 	parts := []string{t.Name + "_packed", t.Name + "_scale", t.Name + "_shape"}
 	if t.Stacked {

@@ -69,7 +69,6 @@ const (
 	rowFields = 5 // columns before those of layers
 )
 
-// columns are the tensors in the file's order.
 func (h *Header) columns() []column {
 	r := h.Rows
 	list := []column{

@@ -68,7 +68,6 @@ func of(f *safetensors.File) (*Recording, error) {
 	return r, r.check()
 }
 
-// take keeps the bytes of the file's column i.
 func (r *Recording) take(i int, data []byte) {
 	switch {
 	case i < rowFields:
@@ -82,7 +81,6 @@ func (r *Recording) take(i int, data []byte) {
 	}
 }
 
-// check looks at all that is not inputs.
 func (r *Recording) check() error {
 	last := 0
 	for i := range r.Rows {

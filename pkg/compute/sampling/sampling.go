@@ -99,7 +99,6 @@ func (s *Sampler) Next(logits []float32, p Params, history []uint32, index int) 
 	return c
 }
 
-// finite says whether x is a finite number.
 func finite(x float32) bool { return x-x == 0 }
 
 func (s *Sampler) sample(logits []float32, p Params, index int) uint32 {

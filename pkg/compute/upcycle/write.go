@@ -63,7 +63,6 @@ func (w *writer) file(ctx context.Context, name string, outputs []output) (err e
 	return buffered.Flush()
 }
 
-// tensor writes a tensor's elements piece by piece.
 func (w *writer) tensor(ctx context.Context, to io.Writer, o *output) error {
 	if o.noise == 0 {
 		return w.copy(ctx, to, o.from)

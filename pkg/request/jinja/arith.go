@@ -22,7 +22,6 @@ func (e binary) eval(r *run, s *scope) value {
 	return r.binary(e.op, a, b)
 }
 
-// concat is a ~ b: both as strings.
 func (r *run) concat(a, b value) value {
 	return r.join(r.str(a), r.str(b))
 }
@@ -64,7 +63,6 @@ func isNumber(v value) bool {
 	return ok
 }
 
-// repeat is a string or list n times.
 func (r *run) repeat(v value, n int) value {
 	n = max(n, 0)
 	switch v := v.(type) {

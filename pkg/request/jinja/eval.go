@@ -152,7 +152,6 @@ func (r *run) arguments(a arguments, s *scope) args {
 	return args{values, append([]string{}, a.names...), r.all(a.named, s)}
 }
 
-// call calls a function, or a recursive loop.
 func (r *run) call(of value, a args) value {
 	if l, ok := of.(*loop); ok && l.again != nil {
 		of = l.again

@@ -228,7 +228,6 @@ func indented(t, by Text, first, blank bool) Text {
 	return w.text()
 }
 
-// countLines is the number of the ends of lines.
 func countLines(s string) (n int) {
 	for _, c := range s {
 		if endsLine(c) {

@@ -113,7 +113,6 @@ func (l *lexer) root() {
 	l.tag(blockBeginToken, blockEndToken)
 }
 
-// nextTag is where the next tag begins, or -1.
 func nextTag(s string) int {
 	for at := 0; ; at++ {
 		n := strings.IndexByte(s[at:], '{')
@@ -259,7 +258,6 @@ func (l *lexer) operator(open *[]byte) {
 	panic(failf("unexpected character %q", c))
 }
 
-// balance keeps the brackets that are open, innermost last.
 func balance(open *[]byte, op byte) {
 	switch op {
 	case '(':

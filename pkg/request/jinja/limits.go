@@ -77,7 +77,6 @@ const itemBytes = 16
 // pathItems is what a part of an attribute's path counts, with the function that reads it.
 const pathItems = 8
 
-// makeItems is for a list of n items.
 func (b *budget) makeItems(n int) {
 	if n > maxMade {
 		panic(failure{errMade})

@@ -67,7 +67,6 @@ func itemsFilter(r *run, v value, _ args) value {
 	panic(failf("%s has no items", typeName(v)))
 }
 
-// pairs are a dictionary's keys with their values.
 func (r *run) pairs(d *Dict) []value {
 	r.makeItems(6 * len(d.keys))
 	out := make([]value, len(d.keys))

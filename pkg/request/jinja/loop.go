@@ -18,7 +18,6 @@ func (b forLoop) exec(r *run, s *scope, w *textWriter) {
 	b.run(r, s, w, b.over.eval(r, s), 0)
 }
 
-// run goes through the items of a value.
 func (b forLoop) run(r *run, s *scope, w *textWriter, over value, depth int) {
 	items := r.items(over)
 	if b.where != nil {

@@ -75,7 +75,6 @@ func listMethod(l *List, name string) callable {
 	return nil
 }
 
-// places are where an item is in a list.
 func (r *run) places(l *List, a args) (out []int) {
 	given := a.bind("index or count", "value")
 	for i, item := range l.items {

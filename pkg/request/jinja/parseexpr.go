@@ -14,7 +14,6 @@ type tupleRules struct {
 	parentheses bool   // they stand around it, so it may be empty
 }
 
-// tuple parses one expression, or several with commas.
 func (p *parser) tuple(rules tupleRules) expression {
 	var items []expression
 	comma := false

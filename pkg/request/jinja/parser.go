@@ -15,7 +15,6 @@ type parser struct {
 
 func (p *parser) now() token { return p.tokens[p.at] }
 
-// ahead is the token after the current one.
 func (p *parser) ahead() token { return p.tokens[min(p.at+1, len(p.tokens)-1)] }
 
 // next passes a token; the last one stays.

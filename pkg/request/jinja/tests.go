@@ -40,7 +40,6 @@ func testNamed(name string) test {
 	return nil
 }
 
-// textOf is a string's characters; "" of anything else.
 func textOf(v value) string {
 	t, _ := v.(Text)
 	return t.s

@@ -73,7 +73,6 @@ func parseJSON(data []byte) (*Tokenizer, *fileJSON, error) {
 	return t, &file, t.fillFromJSON(&file, pre.byteLevel)
 }
 
-// fillFromJSON takes over the vocabulary and the added tokens.
 func (t *Tokenizer) fillFromJSON(file *fileJSON, byteLevel bool) error {
 	if err := file.checkIDs(); err != nil {
 		return err

@@ -21,7 +21,6 @@ var knownRanks = map[int]rankFacts{
 	200000: {"llama4", llama4Specials},
 }
 
-// specials numbers special tokens from an id on.
 func specials(id uint32, tokens ...string) (list []addedToken) {
 	for i, token := range tokens {
 		list = append(list, addedToken{ID: id + uint32(i), Content: token, Special: true})

@@ -38,7 +38,6 @@ func (n normalizer) shrink() int {
 // what follows is composed with them.
 const maxShrink = 4
 
-// toForm brings a text into a normal form.
 func toForm(form norm.Form) normalStep {
 	return normalStep{func(s string) string { return normalForm(form, s) }, maxShrink}
 }
@@ -160,7 +159,6 @@ func longForm(form norm.Form, s string) string {
 
 func combining(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
 
-// order sorts each run of combining characters by class.
 func order(runes []rune) {
 	for i := 0; i < len(runes); {
 		j := i

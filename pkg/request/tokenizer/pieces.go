@@ -55,7 +55,6 @@ func (p *pieces) set(id uint32, text, first []byte) {
 	}
 }
 
-// has says whether an id has a token.
 func (p *pieces) has(id uint32) bool {
 	return int64(id) < int64(len(p.bytes)) && p.bytes[id] != nil
 }

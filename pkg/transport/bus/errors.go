@@ -128,18 +128,22 @@ const (
 	codeStreamOffline     jetstream.ErrorCode = 10118
 )
 
+// hasCode says whether JetStream answered with one of these.
+func hasCode(err error, codes ...jetstream.ErrorCode) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && slices.Contains(codes, api.ErrorCode)
+}
+
 // IsFull says whether a publish was refused because the stream has reached its
 // bounds: the moment to answer "overloaded".
 func IsFull(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == codeStreamStoreFailed || api.ErrorCode == codeNoResources)
+	return hasCode(err, codeStreamStoreFailed, codeNoResources)
 }
 
 // IsHeaderTooLarge says whether a publish was refused because its headers are
 // larger than a stream takes (64 KiB).
 func IsHeaderTooLarge(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == codeHeaderTooLarge
+	return hasCode(err, codeHeaderTooLarge)
 }
 
 // IsWrongSequence says whether a publish was refused because the subject's
@@ -147,9 +151,7 @@ func IsHeaderTooLarge(err error) bool {
 // another message of the subject, perhaps this one's earlier attempt, is on its way
 // to the other servers, and that nobody can read it yet.
 func IsWrongSequence(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+	return hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
 // transient says whether trying the same again can succeed without anybody

@@ -203,7 +203,6 @@ func (r *Receiving) run(a arrival) {
 	}
 }
 
-// handle calls the handler and bears its panic.
 func (r *Receiving) handle(ctx context.Context, m *Msg) (err error) {
 	defer r.c.catch(m.Subject, &err)
 	return r.handler(ctx, m)

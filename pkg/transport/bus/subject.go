@@ -73,7 +73,6 @@ func flaw(subject string) string {
 	return ""
 }
 
-// checkName says why a consumer cannot have a name.
 func checkName(name string) error {
 	why := flaw(name)
 	switch {

@@ -73,7 +73,6 @@ func (r Renewal) check() error {
 	return checkHosts(r.Hosts)
 }
 
-// choose checks names of users; none are all.
 func (f Folder) choose(names []string) ([]string, error) {
 	all, err := f.Users()
 	if err != nil || len(names) == 0 {

@@ -23,7 +23,6 @@ func (r *rest) now(now time.Time) bool { return now.UnixNano() < r.until.Load() 
 
 func (r *rest) begin(now time.Time) { r.until.Store(now.Add(restFor).UnixNano()) }
 
-// put stores an object, unless the store rests.
 func (l *Link) put(ctx context.Context, name string, data []byte, sum Sum) error {
 	if l.rest.now(time.Now()) {
 		return ErrNoStore

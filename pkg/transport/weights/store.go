@@ -108,7 +108,6 @@ func isNotWhole(err error) bool {
 	return errors.Is(err, ErrNoModel) || errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBad)
 }
 
-// wrap names the object and leaves success alone.
 func (s *Store) wrap(object string, err error) error {
 	if err == nil {
 		return nil
@@ -116,7 +115,6 @@ func (s *Store) wrap(object string, err error) error {
 	return &ObjectError{Model: s.model, Object: object, Err: err}
 }
 
-// manifestInfo is what the store knows of the manifest.
 func (s *Store) manifestInfo(ctx context.Context) (manifest.Object, error) {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()

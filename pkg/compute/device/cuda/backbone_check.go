@@ -87,7 +87,6 @@ func unknown(l *model.LayerSpec) string {
 	return ""
 }
 
-// turnsOf are a model's rotary embeddings, each once.
 func turnsOf(s *model.Spec) (all []model.RopeSpec) {
 	for l := range s.Layer {
 		if r := s.Layer[l].Mixer.Rope; r.Kind != model.NoRope && turnOf(all, &r) < 0 {

@@ -125,7 +125,6 @@ func tablesOf(groups, tiles, rows, n, d int, sums bool) (t tables) {
 	return t
 }
 
-// write puts everything that goes over into to.
 func (c *call) write(to []byte, in forward.Routed, d int) {
 	matrices, downs := view[uint64](to, c.tables.in), view[uint64](to, c.tables.down)
 	for i, g := range c.groups {

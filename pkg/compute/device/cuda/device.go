@@ -170,7 +170,6 @@ func (d *Device) Sums(in forward.Routed, out []float32, s *forward.ExpertScratch
 	return d.onLane(func(l *lane) error { return l.sums(d.Store, in, out, &s.Read) })
 }
 
-// onLane computes on the lane that is free first.
 func (d *Device) onLane(compute func(*lane) error) error {
 	if err := d.Err(); err != nil {
 		return err

@@ -28,7 +28,6 @@ const (
 	logitGap     = 16
 )
 
-// sharedBytes is what a block has of shared memory.
 func (f gateFormat) sharedBytes() int {
 	return logitStages * (logitExperts*(logitColumns*f.bytes()+logitGap) + logitRows*logitColumns*4)
 }
@@ -69,7 +68,6 @@ func gateBuffersOf(s *model.Spec, rows int) gateBuffers {
 	return gateBuffers{x: 4 * n * int64(padded(s.Hidden)), logits: 4 * n * int64(s.Experts), chosen: 2 * ids}
 }
 
-// bytes is what they take of an arena.
 func (b gateBuffers) bytes() int64 {
 	return cuda.Aligned(b.x) + cuda.Aligned(b.logits) + cuda.Aligned(b.chosen)
 }

@@ -78,7 +78,6 @@ func openKernels(d cuda.Driver, images cuda.Images, s shape) (*kernels, error) {
 	return k, err
 }
 
-// kernelsIn finds those of the formats that are needed.
 func kernelsIn(m cuda.Module, gpu cuda.Info, needed [formats]bool, parts int) (k *kernels, err error) {
 	k = &kernels{module: m}
 	if k.split, err = m.Kernel(fmt.Sprintf("rows_split_p%d", parts), 0); err != nil {

@@ -63,7 +63,6 @@ func (x rows) row(i, filled int) []byte {
 	return has
 }
 
-// putRow writes row r of tiles beside each other.
 func putRow(band []byte, r int, row []byte) {
 	for ; len(row) > 0; band, row = band[tileBytes:], row[tileRow:] {
 		to, from := chunksOf(band[r*tileRow:]), chunksOf(row)

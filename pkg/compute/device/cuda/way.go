@@ -122,7 +122,6 @@ func (w *way) matrix(m *model.Model, p matrix) {
 	w.write(scales)
 }
 
-// weights reads a tensor whose numbers are finite.
 func (w *way) weights(m *model.Model, ref model.Ref, f format) (p model.Packed) {
 	var err error
 	if f.quantised() {
@@ -178,7 +177,6 @@ func (w *way) fillTo(at cuda.Ptr) {
 	}
 }
 
-// write appends to what goes to the slot.
 func (w *way) write(data []byte) {
 	for len(data) > 0 && w.err == nil {
 		b := &w.buffers[w.now]
@@ -211,7 +209,6 @@ func (w *way) send() {
 	w.fail(w.buffers[w.now].await())
 }
 
-// await waits until the buffer's copy is over.
 func (b *buffer) await() error {
 	b.used = 0
 	if !b.under {

@@ -88,7 +88,6 @@ func wantUsed(t testing.TB, d device.Device, experts int) {
 	}
 }
 
-// await polls for what a load's goroutine does.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {

@@ -237,7 +237,6 @@ func (l rentedLoader) Free(e *forward.Expert) {
 	l.loaders[0].Free(e)
 }
 
-// comes notes that an expert begins to load.
 func (d *Rented) comes(layer int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -265,7 +264,6 @@ func (d *Rented) came(layer int, e *forward.Expert, err error) {
 	}
 }
 
-// goes notes that an expert is given up.
 func (d *Rented) goes(e *forward.Expert) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

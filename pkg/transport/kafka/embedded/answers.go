@@ -20,7 +20,6 @@ const (
 	codeInvalidRecord    = 87
 )
 
-// answer begins one that the guard gives itself.
 func answer(number int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(number)) }
 
 func put16(b []byte, v int16) []byte { return binary.BigEndian.AppendUint16(b, uint16(v)) }
@@ -67,7 +66,6 @@ func authenticated(h wire.Header, code int16, text, step string) []byte {
 	return b
 }
 
-// notProduced answers a Produce of which nothing is stored.
 func notProduced(h wire.Header, r refusal) []byte {
 	b := putText(put32(answer(h.Correlation), 1), r.topics[0])
 	b = put32(b, int32(len(r.partitions)))

@@ -128,7 +128,6 @@ func (b *Broker) Close() {
 	_ = b.pipes.Close() // it returns nil
 }
 
-// trim drops what is too old or too much.
 func (b *Broker) trim() {
 	tick := time.NewTicker(trimEvery)
 	defer tick.Stop()

@@ -115,7 +115,6 @@ var wrong = map[byte]string{
 	'A': fmt.Sprintf("an assignment that is malformed, or above %d bytes", maxBlob),
 }
 
-// member looks at what is of a consumer group.
 func (l *looking) member(f wire.Field, in []byte) error {
 	ok := true
 	switch f.Kind {

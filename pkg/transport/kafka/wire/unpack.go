@@ -80,7 +80,6 @@ func (u *unpacker) batch(out, raw []byte) []byte {
 	return u.seal(out, at, b.LastDelta, n)
 }
 
-// begin appends a batch's head; seal completes it.
 func begin(out []byte, first int64) []byte {
 	var head [batchHead]byte
 	binary.BigEndian.PutUint64(head[:], uint64(first))

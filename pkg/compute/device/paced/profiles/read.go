@@ -61,7 +61,6 @@ func (r reader) document(data []byte) (*yaml.Node, error) {
 	return first.Content[0], nil
 }
 
-// profile fills p from the keys of a mapping.
 func (r reader) profile(p *Profile, top *yaml.Node) error {
 	keys := map[string]func(*yaml.Node) error{
 		"device":  func(n *yaml.Node) (err error) { p.Device, err = r.text("device", n); return err },
