@@ -126,7 +126,7 @@ func TestCodesOfInt4(t *testing.T) {
 		})
 	}
 	a, _ := inInt4(t, int4Tensors(false, true), `"quant_method": "gptq", "desc_act": false`)
-	if _, err := LoadExpert(t.Context(), a, ExpertID{}); err == nil || !strings.Contains(err.Error(), "w1.g_idx") || !strings.Contains(err.Error(), "must say desc_act") {
+	if _, err := loadExpert(t.Context(), a, ExpertID{}); err == nil || !strings.Contains(err.Error(), "w1.g_idx") || !strings.Contains(err.Error(), "must say desc_act") {
 		t.Errorf("in another order: %v", err)
 	}
 }

@@ -33,15 +33,6 @@ func Open(path string) (*Recording, error) {
 	return r, nil
 }
 
-// Parse reads a recording from memory, which must not change.
-func Parse(data []byte) (*Recording, error) {
-	f, err := safetensors.Parse(data)
-	if err != nil {
-		return nil, err
-	}
-	return of(f)
-}
-
 // Close gives the mapping back.
 func (r *Recording) Close() error { return r.file.Close() }
 

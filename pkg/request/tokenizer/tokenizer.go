@@ -171,9 +171,6 @@ func (t *Tokenizer) MaxTokenBytes() (most int) {
 // Has reports whether id is a token's.
 func (t *Tokenizer) Has(id uint32) bool { return t.pieces.has(id) }
 
-// IsSpecial reports whether id is a special token.
-func (t *Tokenizer) IsSpecial(id uint32) bool { return t.special[id] }
-
 // ID returns the id of a token as the tokenizer's file writes it, such as
 // "<|endoftext|>".
 func (t *Tokenizer) ID(token string) (uint32, bool) {

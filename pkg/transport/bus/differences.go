@@ -77,12 +77,6 @@ func Mend(have, want jetstream.StreamConfig, upTo Cure) (to jetstream.StreamConf
 	return to, mended, left
 }
 
-// Differences are all fields in which a stream is not what is wanted.
-func Differences(have, want jetstream.StreamConfig) []Difference {
-	_, mended, left := Mend(have, want, ByService)
-	return append(mended, left...)
-}
-
 // Fields that a service can do without.
 const (
 	messageBytes = "maximum bytes of a message"

@@ -28,9 +28,6 @@ type Config struct {
 	Brokers []string
 	// Topic of the samples; empty is DefaultTopic.
 	Topic string
-	// Partitions and Replicas are of a topic that has to be created; 0 is
-	// LeastPartitions, and the brokers' own number of replicas.
-	Partitions, Replicas int
 
 	// TLS encrypts. CA is a PEM file with the authority that signed the brokers'
 	// certificates, which turns it on; empty: the system's.
@@ -62,9 +59,6 @@ func (c Config) Validate() error {
 	if t := c.topic(); !topicName.MatchString(t) || t == "." || t == ".." {
 		return fmt.Errorf("--kafka-topic is %q; it must have at most 249 letters, digits, '.', '_' or '-'", t)
 	}
-	if c.Partitions < 0 || c.Replicas < 0 {
-		return fmt.Errorf("a topic cannot have %d partitions with %d replicas", c.Partitions, c.Replicas)
-	}
 	_, err := c.security()
 	return err
 }
@@ -90,13 +84,6 @@ func (c Config) topic() string {
 		return DefaultTopic
 	}
 	return c.Topic
-}
-
-func (c Config) partitions() int {
-	if c.Partitions == 0 {
-		return LeastPartitions
-	}
-	return c.Partitions
 }
 
 const (
