@@ -41,10 +41,6 @@ type question struct {
 	version int16
 }
 
-func newChecked(c net.Conn, refused func(error)) *checked {
-	return &checked{Conn: c, refused: refused, asked: map[int32]question{}}
-}
-
 func (c *checked) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	err := c.sent.take(p, func(number int32, q question) { c.asked[number] = q })

@@ -91,7 +91,7 @@ func (c Config) dial(s security, refused func(error)) dialing {
 		if err != nil {
 			return nil, err
 		}
-		return newChecked(conn, refused), nil
+		return &checked{Conn: conn, refused: refused, asked: map[int32]question{}}, nil
 	}
 }
 

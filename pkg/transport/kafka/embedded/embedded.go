@@ -70,7 +70,8 @@ func Start(s Settings) (b *Broker, err error) {
 	if len(s.Topics) == 0 {
 		return nil, errors.New("the embedded Kafka broker needs a topic")
 	}
-	b = &Broker{pipes: newPipes(address(inProcess)), stop: make(chan struct{})}
+	pipes := &pipes{addr: address(inProcess), coming: make(chan net.Conn), closed: make(chan struct{})}
+	b = &Broker{pipes: pipes, stop: make(chan struct{})}
 	if s.Listen != "" {
 		if b.guard, err = newGuard(s); err != nil {
 			return nil, err

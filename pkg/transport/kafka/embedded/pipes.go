@@ -22,10 +22,6 @@ func (address) Network() string { return "pipe" }
 
 func (a address) String() string { return string(a) }
 
-func newPipes(a net.Addr) *pipes {
-	return &pipes{addr: a, coming: make(chan net.Conn), closed: make(chan struct{})}
-}
-
 func (p *pipes) Addr() net.Addr { return p.addr }
 
 func (p *pipes) Accept() (net.Conn, error) {
