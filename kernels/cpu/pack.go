@@ -74,7 +74,6 @@ func packHalves(panel []uint16, rows [][]byte, k int) {
 	}
 }
 
-// packHalvesBlock packs inputs [from, to).
 func packHalvesBlock(panel []uint16, rows [][]byte, from, to int) {
 	if len(rows) == PanelWidth {
 		fours := to - (to-from)%4

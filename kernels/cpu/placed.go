@@ -10,7 +10,6 @@ const (
 
 func stepsOf(pairs int) int { return parts(pairs, stepPairs) }
 
-// placePairs rounds a row.
 func (r *Rounded) placePairs(row int, x []float32) {
 	const some = 512 // inputs
 	var rounded [2 * some]byte

@@ -54,7 +54,6 @@ func treeGeneric(l *[lanes]float32) float32 {
 	return l[0]
 }
 
-// turnGeneric turns the pairs (low[i], high[i]).
 func turnGeneric(low, high, cos, sin []float32) {
 	for i, a := range low {
 		b := high[i]

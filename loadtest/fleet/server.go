@@ -13,7 +13,6 @@ import (
 // Server is a nats-server's process, always with the same name, addresses and store.
 type Server struct {
 	*Process
-	// Name is the server's own.
 	Name string
 	// Addr is HOST:PORT for clients, Routes for the other servers.
 	Addr, Routes string

@@ -59,7 +59,6 @@ func (m machine) shapesOf(w weights) []shape {
 	return m.shapes
 }
 
-// taker takes registers one after the other.
 func taker(free *[]reg.VecPhysical) func() reg.VecPhysical {
 	return func() reg.VecPhysical {
 		v := (*free)[0]

@@ -8,7 +8,6 @@ import (
 
 func (w weights) packed() bool { return w != bf16 && w != f32 && w != kept }
 
-// packedRegs are the registers that decoding takes.
 type packedRegs struct {
 	scales [][2]reg.VecPhysical // a group's, for one block of inputs
 	codes  reg.VecPhysical      // as loaded

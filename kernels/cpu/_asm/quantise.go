@@ -41,7 +41,6 @@ func topsKernel(m machine) {
 
 func parameter(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
 
-// largest fills v with its largest word.
 func (m machine) largest(v, free reg.VecPhysical) {
 	if m.is512() {
 		VEXTRACTI64X4(U8(1), v, free.AsY())

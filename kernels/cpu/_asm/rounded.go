@@ -44,7 +44,6 @@ const (
 // spanGroups are the groups of 32 inputs that share steps and mins of float16.
 const spanGroups = 8
 
-// dotsGen writes a tile for rounded rows.
 type dotsGen struct {
 	tileGen
 	whole      [][2]reg.VecPhysical // integer accumulators of a row

@@ -202,7 +202,6 @@ func (e *event) Wait() error {
 	return e.d.lost
 }
 
-// Poll asks once.
 func (e *event) Poll(time.Duration) (bool, error) {
 	e.d.mu.Lock()
 	defer e.d.mu.Unlock()

@@ -53,7 +53,6 @@ func (d *driver) Alloc(bytes int64) (p cuda.Ptr, err error) {
 	return p, err
 }
 
-// Release frees what Alloc returned, by cuMemFree.
 func (d *driver) Release(p cuda.Ptr) error {
 	return d.on("cuMemFree", func() error { return cu.MemFree(cu.DevicePtr(p)) })
 }

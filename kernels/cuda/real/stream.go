@@ -48,7 +48,6 @@ func (s *stream) CopyOut(to []byte, from cuda.Ptr) error {
 	})
 }
 
-// Launch starts a kernel of this package.
 func (s *stream) Launch(l *cuda.Launch) error {
 	k := l.Kernel.(*kernel) //nolint:errcheck // a driver's kernels are its own
 	size := [6]C.uint32_t{}

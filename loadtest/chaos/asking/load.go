@@ -61,7 +61,6 @@ type Load struct {
 
 // Result is what came of all requests.
 type Result struct {
-	// Ends counts requests by how they ended.
 	Ends map[string]int `json:"ends"`
 	// Replays are those that a reader asked for because something was missing;
 	// Refused are those that nobody could answer yet.

@@ -14,7 +14,6 @@ import (
 	"github.com/switchyard/switchyard/loadtest/chaos/workload"
 )
 
-// job is a request on its way.
 type job struct {
 	*Load
 	workload.Request

@@ -51,7 +51,7 @@ const (
 	// settle is when a replica is back, after its fault.
 	settle = 2 * time.Second
 	// tries at finding a replica that is whole.
-	tries = 8
+	tries      = 8
 	resolution = time.Millisecond
 )
 

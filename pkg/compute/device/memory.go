@@ -82,7 +82,6 @@ func (u *Use) Took(entry int) float64 {
 	return of.took / float64(of.rows)
 }
 
-// list finds the experts of a call.
 func (u *Use) list(first int, experts []uint32, limit int) {
 	u.all, u.of, u.billed = u.all[:0], u.of[:0], false
 	if len(u.at) < limit {

@@ -132,7 +132,6 @@ func ComputeExperts(p *pool.Pool, from Lender, in Routed, out []float32, s *Expe
 	return nil
 }
 
-// group sorts the entries by expert.
 func (s *ExpertScratch) group(in Routed) {
 	s.order = s.sorter.Order(s.order[:0], in.Expert)
 	s.groups = s.groups[:0]

@@ -16,7 +16,6 @@ type ffn struct {
 	activate activation
 }
 
-// ffnRefs names the tensors of a network.
 type ffnRefs struct {
 	spec           model.FFNSpec
 	in, inBias     []model.Ref
@@ -33,7 +32,6 @@ func refsOf(spec model.FFNSpec, layer, expert int, roles model.FFNRoles) ffnRefs
 	return r
 }
 
-// ffnLayouts are those of the two matrices.
 type ffnLayouts struct{ in, down layout }
 
 func (r ffnRefs) layouts(m *model.Model) (l ffnLayouts, err error) {

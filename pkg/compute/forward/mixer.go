@@ -11,7 +11,6 @@ type mixer interface {
 	// mix is dst (R, D) of the step's rows x (R, D), without the residual. It writes
 	// the rows' keys and values into that place of the cache. Then it narrows the lane, which may leave no row.
 	mix(s *lane, place int, dst, x []float32)
-	// bytes is the memory of the weights.
 	bytes() int64
 	// nanos is about what a row takes on one thread.
 	nanos(r *Row) int

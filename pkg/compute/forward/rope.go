@@ -64,7 +64,6 @@ func plain(s *model.RopeSpec) []float32 {
 	return inv
 }
 
-// divided are LongRoPE's frequencies.
 func divided(inv []float32, by []float64) []float32 {
 	for i := range inv {
 		inv[i] /= float32(by[i])

@@ -10,7 +10,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// weights is what weights.json says.
 type weights struct {
 	Seed    uint32   `json:"seed"`
 	SHA256  string   `json:"sha256"` // of all tensors' bytes

@@ -84,7 +84,6 @@ func (r *resolved) groupsOf() (cpu.Groups, error) {
 	return cpu.Groups{Codes: r.gather(r.stored.Data), Scales: scales}, nil
 }
 
-// repeated has each scale so many times.
 func repeated(scales []byte, times int) []byte {
 	if times <= 1 {
 		return scales
@@ -210,7 +209,6 @@ type packArgs struct {
 	Order     any    `json:"actorder,omitempty"`
 }
 
-// check refuses what no kernel computes with.
 func (g packGroup) check() error {
 	w := g.Weights
 	switch {

@@ -29,7 +29,6 @@ func Describe(configJSON []byte) (Description, error) {
 	return Description{Spec: p.spec, DType: p.dtype, Refused: p.refused}, err
 }
 
-// parsed is what the two files say.
 type parsed struct {
 	spec       Spec
 	refused    error // a key that is understood and not supported

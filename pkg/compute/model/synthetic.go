@@ -81,7 +81,6 @@ func (s *synthetic) add(ref Ref, at TensorRef) {
 	}
 }
 
-// stat describes a tensor without making it.
 func (s *synthetic) stat(name string) (Tensor, bool) {
 	p, ok := s.parts[name]
 	if !ok {

@@ -34,7 +34,6 @@ type Params struct {
 	PresencePenalty, FrequencyPenalty float32
 	// MinP keeps the tokens with at least this share of the best one's probability; 0 keeps all.
 	MinP float32
-	// Bias is added to logits.
 	Bias []Bias
 	// Before so many tokens are generated, none of Ends is chosen.
 	MinTokens int

@@ -119,7 +119,6 @@ func (r *run) holds(op string, a, b value) bool {
 	return order >= 0
 }
 
-// contains is Python's in.
 func (r *run) contains(in, v value) bool {
 	switch in := in.(type) {
 	case Text:

@@ -15,7 +15,6 @@ type target interface {
 	assign(r *run, s *scope, v value)
 }
 
-// Expressions.
 type (
 	constant struct{ value value }
 	variable string

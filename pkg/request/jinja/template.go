@@ -97,7 +97,6 @@ func (s *scope) get(name string) (v value, passed int) {
 	return undefined{name: name}, passed
 }
 
-// run is one rendering of a template.
 type run struct {
 	budget
 	line int   // of the tag that runs

@@ -128,7 +128,6 @@ func hashed(v value) value {
 	panic(failf("%s cannot be a key", typeName(v)))
 }
 
-// typeName is how errors call a value.
 func typeName(v value) string {
 	switch v := v.(type) {
 	case nil:
@@ -234,7 +233,6 @@ func (r *run) characters(t Text) []value {
 	return out
 }
 
-// equal is Python's ==.
 func (r *run) equal(a, b value, depth int) bool {
 	r.goDown(depth)
 	if x, ok := number(a); ok {

@@ -45,7 +45,6 @@ func qwenSpecials(ranks uint32) []addedToken {
 	return specials(ranks, "<|endoftext|>", "<|im_start|>", "<|im_end|>")
 }
 
-// o200kSpecials are those of gpt-oss (o200k_harmony).
 func o200kSpecials(ranks uint32) []addedToken {
 	names := []string{"<|startoftext|>", "<|endoftext|>", "<|reserved_200000|>", "<|reserved_200001|>", "<|return|>", "<|constrain|>",
 		"<|reserved_200004|>", "<|channel|>", "<|start|>", "<|end|>", "<|message|>", "<|reserved_200009|>", "<|reserved_200010|>",

@@ -42,7 +42,6 @@ func toForm(form norm.Form) normalStep {
 	return normalStep{func(s string) string { return normalForm(form, s) }, maxShrink}
 }
 
-// lowercase is Rust's char::to_lowercase of each character.
 func lowercase(s string) string {
 	lower := strings.ToLower(s)
 	if !strings.Contains(s, "İ") {

@@ -2,7 +2,6 @@ package tokenizer
 
 import "fmt"
 
-// pieces are the texts of all ids.
 type pieces struct {
 	bytes [][]byte // of each id; nil where there is none
 	first [][]byte // of each id as the first of a text; nil if it makes no difference

@@ -86,7 +86,6 @@ const (
 // config is short for a stream's settings.
 type config = jetstream.StreamConfig
 
-// field is one of a stream's settings.
 type field struct {
 	name string
 	show func(config) string

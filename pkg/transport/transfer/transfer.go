@@ -46,7 +46,6 @@ type Objects interface {
 	Put(ctx context.Context, name string, data []byte, sum Sum) error
 	// Get returns an object of at most so many bytes that is what its digest says, with that.
 	Get(ctx context.Context, name string, most int) ([]byte, Sum, error)
-	// Remove removes a group's objects.
 	Remove(ctx context.Context, group string) error
 }
 

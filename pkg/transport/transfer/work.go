@@ -38,7 +38,6 @@ type input struct {
 	waited  time.Duration
 }
 
-// output is what became of a minibatch.
 type output struct {
 	at     int
 	name   string

@@ -19,7 +19,6 @@ type weight struct {
 	format format
 }
 
-// normWeights are a norm's on the GPU.
 type normWeights struct {
 	weight, bias cuda.Ptr // bias 0: an RMS norm; both 0: none
 	eps          float32

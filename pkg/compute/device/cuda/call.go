@@ -40,7 +40,6 @@ func (c *call) sort(in forward.Routed) {
 	c.layer, c.order = in.Layer, c.sorter.Order(c.order[:0], in.Expert)
 }
 
-// group finds the experts of order.
 func (c *call) group(in forward.Routed) {
 	c.groups, c.longest = c.groups[:0], 0
 	for from := 0; from < len(c.order); {

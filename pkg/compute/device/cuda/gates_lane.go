@@ -72,7 +72,6 @@ func (b gateBuffers) bytes() int64 {
 	return cuda.Aligned(b.x) + cuda.Aligned(b.logits) + cuda.Aligned(b.chosen)
 }
 
-// gateLane is what a call computes with.
 type gateLane struct {
 	launcher
 	driver cuda.Driver

@@ -23,7 +23,6 @@ func (f gateFormat) String() string { return [gateFormats]string{"bf16", "f32"}[
 
 func (f gateFormat) bytes() int { return [gateFormats]int{2, 4}[f] }
 
-// gateWeights are a layer's on the GPU.
 type gateWeights struct {
 	spec             *model.RouterSpec
 	format           gateFormat

@@ -14,7 +14,6 @@ import (
 // page Backbone.scratch.
 type stepShape struct{ rows, splits int }
 
-// shapeGraphs are the launches of one shape.
 type shapeGraphs struct {
 	stepShape
 	of map[pieceSpan]cuda.Graph

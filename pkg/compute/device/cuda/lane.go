@@ -24,7 +24,6 @@ type lane struct {
 	launch  launches
 }
 
-// buffers are a lane's on the GPU.
 type buffers struct {
 	upload cuda.Ptr // tables and rows, as the lane's in
 	x      cuda.Ptr // planes (P, rows, Dp)

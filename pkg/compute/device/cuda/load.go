@@ -78,7 +78,6 @@ func newExpert(slot cuda.Ptr, p place) *expert {
 	return e
 }
 
-// Free gives the slot back.
 func (l *loader) Free(e *expert) { l.slots.Give(e.at) }
 
 func (l *loader) close(lost bool) {

@@ -33,7 +33,6 @@ type stepLane struct {
 
 var _ forward.Lane = (*stepLane)(nil)
 
-// stepBuffers are a lane's on the GPU.
 type stepBuffers struct {
 	upload        cuda.Ptr // tables and rows, as the lane's in
 	norm          cuda.Ptr // (rows, D)

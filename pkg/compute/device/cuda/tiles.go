@@ -72,7 +72,6 @@ func putRow(band []byte, r int, row []byte) {
 	}
 }
 
-// chunksOf is a tile's row.
 func chunksOf(row []byte) *[tileRow / chunk][chunk]byte {
 	return (*[tileRow / chunk][chunk]byte)(unsafe.Pointer((*[tileRow]byte)(row)))
 }

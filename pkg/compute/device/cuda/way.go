@@ -76,14 +76,12 @@ func (w *way) flush() error {
 	return errors.Join(w.buffers[0].await(), w.buffers[1].await())
 }
 
-// fail keeps the first error.
 func (w *way) fail(err error) {
 	if w.err == nil {
 		w.err = err
 	}
 }
 
-// copy brings an expert to a slot.
 func (w *way) copy(m *model.Model, p place, slot cuda.Ptr) {
 	w.to = slot
 	for _, part := range []matrix{p.in, p.down} {

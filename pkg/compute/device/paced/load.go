@@ -158,7 +158,6 @@ func (r *run) rest(ctx context.Context, until time.Time) (urged bool, err error)
 	return false, err
 }
 
-// errUrged ends a rest early.
 var errUrged = errors.New("something more urgent has come")
 
 // pass lets others pass that are more urgent, and has the link then if it needs one. It

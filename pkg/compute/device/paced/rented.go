@@ -224,7 +224,6 @@ func (l rentedLoader) Load(ctx context.Context, id forward.ExpertID) (*forward.E
 	return l.LoadInPieces(ctx, id, device.Pieces{Next: func() <-chan struct{} { return nil }})
 }
 
-// LoadInPieces is the layer's loader's.
 func (l rentedLoader) LoadInPieces(ctx context.Context, id forward.ExpertID, p device.Pieces) (*forward.Expert, error) {
 	l.comes(id.Layer)
 	e, err := l.loaders[id.Layer].LoadInPieces(ctx, id, p)

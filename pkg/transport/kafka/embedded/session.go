@@ -21,7 +21,7 @@ const (
 	maxStrange = 4 << 10
 	// largeFrame is what few may have at a time.
 	largeFrame = 64 << 10
-	maxReply = 4 << 20
+	maxReply   = 4 << 20
 )
 
 const (

@@ -10,7 +10,7 @@ const (
 	// is left to the next one.
 	maxUnpacked        = 16 << 20
 	maxUnpackedRecords = 64 << 10
-	maxPartitions = 16 << 10
+	maxPartitions      = 16 << 10
 )
 
 // unpacker makes batches of an answer into batches that a library can read without
