@@ -214,13 +214,7 @@ func (b *Backbone) Close() {
 		l.close(lost)
 	}
 	b.lanes = nil
-	if lost {
-		return
-	}
-	if b.arena != nil {
-		_ = b.arena.Close() // what is wrong with the driver has been said by a call that counts
-	}
-	_ = b.driver.Close() // the same
+	closeDriver(b.driver, b.arena, lost)
 }
 
 // failed is an error of the GPU's, as steps see it.

@@ -202,13 +202,7 @@ func (d *Device) free() {
 	if d.loader != nil {
 		d.loader.close(lost)
 	}
-	if lost {
-		return
-	}
-	if d.arena != nil {
-		_ = d.arena.Close() // what is wrong with the driver has been said by a call that counts
-	}
-	_ = d.driver.Close() // the same
+	closeDriver(d.driver, d.arena, lost)
 }
 
 // Class is the numeric class of what a GPU computes: what an mma rounds is an
