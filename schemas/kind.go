@@ -49,7 +49,6 @@ func (k Kind) Joins(other Kind) bool {
 	return k == other
 }
 
-// said is a version as a Kind has it.
 func said(version uint32) uint32 {
 	if version == unsaid {
 		return 0

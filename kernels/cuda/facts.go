@@ -118,7 +118,6 @@ func (r Reasons) Has(name string) bool {
 	return false
 }
 
-// String is the names of the reasons.
 func (r Reasons) String() string {
 	var all []string
 	for _, name := range ReasonNames() {

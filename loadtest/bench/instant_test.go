@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
-	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
@@ -62,7 +61,7 @@ func instantGPU(out func(to []byte)) *gpus.GPU {
 	info := kernels.Info{Name: "instant GPU", Arch: kernels.Arch{Major: 9}, Memory: 200 << 30, Shared: 227 << 10, Processors: 132, Driver: 12090}
 	return &gpus.GPU{
 		Info: info, Memory: 100 << 30, Images: kernels.Images{"experts.sm_90a.cubin": {1}},
-		Open: func() (kernels.Driver, error) { return &fake.Instant{About: info, Out: out}, nil },
+		Open: func() (kernels.Driver, error) { return &timelessGPU{About: info, Out: out}, nil },
 	}
 }
 

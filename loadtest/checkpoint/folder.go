@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/switchyard/switchyard/internal/wholefile"
 )
 
 // ErrInput marks what is wrong with what was asked for, rather than with writing.
@@ -42,7 +44,7 @@ func InPlace(out string, write func(partial string) error) (err error) {
 	if err := unmark(partial); err != nil {
 		return err
 	}
-	if err := syncFolder(partial); err != nil {
+	if err := wholefile.SyncFolder(partial); err != nil {
 		return err
 	}
 	if err := CheckOut(out); err != nil { // another process has made it meanwhile
@@ -51,16 +53,7 @@ func InPlace(out string, write func(partial string) error) (err error) {
 	if err := os.Rename(partial, out); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(filepath.Clean(out)))
-}
-
-// syncFolder has a folder's entries on the disk, so that a name stands for files that are whole also after the power went.
-func syncFolder(dir string) error {
-	f, err := os.Open(dir) //nolint:gosec // a folder that the caller writes to
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return wholefile.SyncFolder(filepath.Dir(filepath.Clean(out)))
 }
 
 // CheckOut refuses what InPlace does.

@@ -36,7 +36,6 @@ type Summary struct {
 	From      int64           `json:"from_bytes"`
 }
 
-// formats are those of codes in files.
 var formats = map[model.Precision]cpu.Format{model.Q8: cpu.Q8, model.Q4: cpu.Q4}
 
 // Quantise writes the folder out with a copy of the model in which the matrices that a precision is for
@@ -87,7 +86,6 @@ func (u *unit) bytes() (n int64) {
 	return n
 }
 
-// plan lists all that will be written.
 func plan(m *model.Model, s Settings) ([]unit, *Summary, error) {
 	format, ok := formats[s.Precision]
 	switch {

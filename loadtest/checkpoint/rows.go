@@ -42,7 +42,6 @@ func (w *writer) unit(ctx context.Context, f file, u unit, places map[string]int
 	return w.put(f, binary.LittleEndian.AppendUint64(shape, uint64(u.K)), places[u.tensors[2].Name])
 }
 
-// copy writes a tensor as it is.
 func (w *writer) copy(ctx context.Context, f file, t safetensors.Tensor, at int64) error {
 	defer w.m.Spent(t)
 	piece := make([]byte, min(pieceBytes, len(t.Data)))

@@ -17,7 +17,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// file is what is written.
 type file interface {
 	io.WriterAt
 	io.Closer
@@ -76,7 +75,6 @@ func Shards[T any](units []T, limit int64, bytes func(*T) int64) (files [][]T) {
 	return append(files, units[from:])
 }
 
-// shard writes a file.
 func (w *writer) shard(ctx context.Context, name string, units []unit) (err error) {
 	tensors := ordered(units)
 	var header bytes.Buffer
@@ -121,7 +119,6 @@ func ordered(units []unit) (all []safetensors.Tensor) {
 	return all
 }
 
-// put writes, and tells of it.
 func (w *writer) put(f file, data []byte, at int64) error {
 	if _, err := f.WriteAt(data, at); err != nil {
 		return err

@@ -12,7 +12,6 @@ import (
 // piece is how many elements are made at a time.
 const piece = 1 << 16
 
-// deviation is the standard deviation of a tensor's elements.
 func deviation(t safetensors.Tensor) (float64, error) {
 	var sum, squares float64
 	for at := 0; at < t.Len(); at += piece {

@@ -11,7 +11,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// output is a tensor to write.
 type output struct {
 	safetensors.Tensor // without Data
 	from               []byte

@@ -65,7 +65,6 @@ func Run(ctx context.Context, dir, out string, s Settings) (sum *Summary, err er
 	})
 }
 
-// prepare decides all that will be written.
 func prepare(dense *model.Weights, s Settings) (config []byte, outputs []output, sum *Summary, err error) {
 	data, ok := dense.File(checkpoint.Config)
 	if !ok {

@@ -21,7 +21,6 @@ type writer struct {
 	progress    func(done, total int64)
 }
 
-// bytes is the size of the tensor.
 func (o *output) bytes() int64 { return o.DType.Bytes(int64(o.Len())) }
 
 // write writes the weights, and an index if they are several files.
@@ -64,7 +63,6 @@ func (w *writer) file(ctx context.Context, name string, outputs []output) (err e
 	return buffered.Flush()
 }
 
-// tensor writes a tensor's elements piece by piece.
 func (w *writer) tensor(ctx context.Context, to io.Writer, o *output) error {
 	if o.noise == 0 {
 		return w.copy(ctx, to, o.from)

@@ -17,7 +17,6 @@ type Error struct {
 	Code nvml.Return
 }
 
-// Error names the call, and the library's answer in words and as a number.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s answered %v (%d)", e.Call, e.Code, int(e.Code))
 }
@@ -69,7 +68,6 @@ func (r *reader) Read() (cuda.Facts, error) {
 	return f, first
 }
 
-// Energy asks for that alone.
 func (r *reader) Energy() (float64, error) {
 	for _, q := range r.questions {
 		if q.symbol != energySymbol {

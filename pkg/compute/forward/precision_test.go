@@ -39,7 +39,7 @@ func TestPrecision(t *testing.T) {
 			if d := math.Sqrt(lost / sum); !(d <= tt.near) {
 				t.Errorf("logits differ by %.4f of their spread, more than %v", d, tt.near)
 			}
-			e, err := LoadExpert(t.Context(), m, ExpertID{})
+			e, err := loadExpert(t.Context(), m, ExpertID{})
 			foreseen, _ := ExpertBytes(m, ExpertID{})
 			if err != nil || e.Bytes() != foreseen || float64(foreseen) > tt.share*float64(plain) {
 				t.Errorf("%v: %d bytes, %d foreseen, %d as stored", err, e.Bytes(), foreseen, plain)
@@ -81,7 +81,7 @@ func TestPrecisionRefusals(t *testing.T) {
 	dir, name := spoilt(t, goldens.Dir("mixtral"), ".experts.1.w3.weight", func(b []byte) { copy(b, "\xff\xff\xff\xff\xff\xff\xff\xff") })
 	m = modeltest.Open(t, dir)
 	m.In(model.Q8)
-	if _, err := LoadExpert(t.Context(), m, ExpertID{0, 1}); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "a weight is NaN") {
+	if _, err := loadExpert(t.Context(), m, ExpertID{0, 1}); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "a weight is NaN") {
 		t.Errorf("%v, want the name %s", err, name)
 	}
 }

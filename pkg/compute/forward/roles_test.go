@@ -105,7 +105,7 @@ func TestRolesReadTheirOwn(t *testing.T) {
 				t.Fatal(err)
 			}
 			want("sizing an expert")
-			if _, err := LoadExpert(t.Context(), m, last); err != nil {
+			if _, err := loadExpert(t.Context(), m, last); err != nil {
 				t.Fatal(err)
 			}
 			want("a host", model.Piece{Kind: model.ExpertPiece, Layer: last.Layer, Expert: last.Expert}.String())
@@ -122,11 +122,11 @@ func TestExpertFromStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, _ := store(t, dir)
 			id := ExpertID{2, 5}
-			a, err := LoadExpert(t.Context(), m, id)
+			a, err := loadExpert(t.Context(), m, id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := LoadExpert(t.Context(), modeltest.Open(t, dir), id)
+			b, err := loadExpert(t.Context(), modeltest.Open(t, dir), id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +165,7 @@ func TestStoreRefusals(t *testing.T) {
 	s.objects["expert.1.3"] = s.objects["expert.1.2"]
 	s.objects["expert.1.4"] = []byte("short")
 	for expert, want := range map[int]string{3: "object expert.1.3: tensor", 4: "object expert.1.4"} {
-		if _, err := LoadExpert(t.Context(), m, ExpertID{1, expert}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := loadExpert(t.Context(), m, ExpertID{1, expert}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Error(err)
 		}
 	}

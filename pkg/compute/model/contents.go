@@ -233,7 +233,6 @@ func (o openFiles) open(path string) (*os.File, error) {
 	return f, err
 }
 
-// Close closes all.
 func (o openFiles) Close() error {
 	var err error
 	for _, f := range o {

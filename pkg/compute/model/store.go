@@ -189,7 +189,6 @@ func (f *fetcher) done() {
 	}
 }
 
-// fetch returns a piece.
 func (f *fetcher) fetch(p Piece) (*safetensors.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -84,7 +84,6 @@ func (s *synthetic) add(ref Ref, at TensorRef) {
 	}
 }
 
-// stat describes a tensor without making it.
 func (s *synthetic) stat(name string) (Tensor, bool) {
 	p, ok := s.parts[name]
 	if !ok {
@@ -130,7 +129,6 @@ func (s *synthetic) share(name string, data []byte) []byte {
 	return data
 }
 
-// fill makes a tensor's numbers.
 func (s *synthetic) fill(t Tensor) {
 	name := t.Name
 	switch p := s.parts[name]; {
@@ -182,7 +180,6 @@ func fillOnes(data []byte) {
 	}
 }
 
-// fillRandom fills data with random bits.
 func fillRandom(data []byte, stream uint64) {
 	for ; len(data) >= 8; data = data[8:] {
 		binary.LittleEndian.PutUint64(data, splitmix.Next(&stream))

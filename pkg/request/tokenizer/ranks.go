@@ -44,7 +44,6 @@ func parseRank(line []byte) (token []byte, rank uint32, err error) {
 	return token, uint32(n), nil
 }
 
-// parseRanks reads a rank file.
 func parseRanks(data []byte) (*rankTable, error) {
 	t := &rankTable{ids: make(map[string]uint32, bytes.Count(data, []byte("\n")))}
 	seen := make(map[uint32]bool, bytes.Count(data, []byte("\n")))

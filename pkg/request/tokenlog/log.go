@@ -378,7 +378,6 @@ func (l *Log) grown(ctx context.Context, request string, last *bus.Stored) bool 
 	return true
 }
 
-// decode reads a message that may be anything.
 func decode(m bus.Stored) (Entry, error) {
 	e := Entry{Record: &pb.Record{}, Seq: m.Sequence, Incarnation: m.Incarnation, Time: m.Time, Size: StoredSize(m.Subject, int64(len(m.Data)))}
 	if err := proto.Unmarshal(m.Data, e.Record); err != nil {

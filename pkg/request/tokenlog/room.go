@@ -168,8 +168,7 @@ const (
 	// roomWithin is how long a request waits for room in its log: what was
 	// delivered is packed, and what is old goes, meanwhile.
 	roomWithin = 10 * time.Second
-	// roomRetry is the pause between two looks.
-	roomRetry = 100 * time.Millisecond
+	roomRetry  = 100 * time.Millisecond
 )
 
 // await waits for room, or ends the request when that took too long: what it

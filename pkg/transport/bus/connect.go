@@ -220,7 +220,6 @@ func (c *Conn) dial(ctx context.Context, servers string, opts []nats.Option) (er
 // dialer dials servers for a connection with NoWait.
 type dialer struct{}
 
-// Dial connects.
 func (dialer) Dial(network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(context.Background(), network, address)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/switchyard/switchyard/internal/flagvalue"
 )
 
-// schemes are those of NATS URLs.
 var schemes = []string{"nats", "tls", "ws", "wss"}
 
 var (

@@ -49,7 +49,6 @@ const (
 	mostChunk, beside = 512 << 10, 4 << 10
 )
 
-// pushing is one push.
 type pushing struct {
 	*Store
 	settings PushSettings

@@ -33,12 +33,10 @@ type ObjectError struct {
 	Err           error
 }
 
-// Error names the object, its model, and what is wrong.
 func (e *ObjectError) Error() string {
 	return fmt.Sprintf("object %s of model %s: %v", e.Object, e.Model, e.Err)
 }
 
-// Unwrap is what is wrong.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
 // Store is a model's place in the object store.
@@ -109,7 +107,6 @@ func isNotWhole(err error) bool {
 	return errors.Is(err, ErrNoModel) || errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged) || errors.Is(err, digest.ErrBadManifest)
 }
 
-// wrap names the object and leaves success alone.
 func (s *Store) wrap(object string, err error) error {
 	if err == nil {
 		return nil

@@ -133,7 +133,6 @@ func (w *longWord) pair(i int32) (rank, whole uint32) {
 	return w.lastRank, w.lastWhole
 }
 
-// compact drops the swallowed symbols.
 func (w *longWord) compact() []uint32 {
 	out := w.id[:0]
 	for _, id := range w.id {

@@ -70,7 +70,8 @@ func Start(s Settings) (b *Broker, err error) {
 	if len(s.Topics) == 0 {
 		return nil, errors.New("the embedded Kafka broker needs a topic")
 	}
-	b = &Broker{pipes: newPipes(address(inProcess)), stop: make(chan struct{})}
+	pipes := &pipes{addr: address(inProcess), coming: make(chan net.Conn), closed: make(chan struct{})}
+	b = &Broker{pipes: pipes, stop: make(chan struct{})}
 	if s.Listen != "" {
 		if b.guard, err = newGuard(s); err != nil {
 			return nil, err
@@ -128,7 +129,6 @@ func (b *Broker) Close() {
 	_ = b.pipes.Close() // it returns nil
 }
 
-// trim drops what is too old or too much.
 func (b *Broker) trim() {
 	tick := time.NewTicker(trimEvery)
 	defer tick.Stop()
@@ -161,7 +161,6 @@ func listen(at string) (net.Listener, error) {
 // logAdapter takes the broker's errors and warnings.
 type logAdapter struct{ out *slog.Logger }
 
-// Logf is called by the broker.
 func (l logAdapter) Logf(level kfake.LogLevel, format string, args ...any) {
 	if l.out == nil || level > kfake.LogLevelWarn || level == kfake.LogLevelNone {
 		return

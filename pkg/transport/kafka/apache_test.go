@@ -1,4 +1,4 @@
-package kafkatest
+package kafka_test
 
 import (
 	"context"
@@ -25,8 +25,8 @@ type apache struct {
 // clusterID is any.
 const clusterID = "MkU3OEVBNTcwNTJENDM2Qg"
 
-// Apache starts Apache Kafka from the folder of jars in SWITCHYARD_KAFKA_JARS.
-func Apache(t testing.TB, _ ...string) Broker {
+// startApache starts Apache Kafka from the folder of jars in SWITCHYARD_KAFKA_JARS.
+func startApache(t testing.TB, _ ...string) broker {
 	t.Helper()
 	jars := os.Getenv("SWITCHYARD_KAFKA_JARS")
 	if jars == "" {
@@ -71,7 +71,7 @@ offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
-`, b.addr, b.asks, b.controller, filepath.Join(b.dir, "log"), User, Password)
+`, b.addr, b.asks, b.controller, filepath.Join(b.dir, "log"), user, password)
 }
 
 func (b *apache) java(args ...string) *exec.Cmd {

@@ -5,39 +5,8 @@ import (
 	"unsafe"
 )
 
-// tilesEmulated has plain Go stand in for the kernels of tiles. Tests set it where the processor has no AMX.
-var tilesEmulated bool
-
-// tilesKernel is one of the kernels of tiles.
-type tilesKernel int
-
-const (
-	pairsMany tilesKernel = iota
-	pairsTall
-	pairsWide
-	pairsOne
-)
-
-func (a *tilesArgs) call(k tilesKernel) {
-	if tilesEmulated {
-		a.emulate(k)
-		return
-	}
-	b := (*byte)(unsafe.Pointer(a))
-	switch k {
-	case pairsMany:
-		amxPairsMany(b)
-	case pairsTall:
-		amxPairsTall(b)
-	case pairsWide:
-		amxPairsWide(b)
-	case pairsOne:
-		amxPairs(b)
-	}
-}
-
-// emulate does what a kernel of _asm/tiles.go does, instruction by instruction.
-func (a *tilesArgs) emulate(k tilesKernel) {
+// emulateInGo does what a kernel of _asm/tiles.go does, instruction by instruction.
+func emulateInGo(a *tilesArgs, k tilesKernel) {
 	e := emulatedTiles{tilesArgs: a}
 	switch k {
 	case pairsMany, pairsTall:

@@ -1,4 +1,4 @@
-package report
+package chaos
 
 import (
 	"bytes"
@@ -46,7 +46,6 @@ type bars struct {
 	lines int
 }
 
-// Plot implements plot.Plotter.
 func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	for _, bar := range b.all {
@@ -58,7 +57,6 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// DataRange implements plot.DataRanger.
 func (b *bars) DataRange() (xmin, xmax, ymin, ymax float64) {
 	for _, bar := range b.all {
 		xmax = max(xmax, bar.to.Seconds())

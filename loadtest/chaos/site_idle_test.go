@@ -1,4 +1,4 @@
-package site
+package chaos
 
 import (
 	"context"
@@ -66,7 +66,6 @@ func (s *Site) Idle(ctx context.Context) (Idle, error) {
 	return out, errors.Join(append(errs, s.stored(ctx, out))...)
 }
 
-// held adds what a replica's metrics say.
 func (p *place) held(ctx context.Context, out Idle) error {
 	metrics, err := fleet.Metrics(ctx, p.metrics)
 	if err != nil {

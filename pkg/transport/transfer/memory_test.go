@@ -1,6 +1,4 @@
-// Package transfertest has objects in memory, faults for those of any store, and the suite that
-// every mode passes over every store.
-package transfertest
+package transfer_test
 
 import (
 	"context"

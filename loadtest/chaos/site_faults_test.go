@@ -1,4 +1,4 @@
-package site
+package chaos
 
 import (
 	"context"
@@ -7,15 +7,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/loadtest/chaos/report"
 	"github.com/switchyard/switchyard/loadtest/chaos/schedule"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
 // Play has everything go wrong that a schedule says, by a clock, until ctx ends,
 // and waits until all is whole again.
-func (s *Site) Play(ctx context.Context, plan schedule.Schedule, clock func() time.Duration) []report.Hit {
-	hits := make([]report.Hit, len(plan))
+func (s *Site) Play(ctx context.Context, plan schedule.Schedule, clock func() time.Duration) []Hit {
+	hits := make([]Hit, len(plan))
 	began, played := clock(), len(plan)
 	var all sync.WaitGroup
 	for i, f := range plan {
@@ -43,9 +42,9 @@ func sleep(ctx context.Context, d time.Duration) bool {
 }
 
 // hit does a fault at the places that are whole, and repairs them.
-func (s *Site) hit(f schedule.Fault, clock func() time.Duration) report.Hit {
+func (s *Site) hit(f schedule.Fault, clock func() time.Duration) Hit {
 	target, found := s.find(f)
-	hit := report.Hit{Fault: f, Began: clock()}
+	hit := Hit{Fault: f, Began: clock()}
 	places := s.take(target)
 	if !found || len(places) == 0 {
 		hit.Skipped = true

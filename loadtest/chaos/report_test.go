@@ -1,6 +1,4 @@
-// Package report tells what faults cost: a table, figures in JSON, and a picture
-// of when what happened.
-package report
+package chaos
 
 import (
 	"cmp"
@@ -104,7 +102,6 @@ type Row struct {
 	Reissues *float64 `json:"reissues"`
 }
 
-// reissues is their number as text.
 func (r Row) reissues() string {
 	if r.Reissues == nil {
 		return "not read"
@@ -232,7 +229,6 @@ func (r *Run) longest() (out []Longest) {
 	return out
 }
 
-// String is the stall in a line.
 func (l Longest) String() string {
 	what := "between two tokens"
 	if l.First {

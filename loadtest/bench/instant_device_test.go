@@ -1,4 +1,4 @@
-package fake
+package bench
 
 import (
 	"sync/atomic"
@@ -7,61 +7,59 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
-// Instant is a device that takes no time and computes nothing: what is left is what the host
+// timelessGPU is a device that takes no time and computes nothing: what is left is what the host
 // takes. Its memory cannot be read; Out, if set, says what copies bring back from it.
-type Instant struct {
+type timelessGPU struct {
 	About cuda.Info
 	Out   func(to []byte)
 
 	next atomic.Uint64
 }
 
-var _ cuda.Driver = (*Instant)(nil)
+var _ cuda.Driver = (*timelessGPU)(nil)
 
 // Info says what the device is.
-func (i *Instant) Info() cuda.Info { return i.About }
+func (i *timelessGPU) Info() cuda.Info { return i.About }
 
 // Free is all of it.
-func (i *Instant) Free() (int64, error) { return i.About.Memory, nil }
+func (i *timelessGPU) Free() (int64, error) { return i.About.Memory, nil }
 
 // Alloc gives addresses that nobody else has.
-func (i *Instant) Alloc(bytes int64) (cuda.Ptr, error) {
+func (i *timelessGPU) Alloc(bytes int64) (cuda.Ptr, error) {
 	size := uint64(cuda.Aligned(bytes) + cuda.Align)
-	return begin + cuda.Ptr(i.next.Add(size)-size), nil
+	return 1<<40 + cuda.Ptr(i.next.Add(size)-size), nil
 }
 
 // Release frees nothing: there is no memory.
-func (i *Instant) Release(cuda.Ptr) error { return nil }
+func (i *timelessGPU) Release(cuda.Ptr) error { return nil }
 
 // Pin returns host memory.
-func (i *Instant) Pin(bytes int64) ([]byte, error) { return wordAligned(bytes), nil }
+func (i *timelessGPU) Pin(bytes int64) ([]byte, error) { return make([]byte, bytes), nil }
 
 // Unpin leaves it to the collector.
-func (i *Instant) Unpin([]byte) error { return nil }
+func (i *timelessGPU) Unpin([]byte) error { return nil }
 
 // NewStream returns one that is always done.
-func (i *Instant) NewStream() (cuda.Stream, error) { return instantStream{i}, nil }
+func (i *timelessGPU) NewStream() (cuda.Stream, error) { return instantStream{i}, nil }
 
 // NewEvent returns one that has always passed.
-func (i *Instant) NewEvent() (cuda.Event, error) { return instantEvent{}, nil }
+func (i *timelessGPU) NewEvent() (cuda.Event, error) { return instantEvent{}, nil }
 
 // Load takes any image.
-func (i *Instant) Load([]byte) (cuda.Module, error) { return instantModule{}, nil }
+func (i *timelessGPU) Load([]byte) (cuda.Module, error) { return instantModule{}, nil }
 
 // Close ends nothing.
-func (i *Instant) Close() error { return nil }
+func (i *timelessGPU) Close() error { return nil }
 
 type instantModule struct{}
 
-// Kernel knows all names.
 func (instantModule) Kernel(name string, _ int) (cuda.Kernel, error) { return instantKernel(name), nil }
 
 type instantKernel string
 
-// Name is the kernel's.
 func (k instantKernel) Name() string { return string(k) }
 
-type instantStream struct{ of *Instant }
+type instantStream struct{ of *timelessGPU }
 
 func (instantStream) CopyIn(cuda.Ptr, []byte) error { return nil }
 
@@ -86,7 +84,6 @@ type instantEvent struct{}
 
 func (instantEvent) Wait() error { return nil }
 
-// Poll returns at once.
 func (instantEvent) Poll(time.Duration) (bool, error) { return true, nil }
 
 func (instantEvent) Close() error { return nil }

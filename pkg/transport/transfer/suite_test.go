@@ -1,4 +1,4 @@
-package transfertest
+package transfer_test
 
 import (
 	"errors"

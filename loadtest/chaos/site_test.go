@@ -1,6 +1,4 @@
-// Package site runs what the chaos tests break: NATS servers, and replicas of
-// every service as processes of their own, each behind proxies of its own.
-package site
+package chaos
 
 import (
 	"fmt"
@@ -14,8 +12,8 @@ import (
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
-// Settings are what a site consists of.
-type Settings struct {
+// siteSettings are what a site consists of.
+type siteSettings struct {
 	// Programs is the folder that fleet.Build returned.
 	Programs string
 	// Replicas are how many there are of each service, and of the servers.
@@ -51,8 +49,8 @@ type place struct {
 	process *fleet.Process
 }
 
-// New starts everything, and waits until it is ready.
-func New(t *testing.T, s Settings) *Site {
+// newSite starts everything, and waits until it is ready.
+func newSite(t *testing.T, s siteSettings) *Site {
 	t.Helper()
 	site := &Site{t: t, places: map[schedule.Target]*place{}, began: time.Now()}
 	site.addServers(s)
@@ -75,7 +73,7 @@ func New(t *testing.T, s Settings) *Site {
 }
 
 // addServers starts the servers, several as a cluster.
-func (s *Site) addServers(of Settings) {
+func (s *Site) addServers(of siteSettings) {
 	s.t.Helper()
 	settings := fleet.Settings{Programs: of.Programs, Servers: of.Replicas[schedule.Server], Flags: of.Flags}
 	if settings.Servers > 1 {
@@ -122,7 +120,6 @@ func (s *Site) addReplica(target schedule.Target) {
 // URL lists the servers, past all proxies.
 func (s *Site) URL() string { return s.fleet.URL() }
 
-// launch starts the process of a place.
 func (s *Site) launch(p *place) *fleet.Process {
 	if p.server != nil {
 		p.server.Launch()

@@ -1,6 +1,4 @@
-// Package kafkatest starts brokers for tests: the embedded one, and Apache Kafka
-// where there is one.
-package kafkatest
+package kafka_test
 
 import (
 	"log/slog"
@@ -17,12 +15,12 @@ import (
 
 // What SASL listeners ask for.
 const (
-	User     = "switchyard"
-	Password = "secret"
+	user     = "switchyard"
+	password = "secret"
 )
 
-// Broker is a broker that can be killed and started again on what it had.
-type Broker interface {
+// broker is a broker that can be killed and started again on what it had.
+type broker interface {
 	// Config reaches it; Guarded does where a password is asked for.
 	Config() kafka.Config
 	Guarded(t testing.TB, password string) kafka.Config
@@ -32,12 +30,12 @@ type Broker interface {
 	Start(t testing.TB)
 }
 
-// Kinds are what the tests run on, by name. Real ones skip the test where there is
+// kinds are what the tests run on, by name. Real ones skip the test where there is
 // no Apache Kafka.
-var Kinds = []struct {
+var kinds = []struct {
 	Name  string
-	Start func(t testing.TB, topics ...string) Broker
-}{{"embedded", Embedded}, {"apache", Apache}}
+	Start func(t testing.TB, topics ...string) broker
+}{{"embedded", startEmbedded}, {"apache", startApache}}
 
 // guarded is a configuration with a password, which lies in a file.
 func guarded(t testing.TB, addr, mechanism, password string) kafka.Config {
@@ -46,7 +44,7 @@ func guarded(t testing.TB, addr, mechanism, password string) kafka.Config {
 	if err := os.WriteFile(file, []byte(password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return kafka.Config{Brokers: []string{addr}, SASL: mechanism, User: User, PasswordFile: file}
+	return kafka.Config{Brokers: []string{addr}, SASL: mechanism, User: user, PasswordFile: file}
 }
 
 type inProcess struct {
@@ -56,13 +54,13 @@ type inProcess struct {
 	asks      *embedded.Broker
 }
 
-// Embedded starts the embedded broker, and another one that asks for a password. Other
+// startEmbedded starts the embedded broker, and another one that asks for a password. Other
 // topics than these can be made by its operator alone.
-func Embedded(t testing.TB, topics ...string) Broker {
+func startEmbedded(t testing.TB, topics ...string) broker {
 	t.Helper()
 	b := &inProcess{dir: t.TempDir(), addr: testkit.FreeAddr(t), topics: append([]string{kafka.DefaultTopic}, topics...)}
 	b.Start(t)
-	asks, err := embedded.Start(embedded.Settings{Listen: "127.0.0.1:0", Topics: b.topics, User: User, Password: Password})
+	asks, err := embedded.Start(embedded.Settings{Listen: "127.0.0.1:0", Topics: b.topics, User: user, Password: password})
 	if err != nil {
 		t.Fatal(err)
 	}
