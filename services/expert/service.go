@@ -13,11 +13,14 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/united"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/planner"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/compute"
 	"github.com/switchyard/switchyard/services/expert/hints"
@@ -254,4 +257,49 @@ func (s *Service) cold() error {
 		return fmt.Errorf("%s: %s", cold, what)
 	}
 	return errors.New(cold)
+}
+
+// onBus is the residency.Network of a deployment, whose rows are served.
+type onBus struct {
+	*planstore.FunctionView
+	d         *deployment.Deployment
+	announcer *planstore.Announcer
+	serving   *serving.Serving
+}
+
+// Join receives from the function's consumer group.
+func (n onBus) Join(ctx context.Context, f *residency.Function, inFlight int) (residency.Group, error) {
+	r := n.d.FunctionGroup(f.Layer(), f.ID())
+	r.MaxInFlight = inFlight
+	receiving, err := n.d.Hop.Receive(ctx, r, func(ctx context.Context, m *bus.Msg) error { return n.serving.Receive(ctx, m, f) })
+	if err != nil {
+		return nil, err
+	}
+	return receiving, nil
+}
+
+// Remove deletes the group's consumer, where it has one.
+func (n onBus) Remove(ctx context.Context, f *residency.Function) error {
+	if n.d.Streams.Hops == schemas.HopsCore {
+		return nil
+	}
+	return n.d.Conn.DeleteConsumer(ctx, n.d.Streams.Expert(f.Layer()).Name, f.ID())
+}
+
+// Announce writes the functions' states into their bucket.
+func (n onBus) Announce(r *pb.HostLayer) {
+	say := n.announcer.Set
+	if len(r.Functions) == 0 {
+		say = n.announcer.End
+	}
+	_ = say(planstore.HostKey(int(r.Layer), r.Host), r) // numbers and checked names can be encoded
+}
+
+// planner is the one that runs here while no scaler plans.
+func (s *Service) planner() *planner.Planner {
+	return planner.New(planner.Settings{
+		Lease: planner.InBucket(s.d.Leases, s.id, s.presence.Lease()), Members: s.view, Caller: s.presence, Plans: s.d.Plans, Groups: s.d, Records: s.states,
+		Model:   plan.Model{MoELayers: s.d.MoELayers(), Experts: s.d.Model.Spec.Experts, ExpertBytes: s.expertBytes},
+		YieldTo: "scaler", Logger: s.d.Logger,
+	})
 }

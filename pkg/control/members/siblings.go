@@ -1,6 +1,7 @@
 package members
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -270,4 +271,119 @@ func (s *Siblings) keepTelling(ctx context.Context) {
 // quickly would be gone with what nobody knows of.
 func (s *Siblings) Tell() bool {
 	return s.s.Listens() && s.s.Send(&pb.Holdings{Deliveries: s.s.Holdings.oldest(maxTold, int(s.s.MaxBytes()/2))}) == nil
+}
+
+// Holdings are the deliveries that a replica has, by the subjects on which they are settled.
+type Holdings struct {
+	mu      sync.Mutex
+	turns   map[string]uint64 // grow with each that is added
+	changes uint64
+}
+
+// NewHoldings returns none.
+func NewHoldings() *Holdings { return &Holdings{turns: map[string]uint64{}} }
+
+// Add notes a delivery; one that is known stays as it is.
+func (h *Holdings) Add(delivery string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.turns[delivery]; !known {
+		h.changes++
+		h.turns[delivery] = h.changes
+	}
+}
+
+// Remove forgets a delivery that is settled, or not renewed any more.
+func (h *Holdings) Remove(delivery string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, known := h.turns[delivery]; known {
+		h.changes++
+		delete(h.turns, delivery)
+	}
+}
+
+// changed counts what was added and removed.
+func (h *Holdings) changed() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.changes
+}
+
+// oldest are the deliveries that have been here longest, as many as fit so many bytes.
+func (h *Holdings) oldest(most, bytes int) (deliveries []string) {
+	const perDelivery = 4 // of the message, beside the name
+	h.mu.Lock()
+	turns := maps.Clone(h.turns)
+	h.mu.Unlock()
+	all := slices.SortedFunc(maps.Keys(turns), func(a, b string) int { return cmp.Compare(turns[a], turns[b]) })
+	for _, name := range all[:min(most, len(all))] {
+		if bytes -= len(name) + perDelivery; bytes < 0 {
+			break
+		}
+		deliveries = append(deliveries, name)
+	}
+	return deliveries
+}
+
+const (
+	// fresh is the silence up to which a replica surely lives: a renewal and a half.
+	fresh = Interval * 3 / 2
+	// suspectFor is how long after the server was away work may come again that its
+	// owner has.
+	suspectFor = 2 * time.Second
+	// leaveFor is when work comes again that was left to its owner, unless that renews
+	// it by then; askAgain is when it does while nobody is heard.
+	leaveFor = 500 * time.Millisecond
+	askAgain = 200 * time.Millisecond
+)
+
+// Leave says for how long work that came again, by its place in the stream, is to be left
+// to the sibling that has it: it could renew nothing while the server was away. 0: it is
+// for this replica.
+func (s *Siblings) Leave(place uint64, now time.Time) time.Duration {
+	nobody := s.hearsNobody()
+	owner := s.owner(place, now, nobody)
+	if owner == "" {
+		return 0
+	}
+	silent, here := s.s.Members.Silent(owner)
+	switch {
+	case here && silent < fresh:
+		return leaveFor
+	case nobody:
+		return askAgain
+	}
+	return 0
+}
+
+// owner is the sibling that said it has a message, if the server was away a moment ago.
+func (s *Siblings) owner(place uint64, now time.Time, nobody bool) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !nobody && now.Sub(s.deaf) > suspectFor {
+		return ""
+	}
+	for who, has := range s.told {
+		if _, ok := has[place]; ok {
+			return who
+		}
+	}
+	return ""
+}
+
+// hearsNobody says that this replica does not even hear itself.
+func (s *Siblings) hearsNobody() bool {
+	silent, here := s.s.Members.Silent(s.s.ID)
+	return !s.s.Connected() || !here || silent >= fresh
+}
+
+// listen notes when nobody is heard.
+func (s *Siblings) listen(now time.Time) {
+	if !s.hearsNobody() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.deaf = now
 }

@@ -45,3 +45,78 @@ func (b BrownoutMetrics) Accesses(split string) prometheus.Counter {
 func (m *Metrics) UnitedRows(layer, way int) prometheus.Counter {
 	return m.Brownout.united.WithLabelValues(m.layer(layer), bounded(way, maxExperts))
 }
+
+// DirectiveMetrics are of how far brownouts go, and why.
+type DirectiveMetrics struct {
+	// Thresholds are what attention stamps on its steps, and P90 what the controller decides by,
+	// by phase. Of several replicas in a process the largest is shown.
+	Thresholds, P90 *Table
+	// Ignored counts messages and times of latencies that do not count.
+	Ignored prometheus.Counter
+
+	changes *prometheus.CounterVec
+}
+
+func newDirectiveMetrics() DirectiveMetrics {
+	return DirectiveMetrics{
+		Thresholds: newTable("brownout_threshold_ratio", "Least share of a layer's routed rows that keep their own experts, as attention stamps it on its steps, by phase.", "phase"),
+		P90:        newTable("brownout_step_p90_seconds", "90th percentile of steps' times by which the controller of brownouts decided last, by phase; absent without steps.", "phase"),
+		Ignored:    counter("brownout_ignored_latencies_total", "Messages and times of steps that the controller of brownouts did not believe, or was too slow for."),
+		changes:    counters("brownout_changes_total", "Moves of thresholds by the controller of brownouts, by phase and direction: up or down.", "phase", "direction"),
+	}
+}
+
+func (m DirectiveMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.Thresholds, m.P90, m.Ignored, m.changes}
+}
+
+func (m DirectiveMetrics) begin() {
+	for _, phase := range []string{"prefill", "decode"} {
+		m.changes.WithLabelValues(phase, "up")
+		m.changes.WithLabelValues(phase, "down")
+	}
+}
+
+// Changed counts a move of a threshold.
+func (m DirectiveMetrics) Changed(phase, direction string) {
+	m.changes.WithLabelValues(phase, direction).Inc()
+}
+
+// TenantMetrics are of tenants with quotas, as a tokenizer sees them: what they have of
+// what they may have, in the states "used" and "limit". Who tells bounds the tenants.
+type TenantMetrics struct {
+	// Waiting are requests, Tokens those of the last minute, and Log bytes of the token log.
+	Waiting, Tokens, Log *Table
+
+	refusals *prometheus.CounterVec
+	tokens   *prometheus.CounterVec
+	memory   *prometheus.CounterVec
+}
+
+func newTenantMetrics() TenantMetrics {
+	const states = ", by tenant and state: used, and limit; the tenant * is the fullest of those without a quota of their own."
+	return TenantMetrics{
+		Waiting:  newTable("tenant_waiting_requests", "Requests that wait for their turn, of tenants with a quota of them"+states, "tenant", "state"),
+		Tokens:   newTable("tenant_minute_tokens", "Tokens of the last minute, of tenants with a quota of them"+states, "tenant", "state"),
+		Log:      newTable("tenant_log_bytes", "Bytes of the token log, of tenants with a quota of them"+states, "tenant", "state"),
+		refusals: counters("tenant_refusals_total", "Requests refused because their tenant has what it may have, by tenant and quota: waiting, tokens or log.", "tenant", "quota"),
+		tokens:   counters("tenant_tokens_total", "Tokens of requests that ended, by tenant (* is all without a quota of their own) and kind: prompt or completion.", "tenant", "kind"),
+		memory:   counters("tenant_expert_gb_seconds_total", "Gigabytes of experts in memory times seconds, of requests that ended, by tenant (* is all without a quota of their own).", "tenant"),
+	}
+}
+
+func (t TenantMetrics) all() []prometheus.Collector {
+	return []prometheus.Collector{t.Waiting, t.Tokens, t.Log, t.refusals, t.tokens, t.memory}
+}
+
+// Ended counts what a request of a tenant took that has ended.
+func (t TenantMetrics) Ended(tenant string, prompt, completion int, gigabyteSeconds float64) {
+	t.tokens.WithLabelValues(tenant, "prompt").Add(float64(prompt))
+	t.tokens.WithLabelValues(tenant, "completion").Add(float64(completion))
+	t.memory.WithLabelValues(tenant).Add(gigabyteSeconds)
+}
+
+// Refusals counts requests that a tenant's quota refused.
+func (t TenantMetrics) Refusals(tenant, quota string) prometheus.Counter {
+	return t.refusals.WithLabelValues(tenant, quota)
+}

@@ -3,8 +3,16 @@ package delivery
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/calls"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // Delivery is what one replica delivers.
@@ -65,4 +73,101 @@ func (v *Delivery) Listeners() []Listener {
 		{s.AnyInterest(interestTaken), "", v.Replays.onInterestTaken},
 		{s.AnyInterest(interestHanded), v.Kinds.Group(), v.Replays.onInterestHanded},
 	}
+}
+
+// Settings are what one replica delivers with.
+type Settings struct {
+	Deployment *deployment.Deployment
+	Replica    string
+	Presence   *deployment.Presence
+	Tracer     *telemetry.Tracer
+	Log        *tokenlog.Log
+	// InboxPrefixes begin the reply subjects that replays answer to.
+	InboxPrefixes []string
+	// Now is the servers' time.
+	Now func() time.Time
+	// Detokenizer makes text of a request's tokens.
+	Detokenizer func() Detokenizer
+	// Calls is how the model writes calls of tools; nil: it has no tokenizer.
+	Calls    func() *calls.Syntax
+	Ledger   Ledger
+	Reserved Reserved
+	Canaries Canaries
+	// Tasks are what goes on until it is done, or the replica stops.
+	Tasks *sync.WaitGroup
+}
+
+// Ledger counts what logs say of the requests in the shards that this replica serves.
+type Ledger interface {
+	Waits(request string, accept *pb.Accept)
+	// Turn says that a request had its turn, or ended before.
+	Turn(request string)
+	Ended(accept *pb.Accept, end *pb.Terminal, hadTurn bool, tokens int32)
+	// Charge counts for its tenant what a request took that has ended.
+	Charge(accept *pb.Accept, tokens int32, gigabyteSeconds float64)
+	// Logged counts what a tenant's logs under way have more, and Kept what stays of one
+	// that ended.
+	Logged(tenant string, change int64)
+	Kept(tenant string, bytes int64, now time.Time)
+}
+
+// Reserved are the bytes that the token log must still take of requests.
+type Reserved interface {
+	Change(request string, before, left, written int64)
+	// Wrote says that the log's stream has taken what is no request's.
+	Wrote(bytes int64)
+}
+
+// Canaries are told what the log says of canaries.
+type Canaries interface {
+	Logged(request string, records []*pb.Record)
+}
+
+// Members are those that are seen; a members.View is.
+type Members interface {
+	Snapshot() []*pb.Member
+	OtherKinds() []*pb.Member
+	Synced() bool
+}
+
+// common is what the parts of a delivery work with.
+type common struct {
+	d       *deployment.Deployment
+	replica string
+	metrics *telemetry.Metrics
+	log     *tokenlog.Log
+	detok   func() Detokenizer
+	calls   func() *calls.Syntax
+	tasks   *sync.WaitGroup
+	ctx     context.Context // ends when the replica stops
+}
+
+func newCommon(s Settings) *common {
+	d := s.Deployment
+	return &common{d: d, replica: s.Replica, metrics: d.Telemetry.Metrics, log: s.Log, detok: s.Detokenizer, calls: s.Calls, tasks: s.Tasks}
+}
+
+// answer begins the answer of a request.
+func (c *common) answer(request string, accept *pb.Accept) *answer {
+	a := newAnswer(request, accept, c.detok())
+	if c.calls != nil {
+		a.parseAs(c.calls())
+	}
+	return a
+}
+
+// signal sends a message whose subject says all.
+func (c *common) signal(subject string) {
+	if err := c.d.Conn.Tell(subject, schemas.SignalBody(subject)); err != nil {
+		c.d.Logger.Warn("sending a signal", "subject", subject, "error", err)
+	}
+}
+
+// isSignal counts what is none.
+func (c *common) isSignal(m *nats.Msg) bool {
+	is := schemas.IsSignal(m.Subject, m.Data)
+	if !is {
+		c.metrics.Refused.Inc()
+	}
+	return is
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -168,3 +169,33 @@ func (c *Canaries) Failed(id, why string) { c.flow.failed(id, why, time.Now()) }
 
 // spread lengthens a time by up to a half, so that one replica is the first to send.
 func spread(d time.Duration) time.Duration { return d + time.Duration(mathrand.Int64N(int64(d)/2+1)) }
+
+// Lacks says whether no replica of a service is ready.
+func Lacks(all []*pb.Member, service string) bool {
+	for _, m := range members.OfService(all, service) {
+		if m.Ready && !m.Draining {
+			return false
+		}
+	}
+	return true
+}
+
+// stages are the services on a token's way that others take a tokenizer's requests through.
+func stages() (all []catalog.Service) {
+	for _, s := range catalog.All(catalog.Way) {
+		if s.Lack != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// missing says which stage is missing on a token's way of a model; nil: none.
+func missing(all []*pb.Member, model string) error {
+	for _, s := range stages() {
+		if Lacks(all, s.Name) {
+			return fmt.Errorf(s.Lack, model)
+		}
+	}
+	return nil
+}
