@@ -154,7 +154,6 @@ func (x *batch) most() (most int) {
 	return max(1, most)
 }
 
-// solve plans.
 func (x *batch) solve(by func(*scatter.System, [][]float64, float64, ods.Settings) (*ods.Result, error)) (any, error) {
 	r, err := by(&x.System, x.loads, x.limit, x.set)
 	var no *ods.Infeasible

@@ -50,7 +50,6 @@ func Cache(name string, in io.Reader) (*Cached, error) {
 	return &Cached{c.loads(capacity)}, nil
 }
 
-// ids is a list of ids.
 func (r *reader) ids(v value, name string) (list []uint32) {
 	for _, one := range r.list(v, name, true) {
 		text, ok := one.token.(json.Number)

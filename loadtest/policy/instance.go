@@ -61,7 +61,6 @@ func readInstance(v value) (*instance, error) {
 	return x, r.checked(x.demand.Check(x.Model))
 }
 
-// part is a field that is an object.
 func (r *reader) part(v value, name string, fields ...string) value {
 	f, _ := r.find(v, name, true)
 	if r.err == nil {

@@ -256,7 +256,6 @@ func (r *reader) numbers(v value, name string) (list []float64) {
 	return list
 }
 
-// signed is a number of any sign.
 func (r *reader) signed(v value, name string) float64 {
 	f, ok := r.find(v, name, true)
 	if !ok {

@@ -190,7 +190,6 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 	return fresh, nil
 }
 
-// rowOf is the row of a place.
 func (gs *groups) rowOf(g *group, place uint32) int {
 	if row, sum := gs.shape.SummedRow(int(g.key.Rows), place); sum {
 		return row

@@ -161,7 +161,6 @@ func (s *Service) rent(l *plan.Layer) {
 	}
 }
 
-// rentForBatches is rent where functions are invoked for batches.
 func (s *Service) rentForBatches(l *plan.Layer) {
 	if s.invoked == nil {
 		return

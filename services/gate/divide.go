@@ -206,7 +206,6 @@ func (s stores) begin(ctx context.Context, by transfer.Transfer, to transfer.Add
 	})
 }
 
-// end waits for all of them.
 func (s stores) end() { s.all.Wait() }
 
 // renting divides rows among the replicas of rented functions as their plans foresee: rows of

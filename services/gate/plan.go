@@ -77,7 +77,6 @@ func (p *planSwitch) complete() error {
 	return nil
 }
 
-// named is a function with its experts.
 func named(t *plan.Target) string {
 	const few = 4
 	experts := t.GetExperts()

@@ -206,7 +206,9 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	s.traces.describe(span, int(h.Key.Layer), planned, len(all))
 	took.ComputeNs, took.Accesses = took.ComputeNs+watch.Lap(), o.curve
 	err = s.dispatch(ctx, h, all, took, o.fates)
-	s.count(h, o, planned) // when its rows are on their way
+	s.loads.count(h, &s.routes, o, planned.Version)
+	s.said.compare(h, &s.routes, planned)
+	s.presence.Add(members.RoutedRows, float64(len(s.routes.Expert)/max(1, s.routes.K))) // when its rows are on their way
 	return err
 }
 
@@ -243,13 +245,6 @@ func (s *Service) obey(h *pb.Hidden, planned *plan.Routes) (obeyed, error) {
 	}
 	o.count(s.metrics.Brownout)
 	return o, nil
-}
-
-// count tells samples of loads, metrics and members of the rows.
-func (s *Service) count(h *pb.Hidden, o obeyed, planned *plan.Routes) {
-	s.loads.count(h, &s.routes, o, planned.Version)
-	s.said.compare(h, &s.routes, planned)
-	s.presence.Add(members.RoutedRows, float64(len(s.routes.Expert)/max(1, s.routes.K)))
 }
 
 // portions splits the rows of a message by the replicas that compute them. A function's rows go to

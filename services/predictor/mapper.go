@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/predictors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -86,7 +87,7 @@ func newMapper(d *deployment.Deployment, id string, c Config) (m *mapper, err er
 		return nil, err
 	}
 	m.row = make([]float32, m.store.Experts)
-	m.to = newHosts(d, id)
+	m.to = &hosts{d: d, id: id, plan: planstore.NewView(), by: map[int]*served{}, sent: map[string]uint64{}}
 	if c.Maps.Chances == Learned {
 		m.trained = predictors.AheadFor(d.Model, c.Weights, c.Distance)
 	}

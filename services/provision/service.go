@@ -166,7 +166,6 @@ func (s *Service) look(ctx context.Context) bool {
 	return true
 }
 
-// again makes lost streams.
 func (s *Service) again(ctx context.Context, lost []jetstream.StreamConfig) error {
 	names := make([]string, len(lost))
 	for i, w := range lost {

@@ -1,7 +1,6 @@
 package scaler
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -318,13 +317,6 @@ func access(all []*pb.Member) (takes divide.Takes, said bool) {
 
 func numbers(t divide.Takes) []float64 { return []float64{t.Read, t.Row, t.Unit, t.Call} }
 
-// learn tells the core what accesses take on the hosts.
-func (p *policy) learn(core *elastic.Core, expertBytes uint64) {
-	if t, said := p.access(); said {
-		core.Takes(t.Device(float64(cmp.Or(expertBytes, 1))))
-	}
-}
-
 // Config is what an operator sets.
 type Config struct {
 	// Kafka is where load samples come from.
@@ -403,7 +395,6 @@ func (c Config) settings() elastic.Settings {
 	return s
 }
 
-// policy is the policy's name.
 func (c Config) policy() string {
 	name, _, _ := strings.Cut(c.Scaling, ":")
 	return name

@@ -60,7 +60,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	if len(c.InboxPrefixes) == 0 {
 		c.InboxPrefixes = []string{schemas.DefaultInboxPrefix}
 	}
-	s := &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"), HandledWithin: handledWithin, subs: newSubscriptions(d)}
+	s := &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"), HandledWithin: handledWithin, subs: subscriptions{d: d}}
 	s.Probe = probe.New(probe.Settings{
 		Deployment: d, Replica: id, Model: &s.Model, CanaryEvery: c.CanaryEvery, Ledger: &s.reserved,
 		Owns: func(request string) bool { return s.Delivery.Shards.Owns(request) },
@@ -229,10 +229,6 @@ const DefaultMaxQueued = 1024
 type subscriptions struct {
 	d   *deployment.Deployment
 	all []*nats.Subscription
-}
-
-func newSubscriptions(d *deployment.Deployment) subscriptions {
-	return subscriptions{d: d}
 }
 
 // keep has a subscription end with the replica.

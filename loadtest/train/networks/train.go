@@ -80,7 +80,7 @@ func (s *Settings) run(learn, validation *Examples, l *learner) (best result, er
 	for pass := 0; pass < s.Passes && without < s.Patience; pass++ {
 		s.deal(learn.Rows(), pass, func(order []int) {
 			b.take(learn, order, s.Softness)
-			l.learn(&b, s.rate(steps, all))
+			l.learn(&b, s.Rate*0.5*float32(1+math.Cos(math.Pi*float64(steps)/float64(all))))
 			steps++
 		})
 		without++
@@ -92,11 +92,6 @@ func (s *Settings) run(learn, validation *Examples, l *learner) (best result, er
 		}
 	}
 	return best, nil
-}
-
-// rate is that of a step of so many.
-func (s *Settings) rate(step, of int) float32 {
-	return s.Rate * 0.5 * float32(1+math.Cos(math.Pi*float64(step)/float64(of)))
 }
 
 // validated is how many rows are scored at once.

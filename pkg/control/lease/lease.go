@@ -157,7 +157,7 @@ func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration
 		c.seen, c.since = revision, time.Now()
 	}
 	c.seek(old)
-	if silent := time.Since(c.since); c.isAnothers(old) && silent < c.TTL {
+	if silent := time.Since(c.since); old.GetOwner() != "" && old.GetOwner() != c.owner && !c.isGone() && silent < c.TTL {
 		return nil, c.TTL - silent, nil
 	}
 	epoch, err := c.after(ctx, revision)
@@ -170,12 +170,6 @@ func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration
 		return nil, 0, err
 	}
 	return &Held{candidate: c, lease: mine, revision: revision, renewed: before, inherited: old.GetEpoch() > 0}, 0, nil
-}
-
-// isAnothers says whether somebody else may hold the lease. An own one is of a tenure
-// that has ended, as when it could not be renewed in time and nobody took it.
-func (c *candidate) isAnothers(l *pb.Lease) bool {
-	return l.GetOwner() != "" && l.GetOwner() != c.owner && !c.isGone()
 }
 
 // after is the epoch behind those of all earlier owners, none of which was

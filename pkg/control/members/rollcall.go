@@ -199,14 +199,6 @@ type missed struct {
 	ago         time.Duration
 }
 
-// miss remembers a member that has expired; v.mu is held.
-func (v *View) miss(m *pb.Member) {
-	if len(v.missing) == maxMissing {
-		v.missing = slices.Delete(v.missing, 0, 1)
-	}
-	v.missing = append(v.missing, missed{id: m.GetId(), service: m.GetService()})
-}
-
 // found forgets a missing member that is heard again or says farewell; v.mu is held.
 func (v *View) found(id string) {
 	v.missing = slices.DeleteFunc(v.missing, func(m missed) bool { return m.id == id })

@@ -300,7 +300,10 @@ func (v *View) expire(passed time.Duration) {
 		}
 		if e.silent >= TTL {
 			delete(v.members, id)
-			v.miss(e.member)
+			if len(v.missing) == maxMissing {
+				v.missing = slices.Delete(v.missing, 0, 1)
+			}
+			v.missing = append(v.missing, missed{id: e.member.GetId(), service: e.member.GetService()})
 			v.notify()
 		}
 	}

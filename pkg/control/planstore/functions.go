@@ -117,6 +117,3 @@ func decode(key string, body []byte, into proto.Message) error {
 	}
 	return nil
 }
-
-// isGate says whether a key is a gate's.
-func isGate(key string) bool { return strings.HasPrefix(key, gatePrefix) }

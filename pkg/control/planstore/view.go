@@ -122,7 +122,7 @@ func (v *FunctionView) forget() {
 // put takes one write in. What is no legal record changes nothing: what its
 // replica said before counts.
 func (v *FunctionView) put(key string, body []byte) (FunctionChange, error) {
-	if isGate(key) {
+	if strings.HasPrefix(key, gatePrefix) {
 		return v.putGate(key, body)
 	}
 	if len(body) == 0 {

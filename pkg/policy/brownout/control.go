@@ -135,7 +135,9 @@ func (c *Controller) Advance(now float64, busy bool) Change {
 	if n == 0 || now < c.changed+min(cmp.Or(c.rule.Cuts, c.rule.Interval), c.rule.Interval) {
 		return ch
 	}
-	c.high.judge(latency)
+	if c.high.below == 0 {
+		c.high.below = latency
+	}
 	switch {
 	case latency > c.rule.SLO:
 		c.high = c.missed(now, latency)
@@ -226,18 +228,10 @@ type tooHigh struct {
 	rose  bool
 }
 
-// missed is the threshold as one that is too high.
 func (c *Controller) missed(now, latency float64) tooHigh {
 	h := tooHigh{threshold: c.threshold, latency: latency, until: now + c.rule.Calm, below: c.rose, rose: c.rose > 0}
 	c.rose = 0
 	return h
-}
-
-// judge hears the latency of a threshold below it.
-func (h *tooHigh) judge(latency float64) {
-	if h.below == 0 {
-		h.below = latency
-	}
 }
 
 // nearby is the share of a latency from which on another one is like it.

@@ -34,7 +34,6 @@ func (p *Splitter) Curve(s Settings, r Rows, onto Curve) error {
 	return nil
 }
 
-// threshold is that of a point.
 func (c Curve) threshold(i int) int { return PointOf(i, len(c)) }
 
 // PointOf is the threshold of one of so many points, from 0 to 1.

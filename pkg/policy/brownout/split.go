@@ -155,7 +155,6 @@ func (p *Splitter) unite(s Settings, count []int32) {
 	}
 }
 
-// finish counts.
 func (p *Splitter) finish(count []int32) {
 	d := &p.d
 	d.After, d.Kept = 0, 0

@@ -208,7 +208,6 @@ func (d *Divider) Ends() (seconds float64) {
 	return seconds
 }
 
-// place takes an expert's rows to its hosts.
 func (d *Divider) place(to []Share, e int, x Expert) []Share {
 	if len(x.Hosts) == 1 {
 		d.busy[x.Hosts[0]] += d.times[e]

@@ -320,8 +320,6 @@ func (r *round) deal(layer int) static.Deal {
 	return static.DealOf(layer, len(r.k.Model.MoELayers), len(r.holders), r.k.Settings.Grouping)
 }
 
-func (r *round) windowed() bool { return !r.deal(0).Whole() }
-
 // window are the hosts that a layer has; nil: all of them.
 func (r *round) window(layer int) (hosts []int) {
 	d := r.deal(layer)

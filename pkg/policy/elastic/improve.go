@@ -39,7 +39,8 @@ const sideBySide = 16
 // improveBlock finds what each of some layers gains, and makes the changes that still can be
 // when those before are made.
 func (r *round) improveBlock(block []*work) {
-	r.moves()
+	most := math.Max(8, float64(len(r.layers)*r.c.model.Experts))
+	r.c.budget.fill(r.now, most, most/30)
 	r.each(block, func(w *work) {
 		w.trusted = r.trusted(w)
 		w.found = r.find(w)

@@ -98,7 +98,6 @@ func newLayer(experts int, m mode) *layer {
 	return l
 }
 
-// predictions are of one distance.
 func (l *layer) predictions(distance uint32) *window {
 	if l.ahead[distance] == nil {
 		l.ahead[distance] = newWindow(l.experts, predictedWindow)

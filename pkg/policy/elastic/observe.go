@@ -126,7 +126,10 @@ func (c *Core) take(now float64, from *sender, s *pb.LoadSample) {
 		return
 	case pb.LoadSource_LOAD_SOURCE_ATTENTION:
 		c.takeTimes(now, l, s)
-		c.backlog.take(now, s)
+		if s.Waiting != nil {
+			c.backlog.of[s.Host] = told{float64(s.GetWaiting()), now}
+			c.backlog.sum(now)
+		}
 		return
 	}
 	for _, step := range s.Steps {
@@ -245,14 +248,6 @@ func newBacklog() (b backlog, err error) {
 	b.of = map[string]told{}
 	b.world, err = world.New()
 	return b, err
-}
-
-// take takes in what a replica says; one that says nothing of it changes nothing.
-func (b *backlog) take(now float64, s *pb.LoadSample) {
-	if s.Waiting != nil {
-		b.of[s.Host] = told{float64(s.GetWaiting()), now}
-		b.sum(now)
-	}
 }
 
 // sum adds up what all say who have been heard of late.

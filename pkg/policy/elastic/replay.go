@@ -83,7 +83,6 @@ func (l *layer) fewSteps(now float64) bool {
 	return l.stepRate(now) > 0 && l.recent.turn < replayLeast
 }
 
-// rowsOf are the mean rows of steps.
 func rowsOf(steps []step) (mean float64) {
 	for _, s := range steps {
 		for _, n := range s.count {

@@ -44,7 +44,6 @@ type Settings struct {
 // classes of rows: a class has twice the rows of the one before it.
 const classes = 14
 
-// classOf is the class of so many rows.
 func classOf(rows int) int { return min(max(0, bits.Len(uint(max(1, rows)-1))), classes-1) }
 
 // Estimator learns from layers that came back. It is not safe for concurrent use.

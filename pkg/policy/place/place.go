@@ -25,16 +25,12 @@ type Expert struct {
 	Replicas int
 	LoadEach float64 // rows of each replica
 	Bytes    uint64  // memory of each replica
-	// Node is for EPLB alone: whose hosts take the replicas.
-	Node int
 }
 
 // Host is a host that replicas can be placed on.
 type Host struct {
 	ID       string
 	Capacity uint64 // bytes
-	// Node is for EPLB alone: what the host is part of.
-	Node int
 }
 
 // Warm is an expert that a host holds, by the placement before.

@@ -208,47 +208,25 @@ func (f *fleet) next(turn int, pass func(h int) bool) int {
 // (github.com/deepseek-ai/EPLB), by its public description: heaviest first, each
 // replica goes to the least loaded host, and all hosts get equally many, which
 // here may differ by one. It moves what it likes: it does not look at what is
-// warm. With nodes (its hierarchical variant) each packs its own experts.
+// warm.
 //
 // Unlike the public one it knows memory, which comes before equal counts, and
 // keeps an expert's replicas apart (see Policy).
 func EPLB(s State) (Placement, error) {
-	f := newFleet(s)
-	for _, node := range nodes(s.Experts) {
-		if err := f.pack(node, s.Experts); err != nil {
+	f, replicas := newFleet(s), 0
+	for _, e := range s.Experts {
+		replicas += e.Replicas
+	}
+	q := newQueue(f, f.indices(), s.Experts)
+	if n := len(f.hosts); n > 0 {
+		q.each, q.extra = replicas/n, replicas%n
+	}
+	for _, e := range byLoad(s.Experts) {
+		if err := q.placeAll(e, nil); err != nil {
 			return Placement{}, err
 		}
 	}
 	return f.placement(), nil
-}
-
-// nodes are the nodes that experts are for.
-func nodes(experts []Expert) (ids []int) {
-	for _, e := range experts {
-		ids = append(ids, e.Node)
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
-// pack places a node's experts on its hosts.
-func (f *fleet) pack(node int, experts []Expert) error {
-	own := slices.DeleteFunc(slices.Clone(experts), func(e Expert) bool { return e.Node != node })
-	hosts := slices.DeleteFunc(f.indices(), func(h int) bool { return f.hosts[h].Node != node })
-	replicas := 0
-	for _, e := range own {
-		replicas += e.Replicas
-	}
-	q := newQueue(f, hosts, own)
-	if len(hosts) > 0 {
-		q.each, q.extra = replicas/len(hosts), replicas%len(hosts)
-	}
-	for _, e := range byLoad(own) {
-		if err := q.placeAll(e, nil); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // MoEless is algorithm 2: replicas are placed one after the other, most load

@@ -209,9 +209,6 @@ func Takes(a *pb.AccessTime) divide.Takes {
 	return divide.Takes{Read: a.GetReadSeconds(), Row: a.GetRowSeconds(), Unit: a.GetUnitSeconds(), Call: a.GetCallSeconds()}
 }
 
-// checkAccess says what is wrong with what accesses take; nothing, if nobody has said it.
-func checkAccess(a *pb.AccessTime) error { return Takes(a).Check() }
-
 func sameAccess(a, b *pb.AccessTime) bool {
 	return (a == nil) == (b == nil) && Takes(a) == Takes(b)
 }

@@ -249,7 +249,7 @@ func scaled(w *world.World, l *world.Layer, policy scale.Policy, spare, hosts in
 	d := policy(experts, scale.Settings{CV: w.CV, MemoryCap: uint64(spare) * l.Largest(), MaxReplicas: hosts})
 	to := make([]place.Expert, len(d.Experts))
 	for e, s := range d.Experts {
-		to[e] = place.Expert{ID: s.ID, Replicas: s.Replicas, LoadEach: s.LoadEach, Bytes: experts[e].Bytes, Node: s.Node}
+		to[e] = place.Expert{ID: s.ID, Replicas: s.Replicas, LoadEach: s.LoadEach, Bytes: experts[e].Bytes}
 	}
 	return to
 }

@@ -2,6 +2,7 @@ package residency
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/unit"
 )
@@ -173,7 +174,8 @@ func (m *Machine) Release(u unit.Unit) {
 	}
 	switch e.phase {
 	case making:
-		m.unclaim(e)
+		at := slices.Index(m.making, e)
+		m.making = slices.Delete(m.making, at, at+1)
 		m.forget(e)
 	case queued:
 		m.queue.remove(e)

@@ -13,11 +13,6 @@ func (m *Machine) claim(e *entry) {
 	m.making = append(m.making, e)
 }
 
-func (m *Machine) unclaim(e *entry) {
-	at := slices.Index(m.making, e)
-	m.making = slices.Delete(m.making, at, at+1)
-}
-
 // makeRoom gives room to the wants that wait for it, in their order, and evicts for
 // them. Room that is on its way to one is not given to another.
 func (m *Machine) makeRoom() {
@@ -192,7 +187,7 @@ func (m *Machine) occupy(e *entry) {
 	if e.aside {
 		e.aside = false
 		m.aside = slices.DeleteFunc(m.aside, func(one *entry) bool { return one == e })
-	} else if m.idle.has(e) {
+	} else if e.at < len(m.idle.list) && m.idle.list[e.at] == e {
 		m.idle.remove(e)
 	}
 }
@@ -215,8 +210,6 @@ type heap struct {
 }
 
 func (h *heap) len() int { return len(h.list) }
-
-func (h *heap) has(e *entry) bool { return e.at < len(h.list) && h.list[e.at] == e }
 
 func (h *heap) push(e *entry) {
 	e.at = len(h.list)

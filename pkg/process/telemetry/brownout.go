@@ -12,17 +12,13 @@ type BrownoutMetrics struct {
 	Waits prometheus.Counter
 }
 
-func newBrownoutMetrics() BrownoutMetrics {
+func newBrownoutMetrics(r prometheus.Registerer) BrownoutMetrics {
 	return BrownoutMetrics{
-		slots:    counters("brownout_slots_total", "Slots of rows in groups that a brownout changed, by what became of them: own, united, left_out; and cold, those that were to have a united expert which no host has warm, in all groups.", "fate"),
-		accesses: counters("brownout_accesses_total", "Experts, and united ones, that had rows of a layer in groups under a brownout's stamp: before the split, as without a brownout, and after it.", "split"),
-		united:   counters("united_rows_total", "Routed rows that united experts computed, by layer and way.", "layer", "way"),
-		Waits:    counter("replay_waits_total", "Groups of rows that are computed again, and wait because no host has their united experts warm."),
+		slots:    counters(r, "brownout_slots_total", "Slots of rows in groups that a brownout changed, by what became of them: own, united, left_out; and cold, those that were to have a united expert which no host has warm, in all groups.", "fate"),
+		accesses: counters(r, "brownout_accesses_total", "Experts, and united ones, that had rows of a layer in groups under a brownout's stamp: before the split, as without a brownout, and after it.", "split"),
+		united:   counters(r, "united_rows_total", "Routed rows that united experts computed, by layer and way.", "layer", "way"),
+		Waits:    counter(r, "replay_waits_total", "Groups of rows that are computed again, and wait because no host has their united experts warm."),
 	}
-}
-
-func (b BrownoutMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{b.slots, b.accesses, b.united, b.Waits}
 }
 
 func (b BrownoutMetrics) begin() {
@@ -57,17 +53,13 @@ type DirectiveMetrics struct {
 	changes *prometheus.CounterVec
 }
 
-func newDirectiveMetrics() DirectiveMetrics {
+func newDirectiveMetrics(r prometheus.Registerer) DirectiveMetrics {
 	return DirectiveMetrics{
-		Thresholds: newTable("brownout_threshold_ratio", "Least share of a layer's routed rows that keep their own experts, as attention stamps it on its steps, by phase.", "phase"),
-		P90:        newTable("brownout_step_p90_seconds", "90th percentile of steps' times by which the controller of brownouts decided last, by phase; absent without steps.", "phase"),
-		Ignored:    counter("brownout_ignored_latencies_total", "Messages and times of steps that the controller of brownouts did not believe, or was too slow for."),
-		changes:    counters("brownout_changes_total", "Moves of thresholds by the controller of brownouts, by phase and direction: up or down.", "phase", "direction"),
+		Thresholds: newTable(r, "brownout_threshold_ratio", "Least share of a layer's routed rows that keep their own experts, as attention stamps it on its steps, by phase.", "phase"),
+		P90:        newTable(r, "brownout_step_p90_seconds", "90th percentile of steps' times by which the controller of brownouts decided last, by phase; absent without steps.", "phase"),
+		Ignored:    counter(r, "brownout_ignored_latencies_total", "Messages and times of steps that the controller of brownouts did not believe, or was too slow for."),
+		changes:    counters(r, "brownout_changes_total", "Moves of thresholds by the controller of brownouts, by phase and direction: up or down.", "phase", "direction"),
 	}
-}
-
-func (m DirectiveMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.Thresholds, m.P90, m.Ignored, m.changes}
 }
 
 func (m DirectiveMetrics) begin() {
@@ -93,20 +85,16 @@ type TenantMetrics struct {
 	memory   *prometheus.CounterVec
 }
 
-func newTenantMetrics() TenantMetrics {
+func newTenantMetrics(r prometheus.Registerer) TenantMetrics {
 	const states = ", by tenant and state: used, and limit; the tenant * is the fullest of those without a quota of their own."
 	return TenantMetrics{
-		Waiting:  newTable("tenant_waiting_requests", "Requests that wait for their turn, of tenants with a quota of them"+states, "tenant", "state"),
-		Tokens:   newTable("tenant_minute_tokens", "Tokens of the last minute, of tenants with a quota of them"+states, "tenant", "state"),
-		Log:      newTable("tenant_log_bytes", "Bytes of the token log, of tenants with a quota of them"+states, "tenant", "state"),
-		refusals: counters("tenant_refusals_total", "Requests refused because their tenant has what it may have, by tenant and quota: waiting, tokens or log.", "tenant", "quota"),
-		tokens:   counters("tenant_tokens_total", "Tokens of requests that ended, by tenant (* is all without a quota of their own) and kind: prompt or completion.", "tenant", "kind"),
-		memory:   counters("tenant_expert_gb_seconds_total", "Gigabytes of experts in memory times seconds, of requests that ended, by tenant (* is all without a quota of their own).", "tenant"),
+		Waiting:  newTable(r, "tenant_waiting_requests", "Requests that wait for their turn, of tenants with a quota of them"+states, "tenant", "state"),
+		Tokens:   newTable(r, "tenant_minute_tokens", "Tokens of the last minute, of tenants with a quota of them"+states, "tenant", "state"),
+		Log:      newTable(r, "tenant_log_bytes", "Bytes of the token log, of tenants with a quota of them"+states, "tenant", "state"),
+		refusals: counters(r, "tenant_refusals_total", "Requests refused because their tenant has what it may have, by tenant and quota: waiting, tokens or log.", "tenant", "quota"),
+		tokens:   counters(r, "tenant_tokens_total", "Tokens of requests that ended, by tenant (* is all without a quota of their own) and kind: prompt or completion.", "tenant", "kind"),
+		memory:   counters(r, "tenant_expert_gb_seconds_total", "Gigabytes of experts in memory times seconds, of requests that ended, by tenant (* is all without a quota of their own).", "tenant"),
 	}
-}
-
-func (t TenantMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{t.Waiting, t.Tokens, t.Log, t.refusals, t.tokens, t.memory}
 }
 
 // Ended counts what a request of a tenant took that has ended.

@@ -38,8 +38,6 @@ type GPUState struct {
 	Noted map[uint64]int
 }
 
-func newGPUs() *GPUs { return &GPUs{reads: map[int]gpuRead{}} }
-
 // Follow shows what read returns for a GPU by its index, until stop is called. Several
 // replicas of a process that follow the same GPU show it once.
 func (g *GPUs) Follow(index int, read func() GPUState) (stop func()) {

@@ -38,24 +38,20 @@ type ScalerMetrics struct {
 	refused    *prometheus.CounterVec
 }
 
-func newScalerMetrics() *ScalerMetrics {
+func newScalerMetrics(r prometheus.Registerer) *ScalerMetrics {
 	return &ScalerMetrics{
-		Scalers:      newMirror("scalers", "Scalers, by state: active (it has the planner's lease) or standby.", "state"),
-		CV:           newMirror("layer_replica_cv_ratio", "Coefficient of variation of the rows of a layer's replicas, by the plan decided on last.", "layer"),
-		Balancedness: newMirror("layer_balancedness_ratio", "Mean by maximum of the rows of a layer's replicas, by the plan decided on last.", "layer"),
-		Replicas:     newMirror("planned_replicas", "Replicas of experts in the plan decided on last: warm, kept (loaded, and not in the group) or cold.", "want"),
-		PlanAge:      newMirror("plan_age_seconds", "Time since a layer's plan changed, of those that this scaler has changed.", "layer"),
-		HostsWanted:  newTable("expert_hosts_wanted", "Expert hosts that there should be: what they have to do would keep so many busy for seven tenths of the time, and all experts fit."),
-		Decision:     histogram("plan_decision_seconds", "Time of a decision on the plans of all layers.", fineBuckets),
-		rebalances:   counters("rebalances_total", "Changes of layers' plans, by cause; one change may have several.", "cause"),
-		trials:       counters("plan_trials_total", "Changes of layers' plans that were made for speed, by what came of them.", "verdict"),
-		samples:      counters("scaler_samples_total", "Load samples that came to the scaler: taken, repeated, or missing by the numbers of others.", "outcome"),
-		refused:      counters("scaler_refused_samples_total", "Load samples that count for nothing, by what is wrong with them.", "kind"),
+		Scalers:      newMirror(r, "scalers", "Scalers, by state: active (it has the planner's lease) or standby.", "state"),
+		CV:           newMirror(r, "layer_replica_cv_ratio", "Coefficient of variation of the rows of a layer's replicas, by the plan decided on last.", "layer"),
+		Balancedness: newMirror(r, "layer_balancedness_ratio", "Mean by maximum of the rows of a layer's replicas, by the plan decided on last.", "layer"),
+		Replicas:     newMirror(r, "planned_replicas", "Replicas of experts in the plan decided on last: warm, kept (loaded, and not in the group) or cold.", "want"),
+		PlanAge:      newMirror(r, "plan_age_seconds", "Time since a layer's plan changed, of those that this scaler has changed.", "layer"),
+		HostsWanted:  newTable(r, "expert_hosts_wanted", "Expert hosts that there should be: what they have to do would keep so many busy for seven tenths of the time, and all experts fit."),
+		Decision:     histogram(r, "plan_decision_seconds", "Time of a decision on the plans of all layers.", fineBuckets),
+		rebalances:   counters(r, "rebalances_total", "Changes of layers' plans, by cause; one change may have several.", "cause"),
+		trials:       counters(r, "plan_trials_total", "Changes of layers' plans that were made for speed, by what came of them.", "verdict"),
+		samples:      counters(r, "scaler_samples_total", "Load samples that came to the scaler: taken, repeated, or missing by the numbers of others.", "outcome"),
+		refused:      counters(r, "scaler_refused_samples_total", "Load samples that count for nothing, by what is wrong with them.", "kind"),
 	}
-}
-
-func (m *ScalerMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.Scalers, m.CV, m.Balancedness, m.Replicas, m.PlanAge, m.HostsWanted, m.Decision, m.rebalances, m.trials, m.samples, m.refused}
 }
 
 // Rebalances counts changes of layers' plans by a cause.
@@ -93,17 +89,15 @@ type ForetoldMetrics struct {
 // foretoldRows are those of a layer's functions since somebody foretold them.
 type foretoldRows struct{ foretold, came []float64 }
 
-func newForetoldMetrics() *ForetoldMetrics {
+func newForetoldMetrics(r prometheus.Registerer) *ForetoldMetrics {
 	return &ForetoldMetrics{
-		off: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		off: declare(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "foretold_error_ratio", Help: "How far the rows of a layer's functions are from those that its plan foretold: the mean absolute difference by the mean load, of the rows since the plan.",
-		}, []string{"layer"}),
-		rows:   counters("foretold_compared_rows_total", "Routed rows that were compared with foretold ones, by layer.", "layer"),
+		}, []string{"layer"})),
+		rows:   counters(r, "foretold_compared_rows_total", "Routed rows that were compared with foretold ones, by layer.", "layer"),
 		layers: map[int]*foretoldRows{},
 	}
 }
-
-func (m *ForetoldMetrics) all() []prometheus.Collector { return []prometheus.Collector{m.off, m.rows} }
 
 // Compare counts rows that came for a layer's functions, in the order of what was foretold for each of them. Where
 // another plan foretold something else, it begins anew.
@@ -181,11 +175,11 @@ type transferCount struct {
 	bytes   prometheus.Counter
 }
 
-func newTransferMetrics() TransferMetrics {
+func newTransferMetrics(r prometheus.Registerer) TransferMetrics {
 	m := TransferMetrics{
-		seconds:   histograms("transfer_seconds", "Time of moving rows or outputs, by transfer mode and stage: scatter (a gate sends or stores), fetch (a host gets an object), store (a host sends or stores), gather (an aggregator gets an object).", stageBuckets, "mode", "stage"),
-		bytes:     counters("transfer_bytes_total", "Bytes of rows and outputs that were moved, by transfer mode and stage.", "mode", "stage"),
-		fallbacks: counters("transfer_fallbacks_total", "Rows or outputs that travelled by another transfer mode than planned, by both and the reason: payload (no message takes them), full or unavailable (of the object store) or memory (a host computes them in parts).", "from", "to", "reason"),
+		seconds:   histograms(r, "transfer_seconds", "Time of moving rows or outputs, by transfer mode and stage: scatter (a gate sends or stores), fetch (a host gets an object), store (a host sends or stores), gather (an aggregator gets an object).", stageBuckets, "mode", "stage"),
+		bytes:     counters(r, "transfer_bytes_total", "Bytes of rows and outputs that were moved, by transfer mode and stage.", "mode", "stage"),
+		fallbacks: counters(r, "transfer_fallbacks_total", "Rows or outputs that travelled by another transfer mode than planned, by both and the reason: payload (no message takes them), full or unavailable (of the object store) or memory (a host computes them in parts).", "from", "to", "reason"),
 		by:        map[transferStage]transferCount{},
 	}
 	for _, mode := range transferModes {
@@ -198,10 +192,6 @@ func newTransferMetrics() TransferMetrics {
 		}
 	}
 	return m
-}
-
-func (m TransferMetrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.seconds, m.bytes, m.fallbacks}
 }
 
 // Moved counts what a stage has moved.
@@ -256,7 +246,7 @@ func (t *Telemetry) Gateway() *GatewayMetrics {
 
 func newGatewayMetrics() *GatewayMetrics {
 	return &GatewayMetrics{
-		requests:   counters("http_requests_total", "HTTP requests that were answered, by route and status.", "route", "status"),
+		requests:   prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "http_requests_total", Help: "HTTP requests that were answered, by route and status."}, []string{"route", "status"}),
 		open:       prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: "http_streams", Help: "Answers that are under way at this gateway."}),
 		Running:    vllmTable("num_requests_running", "Requests of the model that make tokens."),
 		Waiting:    vllmTable("num_requests_waiting", "Requests of the model that wait for their turn."),
@@ -271,7 +261,7 @@ func newGatewayMetrics() *GatewayMetrics {
 }
 
 func vllmTable(name, help string) *Table {
-	return &Table{desc: prometheus.NewDesc("vllm:"+name, help, []string{modelLabel}, nil), reads: map[int]func() []Reading{}}
+	return &Table{desc: prometheus.NewDesc("vllm:"+name, help, []string{modelLabel}, nil)}
 }
 
 func vllmHistogram(name, help string) *prometheus.HistogramVec {

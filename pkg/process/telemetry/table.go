@@ -18,10 +18,38 @@ import (
 // largest value is shown: they look at the same.
 type Table struct {
 	desc *prometheus.Desc
+	followed[[]Reading]
+}
 
+// followed is what is kept elsewhere, by several at a time.
+type followed[T any] struct {
 	mu    sync.Mutex
 	last  int
-	reads map[int]func() []Reading
+	reads map[int]func() T
+}
+
+// Follow shows what read returns until stop is called.
+func (f *followed[T]) Follow(read func() T) (stop func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.reads == nil {
+		f.reads = map[int]func() T{}
+	}
+	f.last++
+	id := f.last
+	f.reads[id] = read
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.reads, id)
+	}
+}
+
+// now are the functions that read it.
+func (f *followed[T]) now() []func() T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Values(f.reads))
 }
 
 // Reading is one gauge: its value, and those of the labels in their order.
@@ -41,25 +69,8 @@ func Up(label string, up func() (is, known bool)) func() []Reading {
 	}
 }
 
-func newTable(name, help string, labels ...string) *Table {
-	return &Table{
-		desc:  prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil),
-		reads: map[int]func() []Reading{},
-	}
-}
-
-// Follow shows what read returns until stop is called.
-func (t *Table) Follow(read func() []Reading) (stop func()) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last++
-	id := t.last
-	t.reads[id] = read
-	return func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		delete(t.reads, id)
-	}
+func newTable(r prometheus.Registerer, name, help string, labels ...string) *Table {
+	return declare(r, &Table{desc: prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)})
 }
 
 // Describe is for the registry.
@@ -67,11 +78,8 @@ func (t *Table) Describe(out chan<- *prometheus.Desc) { out <- t.desc }
 
 // Collect is for the registry.
 func (t *Table) Collect(out chan<- prometheus.Metric) {
-	t.mu.Lock()
-	reads := slices.Collect(maps.Values(t.reads))
-	t.mu.Unlock()
 	most := map[string]Reading{}
-	for _, read := range reads {
+	for _, read := range t.now() {
 		for _, r := range read() {
 			key := strings.Join(r.Labels, "\x00")
 			if there, ok := most[key]; !ok || r.Value > there.Value {
@@ -94,10 +102,10 @@ type Links struct {
 	reconnects  prometheus.Counter
 }
 
-func newLinks() *Links {
+func newLinks(r prometheus.Registerer) *Links {
 	l := &Links{
-		connections: newTable("nats_connections", "Connections of this process to NATS, by state: connected, or away (it looks for a server).", "state"),
-		reconnects:  counter("nats_reconnects_total", "Times that a connection to NATS was lost and came back."),
+		connections: newTable(r, "nats_connections", "Connections of this process to NATS, by state: connected, or away (it looks for a server).", "state"),
+		reconnects:  counter(r, "nats_reconnects_total", "Times that a connection to NATS was lost and came back."),
 	}
 	l.connections.Follow(func() []Reading {
 		return []Reading{{[]string{"connected"}, float64(l.connected.Load())}, {[]string{"away"}, float64(l.away.Load())}}
@@ -114,49 +122,29 @@ func (l *Links) Away(change int) { l.away.Add(int64(change)) }
 // Reconnected counts a connection that came back.
 func (l *Links) Reconnected() { l.reconnects.Inc() }
 
-// Mirror is gauges of something that is kept elsewhere. They are read when they
-// are asked for, so that they are as true as what they show; who does not know
-// tells nothing, and no gauge is there then.
+// Mirror is gauges of something that is kept elsewhere, by the value of a label. They are
+// read when they are asked for, so that they are as true as what they show; who does not
+// know tells nothing, and no gauge is there then. Of several, for replicas in one process,
+// the sums are shown.
 type Mirror struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
 	thin bool // it is left out
-
-	mu    sync.Mutex
-	last  int
-	reads map[int]func() map[string]float64
+	followed[map[string]float64]
 }
 
 // newMirror declares gauges with one label.
-func newMirror(name, help, label string) *Mirror {
-	return mirrorOf(prometheus.GaugeValue, nil, name, help, label)
+func newMirror(r prometheus.Registerer, name, help, label string) *Mirror {
+	return mirrorOf(r, prometheus.GaugeValue, nil, name, help, label)
 }
 
 // newCounterMirror declares counters of one tier of memory. One begins anew with its host.
-func newCounterMirror(tier prometheus.Labels, name, help, label string) *Mirror {
-	return mirrorOf(prometheus.CounterValue, tier, name, help, label)
+func newCounterMirror(r prometheus.Registerer, tier prometheus.Labels, name, help, label string) *Mirror {
+	return mirrorOf(r, prometheus.CounterValue, tier, name, help, label)
 }
 
-func mirrorOf(kind prometheus.ValueType, always prometheus.Labels, name, help, label string) *Mirror {
-	return &Mirror{
-		desc: prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, []string{label}, always), kind: kind,
-		reads: map[int]func() map[string]float64{},
-	}
-}
-
-// Follow shows what read returns, values by the label's value, until stop is
-// called. Of several, for replicas in one process, the sums are shown.
-func (m *Mirror) Follow(read func() map[string]float64) (stop func()) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.last++
-	id := m.last
-	m.reads[id] = read
-	return func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.reads, id)
-	}
+func mirrorOf(r prometheus.Registerer, kind prometheus.ValueType, always prometheus.Labels, name, help, label string) *Mirror {
+	return declare(r, &Mirror{desc: prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, []string{label}, always), kind: kind})
 }
 
 // Describe is for the registry.
@@ -167,11 +155,8 @@ func (m *Mirror) Collect(out chan<- prometheus.Metric) {
 	if m.thin {
 		return
 	}
-	m.mu.Lock()
-	reads := slices.Collect(maps.Values(m.reads))
-	m.mu.Unlock()
 	sums := map[string]float64{}
-	for _, read := range reads {
+	for _, read := range m.now() {
 		for value, v := range read() {
 			sums[value] += v
 		}

@@ -322,10 +322,10 @@ type waits struct {
 	queue, canary prometheus.Histogram
 }
 
-func newWaits() waits {
+func newWaits(r prometheus.Registerer) waits {
 	return waits{
-		queue:  histogram("queue_wait_seconds", "Time from a request's acceptance to its turn in attention.", waitBuckets),
-		canary: histogram("canary_seconds", "Time from a canary's sending to its answer.", fineBuckets),
+		queue:  histogram(r, "queue_wait_seconds", "Time from a request's acceptance to its turn in attention.", waitBuckets),
+		canary: histogram(r, "canary_seconds", "Time from a canary's sending to its answer.", fineBuckets),
 	}
 }
 

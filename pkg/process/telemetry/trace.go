@@ -338,20 +338,20 @@ var genAILabels = []string{
 	"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_response_model", "error_type",
 }
 
-func newGenAI() genAI {
+func newGenAI(r prometheus.Registerer) genAI {
 	return genAI{
-		request: genAIHistogram("request_duration", "Time from acceptance to the last token of a request.",
+		request: genAIHistogram(r, "request_duration", "Time from acceptance to the last token of a request.",
 			prometheus.ExponentialBuckets(0.01, 2, 21)),
-		firstToken: genAIHistogram("time_to_first_token", "Time from acceptance to the first token of a request.",
+		firstToken: genAIHistogram(r, "time_to_first_token", "Time from acceptance to the first token of a request.",
 			[]float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240}),
-		perToken: genAIHistogram("time_per_output_token", "Mean time of a request's tokens after the first.",
+		perToken: genAIHistogram(r, "time_per_output_token", "Mean time of a request's tokens after the first.",
 			[]float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 10, 20, 40, 80}),
 	}
 }
 
-func genAIHistogram(name, help string, buckets []float64) *prometheus.HistogramVec {
+func genAIHistogram(r prometheus.Registerer, name, help string, buckets []float64) *prometheus.HistogramVec {
 	opts := prometheus.HistogramOpts{Name: "gen_ai_server_" + name + "_seconds", Help: help, Buckets: buckets}
-	return prometheus.NewHistogramVec(opts, genAILabels)
+	return declare(r, prometheus.NewHistogramVec(opts, genAILabels))
 }
 
 // Answer is how a request went, for the conventional metrics.

@@ -174,11 +174,6 @@ func (c *chooser) collect(order []*Sequence, onTrial *Sequence) (doubtful *Seque
 	return doubtful
 }
 
-// only has one sequence be all that may step.
-func (c *chooser) only(s *Sequence) {
-	c.items, c.ready = append(c.items[:0], s.item()), append(c.ready[:0], s)
-}
-
 // item is the sequence as the policy sees it.
 func (s *Sequence) item() batching.Item {
 	it := batching.Item{Alone: s.suspect || s.doubtful, Request: s.seq.RequestId, Position: s.done}
@@ -214,7 +209,7 @@ func (c *chooser) observe(mb *microbatch, price *batching.Price) {
 		return
 	}
 	c.pace.Observe(mb.rows, max(0, mb.layers-mb.stalls).Seconds(), mb.wanted, mb.heads.Seconds())
-	if n := mb.answers(); n > 0 {
+	if n := mb.rows - mb.prompts; n > 0 {
 		c.pace.Beside(mb.prompts, mb.seconds(), price.Step(n))
 	}
 }
@@ -225,10 +220,6 @@ type crew struct {
 	busy map[*microbatch]*worker
 }
 
-func newCrew(workers []*worker) crew {
-	return crew{idle: slices.Clone(workers), busy: map[*microbatch]*worker{}}
-}
-
 // give gives a microbatch to an idle worker; there is one.
 func (c *crew) give(mb *microbatch) *worker {
 	w := c.idle[len(c.idle)-1]
@@ -236,13 +227,6 @@ func (c *crew) give(mb *microbatch) *worker {
 	c.busy[mb] = w
 	mb.with(&w.watched)
 	return w
-}
-
-// back says that a microbatch is back.
-func (c *crew) back(mb *microbatch) {
-	c.idle = append(c.idle, c.busy[mb])
-	delete(c.busy, mb)
-	mb.with(nil)
 }
 
 // with says who computes the sequences of a microbatch; nil: nobody does.
@@ -292,7 +276,6 @@ type Rows struct {
 	LongSteps bool
 }
 
-// policy is that of a model.
 func (r Rows) policy(m *model.Model) batching.Policy {
 	p := batching.Policy{
 		Microbatches: r.Microbatches, MinRows: r.minRows(m), MaxRows: r.Max, MaxSeconds: r.maxSeconds(), MinPrefill: minPrefill(m), Beside: r.Drag,

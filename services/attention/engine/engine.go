@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -192,7 +193,7 @@ func (e *Engine) deviceFailed() <-chan struct{} {
 // and how much of prompts is to be computed.
 func (e *Engine) tellLine() {
 	d := e.scheduler
-	d.stats.lined(d.seats.waiting())
+	d.stats.presence.Set(members.InLine, float64(d.seats.waiting()))
 	e.told.tell(int64(d.seats.line.Len()), d.own.unstepped(), d.own.unread())
 	d.tellWait()
 }
@@ -342,12 +343,6 @@ func (l *Line) tell(inLine, unstepped, unread int64) {
 type owned struct {
 	byRequest map[string]*Sequence
 	order     []*Sequence // oldest served first
-}
-
-// put takes a sequence in, in the place of another one of its request.
-func (o *owned) put(s *Sequence) {
-	o.byRequest[s.seq.RequestId] = s
-	o.order = append(o.order, s)
 }
 
 // remove takes a sequence out.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -90,7 +91,10 @@ func (j *journal) advance(p *part) {
 	for i := 0; i < len(p.choices) && s.end == nil; i++ {
 		if s.generated() == 0 {
 			s.first = j.now()
-			j.stats.answers(s)
+			if !s.flow.IsCanary() {
+				j.stats.presence.Add(members.FirstTokens, 1)
+				j.stats.presence.Add(members.FirstTokenSeconds, s.first.Sub(s.accepted).Seconds())
+			}
 		}
 		first := s.logged()
 		token := s.take(p.choices[i])
@@ -121,9 +125,6 @@ func (j *journal) close(s *Sequence) {
 	j.closing = append(j.closing, s.writer)
 	j.stats.finished(s)
 }
-
-// tidy forgets logs whose terminal record is stored.
-func (j *journal) tidy() { j.closing = slices.DeleteFunc(j.closing, isClosed) }
 
 func isClosed(w logWriter) bool {
 	select {
@@ -212,7 +213,7 @@ func (d *scheduler) try() bool {
 	if !d.trial.recorded || !s.mayStep() { // another owner has it; or it is not stored yet
 		return false
 	}
-	d.chooser.only(s)
+	d.chooser.items, d.chooser.ready = append(d.chooser.items[:0], s.item()), append(d.chooser.ready[:0], s)
 	return true
 }
 

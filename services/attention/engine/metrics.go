@@ -63,9 +63,6 @@ func (s *stats) active(n int) {
 	s.presence.Set(members.KVPages, float64(s.kv.Capacity()))
 }
 
-// lined tells how many of the active sequences have no pages yet, or no more.
-func (s *stats) lined(n int) { s.presence.Set(members.InLine, float64(n)) }
-
 // step counts a microbatch that went through the layers.
 func (s *stats) step(mb *microbatch, times *ledger.Step) {
 	tokens := 0
@@ -96,32 +93,11 @@ func (s *stats) panicked(value any, stack []byte) {
 	s.log.Error("a step panicked", "panic", value, "stack", string(stack))
 }
 
-// preempted counts a sequence that gave its pages back.
-func (s *stats) preempted() {
-	s.metrics.Preemptions.Inc()
-	s.presence.Add("preemptions_total", 1)
-}
-
 // spared counts the ids that a sequence need not compute, and those that it has to, when it gets pages.
 func (s *stats) spared(q *Sequence, ids int) {
 	if !q.flow.IsCanary() {
 		s.metrics.PrefixTokens("cached").Add(float64(ids))
 		s.metrics.PrefixTokens("computed").Add(float64(len(q.ids) - ids))
-	}
-}
-
-// answers counts a producer's request that has its first token now.
-func (s *stats) answers(q *Sequence) {
-	if !q.flow.IsCanary() {
-		s.presence.Add(members.FirstTokens, 1)
-		s.presence.Add(members.FirstTokenSeconds, q.first.Sub(q.accepted).Seconds())
-	}
-}
-
-// leftQueue observes how long a producer's request waited, at its first owner.
-func (s *stats) leftQueue(q *Sequence) {
-	if q.epoch == 1 && !q.flow.IsCanary() {
-		s.metrics.QueueWait().Observe(q.queued.Seconds())
 	}
 }
 

@@ -42,7 +42,7 @@ func newScheduler(policy batching.Policy, workers []*worker, now func() time.Tim
 	own := &owned{byRequest: map[string]*Sequence{}}
 	d := &scheduler{
 		now: now, log: log, stats: st, own: own, seats: &seats{kv: st.kv, own: own}, journal: &journal{now: now, log: log, stats: st},
-		crew: newCrew(workers), chooser: chooser{policy: policy}, machine: machine{log: log},
+		crew: crew{idle: slices.Clone(workers), busy: map[*microbatch]*worker{}}, chooser: chooser{policy: policy}, machine: machine{log: log},
 	}
 	d.chooser.pace.Seconds = d.drafts.price.Step
 	return d
@@ -56,7 +56,8 @@ func (d *scheduler) add(s *Sequence) {
 	} else if old != nil {
 		d.abandon(old) // its log is s's now
 	}
-	d.own.put(s)
+	d.own.byRequest[s.seq.RequestId] = s
+	d.own.order = append(d.own.order, s)
 	d.tellActive()
 	if s.end != nil {
 		d.finish(s)
@@ -112,7 +113,9 @@ func (d *scheduler) write() (ended bool) {
 
 // settle takes a microbatch's results in.
 func (d *scheduler) settle(mb *microbatch) {
-	d.crew.back(mb)
+	d.crew.idle = append(d.crew.idle, d.crew.busy[mb])
+	delete(d.crew.busy, mb)
+	mb.with(nil)
 	if mb.err == nil {
 		d.chooser.observe(mb, &d.drafts.price)
 	}
@@ -198,7 +201,7 @@ func (d *scheduler) cancel(c *pb.Cancel) {
 // tick ends the sequences that are late.
 func (d *scheduler) tick() {
 	now := d.now()
-	d.journal.tidy()
+	d.journal.closing = slices.DeleteFunc(d.journal.closing, isClosed)
 	for _, s := range slices.Clone(d.own.order) { // ending one changes the order
 		if !s.ended && !s.deadline.IsZero() && now.After(s.deadline) {
 			s.end = s.late(s.generated())
@@ -244,7 +247,9 @@ func (d *scheduler) sit(s *Sequence) bool {
 	d.stats.spared(s, d.prefix.begin(s))
 	if first {
 		s.leaveQueue(d.now(), s.epoch)
-		d.stats.leftQueue(s)
+		if s.epoch == 1 && !s.flow.IsCanary() {
+			d.stats.metrics.QueueWait().Observe(s.queued.Seconds())
+		}
 	}
 	d.tellActive()
 	return true
@@ -282,7 +287,8 @@ func (d *scheduler) grow(s *Sequence) {
 func (d *scheduler) stepAside(s *Sequence) {
 	d.seats.putAside(s)
 	d.endTrial(s)
-	d.stats.preempted()
+	d.stats.metrics.Preemptions.Inc()
+	d.stats.presence.Add("preemptions_total", 1)
 	d.log.Debug("a sequence stepped aside", "request", s.seq.RequestId, "tokens", s.generated(), "times", s.asides)
 }
 

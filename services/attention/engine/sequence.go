@@ -262,9 +262,6 @@ type part struct {
 	rejected  int // of the drafted tokens
 }
 
-// answers is how many rows are of answers, drafted ones included.
-func (mb *microbatch) answers() int { return mb.rows - mb.prompts }
-
 // seconds is what the step took, but for waiting for experts' weights.
 func (mb *microbatch) seconds() float64 { return max(0, mb.layers+mb.heads-mb.stalls).Seconds() }
 

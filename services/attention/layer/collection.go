@@ -59,7 +59,7 @@ func (c *collection) begin(step uint64, rows int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.step, c.layers = step, c.layers[:0]
-	c.fates.begin(rows)
+	c.fates.rows, c.fates.codes, c.fates.omitted = rows, c.fates.codes[:0], false
 	c.costs.begin(rows)
 	c.curve = stepCurve{sum: c.curve.sum}
 }
@@ -86,13 +86,14 @@ func (c *collection) prepare(layer, elements, limit int, cuts []int) []rowsPart 
 func (c *collection) ask(s *pb.Stamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.curve.ask(s, len(c.parts))
+	if s.GetPoints() > 0 {
+		c.curve.parts += len(c.parts)
+	}
 }
 
 // rows is how many the layer has.
 func (c *collection) rows() int { return len(c.out) / c.shape.hidden }
 
-// take takes a block in.
 func (c *collection) take(b *pb.Block) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,10 +222,6 @@ type stepFates struct {
 type stood struct {
 	way    uint32
 	bundle uint64
-}
-
-func (f *stepFates) begin(rows int) {
-	f.rows, f.codes, f.omitted = rows, f.codes[:0], false
 }
 
 func (f *stepFates) check(p *rowsPart, of *pb.Fates) error {

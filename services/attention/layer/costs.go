@@ -138,9 +138,6 @@ type counts struct {
 	presence *deployment.Presence
 }
 
-// unannounced counts a step whose announcement was not sent.
-func (c *counts) unannounced() { c.metrics.UnannouncedSteps.Inc() }
-
 // hop counts a layer whose blocks are back, and tells its times to whoever traces it.
 func (c *counts) hop(ctx context.Context, took time.Duration, l *ledger.Layer) {
 	c.metrics.LayerHop().Observe(took.Seconds())

@@ -127,14 +127,6 @@ func (x *Exchange) announce(ctx context.Context, step *pb.Step) error {
 	return x.conn.Send(ctx, x.subjects.Step(), step, nil)
 }
 
-// copyRows publishes rows once more, for predictors that see them all. It waits for nothing,
-// and a copy that is lost is missed by nobody else.
-func (x *Exchange) copyRows(ctx context.Context, h *pb.Hidden) {
-	if x.allRows {
-		_ = x.conn.Send(ctx, x.subjects.Rows(int(h.Key.Layer)), h, nil)
-	}
-}
-
 // Settings are what one replica calls layers with.
 type Settings struct {
 	Deployment *deployment.Deployment

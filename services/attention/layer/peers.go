@@ -103,11 +103,6 @@ func (p *Peers) Ready() error {
 	return p.ok()
 }
 
-// silences counts how often a replica behind this one has fallen silent.
-func (p *Peers) silences() uint64 {
-	return p.gateRoster.Silences() + p.aggregatorRoster.Silences() + p.expertRoster.Silences()
-}
-
 // suspicion is how long a replica that did not answer is avoided: by then a dead one
 // is no member any more.
 const suspicion = 2 * time.Second
@@ -217,7 +212,7 @@ func usableIDs(all []*pb.Member) (ids []string) {
 func (l *Layer) See(all []*pb.Member) {
 	l.Peers.update(all)
 	before := l.silences
-	if l.silences = l.Peers.silences(); l.silences > before {
+	if l.silences = l.Peers.gateRoster.Silences() + l.Peers.aggregatorRoster.Silences() + l.Peers.expertRoster.Silences(); l.silences > before {
 		l.Exchange.hurryAll()
 	}
 }

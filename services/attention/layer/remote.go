@@ -60,7 +60,7 @@ func (r *Remote) Begin(ctx context.Context, s Step) {
 		Step: r.step, Microbatch: r.microbatch, Runs: s.Runs,
 	})
 	if err != nil {
-		r.counts.unannounced()
+		r.counts.metrics.UnannouncedSteps.Inc()
 	}
 }
 
@@ -119,7 +119,9 @@ func (r *Remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 		return fmt.Errorf("publishing hidden rows: %w", err)
 	}
 	if attempt == 0 {
-		r.copyRows(ctx, h)
+		if r.allRows {
+			_ = r.conn.Send(ctx, r.subjects.Rows(int(h.Key.Layer)), h, nil)
+		}
 	}
 	r.progress.Tick()
 	return nil
@@ -176,7 +178,10 @@ func (r *Remote) Wait(ctx context.Context, out []float32) error {
 		case <-r.hurried:
 			w.hurry()
 		case <-r.back.declined:
-			w.decline()
+			if w.declines++; w.declines <= maxDeclines {
+				w.hurried, w.declined = true, true
+				w.until(time.Now())
+			}
 		case <-w.timer.C:
 			if r.patient(w) {
 				continue

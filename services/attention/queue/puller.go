@@ -169,7 +169,7 @@ func (p *places) free() int {
 	if p.waiting.size() > 0 || p.line.Waits() {
 		return 0
 	}
-	return p.slots.unused()
+	return len(p.slots.tokens)
 }
 
 // elsewhere is how many sequences other replicas can begin at once, and how
@@ -202,6 +202,5 @@ func (s *slots) wait(ctx context.Context) bool {
 	}
 }
 
-func (s *slots) unused() int { return len(s.tokens) }
-func (s *slots) take()       { <-s.tokens }
-func (s *slots) release()    { s.tokens <- struct{}{} }
+func (s *slots) take()    { <-s.tokens }
+func (s *slots) release() { s.tokens <- struct{}{} }

@@ -120,7 +120,7 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) Renew() {
 	engine, stuck := k.engine.beats(engineLooks), map[*Worker]bool{}
 	for _, w := range k.workers {
-		stuck[w] = w.stuck()
+		stuck[w] = !w.beats(workerLooks) && !w.Waits()
 	}
 	for _, h := range k.all() {
 		if w := h.Worker(); !engine || w != nil && stuck[w] {
@@ -200,6 +200,3 @@ const (
 	workerLooks = 1
 	engineLooks = 3
 )
-
-// stuck says that a worker does not get on, and waits for no other service.
-func (w *Worker) stuck() bool { return !w.beats(workerLooks) && !w.Waits() }

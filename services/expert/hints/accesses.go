@@ -24,7 +24,9 @@ func (f *Follower) Arrived(span trace.SpanContext, d *pb.Dispatch) {
 	if fl == nil {
 		return
 	}
-	fl.underWay(span)
+	if !fl.trace.IsValid() && span.IsSampled() {
+		fl.trace = span
+	}
 	phase, used := phaseOf(d), []forward.ExpertID(nil)
 	f.rowsCame(fl, int(k.GetLayer()), phase)
 	f.advance(fl, int(k.GetLayer()))

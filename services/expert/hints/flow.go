@@ -52,13 +52,10 @@ type want struct {
 // priorities is what a probability of 1 is worth at the next layer.
 const priorities = 1 << 40
 
-// ahead is how many layers are left.
-func (w *want) ahead() int { return w.flow.ahead(w.id.Layer, w.after) }
-
 func (fl *flow) ahead(layer, after int) int { return max(1, after+layer-fl.at) }
 
 // priority is the probability by the layers that are left.
-func (w *want) priority() int64 { return worth(w.p, w.ahead()) }
+func (w *want) priority() int64 { return worth(w.p, w.flow.ahead(w.id.Layer, w.after)) }
 
 func worth(p float32, ahead int) int64 {
 	return int64(float64(p) * priorities / float64(ahead))
@@ -298,28 +295,16 @@ type traced struct {
 	began, ended time.Time
 }
 
-// underWay remembers the trace of a step's first dispatch that has one: hints come without.
-func (fl *flow) underWay(span trace.SpanContext) {
-	if !fl.trace.IsValid() && span.IsSampled() {
-		fl.trace = span
-	}
-}
-
-// transferred is for a load that has ended well just now, which may be one for rows alone.
-func (w *want) transferred(e device.Ended) {
-	if w.has() && w.spans.ended.IsZero() {
-		w.spans.ended = time.Now()
-		w.spans.began = w.spans.ended.Add(-e.Took)
-	}
-}
-
 // Loaded says that a load has ended well.
 func (f *Follower) Loaded(e device.Ended) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, fl := range f.flows {
 		if w := fl.wants[e.ID]; w != nil {
-			w.transferred(e)
+			if w.has() && w.spans.ended.IsZero() {
+				w.spans.ended = time.Now()
+				w.spans.began = w.spans.ended.Add(-e.Took)
+			}
 			w.there()
 		}
 	}

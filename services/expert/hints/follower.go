@@ -293,7 +293,6 @@ func (f *Follower) learn(change func(o Outlook)) {
 	}
 }
 
-// begin is for a step that begins.
 func (f *Follower) begin(fl *flow) {
 	f.learn(func(o Outlook) {
 		o.Step()

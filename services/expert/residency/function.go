@@ -219,21 +219,6 @@ func newColdStart() *coldStart {
 	return &coldStart{began: time.Now(), computed: map[share]uint32{}}
 }
 
-// warmed notes that the function is warm.
-func (c *coldStart) warmed(m telemetry.HostMetrics) {
-	if c != nil && !c.warm {
-		c.warm = true
-		m.ColdStart.Observe(time.Since(c.began).Seconds())
-	}
-}
-
-// done notes that rows that had waited were computed.
-func (c *coldStart) done() {
-	if c != nil {
-		c.over = time.Now()
-	}
-}
-
 // past says whether what arrives then did not wait for the cold start.
 func (c *coldStart) past(arrived time.Time) bool {
 	return !c.over.IsZero() && arrived.After(c.over.Add(seenWithin)) || len(c.computed) >= maxComputed

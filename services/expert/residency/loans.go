@@ -279,7 +279,6 @@ func (m memory) size(id forward.ExpertID) int64 {
 	return n
 }
 
-// whole is the bytes of a function.
 func (m memory) whole(f *Function) (bytes int64) {
 	f.eachExpert(func(id forward.ExpertID) { bytes += m.size(id) })
 	return bytes

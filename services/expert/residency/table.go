@@ -70,7 +70,10 @@ func (t *table) say(f *Function, state *pb.FunctionState) {
 // warmedUp says that a function computes what comes.
 func (t *table) warmedUp(f *Function) {
 	t.say(f, f.is(isWarm, ""))
-	f.start.warmed(t.Metrics.Hosts)
+	if f.start != nil && !f.start.warm {
+		f.start.warm = true
+		t.Metrics.Hosts.ColdStart.Observe(time.Since(f.start.began).Seconds())
+	}
 	f.endWaits()
 }
 

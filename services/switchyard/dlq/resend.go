@@ -23,8 +23,7 @@ import (
 
 // resend is a message that is to be sent again.
 type resend struct {
-	msg *nats.Msg
-	// request that it is of.
+	msg     *nats.Msg
 	request string
 	// sequence says that it is no prompt but a request that was accepted.
 	sequence bool

@@ -65,7 +65,6 @@ func (r *Reader) replicas(ctx context.Context, members []Member) (all []Replicas
 	return all, plans
 }
 
-// eachValue reads a bucket.
 func (r *Reader) eachValue(ctx context.Context, bucket string, take func(jetstream.KeyValueEntry)) {
 	kv, err := r.js.KeyValue(ctx, r.names.Bucket(bucket))
 	if err != nil {

@@ -114,7 +114,6 @@ func (s *Snapshot) title() string {
 	return s.Model + gap + "NOT SERVING: missing " + strings.Join(names, ", ")
 }
 
-// reasons are what is missing, a line each.
 func (s *Snapshot) reasons(width int) (lines []string) {
 	for _, l := range s.Missing {
 		lines = append(lines, cut(gap+l.Stage+": "+l.Why, width))
@@ -283,7 +282,6 @@ func (v *Screen) isOpen(key string) bool {
 	return slices.ContainsFunc(v.body, func(l bodyLine) bool { return l.of == key && l.group == "" })
 }
 
-// toggleAll opens all groups or, if all are open, closes them.
 func (v *Screen) toggleAll() {
 	closed := slices.ContainsFunc(groupKeys, func(key string) bool { return !v.isOpen(key) })
 	for _, key := range groupKeys {

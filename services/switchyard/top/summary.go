@@ -74,7 +74,7 @@ func (s *Snapshot) judge() {
 		s.Missing = append(s.Missing, s.gaps()...)
 	}
 	s.Summary = Summary{
-		TokensPerSecond: s.rateOf(members.Tokens), Running: s.running(), Waiting: s.waiting(),
+		TokensPerSecond: s.rateOf(members.Tokens), Running: max(0, s.sum(members.Active)-s.sum(members.InLine)), Waiting: s.waiting(),
 		Requests: s.sum(members.Requests), Tokens: s.sum(members.Tokens), Failed: s.sum(members.Failed), Refused: s.sum(members.Refused),
 		KVPages: s.sum(members.KVPages), KVPagesUsed: s.sum(members.KVPagesUsed),
 		Brownout: s.brownout(),
@@ -84,7 +84,6 @@ func (s *Snapshot) judge() {
 	s.Summary.AnswerSeconds, _ = s.meanOf(members.RequestSeconds, members.Finished)
 }
 
-// gaps are the experts that no live host has, layer by layer.
 func (s *Snapshot) gaps() (out []members.Lack) {
 	for _, r := range s.Replicas {
 		var nowhere []int
@@ -165,10 +164,6 @@ func (s *Snapshot) meanOf(seconds, count string) (mean *float64, recent bool) {
 	value := sum / n
 	return &value, recent
 }
-
-// running are the sequences that attention replicas compute: those that they have begun and
-// that have pages.
-func (s *Snapshot) running() float64 { return max(0, s.sum(members.Active)-s.sum(members.InLine)) }
 
 // waiting are the prompts and sequences that nobody has taken, and the sequences that wait
 // in attention replicas; nil where the queues could not be seen.

@@ -29,7 +29,7 @@ type Delivery struct {
 // New returns a delivery that has not begun.
 func New(s Settings) *Delivery {
 	c := newCommon(s)
-	sender := newSender(c, s.InboxPrefixes, s.Tracer)
+	sender := &Sender{common: c, prefixes: s.InboxPrefixes, tracer: s.Tracer}
 	kinds := &Kinds{own: s.Deployment.Identity.Model}
 	endings := newEndings(c)
 	return &Delivery{

@@ -331,9 +331,6 @@ func (s *Endings) Finish(ctx context.Context, request string, end *pb.Terminal) 
 // Cancel ends a request as its producer would.
 func (s *Endings) Cancel(request string) { s.signal(s.d.Subjects.Cancelled(request)) }
 
-// foundStop tells attention that an answer has its stop string.
-func (s *Endings) foundStop(request string) { s.signal(s.d.Subjects.Stop(request)) }
-
 // Cancelled says whether a request was cancelled lately, as before it came.
 func (s *Endings) Cancelled(request string) bool { return s.cancelled.has(request, time.Now()) }
 

@@ -283,7 +283,7 @@ func (sh *ownedShard) advance(ctx context.Context, r *served, record *pb.Record)
 	if record.GetToken() != nil && r.answer != nil {
 		s.presence.Add(members.Chunks, 1)
 		if r.answer.stopped {
-			s.endings.foundStop(r.request) // again with every further token, should it get lost
+			s.endings.signal(s.endings.d.Subjects.Stop(r.request)) // again with every further token, should it get lost
 		}
 	}
 	return true
@@ -337,7 +337,7 @@ func (sh *ownedShard) account(r *served, size int64) {
 	r.written += size
 	left := int64(0)
 	if r.chain.End() == nil {
-		left = max(0, sh.s.logBytes(r.chain.Accept())-r.written)
+		left = max(0, int64(min(r.chain.Accept().GetLogBytes(), uint64(sh.s.d.Streams.Tokens().MaxBytes)))-r.written)
 	}
 	sh.s.reserved.Change(r.request, r.left, left, size)
 	if sh.requests[r.request] == r {
@@ -358,11 +358,6 @@ func (sh *ownedShard) forget(r *served) {
 	sh.s.reserved.Change(r.request, r.left, 0, 0)
 	sh.s.ledger.Logged(r.tenant(), -r.left-r.written)
 	sh.s.ledger.Turn(r.request)
-}
-
-// logBytes is what was reserved for a request when it was accepted.
-func (c *common) logBytes(a *pb.Accept) int64 {
-	return int64(min(a.GetLogBytes(), uint64(c.d.Streams.Tokens().MaxBytes)))
 }
 
 // endBroken ends a request whose log no replica can go on with. It tries until ctx

@@ -64,7 +64,6 @@ func (h *shardSet) set(shard int, held bool) {
 	}
 }
 
-// count is how many are held.
 func (h *shardSet) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -52,7 +52,10 @@ func (s *Prompts) admit(ctx context.Context, in *incoming) error {
 	case err != nil:
 		return notOpened(in, err)
 	case existing == nil:
-		s.accepted(in, accept)
+		s.admission.Accepted(in.request(), accept)
+		if s.delivery.Shards.Owns(in.prompt.RequestId) {
+			in.followed = admission.AnnouncedWithin
+		}
 	case tokenlog.SameOpening(existing, accept):
 		accept = existing // our own prompt again: go on with it
 		req.Sequence.Sampling.Seed = existing.Seed
@@ -108,15 +111,6 @@ func (s *Prompts) findRoom(ctx context.Context, in *incoming, seq *pb.Sequence, 
 		}
 	}
 	return s.unlessTaken(ctx, in, s.admission.Reserve(in.request(), int64(accept.LogBytes), packedBytes(seq, s.scored())+s.fateBytes(seq)))
-}
-
-// accepted counts a request whose log was opened here, before its shard's owner
-// sees it.
-func (s *Prompts) accepted(in *incoming, accept *pb.Accept) {
-	s.admission.Accepted(in.request(), accept)
-	if s.delivery.Shards.Owns(in.prompt.RequestId) {
-		in.followed = admission.AnnouncedWithin
-	}
 }
 
 // upgradeTime is when a producer may ask again for what an earlier release does not know.

@@ -45,7 +45,9 @@ func (i *Intake) Begin(ctx, own context.Context, all Members) error {
 // Stop takes no further prompts, and ends what is under way for asks a while later, or
 // when end is called.
 func (i *Intake) Stop() (end func()) {
-	i.Prompts.stop()
+	if i.Prompts.queue != nil {
+		i.Prompts.queue.Stop()
+	}
 	timer := time.AfterFunc(i.Asks.lastAsks, i.Asks.end)
 	return func() { timer.Stop(); i.Asks.end() }
 }

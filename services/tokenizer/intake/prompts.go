@@ -52,12 +52,6 @@ func (s *Prompts) openQueue(ctx context.Context) (err error) {
 	return nil
 }
 
-func (s *Prompts) stop() {
-	if s.queue != nil {
-		s.queue.Stop()
-	}
-}
-
 // OnHoldings hears which prompts a sibling has in hand.
 func (s *Prompts) OnHoldings(m *nats.Msg) { s.siblings.OnTold(m) }
 

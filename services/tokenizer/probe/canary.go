@@ -42,7 +42,7 @@ type Canaries struct {
 func newCanaries(s Settings) *Canaries {
 	return &Canaries{
 		d: s.Deployment, model: s.Model, owns: s.Owns,
-		flow: tokenFlow{self: s.Replica, every: spread(s.CanaryEvery), least: leastPatience},
+		flow: tokenFlow{self: s.Replica, every: s.CanaryEvery + time.Duration(mathrand.Int64N(int64(s.CanaryEvery)/2+1)), least: leastPatience},
 	}
 }
 
@@ -166,9 +166,6 @@ func (c *Canaries) ended(request string, end *pb.Terminal) {
 
 // Failed notes that a canary came to nothing.
 func (c *Canaries) Failed(id, why string) { c.flow.failed(id, why, time.Now()) }
-
-// spread lengthens a time by up to a half, so that one replica is the first to send.
-func spread(d time.Duration) time.Duration { return d + time.Duration(mathrand.Int64N(int64(d)/2+1)) }
 
 // Lacks says whether no replica of a service is ready.
 func Lacks(all []*pb.Member, service string) bool {

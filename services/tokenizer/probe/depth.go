@@ -125,7 +125,6 @@ const (
 	stateDraining = "draining"
 )
 
-// stateOf is a member's state.
 func stateOf(m *pb.Member) string {
 	switch {
 	case m.GetDraining():

@@ -31,11 +31,6 @@ type part struct {
 // seconds is what a token takes in a layer's function.
 func (p *relaxed) seconds(l *part, y float64) float64 { return l.share*p.fit.At(y) + l.fixed }
 
-// objective is a layer's part of eq. 13, of a token, with another price of time than H^w.
-func (p *relaxed) objective(l *part, y, main float64) float64 {
-	return (1 + p.eta) * p.seconds(l, y) * (main + p.price*y)
-}
-
 // slope is its derivative.
 func (p *relaxed) slope(l *part, y, main float64) float64 {
 	return (1 + p.eta) * (l.share*p.fit.slope(y)*(main+p.price*y) + p.price*p.seconds(l, y))
@@ -56,7 +51,6 @@ func (p *relaxed) least() (seconds float64) {
 	return seconds
 }
 
-// solution of P2.
 type solution struct {
 	y       []float64 // GB of each layer
 	lambda  float64   // the multiplier of the TPOT
@@ -104,7 +98,7 @@ func (p *relaxed) at(lambda float64) (s solution) {
 		l := &p.layers[i]
 		y := p.least1(l, main)
 		s.y = append(s.y, y)
-		s.value += p.objective(l, y, p.main)
+		s.value += (1 + p.eta) * p.seconds(l, y) * (p.main + p.price*y)
 		s.seconds += p.seconds(l, y)
 		if slope := p.slope(l, y, main); y > l.low && y < p.high {
 			s.kkt = max(s.kkt, math.Abs(slope)*y)

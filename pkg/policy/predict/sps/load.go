@@ -111,7 +111,6 @@ func (x *reader) header() (h header, err error) {
 	return h, nil
 }
 
-// means reads the centre and the mean of all prompts.
 func (x *reader) means(s *Store) (err error) {
 	if s.centre, err = x.floats(s.Width); err != nil {
 		return err

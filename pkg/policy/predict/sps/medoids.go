@@ -40,7 +40,6 @@ type group struct {
 	members []int32
 }
 
-// groups are the clusters of members that have any.
 func (s *Store) groups(members []int32) (filled []group) {
 	points := &s.vectors
 	if s.Clustering == Activation {
@@ -201,7 +200,6 @@ func (c *clusters) pam(k int) {
 	c.assign()
 }
 
-// pairs are all distances.
 func (c *clusters) pairs() [][]float32 {
 	d := make([][]float32, len(c.members))
 	for i := range d {

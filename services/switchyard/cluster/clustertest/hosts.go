@@ -211,7 +211,6 @@ func groupOf(h *united.Header, layer, group int) united.Group {
 	return g
 }
 
-// mean is the mean of experts' weights.
 func mean(m *model.Model, layer int, of []united.Cost) (w united.Weights, err error) {
 	var parts [3][]byte
 	for k, role := range []model.Role{model.ExpertRoles.Gate, model.ExpertRoles.Up, model.ExpertRoles.Down} {
