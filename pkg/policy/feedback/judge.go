@@ -194,9 +194,6 @@ func (j *Judge) Begin(now float64, number int, expected float64, trusted bool) {
 	l.trial, l.changed = &trial{expected: expected, trusted: trusted && j.credit.enough(), began: now, used: math.NaN(), before: j.snapshot}, now
 }
 
-// Tries says whether a layer's trial goes on.
-func (j *Judge) Tries(number int) bool { return j.layer(number).trial != nil }
-
 // Used notes that gates use a layer's change from now on.
 func (j *Judge) Used(now float64, number int) {
 	if t := j.layer(number).trial; t != nil && math.IsNaN(t.used) {

@@ -103,8 +103,6 @@ func (m Members) check(w *World) error {
 			return fmt.Errorf("host %q is behind another one; ids must be there once, and ascend", h.ID)
 		case len(h.Tiers) == 0:
 			return fmt.Errorf("host %s has no tier; it takes one at least", h.ID)
-		case !(h.Speed >= 0 && h.Price >= 0) || math.IsInf(h.Speed+h.Price, 0):
-			return fmt.Errorf("host %s has speed %v and price %v; both must be 0 or above", h.ID, h.Speed, h.Price)
 		case h.Health > Gone:
 			return fmt.Errorf("host %s has health %d, which is none", h.ID, h.Health)
 		}

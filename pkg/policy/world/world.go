@@ -14,7 +14,7 @@ type World struct {
 	Hosts []Host
 	// Layers are those that have units, in ascending order of their numbers.
 	Layers []Layer
-	// Takes is what an access takes on a host of speed 1, the messages of its rows included.
+	// Takes is what an access takes on a host, the messages of its rows included.
 	Takes cost.Device
 	// CV is the operator's threshold up to which the replicas of a layer count as balanced.
 	CV float64
@@ -35,10 +35,6 @@ type Host struct {
 	ID string
 	// Tiers hold units, the fastest first: units compute from that one.
 	Tiers []Tier
-	// Speed is how fast it computes, as a multiple of World.Takes; 0 is 1.
-	Speed float64
-	// Price is that of one GB·s of its fastest tier; 0 is unknown.
-	Price float64
 	// Health says what may be asked of it.
 	Health Health
 }

@@ -57,8 +57,6 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	bad := host("c", 0)
-	bad.Speed = math.NaN()
 	slow := host("c", 0)
 	slow.Tiers[0].Bandwidth = -1
 	for name, tc := range map[string]struct {
@@ -69,7 +67,6 @@ func TestRefused(t *testing.T) {
 		"host order":    {Members{host("b", 0), host("a", 0)}, "ids must be there once"},
 		"no tier":       {Members{{ID: "a"}}, "has no tier"},
 		"small":         {Members{host("a", 9)}, "host a may hold 9 bytes, and the largest unit, of layer 3, takes 10; give the host more memory"},
-		"speed":         {Members{bad}, "speed NaN"},
 		"bandwidth":     {Members{slow}, "bandwidth -1"},
 		"health":        {Fares{0, Gone + 1}, "health 4"},
 		"no host":       {Fares{2, Well}, "host 2 of 2"},

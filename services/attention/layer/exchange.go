@@ -64,22 +64,15 @@ type Exchange struct {
 	waking  waking
 
 	mu      sync.Mutex
-	waiters map[uint64]waiter // by step
+	waiters map[uint64]*Remote // by step
 }
 
 func newExchange(w wiring) *Exchange {
-	return &Exchange{wiring: w, latency: newLatency(), waiters: map[uint64]waiter{}}
+	return &Exchange{wiring: w, latency: newLatency(), waiters: map[uint64]*Remote{}}
 }
 
-// waiter waits for the blocks of a layer.
-type waiter interface {
-	take(b *pb.Block) error
-	// hurry says that what was sent may be lost.
-	hurry()
-}
-
-// enlist has the blocks of a step come to a waiter.
-func (x *Exchange) enlist(step uint64, w waiter) {
+// enlist has the blocks of a step come to who waits for them.
+func (x *Exchange) enlist(step uint64, w *Remote) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.waiters[step] = w

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
@@ -124,7 +125,7 @@ type Settings struct {
 	Presence   *deployment.Presence
 	Log        *tokenlog.Log
 	Members    Members
-	Pages      Pages
+	Pages      *kvcache.Pool
 	Keeper     *renewal.Keeper
 	Engine     Engine
 	// MaxSequences bounds what is handed over at once, and MaxModelLen a sequence, prompt and
@@ -154,10 +155,4 @@ type Members interface {
 	Snapshot() []*pb.Member
 	OtherKinds() []*pb.Member
 	Follow(ctx context.Context, fn func([]*pb.Member))
-}
-
-// Pages are those of keys and values; a kvcache.Pool has them.
-type Pages interface {
-	Need(positions int) int
-	Capacity() int
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
@@ -167,7 +168,7 @@ const largerWithin = 10 * time.Second
 
 // capacity says whether this replica, or a live one, has the pages for a sequence.
 type capacity struct {
-	pages   Pages
+	pages   *kvcache.Pool
 	members Members
 	model   uint64
 	within  time.Duration // largerWithin but in tests

@@ -25,7 +25,7 @@ type turns struct {
 	claimer *claimer
 	settler *settler
 	engine  Engine
-	pages   Pages
+	pages   *kvcache.Pool
 	tasks   *sync.WaitGroup
 	ctx     context.Context // ends when the replica stops
 	prelude prelude

@@ -7,12 +7,15 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/calls"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 // Delivery is what one replica delivers.
@@ -40,7 +43,7 @@ func New(s Settings) *Delivery {
 }
 
 // Begin has what is noted be done until ctx ends, beside the members that are seen.
-func (v *Delivery) Begin(ctx context.Context, all Members) {
+func (v *Delivery) Begin(ctx context.Context, all *members.View) {
 	v.common.ctx, v.Kinds.members, v.Shards.members = ctx, all, all
 	for _, t := range []*timers{v.Endings.soon, v.Endings.overdue, v.Replays.deserted} {
 		v.common.tasks.Go(func() { t.run(ctx) })
@@ -89,45 +92,14 @@ type Settings struct {
 	// Detokenizer makes text of a request's tokens.
 	Detokenizer func() Detokenizer
 	// Calls is how the model writes calls of tools; nil: it has no tokenizer.
-	Calls    func() *calls.Syntax
-	Ledger   Ledger
-	Reserved Reserved
-	Canaries Canaries
+	Calls func() *calls.Syntax
+	// Ledger counts what logs say of the requests in the shards that this replica serves, Reserved
+	// what the token log must still take of requests, and Canaries are told what it says of them.
+	Ledger   *admission.Admission
+	Reserved *admission.Reservations
+	Canaries *probe.Canaries
 	// Tasks are what goes on until it is done, or the replica stops.
 	Tasks *sync.WaitGroup
-}
-
-// Ledger counts what logs say of the requests in the shards that this replica serves.
-type Ledger interface {
-	Waits(request string, accept *pb.Accept)
-	// Turn says that a request had its turn, or ended before.
-	Turn(request string)
-	Ended(accept *pb.Accept, end *pb.Terminal, hadTurn bool, tokens int32)
-	// Charge counts for its tenant what a request took that has ended.
-	Charge(accept *pb.Accept, tokens int32, gigabyteSeconds float64)
-	// Logged counts what a tenant's logs under way have more, and Kept what stays of one
-	// that ended.
-	Logged(tenant string, change int64)
-	Kept(tenant string, bytes int64, now time.Time)
-}
-
-// Reserved are the bytes that the token log must still take of requests.
-type Reserved interface {
-	Change(request string, before, left, written int64)
-	// Wrote says that the log's stream has taken what is no request's.
-	Wrote(bytes int64)
-}
-
-// Canaries are told what the log says of canaries.
-type Canaries interface {
-	Logged(request string, records []*pb.Record)
-}
-
-// Members are those that are seen; a members.View is.
-type Members interface {
-	Snapshot() []*pb.Member
-	OtherKinds() []*pb.Member
-	Synced() bool
 }
 
 // common is what the parts of a delivery work with.

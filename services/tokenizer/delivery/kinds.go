@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -14,7 +15,7 @@ import (
 // what is theirs to the others. Prompts are one queue: one that was theirs before goes back to it.
 type Kinds struct {
 	own     uint64 // the model
-	members Members
+	members *members.View
 }
 
 // Here says whether there may be a live replica of those that accept under an identity.

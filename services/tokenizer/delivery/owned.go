@@ -14,6 +14,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 const (
@@ -29,9 +31,9 @@ type owner struct {
 	sender   *Sender
 	endings  *Endings
 	presence *deployment.Presence
-	ledger   Ledger
-	reserved Reserved
-	canaries Canaries
+	ledger   *admission.Admission
+	reserved *admission.Reservations
+	canaries *probe.Canaries
 
 	packing *packing
 	settled *recently     // requests that nothing more is delivered of

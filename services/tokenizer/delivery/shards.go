@@ -30,7 +30,7 @@ type Shards struct {
 	owner    *owner
 	kinds    *Kinds
 	orphans  *orphans
-	members  Members
+	members  *members.View
 	presence *deployment.Presence
 	held     shardSet
 }
@@ -223,7 +223,7 @@ type packJob struct {
 // that finds no room here stays as it is until it ages.
 type packing struct {
 	*common
-	ledger Ledger
+	ledger *admission.Admission
 	jobs   chan packJob
 }
 
@@ -234,7 +234,7 @@ const (
 	packWithin = 5 * time.Second
 )
 
-func newPacking(c *common, l Ledger) *packing {
+func newPacking(c *common, l *admission.Admission) *packing {
 	return &packing{common: c, ledger: l, jobs: make(chan packJob, packQueue)}
 }
 

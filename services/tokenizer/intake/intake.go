@@ -7,12 +7,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/tokenizer/admission"
 	"github.com/switchyard/switchyard/services/tokenizer/delivery"
 	"github.com/switchyard/switchyard/services/tokenizer/probe"
@@ -36,7 +36,7 @@ func New(s Settings) *Intake {
 
 // Begin opens the queue of prompts, and has what is under way end with own, or, of asks, a
 // while after Stop.
-func (i *Intake) Begin(ctx, own context.Context, all Members) error {
+func (i *Intake) Begin(ctx, own context.Context, all *members.View) error {
 	i.common.ctx, i.common.members = own, all
 	i.Asks.asking, i.Asks.end = context.WithCancel(context.WithoutCancel(ctx))
 	return i.Prompts.openQueue(ctx)
@@ -76,9 +76,6 @@ type Settings struct {
 	Keep func(*nats.Subscription, error) error
 }
 
-// Members are those that are seen; a members.View is.
-type Members interface{ Snapshot() []*pb.Member }
-
 // common is what the parts of an intake work with.
 type common struct {
 	d        *deployment.Deployment
@@ -95,7 +92,7 @@ type common struct {
 	admission *admission.Admission
 	delivery  *delivery.Delivery
 
-	members Members
+	members *members.View
 	tasks   *sync.WaitGroup
 	ctx     context.Context // ends when the replica stops
 }

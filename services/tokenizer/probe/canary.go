@@ -35,7 +35,7 @@ type Canaries struct {
 	d       *deployment.Deployment
 	model   *edge.Model
 	owns    func(request string) bool
-	members Members
+	members *members.View
 	flow    tokenFlow
 }
 

@@ -156,7 +156,7 @@ type Probe struct {
 	Canaries  *Canaries
 
 	d       *deployment.Deployment
-	members Members
+	members *members.View
 	depths  depths
 }
 
@@ -172,7 +172,9 @@ func New(s Settings) *Probe {
 }
 
 // See says who the members are. It comes before all that asks about them.
-func (p *Probe) See(all Members) { p.members, p.Sequences.members, p.Canaries.members = all, all, all }
+func (p *Probe) See(all *members.View) {
+	p.members, p.Sequences.members, p.Canaries.members = all, all, all
+}
 
 // Run looks until ctx ends.
 func (p *Probe) Run(ctx context.Context) {
@@ -197,12 +199,6 @@ func (p *Probe) follow(ctx context.Context) (stop func()) {
 			stop()
 		}
 	}
-}
-
-// Members are those that are seen; a members.View is.
-type Members interface {
-	Snapshot() []*pb.Member
-	Changed() <-chan struct{}
 }
 
 // Ledger knows what this replica has seen the token log take since the last look at its stream.
