@@ -73,9 +73,9 @@ func TestRegisteredService(t *testing.T) {
 		"the matrix of rights": {rights.Page(scope), "| `switchyard.squawk.demo` | parrot |"},
 		"a server's settings":  {rights.Config(scope), "user: parrot, password: $PARROT_PASSWORD"},
 		"inboxes":              {rights.InboxOf("parrot"), "_INBOX_parrot"},
-		"help":                 {invoke("", "--help").out, "  parrot "},
-		"help of the command":  {invoke("", "parrot", "--help").out, "--word=TEXT"},
-		"its flags of Kafka":   {invoke("", "parrot", "--help").out, "--kafka=HOST:PORT"},
+		"help":                 {invoke("", "--help").Out, "  parrot "},
+		"help of the command":  {invoke("", "parrot", "--help").Out, "--word=TEXT"},
+		"its flags of Kafka":   {invoke("", "parrot", "--help").Out, "--kafka=HOST:PORT"},
 		"the page of flags":    {flagsPage(t), "| `--word` | hello | parrot | What it says |"},
 	} {
 		if !strings.Contains(tc.text, tc.want) {

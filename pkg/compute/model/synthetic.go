@@ -15,6 +15,9 @@ import (
 	"github.com/switchyard/switchyard/internal/splitmix"
 )
 
+// SyntheticSeed is the seed of models for which nobody wants another one.
+const SyntheticSeed = 1
+
 // Synthetic is a model with random bf16 weights that are made when asked for. All who
 // hold a tensor have the same memory, and when nobody does it is made anew, with the
 // same numbers. It is for measuring, and has no tokenizer. The names are those of shapes, such as "tiny", and

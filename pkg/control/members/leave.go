@@ -1,8 +1,6 @@
 package members
 
-import (
-	"time"
-)
+import "time"
 
 const (
 	// fresh is the silence up to which a replica surely lives: a renewal and a half.

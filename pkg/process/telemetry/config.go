@@ -11,8 +11,7 @@ import (
 
 // Config is what an operator sets about telemetry.
 type Config struct {
-	// OTLPEndpoint is where traces go: "http://host:4318" or "https://…" for
-	// OTLP over HTTP, "grpc://host:4317", "grpcs://…" or "host:4317" for gRPC.
+	// OTLPEndpoint is where traces go by OTLP over HTTP: "http://host:4318" or "https://…".
 	// Empty: no traces are made, and they cost nothing.
 	OTLPEndpoint string
 	// TraceSample is the share of new traces that is kept, from 0 to 1. A
@@ -65,35 +64,20 @@ func checkListen(flag, address string) error {
 
 // endpoint is a parsed OTLPEndpoint.
 type endpoint struct {
-	http   bool
 	secure bool
-	host   string // host:port
-	path   string // of HTTP; empty: the exporter's default
+	host   string // host, or host:port
+	path   string // empty: the one that collectors have
 }
 
-var endpointSchemes = map[string]endpoint{
-	"grpc":  {},
-	"grpcs": {secure: true},
-	"http":  {http: true},
-	"https": {http: true, secure: true},
-}
-
-func parseEndpoint(text string) (endpoint, error) {
-	full := text
-	scheme, _, found := strings.Cut(text, "://")
-	if !found {
-		scheme, full = "grpc", "grpc://"+text
-	}
-	e, known := endpointSchemes[scheme]
-	u, err := url.Parse(full)
-	if !known || err != nil || u.Hostname() == "" || !e.http && u.Port() == "" {
-		return e, fmt.Errorf("--otlp-endpoint %q is none of http://host:4318, https://host:4318, grpc://host:4317, grpcs://host:4317", text)
+func parseEndpoint(text string) (e endpoint, err error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return e, fmt.Errorf("--otlp-endpoint %q is none of http://host:4318, https://host:4318", text)
 	}
 	if u.Port() != "" {
 		if err := flagvalue.CheckPort(u.Port()); err != nil {
 			return e, fmt.Errorf("--otlp-endpoint is %q; %w", text, err)
 		}
 	}
-	e.host, e.path = u.Host, strings.TrimSuffix(u.Path, "/")
-	return e, nil
+	return endpoint{secure: u.Scheme == "https", host: u.Host, path: strings.TrimSuffix(u.Path, "/")}, nil
 }

@@ -7,8 +7,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -233,25 +231,11 @@ func newExporter(ctx context.Context, text string) (*otlptrace.Exporter, error) 
 	if err != nil {
 		return nil, err
 	}
-	if e.http {
-		return otlptracehttp.New(ctx, e.httpOptions()...)
+	u, err := newUploader(e)
+	if err != nil {
+		return nil, err
 	}
-	opts := []otlptracegrpc.Option{otlptracegrpc.WithEndpoint(e.host)}
-	if !e.secure {
-		opts = append(opts, otlptracegrpc.WithInsecure())
-	}
-	return otlptracegrpc.New(ctx, opts...)
-}
-
-func (e endpoint) httpOptions() []otlptracehttp.Option {
-	opts := []otlptracehttp.Option{otlptracehttp.WithEndpoint(e.host)}
-	if !e.secure {
-		opts = append(opts, otlptracehttp.WithInsecure())
-	}
-	if e.path != "" {
-		opts = append(opts, otlptracehttp.WithURLPath(e.path))
-	}
-	return opts
+	return otlptrace.New(ctx, u)
 }
 
 // Layer is the attribute of a layer's spans.

@@ -1,8 +1,6 @@
 package tokenlog
 
-import (
-	"github.com/switchyard/switchyard/pkg/process/deployment"
-)
+import "github.com/switchyard/switchyard/pkg/process/deployment"
 
 // Of returns the token logs of a deployment's model, for the replica that
 // writes as id.

@@ -1,8 +1,6 @@
 package catalog
 
-import (
-	"github.com/switchyard/switchyard/schemas"
-)
+import "github.com/switchyard/switchyard/schemas"
 
 // ModelNames are one model's subjects, and those of JetStream's API for its streams.
 type ModelNames struct {

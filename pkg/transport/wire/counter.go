@@ -1,8 +1,6 @@
 package wire
 
-import (
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-)
+import pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 
 // FateCounter counts what a brownout has changed of a request. Its zero value has counted nothing.
 type FateCounter struct {

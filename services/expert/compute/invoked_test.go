@@ -14,7 +14,7 @@ import (
 )
 
 // A function is invoked where a plan has rented it, starts in no less than its platform takes, and is billed
-// beside what the formula of its rows' mode says. pkg/lab/bench serves dispatches by it in each mode.
+// beside what the formula of its rows' mode says. loadtest/bench serves dispatches by it in each mode.
 func TestInvoke(t *testing.T) {
 	y := &scatter.System{
 		Model:     scatter.Model{Layers: 1, Experts: 1, TopK: 1, Expert: 100, In: 8, Out: 8},

@@ -1,8 +1,6 @@
 package openai
 
-import (
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-)
+import pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 
 // Tokens is what is asked of a tokenizer.
 type Tokens struct {

@@ -103,7 +103,7 @@ func (r *run) begin(ctx context.Context, on *link, takes time.Duration) error {
 func (r *run) move(ctx context.Context) error { return r.spend(ctx, r.takes, time.Now()) }
 
 // pieceBytes is what moves before a load stands still for a more urgent one: 66 µs of a link of
-// 32 GB/s, as in the simulator (pkg/sim/offload).
+// 32 GB/s, as in the simulator (loadtest/sim/offload).
 const pieceBytes = 2 << 20
 
 // piece is the time of a piece; that of a cold start's is as long.
