@@ -228,7 +228,7 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"pkg/transport/leaving", "pkg/transport/bus"},
 	},
 	{
-		Of:     []string{"pkg/request/tokenizer/words", "pkg/request/tokenizer/merge"},
+		Of:     []string{"pkg/request/tokenizer/words"},
 		Only:   []string{"std", "github.com/dlclark/regexp2"},
 		Reason: "how a text is cut and how a word is merged are known without any file's format",
 		Bad:    [2]string{"pkg/request/tokenizer/words", "pkg/request/tokenizer"},

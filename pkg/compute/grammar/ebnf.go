@@ -43,7 +43,7 @@ type named struct {
 // A rule is a name, "::=" and alternatives, up to the next rule. Within are texts in
 // quotation marks, classes of characters as regular expressions have them, ".", other
 // rules' names and parentheses, each with ?, *, + or {m,n} behind it. root is where a text
-// begins. A rule that begins with itself is refused.
+// begins. A rule that begins with itself is refused. It returns root.
 func compileEBNF(text string, budget *bytewise.Budget, rules *pushdown.Rules) (pushdown.Rule, error) {
 	tokens, err := lex(text)
 	if err != nil {

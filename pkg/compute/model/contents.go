@@ -22,7 +22,7 @@ import (
 // Content is an object that a model's folder makes: a piece, or a file.
 type Content struct {
 	Name  string
-	Key   string // see manifest.Object
+	Key   string // see digest.Object
 	Bytes int64
 	// Open returns the bytes, which are read from the files as they are needed.
 	Open func() (io.ReadCloser, error)

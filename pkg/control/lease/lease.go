@@ -40,7 +40,7 @@ var ErrLost = errors.New("lease lost")
 
 var errBehind = errors.New("the server that was asked has not seen the newest write of the lease")
 
-// Watcher looks for owners, as a liveness.Watcher does.
+// Watcher looks for owners, as a members.LivenessWatcher does.
 type Watcher interface {
 	// Watch closes gone when an owner has no connection any more.
 	Watch(owner string) (gone <-chan struct{}, stop func())

@@ -38,7 +38,7 @@ type SiblingSettings struct {
 	Members     SiblingMembers
 	Queue       SiblingQueue
 	Holdings    *Holdings
-	// Watch looks for a replica, as liveness.Watcher does.
+	// Watch looks for a replica, as LivenessWatcher does.
 	Watch func(id string) (gone <-chan struct{}, stop func())
 	// Listens says whether others can look for this replica.
 	Listens func() bool

@@ -46,6 +46,7 @@ type weights struct{ w, square [inputs]float64 }
 // of ten are. So a host can compare them with how soon it needs what it holds.
 //
 // It is arithmetic without a clock and without I/O; the same calls give the same bits.
+// It is not safe for concurrent use.
 type Learner struct {
 	layers, experts, topK int
 	heads                 map[Head]*weights

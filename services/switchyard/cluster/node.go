@@ -82,7 +82,7 @@ func (n *Node) Connect(ctx context.Context, service string) (r Replica, err erro
 		Name: "switchyard " + r.ID, InProcess: n.inProcess, Propagator: n.propagator(), Observer: r.traffic, Logger: r.log, Release: n.Shared.Version,
 	}
 	of, _ := catalog.Find(service)
-	if s.NoWait = of.Outside; of.Fronts { // it reads prompts as producers stored them
+	if of.Fronts { // it reads prompts as producers stored them
 		s.MaxHeaders = maxHeaders
 	}
 	r.Conn, err = bus.Connect(ctx, n.config(service), s)

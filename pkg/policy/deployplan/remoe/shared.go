@@ -70,7 +70,7 @@ type SharedRequest struct {
 //
 // SharedLayers makes hosts' plans of it: one host stands beside attention, the others have at most one
 // replica of each layer's function. SharedPlanOf reads them back, so that who plans next goes on from
-// the plan in force.
+// the plan in force. It has no clock.
 type Shared struct {
 	SharedSettings
 	// Main is the main model's part, and Refused why it is that of MIX; nil: the SLO holds.

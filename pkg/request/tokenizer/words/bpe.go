@@ -1,10 +1,16 @@
-package merge
+package words
 
 // shortWord is up to how many symbols a word is merged by looking at all
 // pairs each time; longer ones would be quadratic, and longword.go merges them.
 const shortWord = 48
 
-// BPE encodes words. It is safe for concurrent use.
+// BPE is byte pair encoding: a word is taken apart into symbols, and
+// the adjacent pair of lowest rank is joined until none is left, of equal ranks
+// the leftmost first.
+//
+// Source: Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words
+// with Subword Units", section 3.2. Ranks and ids are those of the tokenizer's
+// file; time is linear in the length of a word. It is safe for concurrent use.
 type BPE struct {
 	alphabet Alphabet
 	pairs    *Pairs
@@ -13,9 +19,9 @@ type BPE struct {
 	cache    *cache
 }
 
-// New makes an encoder. words, which may be nil, are one token as a whole
+// NewBPE makes an encoder. words, which may be nil, are one token as a whole
 // whatever the pairs say.
-func New(a Alphabet, pairs *Pairs, words map[string]uint32) *BPE {
+func NewBPE(a Alphabet, pairs *Pairs, words map[string]uint32) *BPE {
 	return &BPE{alphabet: a, pairs: pairs, words: words, cache: newCache(cacheSlots)}
 }
 
@@ -70,13 +76,13 @@ func (m *BPE) mergeShort(ids []uint32) []uint32 {
 		ranks[i], whole[i] = m.pairs.get(ids[i], ids[i+1])
 	}
 	for n > 1 {
-		at, best := 0, uint32(None)
+		at, best := 0, uint32(NoPair)
 		for i, r := range ranks[:n-1] {
 			if r < best {
 				at, best = i, r
 			}
 		}
-		if best == None {
+		if best == NoPair {
 			break
 		}
 		ids[at] = whole[at]

@@ -1,4 +1,4 @@
-package merge
+package words
 
 import (
 	"hash/maphash"

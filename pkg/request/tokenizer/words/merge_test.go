@@ -1,4 +1,4 @@
-package merge
+package words
 
 import (
 	"maps"
@@ -13,7 +13,7 @@ import (
 
 // english merges the letters of a few words.
 func english() *BPE {
-	a := &Bytes{Unk: None}
+	a := &ByteAlphabet{Unk: NoPair}
 	for i := range a.IDs {
 		a.IDs[i] = uint32(i)
 	}
@@ -34,7 +34,7 @@ func english() *BPE {
 		}
 		p.AddSplits(token, uint32(i), id, at, func(part string) (uint32, bool) { id, ok := ids[part]; return id, ok })
 	}
-	return New(a, p, nil)
+	return NewBPE(a, p, nil)
 }
 
 func symbols(m *BPE, word string) []uint32 { return m.alphabet.Symbols(nil, word) }
@@ -113,7 +113,7 @@ func TestPairs(t *testing.T) {
 				rank, whole := p.get(a, b)
 				value, ok := want[[2]uint32{a, b}]
 				if !ok {
-					value = [2]uint32{None, None}
+					value = [2]uint32{NoPair, NoPair}
 				}
 				if value != [2]uint32{rank, whole} {
 					t.Fatalf("%d and %d: got %d, %d, want %v", a, b, rank, whole, value)
@@ -134,7 +134,7 @@ func TestCutBetweenTokens(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		a := NewRunes(chars)
+		a := NewRuneAlphabet(chars)
 		a.Unk, a.Fuse = 99, rapid.Bool().Draw(t, "fuse")
 		p := NewPairs(1)
 		for i, token := range rapid.Permutation(tokens).Draw(t, "order") {
@@ -146,7 +146,7 @@ func TestCutBetweenTokens(t *testing.T) {
 			}
 			p.AddSplits(token, uint32(i), ids[token], at, func(part string) (uint32, bool) { id, ok := ids[part]; return id, ok })
 		}
-		whole, cut := New(a, p, nil), New(a, p, nil)
+		whole, cut := NewBPE(a, p, nil), NewBPE(a, p, nil)
 		cut.CutBetweenTokens(a, maps.Keys(ids))
 		text := rapid.StringOf(rapid.SampledFrom([]rune("abcé▁x?😀"))).Draw(t, "text")
 		if got, want := cut.Encode(nil, text), whole.Encode(nil, text); !slices.Equal(got, want) {

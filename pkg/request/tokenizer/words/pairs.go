@@ -1,4 +1,4 @@
-package merge
+package words
 
 import (
 	"math"
@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 )
 
-// None is no id and no rank.
-const None = math.MaxUint32
+// NoPair is no id and no rank.
+const NoPair = math.MaxUint32
 
 // Pairs are the pairs of symbols that join: a hash table with open addressing,
 // which answers several times faster than a map.
@@ -67,7 +67,7 @@ func (p *Pairs) grow() {
 func (p *Pairs) get(a, b uint32) (rank, id uint32) {
 	s := p.find(pairKey(a, b))
 	if s.key == 0 {
-		return None, None
+		return NoPair, NoPair
 	}
 	return s.rank, s.id
 }

@@ -1,4 +1,4 @@
-package merge
+package words
 
 import (
 	"iter"
@@ -10,7 +10,7 @@ import (
 // and right of it merges alike, whatever the order of ranks. Models that do not
 // split texts into words get short words in this way, which can be cached.
 type joints struct {
-	alphabet *Runes
+	alphabet *RuneAlphabet
 	ascii    [utf8.RuneSelf][2]uint64 // by the first character, a bit for the second
 	other    map[uint64]struct{}
 	fuses    bool // unknown characters become one symbol, so a run of them stays whole
@@ -18,7 +18,7 @@ type joints struct {
 
 // CutBetweenTokens lets Encode cut words where no token reaches across. tokens
 // are all that pairs can make, of the alphabet a.
-func (m *BPE) CutBetweenTokens(a *Runes, tokens iter.Seq[string]) {
+func (m *BPE) CutBetweenTokens(a *RuneAlphabet, tokens iter.Seq[string]) {
 	j := &joints{alphabet: a, other: map[uint64]struct{}{}, fuses: a.Fallback == nil && a.Fuse}
 	for token := range tokens {
 		j.add(token)

@@ -1,4 +1,4 @@
-package merge
+package words
 
 // longWord is a word under merging as a linked list, and where in it the pairs
 // of each rank are. Each symbol is looked at a bounded number of times, so that
@@ -92,7 +92,7 @@ func (w *longWord) mergeAt(rank uint32, i int32) bool {
 		return false
 	}
 	j := w.next[i]
-	w.id[i], w.id[j] = whole, None
+	w.id[i], w.id[j] = whole, NoPair
 	w.next[i] = w.next[j]
 	if k := w.next[i]; k >= 0 {
 		w.prev[k] = i
@@ -107,7 +107,7 @@ func (w *longWord) mergeAt(rank uint32, i int32) bool {
 // note remembers the pair that begins at i.
 func (w *longWord) note(i int32) {
 	rank, _ := w.pair(i)
-	if rank == None {
+	if rank == NoPair {
 		return
 	}
 	found := w.pairs[rank]
@@ -122,8 +122,8 @@ func (w *longWord) note(i int32) {
 // pair is what symbol i and its right neighbour become, None if they stay apart.
 func (w *longWord) pair(i int32) (rank, whole uint32) {
 	w.looks++
-	if w.id[i] == None || w.next[i] < 0 {
-		return None, None
+	if w.id[i] == NoPair || w.next[i] < 0 {
+		return NoPair, NoPair
 	}
 	key := pairKey(w.id[i], w.id[w.next[i]])
 	if key != w.lastKey {
@@ -136,7 +136,7 @@ func (w *longWord) pair(i int32) (rank, whole uint32) {
 func (w *longWord) compact() []uint32 {
 	out := w.id[:0]
 	for _, id := range w.id {
-		if id != None {
+		if id != NoPair {
 			out = append(out, id)
 		}
 	}
