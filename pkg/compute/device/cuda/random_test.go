@@ -11,7 +11,6 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
-	"github.com/switchyard/switchyard/kernels/cuda/images"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
