@@ -15,9 +15,9 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 func TestMain(m *testing.M) { testleaks.Main(m) }
@@ -30,7 +30,7 @@ func small() Settings {
 	}
 	return Settings{
 		Suite: MoEless(), BackEnd: Simulator{}, Trace: rs, TraceName: "small.csv", Slice: time.Hour, Short: 3 * time.Second, Seed: 1, PerSecond: 4,
-		Shapes: []string{"mixtral-8x7b"}, Routing: routing.Demo(), Fitted: "demo", Domains: 5, Hosts: 8, Distance: 1, CV: 0.2, KeepAlive: 60,
+		Shapes: []string{"mixtral-8x7b"}, Routing: choices.Demo(), Fitted: "demo", Domains: 5, Hosts: 8, Distance: 1, CV: 0.2, KeepAlive: 60,
 		Variants: true, Threads: 2, Progress: func(string, ...any) {},
 	}
 }
@@ -164,7 +164,7 @@ func TestFaults(t *testing.T) {
 // A trace of one request is served, in layers of one time each.
 func TestOneRequest(t *testing.T) {
 	s := small()
-	s.Variants, s.Trace, s.Routing = false, []trace.Request{{Context: 1, Generated: 1}}, routing.Even()
+	s.Variants, s.Trace, s.Routing = false, []trace.Request{{Context: 1, Generated: 1}}, choices.Even()
 	s.Suite.Policies = func() []sim.Policy { return sim.Policies()[:1] }
 	if err := compare(t, s).Write(t.TempDir()); err != nil {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/switchyard/switchyard/loadtest/sim/batchtexts"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/bo"
@@ -22,7 +23,7 @@ type BOODS struct {
 	Platform         string
 	// Recorded are the sequences of a recording, for the shape of its model; other shapes have
 	// Sequences that are written for them, and as many more as test batches need.
-	Recorded  *batched.Texts
+	Recorded  *batchtexts.Texts
 	Sequences int
 	Tokens    int // of a batch
 	Learn     int // batches that a search learns on
@@ -75,9 +76,9 @@ func (s *BOODS) Check() error {
 		return fmt.Errorf("batches of %d tokens, %d to learn on and %d to test are asked for; there must be %d to %d tokens, and 1 batch of each or more, %d together", s.Tokens, s.Learn, s.Test, LeastBatchTokens, MostBatchTokens, MostBatches+1)
 	case s.Sequences < 1:
 		return fmt.Errorf("%d sequences are asked for; there must be 1 or more", s.Sequences)
-	case s.Recorded == nil && s.Sequences+batched.Written(s.Test*s.Tokens) > batched.MostSequences:
+	case s.Recorded == nil && s.Sequences+batchtexts.Written(s.Test*s.Tokens) > batchtexts.MostSequences:
 		return fmt.Errorf("--sequences is %d and test batches need %d more; there can be %d together: take fewer, or fewer --batches or --batch-tokens",
-			s.Sequences, batched.Written(s.Test*s.Tokens), batched.MostSequences)
+			s.Sequences, batchtexts.Written(s.Test*s.Tokens), batchtexts.MostSequences)
 	case s.Seeds < 1 || s.Seeds > MostSeeds || s.Rounds < 1 || s.Rounds > MostTuneRounds:
 		return fmt.Errorf("%d seeds and %d rounds are asked for; there must be 1 to %d, and 1 to %d", s.Seeds, s.Rounds, MostSeeds, MostTuneRounds)
 	case !(s.Limit > 0 && s.Limit <= MostLatency):
@@ -140,7 +141,7 @@ type batchLab struct {
 	conditions batched.Conditions
 	system     *scatter.System
 	text       string // where sequences are from
-	split      *batched.Split
+	split      *batchtexts.Split
 	learn      []bo.Batch
 	test       []bo.Batch
 	limit      float64 // seconds
@@ -179,8 +180,8 @@ func (l *batchLab) open(name string) (err error) {
 	t, share := l.Recorded, profiled
 	if l.text = "recording"; t == nil || len(t.Layers) != l.shape.Layers || t.Experts != l.shape.Experts || t.TopK != l.shape.TopK {
 		l.text = "generated"
-		more := batched.Written(l.Test * l.Tokens)
-		if t, err = l.shape.Write(l.Sequences+more, l.seed); err != nil {
+		more := batchtexts.Written(l.Test * l.Tokens)
+		if t, err = batchtexts.Write(l.shape, l.Sequences+more, l.seed); err != nil {
 			return err
 		}
 		share *= float64(l.Sequences) / float64(l.Sequences+more)

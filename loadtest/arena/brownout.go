@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/internal/parallel"
 	"github.com/switchyard/switchyard/loadtest/sim"
 	"github.com/switchyard/switchyard/loadtest/sim/bursts"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/requests"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
@@ -83,7 +84,7 @@ func RunBrownout(ctx context.Context, s Brownout) (*BrownoutReport, error) {
 		return nil, err
 	}
 	const domains = 4
-	g, err := routing.New(qwen, routing.Demo(), domains, s.Seed)
+	g, err := choices.New(qwen, choices.Demo(), domains, s.Seed)
 	if err != nil {
 		return nil, err
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/sim"
 	"github.com/switchyard/switchyard/loadtest/sim/bursts"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/requests"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
-	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // In a burst as the authors', both controllers keep the decode objective in more seconds than no
@@ -19,7 +19,7 @@ func TestBurst(t *testing.T) {
 	if testkit.Race {
 		t.Skip("one goroutine does all of it")
 	}
-	g, err := routing.New(qwen, routing.Demo(), 1, 1)
+	g, err := choices.New(qwen, choices.Demo(), 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/internal/splitmix"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/offload"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/predictors"
@@ -97,9 +98,9 @@ func (r *Recorded) rows(from *recording.Recording, begin, end int, embedding []f
 }
 
 // Fit are the parameters of synthetic rows that correlate as these do, and what both measure.
-func (r *Recorded) Fit() (routing.StateParams, routing.StateFigures, error) {
-	f, err := routing.Correlate(r.gates, r.texts)
-	return routing.FitStates(f), f, err
+func (r *Recorded) Fit() (routing.StateParams, choices.StateFigures, error) {
+	f, err := choices.Correlate(r.gates, r.texts)
+	return choices.FitStates(f), f, err
 }
 
 // least is how many generated rows a text needs to be served.

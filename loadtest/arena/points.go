@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/requests"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
@@ -92,8 +93,8 @@ func Serve(ctx context.Context, s Settings, p Points) (*Operating, error) {
 		}
 		for _, k := range []struct {
 			name   string
-			params routing.Params
-		}{{routingFitted, s.Routing}, {routingEven, routing.Even()}} {
+			params choices.Params
+		}{{routingFitted, s.Routing}, {routingEven, choices.Even()}} {
 			served := server{Settings: s, Points: p, m: m, kind: k.name, params: k.params}
 			lines, err := served.all(ctx, r)
 			if err != nil {
@@ -112,7 +113,7 @@ type server struct {
 	Points
 	m      sim.Model
 	kind   string
-	params routing.Params
+	params choices.Params
 	tapes  []*requests.Tape // of each seed
 	rs     []trace.Request
 	before []trace.Request
@@ -133,7 +134,7 @@ func (y *server) cut() {
 func (y *server) prepare() error {
 	y.cut()
 	for i := range y.Seeds {
-		g, err := routing.New(y.m.Shape, y.params, y.Domains, y.Seed+uint64(i))
+		g, err := choices.New(y.m.Shape, y.params, y.Domains, y.Seed+uint64(i))
 		if err != nil {
 			return err
 		}

@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // Fit fits routing to a recording; it gives the number of its domains too.
-func Fit(path string) (f routing.Fit, domains int, err error) {
+func Fit(path string) (f choices.Fit, domains int, err error) {
 	r, err := recording.Open(path)
 	if err != nil {
 		return f, 0, err
@@ -19,7 +20,7 @@ func Fit(path string) (f routing.Fit, domains int, err error) {
 	if err := s.Check(); err != nil {
 		return f, 0, fmt.Errorf("recording %s: %w", path, err)
 	}
-	f, err = routing.NewFit(s, samples(r))
+	f, err = choices.NewFit(s, samples(r))
 	if err != nil {
 		return f, 0, fmt.Errorf("recording %s: %w", path, err)
 	}
@@ -28,10 +29,10 @@ func Fit(path string) (f routing.Fit, domains int, err error) {
 
 // samples are the texts of a recording; a shape that Check accepts has experts of
 // two bytes.
-func samples(r *recording.Recording) (all []routing.Sample) {
+func samples(r *recording.Recording) (all []choices.Sample) {
 	first, ids := r.Sequences(), make([]int, r.TopK)
 	for i := range len(first) - 1 {
-		t := routing.Sample{Domain: r.Row(first[i]).Domain}
+		t := choices.Sample{Domain: r.Row(first[i]).Domain}
 		for row := first[i]; row < first[i+1]; row++ {
 			for l := range r.Layers {
 				r.Chosen(l, row, ids)

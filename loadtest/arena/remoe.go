@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/quantile"
+	"github.com/switchyard/switchyard/loadtest/sim/renting"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/predict/sps"
@@ -82,9 +83,9 @@ func (s *Remoe) Check() error {
 }
 
 func (s *Remoe) checkPolicies() error {
-	known := rented.Policies(1)
+	known := renting.Policies(1)
 	for i, name := range s.Policies {
-		if !slices.ContainsFunc(known, func(p rented.Policy) bool { return p.Name == name }) || slices.Contains(s.Policies[:i], name) {
+		if !slices.ContainsFunc(known, func(p renting.Policy) bool { return p.Name == name }) || slices.Contains(s.Policies[:i], name) {
 			return fmt.Errorf("policy %q is unknown or named twice; there are %s", name, strings.Join(RemoePolicies(), ", "))
 		}
 	}
@@ -113,7 +114,7 @@ func (s *Remoe) checkShapes() error {
 
 // RemoePolicies are the names of the suite's policies.
 func RemoePolicies() (names []string) {
-	for _, p := range rented.Policies(1) {
+	for _, p := range renting.Policies(1) {
 		names = append(names, p.Name)
 	}
 	return names
@@ -204,7 +205,7 @@ func (l *rentedLab) foretold(q *rented.Served) []float32 { return l.store.Predic
 
 // predictions are figure 8, with the times that building and searching take here.
 func (l *rentedLab) predictions() error {
-	for _, m := range rented.Methods(l.settings(), l.Past) {
+	for _, m := range renting.Methods(l.settings(), l.Past) {
 		began := time.Now()
 		store, err := l.shape.Store(l.texts, m.Settled, m.Fit)
 		if m.Settled.Clustering == sps.PAM && errors.Is(err, sps.ErrSettings) {
@@ -268,18 +269,18 @@ func (l *rentedLab) gap() error {
 	if err != nil || !remoe.Few(system) {
 		return err
 	}
-	o, err := rented.Objective(system, l.served(), variedSLO)
+	o, err := renting.Objective(system, l.served(), variedSLO)
 	if err != nil {
 		return err
 	}
-	run := &rented.Run{System: system, SLO: o, Decided: rented.Decided, Foretold: l.foretold, Seed: l.seed}
+	run := &renting.Run{System: system, SLO: o, Decided: rented.Decided, Foretold: l.foretold, Seed: l.seed}
 	for i := range l.served() {
 		if err := l.ctx.Err(); err != nil {
 			return err
 		}
 		g, err := run.Gap(&l.served()[i])
 		switch {
-		case errors.Is(err, rented.ErrNoGap):
+		case errors.Is(err, renting.ErrNoGap):
 			continue // no plan keeps its SLO
 		case err != nil:
 			return err
@@ -354,12 +355,12 @@ func (l *rentedLab) policies(part string, c rented.Conditions, times float64, se
 	if err != nil {
 		return err
 	}
-	o, err := rented.Objective(system, served, times)
+	o, err := renting.Objective(system, served, times)
 	if err != nil {
 		return err
 	}
-	run := &rented.Run{System: system, SLO: o, Decided: rented.Decided, Foretold: l.foretold, Seed: l.seed}
-	for _, p := range rented.Policies(l.scale) {
+	run := &renting.Run{System: system, SLO: o, Decided: rented.Decided, Foretold: l.foretold, Seed: l.seed}
+	for _, p := range renting.Policies(l.scale) {
 		if len(l.Policies) > 0 && !slices.Contains(l.Policies, p.Name) || slices.Contains(slowPolicies, p.Name) && !best {
 			continue
 		}
@@ -376,7 +377,7 @@ func (l *rentedLab) policies(part string, c rented.Conditions, times float64, se
 }
 
 // serve fills a line in.
-func (l *rentedLab) serve(line *RemoeLine, run *rented.Run, p rented.Policy, served []rented.Served) (costs []float64, err error) {
+func (l *rentedLab) serve(line *RemoeLine, run *renting.Run, p renting.Policy, served []rented.Served) (costs []float64, err error) {
 	n := float64(len(served))
 	var ttft, tpot []float64
 	for i := range served {

@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"github.com/switchyard/switchyard/loadtest/prompts"
+	"github.com/switchyard/switchyard/loadtest/sim/renting"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/serverless/rented"
 )
@@ -39,7 +40,7 @@ type RemoeSeries struct {
 // RemoeBillBar is memory that is billed under a policy.
 type RemoeBillBar struct {
 	Policy string `json:"policy"`
-	rented.Bar
+	renting.Bar
 }
 
 // figures are those of the lab's shape. They cost little beside the rest, and one seed has them.
@@ -65,14 +66,14 @@ const billedTokens = 3
 
 // gantt is figure 1.
 func (l *rentedLab) gantt(system *serverless.System) error {
-	o, err := rented.Objective(system, l.served(), variedSLO)
+	o, err := renting.Objective(system, l.served(), variedSLO)
 	if err != nil {
 		return err
 	}
-	run := &rented.Run{System: system, SLO: o, Decided: rented.Decided, Foretold: l.foretold, Seed: l.seed}
+	run := &renting.Run{System: system, SLO: o, Decided: rented.Decided, Foretold: l.foretold, Seed: l.seed}
 	f := l.figure("1", "billed memory of a request", "seconds from when all has started", "",
 		fmt.Sprintf("Memory that is billed while a request's prompt and %d tokens are served: all of it but functions', which are billed while they run; with an SLO of %d times MIX", billedTokens, variedSLO))
-	for _, p := range rented.Policies(l.scale) {
+	for _, p := range renting.Policies(l.scale) {
 		if p.Name == "exact" || p.Name == "remoe-printed" {
 			continue
 		}
@@ -121,7 +122,7 @@ func (l *rentedLab) byRemote(*serverless.System) error {
 			return err
 		}
 		for _, cpus := range []float64{5, 10} {
-			shares, seconds := rented.ByRemote(system, cpus)
+			shares, seconds := renting.ByRemote(system, cpus)
 			name := fmt.Sprintf("%.0f processors", cpus)
 			if free {
 				name += ", all of them for a row"
@@ -169,7 +170,7 @@ func (l *rentedLab) byLength(system *serverless.System) error {
 	prefill, decode := RemoeSeries{Name: "prefill"}, RemoeSeries{Name: "decode"}
 	average, most, at := l.store.Average(), 0.0, ""
 	for i, n := range figureLengths {
-		p, d, err := rented.Times(system, average, n[0], n[1]-1)
+		p, d, err := renting.Times(system, average, n[0], n[1]-1)
 		if err != nil {
 			return err
 		}
@@ -190,7 +191,7 @@ func (l *rentedLab) byLength(system *serverless.System) error {
 // byMemory is figure 6.
 func (l *rentedLab) byMemory(system *serverless.System) error {
 	f := l.figure("6", "time of a token's experts by memory", "GB of the function, a processor each", "ms in a layer", "By the platform's profile")
-	memory, seconds, fit, err := rented.ByMemory(system)
+	memory, seconds, fit, err := renting.ByMemory(system)
 	f.Series = []RemoeSeries{{"profile", memory, milliseconds(seconds)}}
 	if err != nil {
 		f.Words += fmt.Sprintf("; there is no fit: %v", err)

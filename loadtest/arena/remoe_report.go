@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/switchyard/switchyard/internal/quantile"
-	"github.com/switchyard/switchyard/pkg/serverless/rented"
+	"github.com/switchyard/switchyard/loadtest/sim/renting"
 )
 
 // RemoeLine is one run of a policy, or of a way to foretell activations.
@@ -95,7 +95,7 @@ type RemoeGap struct {
 	Seed    uint64  `json:"seed"`
 	Request int     `json:"request"`
 	SLO     float64 `json:"slo_times_mix"`
-	rented.Gap
+	renting.Gap
 }
 
 // String is the gap for people.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
+	"github.com/switchyard/switchyard/loadtest/sim/renting"
 	"github.com/switchyard/switchyard/loadtest/sim/requests"
 	"github.com/switchyard/switchyard/loadtest/sim/streamed"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
@@ -244,7 +246,7 @@ func (s *Remoe) stream(o *streamOf, name string, seed uint64) (*streamRun, error
 	if err := r.read(o, seed-s.Seed, s.Seeds); err != nil {
 		return nil, err
 	}
-	g, err := routing.New(routing.Shape{Layers: shape.Layers, Experts: shape.Experts, TopK: shape.TopK}, routing.Demo(), streamDomains, seed)
+	g, err := choices.New(routing.Shape{Layers: shape.Layers, Experts: shape.Experts, TopK: shape.TopK}, choices.Demo(), streamDomains, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +297,7 @@ func (r *streamRun) promised(o *streamOf, shape routing.Shape, longest int) erro
 	d := r.System.Expected(even, p.Most, p.Output)
 	mix, fits := remoe.Mix(r.System, &d)
 	if !fits {
-		return rented.ErrMemory
+		return renting.ErrMemory
 	}
 	p.SLO, p.Cold = serverless.SLO{TTFT: o.times * mix.Prefill, TPOT: o.times * mix.TPOT()}, o.times*mix.Cold
 	r.Serving = requests.Defaults(shape)
@@ -369,7 +371,7 @@ func (r *streamRun) best(run func(idle, mb float64) (*RemoeStreamLine, error)) (
 		}
 	}
 	if best == nil {
-		return nil, rented.ErrMemory
+		return nil, renting.ErrMemory
 	}
 	return best, nil
 }

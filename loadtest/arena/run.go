@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/pkg/policy/copies"
 	"github.com/switchyard/switchyard/pkg/policy/place"
 	"github.com/switchyard/switchyard/pkg/policy/policies"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/pkg/policy/scale"
-	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // The parts of a report.
@@ -98,8 +98,8 @@ func (s Settings) variants(m sim.Model) (jobs []job, err error) {
 	var fitted *sim.Workload
 	for _, k := range []struct {
 		name   string
-		params routing.Params
-	}{{routingEven, routing.Even()}, {routingStrong, s.Routing.Stronger(strong)}, {routingFitted, s.Routing}} {
+		params choices.Params
+	}{{routingEven, choices.Even()}, {routingStrong, s.Routing.Stronger(strong)}, {routingFitted, s.Routing}} {
 		if fitted, err = s.workload(m, k.params, short); err != nil {
 			return nil, err
 		}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // Settings are what is compared on what.
@@ -29,7 +29,7 @@ type Settings struct {
 	PerSecond int // iterations of a second of the trace
 	Shapes    []string
 	// Routing is what rows' experts follow; Fitted tells how well, or what it is.
-	Routing routing.Params
+	Routing choices.Params
 	Fitted  string
 	Domains int
 	// Hosts, CV, Distance, KeepAlive and Accuracy are sim.Settings'; without an
@@ -106,8 +106,8 @@ func (s Settings) replay() sim.Replay {
 }
 
 // workload is a slice of the trace for a model.
-func (s Settings) workload(m sim.Model, p routing.Params, length time.Duration) (*sim.Workload, error) {
-	g, err := routing.New(m.Shape, p, s.Domains, s.Seed)
+func (s Settings) workload(m sim.Model, p choices.Params, length time.Duration) (*sim.Workload, error) {
+	g, err := choices.New(m.Shape, p, s.Domains, s.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("routing of %s: %w", m.Name, err)
 	}

@@ -10,17 +10,17 @@ import (
 	"os"
 
 	"github.com/switchyard/switchyard/internal/wholefile"
+	"github.com/switchyard/switchyard/loadtest/sim/batchtexts"
 	"github.com/switchyard/switchyard/pkg/compute/recording"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/bo"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
-	"github.com/switchyard/switchyard/pkg/serverless/batched"
 )
 
 // ErrKeys says that a recording has no keys.
 var ErrKeys = errors.New("the recording has no keys of attention; make it with switchyard record --features")
 
 // Read are the sequences of a recording of a model whose vocabulary has so many tokens.
-func Read(path string, vocab int) (t *batched.Texts, err error) {
+func Read(path string, vocab int) (t *batchtexts.Texts, err error) {
 	r, err := recording.Open(path)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func Read(path string, vocab int) (t *batched.Texts, err error) {
 	if !r.Keys {
 		return nil, fmt.Errorf("%s: %w", path, ErrKeys)
 	}
-	t = &batched.Texts{Header: bayes.Header{Model: r.Model, Layers: r.Layers, Experts: r.Experts, TopK: r.TopK, Vocab: vocab}}
+	t = &batchtexts.Texts{Header: bayes.Header{Model: r.Model, Layers: r.Layers, Experts: r.Experts, TopK: r.TopK, Vocab: vocab}}
 	first := r.Sequences()
 	for i := 1; i < len(first); i++ {
 		s, err := sequence(r, first[i-1], first[i])

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/switchyard/switchyard/loadtest/sim/renting"
 	"github.com/switchyard/switchyard/pkg/policy/predict"
 	"github.com/switchyard/switchyard/pkg/policy/predict/sps"
 	"github.com/switchyard/switchyard/pkg/serverless/rented"
@@ -65,7 +66,7 @@ func Evaluate(ctx context.Context, name string, set sps.Settings, past, test []S
 	for _, p := range test {
 		texts.Served = append(texts.Served, rented.Served{Prompt: p.Prompt, Fate: p.Fate})
 	}
-	for _, m := range rented.Methods(set, len(past)) {
+	for _, m := range renting.Methods(set, len(past)) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

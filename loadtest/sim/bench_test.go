@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
-	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // Ten seconds of a trace as Azure's: five requests a second, each of about a
@@ -24,7 +24,7 @@ func BenchmarkRun(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		w := workload(b, tenSeconds(), m.Shape, routing.Demo(), Replay{PerSecond: 10, Domains: 5, Cycle: time.Hour, Seed: 1})
+		w := workload(b, tenSeconds(), m.Shape, choices.Demo(), Replay{PerSecond: 10, Domains: 5, Cycle: time.Hour, Seed: 1})
 		for _, p := range Policies() {
 			b.Run(fmt.Sprintf("shape=%s/policy=%s", name, p.Name), func(b *testing.B) {
 				for b.Loop() {

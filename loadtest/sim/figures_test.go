@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
-	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // What a scaler's loop makes of a fixed trace is kept in testdata/loops.txt, so that a change
@@ -24,7 +24,7 @@ func TestLoops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := workload(t, tenSeconds()[:6], m.Shape, routing.Demo(), Replay{PerSecond: 4, Domains: 5, Cycle: time.Hour, Seed: 1})
+		w := workload(t, tenSeconds()[:6], m.Shape, choices.Demo(), Replay{PerSecond: 4, Domains: 5, Cycle: time.Hour, Seed: 1})
 		of := elastic.DefaultSettings()
 		of.Scaling, of.Worth = scaling, 0
 		p, err := Loop(Defaults(m), of)

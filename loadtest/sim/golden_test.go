@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
-	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // The figures of every policy on the same five seconds are those that testdata has, in nine
@@ -32,7 +32,7 @@ func TestGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := workload(t, tenSeconds()[:25], m.Shape, routing.Demo(), Replay{PerSecond: 2, Domains: 5, Cycle: time.Hour, Seed: 1})
+		w := workload(t, tenSeconds()[:25], m.Shape, choices.Demo(), Replay{PerSecond: 2, Domains: 5, Cycle: time.Hour, Seed: 1})
 		for _, p := range append(Policies(), keen) {
 			r := run(t, w, Defaults(m), p)
 			fmt.Fprintf(&got, "%s %s %.9g %v %v\n", name, p.Name, []float64{r.Mean(), r.Quantile(0.99), r.ByReplica, r.Cost, r.Resident, r.Elapsed, r.Replicas()},

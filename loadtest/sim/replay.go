@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/splitmix"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
@@ -44,7 +45,7 @@ func (r Replay) Check() error {
 //
 // Which rows an iteration has does not depend on how fast a policy is: where one
 // cannot follow the trace, iterations begin late.
-func (r Replay) Workload(rs []trace.Request, g *routing.Generator) (*Workload, error) {
+func (r Replay) Workload(rs []trace.Request, g *choices.Generator) (*Workload, error) {
 	if err := r.Check(); err != nil {
 		return nil, err
 	}
@@ -87,7 +88,7 @@ func (r Replay) iterations(rs []trace.Request) (its []Iteration, at []int) {
 }
 
 // fill routes all requests, on as many threads as there are.
-func (r Replay) fill(w *Workload, rs []trace.Request, at []int, g *routing.Generator) {
+func (r Replay) fill(w *Workload, rs []trace.Request, at []int, g *choices.Generator) {
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -101,7 +102,7 @@ func (r Replay) fill(w *Workload, rs []trace.Request, at []int, g *routing.Gener
 }
 
 // route adds a request's rows to the loads of its iterations.
-func (r Replay) route(w *Workload, q trace.Request, id int, at []int, g *routing.Generator) {
+func (r Replay) route(w *Workload, q trace.Request, id int, at []int, g *choices.Generator) {
 	text := routing.Text{ID: uint64(id), Domain: r.Domain(q.At, uint64(id)), Rows: q.Context + max(0, q.Generated-1)}
 	prompt := make([]uint32, w.Experts) // loads of one layer, added at its end
 	g.Choices(text, func(layer, row int, experts []uint16) {

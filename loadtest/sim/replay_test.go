@@ -8,14 +8,15 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
-var skewed = routing.Params{Layers: []routing.Layer{{Common: 0.4, Domain: 0.5, Topic: 0.2, Neighbour: 0.1, Layer: 0.2}}}
+var skewed = choices.Params{Layers: []choices.Layer{{Common: 0.4, Domain: 0.5, Topic: 0.2, Neighbour: 0.1, Layer: 0.2}}}
 
-func workload(t testing.TB, rs []trace.Request, s routing.Shape, p routing.Params, r Replay) *Workload {
-	g, err := routing.New(s, p, r.Domains, r.Seed)
+func workload(t testing.TB, rs []trace.Request, s routing.Shape, p choices.Params, r Replay) *Workload {
+	g, err := choices.New(s, p, r.Domains, r.Seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestReplayed(t *testing.T) {
 			})
 		}
 		s := routing.Shape{Layers: 3, Experts: 6, TopK: rapid.IntRange(1, 3).Draw(t, "top-k")}
-		g, err := routing.New(s, skewed, 5, 7)
+		g, err := choices.New(s, skewed, 5, 7)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +102,7 @@ func TestDomains(t *testing.T) {
 
 func TestTooLarge(t *testing.T) {
 	rs := []trace.Request{{Generated: 1 << 20}}
-	g, err := routing.New(routing.Shape{Layers: 58, Experts: 256, TopK: 8}, skewed, 1, 1)
+	g, err := choices.New(routing.Shape{Layers: 58, Experts: 256, TopK: 8}, skewed, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

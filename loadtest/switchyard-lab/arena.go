@@ -14,10 +14,10 @@ import (
 
 	"github.com/switchyard/switchyard/loadtest/arena"
 	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
-	"github.com/switchyard/switchyard/pkg/serverless/routing"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
@@ -194,7 +194,7 @@ func (c *ArenaCmd) settings() (s arena.Settings, err error) {
 	s = arena.Settings{
 		Suite: arena.MoEless(), BackEnd: arena.Simulator{},
 		TraceName: c.traceName(), Slice: c.Slice, Short: c.Short, Seed: c.Seed, Seeds: c.Seeds, PerSecond: c.Iterations, Shapes: c.Shapes,
-		Routing: routing.Demo(), Fitted: "Routing is fitted to a recording of the demo model", Domains: 5,
+		Routing: choices.Demo(), Fitted: "Routing is fitted to a recording of the demo model", Domains: 5,
 		Hosts: c.Hosts, Distance: c.Distance, CV: c.CV, KeepAlive: c.KeepAlive.Seconds(), Time: c.Time, Variants: c.Variants, Sweep: c.Sweep, Threads: runtime.GOMAXPROCS(0),
 	}
 	if len(c.Policies) > 0 {

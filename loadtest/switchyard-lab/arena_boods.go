@@ -9,9 +9,9 @@ import (
 
 	"github.com/switchyard/switchyard/loadtest/arena"
 	"github.com/switchyard/switchyard/loadtest/chosen"
+	"github.com/switchyard/switchyard/loadtest/sim/batchtexts"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/bo"
-	"github.com/switchyard/switchyard/pkg/serverless/batched"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/up"
 )
@@ -113,6 +113,6 @@ func (c *ArenaCmd) checkBOODS() error {
 	}
 	return errors.Join(
 		up.CheckRange("batch-tokens", c.BatchTokens, arena.LeastBatchTokens, arena.MostBatchTokens), up.CheckRange("batches", c.Batches, 1, arena.MostBatches),
-		up.CheckRange("sequences", c.Sequences, 1, batched.MostSequences), up.CheckRange("tune-rounds", c.TuneRounds, 1, arena.MostTuneRounds),
+		up.CheckRange("sequences", c.Sequences, 1, batchtexts.MostSequences), up.CheckRange("tune-rounds", c.TuneRounds, 1, arena.MostTuneRounds),
 		up.CheckRange("pairs", c.Pairs, 1, bo.MostPairs), up.CheckRange("seeds", c.Seeds, 1, arena.MostSeeds), latency)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/switchyard/switchyard/internal/splitmix"
 	"github.com/switchyard/switchyard/loadtest/arena"
 	"github.com/switchyard/switchyard/loadtest/replay"
+	"github.com/switchyard/switchyard/loadtest/sim/renting"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -80,7 +81,7 @@ func rentedObjective(r *scaler.Rent) (o serverless.SLO, err error) {
 		even[i] = 1 / float32(r.System.Experts)
 	}
 	longest := rented.Served{Demand: r.System.Expected(even, r.Most, r.Output)}
-	o, err = rented.Objective(r.System, []rented.Served{longest}, rentedTimes)
+	o, err = renting.Objective(r.System, []rented.Served{longest}, rentedTimes)
 	if err != nil {
 		return o, cli.Usage(err)
 	}

@@ -9,10 +9,10 @@ import (
 	"text/tabwriter"
 
 	"github.com/switchyard/switchyard/loadtest/chosen"
+	"github.com/switchyard/switchyard/loadtest/sim/batchtexts"
 	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
-	"github.com/switchyard/switchyard/pkg/serverless/batched"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/up"
 )
@@ -57,7 +57,7 @@ type builtTable struct {
 }
 
 // read opens the model and the recording of it. The model is closed again.
-func (f BayesFlags) read(ctx context.Context, e *cli.Env) (t *batched.Texts, spec *model.Spec, err error) {
+func (f BayesFlags) read(ctx context.Context, e *cli.Env) (t *batchtexts.Texts, spec *model.Spec, err error) {
 	if !(f.Share > 0 && f.Share <= 1) {
 		return nil, nil, cli.Usage(fmt.Errorf("--share is %v; it must be above 0, and 1 at most", f.Share))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/loadtest/bench"
+	"github.com/switchyard/switchyard/loadtest/sim/batchtexts"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/ods"
@@ -53,7 +54,7 @@ func (c *BenchCmd) bills(ctx context.Context, e *cli.Env, s bench.TransferSettin
 // written are the rows of a text that is written for a shape.
 func written(shape batched.Shape, tokens int) ([][]float64, error) {
 	const rows = 64 // fewer than any sequence has
-	text, err := shape.Write(max(bayes.LeastSamples, tokens/rows), billedSeed)
+	text, err := batchtexts.Write(shape, max(bayes.LeastSamples, tokens/rows), billedSeed)
 	if err != nil {
 		return nil, err
 	}

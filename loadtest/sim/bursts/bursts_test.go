@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/requests"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
@@ -20,7 +21,7 @@ var shape = routing.Shape{Layers: 2, Experts: 12, TopK: 2}
 
 func tape(t testing.TB) *requests.Tape {
 	t.Helper()
-	g, err := routing.New(shape, routing.Demo(), 2, 1)
+	g, err := choices.New(shape, choices.Demo(), 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

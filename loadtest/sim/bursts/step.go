@@ -1,8 +1,6 @@
 package bursts
 
-import (
-	"github.com/switchyard/switchyard/pkg/policy/brownout"
-)
+import "github.com/switchyard/switchyard/pkg/policy/brownout"
 
 // splits decides for the layers of steps.
 type splits struct {

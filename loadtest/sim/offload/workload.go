@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
@@ -38,7 +39,7 @@ func NewWorkload(m Model, g *routing.Gates, texts []*routing.Rows, batch int) (*
 	if batch < 1 || len(texts) == 0 {
 		return nil, fmt.Errorf("%d texts are to be served in batches of %d; both must be 1 or more", len(texts), batch)
 	}
-	if err := routing.CheckRows(g, append([]*routing.Rows{texts[0]}, texts...)); err != nil {
+	if err := choices.CheckRows(g, append([]*routing.Rows{texts[0]}, texts...)); err != nil {
 		return nil, err
 	}
 	if g.Shape != m.Shape {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
-	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // Twenty seconds of a trace as Azure's: five requests a second, each of about a thousand
@@ -22,7 +22,7 @@ func BenchmarkRun(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		of := tape(b, m.Shape, routing.Demo())
+		of := tape(b, m.Shape, choices.Demo())
 		for _, p := range sim.Policies() {
 			b.Run(fmt.Sprintf("shape=%s/policy=%s", name, p.Name), func(b *testing.B) {
 				layers := 0

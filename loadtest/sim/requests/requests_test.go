@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
@@ -32,8 +33,8 @@ func cluster(m sim.Model, hosts int) sim.Settings {
 
 var replay = sim.Replay{PerSecond: 1, Domains: 2, Cycle: time.Hour, Seed: 1}
 
-func tape(t testing.TB, s routing.Shape, p routing.Params) *Tape {
-	g, err := routing.New(s, p, replay.Domains, replay.Seed)
+func tape(t testing.TB, s routing.Shape, p choices.Params) *Tape {
+	g, err := choices.New(s, p, replay.Domains, replay.Seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func named(name string) sim.Policy {
 }
 
 func run(t testing.TB, rs []trace.Request, set Settings, s sim.Settings, p sim.Policy) *Result {
-	r, err := Run(rs, nil, tape(t, s.Model.Shape, routing.Demo()), set, s, p)
+	r, err := Run(rs, nil, tape(t, s.Model.Shape, choices.Demo()), set, s, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func (w *watched) Next(now float64) (sim.Iteration, bool) {
 // same result.
 func TestProperties(t *testing.T) {
 	m := tiny(2, 4)
-	of := tape(t, m.Shape, routing.Demo())
+	of := tape(t, m.Shape, choices.Demo())
 	rapid.Check(t, func(t *rapid.T) {
 		set, rs := few(m.Shape), drawRequests(t)
 		set.Batching.MaxRows, set.MaxSequences = rapid.IntRange(1, 9).Draw(t, "rows"), rapid.IntRange(1, 5).Draw(t, "seats")
@@ -247,7 +248,7 @@ func drawRequests(t *rapid.T) (rs []trace.Request) {
 // reads; even routing stays even.
 func TestTape(t *testing.T) {
 	s := routing.Shape{Layers: 3, Experts: 8, TopK: 2}
-	of := tape(t, s, routing.Even())
+	of := tape(t, s, choices.Even())
 	loads := make([]uint32, s.Layers*s.Experts)
 	of.add(loads, of.of(3, trace.Request{}), 5, 4*textRows)
 	for _, n := range loads {
@@ -263,7 +264,7 @@ func TestTape(t *testing.T) {
 // A layer may have as many experts as the largest models, and all of a row's are different.
 func TestManyExperts(t *testing.T) {
 	s := routing.Shape{Layers: 2, Experts: 1024, TopK: 8}
-	of := tape(t, s, routing.Demo())
+	of := tape(t, s, choices.Demo())
 	loads := make([]uint32, s.Layers*s.Experts)
 	of.add(loads, of.of(0, trace.Request{}), 0, 1)
 	chosen, beyond := 0, 0
@@ -302,14 +303,14 @@ func TestRefused(t *testing.T) {
 	} {
 		set := few(m.Shape)
 		tc.change(&set)
-		if _, err := Run(rs, nil, tape(t, m.Shape, routing.Demo()), set, cluster(m, 1), named("static")); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := Run(rs, nil, tape(t, m.Shape, choices.Demo()), set, cluster(m, 1), named("static")); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
 	}
-	if _, err := Run(nil, nil, tape(t, m.Shape, routing.Demo()), few(m.Shape), cluster(m, 1), named("static")); err == nil || !strings.Contains(err.Error(), "no request arrives") {
+	if _, err := Run(nil, nil, tape(t, m.Shape, choices.Demo()), few(m.Shape), cluster(m, 1), named("static")); err == nil || !strings.Contains(err.Error(), "no request arrives") {
 		t.Errorf("no requests: %v", err)
 	}
-	if _, err := Run(rs, nil, tape(t, tiny(1, 3).Shape, routing.Demo()), few(m.Shape), cluster(m, 1), named("static")); err == nil || !strings.Contains(err.Error(), "another shape") {
+	if _, err := Run(rs, nil, tape(t, tiny(1, 3).Shape, choices.Demo()), few(m.Shape), cluster(m, 1), named("static")); err == nil || !strings.Contains(err.Error(), "another shape") {
 		t.Errorf("shape: %v", err)
 	}
 }

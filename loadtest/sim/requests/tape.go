@@ -6,6 +6,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/splitmix"
 	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
@@ -34,7 +35,7 @@ const (
 
 // NewTape writes a tape with a generator; the replay says how many domains there are, and
 // when each has most requests.
-func NewTape(g *routing.Generator, r sim.Replay) *Tape {
+func NewTape(g *choices.Generator, r sim.Replay) *Tape {
 	t := &Tape{Shape: g.Shape, domain: r.Domain, seed: splitmix.Mix(r.Seed ^ 0x7a7e)}
 	for d := range r.Domains {
 		var all []text
@@ -46,7 +47,7 @@ func NewTape(g *routing.Generator, r sim.Replay) *Tape {
 	return t
 }
 
-func (t *Tape) write(g *routing.Generator, of routing.Text) text {
+func (t *Tape) write(g *choices.Generator, of routing.Text) text {
 	w := make(text, of.Rows*t.row())
 	g.Choices(of, func(layer, row int, experts []uint16) {
 		copy(w[row*t.row()+layer*t.TopK:], experts)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/switchyard/switchyard/loadtest/sim/renting"
 	"github.com/switchyard/switchyard/loadtest/sim/requests"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
@@ -23,7 +24,7 @@ type Policy interface {
 }
 
 // ErrMemory says that a model fits into none of the memory sizes.
-var ErrMemory = rented.ErrMemory
+var ErrMemory = renting.ErrMemory
 
 // mixed has all experts on the host.
 type mixed struct{}

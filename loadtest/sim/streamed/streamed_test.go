@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/loadtest/sim"
+	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/requests"
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
@@ -39,7 +40,7 @@ func system() *serverless.System {
 func run(t *testing.T, name string, keepAlive, idle float64) *Result {
 	t.Helper()
 	y := system()
-	g, err := routing.New(routing.Shape{Layers: y.Layers, Experts: y.Experts, TopK: y.TopK}, routing.Demo(), 2, 1)
+	g, err := choices.New(routing.Shape{Layers: y.Layers, Experts: y.Experts, TopK: y.TopK}, choices.Demo(), 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

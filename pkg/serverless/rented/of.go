@@ -17,10 +17,10 @@ func Of(name string, m serverless.Model, element float64) Shape {
 			return s
 		}
 	}
-	first := math.Ceil(float64(m.Experts)*m.Expert/mb) + 1
+	first := math.Ceil(float64(m.Experts)*m.Expert/MB) + 1
 	step := math.Max(1, math.Floor(first/2))
 	return Shape{
 		Name: name, Model: m, Element: element, Threads: 1, Replicas: 4, Prompt: [2]int{80, 140}, Output: 199,
-		Functions: [3]float64{first, 10 * first, step}, Main: [3]float64{first, math.Max(first, math.Ceil(2.5*m.All()/mb)), step},
+		Functions: [3]float64{first, 10 * first, step}, Main: [3]float64{first, math.Max(first, math.Ceil(2.5*m.All()/MB)), step},
 	}
 }

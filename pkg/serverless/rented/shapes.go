@@ -26,7 +26,7 @@ type Shape struct {
 }
 
 // mb is a megabyte of memory sizes: they are whole MiB, as a platform's GB is a GiB.
-const mb = 1 << 20
+const MB = 1 << 20
 
 // shapes are the paper's models (section V-A), the demo model, and one of which all plans can be
 // tried. Prompts are the first 500 characters of texts, which are 80 to 140 tokens; output is 200
@@ -144,7 +144,7 @@ func (c *Conditions) changes(y *serverless.System) {
 // sizes are those from a first to a last.
 func sizes(of [3]float64) (all []float64) {
 	for m := of[0]; m <= of[1]; m += of[2] {
-		all = append(all, m*mb)
+		all = append(all, m*MB)
 	}
 	return all
 }

@@ -181,7 +181,7 @@ func (q *Question) exact(d *serverless.Demand, cost float64) (*PlannedBeside, er
 		}
 	} else {
 		name = "exact, of plans with as many remote experts in each layer"
-		if best := remoe.Best(q.System, q.Request, d, remoe.Settings{Step: step, Sizing: remoe.Least}); best != nil {
+		if best := remoe.Best(q.System, q.Request, d, remoe.Settings{Step: Step, Sizing: remoe.Least}); best != nil {
 			plan = &best.Plan
 		}
 	}
@@ -191,3 +191,13 @@ func (q *Question) exact(d *serverless.Demand, cost float64) (*PlannedBeside, er
 	out := q.beside(name, q.System.Serve(plan, d, q.Request.Decided), cost)
 	return &out, nil
 }
+
+// Step is ε, assumed: the paper has no number.
+const Step = 1. / 64
+
+// Settled returns Remoe's settings.
+func Settled() remoe.Settings { return remoe.Settings{Step: Step} }
+
+// Decided is how many seconds behind a request its functions begin to start: its tokens are
+// counted by then, and its plan is made. It is assumed, and above what plans are measured to take.
+const Decided = 0.05

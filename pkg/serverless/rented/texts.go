@@ -148,14 +148,14 @@ func (s Shape) Store(t *Texts, set sps.Settings, fit bool) (*sps.Store, error) {
 func (s Shape) Shortened(served []Served, output int) []Served {
 	out := make([]Served, len(served))
 	for i, q := range served {
-		q.Demand = shortened(&q.Demand, output)
+		q.Demand = Shortened(&q.Demand, output)
 		out[i] = q
 	}
 	return out
 }
 
 // shortened is a demand with no more output tokens than so many.
-func shortened(of *serverless.Demand, output int) serverless.Demand {
+func Shortened(of *serverless.Demand, output int) serverless.Demand {
 	d := serverless.Demand{Prompt: of.Prompt, Output: min(output, of.Output), Layers: make([]serverless.Rows, len(of.Layers))}
 	for l, r := range of.Layers {
 		y := serverless.Rows{Prefill: r.Prefill, Decode: make([]float64, len(r.Decode)), Tokens: r.Tokens[:d.Output]}

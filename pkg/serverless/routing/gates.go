@@ -34,7 +34,7 @@ func (g *Gates) Check() error {
 func (g *Gates) Logits(layer int, state, into []float32) {
 	w := g.Weights[layer]
 	for e := range into {
-		into[e] = dot(w[e*g.Width:(e+1)*g.Width], state)
+		into[e] = Dot(w[e*g.Width:(e+1)*g.Width], state)
 	}
 	if g.Bias != nil {
 		for e, b := range g.Bias[layer] {
@@ -43,7 +43,7 @@ func (g *Gates) Logits(layer int, state, into []float32) {
 	}
 }
 
-func dot(a, b []float32) (sum float32) {
+func Dot(a, b []float32) (sum float32) {
 	b = b[:len(a)]
 	for i, v := range a {
 		sum += v * b[i]

@@ -34,7 +34,7 @@ func (p StateParams) Check() error {
 	}{
 		{"share of the domain", p.Domain, 1}, {"share of the topic", p.Topic, 1}, {"share of the token", p.Token, 1}, {"share of the context", p.Context, 1},
 		{"sum of the shares", sum, 1 + 1e-9}, {"correlation of neighbours", p.Near, 1}, {"correlation of layers", p.Layer, 1},
-		{"deviation of logits", p.Sharp, mostDeviation}, {"common deviation", p.Common, mostDeviation},
+		{"deviation of logits", p.Sharp, MostDeviation}, {"common deviation", p.Common, MostDeviation},
 	} {
 		if !(v.v >= 0 && v.v <= v.most) {
 			return fmt.Errorf("the %s is %v; it must be 0 to %v", v.what, v.v, v.most)
@@ -48,11 +48,11 @@ func (p StateParams) Check() error {
 func (p StateParams) Stronger(factor float64) StateParams {
 	p.Domain, p.Topic, p.Token, p.Context = odds(p.Domain, factor), odds(p.Topic, factor), odds(p.Token, factor), odds(p.Context, factor)
 	p.Layer = odds(p.Layer, factor)
-	return p.whole()
+	return p.Whole()
 }
 
 // whole has no shares of more than 1 together.
-func (p StateParams) whole() StateParams {
+func (p StateParams) Whole() StateParams {
 	if sum := p.Domain + p.Topic + p.Token + p.Context; sum > 1 {
 		p.Domain, p.Topic, p.Token, p.Context = p.Domain/sum, p.Topic/sum, p.Token/sum, p.Context/sum
 	}
@@ -143,7 +143,7 @@ func (g *States) parts(token uint32) *tokenParts {
 	}
 	for l, mix := range g.mixes {
 		for i := range width {
-			t.states[l*width+i] = dot(mix[i*width:(i+1)*width], t.embedding)
+			t.states[l*width+i] = Dot(mix[i*width:(i+1)*width], t.embedding)
 		}
 	}
 	g.tokens[token] = t
@@ -177,7 +177,7 @@ func (g *States) writer(t Text) *stateWriter {
 		States: g, own: source(g.seed, kindText, t.ID), words: source(g.seed, kindWords, t.ID),
 		shared: make([]float32, n), context: make([]float32, n), fresh: make([]float32, n), before: make([]float32, width),
 	}
-	topic := uint64(t.Domain)*topics + splitmix.Mix(t.ID^g.seed)%topics
+	topic := uint64(t.Domain)*Topics + splitmix.Mix(t.ID^g.seed)%Topics
 	domain, own := source(g.seed, kindDomain, uint64(t.Domain)), source(g.seed, kindTopic, topic)
 	domain.fill(w.shared, math.Sqrt(g.params.Domain))
 	own.fill(w.fresh, math.Sqrt(g.params.Topic))
@@ -250,3 +250,13 @@ func (s *stream) fill(x []float32, deviation float64) {
 		s.n--
 	}
 }
+
+// neighbours is the correlation of neighbours' context, assumed: it falls to a fifth within
+// the sixteen rows from which on rows count as far.
+const Neighbours = 0.9
+
+// topics are how many a domain has.
+const Topics = 4
+
+// Deviations beyond mostDeviation leave all rows to one expert.
+const MostDeviation = 10

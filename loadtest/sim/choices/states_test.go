@@ -1,4 +1,4 @@
-package routing
+package choices
 
 import (
 	"math"
@@ -6,18 +6,20 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // written are texts of some domains.
-func written(t testing.TB, s Shape, p StateParams, n, rows int) (*Gates, []*Rows) {
+func written(t testing.TB, s routing.Shape, p routing.StateParams, n, rows int) (*routing.Gates, []*routing.Rows) {
 	t.Helper()
-	g, err := NewStates(s, p, 5)
+	g, err := routing.NewStates(s, p, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var texts []*Rows
+	var texts []*routing.Rows
 	for id := range n {
-		texts = append(texts, g.Rows(Text{ID: uint64(id), Domain: id % 4, Rows: rows}, rows/2))
+		texts = append(texts, g.Rows(routing.Text{ID: uint64(id), Domain: id % 4, Rows: rows}, rows/2))
 	}
 	return &g.Gates, texts
 }
@@ -26,16 +28,16 @@ func written(t testing.TB, s Shape, p StateParams, n, rows int) (*Gates, []*Rows
 // and the same seed gives the same rows.
 func TestStates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := Shape{Layers: rapid.IntRange(1, 4).Draw(t, "layers"), Experts: rapid.IntRange(1, 12).Draw(t, "experts")}
+		s := routing.Shape{Layers: rapid.IntRange(1, 4).Draw(t, "layers"), Experts: rapid.IntRange(1, 12).Draw(t, "experts")}
 		s.TopK = rapid.IntRange(1, s.Experts).Draw(t, "top-k")
 		part := rapid.Float64Range(0, 0.25)
-		p := StateParams{
+		p := routing.StateParams{
 			Domain: part.Draw(t, "domain"), Topic: part.Draw(t, "topic"), Token: part.Draw(t, "token"), Context: part.Draw(t, "context"),
 			Near: rapid.Float64Range(0, 1).Draw(t, "near"), Layer: rapid.Float64Range(0, 1).Draw(t, "layer"), Sharp: rapid.Float64Range(0, 4).Draw(t, "sharp"),
 		}
-		text := Text{ID: rapid.Uint64().Draw(t, "id"), Domain: rapid.IntRange(0, 9).Draw(t, "of"), Rows: rapid.IntRange(1, 6).Draw(t, "rows")}
+		text := routing.Text{ID: rapid.Uint64().Draw(t, "id"), Domain: rapid.IntRange(0, 9).Draw(t, "of"), Rows: rapid.IntRange(1, 6).Draw(t, "rows")}
 		seed := rapid.Uint64().Draw(t, "seed")
-		g, err := NewStates(s, p, seed)
+		g, err := routing.NewStates(s, p, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +62,7 @@ func TestStates(t *testing.T) {
 				}
 			}
 		}
-		again, _ := NewStates(s, p, seed)
+		again, _ := routing.NewStates(s, p, seed)
 		if other := again.Rows(text, 3); !reflect.DeepEqual(other.Probabilities, r.Probabilities) {
 			t.Fatal("the same seed gives other rows")
 		}
@@ -69,8 +71,8 @@ func TestStates(t *testing.T) {
 
 // What is measured of generated rows are the parameters that they were generated with.
 func TestFitStates(t *testing.T) {
-	want := StateParams{Domain: 0.15, Topic: 0.1, Token: 0.25, Context: 0.15, Near: neighbours, Layer: 0.8, Sharp: 1.5, Common: 0.4}
-	g, texts := written(t, Shape{Layers: 6, Experts: 16, TopK: 2}, want, 48, 80)
+	want := routing.StateParams{Domain: 0.15, Topic: 0.1, Token: 0.25, Context: 0.15, Near: routing.Neighbours, Layer: 0.8, Sharp: 1.5, Common: 0.4}
+	g, texts := written(t, routing.Shape{Layers: 6, Experts: 16, TopK: 2}, want, 48, 80)
 	f, err := Correlate(g, texts)
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +93,7 @@ func TestFitStates(t *testing.T) {
 
 // Of unpredictable rows nothing correlates.
 func TestUnpredictable(t *testing.T) {
-	g, texts := written(t, Shape{Layers: 4, Experts: 16, TopK: 2}, DemoStates().Unpredictable(), 24, 60)
+	g, texts := written(t, routing.Shape{Layers: 4, Experts: 16, TopK: 2}, routing.DemoStates().Unpredictable(), 24, 60)
 	f, err := Correlate(g, texts)
 	if err != nil {
 		t.Fatal(err)
@@ -104,18 +106,18 @@ func TestUnpredictable(t *testing.T) {
 }
 
 func TestStatesRefused(t *testing.T) {
-	s := Shape{Layers: 1, Experts: 4, TopK: 2}
-	for name, p := range map[string]StateParams{
+	s := routing.Shape{Layers: 1, Experts: 4, TopK: 2}
+	for name, p := range map[string]routing.StateParams{
 		"shares": {Domain: 0.6, Token: 0.6}, "NaN": {Sharp: math.NaN()}, "layer": {Layer: 1.1}, "negative": {Topic: -0.1}, "near": {Near: 2}, "common": {Common: 11},
 	} {
-		if _, err := NewStates(s, p, 1); err == nil {
+		if _, err := routing.NewStates(s, p, 1); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := NewStates(Shape{}, StateParams{}, 1); err == nil {
+	if _, err := routing.NewStates(routing.Shape{}, routing.StateParams{}, 1); err == nil {
 		t.Error("no shape: no error")
 	}
-	g, texts := written(t, s, StateParams{Sharp: 1}, 2, 3)
+	g, texts := written(t, s, routing.StateParams{Sharp: 1}, 2, 3)
 	other := *g
 	other.Width++
 	if _, err := Correlate(&other, texts); err == nil {
@@ -131,7 +133,7 @@ func TestStatesRefused(t *testing.T) {
 
 // Stronger and weaker parameters are legal, and in order.
 func TestStronger(t *testing.T) {
-	p := DemoStates()
+	p := routing.DemoStates()
 	for _, factor := range []float64{0, 0.4, 1, 2.5, 100} {
 		q := p.Stronger(factor)
 		if err := q.Check(); err != nil {
@@ -144,13 +146,13 @@ func TestStronger(t *testing.T) {
 }
 
 func BenchmarkStates(b *testing.B) {
-	g, err := NewStates(Shape{Layers: 32, Experts: 8, TopK: 2}, DemoStates(), 1)
+	g, err := routing.NewStates(routing.Shape{Layers: 32, Experts: 8, TopK: 2}, routing.DemoStates(), 1)
 	if err != nil {
 		b.Fatal(err)
 	}
 	rows := 0
 	for b.Loop() {
-		g.Rows(Text{ID: uint64(rows), Rows: 100}, 50)
+		g.Rows(routing.Text{ID: uint64(rows), Rows: 100}, 50)
 		rows += 100
 	}
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(rows), "µs/row")

@@ -1,4 +1,4 @@
-package batched
+package batchtexts
 
 import (
 	"errors"
@@ -9,22 +9,23 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
+	"github.com/switchyard/switchyard/pkg/serverless/batched"
 )
 
-func lambda(t *testing.T) Conditions {
+func lambda(t *testing.T) batched.Conditions {
 	t.Helper()
 	p, err := profiles.OpenPlatform("lambda")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Conditions{Platform: p.Cost()}
+	return batched.Conditions{Platform: p.Cost()}
 }
 
 // Every shape can be rented, by both planners, and its cluster computes.
 func TestShapes(t *testing.T) {
 	c := lambda(t)
-	for _, name := range append(Names(), "bert_moe-4:2") {
-		s, err := Open(name)
+	for _, name := range append(batched.Names(), "bert_moe-4:2") {
+		s, err := batched.Open(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,7 @@ func TestShapes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	s, err := Open("bert_moe-4:2")
+	s, err := batched.Open("bert_moe-4:2")
 	if err != nil || s.TopK != 2 || s.Expert() != 18874368 {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -50,7 +51,7 @@ func TestShapes(t *testing.T) {
 		t.Errorf("%+v, fused %+v, fitted %+v", plain, fused, fitted)
 	}
 	for _, bad := range []string{"gpt9", "bert_moe-4:5", "bert_moe-4:x"} {
-		if _, err := Open(bad); err == nil {
+		if _, err := batched.Open(bad); err == nil {
 			t.Errorf("%s is a shape", bad)
 		}
 	}
@@ -58,16 +59,16 @@ func TestShapes(t *testing.T) {
 
 // The same seed has the same text; tokens foretell experts, and position and key with them more.
 func TestWrite(t *testing.T) {
-	s, err := Open("bert_moe-4")
+	s, err := batched.Open("bert_moe-4")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Layers = 2
-	text, err := s.Write(200, 1)
+	text, err := Write(s, 200, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := s.Write(200, 1); err != nil || !reflect.DeepEqual(again, text) {
+	if again, err := Write(s, 200, 1); err != nil || !reflect.DeepEqual(again, text) {
 		t.Fatalf("the second time it is another text, %v", err)
 	}
 	split, err := text.Split(0.9, 1000, 1, 3, 1)
@@ -102,15 +103,15 @@ func TestWrite(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	s, err := Open("bert_moe-4")
+	s, err := batched.Open("bert_moe-4")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Layers = 1
-	if _, err := s.Write(0, 1); err == nil || !strings.Contains(err.Error(), "0 sequences") {
+	if _, err := Write(s, 0, 1); err == nil || !strings.Contains(err.Error(), "0 sequences") {
 		t.Errorf("%v", err)
 	}
-	text, err := s.Write(101, 1)
+	text, err := Write(s, 101, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

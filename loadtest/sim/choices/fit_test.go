@@ -1,14 +1,16 @@
-package routing
+package choices
 
 import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // texts are generated ones of five domains.
-func texts(t testing.TB, p Params, n, rows int) (Shape, []Sample) {
-	s := Shape{Layers: 4, Experts: 16, TopK: 2}
+func texts(t testing.TB, p Params, n, rows int) (routing.Shape, []Sample) {
+	s := routing.Shape{Layers: 4, Experts: 16, TopK: 2}
 	like := make([]Sample, n)
 	for i := range like {
 		like[i] = Sample{Domain: i % 5, Choices: make([]uint16, rows*s.Layers*s.TopK)}
@@ -43,7 +45,7 @@ func TestFitFlat(t *testing.T) {
 }
 
 func TestFitRefused(t *testing.T) {
-	s := Shape{Layers: 1, Experts: 4, TopK: 2}
+	s := routing.Shape{Layers: 1, Experts: 4, TopK: 2}
 	for name, tc := range map[string]struct {
 		samples []Sample
 		want    string

@@ -1,4 +1,4 @@
-package routing
+package choices
 
 import (
 	"math"
@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // choices are all choices of a text, by layer and row.
-func choices(g *Generator, t Text) [][][]uint16 {
+func choices(g *Generator, t routing.Text) [][][]uint16 {
 	all := make([][][]uint16, g.Layers)
 	g.Choices(t, func(l, r int, experts []uint16) {
 		if len(all[l]) != r {
@@ -23,7 +25,7 @@ func choices(g *Generator, t Text) [][][]uint16 {
 
 func one(p Layer) Params { return Params{Layers: []Layer{p}} }
 
-func generator(t testing.TB, s Shape, p Params, domains int, seed uint64) *Generator {
+func generator(t testing.TB, s routing.Shape, p Params, domains int, seed uint64) *Generator {
 	g, err := New(s, p, domains, seed)
 	if err != nil {
 		t.Fatal(err)
@@ -35,12 +37,12 @@ func generator(t testing.TB, s Shape, p Params, domains int, seed uint64) *Gener
 // seed gives the same ones.
 func TestChoices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := Shape{Layers: rapid.IntRange(1, 4).Draw(t, "layers"), Experts: rapid.IntRange(1, 20).Draw(t, "experts")}
+		s := routing.Shape{Layers: rapid.IntRange(1, 4).Draw(t, "layers"), Experts: rapid.IntRange(1, 20).Draw(t, "experts")}
 		s.TopK = rapid.IntRange(1, s.Experts).Draw(t, "top-k")
-		part, wide := rapid.Float64Range(0, 1), rapid.Float64Range(0, mostDeviation)
+		part, wide := rapid.Float64Range(0, 1), rapid.Float64Range(0, routing.MostDeviation)
 		p := one(Layer{wide.Draw(t, "common"), wide.Draw(t, "domain"), wide.Draw(t, "topic"), part.Draw(t, "neighbour"), part.Draw(t, "layer")})
 		p.Even = rapid.Bool().Draw(t, "even")
-		text := Text{ID: rapid.Uint64().Draw(t, "id"), Domain: rapid.IntRange(0, 9).Draw(t, "domain"), Rows: rapid.IntRange(0, 40).Draw(t, "rows")}
+		text := routing.Text{ID: rapid.Uint64().Draw(t, "id"), Domain: rapid.IntRange(0, 9).Draw(t, "domain"), Rows: rapid.IntRange(0, 40).Draw(t, "rows")}
 		seed := rapid.Uint64().Draw(t, "seed")
 		g, err := New(s, p, 3, seed)
 		if err != nil {
@@ -67,9 +69,9 @@ func TestChoices(t *testing.T) {
 
 // Even routing gives all experts equally many rows, within one.
 func TestEven(t *testing.T) {
-	g := generator(t, Shape{Layers: 2, Experts: 8, TopK: 2}, Even(), 1, 1)
+	g := generator(t, routing.Shape{Layers: 2, Experts: 8, TopK: 2}, Even(), 1, 1)
 	var counts [8]int
-	for _, experts := range choices(g, Text{ID: 5, Rows: 401})[1] {
+	for _, experts := range choices(g, routing.Text{ID: 5, Rows: 401})[1] {
 		for _, e := range experts {
 			counts[e]++
 		}
@@ -81,9 +83,9 @@ func TestEven(t *testing.T) {
 
 // The probabilities of the parameters are those of the choices.
 func TestNeighbours(t *testing.T) {
-	shape := Shape{Layers: 2, Experts: 16, TopK: 1}
+	shape := routing.Shape{Layers: 2, Experts: 16, TopK: 1}
 	for _, p := range []float64{0, 0.3, 0.9} {
-		all := choices(generator(t, shape, one(Layer{Neighbour: p}), 1, 3), Text{ID: 1, Rows: 20000})[0]
+		all := choices(generator(t, shape, one(Layer{Neighbour: p}), 1, 3), routing.Text{ID: 1, Rows: 20000})[0]
 		same := 0
 		for r := 1; r < len(all); r++ {
 			if all[r][0] == all[r-1][0] {
@@ -93,7 +95,7 @@ func TestNeighbours(t *testing.T) {
 		if got, want := float64(same)/20000, p+(1-p)/16; math.Abs(got-want) > 0.015 {
 			t.Errorf("neighbour %v: %v of rows do as the one before, want %v", p, got, want)
 		}
-		layers := choices(generator(t, shape, one(Layer{Layer: p}), 1, 3), Text{ID: 1, Rows: 20000})
+		layers := choices(generator(t, shape, one(Layer{Layer: p}), 1, 3), routing.Text{ID: 1, Rows: 20000})
 		same = 0
 		for r := range layers[0] {
 			if layers[0][r][0] == layers[1][r][0] { // popularity is flat, so points are experts
@@ -108,17 +110,17 @@ func TestNeighbours(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for name, bad := range map[string]struct {
-		s Shape
+		s routing.Shape
 		p Params
 		n int
 	}{
-		"layers":    {Shape{0, 8, 2}, Even(), 1},
-		"experts":   {Shape{1, 1025, 2}, Even(), 1},
-		"top-k":     {Shape{1, 8, 9}, Even(), 1},
-		"domains":   {Shape{1, 8, 2}, Even(), 0},
-		"no params": {Shape{1, 8, 2}, Params{}, 1},
-		"NaN":       {Shape{1, 8, 2}, one(Layer{Common: math.NaN()}), 1},
-		"neighbour": {Shape{1, 8, 2}, one(Layer{Neighbour: 1.1}), 1},
+		"layers":    {routing.Shape{Layers: 0, Experts: 8, TopK: 2}, Even(), 1},
+		"experts":   {routing.Shape{Layers: 1, Experts: 1025, TopK: 2}, Even(), 1},
+		"top-k":     {routing.Shape{Layers: 1, Experts: 8, TopK: 9}, Even(), 1},
+		"domains":   {routing.Shape{Layers: 1, Experts: 8, TopK: 2}, Even(), 0},
+		"no params": {routing.Shape{Layers: 1, Experts: 8, TopK: 2}, Params{}, 1},
+		"NaN":       {routing.Shape{Layers: 1, Experts: 8, TopK: 2}, one(Layer{Common: math.NaN()}), 1},
+		"neighbour": {routing.Shape{Layers: 1, Experts: 8, TopK: 2}, one(Layer{Neighbour: 1.1}), 1},
 	} {
 		if _, err := New(bad.s, bad.p, bad.n, 1); err == nil {
 			t.Errorf("%s: no error", name)
@@ -140,12 +142,12 @@ func TestDepth(t *testing.T) {
 }
 
 func BenchmarkChoices(b *testing.B) {
-	g := generator(b, Shape{Layers: 32, Experts: 8, TopK: 2}, one(Layer{Common: 0.5, Domain: 0.5, Topic: 0.3, Neighbour: 0.1, Layer: 0.3}), 5, 1)
+	g := generator(b, routing.Shape{Layers: 32, Experts: 8, TopK: 2}, one(Layer{Common: 0.5, Domain: 0.5, Topic: 0.3, Neighbour: 0.1, Layer: 0.3}), 5, 1)
 	rows := 0
 	var loads [32][8]int
 	for b.Loop() {
 		rows += 1000
-		g.Choices(Text{ID: uint64(rows), Rows: 1000}, func(l, _ int, experts []uint16) {
+		g.Choices(routing.Text{ID: uint64(rows), Rows: 1000}, func(l, _ int, experts []uint16) {
 			for _, e := range experts {
 				loads[l][e]++
 			}

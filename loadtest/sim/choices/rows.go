@@ -1,17 +1,13 @@
-package routing
+package choices
 
-import "github.com/switchyard/switchyard/internal/splitmix"
-
-// Text is a request whose rows are routed.
-type Text struct {
-	ID     uint64 // tells it from other requests
-	Domain int
-	Rows   int
-}
+import (
+	"github.com/switchyard/switchyard/internal/splitmix"
+	"github.com/switchyard/switchyard/pkg/serverless/routing"
+)
 
 // Choices hands over what each row of a text chooses, layer by layer and in each
 // the rows in order. The slice is the callee's for the call only.
-func (g *Generator) Choices(t Text, give func(layer, row int, experts []uint16)) {
+func (g *Generator) Choices(t routing.Text, give func(layer, row int, experts []uint16)) {
 	if g.even {
 		g.deal(t, give)
 		return
@@ -23,7 +19,7 @@ func (g *Generator) Choices(t Text, give func(layer, row int, experts []uint16))
 }
 
 // deal gives experts out in turn, so that all have equally many rows.
-func (g *Generator) deal(t Text, give func(layer, row int, experts []uint16)) {
+func (g *Generator) deal(t routing.Text, give func(layer, row int, experts []uint16)) {
 	experts := make([]uint16, g.TopK)
 	first := int(splitmix.Mix(t.ID) % uint64(g.Experts))
 	for l := range g.Layers {
@@ -39,7 +35,7 @@ func (g *Generator) deal(t Text, give func(layer, row int, experts []uint16)) {
 // writer routes one text.
 type writer struct {
 	*Generator
-	Text
+	routing.Text
 	seed   uint64
 	tables []table // of its topic, for each layer
 	// points are where in the tables each row's choices lie, for the layer before.
@@ -47,9 +43,9 @@ type writer struct {
 	experts []uint16
 }
 
-func (g *Generator) writer(t Text) *writer {
+func (g *Generator) writer(t routing.Text) *writer {
 	seed := splitmix.Mix(g.seed ^ splitmix.Mix(t.ID+1))
-	topic := (t.Domain%g.domains)*topics + int(seed>>32%topics)
+	topic := (t.Domain%g.domains)*routing.Topics + int(seed>>32%routing.Topics)
 	return &writer{
 		Generator: g, Text: t, seed: seed, tables: g.tables[topic*g.Layers : (topic+1)*g.Layers],
 		points: make([]uint16, t.Rows*g.TopK), experts: make([]uint16, g.TopK),

@@ -1,4 +1,4 @@
-package rented
+package renting
 
 import (
 	"errors"
@@ -11,23 +11,24 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/predict/sps"
+	"github.com/switchyard/switchyard/pkg/serverless/rented"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // conditions are those of the platform of the paper's testbed.
-func conditions(t testing.TB) Conditions {
+func conditions(t testing.TB) rented.Conditions {
 	t.Helper()
 	p, err := profiles.OpenPlatform("kubernetes")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Conditions{Platform: p.Cost(), Ratio: 3}
+	return rented.Conditions{Platform: p.Cost(), Ratio: 3}
 }
 
 // run is a shape with some requests.
-func run(t testing.TB, name string, past, served int, times float64) (Shape, *Run, *Texts) {
+func run(t testing.TB, name string, past, served int, times float64) (rented.Shape, *Run, *rented.Texts) {
 	t.Helper()
-	s, err := Open(name)
+	s, err := rented.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,13 +48,13 @@ func run(t testing.TB, name string, past, served int, times float64) (Shape, *Ru
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, &Run{System: system, SLO: o, Decided: 0.05, Seed: 1, Foretold: func(q *Served) []float32 { return store.Predict(q.Vector) }}, texts
+	return s, &Run{System: system, SLO: o, Decided: 0.05, Seed: 1, Foretold: func(q *rented.Served) []float32 { return store.Predict(q.Vector) }}, texts
 }
 
 // Every shape can be served on each platform, and the paper's sizes are there.
 func TestShapes(t *testing.T) {
-	for _, name := range Names() {
-		s, err := Open(name)
+	for _, name := range rented.Names() {
+		s, err := rented.Open(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,14 +62,14 @@ func TestShapes(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	d, _ := Open("deepseek-v2-lite")
-	if y, _ := d.System(conditions(t)); len(y.Sizes()) != 41 || len(y.Main) != 391 || y.Sizes()[0] != 1000*mb || y.Main[390] != 40000*mb {
+	d, _ := rented.Open("deepseek-v2-lite")
+	if y, _ := d.System(conditions(t)); len(y.Sizes()) != 41 || len(y.Main) != 391 || y.Sizes()[0] != 1000*rented.MB || y.Main[390] != 40000*rented.MB {
 		t.Errorf("%d and %d sizes", len(y.Sizes()), len(y.Main))
 	}
-	if _, err := Open("gpt3"); err == nil || !strings.Contains(err.Error(), `no shape "gpt3"; there are gpt2_moe`) {
+	if _, err := rented.Open("gpt3"); err == nil || !strings.Contains(err.Error(), `no shape "gpt3"; there are gpt2_moe`) {
 		t.Errorf("%v", err)
 	}
-	if _, err := d.System(Conditions{}); err == nil || !strings.Contains(err.Error(), "costs 0 times") {
+	if _, err := d.System(rented.Conditions{}); err == nil || !strings.Contains(err.Error(), "costs 0 times") {
 		t.Errorf("%v", err)
 	}
 	if _, err := d.Write(routing.DemoStates(), 0, 1, 1); err == nil {
@@ -169,7 +170,7 @@ func TestCoverage(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	s, r, texts := run(t, "small", 20, 1, 2)
-	r.Main = []float64{mb}
+	r.Main = []float64{rented.MB}
 	for _, p := range Policies(1) {
 		if _, err := p.Serve(r, &texts.Served[0]); slices.Contains([]string{"cpu", "fetch", "mix"}, p.Name) && !errors.Is(err, ErrMemory) {
 			t.Errorf("%s: %v", p.Name, err)

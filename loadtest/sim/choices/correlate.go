@@ -1,9 +1,11 @@
-package routing
+package choices
 
 import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // StateFigures are what of texts' rows is measured. Correlations are of logits, from which is
@@ -23,7 +25,7 @@ type StateFigures struct {
 }
 
 // CheckRows says what does not fit together.
-func CheckRows(g *Gates, texts []*Rows) error {
+func CheckRows(g *routing.Gates, texts []*routing.Rows) error {
 	if len(texts) < 2 {
 		return errors.New("correlations need two texts at least")
 	}
@@ -37,7 +39,7 @@ func CheckRows(g *Gates, texts []*Rows) error {
 
 // correlator has the centred logits of all rows in one layer.
 type correlator struct {
-	texts  []*Rows
+	texts  []*routing.Rows
 	logits [][]float32 // of each text (N, experts)
 	layer  int
 	energy float64 // the mean square
@@ -45,7 +47,7 @@ type correlator struct {
 }
 
 // Correlate measures texts.
-func Correlate(g *Gates, texts []*Rows) (f StateFigures, err error) {
+func Correlate(g *routing.Gates, texts []*routing.Rows) (f StateFigures, err error) {
 	if err := CheckRows(g, texts); err != nil {
 		return f, err
 	}
@@ -70,7 +72,7 @@ func Correlate(g *Gates, texts []*Rows) (f StateFigures, err error) {
 	return f, nil
 }
 
-func correlate(g *Gates, texts []*Rows, layer int) *correlator {
+func correlate(g *routing.Gates, texts []*routing.Rows, layer int) *correlator {
 	c := &correlator{texts: texts, layer: layer}
 	common, rows := make([]float64, g.Experts), 0
 	for _, t := range texts {
@@ -119,7 +121,7 @@ func (c *correlator) row(text, row int) []float32 {
 // like is how alike two rows are.
 func (c *correlator) like(a, ra, b, rb int) float64 {
 	x := c.row(a, ra)
-	return float64(dot(x, c.row(b, rb))) / float64(len(x)) / max(1e-12, c.energy)
+	return float64(routing.Dot(x, c.row(b, rb))) / float64(len(x)) / max(1e-12, c.energy)
 }
 
 // pairs are the correlations of rows of a domain, of a text, of a token, and of neighbours.
@@ -195,7 +197,7 @@ func entropy(p []float32) (h float64) {
 }
 
 // ahead is the correlation of logits and those that the gate makes of states before.
-func (c *correlator) ahead(g *Gates, distance int) float64 {
+func (c *correlator) ahead(g *routing.Gates, distance int) float64 {
 	var xy, xx, yy float64
 	guess := make([][]float32, len(c.texts))
 	sum, rows := make([]float32, g.Experts), 0
@@ -204,7 +206,7 @@ func (c *correlator) ahead(g *Gates, distance int) float64 {
 		for r := range t.N {
 			x := guess[i][r*g.Experts : (r+1)*g.Experts]
 			g.Logits(c.layer, t.State(r, c.layer-distance), x)
-			Softmax(x)
+			routing.Softmax(x)
 			centre(x, x)
 			for e, v := range x {
 				sum[e] += v
@@ -223,16 +225,12 @@ func (c *correlator) ahead(g *Gates, distance int) float64 {
 
 // FitStates are the parameters that make rows correlate as measured ones do. The parts of the
 // generator's states are its correlations, so that none has to be searched for.
-func FitStates(f StateFigures) StateParams {
+func FitStates(f StateFigures) routing.StateParams {
 	share := func(v float64) float64 { return min(1, max(0, v)) }
-	p := StateParams{
-		Domain: share(f.Domain), Topic: share(f.Text - f.Domain), Token: share(f.Token), Context: share(f.Neighbour - f.Text), Near: neighbours, Layer: share(f.Ahead),
-		Sharp: min(mostDeviation, f.Sharp), Common: min(mostDeviation, f.Common),
+	p := routing.StateParams{
+		Domain: share(f.Domain), Topic: share(f.Text - f.Domain), Token: share(f.Token), Context: share(f.Neighbour - f.Text), Near: routing.Neighbours, Layer: share(f.Ahead),
+		Sharp: min(routing.MostDeviation, f.Sharp), Common: min(routing.MostDeviation, f.Common),
 	}
-	p.Context = share(min(p.Context/neighbours, 1-p.Domain-p.Topic-p.Token))
-	return p.whole()
+	p.Context = share(min(p.Context/routing.Neighbours, 1-p.Domain-p.Topic-p.Token))
+	return p.Whole()
 }
-
-// neighbours is the correlation of neighbours' context, assumed: it falls to a fifth within
-// the sixteen rows from which on rows count as far.
-const neighbours = 0.9

@@ -1,10 +1,12 @@
-package routing
+package choices
 
 import (
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // Fit is a generator's parameters for a recording, with how far its figures are
@@ -19,7 +21,7 @@ type Fit struct {
 // the figures where normal numbers are log-normal weights; rounds of generating as
 // many texts and measuring them correct for what differs: few experts, different
 // slots.
-func NewFit(s Shape, samples []Sample) (Fit, error) {
+func NewFit(s routing.Shape, samples []Sample) (Fit, error) {
 	if err := check(s, samples); err != nil {
 		return Fit{}, err
 	}
@@ -45,7 +47,7 @@ const (
 	seeds = 8
 )
 
-func check(s Shape, samples []Sample) error {
+func check(s routing.Shape, samples []Sample) error {
 	if err := s.Check(); err != nil {
 		return err
 	}
@@ -88,11 +90,11 @@ func paramsOf(figures []Figures, scale Figures) Params {
 	return p
 }
 
-func deviation(variance float64) float64 { return min(mostDeviation, math.Sqrt(variance)) }
+func deviation(variance float64) float64 { return min(routing.MostDeviation, math.Sqrt(variance)) }
 func part(p float64) float64             { return min(1, max(0, p)) }
 
 // generate are the figures of as many texts by generators with the parameters.
-func (f Fit) generate(s Shape, samples []Sample) (m Figures) {
+func (f Fit) generate(s routing.Shape, samples []Sample) (m Figures) {
 	domains := 1
 	for _, t := range samples {
 		domains = max(domains, t.Domain+1)
@@ -118,7 +120,7 @@ func (g *Generator) samples(like []Sample) []Sample {
 	for i, t := range like {
 		rows := len(t.Choices) / g.Layers / g.TopK
 		out[i] = Sample{Domain: t.Domain, Choices: make([]uint16, len(t.Choices))}
-		g.Choices(Text{ID: uint64(i), Domain: t.Domain, Rows: rows}, func(l, r int, experts []uint16) {
+		g.Choices(routing.Text{ID: uint64(i), Domain: t.Domain, Rows: rows}, func(l, r int, experts []uint16) {
 			copy(out[i].Choices[(r*g.Layers+l)*g.TopK:], experts)
 		})
 	}

@@ -1,4 +1,4 @@
-package batched
+package batchtexts
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/ods"
+	"github.com/switchyard/switchyard/pkg/serverless/batched"
 )
 
 // sized is a model of so many layers and experts, with a batch of 10,240 rows a slot whose experts
@@ -21,8 +22,8 @@ func sized(t testing.TB, layers, experts int) (*scatter.System, [][]float64) {
 		t.Fatal(err)
 	}
 	const rows = 10240
-	shape := Shape{Name: "sized", Layers: layers, Experts: experts, TopK: 1, Hidden: 768, Inner: 3072, Matrices: 2, Vocab: 30522}
-	s, err := shape.System(Conditions{Platform: p.Cost()}, rows)
+	shape := batched.Shape{Name: "sized", Layers: layers, Experts: experts, TopK: 1, Hidden: 768, Inner: 3072, Matrices: 2, Vocab: 30522}
+	s, err := shape.System(batched.Conditions{Platform: p.Cost()}, rows)
 	if err != nil {
 		t.Fatal(err)
 	}

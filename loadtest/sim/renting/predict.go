@@ -1,13 +1,16 @@
-package rented
+package renting
 
-import "github.com/switchyard/switchyard/pkg/policy/predict/sps"
+import (
+	"github.com/switchyard/switchyard/pkg/policy/predict/sps"
+	"github.com/switchyard/switchyard/pkg/serverless/rented"
+)
 
 // Method is a way to foretell a request's activation.
 type Method struct {
 	Name    string
 	Settled sps.Settings // of the store that it asks
 	Fit     bool         // of the temperature
-	Predict func(*sps.Store, *Served) ([]float32, error)
+	Predict func(*sps.Store, *rented.Served) ([]float32, error)
 }
 
 // Methods are the paper's (section V-B): Remoe's first, with the softmax as printed and fitted,
@@ -21,15 +24,15 @@ func Methods(set sps.Settings, room int) []Method {
 	wide.Leaves = 8
 	bounded := set
 	bounded.Capacity = max(room, set.Alpha)
-	by := func(ask func(*sps.Store, *Served) []float32) func(*sps.Store, *Served) ([]float32, error) {
-		return func(s *sps.Store, r *Served) ([]float32, error) { return ask(s, r), nil }
+	by := func(ask func(*sps.Store, *rented.Served) []float32) func(*sps.Store, *rented.Served) ([]float32, error) {
+		return func(s *sps.Store, r *rented.Served) ([]float32, error) { return ask(s, r), nil }
 	}
-	tree := by(func(s *sps.Store, r *Served) []float32 { return s.Predict(r.Vector) })
-	all := by(func(s *sps.Store, r *Served) []float32 { return s.Foretold(s.Scan(r.Vector)) })
+	tree := by(func(s *sps.Store, r *rented.Served) []float32 { return s.Predict(r.Vector) })
+	all := by(func(s *sps.Store, r *rented.Served) []float32 { return s.Foretold(s.Scan(r.Vector)) })
 	return []Method{
 		{"sps", set, false, tree},
 		{"sps+fitted", set, true, tree},
-		{"sps+online", bounded, true, func(s *sps.Store, r *Served) ([]float32, error) {
+		{"sps+online", bounded, true, func(s *sps.Store, r *rented.Served) ([]float32, error) {
 			foretold := s.Predict(r.Vector)
 			return foretold, s.Add(r.Prompt)
 		}},
@@ -37,9 +40,9 @@ func Methods(set sps.Settings, room int) []Method {
 		{"sps+ours", ours, true, tree},
 		{"varpam", with(sps.PAM), false, tree},
 		{"vared", with(sps.Activation), false, tree},
-		{"dop", set, false, by(func(s *sps.Store, _ *Served) []float32 { return s.Average() })},
-		{"fate", set, false, by(func(_ *sps.Store, r *Served) []float32 { return r.Fate })},
-		{"ef", set, false, by(func(s *sps.Store, _ *Served) []float32 { return s.Even() })},
+		{"dop", set, false, by(func(s *sps.Store, _ *rented.Served) []float32 { return s.Average() })},
+		{"fate", set, false, by(func(_ *sps.Store, r *rented.Served) []float32 { return r.Fate })},
+		{"ef", set, false, by(func(s *sps.Store, _ *rented.Served) []float32 { return s.Even() })},
 		{"bf", set, false, all},
 		{"bf+fitted", set, true, all},
 	}

@@ -1,4 +1,6 @@
-package routing
+package choices
+
+import "github.com/switchyard/switchyard/pkg/serverless/routing"
 
 // Sample is a text as it was routed: the choices of each row, and in it of each
 // layer and slot.
@@ -28,7 +30,7 @@ type Figures struct {
 const far = 16
 
 // Measure are the figures of each layer.
-func Measure(s Shape, samples []Sample) []Figures {
+func Measure(s routing.Shape, samples []Sample) []Figures {
 	figures := make([]Figures, s.Layers)
 	for l := range figures {
 		m := newMeter(s, l)
@@ -55,7 +57,7 @@ func Mean(fs []Figures) (m Figures) {
 
 // meter measures one layer.
 type meter struct {
-	Shape
+	routing.Shape
 	layer   int
 	domains map[int]*[2]counts // of each domain, its texts in turn in two halves
 	turn    map[int]int
@@ -72,7 +74,7 @@ type mean struct{ sum, n float64 }
 func (m *mean) add(x float64) { m.sum += x; m.n++ }
 func (m *mean) get() float64  { return m.sum / max(1, m.n) }
 
-func newMeter(s Shape, layer int) *meter {
+func newMeter(s routing.Shape, layer int) *meter {
 	return &meter{Shape: s, layer: layer, domains: map[int]*[2]counts{}, turn: map[int]int{}, pairs: map[int][]float64{}}
 }
 

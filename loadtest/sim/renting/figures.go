@@ -1,4 +1,4 @@
-package rented
+package renting
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
+	"github.com/switchyard/switchyard/pkg/serverless/rented"
 )
 
 // What the paper's figures 1 and 4 to 6 show, of a system.
@@ -20,9 +21,9 @@ type Bar struct {
 
 // Billed are the bars of a request under a policy, from when all has started to so many output tokens
 // (figure 1). What is no function is billed all the time.
-func (r *Run) Billed(p Policy, q *Served, tokens int) ([]Bar, error) {
+func (r *Run) Billed(p Policy, q *rented.Served, tokens int) ([]Bar, error) {
 	short := *q
-	short.Demand = shortened(&q.Demand, tokens)
+	short.Demand = rented.Shortened(&q.Demand, tokens)
 	o, err := p.Serve(r, &short)
 	if err != nil {
 		return nil, err
@@ -134,8 +135,8 @@ type Gap struct {
 var ErrNoGap = errors.New("no gap to the best plan")
 
 // Gap takes Remoe's restrictions away, one after the other. Costs are by the means of invocations.
-func (r *Run) Gap(q *Served) (g Gap, err error) {
-	request, set := r.request(q), Settled()
+func (r *Run) Gap(q *rented.Served) (g Gap, err error) {
+	request, set := r.request(q), rented.Settled()
 	if !remoe.Few(r.System) {
 		return g, errors.Join(ErrNoGap, remoe.ErrTooMany)
 	}

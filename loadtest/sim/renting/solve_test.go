@@ -1,4 +1,4 @@
-package rented
+package renting
 
 import (
 	"errors"
@@ -12,11 +12,12 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
+	"github.com/switchyard/switchyard/pkg/serverless/rented"
 )
 
-func question(t *testing.T, name string, c Conditions, slo serverless.SLO) Question {
+func question(t *testing.T, name string, c rented.Conditions, slo serverless.SLO) rented.Question {
 	t.Helper()
-	s, err := Open(name)
+	s, err := rented.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,21 +29,21 @@ func question(t *testing.T, name string, c Conditions, slo serverless.SLO) Quest
 	for i := range activation {
 		activation[i] = 2 * float32(i%s.Experts+1) / float32(s.Experts*(s.Experts+1))
 	}
-	return Question{System: system, Request: remoe.Request{Most: 200, Prompt: 100, Output: 99, SLO: slo, Decided: Decided}, Activation: activation}
+	return rented.Question{System: system, Request: remoe.Request{Most: 200, Prompt: 100, Output: 99, SLO: slo, Decided: rented.Decided}, Activation: activation}
 }
 
 // What is refused says the nearest times that are kept, and asking for these is not refused. The same
 // question has the same plan.
 func TestSolve(t *testing.T) {
 	q := question(t, "gpt2_moe", conditions(t), serverless.SLO{TTFT: 1e-3, TPOT: 1e-3})
-	s, err := Solve(q)
+	s, err := rented.Solve(q)
 	if err != nil || s.Feasible || s.Planned != nil || s.Constraint == "" || s.NearestTTFT <= 1e-3 || s.NearestTPOT <= 1e-3 {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	nearest := s.NearestTPOT
 	q.Request.SLO = serverless.SLO{TTFT: s.NearestTTFT, TPOT: nearest}
 	for range 2 {
-		again, err := Solve(q)
+		again, err := rented.Solve(q)
 		if err != nil || !again.Feasible || again.TTFT > again.WorstTTFT || again.TPOT > nearest || len(again.Limits) > 0 || len(again.Baselines) != 4 || len(again.Layers) != 12 {
 			t.Fatalf("%+v, %v", again, err)
 		}
@@ -52,7 +53,7 @@ func TestSolve(t *testing.T) {
 		s = again
 	}
 	q.Request.SLO = serverless.SLO{TTFT: 60, TPOT: 1}
-	if s, err = Solve(q); err != nil || s.Ratio == 0 || s.Sizes.Chosen > 1.01*s.Sizes.Best || s.Sizes.Best <= 0 {
+	if s, err = rented.Solve(q); err != nil || s.Ratio == 0 || s.Sizes.Chosen > 1.01*s.Sizes.Best || s.Sizes.Best <= 0 {
 		t.Errorf("%+v, %v", s.Planned, err)
 	}
 	for _, one := range s.Layers {
@@ -66,7 +67,7 @@ func TestSolve(t *testing.T) {
 func TestSolveExact(t *testing.T) {
 	q := question(t, "small", conditions(t), serverless.SLO{TTFT: 60, TPOT: 1})
 	q.Exact = true
-	s, err := Solve(q)
+	s, err := rented.Solve(q)
 	if err != nil || s.Exact == nil || s.Exact.Change < -1e-9 || !s.Exact.Keeps || !strings.Contains(s.Exact.Name, "all plans") {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -79,10 +80,10 @@ func TestFlatCurve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Speeds, err = cost.NewSpeeds([]float64{200 * mb, 2000 * mb}, []*cost.Curve{curve, curve}); err != nil {
+	if c.Speeds, err = cost.NewSpeeds([]float64{200 * rented.MB, 2000 * rented.MB}, []*cost.Curve{curve, curve}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Solve(question(t, "gpt2_moe", c, serverless.SLO{TTFT: 60, TPOT: 1}))
+	s, err := rented.Solve(question(t, "gpt2_moe", c, serverless.SLO{TTFT: 60, TPOT: 1}))
 	if err != nil || !s.Sizes.Table || !strings.Contains(s.Sizes.Why, "do not fall with memory") || s.Sizes.Chosen > s.Sizes.Best*(1+1e-9) {
 		t.Errorf("%+v, %v", s, err)
 	}
@@ -90,8 +91,8 @@ func TestFlatCurve(t *testing.T) {
 
 // What cannot be is refused with the cure, by each thing's name.
 func TestSolveRefused(t *testing.T) {
-	ask := func(change func(c *Conditions, q *remoe.Request)) error {
-		shape, err := Open("gpt2_moe")
+	ask := func(change func(c *rented.Conditions, q *remoe.Request)) error {
+		shape, err := rented.Open("gpt2_moe")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,26 +102,28 @@ func TestSolveRefused(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = Solve(Question{System: system, Request: r, Activation: slices.Repeat([]float32{1. / 8}, 96)})
+		_, err = rented.Solve(rented.Question{System: system, Request: r, Activation: slices.Repeat([]float32{1. / 8}, 96)})
 		return err
 	}
 	none, little := 0, 100.
-	for want, change := range map[string]func(c *Conditions, q *remoe.Request){
-		"sizes are above 0 and ascend":    func(c *Conditions, _ *remoe.Request) { c.Functions = []float64{300 * mb, 200 * mb} },
-		"add a larger size":               func(c *Conditions, _ *remoe.Request) { c.Functions = []float64{mb} },
-		"size 1 of the main model's host": func(c *Conditions, _ *remoe.Request) { c.Main = []float64{2 * mb, mb} },
-		"set it to 1 to 64":               func(c *Conditions, _ *remoe.Request) { c.Replicas = &none },
-		"raise the payload to one row":    func(c *Conditions, _ *remoe.Request) { c.Payload = &little },
-		"memory costs nothing":            func(c *Conditions, _ *remoe.Request) { c.Platform.Memory = 0 },
-		"it must be above 0":              func(c *Conditions, _ *remoe.Request) { c.Ratio = 0 },
-		"it must have one or more":        func(_ *Conditions, q *remoe.Request) { q.Prompt = 0 },
-		"the first two must be above 0":   func(_ *Conditions, q *remoe.Request) { q.TPOT = math.NaN() },
+	for want, change := range map[string]func(c *rented.Conditions, q *remoe.Request){
+		"sizes are above 0 and ascend": func(c *rented.Conditions, _ *remoe.Request) {
+			c.Functions = []float64{300 * rented.MB, 200 * rented.MB}
+		},
+		"add a larger size":               func(c *rented.Conditions, _ *remoe.Request) { c.Functions = []float64{rented.MB} },
+		"size 1 of the main model's host": func(c *rented.Conditions, _ *remoe.Request) { c.Main = []float64{2 * rented.MB, rented.MB} },
+		"set it to 1 to 64":               func(c *rented.Conditions, _ *remoe.Request) { c.Replicas = &none },
+		"raise the payload to one row":    func(c *rented.Conditions, _ *remoe.Request) { c.Payload = &little },
+		"memory costs nothing":            func(c *rented.Conditions, _ *remoe.Request) { c.Platform.Memory = 0 },
+		"it must be above 0":              func(c *rented.Conditions, _ *remoe.Request) { c.Ratio = 0 },
+		"it must have one or more":        func(_ *rented.Conditions, q *remoe.Request) { q.Prompt = 0 },
+		"the first two must be above 0":   func(_ *rented.Conditions, q *remoe.Request) { q.TPOT = math.NaN() },
 	} {
 		if err := ask(change); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if err := ask(func(*Conditions, *remoe.Request) {}); err != nil {
+	if err := ask(func(*rented.Conditions, *remoe.Request) {}); err != nil {
 		t.Error(err)
 	}
 }
@@ -140,8 +143,8 @@ func TestSizes(t *testing.T) {
 		}
 		for _, times := range []float64{1.1, 1.5, 2, 3} {
 			q.Request.SLO = serverless.SLO{TTFT: times * mix.TTFT(), TPOT: times * mix.TPOT()}
-			var got *Solution
-			if got, err = Solve(q); err != nil {
+			var got *rented.Solution
+			if got, err = rented.Solve(q); err != nil {
 				t.Fatal(err)
 			}
 			if got.Feasible && got.Sizes.Best > 0 && got.Sizes.Chosen > 1.01*got.Sizes.Best {

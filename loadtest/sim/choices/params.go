@@ -1,8 +1,10 @@
-package routing
+package choices
 
 import (
 	"fmt"
 	"math"
+
+	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
 
 // Layer are the parameters of a layer.
@@ -51,9 +53,6 @@ func (p Params) Stronger(factor float64) Params {
 	return q
 }
 
-// Deviations beyond mostDeviation leave all rows to one expert.
-const mostDeviation = 10
-
 func (p Params) check() error {
 	if len(p.Layers) == 0 {
 		return fmt.Errorf("routing has no parameters; it needs those of at least one layer")
@@ -63,7 +62,7 @@ func (p Params) check() error {
 			what    string
 			v, most float64
 		}{
-			{"common", l.Common, mostDeviation}, {"domain", l.Domain, mostDeviation}, {"topic", l.Topic, mostDeviation},
+			{"common", l.Common, routing.MostDeviation}, {"domain", l.Domain, routing.MostDeviation}, {"topic", l.Topic, routing.MostDeviation},
 			{"neighbour", l.Neighbour, 1}, {"layer", l.Layer, 1},
 		} {
 			if !(v.v >= 0 && v.v <= v.most) {

@@ -1,4 +1,4 @@
-package rented
+package renting
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"github.com/switchyard/switchyard/internal/splitmix"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
+	"github.com/switchyard/switchyard/pkg/serverless/rented"
 )
 
 // Outcome is what a request took under a policy.
@@ -21,7 +22,7 @@ type Outcome struct {
 type Policy struct {
 	Name string
 	Set  remoe.Settings
-	by   func(*Run, *Served, remoe.Settings) (Outcome, error)
+	by   func(*Run, *rented.Served, remoe.Settings) (Outcome, error)
 }
 
 // Run is what requests are served on.
@@ -31,47 +32,37 @@ type Run struct {
 	// Decided is how many seconds behind the arrival functions begin to start.
 	Decided float64
 	// Foretold is a request's activation.
-	Foretold func(*Served) []float32
+	Foretold func(*rented.Served) []float32
 	Seed     uint64
 }
 
 // mostTokens is what is known of a prompt before it is tokenized: 500 characters have no more.
 const mostTokens = 500
 
-// step is ε, assumed: the paper has no number.
-const step = 1. / 64
-
-// Settled are Remoe's settings.
-func Settled() remoe.Settings { return remoe.Settings{Step: step} }
-
-// Decided is how many seconds behind a request its functions begin to start: its tokens are
-// counted by then, and its plan is made. It is assumed, and above what plans are measured to take.
-const Decided = 0.05
-
 // Policies are the baselines, Remoe's and its variants, and the best with known routing. Scale is
 // what makes the bound hold as often as it says (see Calibrate).
 func Policies(scale float64) []Policy {
 	return []Policy{
-		{"cpu", remoe.Settings{}, func(r *Run, q *Served, _ remoe.Settings) (Outcome, error) {
+		{"cpu", remoe.Settings{}, func(r *Run, q *rented.Served, _ remoe.Settings) (Outcome, error) {
 			return fits(remoe.CPU(r.System, &q.Demand))
 		}},
-		{"gpu", remoe.Settings{}, func(r *Run, q *Served, _ remoe.Settings) (Outcome, error) {
+		{"gpu", remoe.Settings{}, func(r *Run, q *rented.Served, _ remoe.Settings) (Outcome, error) {
 			return fits(remoe.GPU(r.System, &q.Demand), true)
 		}},
-		{"fetch", remoe.Settings{}, func(r *Run, q *Served, _ remoe.Settings) (Outcome, error) {
+		{"fetch", remoe.Settings{}, func(r *Run, q *rented.Served, _ remoe.Settings) (Outcome, error) {
 			return fits(remoe.Fetch(r.System, &q.Demand))
 		}},
 		{"mix", remoe.Settings{}, mixed},
-		{"remoe", remoe.Settings{Step: step}, planned},
-		{"remoe-printed", remoe.Settings{Step: step, Bound: remoe.Bound{Printed: true}}, planned},
-		{"remoe+calibrated", remoe.Settings{Step: step, Bound: remoe.Bound{Scale: scale}}, planned},
-		{"remoe+joint", remoe.Settings{Step: step}, func(r *Run, q *Served, set remoe.Settings) (Outcome, error) {
+		{"remoe", remoe.Settings{Step: rented.Step}, planned},
+		{"remoe-printed", remoe.Settings{Step: rented.Step, Bound: remoe.Bound{Printed: true}}, planned},
+		{"remoe+calibrated", remoe.Settings{Step: rented.Step, Bound: remoe.Bound{Scale: scale}}, planned},
+		{"remoe+joint", remoe.Settings{Step: rented.Step}, func(r *Run, q *rented.Served, set remoe.Settings) (Outcome, error) {
 			return joint(r, q, set, remoe.Best)
 		}},
-		{"remoe+layers", remoe.Settings{Step: step}, func(r *Run, q *Served, set remoe.Settings) (Outcome, error) {
+		{"remoe+layers", remoe.Settings{Step: rented.Step}, func(r *Run, q *rented.Served, set remoe.Settings) (Outcome, error) {
 			return joint(r, q, set, remoe.Layered)
 		}},
-		{"exact", remoe.Settings{Step: step, Sizing: remoe.Least}, known},
+		{"exact", remoe.Settings{Step: rented.Step, Sizing: remoe.Least}, known},
 	}
 }
 
@@ -85,12 +76,12 @@ func fits(b serverless.Bill, fits bool) (Outcome, error) {
 	return Outcome{Bill: b}, nil
 }
 
-func mixed(r *Run, q *Served, _ remoe.Settings) (Outcome, error) {
+func mixed(r *Run, q *rented.Served, _ remoe.Settings) (Outcome, error) {
 	return fits(remoe.Mix(r.System, &q.Demand))
 }
 
 // Serve is what a request takes under a policy.
-func (p Policy) Serve(r *Run, q *Served) (Outcome, error) {
+func (p Policy) Serve(r *Run, q *rented.Served) (Outcome, error) {
 	o, err := p.by(r, q, p.Set)
 	if err != nil {
 		return o, err
@@ -100,12 +91,12 @@ func (p Policy) Serve(r *Run, q *Served) (Outcome, error) {
 }
 
 // request is what a policy knows of one.
-func (r *Run) request(q *Served) remoe.Request {
+func (r *Run) request(q *rented.Served) remoe.Request {
 	return remoe.Request{Most: max(mostTokens, q.Demand.Prompt), Prompt: q.Demand.Prompt, Output: q.Demand.Output, SLO: r.SLO, Decided: r.Decided}
 }
 
 // planned is Remoe. A request that it refuses is served as MIX does, and says so.
-func planned(r *Run, q *Served, set remoe.Settings) (Outcome, error) {
+func planned(r *Run, q *rented.Served, set remoe.Settings) (Outcome, error) {
 	m, err := remoe.Preallocate(r.System, r.request(q), set)
 	if err == nil {
 		var d *remoe.Decision
@@ -123,7 +114,7 @@ func planned(r *Run, q *Served, set remoe.Settings) (Outcome, error) {
 
 // joint decides all at once by what is foretold: the cheapest number of remote experts and main
 // model instead of the most that the worst case allows. The main model waits for the prediction.
-func joint(r *Run, q *Served, set remoe.Settings, by func(*serverless.System, remoe.Request, *serverless.Demand, remoe.Settings) *remoe.Decision) (Outcome, error) {
+func joint(r *Run, q *rented.Served, set remoe.Settings, by func(*serverless.System, remoe.Request, *serverless.Demand, remoe.Settings) *remoe.Decision) (Outcome, error) {
 	d := r.Expected(r.Foretold(q), q.Demand.Prompt, q.Demand.Output)
 	best := by(r.System, r.request(q), &d, set)
 	if best == nil {
@@ -136,19 +127,19 @@ func joint(r *Run, q *Served, set remoe.Settings, by func(*serverless.System, re
 	return o, nil
 }
 
-func (r *Run) outcome(d *remoe.Decision, q *Served) Outcome {
+func (r *Run) outcome(d *remoe.Decision, q *rented.Served) Outcome {
 	return Outcome{Bill: r.ServeDrawn(&d.Plan, &q.Demand, r.Decided, r.draws(q)), Ratio: d.Main.Ratio, Decision: d}
 }
 
 // draws are what a request's invocations take beside their work.
-func (r *Run) draws(q *Served) serverless.Draw {
+func (r *Run) draws(q *rented.Served) serverless.Draw {
 	state := splitmix.Mix(r.Seed ^ splitmix.Mix(uint64(q.Demand.Prompt)<<32^uint64(q.Vector[0]*(1<<20))))
 	return func() float64 { return r.Functions.Invocation(splitmix.Unit(splitmix.Next(&state))) }
 }
 
 // known is the best plan with known routing: of all plans where these are few, else of those with
 // as many remote experts in each layer.
-func known(r *Run, q *Served, set remoe.Settings) (Outcome, error) {
+func known(r *Run, q *rented.Served, set remoe.Settings) (Outcome, error) {
 	var d *remoe.Decision
 	if remoe.Few(r.System) {
 		p, err := remoe.Exact(r.System, &q.Demand, r.SLO, r.Decided)
@@ -178,7 +169,7 @@ func ratio(p *serverless.Plan) float64 {
 }
 
 // Objective is the SLO that is a multiple of what MIX takes, in the mean of requests.
-func Objective(s *serverless.System, served []Served, times float64) (o serverless.SLO, err error) {
+func Objective(s *serverless.System, served []rented.Served, times float64) (o serverless.SLO, err error) {
 	for i := range served {
 		b, fits := remoe.Mix(s, &served[i].Demand)
 		if !fits {

@@ -1,4 +1,4 @@
-package batched
+package batchtexts
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/splitmix"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
+	"github.com/switchyard/switchyard/pkg/serverless/batched"
 )
 
 // Texts are sequences with what their rows chose, in the order in which they were written.
@@ -40,7 +41,7 @@ const (
 func Written(rows int) int { return (rows + length - 1) / length }
 
 // Write makes sequences of the shape, so many of them.
-func (s Shape) Write(n int, seed uint64) (*Texts, error) {
+func Write(s batched.Shape, n int, seed uint64) (*Texts, error) {
 	if n < 1 || n > MostSequences {
 		return nil, fmt.Errorf("%d sequences are asked for; it must be 1 to %d", n, MostSequences)
 	}
@@ -69,7 +70,7 @@ func zipf() []float64 {
 }
 
 type writer struct {
-	Shape
+	batched.Shape
 	seed    uint64
 	chances []float64
 	normals *[4096]float64
