@@ -31,6 +31,8 @@ type compiler struct {
 	rules   map[string]pushdown.Rule
 	bare    map[bared]*value
 	dfas    map[string]*bytewise.DFA
+	bodies  map[string]*bytewise.Body
+	texts   map[string]*bytewise.Strings
 	todo    []body
 	steps   int
 }
@@ -59,7 +61,7 @@ func Compile(schema string, s Settings) (pushdown.Rule, error) {
 	}
 	c := &compiler{
 		Settings: s, root: root, numbers: map[*value]uint32{}, rules: map[string]pushdown.Rule{},
-		bare: map[bared]*value{}, dfas: map[string]*bytewise.DFA{}, steps: maxSteps,
+		bare: map[bared]*value{}, dfas: map[string]*bytewise.DFA{}, bodies: map[string]*bytewise.Body{}, texts: map[string]*bytewise.Strings{}, steps: maxSteps,
 	}
 	of := []*value{root}
 	if s.Object {
@@ -140,10 +142,10 @@ func (c *compiler) rule(parts, more []*value) (pushdown.Rule, error) {
 }
 
 // call adds a value for which all of some schemas hold.
-func (c *compiler) call(from, to pushdown.Place, of []*value) error {
+func (c *compiler) call(when pushdown.Guard, from, to pushdown.Place, of []*value) error {
 	id, err := c.rule(nil, of)
 	if err == nil {
-		c.Rules.Call(from, to, id)
+		c.Rules.CallIf(when, from, to, id)
 	}
 	return err
 }
@@ -257,22 +259,31 @@ func (c *compiler) dfa(key string, build func() (*bytewise.DFA, error)) (*bytewi
 }
 
 // term adds a text that an automaton accepts.
-func (c *compiler) term(from, to pushdown.Place, key string, build func() (*bytewise.DFA, error)) error {
+func (c *compiler) term(when pushdown.Guard, from, to pushdown.Place, key string, build func() (*bytewise.DFA, error)) error {
 	d, err := c.dfa(key, build)
 	if err == nil {
-		c.Rules.Term(from, to, d)
+		c.Rules.TermIf(when, from, to, d)
 	}
 	return err
 }
 
+// comma adds one between items or properties.
+func (c *compiler) comma(when pushdown.Guard, from, to pushdown.Place) error {
+	return c.tokenIf(when, from, to, ",", true, true)
+}
+
 // token adds one of JSON's punctuation marks, with white space around; before or behind.
 func (c *compiler) token(from, to pushdown.Place, mark string, before, behind bool) error {
+	return c.tokenIf(pushdown.Always, from, to, mark, before, behind)
+}
+
+func (c *compiler) tokenIf(when pushdown.Guard, from, to pushdown.Place, mark string, before, behind bool) error {
 	const space = `[ \t\n\r]*`
 	expression := escapeExpression(mark)
 	if !c.Compact {
 		expression = strings.Repeat(space, b2i(before)) + expression + strings.Repeat(space, b2i(behind))
 	}
-	return c.term(from, to, "token "+mark, func() (*bytewise.DFA, error) { return bytewise.Regexp(c.Budget, expression, bytewise.Options{}) })
+	return c.term(when, from, to, "token "+mark, func() (*bytewise.DFA, error) { return bytewise.Regexp(c.Budget, expression, bytewise.Options{}) })
 }
 
 func b2i(b bool) int {

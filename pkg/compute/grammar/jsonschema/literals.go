@@ -44,7 +44,7 @@ func (c *compiler) holds(all *combined, v *value) (bool, error) {
 		if len(all.patterns) == 0 && all.shortest == 0 && all.longest < 0 {
 			return true, nil
 		}
-		d, err := c.textDFA(all, false)
+		d, err := c.strings(all, bytewise.Options{})
 		if err != nil {
 			return false, ignoreEmpty(err)
 		}
@@ -84,7 +84,7 @@ func (c *compiler) write(from, to pushdown.Place, v *value) error {
 	case 'o':
 		return c.writeEach(from, to, "{}", len(v.members), func(at, next pushdown.Place, i int) error {
 			behind := c.Rules.Place()
-			if err := c.key(at, behind, v.members[i].key); err != nil {
+			if err := c.key(pushdown.Always, at, behind, v.members[i].key); err != nil {
 				return err
 			}
 			return c.write(behind, next, v.members[i].of)
