@@ -59,12 +59,18 @@ func (c *compiler) holds(all *combined, v *value) (bool, error) {
 		}
 		return d.Match(numberText(v.text)), nil
 	case list, object:
-		if len(all.properties) > 0 || len(all.required) > 0 || len(all.first) > 0 || len(all.additional) > 0 ||
+		if len(all.properties) > 0 || len(all.required) > 0 || len(all.first) > 0 || all.told() ||
 			all.least > 0 || all.most >= 0 || all.leastKeys > 0 || all.mostKeys >= 0 {
 			return false, refuse(all.parts[0], "enum", "lists and objects beside other keywords cannot be kept: leave those out")
 		}
 	}
 	return true, nil
+}
+
+// told says whether anything is said of properties that are not named.
+func (all *combined) told() bool {
+	return all.shut || len(all.names) > 0 || len(all.patterned) > 0 || all.unique || all.ended != nil ||
+		slices.ContainsFunc(all.parts, func(p *value) bool { return p.get("additionalProperties") != nil })
 }
 
 func ignoreEmpty(err error) error {

@@ -150,18 +150,72 @@ func (c *compiler) list(b body, all *combined) error {
 	if all.least > bytewise.MaxTimes {
 		return refuse(b.parts[0], "minItems", "no answer has so many items")
 	}
-	open, first, end := c.Rules.Place(), c.Rules.Place(), c.Rules.Place()
+	if all.unique && (all.most < 0 || all.most > 1) {
+		return c.uniqueList(b, all)
+	}
+	first, end, err := c.brackets(b, all.least == 0)
+	if err == nil {
+		err = c.items(all, first, end)
+	}
+	return because(b.parts[0], "items", err)
+}
+
+// brackets adds those of a list, and returns the places before its first item and behind its last.
+func (c *compiler) brackets(b body, empty bool) (first, end pushdown.Place, err error) {
+	open := c.Rules.Place()
+	first, end = c.Rules.Place(), c.Rules.Place()
 	c.Rules.Free(open, first) // behind a comma it is not to end
-	if err := c.token(b.from, open, "[", false, true); err != nil {
-		return because(b.parts[0], "items", err)
-	}
-	if err := c.token(end, b.to, "]", true, false); err != nil {
-		return because(b.parts[0], "items", err)
-	}
-	if all.least == 0 {
+	if empty {
 		c.Rules.Free(open, end)
 	}
-	return because(b.parts[0], "items", c.items(all, first, end))
+	if err = c.token(b.from, open, "[", false, true); err == nil {
+		err = c.token(end, b.to, "]", true, false)
+	}
+	return first, end, err
+}
+
+// uniqueList adds a list without repetitions, of items that are some literals: in their order.
+func (c *compiler) uniqueList(b body, all *combined) error {
+	parts, never, err := c.flattenAll(all.item(0))
+	if err != nil {
+		return err
+	}
+	items, err := c.combine(parts)
+	if err != nil {
+		return err
+	}
+	if !never && (!items.listed || items.choices != nil || all.firstItems() > 0) {
+		return refuse(b.parts[0], "uniqueItems", "it cannot be kept, unless items are of an enum: leave it out, and drop what is there twice")
+	}
+	before, end, err := c.brackets(b, all.least == 0)
+	if err != nil {
+		return because(b.parts[0], "items", err)
+	}
+	n, known := counting{does: true, most: all.most}, map[string]bool{}
+	for _, v := range items.literals {
+		holds, err := c.holds(items, v)
+		if err != nil {
+			return err
+		}
+		if text := canonical(v); !holds || never || known[text] {
+			continue
+		} else {
+			known[text] = true
+		}
+		behind, next := c.Rules.Place(), c.Rules.Place()
+		id, from, to := c.Rules.Add("an item")
+		c.Rules.Free(before, next)
+		c.Rules.CallIf(n.takes(0), before, behind, id)
+		c.Rules.FreeIf(n.ends(all.least), behind, end)
+		err = c.write(from, to, v)
+		if err == nil {
+			err = c.comma(n.goesOn(0), behind, next)
+		}
+		if before = next; err != nil {
+			return because(b.parts[0], "items", err)
+		}
+	}
+	return nil
 }
 
 // counting are guards of a rule that counts, or of one that need not.
@@ -236,11 +290,10 @@ func (c *compiler) items(all *combined, before, end pushdown.Place) error {
 }
 
 func (c *compiler) object(b body, all *combined) error {
-	_, closed, err := c.flattenAll(all.additional)
+	further, err := c.further(all)
 	if err != nil {
 		return err
 	}
-	closed = closed || c.Closed && len(all.additional) == 0 && all.named()
 	if all.mostKeys >= 0 && max(len(all.required), all.leastKeys) > all.mostKeys {
 		return bytewise.ErrEmpty
 	}
@@ -258,7 +311,7 @@ func (c *compiler) object(b body, all *combined) error {
 	if all.mostKeys == 0 {
 		return nil
 	}
-	return because(b.parts[0], "properties", c.members(all, first, end, closed))
+	return because(b.parts[0], "properties", c.members(all, first, end, further))
 }
 
 // named says whether a schema names properties, if only none.
@@ -267,9 +320,9 @@ func (all *combined) named() bool {
 }
 
 // members adds the properties in their order, and further ones.
-func (c *compiler) members(all *combined, before, end pushdown.Place, closed bool) error {
+func (c *compiler) members(all *combined, before, end pushdown.Place, further []further) error {
 	left, n := len(all.required), counting{most: all.mostKeys} // that may still come
-	if closed && len(all.properties) <= all.mostKeys || n.most > bytewise.MaxTimes {
+	if len(further) == 0 && len(all.properties) <= all.mostKeys || n.most > bytewise.MaxTimes {
 		n.most = -1
 	}
 	n.does = n.most >= 0 || all.leastKeys > max(len(all.required), 1)
@@ -296,15 +349,19 @@ func (c *compiler) members(all *combined, before, end pushdown.Place, closed boo
 			return c.Rules.Err()
 		}
 	}
-	if closed {
+	if len(further) == 0 {
 		return nil
 	}
-	value, behind := c.Rules.Place(), c.Rules.Place()
-	if err := c.furtherKey(n.takes(0), before, value, all); err != nil {
-		return err
-	}
-	if err := c.call(pushdown.Always, value, behind, all.additional); err != nil {
-		return err
+	behind := c.Rules.Place()
+	for _, f := range further {
+		colon, value := c.Rules.Place(), c.Rules.Place()
+		f.names(n.takes(0), before, colon)
+		if err := c.token(colon, value, ":", true, true); err != nil {
+			return err
+		}
+		if err := c.call(pushdown.Always, value, behind, f.of); err != nil {
+			return err
+		}
 	}
 	c.Rules.FreeIf(n.ends(all.leastKeys), behind, end)
 	return c.comma(n.goesOn(0), behind, before)
@@ -314,36 +371,6 @@ func (c *compiler) members(all *combined, before, end pushdown.Place, closed boo
 func (c *compiler) key(when pushdown.Guard, from, to pushdown.Place, name string) error {
 	colon := c.Rules.Place()
 	if err := c.literalIf(when, from, colon, quote(name)); err != nil {
-		return err
-	}
-	return c.token(colon, to, ":", true, true)
-}
-
-// furtherKey adds a name that is none of the properties'. It has no escapes that need not be:
-// they could write a property's name in another way.
-func (c *compiler) furtherKey(when pushdown.Guard, from, to pushdown.Place, all *combined) error {
-	names := make([]string, 0, len(all.properties))
-	for _, p := range all.properties {
-		names = append(names, quote(p.key))
-	}
-	slices.Sort(names)
-	colon := c.Rules.Place()
-	err := c.term(when, from, colon, "key but "+strings.Join(names, "\x00"), func() (*bytewise.DFA, error) {
-		t, err := c.strings(&combined{longest: -1}, bytewise.Options{Quoted: true, Plain: true})
-		if err != nil {
-			return nil, err
-		}
-		each, err := t.DFA(c.Budget)
-		if err != nil || len(names) == 0 {
-			return each, err
-		}
-		named, err := bytewise.Literals(c.Budget, names...)
-		if err != nil {
-			return nil, err
-		}
-		return bytewise.Without(c.Budget, each, named)
-	})
-	if err != nil {
 		return err
 	}
 	return c.token(colon, to, ":", true, true)

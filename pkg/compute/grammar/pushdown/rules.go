@@ -120,8 +120,11 @@ func (r *Rules) TermIf(when Guard, from, to Place, d *bytewise.DFA) {
 }
 
 // Text lets one of some strings be between two places.
-func (r *Rules) Text(from, to Place, t *bytewise.Strings) {
-	r.term(Always, from, to, terminal{text: t}, t)
+func (r *Rules) Text(from, to Place, t *bytewise.Strings) { r.TextIf(Always, from, to, t) }
+
+// TextIf is Text for some counts.
+func (r *Rules) TextIf(when Guard, from, to Place, t *bytewise.Strings) {
+	r.term(when, from, to, terminal{text: t}, t)
 }
 
 func (r *Rules) term(when Guard, from, to Place, t terminal, key any) {
