@@ -297,6 +297,9 @@ func (c *compiler) object(b body, all *combined) error {
 	if all.mostKeys >= 0 && max(len(all.required), all.leastKeys) > all.mostKeys {
 		return bytewise.ErrEmpty
 	}
+	if len(further) > 0 && all.leastKeys > len(all.properties)+1 { // further ones may have the same name
+		return refuse(b.parts[0], "minProperties", "%d cannot be kept: name so many properties", all.leastKeys)
+	}
 	open, first, end := c.Rules.Place(), c.Rules.Place(), c.Rules.Place()
 	c.Rules.Free(open, first) // behind a comma it is not to end
 	if err := c.token(b.from, open, "{", false, true); err != nil {
@@ -352,10 +355,13 @@ func (c *compiler) members(all *combined, before, end pushdown.Place, further []
 	if len(further) == 0 {
 		return nil
 	}
-	behind := c.Rules.Place()
+	behind, takes := c.Rules.Place(), n.takes(0)
+	if n.does { // of further ones the first alone is certain to be another one
+		takes.Least = max(takes.Least, all.leastKeys-1)
+	}
 	for _, f := range further {
 		colon, value := c.Rules.Place(), c.Rules.Place()
-		f.names(n.takes(0), before, colon)
+		f.names(takes, before, colon)
 		if err := c.token(colon, value, ":", true, true); err != nil {
 			return err
 		}
