@@ -102,9 +102,9 @@ func NewBody(b *Budget, all []*Expression, counted bool, o Options) (*Body, erro
 	}
 	if counted = out.d.counts(); !counted {
 		out.counted = false
-		err = out.settle(b)
+		out.settle(b)
 	}
-	return out, err
+	return out, nil
 }
 
 // counts says whether any state has a counter.
@@ -147,9 +147,9 @@ func both(b *Budget, one, other *characters) (*characters, error) {
 }
 
 // settle finds which classes lead on from states, and which states so many characters may end.
-func (t *Body) settle(b *Budget) error {
+func (t *Body) settle(b *Budget) {
 	states, words := len(t.d.rows), t.enc.words
-	t.allowed = make([]uint64, states*words)
+	t.allowed, t.settled = make([]uint64, states*words), -1
 	now := make([]uint64, (states+63)/64)
 	for s := range int32(states) {
 		if t.d.accepted(s, 0) {
@@ -161,28 +161,32 @@ func (t *Body) settle(b *Budget) error {
 			}
 		}
 	}
-	t.settled = -1
 	for range 4*states + 64 {
-		if err := b.takeWork(states * t.d.classes); err != nil {
-			return nil //nolint:nilerr // bounds are unrolled then, if there are any
+		if b.takeWork(states*t.d.classes) != nil {
+			return // lengths are unrolled then, if there are any, and say so
 		}
 		t.within = append(t.within, now)
-		next := make([]uint64, len(now))
-		for s := range int32(states) {
-			for c := range int32(t.d.classes) {
-				if to, _ := t.d.next(s, 0, c); to != Dead && now[to/64]>>(to%64)&1 == 1 {
-					next[s/64] |= 1 << (s % 64)
-					break
-				}
+		before := t.before(now)
+		if slices.Equal(now, before) {
+			t.settled = int32(len(t.within) - 1)
+			return
+		}
+		now = before
+	}
+}
+
+// before are the states from which one character leads to some.
+func (t *Body) before(some []uint64) []uint64 {
+	out := make([]uint64, len(some))
+	for s := range int32(len(t.d.rows)) {
+		for c := range int32(t.d.classes) {
+			if to, _ := t.d.next(s, 0, c); to != Dead && some[to/64]>>(to%64)&1 == 1 {
+				out[s/64] |= 1 << (s % 64)
+				break
 			}
 		}
-		if slices.Equal(now, next) {
-			t.settled = int32(len(t.within) - 1)
-			return nil
-		}
-		now = next
 	}
-	return nil
+	return out
 }
 
 // ends says whether so many more characters may end a state's text.
@@ -207,5 +211,6 @@ func (t *Body) unrolled(b *Budget, within Bounds) (*Body, error) {
 	}
 	out := *t
 	out.d, out.within = d, nil
-	return &out, out.settle(b)
+	out.settle(b)
+	return &out, nil
 }

@@ -2,6 +2,7 @@ package bytewise
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 )
@@ -83,18 +84,18 @@ func (d *characters) distance(s, n int32) int32 {
 	if c.most == 0 {
 		return 0
 	}
-	if last := max(c.least, 1); c.stage(n) == mayNot {
+	last := max(c.least, 1)
+	if c.stage(n) == mayNot {
 		return last
-	} else {
-		return min(n, last-1)
 	}
+	return min(n, last-1)
 }
 
-// ambiguous says that a repetition cannot be counted, as how often it was gone through depends
+// ambiguousError says that a repetition cannot be counted, as how often it was gone through depends
 // on what follows.
-type ambiguous struct{ of *Expression }
+type ambiguousError struct{ of *Expression }
 
-func (*ambiguous) Error() string { return "an ambiguous repetition" }
+func (*ambiguousError) Error() string { return "an ambiguous repetition" }
 
 // maxAmbiguous bounds how often an automaton is begun anew without a counter.
 const maxAmbiguous = 16
@@ -105,11 +106,11 @@ func newCharacters(b *Budget, classes *partition, e *Expression, counters bool) 
 	unrolled := map[*Expression]bool{}
 	for range maxAmbiguous {
 		d, err := determine(b, classes, e, unrolled, counters)
-		if wrong, is := err.(*ambiguous); is {
-			unrolled[wrong.of] = true
-			continue
+		var wrong *ambiguousError
+		if !errors.As(err, &wrong) {
+			return d, err
 		}
-		return d, err
+		unrolled[wrong.of] = true
 	}
 	return determine(b, classes, e, unrolled, false)
 }
@@ -123,7 +124,9 @@ type determination struct {
 	seen   []counting // of positions, in the closure that is being made
 	marks  []uint32   // in which closure they were met
 	round  uint32
-	wrong  *ambiguous
+	wrong  *ambiguousError
+	// reached is the closure that is being made.
+	reached []int32
 }
 
 func determine(b *Budget, classes *partition, e *Expression, unrolled map[*Expression]bool, counters bool) (*characters, error) {
@@ -231,12 +234,10 @@ func (s *determination) leave(at int32) error {
 
 // row finds where classes lead from what was reached for free.
 func (s *determination) row(reached []int32) error {
-	to := make([][]int32, s.d.classes)
-	how := make([]counting, s.d.classes)
-	inside := make([]int32, s.d.classes) // which counter the class leads to
-	for c := range inside {
-		inside[c] = -1
+	if s.wrong != nil {
+		return s.wrong
 	}
+	led := make([]leading, s.d.classes)
 	if err := s.budget.takeWork(s.d.classes); err != nil {
 		return err
 	}
@@ -245,23 +246,35 @@ func (s *determination) row(reached []int32) error {
 			if err := s.budget.takeWork(len(r.classes) + 1); err != nil {
 				return err
 			}
-			in := s.nodes[r.to].counter
 			for _, c := range r.classes {
-				to[c] = append(to[c], r.to)
-				if in < 0 {
-					continue
+				if err := s.lead(&led[c], r.to, s.seen[at]); err != nil {
+					return err
 				}
-				if inside[c] >= 0 && (inside[c] != in || how[c] != s.seen[at]) {
-					return s.blame(inside[c], in)
-				}
-				inside[c], how[c] = in, s.seen[at]
 			}
 		}
 	}
-	if s.wrong != nil {
-		return s.wrong
+	return s.steps(led)
+}
+
+// leading is where a class leads.
+type leading struct {
+	to  []int32
+	how counting // none: into no counted repetition
+	in  int32
+}
+
+// lead adds a position to where a class leads.
+func (s *determination) lead(l *leading, to int32, how counting) error {
+	l.to = append(l.to, to)
+	in := s.nodes[to].counter
+	switch {
+	case in < 0:
+	case l.how == none:
+		l.in, l.how = in, how
+	case l.in != in || l.how != how:
+		return s.blame(l.in, in)
 	}
-	return s.steps(to, how)
+	return nil
 }
 
 // blame is the error of a counter of two that is not clear.
@@ -270,24 +283,24 @@ func (s *determination) blame(a, b int32) error {
 	if max(one.least, one.most%math.MaxInt32) > max(other.least, other.most%math.MaxInt32) {
 		one = other
 	}
-	return &ambiguous{one.of}
+	return &ambiguousError{one.of}
 }
 
-func (s *determination) steps(to [][]int32, how []counting) error {
-	for c := range to {
-		if len(to[c]) == 0 {
+func (s *determination) steps(led []leading) error {
+	for _, l := range led {
+		if len(l.to) == 0 {
 			s.d.steps = append(s.d.steps, step{Dead, none})
 			continue
 		}
-		slices.Sort(to[c])
-		set := slices.Compact(to[c])
+		slices.Sort(l.to)
+		set := slices.Compact(l.to)
 		if err := s.budget.takeWork(perMember * len(set)); err != nil {
 			return err
 		}
 		if s.search && s.plainly(set) {
-			set, how[c] = []int32{s.match}, none
+			set, l.how = []int32{s.match}, none
 		}
-		s.d.steps = append(s.d.steps, step{s.state(set, false), how[c]})
+		s.d.steps = append(s.d.steps, step{s.state(set, false), l.how})
 	}
 	return nil
 }
@@ -312,52 +325,61 @@ func (s *determination) plainly(set []int32) bool {
 }
 
 // closure is what can be reached for free from a set, in a stage of its counter.
-func (s *determination) closure(set []int32, stage int, atBegin, atEnd bool) (out []int32) {
+func (s *determination) closure(set []int32, stage int, atBegin, atEnd bool) []int32 {
 	s.round++
-	visit := func(at int32, how counting) {
-		if s.nodes[at].counter < 0 {
-			how = none
-		}
-		if s.marks[at] == s.round {
-			if s.seen[at] != how && s.wrong == nil {
-				s.wrong = &ambiguous{s.counters[s.nodes[at].counter].of}
-			}
-			return
-		}
-		s.marks[at], s.seen[at] = s.round, how
-		out = append(out, at)
-	}
+	s.reached = s.reached[:0]
 	for _, at := range set {
-		visit(at, keeps)
+		s.visit(at, keeps)
 	}
-	for i := 0; i < len(out); i++ {
-		at := &s.nodes[out[i]]
-		how := s.seen[out[i]]
+	for i := 0; i < len(s.reached); i++ {
+		at := &s.nodes[s.reached[i]]
+		how := s.seen[s.reached[i]]
 		for _, j := range at.free {
-			switch {
-			case j.how == plainly:
-				visit(j.to, how)
-			case j.how == entering:
-				visit(j.to, begins)
-			case how != keeps:
-			case j.how == again && stage != mayNot:
-				visit(j.to, adds)
-			case j.how == leaving && stage != must:
-				visit(j.to, none)
+			if how, may := j.from(how, stage); may {
+				s.visit(j.to, how)
 			}
 		}
 		if atBegin {
-			for _, to := range at.begin {
-				visit(to, how)
-			}
+			s.visitAll(at.begin, how)
 		}
 		if atEnd {
-			for _, to := range at.end {
-				visit(to, how)
-			}
+			s.visitAll(at.end, how)
 		}
 	}
-	return out
+	return s.reached
+}
+
+// from is what a jump does to the counter, and whether it may be in a stage of it.
+func (j jump) from(how counting, stage int) (counting, bool) {
+	switch j.how {
+	case entering:
+		return begins, true
+	case again:
+		return adds, how == keeps && stage != mayNot
+	case leaving:
+		return none, how == keeps && stage != must
+	}
+	return how, true
+}
+
+func (s *determination) visitAll(all []int32, how counting) {
+	for _, at := range all {
+		s.visit(at, how)
+	}
+}
+
+// visit adds a position to what is reached.
+func (s *determination) visit(at int32, how counting) {
+	if s.nodes[at].counter < 0 {
+		how = none
+	}
+	switch {
+	case s.marks[at] != s.round:
+		s.marks[at], s.seen[at] = s.round, how
+		s.reached = append(s.reached, at)
+	case s.seen[at] != how && s.wrong == nil:
+		s.wrong = &ambiguousError{s.counters[s.nodes[at].counter].of}
+	}
 }
 
 // measure finds how far acceptance is from each state, at each of its counter's distances.

@@ -60,20 +60,9 @@ func (p *partition) number(distinct [][]rune) error {
 	}
 	known := map[string]int32{}
 	for i := range in {
-		if p.cuts[i] >= firstHalf && p.cuts[i] <= lastHalf {
-			p.class = append(p.class, Dead) // they are no characters
-			continue
-		}
-		n, ok := known[string(in[i])]
-		if !ok {
-			n = int32(len(known))
-			known[string(in[i])] = n
-			for at, is := range in[i] {
-				if is == 1 {
-					key := string(distinct[at])
-					p.sets[key] = append(p.sets[key], n)
-				}
-			}
+		n := int32(Dead)
+		if p.cuts[i] < firstHalf || p.cuts[i] > lastHalf { // the others are no characters
+			n = p.numberOf(known, in[i], distinct)
 		}
 		p.class = append(p.class, n)
 	}
@@ -81,6 +70,23 @@ func (p *partition) number(distinct [][]rune) error {
 		return &TooLargeError{What: "classes of characters"}
 	}
 	return nil
+}
+
+// numberOf is the number of the class that is in some of the ranges.
+func (p *partition) numberOf(known map[string]int32, in []byte, distinct [][]rune) int32 {
+	n, ok := known[string(in)]
+	if ok {
+		return n
+	}
+	n = int32(len(known))
+	known[string(in)] = n
+	for at, is := range in {
+		if is == 1 {
+			key := string(distinct[at])
+			p.sets[key] = append(p.sets[key], n)
+		}
+	}
+	return n
 }
 
 // of are the classes of an expression's characters.

@@ -11,6 +11,41 @@ func (c *compiler) apart(all *combined, of []*value) ([]*value, error) {
 	if len(of) > maxOneOf {
 		return nil, refuse(v, "oneOf", "it has %d schemas; at most %d are allowed: use anyOf", len(of), maxOneOf)
 	}
+	flat, err := c.flattenEach(of)
+	if err != nil {
+		return nil, err
+	}
+	without := make([][]string, len(of))
+	for i, a := range flat {
+		for j, b := range flat[:i] {
+			apart, err := c.disjointNow(a, b)
+			if err != nil {
+				return nil, err
+			}
+			if !apart && !(c.absentIn(all, &without[i], a, b) && c.absentIn(all, &without[j], b, a)) {
+				return nil, refuse(v, "oneOf", "a value may be of its schemas %d and %d: use anyOf, or give each a const of its own in a property that all require", j, i)
+			}
+		}
+	}
+	out := slices.Clone(of)
+	for i, keys := range without {
+		if len(keys) > 0 {
+			out[i] = c.lacking(of[i], keys)
+		}
+	}
+	return out, nil
+}
+
+// disjointNow is disjoint for schemas of which some may allow nothing.
+func (c *compiler) disjointNow(a, b []*value) (bool, error) {
+	if a == nil || b == nil {
+		return true, nil
+	}
+	return c.disjoint(a, b, 0)
+}
+
+// flattenEach flattens each of some schemas; nil: it allows nothing.
+func (c *compiler) flattenEach(of []*value) ([][]*value, error) {
 	flat := make([][]*value, len(of))
 	for i := range of {
 		parts, never, err := c.flatten(of[i])
@@ -21,29 +56,7 @@ func (c *compiler) apart(all *combined, of []*value) ([]*value, error) {
 			flat[i] = nil
 		}
 	}
-	without := make([][]string, len(of))
-	for i, a := range flat {
-		for j, b := range flat[:i] {
-			if a == nil || b == nil {
-				continue
-			}
-			apart, err := c.disjoint(a, b, 0)
-			if err != nil {
-				return nil, err
-			}
-			if apart || c.absentIn(all, &without[i], a, b) && c.absentIn(all, &without[j], b, a) {
-				continue
-			}
-			return nil, refuse(v, "oneOf", "a value may be of its schemas %d and %d: use anyOf, or give each a const of its own in a property that all require", j, i)
-		}
-	}
-	out := slices.Clone(of)
-	for i, keys := range without {
-		if len(keys) > 0 {
-			out[i] = c.lacking(of[i], keys)
-		}
-	}
-	return out, nil
+	return flat, nil
 }
 
 // absentIn finds a property that objects of one schema need not have, and those of another one

@@ -197,11 +197,11 @@ func (c *compiler) uniqueList(b body, all *combined) error {
 		if err != nil {
 			return err
 		}
-		if text := canonical(v); !holds || never || known[text] {
+		text := canonical(v)
+		if !holds || never || known[text] {
 			continue
-		} else {
-			known[text] = true
 		}
+		known[text] = true
 		behind, next := c.Rules.Place(), c.Rules.Place()
 		id, from, to := c.Rules.Add("an item")
 		c.Rules.Free(before, next)
@@ -330,16 +330,14 @@ func (c *compiler) members(all *combined, before, end pushdown.Place, further []
 	}
 	n.does = n.most >= 0 || all.leastKeys > max(len(all.required), 1)
 	for _, p := range all.properties {
-		value, behind, next := c.Rules.Place(), c.Rules.Place(), c.Rules.Place()
+		next := c.Rules.Place()
 		if all.required[p.key] {
 			left--
 		} else {
 			c.Rules.Free(before, next)
 		}
-		if err := c.key(n.takes(left), before, value, p.key); err != nil {
-			return err
-		}
-		if err := c.call(pushdown.Always, value, behind, p.of); err != nil {
+		behind, err := c.named(n.takes(left), before, p)
+		if err != nil {
 			return err
 		}
 		if left == 0 {
@@ -355,22 +353,41 @@ func (c *compiler) members(all *combined, before, end pushdown.Place, further []
 	if len(further) == 0 {
 		return nil
 	}
-	behind, takes := c.Rules.Place(), n.takes(0)
+	takes := n.takes(0)
 	if n.does { // of further ones the first alone is certain to be another one
 		takes.Least = max(takes.Least, all.leastKeys-1)
 	}
-	for _, f := range further {
-		colon, value := c.Rules.Place(), c.Rules.Place()
-		f.names(takes, before, colon)
-		if err := c.token(colon, value, ":", true, true); err != nil {
-			return err
-		}
-		if err := c.call(pushdown.Always, value, behind, f.of); err != nil {
-			return err
-		}
+	behind, err := c.unnamedOf(takes, before, further)
+	if err != nil {
+		return err
 	}
 	c.Rules.FreeIf(n.ends(all.leastKeys), behind, end)
 	return c.comma(n.goesOn(0), behind, before)
+}
+
+// named adds a property, and returns the place behind it.
+func (c *compiler) named(when pushdown.Guard, before pushdown.Place, p property) (behind pushdown.Place, err error) {
+	value, behind := c.Rules.Place(), c.Rules.Place()
+	if err := c.key(when, before, value, p.key); err != nil {
+		return behind, err
+	}
+	return behind, c.call(pushdown.Always, value, behind, p.of)
+}
+
+// unnamedOf adds a property of any further kind, and returns the place behind it.
+func (c *compiler) unnamedOf(when pushdown.Guard, before pushdown.Place, all []further) (behind pushdown.Place, err error) {
+	behind = c.Rules.Place()
+	for _, f := range all {
+		colon, value := c.Rules.Place(), c.Rules.Place()
+		f.names(when, before, colon)
+		if err := c.token(colon, value, ":", true, true); err != nil {
+			return behind, err
+		}
+		if err := c.call(pushdown.Always, value, behind, f.of); err != nil {
+			return behind, err
+		}
+	}
+	return behind, nil
 }
 
 // key adds the name of a property.

@@ -22,7 +22,7 @@ func (f *Follower) leastOf(calls *stack) int32 {
 	if calls.least == 0 {
 		calls.least = never
 		for _, to := range calls.frames {
-			calls.least = min(calls.least, *f.g.distance(to.to, to.count)+f.leastOf(to.next))
+			calls.least = min(calls.least, f.g.distance(to.to, to.count)+f.leastOf(to.next))
 		}
 	}
 	return calls.least

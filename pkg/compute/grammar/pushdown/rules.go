@@ -211,11 +211,14 @@ func (c *counts) like(n int32, bytes int) int32 {
 }
 
 // distance is a place's distance at a count.
-func (g *Grammar) distance(p Place, n int32) *int32 {
+func (g *Grammar) distance(p Place, n int32) int32 { return g.far[g.spot(p, n)] }
+
+// spot is the number of a place's distance at a count.
+func (g *Grammar) spot(p Place, n int32) int32 {
 	if c := g.counts[p]; c != nil {
-		return &g.far[g.first[p]+min(n, c.least)]
+		return g.first[p] + min(n, c.least)
 	}
-	return &g.far[g.first[p]]
+	return g.first[p]
 }
 
 // Finish checks the rules and makes them a grammar that begins with one.
@@ -242,7 +245,7 @@ func (r *Rules) Finish(begin Rule) (*Grammar, error) {
 	if err := r.checkBeginnings(g); err != nil {
 		return nil, err
 	}
-	if *g.distance(g.begin, 0) == never {
+	if g.distance(g.begin, 0) == never {
 		return nil, &EmptyError{r.rules[begin].name}
 	}
 	return g, g.prune(r)
@@ -362,12 +365,7 @@ func (r *Rules) measure(g *Grammar) {
 	needed := make([][]spot, len(g.far)) // the spots that need each one's distance
 	var queue []spot
 	queued := make([]bool, len(g.far))
-	at := func(p Place, n int32) int32 {
-		if c := g.counts[p]; c != nil {
-			return g.first[p] + min(n, c.least)
-		}
-		return g.first[p]
-	}
+	at := g.spot
 	for p := len(g.flat) - 1; p >= 0; p-- {
 		last := int32(0)
 		if c := g.counts[p]; c != nil {
@@ -376,14 +374,7 @@ func (r *Rules) measure(g *Grammar) {
 		for n := last; n >= 0; n-- {
 			here := spot{Place(p), n}
 			g.far[at(here.p, n)] = never
-			need := func(of int32) { needed[of] = append(needed[of], here) }
-			for _, m := range g.flat[p].terms {
-				need(at(m.to, m.when.after(n)))
-			}
-			for _, m := range g.flat[p].calls {
-				need(at(m.to, m.when.after(n)))
-				need(at(r.rules[m.rule].begin, 0))
-			}
+			r.needs(g, here, func(of int32) { needed[of] = append(needed[of], here) })
 			queue, queued[at(here.p, n)] = append(queue, here), true
 		}
 	}
@@ -400,6 +391,17 @@ func (r *Rules) measure(g *Grammar) {
 				queue, queued[at(by.p, by.n)] = append(queue, by), true
 			}
 		}
+	}
+}
+
+// needs tells of each distance that a spot's is made of.
+func (r *Rules) needs(g *Grammar, of spot, tell func(int32)) {
+	for _, m := range g.flat[of.p].terms {
+		tell(g.spot(m.to, m.when.after(of.n)))
+	}
+	for _, m := range g.flat[of.p].calls {
+		tell(g.spot(m.to, m.when.after(of.n)))
+		tell(g.spot(r.rules[m.rule].begin, 0))
 	}
 }
 
@@ -423,12 +425,12 @@ func (r *Rules) leastFrom(g *Grammar, p Place, n int32) int32 {
 	for _, m := range f.terms {
 		if int(n) >= m.when.Least {
 			t := &g.terms[m.term]
-			least = min(least, t.least(t.start())+*g.distance(m.to, m.when.after(n)))
+			least = min(least, t.least(t.start())+g.distance(m.to, m.when.after(n)))
 		}
 	}
 	for _, m := range f.calls {
 		if int(n) >= m.when.Least {
-			least = min(least, *g.distance(r.rules[m.rule].begin, 0)+*g.distance(m.to, m.when.after(n)))
+			least = min(least, g.distance(r.rules[m.rule].begin, 0)+g.distance(m.to, m.when.after(n)))
 		}
 	}
 	return least
@@ -441,16 +443,16 @@ func (g *Grammar) prune(r *Rules) error {
 		f := &g.flat[p]
 		terms, calls := f.terms[:0:0], f.calls[:0:0]
 		for _, m := range f.terms {
-			if *g.distance(m.to, most) < never {
+			if g.distance(m.to, most) < never {
 				terms = append(terms, m)
 			}
 		}
 		for _, m := range f.calls {
 			begin := r.rules[m.rule].begin
-			if m.when.Adds && *g.distance(begin, 0) == 0 {
+			if m.when.Adds && g.distance(begin, 0) == 0 {
 				return fmt.Errorf("%s is empty, and repeated more often than can be counted: have it read something each time", r.rules[m.rule].name)
 			}
-			if *g.distance(begin, 0) < never && *g.distance(m.to, most) < never {
+			if g.distance(begin, 0) < never && g.distance(m.to, most) < never {
 				calls = append(calls, callMove{Rule(begin), m.to, m.when})
 			}
 		}
@@ -504,7 +506,7 @@ func (r *Rules) firstCalls(g *Grammar, id Rule) (out []Rule) {
 				called[m.rule] = true
 				out = append(out, m.rule)
 			}
-			if *g.distance(r.rules[m.rule].begin, 0) == 0 {
+			if g.distance(r.rules[m.rule].begin, 0) == 0 {
 				visit(m.to)
 			}
 		}

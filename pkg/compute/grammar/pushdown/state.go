@@ -201,7 +201,7 @@ func (w *walk) push(at frame, to Place, when Guard) *stack {
 		return nil
 	}
 	count := w.g.counts[to].at(when.after(at.count))
-	if *w.g.distance(to, count) == never {
+	if w.g.distance(to, count) == never {
 		return nil
 	}
 	if f := &w.g.flat[to]; len(f.ends) == 1 && f.ends[0] == Always && len(f.terms) == 0 && len(f.calls) == 0 {
