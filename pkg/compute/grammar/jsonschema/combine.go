@@ -255,6 +255,13 @@ func (all *combined) takeText(p *value, m member) error {
 }
 
 func (all *combined) takeNumber(p *value, m member) error {
+	exclusive := m.key == "exclusiveMinimum" || m.key == "exclusiveMaximum"
+	if exclusive && m.of.kind == 'b' { // as draft 4 and OpenAPI 3.0 have it
+		return nil
+	}
+	if of := p.get(map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}[m.key]); of != nil {
+		exclusive = of.yes
+	}
 	d, err := bytewise.ParseDecimal(m.of.text)
 	if m.of.kind != 'n' {
 		err = errors.New("it is a number")
@@ -265,7 +272,7 @@ func (all *combined) takeNumber(p *value, m member) error {
 		return refuse(p, m.key, "%v", err)
 	}
 	all.limited = true
-	b := &bytewise.Bound{Decimal: d, Exclusive: m.key == "exclusiveMinimum" || m.key == "exclusiveMaximum"}
+	b := &bytewise.Bound{Decimal: d, Exclusive: exclusive}
 	switch m.key {
 	case "minimum", "exclusiveMinimum":
 		if low := all.numbers.Low; low == nil || d.Compare(low.Decimal) > 0 || d == low.Decimal && b.Exclusive {
