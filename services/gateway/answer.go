@@ -10,7 +10,6 @@ import (
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -38,7 +37,7 @@ func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
 		return err
 	}
 	if ask.Chat && !m.Chat {
-		return reply.Bad("messages", "the model %.100s has no chat template: use /v1/completions", ask.Model)
+		return openai.Bad("messages", "the model %.100s has no chat template: use /v1/completions", ask.Model)
 	}
 	operation := "text_completion"
 	if ask.Chat {
@@ -74,7 +73,7 @@ func (d *Door) tell(ctx context.Context, c *call, m upstream.Model, ask *openai.
 			}
 			got.push(r.Choices[got.answer], t)
 		}
-		reply.JSON(c.w, http.StatusOK, r.Whole())
+		openai.WriteJSON(c.w, http.StatusOK, r.Whole())
 		return nil
 	}
 	return d.stream(ctx, c, m, to, asked, r, t)
@@ -82,7 +81,7 @@ func (d *Door) tell(ctx context.Context, c *call, m upstream.Model, ask *openai.
 
 // stream writes what comes as events. That the client is gone ends it, and is no error.
 func (d *Door) stream(ctx context.Context, c *call, m upstream.Model, to upstream.To, asked []*asking, r *openai.Reply, t *tale) error {
-	events := reply.NewEvents(c.w, d.Stall)
+	events := openai.NewEvents(c.w, d.Stall)
 	for got, err := range d.gather(ctx, to, asked) {
 		switch {
 		case err != nil && !events.Begun():

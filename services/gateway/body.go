@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/request/client"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 )
 
 const (
@@ -62,5 +62,5 @@ func bodyError(err error) error {
 	if errors.As(err, &large) {
 		return &client.Error{Code: client.CodePayloadTooLarge, Message: fmt.Sprintf("the body has more than %d bytes (--http-max-body)", large.Limit)}
 	}
-	return &reply.Error{Status: http.StatusRequestTimeout, Type: reply.InvalidRequest, Code: client.CodeBadRequest, Message: "the body did not come whole"}
+	return &openai.Error{Status: http.StatusRequestTimeout, Type: openai.InvalidRequest, Code: client.CodeBadRequest, Message: "the body did not come whole"}
 }

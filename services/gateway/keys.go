@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/schemas"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 )
 
 // keys are the API keys that clients have, by their hashes. The file is read again when it has
@@ -86,7 +86,7 @@ func readKeys(data []byte) (map[[sha256.Size]byte]schemas.Flow, error) {
 }
 
 // of is the tenant and class of a request's key. OpenAI's clients send a key as a bearer, Anthropic's by itself.
-func (k *keys) of(r *http.Request) (schemas.Flow, *reply.Error) {
+func (k *keys) of(r *http.Request) (schemas.Flow, *openai.Error) {
 	if k.file == "" {
 		return schemas.DefaultFlow(), nil
 	}
@@ -100,7 +100,7 @@ func (k *keys) of(r *http.Request) (schemas.Flow, *reply.Error) {
 	// What is compared are hashes, of which the time tells nothing.
 	flow, known := k.flows[sha256.Sum256([]byte(strings.TrimSpace(key)))]
 	if !known || key == "" {
-		return flow, &reply.Error{Status: http.StatusUnauthorized, Type: reply.Authentication, Code: "invalid_api_key", Message: "Incorrect API key provided: send a known one as Authorization: Bearer KEY"}
+		return flow, &openai.Error{Status: http.StatusUnauthorized, Type: openai.Authentication, Code: "invalid_api_key", Message: "Incorrect API key provided: send a known one as Authorization: Bearer KEY"}
 	}
 	return flow, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/anthropic"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -39,7 +39,7 @@ func (d *Door) message(c *call) error {
 }
 
 func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, stream bool, p *pb.Prompt, a *anthropic.Answer, t *tale) error {
-	events := reply.NewEvents(c.w, d.Stall)
+	events := openai.NewEvents(c.w, d.Stall)
 	for chunk, err := range d.Upstream.Ask(ctx, c.to(m), p) {
 		if err == nil {
 			err = client.Failure(chunk)
@@ -63,13 +63,13 @@ func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, strea
 		}
 	}
 	if !stream {
-		reply.JSON(c.w, http.StatusOK, a.Whole())
+		openai.WriteJSON(c.w, http.StatusOK, a.Whole())
 	}
 	return nil
 }
 
 // sendMessage writes what a chunk adds; false: the client is gone.
-func sendMessage(events *reply.Events, a *anthropic.Answer, chunk *pb.Chunk) bool {
+func sendMessage(events *openai.Events, a *anthropic.Answer, chunk *pb.Chunk) bool {
 	var all []anthropic.Event
 	if !events.Begun() {
 		all = append(all, a.Begin())
@@ -92,7 +92,7 @@ func (d *Door) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	reply.JSON(c.w, http.StatusOK, struct {
+	openai.WriteJSON(c.w, http.StatusOK, struct {
 		Tokens int32 `json:"input_tokens"`
 	}{tokens})
 	return nil

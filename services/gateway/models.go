@@ -3,7 +3,7 @@ package gateway
 import (
 	"net/http"
 
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -27,7 +27,7 @@ func (d *Door) listModels(c *call) error {
 	for _, m := range d.Upstream.Models() {
 		list = append(list, shown(m))
 	}
-	reply.JSON(c.w, http.StatusOK, struct {
+	openai.WriteJSON(c.w, http.StatusOK, struct {
 		Object string       `json:"object"`
 		Data   []shownModel `json:"data"`
 	}{"list", list})
@@ -41,6 +41,6 @@ func (d *Door) showModel(c *call) error {
 	}
 	s := shown(m)
 	s.ID = c.r.PathValue("name")
-	reply.JSON(c.w, http.StatusOK, s)
+	openai.WriteJSON(c.w, http.StatusOK, s)
 	return nil
 }

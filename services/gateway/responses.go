@@ -13,7 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/responses"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
@@ -55,7 +55,7 @@ func (d *Door) tellResponse(ctx context.Context, c *call, m upstream.Model, to u
 			return err
 		}
 		if !ask.Stream {
-			reply.JSON(c.w, http.StatusOK, r.Object())
+			openai.WriteJSON(c.w, http.StatusOK, r.Object())
 			return nil
 		}
 		chunks = d.Upstream.Replay(ctx, m.Name, p.RequestId, 0)
@@ -73,13 +73,13 @@ func (d *Door) tellResponse(ctx context.Context, c *call, m upstream.Model, to u
 		t.chunk(chunk)
 		r.Push(chunk)
 	}
-	reply.JSON(c.w, http.StatusOK, r.Object())
+	openai.WriteJSON(c.w, http.StatusOK, r.Object())
 	return nil
 }
 
 // streamResponse writes a response's events behind a number.
 func (d *Door) streamResponse(ctx context.Context, c *call, m upstream.Model, chunks upstream.Chunks, r *responses.Response, after int32, t *tale) error {
-	events := reply.NewEvents(c.w, d.Stall)
+	events := openai.NewEvents(c.w, d.Stall)
 	send := func(all ...responses.Event) bool {
 		for _, e := range all {
 			if e.Number > after && events.Named(e.Type, e) != nil {
@@ -140,7 +140,7 @@ func ofResponse(id string) (request, model string, created int64, err error) {
 const timeDigits = 8
 
 func notFound(id string) error {
-	return &reply.Error{Status: http.StatusNotFound, Type: reply.InvalidRequest, Code: "not_found", Param: "response_id", Message: "Response with id '" + id + "' not found: it is unknown here, or too old"}
+	return &openai.Error{Status: http.StatusNotFound, Type: openai.InvalidRequest, Code: "not_found", Param: "response_id", Message: "Response with id '" + id + "' not found: it is unknown here, or too old"}
 }
 
 // showResponse tells a response as it is now, or streams it from behind a number on.
@@ -169,7 +169,7 @@ func (d *Door) showResponse(c *call) error {
 		after, err = -1, nil
 	}
 	if err != nil {
-		return reply.Bad("starting_after", "starting_after must be the sequence_number of an event")
+		return openai.Bad("starting_after", "starting_after must be the sequence_number of an event")
 	}
 	err = d.streamResponse(c.r.Context(), c, m, d.Upstream.Replay(c.r.Context(), m.Name, request, 0), r, int32(after), nil)
 	if isUnknown(err) {
@@ -213,7 +213,7 @@ func (d *Door) showNow(c *call, m upstream.Model, request string, r *responses.R
 		quiet.Reset(quietFor)
 		r.Push(chunk)
 	}
-	reply.JSON(c.w, http.StatusOK, r.Object())
+	openai.WriteJSON(c.w, http.StatusOK, r.Object())
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/gateway/anthropic"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -28,7 +28,7 @@ type call struct {
 	// id is the services' request id, and the client's.
 	id string
 	// form makes an error the body that this route's clients read; nil: OpenAI's.
-	form func(*reply.Error) any
+	form func(*openai.Error) any
 }
 
 // to is the model and the tenant of a call's request. Several clients may send one Idempotency-Key.
@@ -60,7 +60,7 @@ func (d *Door) routes() http.Handler {
 	mux.HandleFunc("GET /readyz", d.ready)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "live\n") })
 	unknown := d.guarded(func(c *call) error {
-		return &reply.Error{Status: http.StatusNotFound, Type: reply.InvalidRequest, Code: "unknown_url", Message: fmt.Sprintf("Unknown request URL: %s %.200s", c.r.Method, c.r.URL.Path)}
+		return &openai.Error{Status: http.StatusNotFound, Type: openai.InvalidRequest, Code: "unknown_url", Message: fmt.Sprintf("Unknown request URL: %s %.200s", c.r.Method, c.r.URL.Path)}
 	}, nil)
 	mux.Handle("/", unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,7 @@ func plainPath(p string) bool {
 }
 
 // guarded answers calls of clients that are known. A panic ends the call alone.
-func (d *Door) guarded(do action, form func(*reply.Error) any) http.Handler {
+func (d *Door) guarded(do action, form func(*openai.Error) any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := &call{w: w, r: r, form: form}
 		defer func() {
@@ -95,16 +95,16 @@ func (d *Door) guarded(do action, form func(*reply.Error) any) http.Handler {
 			if begun(w) {
 				panic(http.ErrAbortHandler) // its client sees that it is not whole
 			}
-			reply.Refuse(w, &reply.Error{Status: http.StatusInternalServerError, Type: reply.ServerError, Code: client.CodeInternal, Message: "the gateway has met an error that it does not know"}, form)
+			openai.Refuse(w, &openai.Error{Status: http.StatusInternalServerError, Type: openai.ServerError, Code: client.CodeInternal, Message: "the gateway has met an error that it does not know"}, form)
 		}()
 		if err := d.identify(c); err != nil {
-			reply.Refuse(w, err, form)
+			openai.Refuse(w, err, form)
 			return
 		}
 		r = r.WithContext(telemetry.Propagator{}.Extract(r.Context(), nats.Header{"traceparent": r.Header["Traceparent"]}))
 		c.r = r
 		if err := do(c); err != nil {
-			reply.Refuse(w, d.refusal(r.Context(), err, 0), form)
+			openai.Refuse(w, d.refusal(r.Context(), err, 0), form)
 		}
 	})
 }
@@ -113,7 +113,7 @@ func (d *Door) guarded(do action, form func(*reply.Error) any) http.Handler {
 const headerIdempotency = "Idempotency-Key"
 
 // identify finds a call's tenant and class by its key, and gives the call its id.
-func (d *Door) identify(c *call) (wrong *reply.Error) {
+func (d *Door) identify(c *call) (wrong *openai.Error) {
 	if c.flow, wrong = d.keys.of(c.r); wrong != nil {
 		c.id = rand.Text()
 		c.w.Header().Set("X-Request-Id", c.id)
@@ -122,7 +122,7 @@ func (d *Door) identify(c *call) (wrong *reply.Error) {
 	c.id = newID()
 	if key := c.r.Header.Get(headerIdempotency); key != "" {
 		if err := schemas.CheckRequestID(key); err != nil {
-			return reply.Bad(headerIdempotency, "%s: %v", headerIdempotency, err)
+			return openai.Bad(headerIdempotency, "%s: %v", headerIdempotency, err)
 		}
 		c.id = idOf(c.flow.Tenant, key)
 	}

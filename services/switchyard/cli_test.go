@@ -16,14 +16,16 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // withoutBandwidth is a profile's file that says nothing of the link.
@@ -51,8 +53,8 @@ func TestUsage(t *testing.T) {
 	}{
 		{"help", []string{"--help"}, 0, "--log-level"},
 		{"command's help", []string{"prompt", "--help"}, 0, "SWITCHYARD_MAX_TOKENS"},
-		{"version", []string{"version"}, 0, "switchyard dev"},
-		{"--version", []string{"--version"}, 0, "switchyard dev"},
+		{"version", []string{"version"}, 0, "switchyard 0.1.0"},
+		{"--version", []string{"--version"}, 0, "switchyard 0.1.0"},
 		{"nothing", nil, 2, "Usage: switchyard <command>"},
 		{"no such command", []string{"fly"}, 2, "; switchyard --help lists what there is"},
 		{"nobody to drain", []string{"drain"}, 2, "; switchyard drain --help lists what there is"},
@@ -75,46 +77,19 @@ func TestUsage(t *testing.T) {
 		{"memory below an expert to offload", []string{"up", "--offload", "fmoe", "--expert-memory", "1KiB"}, 2, "switchyard: --expert-memory is 1024 bytes; an expert of model demo has 196608"},
 		{"memory below an expert", []string{"up", "--expert-memory", "1KiB"}, 2, "switchyard: --expert-memory is 1024 bytes; an expert of model demo has 196608"},
 		{"no such scaling in up", []string{"up", "--scaling", "magic"}, 2, `--scaling: there is no policy "magic"; there are: static, eplb,`},
-		{"texts that are not there", []string{"record", "--out", filepath.Join(t.TempDir(), "r"), "nowhere.txt"}, 2, "reading texts nowhere.txt"},
-		{"no texts to train on", []string{"train-predictor", "--out", filepath.Join(t.TempDir(), "w"), "--texts", "nowhere.txt"}, 2, "reading texts nowhere.txt"},
-		{"a domain without a name", []string{"record", "--out", filepath.Join(t.TempDir(), "r"), "=cli_test.go"}, 2, "reading texts =cli_test.go"},
 		{"no host", []string{"up", "--hosts", "0"}, 2, "switchyard: --hosts is 0; it must be 1 to 256"},
 		{"too many hosts", []string{"up", "--hosts", "100000"}, 2, "switchyard: --hosts is 100000; it must be 1 to 256"},
 		{"no such device", []string{"expert", "--device", "abacus"}, 2, "it must be cpu, paced, cuda or cuda:N"},
 		{"no such device for attention", []string{"attention", "--device", "paced"}, 2, "it must be cpu, cuda or cuda:N"},
 		{"no such device for gates", []string{"gate", "--device", "paced"}, 2, "--device is \"paced\"; it must be cpu, cuda or cuda:N"},
-		{"no such device to verify on", []string{"verify", "--device", "paced", "."}, 2, "verify compares on cpu, cuda or cuda:N"},
 		{"gates on a GPU without CUDA", []string{"up", "--gate-device", "cuda:1"}, 2, "switchyard: --gate-device cuda:1: this binary has no CUDA"},
 		{"GPU memory of a CPU", []string{"up", "--attention-gpu-memory", "1GiB"}, 2, "switchyard: --attention-gpu-memory is 1GiB; it is of --attention-device cuda only"},
 		{"GPU kernels of a CPU", []string{"up", "--gpu-kernels", "wgmma"}, 2, "switchyard: --gpu-kernels is wgmma; it is of --device cuda only"},
 		{"no such precision", []string{"up", "--precision", "q5"}, 2, `--precision must be one of "bf16","w16a16","q8","q4","w8a8","w4a8","a8" but got "q5"`},
-		{"a precision that groups do not divide", []string{"bench", "--model", goldens.Dir("qwen3_moe"), "--precision", "q4"}, 2, "switchyard: --precision is q4: weights in q4: ExpertDown of layer 0, expert 0 of model qwen3_moe: 40 inputs are no multiple of 32, which share a scale: leave it out"},
 		{"no such kind of keys", []string{"up", "--kv-cache-dtype", "fp8"}, 2, `--kv-cache-dtype must be one of "auto","f32","bf16","int8" but got "fp8"`},
-		{"keys that 32 does not divide", []string{"bench", "--model", goldens.Dir("mixtral"), "--kv-cache-dtype", "int8"}, 2, "switchyard: --kv-cache-dtype is int8: model mixtral: layer 0: its heads have 16 and 16 dimensions, and a multiple of 32 can be kept so: give auto"},
-		{"what a precision costs", []string{"quantise", "--precision", "q4"}, 0, "matrices of demo in q4: 10."},
-		{"a copy that groups do not divide", []string{"quantise", "--out", filepath.Join(os.TempDir(), "x"), goldens.Dir("qwen3_moe")}, 2, "weights in q8: ExpertDown of layer 0, expert 0 of model qwen3_moe: 40 inputs are no multiple of 32, which share a scale\n"},
-		{"errors of what groups do not divide", []string{"quantise", goldens.Dir("qwen3_moe")}, 2, "40 inputs are no multiple of 32, which share a scale\n"},
-		{"a copy in no folder", []string{"quantise", "--out", ""}, 2, "--out is empty: name the folder of the copy, or leave it out"},
-		{"shards of no copy", []string{"quantise", "--shard-size", "1GiB"}, 2, "--shard-size is of --out"},
-		{"a copy over this folder", []string{"quantise", "--out", "."}, 2, "is there already; name another folder, or remove it"},
-		{"a copy over something", []string{"quantise", "--out", goldens.Dir("mixtral")}, 2, "is there already; name another folder, or remove it"},
-		{"a copy in no size", []string{"quantise", "--out", "x", "--shard-size", "much"}, 2, "--shard-size"},
-		{"random weights as processes", []string{"bench", "--processes", "--synthetic", "tiny"}, 2, "--processes measures services that read a model's folder"},
-		{"layers as processes", []string{"bench", "--processes", "--rows", "1"}, 2, "--processes measures tokens a second; leave out"},
 		{"no such GPU kernels", []string{"expert", "--gpu-kernels", "abacus"}, 2, `"auto","mma","wgmma" but got "abacus"`},
-		{"attention of bench on a GPU without CUDA", []string{"bench", "--synthetic", "tiny", "--attention-device", "cuda:1"}, 2, "switchyard: --attention-device cuda:1: this binary has no CUDA"},
-		{"gates of bench on a GPU without CUDA", []string{"bench", "--synthetic", "tiny", "--gate-device", "cuda"}, 2, "switchyard: --gate-device cuda: this binary has no CUDA"},
-		{"attention of bench on nothing known", []string{"bench", "--synthetic", "tiny", "--attention-device", "paced"}, 2, "it must be cpu, cuda or cuda:N"},
-		{"GPU memory of bench's CPU", []string{"bench", "--synthetic", "tiny", "--attention-gpu-memory", "1GiB"}, 2, "switchyard: --attention-gpu-memory is 1GiB; it is of --attention-device cuda only"},
-		{"two models to bench", []string{"bench", "--synthetic", "tiny", "--model", "x"}, 2, "switchyard: --model and --synthetic exclude each other"},
 		{"two models to serve", []string{"up", "--synthetic", "tiny", "--model", "x"}, 2, "switchyard: --model and --synthetic exclude each other"},
 		{"a shape that nobody knows", []string{"up", "--synthetic", "huge"}, 2, `switchyard: no synthetic model is called "huge"; there are `},
-		{"a prompt of nothing", []string{"bench", "--prompt-tokens", "0"}, 2, "switchyard: --prompt-tokens is 0; it must be 1 to 1048576"},
-		{"a prompt that no model takes", []string{"bench", "--synthetic", "tiny", "--prompt-tokens", "4090"}, 2, "switchyard: --prompt-tokens is 4090; model tiny has 4096 positions, of which 8 are for answers: it must be 1 to 4088"},
-		{"a prompt of no use to rows", []string{"bench", "--rows", "4", "--seconds", "0.01", "--prompt-tokens", "17"}, 2, "switchyard: --prompt-tokens is 17; leave it out with --rescale, and with --rows"},
-		{"a prompt of no use to changes of plans", []string{"bench", "--rescale", "--batch", "1", "--rounds", "1", "--seconds", "0.01", "--prompt-tokens", "17"}, 2, "switchyard: --prompt-tokens is 17; leave it out with --rescale, and with --rows"},
-		{"layers with a breakdown", []string{"bench", "--rows", "4", "--seconds", "0.01", "--breakdown"}, 2, "switchyard: --rows measures layers alone; leave out --breakdown"},
-		{"changes of plans with stages", []string{"bench", "--rescale", "--batch", "1", "--rounds", "1", "--seconds", "0.01", "--stages"}, 2, "switchyard: --rescale measures changes of plans alone; leave out --rows"},
 		{"paced as nothing", []string{"expert", "--device", "paced"}, 2, "switchyard: --device paced needs --profile: a100x4-qwen1.5-moe, a6000-deepseek-v3, a6000-llama-4-scout"},
 		{"profile of a CPU", []string{"up", "--profile", "a6000-mixtral"}, 2, `switchyard: --profile is "a6000-mixtral"; it is of --device paced only`},
 		{"no such profile", []string{"up", "--device", "paced", "--profile", "tpu"}, 2, `switchyard: --profile: there is no profile and no file "tpu"`},
@@ -137,8 +112,6 @@ func TestUsage(t *testing.T) {
 		{"two models of a service", []string{"gate", "--model", "a", "--model", "b"}, 2, "switchyard: --model is given 2 times (a, b); this process serves one model"},
 		{"a model of the store beside another", []string{"up", "--model", "a", "--model", "nats://b"}, 2, `switchyard: --model is "nats://b"; up starts the server`},
 		{"nowhere to listen", []string{"up", "--listen", ""}, 2, "switchyard: --listen is empty: no client could reach the model; it must be HOST:PORT, such as 127.0.0.1:4222"},
-		{"a turn without end", []string{"bench", "--seconds", "Inf"}, 2, "switchyard: --seconds is +Inf; it must be above 0, and at most 86400"},
-		{"a turn of no time", []string{"bench", "--seconds", "NaN"}, 2, "switchyard: --seconds is NaN; it must be above 0, and at most 86400"},
 		{"copies of a stream", []string{"up", "--replicas", "6"}, 2, "switchyard: --replicas is 6; NATS keeps at most 5 copies of a stream"},
 		{"beyond the model", []string{"up", "--max-model-len", "513"}, 2, "switchyard: --max-model-len is 513; model demo was made for at most 512 positions"},
 		{"traces to a word", []string{"gate", "--otlp-endpoint", "foo"}, 2, `switchyard: --otlp-endpoint "foo"`},
@@ -163,11 +136,11 @@ func TestUsage(t *testing.T) {
 	for _, tt := range testkit.Some(tests) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := invoke("", tt.args...)
-			text := got.err
+			text := got.Err
 			if tt.code == 0 {
-				text = got.out
+				text = got.Out
 			}
-			if got.code != tt.code || !strings.Contains(text, tt.want) {
+			if got.Code != tt.code || !strings.Contains(text, tt.want) {
 				t.Errorf("got %+v, want code %d and %q", got, tt.code, tt.want)
 			}
 		})
@@ -177,8 +150,8 @@ func TestUsage(t *testing.T) {
 // In JSON, too, a duration says of what it is.
 func TestDurationsInJSON(t *testing.T) {
 	var out strings.Builder
-	Globals{LogLevel: "info", LogFormat: jsonFormat}.logger(&out).Info("back", "away", 1500*time.Millisecond)
-	lines(&out).Info("back", "away", 1500*time.Millisecond)
+	cli.Globals{LogLevel: "info", LogFormat: cli.JSONFormat}.Logger(&out).Info("back", "away", 1500*time.Millisecond)
+	cli.Lines(&out).Info("back", "away", 1500*time.Millisecond)
 	if n := strings.Count(out.String(), `"away":"1.5s"`); n != 2 {
 		t.Errorf("%d of 2 are readable: %s", n, out.String())
 	}
@@ -194,7 +167,7 @@ func TestBadKernel(t *testing.T) {
 		}
 		return
 	}
-	if got := invoke("", "version"); got.code != 2 || !strings.Contains(got.err, `SWITCHYARD_KERNEL: unknown kernel variant "fastest"`) {
+	if got := invoke("", "version"); got.Code != 2 || !strings.Contains(got.Err, `SWITCHYARD_KERNEL: unknown kernel variant "fastest"`) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -205,7 +178,7 @@ func TestPrecedence(t *testing.T) {
 	tests := []struct {
 		name string
 		args []string
-		env  map[string]string
+		Env  map[string]string
 		want string
 	}{
 		{"file", nil, nil, "nats://file"},
@@ -215,17 +188,17 @@ func TestPrecedence(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("SWITCHYARD_CONFIG", write(t, file))
-			for key, value := range tt.env {
+			for key, value := range tt.Env {
 				t.Setenv(key, value)
 			}
-			var cli CLI
-			if _, err := parse(&cli, append(tt.args, "prompt", "hi"), stdio{}); err != nil {
+			var c CLI
+			if _, err := parse(&c, append(tt.args, "prompt", "hi"), cli.Stdio{}); err != nil {
 				t.Fatal(err)
 			}
-			if cli.NATS != tt.want || cli.LogLevel != "warn" || cli.LogFormat != "text" {
-				t.Errorf("got %+v", cli.Globals)
+			if c.NATS != tt.want || c.LogLevel != "warn" || c.LogFormat != "text" {
+				t.Errorf("got %+v", c.Globals)
 			}
-			p := cli.Prompt
+			p := c.Prompt
 			if p.MaxTokens == nil || *p.MaxTokens != 3 || len(p.Stop) != 2 || *p.Temperature != 0.5 || p.TopK != nil {
 				t.Errorf("got %+v", p)
 			}
@@ -252,7 +225,7 @@ func TestBadConfig(t *testing.T) {
 	for _, tt := range testkit.Some(tests) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := invoke("", "prompt", "hi", "--config="+write(t, tt.file))
-			if got.code != 2 || !strings.Contains(got.err, tt.want) {
+			if got.Code != 2 || !strings.Contains(got.Err, tt.want) {
 				t.Errorf("got %+v, want %q", got, tt.want)
 			}
 		})
@@ -266,7 +239,7 @@ func TestStrayVariables(t *testing.T) {
 	t.Setenv("SWITCHYARD_GATE_SERVICE_HOST", "10.0.0.1")
 	t.Setenv("SWITCHYARD_PORT_4222_TCP_ADDR", "10.0.0.1")
 	got := invoke("", "version")
-	if got.code != 0 || !strings.Contains(got.err, "names=SWITCHYARD_KV_MEMROY\n") {
+	if got.Code != 0 || !strings.Contains(got.Err, "names=SWITCHYARD_KV_MEMROY\n") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -284,7 +257,7 @@ func TestDeployedVariables(t *testing.T) {
 		for _, name := range names {
 			t.Setenv(string(name[1]), variable.ReplaceAllString(strings.Trim(string(name[2]), `"`), "secret"))
 		}
-		if got := invoke("", "version"); len(names) == 0 || got.code != 0 || strings.Contains(got.err, "nothing reads") {
+		if got := invoke("", "version"); len(names) == 0 || got.Code != 0 || strings.Contains(got.Err, "nothing reads") {
 			t.Errorf("%s: %d variables: %+v", file, len(names), got)
 		}
 	}
@@ -309,7 +282,7 @@ func TestUpOnFolderInUse(t *testing.T) {
 	defer first.Shutdown()
 	got := invoke("", "up", "--data", dir, "--listen", "127.0.0.1:0", "--http", "off")
 	want := fmt.Sprintf("%s belongs to process %d on ", dir, os.Getpid())
-	if line, _, _ := strings.Cut(got.err, "\n"); got.code != exitUsage || !strings.Contains(line, want) {
+	if line, _, _ := strings.Cut(got.Err, "\n"); got.Code != cli.ExitUsage || !strings.Contains(line, want) {
 		t.Errorf("got %+v, want %q", got, want)
 	}
 }
@@ -320,13 +293,13 @@ func TestBounds(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	tests := []struct{ flag, value, bounds, commands string }{
-		{"threads", "4097", "0 to 4096", "up tokenizer attention gate expert aggregator predictor bench"},
-		{"threads", "-1", "0 to 4096", "up tokenizer attention gate expert aggregator predictor bench"},
+		{"threads", "4097", "0 to 4096", "up tokenizer attention gate expert aggregator predictor"},
+		{"threads", "-1", "0 to 4096", "up tokenizer attention gate expert aggregator predictor"},
 		{"max-sequences", "65537", "1 to 65536", "up attention"},
 		{"max-sequences", "0", "1 to 65536", "up attention"},
-		{"max-rows", "65537", "1 to 65536", "up attention bench"},
-		{"microbatches", "257", "1 to 256", "up attention bench"},
-		{"min-rows", "65537", "0 to 65536", "up attention bench"},
+		{"max-rows", "65537", "1 to 65536", "up attention"},
+		{"microbatches", "257", "1 to 256", "up attention"},
+		{"min-rows", "65537", "0 to 65536", "up attention"},
 		{"max-queued", "1048577", "1 to 1048576", "up tokenizer"},
 		{"kv-memory", "1025TiB", "at most 1024TiB", "up attention"},
 		{"expert-memory", "4611686018427387904", "at most 1024TiB", "up expert"},
@@ -336,9 +309,9 @@ func TestBounds(t *testing.T) {
 	for _, tt := range testkit.Some(tests) {
 		for command := range strings.FieldsSeq(tt.commands) {
 			var out, errOut bytes.Buffer
-			code := runUntil(stopped, []string{command, "--" + tt.flag + "=" + tt.value}, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
+			code := runUntil(stopped, []string{command, "--" + tt.flag + "=" + tt.value}, cli.Stdio{In: strings.NewReader(""), Out: &out, Err: &errOut})
 			want := fmt.Sprintf("--%s is %s; it must be %s\n", tt.flag, tt.value, tt.bounds)
-			if code != exitUsage || !strings.Contains(errOut.String(), want) {
+			if code != cli.ExitUsage || !strings.Contains(errOut.String(), want) {
 				t.Errorf("%s: code %d, %s, want %q", command, code, errOut.String(), want)
 			}
 		}
@@ -364,7 +337,7 @@ func TestBeyondTheMachine(t *testing.T) {
 		{"another device's", machine, 0, expert.Config{MemoryBudget: 1 << 40, Profile: paced}, "[]"},
 		{"nobody knows", 0, 1 << 40, expert.Config{MemoryBudget: 1 << 40}, "[]"},
 	} {
-		got := beyond(tc.machine, cluster.Services{Attention: attention.Config{KVBytes: tc.kv}, Expert: tc.experts})
+		got := up.Beyond(tc.machine, cluster.Services{Attention: attention.Config{KVBytes: tc.kv}, Expert: tc.experts})
 		if fmt.Sprint(got) != tc.want {
 			t.Errorf("%s: %v, want %s", tc.name, got, tc.want)
 		}
@@ -372,7 +345,7 @@ func TestBeyondTheMachine(t *testing.T) {
 }
 
 func TestBeyondThisMachine(t *testing.T) {
-	if machineMemory() == 0 {
+	if up.MachineMemory() == 0 {
 		t.Skip("this system does not say how much memory it has")
 	}
 	stopped, stop := context.WithCancel(t.Context())
@@ -380,8 +353,8 @@ func TestBeyondThisMachine(t *testing.T) {
 	for flag, commands := range map[string]string{"--kv-memory": "attention up", "--expert-memory": "expert up"} {
 		for command := range strings.FieldsSeq(commands) {
 			var errOut bytes.Buffer
-			runUntil(stopped, []string{command, flag, "1024TiB"}, stdio{in: strings.NewReader(""), out: io.Discard, err: &errOut})
-			want := fmt.Sprintf("flag=%s bytes=%d machine_bytes=%d\n", flag, uint64(bytesize.Most), machineMemory())
+			runUntil(stopped, []string{command, flag, "1024TiB"}, cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errOut})
+			want := fmt.Sprintf("flag=%s bytes=%d machine_bytes=%d\n", flag, uint64(flagvalue.MostBytes), up.MachineMemory())
 			if said := errOut.String(); strings.Count(said, want) != 1 || strings.Count(said, "machine_bytes") != 1 {
 				t.Errorf("%s: %s, want one %q", command, said, want)
 			}
@@ -394,11 +367,11 @@ func TestBeyondThisMachine(t *testing.T) {
 func TestKafkaAddresses(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	for _, command := range testkit.Some([]string{"gate", "expert", "predictor", "scaler", "up", "bench"}) {
+	for _, command := range testkit.Some([]string{"gate", "expert", "predictor", "scaler", "up"}) {
 		for _, address := range []string{"localhost", "localhost:", "localhost:abc", "localhost:99999", "localhost:1,localhost:0"} {
 			var out, errOut bytes.Buffer
-			code := runUntil(stopped, []string{command, "--kafka", address}, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
-			if code != exitUsage || !strings.Contains(errOut.String(), "--kafka has ") {
+			code := runUntil(stopped, []string{command, "--kafka", address}, cli.Stdio{In: strings.NewReader(""), Out: &out, Err: &errOut})
+			if code != cli.ExitUsage || !strings.Contains(errOut.String(), "--kafka has ") {
 				t.Errorf("%s --kafka %s: code %d, %s", command, address, code, errOut.String())
 			}
 		}
@@ -421,8 +394,8 @@ func TestNATSAddresses(t *testing.T) {
 			":4222":                             ":4222: it names no host",
 		} {
 			var out, errOut bytes.Buffer
-			code := runUntil(stopped, append(args, "--nats", url), stdio{in: strings.NewReader(""), out: &out, err: &errOut})
-			if code != exitUsage || !strings.Contains(errOut.String(), "--nats: reading the NATS URL "+want) || strings.Contains(errOut.String(), "secret") {
+			code := runUntil(stopped, append(args, "--nats", url), cli.Stdio{In: strings.NewReader(""), Out: &out, Err: &errOut})
+			if code != cli.ExitUsage || !strings.Contains(errOut.String(), "--nats: reading the NATS URL "+want) || strings.Contains(errOut.String(), "secret") {
 				t.Errorf("%s --nats %s: code %d, %s", args, url, code, errOut.String())
 			}
 		}
@@ -449,8 +422,8 @@ func TestSilentJetStream(t *testing.T) {
 		"weights rm m": "removing all of stream OBJ_switchyard_weights_m", "plan get": "opening the bucket of plans", "dlq ls": "looking at stream switchyard_DLQ_demo",
 	} {
 		got := invoke("", append(strings.Fields(args), "--nats", s.ClientURL(), "--connect-timeout", "200ms")...)
-		if got.code != exitFailed || !strings.Contains(got.err, want) {
-			t.Errorf("%s: exit %d, %q, want %q", args, got.code, got.err, want)
+		if got.Code != cli.ExitFailed || !strings.Contains(got.Err, want) {
+			t.Errorf("%s: exit %d, %q, want %q", args, got.Code, got.Err, want)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
-	"github.com/switchyard/switchyard/pkg/transport/grant"
 )
 
 // Names of the accounts. What is published in one is heard in another only where Crossings
@@ -67,7 +66,7 @@ type Crossing struct {
 //     once, and no more when a server was started again.
 //   - What tokenizers reject, for `admin`.
 func (s Scope) Crossings() (all []Crossing) {
-	prompts := grant.Under(s.Prefix + ".prompt")
+	prompts := catalog.Under(s.Prefix + ".prompt")
 	for _, u := range Users(s) {
 		if !isProducer(u.Name) && !isOutside(u.Name) {
 			continue
@@ -78,7 +77,7 @@ func (s Scope) Crossings() (all []Crossing) {
 			}
 			all = append(all, Crossing{subject, u.Account, EdgeAccount, false})
 		}
-		all = append(all, Crossing{grant.Under(u.Inbox), EdgeAccount, u.Account, false})
+		all = append(all, Crossing{catalog.Under(u.Inbox), EdgeAccount, u.Account, false})
 	}
 	return append(all, Crossing{s.Prefix + ".rejected.*", EdgeAccount, ServicesAccount, false})
 }

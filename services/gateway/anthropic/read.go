@@ -8,7 +8,6 @@ import (
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // Ask is what a body asks for.
@@ -31,12 +30,12 @@ func read(body []byte, answers bool) (*Ask, error) {
 	}
 	a := &Ask{Model: openai.Or(o, "model", ""), Stream: openai.Or(o, "stream", false), Prompt: &pb.Prompt{Parse: true}}
 	if a.Model == "" {
-		o.Fail(reply.Bad("model", "model: Field required"))
+		o.Fail(openai.Bad("model", "model: Field required"))
 	}
 	p := a.Prompt
 	p.MaxTokens = openai.Take[int32](o, "max_tokens")
 	if answers && (p.MaxTokens == nil || *p.MaxTokens < 1) {
-		o.Fail(reply.Bad("max_tokens", "max_tokens: Field required; it must be 1 or more"))
+		o.Fail(openai.Bad("max_tokens", "max_tokens: Field required; it must be 1 or more"))
 	}
 	p.Temperature, p.TopP, p.TopK = openai.Take[float64](o, "temperature"), openai.Take[float64](o, "top_p"), openai.Take[int32](o, "top_k")
 	p.Stop, p.Brownout = openai.Or[[]string](o, "stop_sequences", nil), openai.Or(o, "brownout", "")
@@ -45,7 +44,7 @@ func read(body []byte, answers bool) (*Ask, error) {
 	}
 	all := o.List("messages")
 	if len(all) == 0 {
-		o.Fail(reply.Bad("messages", "messages: at least one message is required"))
+		o.Fail(openai.Bad("messages", "messages: at least one message is required"))
 	}
 	for _, in := range all {
 		p.Messages = append(p.Messages, messages(in)...)
@@ -65,7 +64,7 @@ func thinking(o *openai.Object) {
 		return
 	}
 	if kind := openai.Or(in, "type", "disabled"); kind != "disabled" {
-		o.Fail(reply.Unsupported("thinking", "the model thinks as its chat template has it"))
+		o.Fail(openai.Unsupported("thinking", "the model thinks as its chat template has it"))
 	}
 }
 
@@ -74,14 +73,14 @@ func tools(o *openai.Object, p *pb.Prompt) {
 	var names []string
 	for _, in := range o.List("tools") {
 		if kind := openai.Or(in, "type", "custom"); kind != "custom" {
-			o.Fail(reply.Unsupported(in.At("type"), "only tools of the client can be called"))
+			o.Fail(openai.Unsupported(in.At("type"), "only tools of the client can be called"))
 		}
 		name, schema := openai.Or(in, "name", ""), in.Raw("input_schema")
 		if name == "" {
-			in.Fail(reply.Bad(in.At("name"), "%s: Field required", in.At("name")))
+			in.Fail(openai.Bad(in.At("name"), "%s: Field required", in.At("name")))
 		}
 		if schema != nil && schema[0] != '{' {
-			in.Fail(reply.Bad(in.At("input_schema"), "%s: Input should be an object", in.At("input_schema")))
+			in.Fail(openai.Bad(in.At("input_schema"), "%s: Input should be an object", in.At("input_schema")))
 		}
 		tool, _ := json.Marshal(map[string]any{"type": "function", "function": map[string]any{
 			"name": name, "description": openai.Or(in, "description", ""), "parameters": schema,
@@ -109,7 +108,7 @@ func toolChoice(o *openai.Object, p *pb.Prompt) openai.ToolChoice {
 	}
 	kind := openai.Or(in, "type", "")
 	if c.Mode = modes[kind]; c.Mode == "" {
-		in.Fail(reply.Bad(in.At("type"), "%s is %.40q; it can be auto, any, tool or none", in.At("type"), kind))
+		in.Fail(openai.Bad(in.At("type"), "%s is %.40q; it can be auto, any, tool or none", in.At("type"), kind))
 	}
 	if kind == "tool" {
 		c.Only = []string{openai.Or(in, "name", "")}
@@ -125,7 +124,7 @@ func toolChoice(o *openai.Object, p *pb.Prompt) openai.ToolChoice {
 func messages(in *openai.Object) (out []*pb.ChatMessage) {
 	role := openai.Or(in, "role", "")
 	if role != "user" && role != "assistant" && role != "system" {
-		in.Fail(reply.Bad(in.At("role"), "%s must be user or assistant", in.At("role")))
+		in.Fail(openai.Bad(in.At("role"), "%s must be user or assistant", in.At("role")))
 	}
 	raw := in.Raw("content")
 	var text string
@@ -146,7 +145,7 @@ func messages(in *openai.Object) (out []*pb.ChatMessage) {
 		case "tool_use":
 			input := block.Raw("input")
 			if len(input) > 0 && input[0] != '{' {
-				block.Fail(reply.Bad(block.At("input"), "%s: Input should be an object", block.At("input")))
+				block.Fail(openai.Bad(block.At("input"), "%s: Input should be an object", block.At("input")))
 			}
 			calls = append(calls, map[string]any{"id": openai.Or(block, "id", ""), "type": "function", "function": map[string]any{
 				"name": openai.Or(block, "name", ""), "arguments": openai.Arguments(string(input)),
@@ -158,10 +157,10 @@ func messages(in *openai.Object) (out []*pb.ChatMessage) {
 			}
 			out = append(out, &pb.ChatMessage{Role: "tool", ToolCallId: openai.Or(block, "tool_use_id", ""), Content: result})
 		default:
-			in.Fail(reply.Unsupported(block.At("type"), "a block of type "+kind+" is no text"))
+			in.Fail(openai.Unsupported(block.At("type"), "a block of type "+kind+" is no text"))
 		}
 		if err := block.Err(); err != nil {
-			in.Fail(reply.Of(err, 0))
+			in.Fail(openai.ErrorOf(err, 0))
 		}
 	}
 	if len(calls) > 0 {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // Call is a part of an answer that asks for a tool, or all of it.
@@ -47,13 +46,13 @@ type ToolChoice struct {
 }
 
 // Ask has a prompt ask for what may be called, and for what has to be.
-func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *reply.Error {
+func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *Error {
 	if len(tools) == 0 && c.Mode != choiceNone && (c.Mode != choiceAuto || c.Only != nil) {
-		return reply.Bad("tool_choice", "tool_choice needs tools")
+		return Bad("tool_choice", "tool_choice needs tools")
 	}
 	for _, name := range c.Only {
 		if !slices.Contains(names, name) {
-			return reply.Bad("tool_choice", "tool_choice names %.140q, which is none of tools", name)
+			return Bad("tool_choice", "tool_choice names %.140q, which is none of tools", name)
 		}
 	}
 	if c.Mode == choiceNone || len(tools) == 0 {
@@ -90,11 +89,11 @@ func functionNames(o *Object, tools []json.RawMessage) (names []string) {
 			return nil
 		}
 		if kind := Or(in, "type", ""); kind != "function" {
-			in.Fail(reply.Unsupported(in.At("type"), `it can only be "function"`))
+			in.Fail(Unsupported(in.At("type"), `it can only be "function"`))
 		}
 		f := in.Inner("function")
 		if f == nil {
-			in.Fail(reply.Bad(in.At("function"), "%s is missing", in.At("function")))
+			in.Fail(Bad(in.At("function"), "%s is missing", in.At("function")))
 			f = &Object{path: in.At("function")}
 		}
 		names = append(names, CheckFunction(f))
@@ -113,7 +112,7 @@ func functionNames(o *Object, tools []json.RawMessage) (names []string) {
 func CheckFunction(f *Object) string {
 	name := Or(f, "name", "")
 	if name == "" {
-		f.Fail(reply.Bad(f.At("name"), "%s is missing", f.At("name")))
+		f.Fail(Bad(f.At("name"), "%s is missing", f.At("name")))
 	}
 	Take[string](f, "description")
 	Take[bool](f, "strict")
@@ -132,7 +131,7 @@ func readToolChoice(o *Object) (c ToolChoice) {
 	if raw[0] == '"' {
 		_ = json.Unmarshal(raw, &c.Mode) // of what was JSON
 		if !slices.Contains([]string{choiceAuto, choiceNone, choiceRequired}, c.Mode) {
-			o.Fail(reply.Bad("tool_choice", `tool_choice is %.40q; it can be "auto", "none", "required", or an object that names a function`, c.Mode))
+			o.Fail(Bad("tool_choice", `tool_choice is %.40q; it can be "auto", "none", "required", or an object that names a function`, c.Mode))
 		}
 		return c
 	}
@@ -147,7 +146,7 @@ func readToolChoice(o *Object) (c ToolChoice) {
 	case "allowed_tools":
 		c = allowed(in)
 	default:
-		o.Fail(reply.Bad("tool_choice", "tool_choice is of type %.40q; it can be function or allowed_tools", kind))
+		o.Fail(Bad("tool_choice", "tool_choice is of type %.40q; it can be function or allowed_tools", kind))
 	}
 	o.EndOf(in)
 	return c
@@ -162,7 +161,7 @@ func nameIn(in *Object) (name string) {
 		name = Or(in, "name", "")
 	}
 	if name == "" && in.err == nil {
-		in.Fail(reply.Bad(in.At("name"), "%s names no function", in.At("")))
+		in.Fail(Bad(in.At("name"), "%s names no function", in.At("")))
 	}
 	return name
 }
@@ -174,7 +173,7 @@ func allowed(in *Object) (c ToolChoice) {
 	}
 	c.Mode, c.Only = Or(of, "mode", choiceAuto), []string{}
 	if c.Mode != choiceAuto && c.Mode != choiceRequired {
-		of.Fail(reply.Bad(of.At("mode"), `%s is %.40q; it can be "auto" or "required"`, of.At("mode"), c.Mode))
+		of.Fail(Bad(of.At("mode"), `%s is %.40q; it can be "auto" or "required"`, of.At("mode"), c.Mode))
 	}
 	for _, tool := range of.List("tools") {
 		tool.Ignore("type")

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // ReadChat reads the body of a chat.
@@ -28,7 +27,7 @@ func ReadChat(body []byte) (*Ask, error) {
 	}
 	p.Logprobs = a.Logprobs
 	if modes := Or[[]string](o, "modalities", nil); len(modes) > 1 || len(modes) == 1 && modes[0] != "text" {
-		o.Fail(reply.Unsupported("modalities", "answers are text"))
+		o.Fail(Unsupported("modalities", "answers are text"))
 	}
 	o.Refuse("answers are text of the model alone", "audio", "web_search_options", "functions", "function_call", "verbosity")
 	o.Ignore("add_generation_prompt", "add_special_tokens", "documents", "separate_reasoning", "include_reasoning")
@@ -36,11 +35,11 @@ func ReadChat(body []byte) (*Ask, error) {
 	return a, o.End()
 }
 
-func chatLogprobs(o *Object, a *Ask) *reply.Error {
+func chatLogprobs(o *Object, a *Ask) *Error {
 	given, top := Or(o, "logprobs", false), Take[int32](o, "top_logprobs")
 	switch {
 	case top != nil && *top != 0 && !given:
-		return reply.Bad("top_logprobs", "top_logprobs needs logprobs to be true")
+		return Bad("top_logprobs", "top_logprobs needs logprobs to be true")
 	case given && top == nil:
 		a.Logprobs = new(int32(0))
 	case given:
@@ -53,7 +52,7 @@ func chatLogprobs(o *Object, a *Ask) *reply.Error {
 func template(o *Object, p *pb.Prompt) {
 	if raw := o.Raw("chat_template_kwargs"); raw != nil {
 		if bytes.TrimSpace(raw)[0] != '{' {
-			o.Fail(reply.Bad("chat_template_kwargs", "chat_template_kwargs must be an object"))
+			o.Fail(Bad("chat_template_kwargs", "chat_template_kwargs must be an object"))
 		}
 		p.ChatTemplateKwargs = string(raw)
 	}
@@ -81,7 +80,7 @@ func tools(o *Object, p *pb.Prompt) {
 func messages(o *Object) (out []*pb.ChatMessage) {
 	all := o.List("messages")
 	if len(all) == 0 {
-		o.Fail(reply.Bad("messages", "messages is missing or empty; at least one message is needed"))
+		o.Fail(Bad("messages", "messages is missing or empty; at least one message is needed"))
 	}
 	for _, in := range all {
 		m, err := message(in)
@@ -94,10 +93,10 @@ func messages(o *Object) (out []*pb.ChatMessage) {
 	return out
 }
 
-func message(in *Object) (*pb.ChatMessage, *reply.Error) {
+func message(in *Object) (*pb.ChatMessage, *Error) {
 	m := &pb.ChatMessage{Role: Or(in, "role", ""), Name: Or(in, "name", ""), ToolCallId: Or(in, "tool_call_id", "")}
 	if m.Role == "" {
-		in.Fail(reply.Bad(in.At("role"), "%s is missing", in.At("role")))
+		in.Fail(Bad(in.At("role"), "%s is missing", in.At("role")))
 	}
 	m.Content = Content(in)
 	m.ReasoningContent = Or(in, "reasoning_content", Or(in, "reasoning", ""))
@@ -109,7 +108,7 @@ func message(in *Object) (*pb.ChatMessage, *reply.Error) {
 	}
 	if m.Content == nil && m.ToolCalls == "" {
 		if m.Role != "assistant" {
-			return nil, reply.Bad(in.At("content"), "%s is missing", in.At("content"))
+			return nil, Bad(in.At("content"), "%s is missing", in.At("content"))
 		}
 		m.Content = new("")
 	}
@@ -136,7 +135,7 @@ func Content(in *Object) *string {
 		case "refusal":
 			texts = append(texts, Or(part, "refusal", ""))
 		default:
-			in.Fail(reply.Unsupported(part.At(""), fmt.Sprintf("a part of type %.40q is no text", kind)))
+			in.Fail(Unsupported(part.At(""), fmt.Sprintf("a part of type %.40q is no text", kind)))
 		}
 		if part.err != nil {
 			in.Fail(part.err)
@@ -150,7 +149,7 @@ func Content(in *Object) *string {
 func TextOf(part *Object) string {
 	text := Take[string](part, "text")
 	if text == nil {
-		part.Fail(reply.Bad(part.At("text"), "%s is missing", part.At("text")))
+		part.Fail(Bad(part.At("text"), "%s is missing", part.At("text")))
 		return ""
 	}
 	return *text

@@ -6,7 +6,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // completionTokens is how long a completion is that does not say, as OpenAI has it.
@@ -27,17 +26,17 @@ func ReadCompletion(body []byte) (*Ask, error) {
 	a.Echo, a.Logprobs = Or(o, "echo", false), Take[int32](o, "logprobs")
 	p.Logprobs = a.Logprobs
 	if *p.MaxTokens == 0 && !a.Echo {
-		o.Fail(reply.Bad("max_tokens", "max_tokens is 0, which needs echo; it must be 1 or more"))
+		o.Fail(Bad("max_tokens", "max_tokens is 0, which needs echo; it must be 1 or more"))
 	}
 	if best := Take[int32](o, "best_of"); best != nil && int(*best) != a.N {
-		o.Fail(reply.Unsupported("best_of", "it can only be n"))
+		o.Fail(Unsupported("best_of", "it can only be n"))
 	}
 	o.Refuse("text is only added behind a prompt", "suffix")
 	p.SpecialTokens = Or(o, "special_tokens", false)
 	o.Ignore("add_special_tokens")
 	a.Prompts = prompts(o, p)
 	if n := a.Answers(); n > mostAnswers {
-		o.Fail(reply.Bad("prompt", "%d answers are asked for; one request may have %d", n, mostAnswers))
+		o.Fail(Bad("prompt", "%d answers are asked for; one request may have %d", n, mostAnswers))
 	}
 	return a, o.End()
 }
@@ -56,7 +55,7 @@ func prompts(o *Object, p *pb.Prompt) (out []*pb.Prompt) {
 	var lists [][]uint32
 	switch {
 	case raw == nil:
-		o.Fail(reply.Bad("prompt", "you must provide a prompt parameter"))
+		o.Fail(Bad("prompt", "you must provide a prompt parameter"))
 	case json.Unmarshal(raw, &text) == nil:
 		with(text, nil)
 	case json.Unmarshal(raw, &texts) == nil && len(texts) > 0:
@@ -70,7 +69,7 @@ func prompts(o *Object, p *pb.Prompt) (out []*pb.Prompt) {
 			with("", one)
 		}
 	default:
-		o.Fail(reply.Bad("prompt", "prompt must be a string, strings, a list of token ids, or lists of them, and not empty"))
+		o.Fail(Bad("prompt", "prompt must be a string, strings, a list of token ids, or lists of them, and not empty"))
 	}
 	return out
 }

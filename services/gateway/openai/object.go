@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/switchyard/switchyard/pkg/request/jsontext"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // Object is a JSON object whose fields are taken out one by one: what is left at the end is
@@ -18,7 +17,7 @@ import (
 type Object struct {
 	fields map[string]json.RawMessage
 	path   string // of its fields; empty: it is the body
-	err    *reply.Error
+	err    *Error
 }
 
 // mostDepth bounds how deep values are nested: no schema or tool needs more.
@@ -27,20 +26,20 @@ const mostDepth = 200
 // Parse reads a body.
 func Parse(body []byte) (*Object, error) {
 	if !utf8.Valid(body) {
-		return nil, reply.Bad("", "The body is not UTF-8")
+		return nil, Bad("", "The body is not UTF-8")
 	}
 	if err := jsontext.CheckSurrogates(body); err != nil {
-		return nil, reply.Bad("", "The body is not text: %v", err)
+		return nil, Bad("", "The body is not text: %v", err)
 	}
 	if depth(body) > mostDepth {
-		return nil, reply.Bad("", "The body's values are nested more than %d deep", mostDepth)
+		return nil, Bad("", "The body's values are nested more than %d deep", mostDepth)
 	}
 	o := &Object{}
 	if err := json.Unmarshal(body, &o.fields); err != nil {
-		return nil, reply.Bad("", "The body is no JSON object: %v", err)
+		return nil, Bad("", "The body is no JSON object: %v", err)
 	}
 	if o.fields == nil {
-		return nil, reply.Bad("", "The body is null; a JSON object is wanted")
+		return nil, Bad("", "The body is null; a JSON object is wanted")
 	}
 	return o, nil
 }
@@ -74,7 +73,7 @@ func (o *Object) Err() error {
 }
 
 // Fail notes what is wrong, unless something else is already.
-func (o *Object) Fail(e *reply.Error) {
+func (o *Object) Fail(e *Error) {
 	if o.err == nil {
 		o.err = e
 	}
@@ -109,7 +108,7 @@ func Take[T any](o *Object, name string) *T {
 	}
 	v := new(T)
 	if err := json.Unmarshal(raw, v); err != nil {
-		o.Fail(reply.Bad(o.At(name), "%s: %s", o.At(name), mismatch(err)))
+		o.Fail(Bad(o.At(name), "%s: %s", o.At(name), mismatch(err)))
 		return nil
 	}
 	return v
@@ -177,7 +176,7 @@ func (o *Object) Ignore(names ...string) {
 func (o *Object) Refuse(why string, names ...string) {
 	for _, name := range names {
 		if raw := o.Raw(name); raw != nil && !nothing(raw) {
-			o.Fail(reply.Unsupported(o.At(name), why))
+			o.Fail(Unsupported(o.At(name), why))
 		}
 	}
 }
@@ -199,7 +198,7 @@ func (o *Object) End() error {
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
-		e := reply.Bad(o.At(names[0]), "Unrecognized request argument supplied: %.100s", o.At(names[0]))
+		e := Bad(o.At(names[0]), "Unrecognized request argument supplied: %.100s", o.At(names[0]))
 		e.Code = "unknown_parameter"
 		o.Fail(e)
 	}
@@ -224,10 +223,10 @@ func (o *Object) List(name string) (out []*Object) {
 }
 
 // ParseAt is an object within a body, at a path.
-func ParseAt(raw json.RawMessage, path string) (*Object, *reply.Error) {
+func ParseAt(raw json.RawMessage, path string) (*Object, *Error) {
 	o := &Object{path: path}
 	if json.Unmarshal(raw, &o.fields) != nil || o.fields == nil {
-		return nil, reply.Bad(path, "%s must be an object", path)
+		return nil, Bad(path, "%s must be an object", path)
 	}
 	return o, nil
 }

@@ -1,9 +1,6 @@
 package openai
 
-import (
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/gateway/reply"
-)
+import pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 
 // Tokens is what is asked of a tokenizer.
 type Tokens struct {
@@ -29,7 +26,7 @@ func ReadTokenize(body []byte) (*Tokens, error) {
 		tools(o, t.Prompt)
 		template(o, t.Prompt)
 	case *text == "":
-		o.Fail(reply.Bad("prompt", "prompt is empty"))
+		o.Fail(Bad("prompt", "prompt is empty"))
 	default:
 		t.Prompt.Text, t.Prompt.SpecialTokens = *text, Or(o, "special_tokens", true)
 		t.Bare = !Or(o, "add_special_tokens", true)

@@ -10,7 +10,6 @@ import (
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // Ask is what a body asks for.
@@ -52,7 +51,7 @@ func Read(body []byte) (*Ask, error) {
 	}
 	a := &Ask{Model: openai.Or(o, "model", ""), Stream: openai.Or(o, "stream", false), Shown: DefaultShown()}
 	if a.Model == "" {
-		o.Fail(reply.Bad("model", "you must provide a model parameter"))
+		o.Fail(openai.Bad("model", "you must provide a model parameter"))
 	}
 	s := &a.Shown
 	a.Background = openai.Or(o, "background", false)
@@ -86,7 +85,7 @@ func form(o *openai.Object, p *pb.Prompt) {
 		p.Grammar = g
 	}
 	if of != nil && of.Err() != nil {
-		o.Fail(reply.Of(of.Err(), 0))
+		o.Fail(openai.ErrorOf(of.Err(), 0))
 	}
 	in.Refuse("it is not served here", "verbosity")
 	o.EndOf(in)
@@ -113,14 +112,14 @@ var included = []string{
 func include(o *openai.Object) {
 	for _, what := range openai.Or[[]string](o, "include", nil) {
 		if !slices.Contains(included, what) {
-			o.Fail(reply.Unsupported("include", fmt.Sprintf("%.40q is not served here", what)))
+			o.Fail(openai.Unsupported("include", fmt.Sprintf("%.40q is not served here", what)))
 		}
 	}
 }
 
 func rest(o *openai.Object) {
 	if kind := openai.Or(o, "truncation", "disabled"); kind != "disabled" {
-		o.Fail(reply.Unsupported("truncation", "a prompt is not shortened"))
+		o.Fail(openai.Unsupported("truncation", "a prompt is not shortened"))
 	}
 	o.Refuse("responses are not kept as conversations: send the whole of it as input", "previous_response_id", "conversation", "prompt")
 	o.Refuse("it is not served here", "top_logprobs", "max_tool_calls")
@@ -151,14 +150,14 @@ func functions(o *openai.Object, given []json.RawMessage) (names []string, list 
 			return nil, nil
 		}
 		if kind := openai.Or(in, "type", ""); kind != "function" {
-			o.Fail(reply.Unsupported(in.At("type"), "only functions can be called"))
+			o.Fail(openai.Unsupported(in.At("type"), "only functions can be called"))
 			return nil, nil
 		}
 		in.Ignore("strict")
 		function := in.Rest() // of what was JSON
 		names = append(names, openai.CheckFunction(in))
 		if err := in.Err(); err != nil {
-			o.Fail(reply.Of(err, 0))
+			o.Fail(openai.ErrorOf(err, 0))
 			return nil, nil
 		}
 		list = append(list, json.RawMessage(`{"type":"function","function":`+string(function)+`}`))
@@ -179,12 +178,12 @@ func input(o *openai.Object) (out []*pb.ChatMessage) {
 			out = append(out, m)
 		}
 		if err := item.Err(); err != nil {
-			o.Fail(reply.Of(err, 0))
+			o.Fail(openai.ErrorOf(err, 0))
 			return nil
 		}
 	}
 	if len(out) == 0 {
-		o.Fail(reply.Bad("input", "input is missing or empty; it must be a text, or a list of items"))
+		o.Fail(openai.Bad("input", "input is missing or empty; it must be a text, or a list of items"))
 	}
 	return out
 }
@@ -205,7 +204,7 @@ func message(item *openai.Object) *pb.ChatMessage {
 	case "reasoning":
 		return nil
 	default:
-		item.Fail(reply.Unsupported(item.At("type"), "an item of type "+kind+" is none of a conversation"))
+		item.Fail(openai.Unsupported(item.At("type"), "an item of type "+kind+" is none of a conversation"))
 		return nil
 	}
 }
