@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp/syntax"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -128,7 +127,7 @@ func fromCompound(re *syntax.Regexp) (*Expression, error) {
 	case syntax.OpRepeat:
 		return repeated(out.sub[0], re.Min, re.Max), nil
 	default:
-		return nil, fmt.Errorf("%v is not known", unicode.ToLower(rune(re.Op)))
+		return nil, fmt.Errorf("%v is not known", re.Op)
 	}
 	return out, nil
 }
