@@ -148,7 +148,7 @@ func messages(in *openai.Object) (out []*pb.ChatMessage) {
 				block.Fail(openai.Bad(block.At("input"), "%s: Input should be an object", block.At("input")))
 			}
 			calls = append(calls, map[string]any{"id": openai.Or(block, "id", ""), "type": "function", "function": map[string]any{
-				"name": openai.Or(block, "name", ""), "arguments": input,
+				"name": openai.Or(block, "name", ""), "arguments": openai.Arguments(string(input)),
 			}})
 		case "tool_result":
 			result := openai.Content(block)

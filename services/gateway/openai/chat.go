@@ -155,8 +155,11 @@ func TextOf(part *Object) string {
 	return *text
 }
 
-// Arguments are a call's, as the values that they are.
+// Arguments are a call's, as the values that they are. None at all are an empty object.
 func Arguments(text string) json.RawMessage {
+	if trimmed := strings.TrimSpace(text); trimmed == "" || trimmed == "null" {
+		return json.RawMessage("{}")
+	}
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}
@@ -177,7 +180,7 @@ func toolCalls(in *Object) string {
 			continue
 		}
 		var arguments string
-		if json.Unmarshal(function["arguments"], &arguments) == nil {
+		if raw := function["arguments"]; function != nil && (raw == nil || json.Unmarshal(raw, &arguments) == nil) {
 			function["arguments"] = Arguments(arguments)
 			call["function"], _ = json.Marshal(function) // of what was JSON
 		}
