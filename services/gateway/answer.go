@@ -121,6 +121,11 @@ type asking struct {
 func (d *Door) asked(ctx context.Context, c *call, m upstream.Model, ask *openai.Ask) (all []*asking, err error) {
 	for _, p := range ask.Prompts {
 		var e *echo
+		if ask.Bare {
+			if p, err = d.bare(ctx, m, p); err != nil {
+				return nil, err
+			}
+		}
 		if ask.Echo {
 			if p, e, err = d.echoed(ctx, m, p); err != nil {
 				return nil, err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/reply"
 )
@@ -19,13 +20,13 @@ type Ask struct {
 }
 
 // Read reads the body of a message.
-func Read(body []byte) (*Ask, error) { return read(body, true) }
+func Read(body []byte) (*Ask, error) { return read(body, fields.Messages) }
 
 // ReadCount reads that of a count, which makes no tokens.
-func ReadCount(body []byte) (*Ask, error) { return read(body, false) }
+func ReadCount(body []byte) (*Ask, error) { return read(body, fields.CountTokens) }
 
-func read(body []byte, answers bool) (*Ask, error) {
-	o, err := openai.Parse(body)
+func read(body []byte, route *fields.Route) (*Ask, error) {
+	o, err := openai.Open(body, route)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func read(body []byte, answers bool) (*Ask, error) {
 	}
 	p := a.Prompt
 	p.MaxTokens = openai.Take[int32](o, "max_tokens")
-	if answers && (p.MaxTokens == nil || *p.MaxTokens < 1) {
+	if route == fields.Messages && (p.MaxTokens == nil || *p.MaxTokens < 1) {
 		o.Fail(reply.Bad("max_tokens", "max_tokens: Field required; it must be 1 or more"))
 	}
 	p.Temperature, p.TopP, p.TopK = openai.Take[float64](o, "temperature"), openai.Take[float64](o, "top_p"), openai.Take[int32](o, "top_k")
@@ -52,30 +53,13 @@ func read(body []byte, answers bool) (*Ask, error) {
 		o.EndOf(in)
 	}
 	tools(o, p)
-	thinking(o)
-	o.Refuse("it is not served here", "mcp_servers", "container", "context_management", "output_format", "output_config")
-	o.Ignore("metadata", "service_tier", "cache_control", "inference_geo", "speed")
 	return a, o.End()
-}
-
-// thinking can only be left to the model.
-func thinking(o *openai.Object) {
-	in := o.Inner("thinking")
-	if in == nil {
-		return
-	}
-	if kind := openai.Or(in, "type", "disabled"); kind != "disabled" {
-		o.Fail(reply.Unsupported("thinking", "the model thinks as its chat template has it"))
-	}
 }
 
 func tools(o *openai.Object, p *pb.Prompt) {
 	var list []json.RawMessage
 	var names []string
 	for _, in := range o.List("tools") {
-		if kind := openai.Or(in, "type", "custom"); kind != "custom" {
-			o.Fail(reply.Unsupported(in.At("type"), "only tools of the client can be called"))
-		}
 		name, schema := openai.Or(in, "name", ""), in.Raw("input_schema")
 		if name == "" {
 			in.Fail(reply.Bad(in.At("name"), "%s: Field required", in.At("name")))
@@ -87,7 +71,6 @@ func tools(o *openai.Object, p *pb.Prompt) {
 			"name": name, "description": openai.Or(in, "description", ""), "parameters": schema,
 		}}) // of what was JSON
 		list, names = append(list, tool), append(names, name)
-		in.Ignore("cache_control", "strict", "input_examples", "eager_input_streaming", "defer_loading", "allowed_callers")
 		o.EndOf(in)
 	}
 	choice := toolChoice(o, p)

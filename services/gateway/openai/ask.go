@@ -24,6 +24,9 @@ type Ask struct {
 	Echo bool
 	// Logprobs is how many candidates are told of each token; nil: none are told of.
 	Logprobs *int32
+	// Bare says that what begins and ends a text is not put around a prompt, and Thoughts that
+	// what the model thinks is told.
+	Bare, Thoughts bool
 	// IDs says that the ids of an answer's tokens are told, as vLLM's clients ask for them, and
 	// Numbered that log-probabilities name tokens by their ids, as token_id:7.
 	IDs, Numbered bool
@@ -45,7 +48,6 @@ func common(o *Object, a *Ask) *pb.Prompt {
 	a.Stream = Or(o, "stream", false)
 	if options := o.Inner("stream_options"); options != nil {
 		a.Usage = Or(options, "include_usage", false)
-		options.Ignore("include_obfuscation", "continuous_usage_stats")
 		if !a.Stream {
 			o.Fail(reply.Bad("stream_options", "stream_options is only allowed when stream is true"))
 		}
@@ -58,10 +60,6 @@ func common(o *Object, a *Ask) *pb.Prompt {
 	p := &pb.Prompt{}
 	sampling(o, p)
 	grammar(o, p)
-	o.Ignore("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "prediction", "priority",
-		"request_id", "skip_special_tokens", "spaces_between_special_tokens", "return_token_ids", "length_penalty")
-	o.Refuse("it is not served here", "include_stop_str_in_output", "use_beam_search",
-		"prompt_logprobs", "truncate_prompt_tokens", "bad_words", "logits_processors", "allowed_token_ids", "kv_transfer_params", "mm_processor_kwargs", "cache_salt")
 	return p
 }
 

@@ -1,18 +1,19 @@
 package openai
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // ReadChat reads the body of a chat.
 func ReadChat(body []byte) (*Ask, error) {
-	o, err := Parse(body)
+	o, err := Open(body, fields.Chat)
 	if err != nil {
 		return nil, err
 	}
@@ -27,11 +28,7 @@ func ReadChat(body []byte) (*Ask, error) {
 		o.Fail(err)
 	}
 	p.Logprobs = a.Logprobs
-	if modes := Or[[]string](o, "modalities", nil); len(modes) > 1 || len(modes) == 1 && modes[0] != "text" {
-		o.Fail(reply.Unsupported("modalities", "answers are text"))
-	}
-	o.Refuse("answers are text of the model alone", "audio", "web_search_options", "functions", "function_call", "verbosity")
-	o.Ignore("add_generation_prompt", "add_special_tokens", "documents", "separate_reasoning", "include_reasoning")
+	a.Thoughts = Or(o, "include_reasoning", true)
 	a.Prompts = []*pb.Prompt{p}
 	return a, o.End()
 }
@@ -49,25 +46,43 @@ func chatLogprobs(o *Object, a *Ask) *reply.Error {
 	return nil
 }
 
-// template takes variables for the chat template.
+// template takes variables for the chat template. Those that the client names itself come before
+// what other fields say.
 func template(o *Object, p *pb.Prompt) {
-	if raw := o.Raw("chat_template_kwargs"); raw != nil {
-		if bytes.TrimSpace(raw)[0] != '{' {
-			o.Fail(reply.Bad("chat_template_kwargs", "chat_template_kwargs must be an object"))
-		}
-		p.ChatTemplateKwargs = string(raw)
+	if raw := o.Peek("chat_template_kwargs"); raw != nil && Take[map[string]json.RawMessage](o, "chat_template_kwargs") != nil {
+		p.ChatTemplateKwargs = string(raw) // as it is written, its keys in their order
 	}
 	Effort(o, "reasoning_effort", p)
-	o.Refuse("the model's own template is used", "chat_template", "continue_final_message")
+	if documents := Take[[]map[string]json.RawMessage](o, "documents"); documents != nil {
+		variable(p, "documents", *documents)
+	}
+	if begin := Take[bool](o, "add_generation_prompt"); begin != nil && !*begin {
+		variable(p, "add_generation_prompt", false)
+	}
 }
 
 // Effort takes how much is to be thought, which templates that know it read as a variable.
 func Effort(o *Object, name string, p *pb.Prompt) {
-	effort := Take[string](o, name)
-	if effort != nil && p.ChatTemplateKwargs == "" {
-		quoted, _ := json.Marshal(*effort) // of a string it cannot fail
-		p.ChatTemplateKwargs = `{"reasoning_effort":` + string(quoted) + `}`
+	if effort := Take[string](o, name); effort != nil {
+		variable(p, "reasoning_effort", *effort)
 	}
+}
+
+// variable gives the chat template one more, unless it has it.
+func variable(p *pb.Prompt, name string, value any) {
+	given := strings.TrimSpace(cmp.Or(p.ChatTemplateKwargs, "{}"))
+	var names map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(given), &names) // which it was read as before
+	if _, has := names[name]; has {
+		return
+	}
+	one, _ := json.Marshal(map[string]any{name: value}) // of what was JSON
+	if len(names) > 0 {
+		one = append([]byte(","), one[1:]...)
+		p.ChatTemplateKwargs = strings.TrimSuffix(given, "}") + string(one)
+		return
+	}
+	p.ChatTemplateKwargs = string(one)
 }
 
 // tools takes what the model may call.
@@ -102,8 +117,6 @@ func message(in *Object) (*pb.ChatMessage, *reply.Error) {
 	m.Content = Content(in)
 	m.ReasoningContent = Or(in, "reasoning_content", Or(in, "reasoning", ""))
 	m.ToolCalls = toolCalls(in)
-	in.Ignore("refusal", "annotations", "audio", "id", "provider_specific_fields", "thinking_blocks", "reasoning", "reasoning_details", "index")
-	in.Refuse("tool_calls take its place", "function_call")
 	if in.End() != nil {
 		return nil, in.err
 	}

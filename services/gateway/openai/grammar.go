@@ -63,7 +63,6 @@ func grammar(o *Object, p *pb.Prompt) {
 	}
 	if in != nil {
 		g.Compact = Or(in, "disable_any_whitespace", true)
-		in.Ignore("disable_fallback", "disable_additional_properties")
 		o.EndOf(in)
 	}
 	switch {

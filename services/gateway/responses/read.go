@@ -6,9 +6,9 @@ package responses
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/reply"
 )
@@ -46,7 +46,7 @@ func DefaultShown() Shown {
 
 // Read reads a body.
 func Read(body []byte) (*Ask, error) {
-	o, err := openai.Parse(body)
+	o, err := openai.Open(body, fields.Responses)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +70,6 @@ func Read(body []byte) (*Ask, error) {
 	form(o, a.Prompt)
 	tools(o, a)
 	effort(o, a.Prompt)
-	include(o)
-	rest(o)
 	return a, o.End()
 }
 
@@ -101,30 +99,6 @@ func effort(o *openai.Object, p *pb.Prompt) {
 	openai.Effort(in, "effort", p)
 	in.Ignore("summary", "generate_summary")
 	o.EndOf(in)
-}
-
-// included are what clients may ask for by default: it is of tools that are not here, or not made.
-var included = []string{
-	"reasoning.encrypted_content", "file_search_call.results", "web_search_call.results", "web_search_call.action.sources", "message.input_image.image_url",
-	"computer_call_output.output.image_url", "code_interpreter_call.outputs",
-}
-
-// include refuses what would be more in an answer.
-func include(o *openai.Object) {
-	for _, what := range openai.Or[[]string](o, "include", nil) {
-		if !slices.Contains(included, what) {
-			o.Fail(reply.Unsupported("include", fmt.Sprintf("%.40q is not served here", what)))
-		}
-	}
-}
-
-func rest(o *openai.Object) {
-	if kind := openai.Or(o, "truncation", "disabled"); kind != "disabled" {
-		o.Fail(reply.Unsupported("truncation", "a prompt is not shortened"))
-	}
-	o.Refuse("responses are not kept as conversations: send the whole of it as input", "previous_response_id", "conversation", "prompt")
-	o.Refuse("it is not served here", "top_logprobs", "max_tool_calls")
-	o.Ignore("service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "stream_options")
 }
 
 // tools takes functions, in the form that chat templates know.

@@ -27,9 +27,12 @@ type Upstream struct {
 	Unready error
 	// Bare says that the model has no tokenizer.
 	Bare bool
+	// Special says that its tokenizer puts <s> before texts.
+	Special bool
 
 	mu        sync.Mutex
 	prompts   []*pb.Prompt
+	tokenized []*pb.Prompt
 	tos       []upstream.To
 	cancelled []string
 	accepted  map[string]*pb.Prompt
@@ -56,12 +59,18 @@ func Words(p *pb.Prompt, reason string, words ...string) (out []*pb.Chunk) {
 	return out
 }
 
+// bos begins texts.
+const bos = "<s>"
+
 // Models is the one.
 func (u *Upstream) Models() []upstream.Model { return []upstream.Model{u.model()} }
 
 func (u *Upstream) model() upstream.Model {
 	m := Model()
 	m.Text, m.Chat = !u.Bare, !u.Bare
+	if u.Special {
+		m.BOS = bos
+	}
 	return m
 }
 
@@ -164,7 +173,13 @@ func (u *Upstream) Tokens(_ context.Context, _ string, p *pb.Prompt) (*pb.Tokens
 	if u.Bare {
 		return nil, &client.Error{Code: client.CodeBadRequest, Message: "the model has no tokenizer"}
 	}
+	u.mu.Lock()
+	u.tokenized = append(u.tokenized, proto.CloneOf(p))
+	u.mu.Unlock()
 	out := &pb.Tokens{Ids: p.InputIds}
+	if u.Special && p.Text != "" {
+		out.Ids, out.Pieces = []uint32{99}, [][]byte{[]byte(bos)}
+	}
 	for i, w := range strings.SplitAfter(p.Text, " ") {
 		if w != "" {
 			out.Ids, out.Pieces, out.Text = append(out.Ids, uint32(i+1)), append(out.Pieces, []byte(w)), out.Text+w
@@ -187,6 +202,13 @@ func (u *Upstream) Asked() ([]*pb.Prompt, []upstream.To) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return append([]*pb.Prompt(nil), u.prompts...), append([]upstream.To(nil), u.tos...)
+}
+
+// Tokenized are the prompts whose ids were asked for.
+func (u *Upstream) Tokenized() []*pb.Prompt {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]*pb.Prompt(nil), u.tokenized...)
 }
 
 // Cancelled are the requests that were.
