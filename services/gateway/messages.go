@@ -105,9 +105,9 @@ func (d *Door) counted(ctx context.Context, ask *anthropic.Ask) (upstream.Model,
 		return m, 0, err
 	}
 	p := ask.Prompt
-	got, err := d.Upstream.Tokens(ctx, m.Name, &pb.Prompt{Messages: p.Messages, Tools: p.Tools})
+	tokens, err := d.Upstream.Count(ctx, m.Name, &pb.Prompt{Messages: p.Messages, Tools: p.Tools, ChatTemplateKwargs: p.ChatTemplateKwargs, ContinueFinal: p.ContinueFinal})
 	if err != nil {
 		return m, 0, d.refusal(ctx, err, m.Context)
 	}
-	return m, int32(len(got.Ids)), nil // a context holds them
+	return m, tokens, nil
 }

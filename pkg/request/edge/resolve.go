@@ -48,6 +48,8 @@ type Model struct {
 	// With special, special tokens in what the producer wrote count; else they are text.
 	EncodeText func(text string, special bool) ([]uint32, error)
 	EncodeChat func(p *pb.Prompt, now time.Time, special bool) ([]uint32, error)
+	// EncodeLong is EncodeChat of chats that no context has to hold; nil: there is none such.
+	EncodeLong func(p *pb.Prompt, now time.Time, special bool) ([]uint32, error)
 	// DecodeIDs is the text of ids, and Calls how the model writes calls; nil if it has no tokenizer.
 	DecodeIDs func(ids []uint32) string
 	Calls     *calls.Syntax

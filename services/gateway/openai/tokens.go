@@ -26,7 +26,7 @@ func ReadTokenize(body []byte) (*Tokens, error) {
 	text := Take[string](o, "prompt")
 	switch {
 	case text == nil:
-		t.Prompt.Messages = messages(o)
+		messages(o, t.Prompt)
 		tools(o, t.Prompt)
 		template(o, t.Prompt)
 		if Or(o, "special_tokens", false) || Or(o, "add_special_tokens", false) {

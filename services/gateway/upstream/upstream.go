@@ -34,6 +34,8 @@ type Interface interface {
 	Cancel(model, request string) error
 	// Tokens are the ids of a prompt, or the text of its ids.
 	Tokens(ctx context.Context, model string, p *pb.Prompt) (*pb.Tokens, error)
+	// Count is how many ids a prompt has, which may be more than the context holds.
+	Count(ctx context.Context, model string, p *pb.Prompt) (int32, error)
 	// Ready says why no model could be asked.
 	Ready() error
 }

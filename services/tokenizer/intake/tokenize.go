@@ -71,7 +71,11 @@ func (s *Tokenizing) tokenize(m *nats.Msg) (*pb.Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &pb.Tokens{Ids: ids, Text: text.Decode(ids, false)}
+	out := &pb.Tokens{Count: int32(len(ids))} // a message has fewer
+	if m.Header.Get(schemas.HeaderCount) != "" {
+		return out, nil
+	}
+	out.Ids, out.Text = ids, text.Decode(ids, false)
 	for _, id := range ids {
 		out.Pieces = append(out.Pieces, text.Bytes(id))
 	}
