@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"google.golang.org/protobuf/proto"
@@ -29,6 +30,9 @@ func (d *Door) message(c *call) error {
 	m, tokens, err := d.counted(ctx, ask)
 	if err != nil {
 		return err
+	}
+	if int(tokens) >= m.Context {
+		return &reply.Error{Status: http.StatusBadRequest, Type: reply.InvalidRequest, Code: "context_length_exceeded", Message: fmt.Sprintf("prompt is too long: %d tokens > %d maximum, which the context holds with one to generate", tokens, m.Context-1)}
 	}
 	// max_tokens is only a bound here, as this API says.
 	p := proto.CloneOf(ask.Prompt)

@@ -105,6 +105,15 @@ func TestPrefill(t *testing.T) {
 	if p := asked(t, "/v1/chat/completions", chat+`,{"role":"assistant","content":"b"}]}`); !p.ContinueFinal {
 		t.Errorf("%v", p)
 	}
+	for _, field := range []string{"prefix", "partial"} {
+		const messages = `{"model":"demo","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b","`
+		if p := asked(t, "/v1/chat/completions", messages+field+`":true}]}`); !p.ContinueFinal {
+			t.Errorf("%s: %v", field, p)
+		}
+		if w := ask(newDoor(t, &fake.Upstream{}), "POST", "/v1/chat/completions", messages+field+`":true},{"role":"user","content":"c"}]}`); w.Code != 400 || !strings.Contains(w.Body.String(), `"param":"messages[1].`+field) {
+			t.Errorf("%d %s", w.Code, w.Body)
+		}
+	}
 	for _, more := range []string{"]}", `,{"role":"assistant","content":""}]}`, `,{"role":"assistant","tool_calls":[{"function":{"name":"f"}}]}]}`} {
 		if w := ask(newDoor(t, &fake.Upstream{}), "POST", "/v1/chat/completions", chat+more); w.Code != 400 || !strings.Contains(w.Body.String(), `"param":"continue_final_message"`) {
 			t.Errorf("%s: %d %s", more, w.Code, w.Body)

@@ -43,28 +43,10 @@ func read(body []byte, route *fields.Route) (*Ask, error) {
 	p.Stop, p.Brownout = openai.Or[[]string](o, "stop_sequences", nil), openai.Or(o, "brownout", "")
 	said := turns(o)
 	p.Messages, p.ContinueFinal = said.Messages(), said.Begun()
-	thinking(o, p)
+	openai.Thinking(o, p)
 	form(o, p)
 	tools(o, p)
 	return a, o.End()
-}
-
-// thinking is told to templates that can leave thoughts out. How many there are is the model's.
-func thinking(o *openai.Object, p *pb.Prompt) {
-	in := o.Inner("thinking")
-	if in == nil {
-		return
-	}
-	switch kind := openai.Or(in, "type", ""); kind {
-	case "adaptive": // the model decides
-	case "enabled", "disabled":
-		for _, name := range []string{"enable_thinking", "thinking"} { // templates have two names for it
-			openai.Variable(p, name, kind == "enabled")
-		}
-	default:
-		in.Fail(reply.Bad(in.At("type"), "%s is %.40q; it can be enabled, disabled or adaptive", in.At("type"), kind))
-	}
-	o.EndOf(in)
 }
 
 // form takes the form that an answer is to have, and how much is to be thought.

@@ -78,12 +78,16 @@ var common = slices.Concat(
 
 // chat are those of a conversation in OpenAI's form.
 var chat = slices.Concat(
-	done("messages", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs", "documents", "add_generation_prompt", "continue_final_message"),
+	done("messages", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs", "documents", "add_generation_prompt", "continue_final_message",
+		"reasoning", "thinking", "thinking.type", "enable_thinking"),
+	hints("how much is thought is the model's", "thinking.budget_tokens", "thinking.clear_thinking"),
+	hints("it is for routers before several servers", "provider", "route", "transforms", "usage", "session_id"),
 	refused(template, "chat_template"),
 )
 
 var message = slices.Concat(
-	done("messages[].role", "messages[].name", "messages[].content", "messages[].tool_calls", "messages[].tool_call_id", "messages[].reasoning_content", "messages[].reasoning"),
+	done("messages[].role", "messages[].name", "messages[].content", "messages[].tool_calls", "messages[].tool_call_id", "messages[].reasoning_content", "messages[].reasoning", "messages[].prefix", "messages[].partial"),
+	hints(caching, "messages[].cache_control"),
 	hints("answers have them, and a template has no place for them", "messages[].refusal", "messages[].annotations", "messages[].audio", "messages[].id", "messages[].index",
 		"messages[].provider_specific_fields", "messages[].thinking_blocks", "messages[].reasoning_details"),
 	refused("tool_calls take its place", "messages[].function_call"),

@@ -56,6 +56,15 @@ func template(o *Object, p *pb.Prompt) {
 	}
 	Effort(o, "reasoning_effort", p)
 	Hint(o, "verbosity", p)
+	if in := o.Inner("reasoning"); in != nil {
+		Effort(in, "effort", p)
+		in.Ignore("summary", "generate_summary", "max_tokens", "exclude", "enabled")
+		o.EndOf(in)
+	}
+	Thinking(o, p)
+	if think := Take[bool](o, "enable_thinking"); think != nil {
+		thinking(p, *think)
+	}
 	if documents := Take[[]map[string]json.RawMessage](o, "documents"); documents != nil {
 		Variable(p, "documents", *documents)
 	}
@@ -69,6 +78,28 @@ func Effort(o *Object, name string, p *pb.Prompt) {
 	if effort := Take[string](o, name); effort != nil {
 		Variable(p, "reasoning_effort", *effort)
 	}
+}
+
+// Thinking takes whether there are to be thoughts. How many there are is the model's.
+func Thinking(o *Object, p *pb.Prompt) {
+	in := o.Inner("thinking")
+	if in == nil {
+		return
+	}
+	switch kind := Or(in, "type", ""); kind {
+	case "adaptive", "auto": // the model decides
+	case "enabled", "disabled":
+		thinking(p, kind == "enabled")
+	default:
+		in.Fail(reply.Bad(in.At("type"), "%s is %.40q; it can be enabled, disabled or adaptive", in.At("type"), kind))
+	}
+	o.EndOf(in)
+}
+
+// thinking tells templates that can leave thoughts out, under both of the names that they have for it.
+func thinking(p *pb.Prompt, wanted bool) {
+	Variable(p, "enable_thinking", wanted)
+	Variable(p, "thinking", wanted)
 }
 
 // Hint takes what may be left: a template that knows it reads it as a variable of its name.
@@ -137,17 +168,36 @@ func messages(o *Object, p *pb.Prompt) {
 	if len(all) == 0 {
 		o.Fail(reply.Bad("messages", "messages is missing or empty; at least one message is needed"))
 	}
-	said := &conversation.Conversation{}
+	said, field := &conversation.Conversation{}, ""
 	for _, in := range all {
+		if field != "" {
+			o.Fail(reply.Bad(field, "%s is of the last message alone", field))
+			return
+		}
+		field = begun(in)
 		turn(in, said)
 		if o.EndOf(in); o.err != nil {
 			return
 		}
 	}
-	p.Messages = said.Messages()
-	if p.ContinueFinal = Or(o, "continue_final_message", false); p.ContinueFinal && !said.Begun() {
-		o.Fail(reply.Bad("continue_final_message", "continue_final_message needs a last message of the assistant with text and without calls"))
+	if Or(o, "continue_final_message", false) {
+		field = "continue_final_message"
 	}
+	p.Messages, p.ContinueFinal = said.Messages(), field != ""
+	if p.ContinueFinal && !said.Begun() {
+		o.Fail(reply.Bad(field, "%s needs a last message of the assistant with text and without calls", field))
+	}
+}
+
+// begun is the field by which a message is the beginning of the answer, as DeepSeek's and Mistral's
+// clients have it, or Moonshot's; empty: it is none.
+func begun(in *Object) (field string) {
+	for _, name := range []string{"prefix", "partial"} {
+		if Or(in, name, false) {
+			field = in.At(name)
+		}
+	}
+	return field
 }
 
 // turn takes a message.
