@@ -276,7 +276,8 @@ func TestSeveral(t *testing.T) {
 			t.Errorf("max_tokens %v", p.MaxTokens)
 		}
 	}
-	if len(ids) != 4 || !ids["key"] || !ids["key-3"] || len(seeds) != 2 || seeds[5] != 2 {
+	id := w.Header().Get("X-Request-Id")
+	if len(ids) != 4 || !ids[id] || !ids[id+"-3"] || len(seeds) != 2 || seeds[5] != 2 {
 		t.Errorf("ids %v, seeds %v", ids, seeds)
 	}
 }

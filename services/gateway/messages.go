@@ -30,6 +30,7 @@ func (d *Door) message(c *call) error {
 	if err != nil {
 		return err
 	}
+	c.claim(m, "message")
 	// max_tokens is only a bound here, as this API says.
 	p := proto.CloneOf(ask.Prompt)
 	p.RequestId, p.MaxTokens = c.id, new(max(1, min(*p.MaxTokens, int32(m.Context)-tokens))) // a context is less

@@ -1,9 +1,6 @@
 package gateway
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +46,7 @@ func (d *Door) routes() http.Handler {
 	api("POST /v1/completions", d.complete)
 	api("POST /v1/responses", d.respond)
 	api("GET /v1/responses/{id}", d.showResponse)
+	api("DELETE /v1/responses/{id}", d.deleteResponse)
 	api("POST /v1/responses/{id}/cancel", d.cancelResponse)
 	mux.Handle("POST /v1/messages", d.guarded(d.message, anthropic.ErrorBody))
 	mux.Handle("POST /v1/messages/count_tokens", d.guarded(d.countTokens, anthropic.ErrorBody))
@@ -109,38 +107,14 @@ func (d *Door) guarded(do action, form func(*reply.Error) any) http.Handler {
 	})
 }
 
-// headerIdempotency names a request, so that asking again does not compute again.
-const headerIdempotency = "Idempotency-Key"
-
-// identify finds a call's tenant and class by its key, and gives the call its id.
+// identify finds a call's tenant and class by its key, and gives the call an id.
 func (d *Door) identify(c *call) (wrong *reply.Error) {
+	c.id = newID()
+	c.w.Header().Set("X-Request-Id", c.id)
 	if c.flow, wrong = d.keys.of(c.r); wrong != nil {
-		c.id = rand.Text()
-		c.w.Header().Set("X-Request-Id", c.id)
 		return wrong
 	}
-	c.id = newID()
-	if key := c.r.Header.Get(headerIdempotency); key != "" {
-		if err := schemas.CheckRequestID(key); err != nil {
-			return reply.Bad(headerIdempotency, "%s: %v", headerIdempotency, err)
-		}
-		c.id = idOf(c.flow.Tenant, key)
-	}
-	c.w.Header().Set("X-Request-Id", c.id)
-	return nil
-}
-
-// newID is a request's id that cannot be guessed: a client that knows it can read the answer.
-func newID() string { return rand.Text() }
-
-// idOf is the id of a client's own key. Those of tenants beside the default one are told apart,
-// and cannot be guessed from the key alone.
-func idOf(tenant, key string) string {
-	if tenant == schemas.DefaultTenant {
-		return key
-	}
-	sum := sha256.Sum256([]byte(tenant + "\n" + key))
-	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20])
+	return checkKey(c.r.Header.Get(headerIdempotency))
 }
 
 // ready says whether a model can be asked.
