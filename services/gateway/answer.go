@@ -87,6 +87,7 @@ func (d *Door) tell(ctx context.Context, c *call, m upstream.Model, ask *openai.
 // stream writes what comes as events. That the client is gone ends it, and is no error.
 func (d *Door) stream(ctx context.Context, c *call, m upstream.Model, to upstream.To, asked []*asking, r *openai.Reply, t *tale) error {
 	events := reply.NewEvents(c.w, d.Stall)
+	defer events.Waits(d.quiet, reply.Comment)()
 	for got, err := range d.gather(ctx, to, asked) {
 		switch {
 		case err != nil && !events.Begun():

@@ -79,6 +79,12 @@ func (d *Door) tellResponse(ctx context.Context, c *call, m upstream.Model, to u
 // streamResponse writes a response's events behind a number.
 func (d *Door) streamResponse(ctx context.Context, c *call, m upstream.Model, chunks upstream.Chunks, r *responses.Response, after int32, t *tale) error {
 	events := reply.NewEvents(c.w, d.Stall)
+	for _, e := range r.Begin() {
+		if e.Number > after {
+			_ = events.Opens(e.Type, e) // of texts and numbers
+		}
+	}
+	defer events.Waits(d.quiet, reply.Comment)()
 	send := func(all ...responses.Event) bool {
 		for _, e := range all {
 			if e.Number > after && events.Named(e.Type, e) != nil {
@@ -88,18 +94,13 @@ func (d *Door) streamResponse(ctx context.Context, c *call, m upstream.Model, ch
 		}
 		return true
 	}
-	began := false
 	for chunk, err := range chunks {
 		if err == nil {
 			err = client.Failure(chunk)
 		}
-		if err != nil && !began {
+		if err != nil && !events.Begun() {
 			return err
 		}
-		if !began && !send(r.Begin()...) {
-			return nil
-		}
-		began = true
 		if err != nil {
 			r.Fail(d.refusal(ctx, err, m.Context))
 			send(r.End()...)

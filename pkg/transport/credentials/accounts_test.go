@@ -145,7 +145,9 @@ func heardUnder(crossings []rights.Crossing, from, subject string) (as, in strin
 func crossesTo(crossings []rights.Crossing, from, subject string, all []string) []string {
 	to := []string{from}
 	for _, c := range crossings {
-		renamed := func(other string) bool { return rights.Covers([]string{c.Subject}, other) && heardAs(c, other) == subject }
+		renamed := func(other string) bool {
+			return rights.Covers([]string{c.Subject}, other) && heardAs(c, other) == subject
+		}
 		if c.As != "" && c.From == from && slices.ContainsFunc(all, renamed) {
 			to = append(to, c.To)
 		}
