@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -40,6 +39,11 @@ func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
 	if ask.Chat && !m.Chat {
 		return reply.Bad("messages", "the model %.100s has no chat template: use /v1/completions", ask.Model)
 	}
+	kind := "completion"
+	if ask.Chat {
+		kind = "chat"
+	}
+	c.claim(m, kind)
 	operation := "text_completion"
 	if ask.Chat {
 		operation = "chat"
@@ -83,6 +87,7 @@ func (d *Door) tell(ctx context.Context, c *call, m upstream.Model, ask *openai.
 // stream writes what comes as events. That the client is gone ends it, and is no error.
 func (d *Door) stream(ctx context.Context, c *call, m upstream.Model, to upstream.To, asked []*asking, r *openai.Reply, t *tale) error {
 	events := reply.NewEvents(c.w, d.Stall)
+	defer events.Waits(d.quiet, reply.Comment)()
 	for got, err := range d.gather(ctx, to, asked) {
 		switch {
 		case err != nil && !events.Begun():
@@ -133,10 +138,7 @@ func (d *Door) asked(ctx context.Context, c *call, m upstream.Model, ask *openai
 		}
 		for n := range ask.N {
 			one := &asking{prompt: proto.CloneOf(p), echo: e.fresh()}
-			one.prompt.RequestId = c.id
-			if i := len(all); i > 0 {
-				one.prompt.RequestId = fmt.Sprintf("%.120s-%d", c.id, i)
-			}
+			one.prompt.RequestId = c.several(len(all))
 			if p.Seed != nil {
 				one.prompt.Seed = new(openai.SeedOf(*p.Seed, n))
 			}

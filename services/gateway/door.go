@@ -37,6 +37,7 @@ type Door struct {
 	metrics  *telemetry.GatewayMetrics
 	unfollow []func()
 	handler  http.Handler
+	quiet    time.Duration // as quietFirst but in tests
 	draining atomic.Bool
 
 	// cutting ends what is under way, with errDraining.
@@ -44,16 +45,19 @@ type Door struct {
 	end     context.CancelCauseFunc
 }
 
+// quietFirst is how long a client that waits for a stream hears nothing at most: then it begins,
+// without a token, and what fails afterwards has no status of its own.
+const quietFirst = 5 * time.Second
+
 var errDraining = errors.New("the gateway stops")
 
 // NewDoor returns what answers requests.
 func NewDoor(s DoorSettings) *Door {
-	d := &Door{DoorSettings: s, keys: &keys{file: s.Keys, log: s.Logger}, streams: semaphore.NewWeighted(int64(s.MaxStreams)), bodies: semaphore.NewWeighted(bodyBytes), tracer: s.Telemetry.Tracer("gateway", s.Replica)}
+	d := &Door{DoorSettings: s, keys: &keys{file: s.Keys, log: s.Logger}, streams: semaphore.NewWeighted(int64(s.MaxStreams)), bodies: semaphore.NewWeighted(bodyBytes), tracer: s.Telemetry.Tracer("gateway", s.Replica), quiet: quietFirst}
 	d.metrics = s.Telemetry.Gateway()
 	d.followLoads()
 	d.cutting, d.end = context.WithCancelCause(context.Background())
-	// Pages of other sites may not ask with their reader's rights.
-	d.handler = d.timed(http.NewCrossOriginProtection().Handler(d.routes()))
+	d.handler = d.timed(d.guardPages(d.routes()))
 	return d
 }
 

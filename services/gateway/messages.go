@@ -34,6 +34,7 @@ func (d *Door) message(c *call) error {
 	if int(tokens) >= m.Context {
 		return &reply.Error{Status: http.StatusBadRequest, Type: reply.InvalidRequest, Code: "context_length_exceeded", Message: fmt.Sprintf("prompt is too long: %d tokens > %d maximum, which the context holds with one to generate", tokens, m.Context-1)}
 	}
+	c.claim(m, "message")
 	// max_tokens is only a bound here, as this API says.
 	p := proto.CloneOf(ask.Prompt)
 	p.RequestId, p.MaxTokens = c.id, new(max(1, min(*p.MaxTokens, int32(m.Context)-tokens))) // a context is less
@@ -44,6 +45,10 @@ func (d *Door) message(c *call) error {
 
 func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, stream bool, p *pb.Prompt, a *anthropic.Answer, t *tale) error {
 	events := reply.NewEvents(c.w, d.Stall)
+	if stream {
+		_ = events.Opens("message_start", a.Begin()) // of texts and numbers
+		defer events.Waits(d.quiet, ping)()
+	}
 	for chunk, err := range d.Upstream.Ask(ctx, c.to(m), p) {
 		if err == nil {
 			err = client.Failure(chunk)
@@ -72,13 +77,12 @@ func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, strea
 	return nil
 }
 
+// ping is what this API's clients wait by.
+const ping = "event: ping\ndata: {\"type\": \"ping\"}\n\n"
+
 // sendMessage writes what a chunk adds; false: the client is gone.
 func sendMessage(events *reply.Events, a *anthropic.Answer, chunk *pb.Chunk) bool {
-	var all []anthropic.Event
-	if !events.Begun() {
-		all = append(all, a.Begin())
-	}
-	for _, e := range append(all, a.Push(chunk)...) {
+	for _, e := range a.Push(chunk) {
 		if events.Named(e.Name, e) != nil {
 			return false
 		}

@@ -122,15 +122,40 @@ func heard(t *testing.T, all map[string]*nats.Conn, from string, subjects []stri
 	return out
 }
 
-// crossesTo are the accounts in which a subject of one is heard, by the table.
-func crossesTo(crossings []rights.Crossing, from, subject string) []string {
+// heardAs is what an account hears a subject of another one as.
+func heardAs(c rights.Crossing, subject string) string {
+	if c.As == "" {
+		return subject
+	}
+	return strings.ReplaceAll(c.As, "$1", schemas.LastToken(subject))
+}
+
+// heardUnder is the other name of an account's subject, and where it has that; empty: it has none.
+func heardUnder(crossings []rights.Crossing, from, subject string) (as, in string) {
+	for _, c := range crossings {
+		if c.As != "" && c.From == from && rights.Covers([]string{c.Subject}, subject) {
+			return heardAs(c, subject), c.To
+		}
+	}
+	return "", ""
+}
+
+// crossesTo are the accounts in which a subject is heard when all subjects are published in one, by
+// the table.
+func crossesTo(crossings []rights.Crossing, from, subject string, all []string) []string {
 	to := []string{from}
 	for _, c := range crossings {
+		renamed := func(other string) bool {
+			return rights.Covers([]string{c.Subject}, other) && heardAs(c, other) == subject
+		}
+		if c.As != "" && c.From == from && slices.ContainsFunc(all, renamed) {
+			to = append(to, c.To)
+		}
 		if there, here := c.To, c.From; rights.Covers([]string{c.Subject}, subject) {
 			if c.Service {
 				there, here = here, there
 			}
-			if here == from {
+			if here == from && c.As == "" {
 				to = append(to, there)
 			}
 		}
@@ -164,10 +189,13 @@ func TestCrossings(t *testing.T) {
 		for _, subject := range subjects {
 			in := got[subject]
 			slices.Sort(in)
-			if want := crossesTo(s.Crossings(), from, subject); !slices.Equal(in, want) {
+			if want := crossesTo(s.Crossings(), from, subject, subjects); !slices.Equal(in, want) {
 				t.Errorf("%s of %s is heard in %v, want %v", subject, from, in, want)
 			}
 			cells += len(all)
+			if as, other := heardUnder(s.Crossings(), from, subject); as != "" && !slices.Contains(got[as], other) {
+				t.Errorf("%s of %s is not heard as %s in %s, but in %v", subject, from, as, other, got[as])
+			}
 		}
 	}
 	t.Logf("%d accounts, %d cells", len(all), cells)

@@ -34,6 +34,8 @@ type Error struct {
 	Param string
 	// RetryAfter is when to ask again; 0: it does not help.
 	RetryAfter time.Duration
+	// Allow are the methods that a path has, of a refusal of another one.
+	Allow string
 }
 
 // Error implements error.
@@ -150,10 +152,16 @@ func (e *Error) Body() any {
 	return body{c}
 }
 
-// header says when to ask again, if at all.
+// header says when to ask again, if at all, and how.
 func (e *Error) header(h http.Header) {
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	if e.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="switchyard"`)
+	}
+	if e.Allow != "" {
+		h.Set("Allow", e.Allow)
 	}
 	if e.Status == http.StatusGatewayTimeout {
 		h.Set("X-Should-Retry", "false")

@@ -20,12 +20,13 @@ type handed struct {
 	Until    uint64      `json:"until,omitempty"`
 	Asked    bool        `json:"asked,omitempty"`
 	Turn     int64       `json:"turn"`
+	Reader   string      `json:"reader,omitempty"` // the reader's tenant
 }
 
 func (st *replay) handed() handed {
 	return handed{
 		Subject: st.to.Subject, Named: st.to.Origin == Named, Encoding: st.to.Encoding,
-		From: st.to.From, Until: st.until, Asked: st.asked, Turn: st.turn + 1,
+		From: st.to.From, Until: st.until, Asked: st.asked, Turn: st.turn + 1, Reader: st.reader,
 	}
 }
 
@@ -83,5 +84,5 @@ func parseHanded(request string, body []byte) (*replay, error) {
 	if h.Named {
 		to.Origin = Named
 	}
-	return &replay{request: request, to: to, until: h.Until, asked: h.Asked, turn: h.Turn}, nil
+	return &replay{request: request, to: to, until: h.Until, asked: h.Asked, turn: h.Turn, reader: h.Reader}, nil
 }

@@ -26,6 +26,13 @@ func New(s Settings) *Intake {
 func (i *Intake) Begin(ctx, own context.Context, all Members) error {
 	i.common.ctx, i.common.members = own, all
 	i.Asks.asking, i.Asks.end = context.WithCancel(context.WithoutCancel(ctx))
+	err := i.common.d.Conn.Persist(ctx, "sharing the secret of clients' keys", func(ctx context.Context) (err error) {
+		i.common.secret, err = secret(ctx, i.common.d.Leases)
+		return err
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // it says what was done
+	}
 	return i.Prompts.openQueue(ctx)
 }
 

@@ -55,6 +55,7 @@ type common struct {
 	model    *edge.Model
 	limits   edge.Limits // of what is read
 	decoding decoding
+	secret   string // of which gateways make ids of their clients' keys
 
 	probe     *probe.Probe
 	admission *admission.Admission

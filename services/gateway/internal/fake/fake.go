@@ -3,6 +3,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -27,6 +28,8 @@ type Upstream struct {
 	Unready error
 	// Bare says that the model has no tokenizer.
 	Bare bool
+	// Secret is the model's; empty: one of a test.
+	Secret string
 	// Special says that its tokenizer puts <s> before texts.
 	Special bool
 
@@ -35,13 +38,39 @@ type Upstream struct {
 	tokenized []*pb.Prompt
 	tos       []upstream.To
 	cancelled []string
-	accepted  map[string]*pb.Prompt
+	accepted  map[string]kept
 	left      int
+}
+
+// kept is a request that was asked, and whose it is.
+type kept struct {
+	prompt *pb.Prompt
+	tenant string
+}
+
+// keep has a request's answer be told again.
+func (u *Upstream) keep(to upstream.To, p *pb.Prompt) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.accepted == nil {
+		u.accepted = map[string]kept{}
+	}
+	u.accepted[p.RequestId] = kept{p, to.Flow.Tenant}
+}
+
+// of is a tenant's request; nil: there is none.
+func (u *Upstream) of(to upstream.To, request string) *pb.Prompt {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if k := u.accepted[request]; k.tenant == to.Flow.Tenant {
+		return k.prompt
+	}
+	return nil
 }
 
 // Model is the model that there is.
 func Model() upstream.Model {
-	return upstream.Model{Name: "demo", Context: 512, Vocab: 8192, Created: 1, Family: "f", Hash: "h", Class: "c", Wire: "bf16", EOS: "</s>", Text: true, Chat: true, Ready: true}
+	return upstream.Model{Secret: "secret", Name: "demo", Context: 512, Vocab: 8192, Created: 1, Family: "f", Hash: "h", Class: "c", Wire: "bf16", EOS: "</s>", Text: true, Chat: true, Ready: true}
 }
 
 // Words are the chunks of an answer with these tokens, the last of which ends it.
@@ -71,6 +100,7 @@ func (u *Upstream) model() upstream.Model {
 	if u.Special {
 		m.BOS = bos
 	}
+	m.Secret = cmp.Or(u.Secret, m.Secret)
 	return m
 }
 
@@ -87,6 +117,7 @@ func (u *Upstream) Ask(ctx context.Context, to upstream.To, p *pb.Prompt) upstre
 	u.mu.Lock()
 	u.prompts, u.tos = append(u.prompts, proto.CloneOf(p)), append(u.tos, to)
 	u.mu.Unlock()
+	u.keep(to, p)
 	return u.tell(ctx, p, 0)
 }
 
@@ -138,30 +169,40 @@ func (u *Upstream) note(n *int) {
 
 // Accept keeps a prompt.
 func (u *Upstream) Accept(_ context.Context, to upstream.To, p *pb.Prompt) error {
+	u.keep(to, p)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.accepted == nil {
-		u.accepted = map[string]*pb.Prompt{}
-	}
-	u.accepted[p.RequestId], u.tos = p, append(u.tos, to)
+	u.tos = append(u.tos, to)
 	return nil
 }
 
 // Replay answers what was accepted.
-func (u *Upstream) Replay(ctx context.Context, _, request string, from int32) upstream.Chunks {
-	u.mu.Lock()
-	p := u.accepted[request]
-	u.mu.Unlock()
+func (u *Upstream) Replay(ctx context.Context, to upstream.To, request string, from int32) upstream.Chunks {
+	p := u.of(to, request)
 	if p == nil {
-		return func(yield func(*pb.Chunk, error) bool) {
-			yield(nil, &client.Error{Code: client.CodeBadRequest, Message: "request_id is unknown; requests are kept for 2h"})
-		}
+		return func(yield func(*pb.Chunk, error) bool) { yield(nil, errUnknown) }
 	}
 	return u.tell(ctx, p, from)
 }
 
-// Cancel notes a cancellation.
-func (u *Upstream) Cancel(_, request string) error {
+var errUnknown = &client.Error{Code: client.CodeBadRequest, Message: "request_id is unknown; requests are kept for 2h"}
+
+// Forget keeps a request no longer.
+func (u *Upstream) Forget(_ context.Context, to upstream.To, request string) error {
+	if u.of(to, request) == nil {
+		return errUnknown
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.accepted, request)
+	return nil
+}
+
+// Cancel notes a cancellation of a tenant's own request.
+func (u *Upstream) Cancel(to upstream.To, request string) error {
+	if u.of(to, request) == nil {
+		return nil
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.cancelled = append(u.cancelled, request)

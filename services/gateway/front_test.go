@@ -1,0 +1,204 @@
+package gateway
+
+import (
+	"bytes"
+	"compress/gzip"
+	"compress/zlib"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/switchyard/switchyard/services/gateway/internal/fake"
+)
+
+// under asks a door under a name, as a page of an origin does; empty: as no browser does.
+func under(d *Door, method, path, host, origin string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(hi+"}"))
+	r.Host = host
+	if origin != "" {
+		r.Header.Set("Origin", origin)
+	}
+	w := httptest.NewRecorder()
+	d.ServeHTTP(w, r)
+	return w
+}
+
+// A gateway without keys is served under names that are its own, so that no page reaches it whose
+// name was made to lead here; refusals are JSON.
+func TestHosts(t *testing.T) {
+	open := newDoor(t, &fake.Upstream{}, func(c *Config) { c.Listen, c.Hosts = "127.0.0.1:8080", []string{"gateway.example"} })
+	for host, status := range map[string]int{
+		"127.0.0.1:8080": 200, "127.0.0.1": 200, "[::1]:8080": 200, "[::1]": 200, "localhost": 200, "LocalHost:8080": 200, "localhost.": 200, "app.localhost:8080": 200, "192.0.2.7:80": 200,
+		"gateway.example:8080": 200, "GATEWAY.example": 200, "": 200,
+		"evil.example": 403, "evil.example:8080": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403, "notlocalhost": 403, "gateway.example.evil": 403, "xn--lcalhost-75a": 403, "127.1.": 403,
+	} {
+		for _, call := range [][2]string{{"POST", "/v1/chat/completions"}, {"GET", "/v1/models"}, {"GET", "/metrics"}, {"GET", "/v1/responses/resp_x.demo"}, {"DELETE", "/v1/responses/resp_x.demo"}, {"POST", "/v1/messages"}} {
+			for _, origin := range []string{"", "http://" + host} {
+				w := under(open, call[0], call[1], host, origin)
+				if refused := w.Code == 403; refused != (status == 403) || !json.Valid(w.Body.Bytes()) && call[1] != "/metrics" {
+					t.Errorf("%s %q of %q: %d %s", call, host, origin, w.Code, w.Body)
+				}
+			}
+		}
+	}
+	outside := newDoor(t, &fake.Upstream{}, func(c *Config) { c.Listen = "0.0.0.0:8080" })
+	for origin, status := range map[string]int{"": 200, "http://gateway.svc": 403} {
+		if w := under(outside, "POST", "/v1/chat/completions", "gateway.svc", origin); w.Code != status {
+			t.Errorf("off the loopback, of %q: %d %s", origin, w.Code, w.Body)
+		}
+	}
+	keyed := sharedDoor(t, &fake.Upstream{})
+	if w := under(keyed, "GET", "/v1/models", "any.example", ""); w.Code != 401 {
+		t.Errorf("with keys: %d %s", w.Code, w.Body)
+	}
+}
+
+// Pages of origins that are named may ask and read the answer; others get JSON that says why not.
+func TestOrigins(t *testing.T) {
+	const page = "https://chat.example"
+	d := newDoor(t, &fake.Upstream{}, func(c *Config) { c.Origins = []string{page, "http://localhost:3000"} })
+	w := under(d, "POST", "/v1/chat/completions", "localhost:8080", page)
+	if h := w.Header(); w.Code != 200 || h.Get("Access-Control-Allow-Origin") != page || h.Get("Vary") != "Origin" {
+		t.Errorf("%d %v %s", w.Code, h, w.Body)
+	}
+	for _, origin := range []string{"https://evil.example", "http://chat.example", "https://chat.example:444", "https://chat.example.evil", "null"} {
+		w := under(d, "POST", "/v1/chat/completions", "localhost:8080", origin)
+		if !strings.Contains(w.Body.String(), `"code":"cross_origin"`) || w.Code != 403 || w.Header().Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: %d %v %s", origin, w.Code, w.Header(), w.Body)
+		}
+		if w := under(d, "POST", "/v1/messages", "localhost:8080", origin); !strings.Contains(w.Body.String(), `"type":"error"`) {
+			t.Errorf("%s: of Anthropic's clients: %s", origin, w.Body)
+		}
+	}
+	r := httptest.NewRequest("OPTIONS", "/v1/chat/completions", nil)
+	r.Host = "localhost:8080"
+	for name, value := range map[string]string{"Origin": page, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"} {
+		r.Header.Set(name, value)
+	}
+	got := httptest.NewRecorder()
+	if d.ServeHTTP(got, r); got.Code != 204 || got.Header().Get("Access-Control-Allow-Headers") != "authorization,content-type" || !strings.Contains(got.Header().Get("Access-Control-Allow-Methods"), "POST") {
+		t.Errorf("before it asks: %d %v", got.Code, got.Header())
+	}
+	for _, wrong := range []string{"chat.example", "https://chat.example/", "https://", "*"} {
+		if checkOrigins([]string{wrong}, "") == nil {
+			t.Errorf("%q is taken for an origin", wrong)
+		}
+	}
+	for _, wrong := range []string{"", "a:80", "http://a", "*.a"} {
+		if checkHosts([]string{wrong}) == nil {
+			t.Errorf("%q is taken for a name", wrong)
+		}
+	}
+	if err := checkOrigins([]string{"*", page}, "keys"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A key comes as clients of each API send it, and who has none is told how.
+func TestKeyForms(t *testing.T) {
+	file, sum := filepath.Join(t.TempDir(), "keys"), sha256.Sum256([]byte("secret"))
+	if err := os.WriteFile(file, []byte(hex.EncodeToString(sum[:])), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := newDoor(t, &fake.Upstream{}, func(c *Config) { c.Keys = file })
+	for header, values := range map[string]map[string]int{
+		"Authorization": {"Bearer secret": 200, "bearer secret": 200, "BEARER secret": 200, "bEaReR   secret ": 200, "Bearer": 401, "Bearer ": 401, "Basic secret": 401, "secret": 401, "Bearersecret": 401},
+		"X-Api-Key":     {"secret": 200, " secret ": 200, "Secret": 401, "": 401},
+		"Api-Key":       {"secret": 200, "other": 401},
+	} {
+		for value, status := range values {
+			w := ask(d, "GET", "/v1/models", "", header, value)
+			if w.Code != status || (status == 401) != strings.HasPrefix(w.Header().Get("WWW-Authenticate"), "Bearer") {
+				t.Errorf("%s: %q: %d %v", header, value, w.Code, w.Header())
+			}
+		}
+	}
+}
+
+// A path with another method says which it has.
+func TestMethods(t *testing.T) {
+	d := newDoor(t, &fake.Upstream{})
+	for path, allow := range map[string]string{
+		"/v1/chat/completions": "POST", "/v1/completions": "POST", "/v1/responses": "POST", "/v1/messages": "POST", "/v1/messages/count_tokens": "POST", "/tokenize": "POST", "/detokenize": "POST",
+		"/v1/models": "GET, HEAD", "/v1/models/demo": "GET, HEAD", "/tokenizer_info": "GET, HEAD", "/v1/responses/resp_x.demo": "GET, HEAD, DELETE", "/v1/responses/resp_x.demo/cancel": "POST",
+	} {
+		for _, method := range []string{"PUT", "PATCH", "OPTIONS", "TRACE"} {
+			w := ask(d, method, path, "")
+			if w.Code != 405 || w.Header().Get("Allow") != allow || !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%s %s: %d %v %s", method, path, w.Code, w.Header(), w.Body)
+			}
+		}
+	}
+	if w := ask(d, "GET", "/v1/messages", ""); w.Code != 405 || !strings.Contains(w.Body.String(), `"type":"error"`) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func packed(t *testing.T, coding, body string) string {
+	t.Helper()
+	var b bytes.Buffer
+	var w io.WriteCloser
+	switch coding {
+	case "gzip", "x-gzip":
+		w = gzip.NewWriter(&b)
+	case "deflate":
+		w = zlib.NewWriter(&b)
+	case "zstd":
+		z, err := zstd.NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = z
+	default:
+		return body
+	}
+	if _, err := io.WriteString(w, body); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// Bodies are read as clients pack them, whole or not at all, and take no more than they may.
+func TestPackedBodies(t *testing.T) {
+	d := newDoor(t, &fake.Upstream{}, func(c *Config) { c.MaxBody = 64 << 10 })
+	const path = "/v1/chat/completions"
+	for _, coding := range []string{"gzip", "x-gzip", "deflate", "zstd", "GZIP", "identity", ""} {
+		send := func(body string) *httptest.ResponseRecorder { return ask(d, "POST", path, body, "Content-Encoding", coding) }
+		good := packed(t, strings.ToLower(coding), hi+"}")
+		if w := send(good); w.Code != 200 {
+			t.Errorf("%q: %d %s", coding, w.Code, w.Body)
+		}
+		if w := send(packed(t, strings.ToLower(coding), "\ufeff"+hi+"}")); w.Code != 200 {
+			t.Errorf("%q behind a byte order mark: %d %s", coding, w.Code, w.Body)
+		}
+		if coding == "" || coding == "identity" {
+			continue
+		}
+		if w := send(packed(t, strings.ToLower(coding), hi+`,"user":"`+strings.Repeat("x", 1<<20)+`"}`)); w.Code != http.StatusRequestEntityTooLarge {
+			t.Errorf("%q of a megabyte: %d %s", coding, w.Code, w.Body)
+		}
+		for _, bad := range []string{"", hi + "}", good[:len(good)/2], "\x1f\x8b\x08", good[:12] + "\xff\xff\xff\xff" + good[16:]} {
+			if w := send(bad); w.Code/100 != 4 || !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%q: %.20q: %d %s", coding, bad, w.Code, w.Body)
+			}
+		}
+	}
+	if w := ask(d, "POST", path, hi+"}", "Content-Encoding", "br"); w.Code != http.StatusUnsupportedMediaType || w.Header().Get("Accept-Encoding") == "" {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+	}
+	if !d.bodies.TryAcquire(bodyBytes) {
+		t.Error("a body has left its room taken")
+	}
+}
