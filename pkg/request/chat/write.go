@@ -25,7 +25,7 @@ func (t *Template) Write(c Chat) (jinja.Text, error) {
 		return text, nil
 	}
 	plain := c
-	if plain.Messages = alternating(c.Messages); len(plain.Messages) == 0 {
+	if plain.Messages = t.alternating(c.Messages); len(plain.Messages) == 0 {
 		return text, err
 	}
 	if again, none := t.Render(plain); none == nil {
@@ -35,11 +35,12 @@ func (t *Template) Write(c Chat) (jinja.Text, error) {
 }
 
 // alternating are messages with consecutive ones of a role joined. What the system says behind the
-// beginning is said by the user, and every message has content.
-func alternating(messages []Message) (out []Message) {
+// beginning is said by the user, and so are results where a template has no tools. Every message
+// has content.
+func (t *Template) alternating(messages []Message) (out []Message) {
 	for _, m := range messages {
 		n := len(out)
-		if m.Role == system && n > 0 && out[n-1].Role != system {
+		if m.Role == system && n > 0 && out[n-1].Role != system || m.Role == tool && !t.quotes(tool) {
 			m.Role = user
 		}
 		if m.Content == nil {
@@ -56,7 +57,7 @@ func alternating(messages []Message) (out []Message) {
 
 // joins says whether a message goes on with this one's turn. Results are of a call each.
 func (m Message) joins(next Message) bool {
-	return m.Role == next.Role && m.Role != tool && m.ToolCalls == "" && m.Name == next.Name
+	return m.Role == next.Role && m.Role != tool && m.ToolCalls == ""
 }
 
 // with is a message with the next one of its turn behind it.

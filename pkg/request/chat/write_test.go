@@ -23,7 +23,11 @@ func TestWrite(t *testing.T) {
 		{"mixtral", []Message{says("user", "a"), says("assistant", "b"), says("assistant", "c"), says("user", "d")}, []Message{says("user", "a"), says("assistant", "b\n\nc"), says("user", "d")}},
 		{"mixtral", []Message{says("user", "a"), says("assistant", "b"), says("system", "s"), says("user", "c")}, []Message{says("user", "a"), says("assistant", "b"), says("user", "s\n\nc")}},
 		{"mixtral", []Message{says("user", "a"), says("assistant", ""), says("assistant", "c"), says("user", "")}, []Message{says("user", "a"), says("assistant", "c"), says("user", "")}},
-		{"mixtral", []Message{says("user", "a"), says("tool", "x")}, nil},
+		{
+			"mixtral", []Message{says("user", "a"), {Role: "assistant", ToolCalls: call}, says("tool", "x"), {Role: "tool", Content: new("y"), Name: "f", ToolCallID: "1"}, says("user", "b")},
+			[]Message{says("user", "a"), says("assistant", ""), says("user", "x\n\ny\n\nb")},
+		},
+		{"mistral-tools", []Message{says("user", "a"), {Role: "assistant", ToolCalls: call}, {Role: "tool", Content: new("x"), ToolCallID: "abc"}}, nil},
 		{"mixtral", []Message{says("assistant", "a"), says("user", "x")}, nil},
 		{
 			"mistral-tools", []Message{says("user", "a"), says("assistant", "b"), {Role: "assistant", ToolCalls: call}, {Role: "tool", Content: new("x"), ToolCallID: "abcdef123"}, says("system", "s")},
