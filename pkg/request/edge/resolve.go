@@ -153,8 +153,8 @@ func checkOneInput(p *pb.Prompt) error {
 		return Errorf(BadPrompt, "the prompt is empty: set text, messages or input_ids")
 	case n > 1:
 		return Errorf(BadRequest, "text, messages and input_ids exclude each other; %d of them are set", n)
-	case len(p.Messages) == 0 && (p.Tools != "" || p.ChatTemplateKwargs != ""):
-		return Errorf(BadRequest, "tools and chat_template_kwargs are for the chat template: they need messages")
+	case len(p.Messages) == 0 && (p.Tools != "" || p.ChatTemplateKwargs != "" || p.ContinueFinal):
+		return Errorf(BadRequest, "tools, chat_template_kwargs and continue_final are for the chat template: they need messages")
 	}
 	return nil
 }
