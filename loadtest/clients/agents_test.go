@@ -60,6 +60,24 @@ var agents = []agent{
 		},
 	},
 	{
+		name: "qwen", variable: "SWITCHYARD_QWEN", tool: "run_shell_command", command: "command", turns: callTurns,
+		args: func(q string) []string { return []string{"--auth-type", "openai", "--yolo", "-p", q} },
+		env: func(url string) []string {
+			return []string{"OPENAI_BASE_URL=" + url + "/v1", "OPENAI_API_KEY=dummy", "OPENAI_MODEL=" + model()}
+		},
+	},
+	{
+		name: "pi", variable: "SWITCHYARD_PI", tool: "bash", command: "command", turns: callTurns,
+		args: func(q string) []string {
+			return []string{"--provider", "here", "--model", model(), "--thinking", "low", "-p", q}
+		},
+		env: func(string) []string { return nil },
+		files: func(url, model string) map[string]string {
+			return map[string]string{".pi/agent/models.json": fmt.Sprintf(`{"providers":{"here":{"baseUrl":"%[2]s/v1","api":"openai-completions","apiKey":"dummy","models":[{"id":"%[1]s","name":"%[1]s","reasoning":true,
+				"input":["text"],"contextWindow":32768,"maxTokens":256,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0}}]}}}`, model, url)}
+		},
+	},
+	{
 		name: "aider", variable: "SWITCHYARD_AIDER", // has no tools
 		args: func(q string) []string {
 			return []string{"--model", "openai/" + model(), "--message", q, "--yes-always", "--no-git", "--no-check-update", "--analytics-disable", "--no-show-model-warnings"}
@@ -79,7 +97,7 @@ func TestAgents(t *testing.T) {
 		t.Skip("SWITCHYARD_HTTP is not set: it is the URL of a running gateway whose model has a context of 16,384 tokens or more")
 	}
 	for _, a := range agents {
-		for i, program := range filepath.SplitList(os.Getenv(a.variable)) {
+		for i, program := range filepath.SplitList(strings.Trim(os.Getenv(a.variable), ":")) {
 			t.Run(fmt.Sprintf("%s-%d", a.name, i+1), func(t *testing.T) { a.test(t, gateway, program) })
 		}
 	}

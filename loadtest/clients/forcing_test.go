@@ -156,11 +156,14 @@ func (f *forcing) narrow(path string, all object) bool {
 			continue
 		}
 		properties, required := object{}, []string{f.command}
-		var was struct{ Required []string }
+		var was struct {
+			Required   []string
+			Properties map[string]struct{ Type any }
+		}
 		_ = json.Unmarshal(of[schema], &was) // it may say nothing
 		for _, name := range was.Required {
 			if name != f.command {
-				properties[name], required = raw(object{"enum": raw([]string{"a test"})}), append(required, name)
+				properties[name], required = raw(map[string]any{"enum": []any{anyOf(was.Properties[name].Type)}}), append(required, name)
 			}
 		}
 		properties[f.command] = raw(object{"enum": raw([]string{"echo " + said(f.called+1)})})
@@ -172,6 +175,17 @@ func (f *forcing) narrow(path string, all object) bool {
 		return true
 	}
 	return false
+}
+
+// anyOf is a value of a type.
+func anyOf(kind any) any {
+	switch kind {
+	case "boolean":
+		return false
+	case "number", "integer":
+		return 1
+	}
+	return "a test"
 }
 
 func choice(path, tool string) json.RawMessage {
