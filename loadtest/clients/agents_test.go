@@ -136,7 +136,7 @@ func (a agent) test(t *testing.T, gateway, program string) {
 	f.check(string(out))
 	version := exec.CommandContext(t.Context(), program, "--version")
 	version.Env, version.Dir = env, home
-	named, err := version.Output()
+	named, err := version.CombinedOutput()
 	if err != nil {
 		t.Errorf("%s has no version: %v", program, err)
 	}
