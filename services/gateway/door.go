@@ -70,6 +70,7 @@ const (
 func (d *Door) server() *http.Server {
 	return &http.Server{
 		Handler: d.handler, ReadHeaderTimeout: headerWithin, MaxHeaderBytes: mostHeader, IdleTimeout: idleFor,
+		ConnContext: withConn,
 		BaseContext: func(net.Listener) context.Context { return d.cutting },
 		ErrorLog:    slog.NewLogLogger(d.Logger.Handler(), slog.LevelDebug), // what clients do wrong
 	}

@@ -1,13 +1,17 @@
 package gateway
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"compress/zlib"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +21,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/services/gateway/internal/fake"
 )
 
@@ -175,7 +180,9 @@ func TestPackedBodies(t *testing.T) {
 	d := newDoor(t, &fake.Upstream{}, func(c *Config) { c.MaxBody = 64 << 10 })
 	const path = "/v1/chat/completions"
 	for _, coding := range []string{"gzip", "x-gzip", "deflate", "zstd", "GZIP", "identity", ""} {
-		send := func(body string) *httptest.ResponseRecorder { return ask(d, "POST", path, body, "Content-Encoding", coding) }
+		send := func(body string) *httptest.ResponseRecorder {
+			return ask(d, "POST", path, body, "Content-Encoding", coding)
+		}
 		good := packed(t, strings.ToLower(coding), hi+"}")
 		if w := send(good); w.Code != 200 {
 			t.Errorf("%q: %d %s", coding, w.Code, w.Body)
@@ -200,5 +207,70 @@ func TestPackedBodies(t *testing.T) {
 	}
 	if !d.bodies.TryAcquire(bodyBytes) {
 		t.Error("a body has left its room taken")
+	}
+}
+
+// A client that says all and closes its direction is answered; one that leaves ends its request, also
+// where nothing of the answer was sent.
+func TestHalfClosed(t *testing.T) {
+	for name, tc := range map[string]struct{ path, body, want string }{
+		"chat":       {"/v1/chat/completions", hi + "}", "Hello world"},
+		"stream":     {"/v1/chat/completions", hi + `,"stream":true}`, "data: [DONE]"},
+		"completion": {"/v1/completions", `{"model":"demo","prompt":"x"}`, "Hello world"},
+		"response":   {"/v1/responses", `{"model":"demo","input":"x"}`, "Hello world"},
+		"events":     {"/v1/responses", `{"model":"demo","input":"x","stream":true}`, "response.completed"},
+		"message":    {"/v1/messages", `{"model":"demo","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`, "Hello world"},
+		"models":     {"/v1/models", "", `"demo"`},
+	} {
+		u := &fake.Upstream{Holds: make(chan struct{})}
+		address := open(t, newDoor(t, u), 8)
+		method := "POST"
+		if tc.body == "" {
+			method = "GET"
+		}
+		text := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", method, tc.path, len(tc.body), tc.body)
+		leaves := dial(t, address, text)
+		if tc.body != "" {
+			testkit.Eventually(t, name+" is asked", func() bool { prompts, _ := u.Asked(); return len(prompts) == 1 })
+			if err := leaves.Close(); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Eventually(t, name+": who leaves is noticed", func() bool { return u.Left() == 1 })
+		}
+		stays := dial(t, address, text)
+		if half, is := stays.(*net.TCPConn); !is || half.CloseWrite() != nil {
+			t.Fatal("the connection cannot be closed by half")
+		}
+		if tc.body != "" {
+			testkit.Eventually(t, name+" is asked again", func() bool { prompts, _ := u.Asked(); return len(prompts) == 2 })
+		}
+		begun := bufio.NewReader(stays)
+		if tc.body != "" && !strings.Contains(tc.body, "stream") { // it is asked for a sign, and takes it for none
+			if line, err := begun.ReadString('\n'); err != nil || line != "HTTP/1.1 100 Continue\r\n" {
+				t.Errorf("%s: %q %v", name, line, err)
+			}
+			_, _ = begun.ReadString('\n')
+		}
+		close(u.Holds)
+		r, err := http.ReadResponse(begun, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if r.StatusCode == http.StatusContinue {
+			if r, err = http.ReadResponse(begun, nil); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+		body, err := io.ReadAll(r.Body)
+		_ = r.Body.Close()
+		if err != nil || r.StatusCode != 200 || !strings.Contains(string(body), tc.want) {
+			t.Errorf("%s: %d %v %s", name, r.StatusCode, err, body)
+		}
+		if _, err := begun.ReadByte(); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: the connection stays open: %v", name, err)
+		}
+		if u.Left() > 1 {
+			t.Errorf("%s: who has closed its direction counts as gone", name)
+		}
 	}
 }
