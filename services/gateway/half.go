@@ -99,10 +99,11 @@ func (a *answering) watch(r *http.Request) (stop func()) {
 	if !is || r.ProtoMajor != 1 || r.ProtoMinor < 1 { // older clients know no informational answers
 		return func() {}
 	}
-	return c.half.whenClosed(func() {
+	forget := c.half.whenClosed(func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		switch {
+		case a.ended:
 		case a.status == 0: // nothing else writes to the connection
 			_, _ = io.WriteString(c.Conn, "HTTP/1.1 100 Continue\r\n\r\n") // who reads sees that the client is gone
 		case strings.HasPrefix(a.kind, "text/event-stream"):
@@ -110,4 +111,10 @@ func (a *answering) watch(r *http.Request) (stop func()) {
 			_ = http.NewResponseController(a.ResponseWriter).Flush()
 		}
 	})
+	return func() {
+		forget()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.ended = true // one that is asked for just now is not
+	}
 }

@@ -26,6 +26,7 @@ type answering struct {
 	mu     sync.Mutex
 	status int    // 0: nothing was sent
 	kind   string // of what is sent
+	ended  bool   // nothing more is sent
 }
 
 // WriteHeader begins the answer.

@@ -20,7 +20,7 @@ func ReadChat(body []byte) (*Ask, error) {
 	a := &Ask{Chat: true}
 	p := common(o, a)
 	p.Parse = true
-	p.MaxTokens = maxTokens(o, "max_completion_tokens", "max_tokens")
+	p.MaxTokens = a.maxTokens(o, "max_completion_tokens", "max_tokens")
 	p.Messages = messages(o)
 	tools(o, p)
 	template(o, p)
@@ -28,6 +28,7 @@ func ReadChat(body []byte) (*Ask, error) {
 		o.Fail(err)
 	}
 	p.Logprobs = a.Logprobs
+	a.Rest, a.Names["logprobs"], a.Names["input_ids"] = false, "top_logprobs", "messages" // a chat has what is left without saying so
 	a.Thoughts = Or(o, "include_reasoning", true)
 	a.Prompts = []*pb.Prompt{p}
 	return a, o.End()
