@@ -17,7 +17,7 @@ func ReadChat(body []byte) (*Ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Ask{Chat: true}
+	a := &Ask{Chat: true, IDs: Or(o, "return_token_ids", false)}
 	p := common(o, a)
 	p.Parse = true
 	p.MaxTokens = a.maxTokens(o, "max_completion_tokens", "max_tokens")
