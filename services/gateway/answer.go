@@ -30,7 +30,7 @@ func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancel(c.r.Context())
+	ctx, cancel := context.WithCancel(withNames(c.r.Context(), ask.Names))
 	defer cancel()
 	m, err := d.Upstream.Find(ctx, ask.Model)
 	if err != nil {
@@ -128,6 +128,11 @@ func (d *Door) asked(ctx context.Context, c *call, m upstream.Model, ask *openai
 		var e *echo
 		if ask.Bare {
 			if p, err = d.bare(ctx, m, p); err != nil {
+				return nil, err
+			}
+		}
+		if ask.Rest {
+			if p, err = d.rest(ctx, m, p); err != nil {
 				return nil, err
 			}
 		}

@@ -70,6 +70,7 @@ const (
 func (d *Door) server() *http.Server {
 	return &http.Server{
 		Handler: d.handler, ReadHeaderTimeout: headerWithin, MaxHeaderBytes: mostHeader, IdleTimeout: idleFor,
+		ConnContext: withConn,
 		BaseContext: func(net.Listener) context.Context { return d.cutting },
 		ErrorLog:    slog.NewLogLogger(d.Logger.Handler(), slog.LevelDebug), // what clients do wrong
 	}
@@ -128,5 +129,13 @@ func (d *Door) refusal(ctx context.Context, err error, tokens int) *reply.Error 
 	if errors.As(err, &of) && of.Code == client.CodeCancelled && errors.Is(context.Cause(ctx), errDraining) {
 		return &reply.Error{Status: http.StatusServiceUnavailable, Type: reply.ServerError, Code: client.CodeModelNotReady, Message: "this gateway stopped before the answer was whole; ask again", RetryAfter: time.Second}
 	}
-	return reply.Of(err, tokens)
+	names, _ := ctx.Value(namesKey{}).(map[string]string)
+	return reply.For(err, tokens, names)
+}
+
+type namesKey struct{}
+
+// withNames notes what a request's route calls fields that the services name otherwise.
+func withNames(ctx context.Context, names map[string]string) context.Context {
+	return context.WithValue(ctx, namesKey{}, names)
 }

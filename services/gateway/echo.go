@@ -72,6 +72,21 @@ func show(tokens []openai.Token, text string, m upstream.Model) {
 	}
 }
 
+// rest lets an answer take what its prompt leaves of the context.
+func (d *Door) rest(ctx context.Context, m upstream.Model, p *pb.Prompt) (*pb.Prompt, error) {
+	ids := p.InputIds
+	if len(ids) == 0 {
+		tokens, err := d.Upstream.Tokens(ctx, m.Name, &pb.Prompt{Text: p.Text, SpecialTokens: p.SpecialTokens})
+		if err != nil {
+			return nil, err
+		}
+		ids = tokens.Ids
+	}
+	p = proto.CloneOf(p)
+	p.MaxTokens = new(int32(max(1, m.Context-len(ids)))) // a context is less
+	return p, nil
+}
+
 // bare makes a text's prompt one of ids, without what its tokenizer puts around texts.
 func (d *Door) bare(ctx context.Context, m upstream.Model, p *pb.Prompt) (*pb.Prompt, error) {
 	if p.Text == "" {

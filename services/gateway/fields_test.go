@@ -93,7 +93,7 @@ var examples = map[*fields.Route]struct {
 }{
 	fields.Chat: {`"model":"demo",` + aMessage, "true", []map[string]example{sampledExamples, commonExamples, chatExamples, {
 		"max_completion_tokens": {"", "5", "6"}, "max_tokens": {"", "5", "6"}, "logprobs": {"", "false", "true"}, "top_logprobs": {`"logprobs":true`, "0", "2"},
-		"include_reasoning": {"", "true", "false"},
+		"include_reasoning": {"", "true", "false"}, "return_token_ids": {"", "false", "true"},
 	}}},
 	fields.Completion: {`"model":"demo","prompt":"hi there"`, "1", []map[string]example{sampledExamples, commonExamples, {
 		"prompt": {"", `"a"`, `"b"`}, "max_tokens": {"", "5", "6"}, "max_completion_tokens": {"", "5", "6"}, "echo": {"", "false", "true"}, "logprobs": {"", "null", "1"},

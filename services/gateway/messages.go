@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -25,7 +27,7 @@ func (d *Door) message(c *call) error {
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancel(c.r.Context())
+	ctx, cancel := context.WithCancel(withNames(c.r.Context(), anthropic.Names()))
 	defer cancel()
 	m, tokens, err := d.counted(ctx, ask)
 	if err != nil {
@@ -49,6 +51,7 @@ func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, strea
 		_ = events.Opens("message_start", a.Begin()) // of texts and numbers
 		defer events.Waits(d.quiet, ping)()
 	}
+	var ids []uint32
 	for chunk, err := range d.Upstream.Ask(ctx, c.to(m), p) {
 		if err == nil {
 			err = client.Failure(chunk)
@@ -62,6 +65,9 @@ func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, strea
 			return err
 		}
 		t.chunk(chunk)
+		if ids = append(ids, chunk.TokenIds...); chunk.FinishReason == "stop" && len(p.Stop) > 0 {
+			a.Stopped(d.stoppedBy(ctx, m, p.Stop, ids))
+		}
 		if !stream {
 			a.Push(chunk)
 			continue
@@ -75,6 +81,26 @@ func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, strea
 		reply.JSON(c.w, http.StatusOK, a.Whole())
 	}
 	return nil
+}
+
+// mostStopIDs is how many tokens' bytes a stop string can be in.
+const mostStopIDs = 1100
+
+// stoppedBy is the stop string that an answer's last token completes; empty: none is known to.
+func (d *Door) stoppedBy(ctx context.Context, m upstream.Model, stops []string, ids []uint32) (by string) {
+	tokens, err := d.Upstream.Tokens(ctx, m.Name, &pb.Prompt{InputIds: ids[max(0, len(ids)-mostStopIDs):]})
+	if err != nil || len(tokens.Pieces) == 0 {
+		return "" // the answer is whole without it
+	}
+	text := string(bytes.Join(tokens.Pieces, nil))
+	before, first := len(text)-len(tokens.Pieces[len(tokens.Pieces)-1]), len(text)
+	for _, stop := range stops {
+		from := max(0, before-len(stop)+1) // it ends in the last token
+		if at := strings.Index(text[from:], stop); stop != "" && at >= 0 && from+at < first {
+			by, first = stop, from+at
+		}
+	}
+	return by
 }
 
 // ping is what this API's clients wait by.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -97,7 +96,7 @@ func letIn(w http.ResponseWriter, r *http.Request, origin string) (asked bool) {
 // has one of them, and any name does. Off the loopback it is browsers alone that are asked for it:
 // who listens there has names that this process does not know.
 func (d *Door) isOurs(r *http.Request) bool {
-	if d.Keys != "" || r.Host == "" {
+	if d.Keys != "" {
 		return true
 	}
 	listens, _, err := net.SplitHostPort(d.Listen)
@@ -108,21 +107,9 @@ func (d *Door) isOurs(r *http.Request) bool {
 	if listens != "" && !loopback.Is(listens) && !browser {
 		return true
 	}
-	name := hostOf(r.Host)
-	if _, err := netip.ParseAddr(name); err == nil {
-		return true
-	}
-	return name == "localhost" || strings.HasSuffix(name, ".localhost") || name == hostOf(listens) ||
-		slices.ContainsFunc(d.Hosts, func(own string) bool { return hostOf(own) == name })
-}
-
-// hostOf is the name or address in an authority.
-func hostOf(authority string) string {
-	host := authority
-	if h, _, err := net.SplitHostPort(authority); err == nil {
-		host = h
-	}
-	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	name := loopback.Host(r.Host)
+	return loopback.Plain(r.Host) || name == loopback.Host(listens) ||
+		slices.ContainsFunc(d.Hosts, func(own string) bool { return loopback.Host(own) == name })
 }
 
 // refusing answers everything with an error, in the form of the path's clients.

@@ -31,7 +31,7 @@ func (d *Door) respond(c *call) error {
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancel(c.r.Context())
+	ctx, cancel := context.WithCancel(withNames(c.r.Context(), responses.Names()))
 	defer cancel()
 	m, err := d.Upstream.Find(ctx, ask.Model)
 	if err != nil {

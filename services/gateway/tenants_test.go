@@ -87,7 +87,7 @@ func reading(id string) [][2]string {
 
 // No tenant reaches another one's requests by an id, whatever answer told it: it is like one that is
 // not there. Of its own a tenant reaches responses that are kept, and no other.
-func TestTenantsApart(t *testing.T) {
+func TestOthersRequests(t *testing.T) {
 	for name, c := range creating {
 		for _, key := range []string{"", "order-1"} {
 			for _, owner := range tenants {

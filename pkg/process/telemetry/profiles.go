@@ -26,6 +26,21 @@ func (c Config) profilesBeside() bool {
 	return c.PprofAddr == "" && err == nil && loopback.Is(host)
 }
 
+// ownNames serves what listens on the loopback under this machine's own names, so that no page
+// reads it whose name was made to lead there.
+func ownNames(address string, next http.Handler) http.Handler {
+	if host, _, err := net.SplitHostPort(address); err != nil || !loopback.Is(host) {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !loopback.Plain(r.Host) {
+			http.Error(w, "this address is served under IP addresses and localhost alone", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // ErrListenProfiles is that PprofAddr cannot be opened.
 var ErrListenProfiles = errors.New("listening on --pprof-addr")
 
@@ -41,7 +56,7 @@ func (t *Telemetry) listenForProfiles(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	withProfiles(mux)
-	t.profiles = &http.Server{Handler: mux, ReadHeaderTimeout: headerWithin}
+	t.profiles = &http.Server{Handler: ownNames(t.config.PprofAddr, mux), ReadHeaderTimeout: headerWithin}
 	t.profilesAt = l.Addr().String()
 	go func() { t.served <- t.profiles.Serve(l) }()
 	return nil

@@ -134,7 +134,7 @@ func (t *Telemetry) listen(ctx context.Context) (err error) {
 	if t.listener, err = lc.Listen(ctx, "tcp", t.config.MetricsAddr); err != nil {
 		return fmt.Errorf("%w %s (is another process there? choose another port): %w", ErrListen, t.config.MetricsAddr, err)
 	}
-	t.server = &http.Server{Handler: t.Handler(), ReadHeaderTimeout: headerWithin}
+	t.server = &http.Server{Handler: ownNames(t.config.MetricsAddr, t.Handler()), ReadHeaderTimeout: headerWithin}
 	go func() { t.served <- t.server.Serve(t.listener) }()
 	return nil
 }

@@ -109,15 +109,16 @@ func unfold(p *pb.Packed) []*pb.Record {
 	return append(out, &pb.Record{Kind: &pb.Record_Terminal{Terminal: p.GetTerminal()}})
 }
 
-// Erase leaves of a log that has ended what opened it, without what was asked, and an end that says so.
+// Erase leaves of a log that has ended what opened it, without what was asked, and an end that says so;
+// ErrUnknown of one that was erased before.
 func (l *Log) Erase(ctx context.Context, request string, why *pb.Terminal) error {
 	for {
 		h, err := l.readAs(ctx, request, l.s.Rules, math.MaxUint64, maxNoise)
 		switch {
 		case err != nil:
 			return err
-		case h.chain.accept == nil:
-			return fmt.Errorf("%w: %s has no acceptance", ErrUnknown, request)
+		case h.chain.accept == nil || proto.Equal(h.chain.end, why):
+			return fmt.Errorf("%w: %s has no acceptance, or was erased", ErrUnknown, request)
 		case h.chain.end == nil:
 			return fmt.Errorf("erasing the log of %s: it has not ended", request)
 		}

@@ -407,3 +407,61 @@ func TestTenantLeaves(t *testing.T) {
 	}
 	mustAs(t, f, srv, "producer-acme")
 }
+
+// What producers fetch again and cancel reaches tokenizers under their tenant's name, whatever they
+// do, and answers come back; gateways name the tenant themselves.
+func TestTenantsAreNamed(t *testing.T) {
+	f := made(t, demoScope("acme", "globex"))
+	srv := serve(t, f)
+	edge := mustAs(t, f, srv, rights.Edge)
+	heard := make(chan *nats.Msg, 16)
+	for _, subject := range []string{"switchyard.replay.demo", "switchyard.replay.demo.*", "switchyard.cancel.demo.*", "switchyard.cancel.demo.*.*", "switchyard.forget.demo.*.*"} {
+		if _, err := edge.ChanSubscribe(subject, heard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := edge.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ user, subject, as string }{
+		{"producer", "switchyard.replay.demo", "switchyard.replay.demo.default"}, {"producer", "switchyard.cancel.demo.r1", "switchyard.cancel.demo.default.r1"},
+		{"producer-acme", "switchyard.replay.demo", "switchyard.replay.demo.acme"}, {"producer-acme", "switchyard.cancel.demo.r1", "switchyard.cancel.demo.acme.r1"},
+		{"producer-globex", "switchyard.replay.demo", "switchyard.replay.demo.globex"}, {"producer-globex", "switchyard.cancel.demo.acme", "switchyard.cancel.demo.globex.acme"},
+		{"gateway", "switchyard.replay.demo.acme", "switchyard.replay.demo.acme"}, {"gateway", "switchyard.cancel.demo.default.r1", "switchyard.cancel.demo.default.r1"},
+		{"gateway", "switchyard.forget.demo.globex.r1", "switchyard.forget.demo.globex.r1"},
+	} {
+		nc := mustAs(t, f, srv, tc.user)
+		answers, err := nc.SubscribeSync(nc.NewInbox())
+		if err = errors.Join(err, nc.PublishRequest(tc.subject, answers.Subject, []byte("x")), nc.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case m := <-heard:
+			if m.Subject != tc.as || m.Reply != answers.Subject {
+				t.Errorf("%s of %s is heard as %s with reply %s", tc.subject, tc.user, m.Subject, m.Reply)
+			}
+			if err := edge.Publish(m.Reply, []byte("y")); err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(testkit.Patience):
+			t.Fatalf("%s of %s is not heard", tc.subject, tc.user)
+		}
+		if _, err := answers.NextMsg(testkit.Patience); err != nil {
+			t.Errorf("%s of %s is not answered: %v", tc.subject, tc.user, err)
+		}
+	}
+	for _, user := range []string{"producer", "producer-acme"} {
+		nc := mustAs(t, f, srv, user)
+		for _, subject := range []string{"switchyard.replay.demo.globex", "switchyard.replay.demo.acme", "switchyard.replay.demo.default", "switchyard.cancel.demo.globex.r1", "switchyard.cancel.demo.acme.r1", "switchyard.forget.demo.acme.r1", "switchyard.cancelled.demo.acme.r1"} {
+			if err := errors.Join(nc.Publish(subject, nil), nc.Flush()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := edge.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if len(heard) > 0 {
+		t.Errorf("%s of a producer is heard", (<-heard).Subject)
+	}
+}

@@ -100,6 +100,13 @@ func New(id, model string, promptTokens int32) *Answer {
 	return &Answer{m: Message{ID: "msg_" + id, Type: "message", Role: "assistant", Model: model, Content: []block{}, Usage: usage{InputTokens: promptTokens}}}
 }
 
+// Stopped says which stop string ends the message; empty: none does.
+func (a *Answer) Stopped(by string) {
+	if by != "" {
+		a.m.StopSequence = &by
+	}
+}
+
 // stopReasons are what this API calls the ends of answers.
 var stopReasons = map[string]string{"stop": "end_turn", "length": "max_tokens"}
 
@@ -115,8 +122,11 @@ func (a *Answer) Push(c *pb.Chunk) (events []Event) {
 		events = append(events, a.add([]part{{}})...)
 	}
 	a.m.StopReason = new(stopReasons[c.FinishReason])
-	if c.FinishReason == "stop" && a.calls() {
-		a.m.StopReason = new("tool_use")
+	switch {
+	case c.FinishReason == "stop" && a.calls():
+		a.m.StopReason, a.m.StopSequence = new("tool_use"), nil
+	case c.FinishReason == "stop" && a.m.StopSequence != nil:
+		a.m.StopReason = new("stop_sequence")
 	}
 	a.m.Usage.count(c.GetUsage())
 	return append(events, a.end()...)
@@ -256,7 +266,7 @@ func (a *Answer) end() []Event {
 		{Name: "message_delta", Delta: struct {
 			StopReason   *string `json:"stop_reason"`
 			StopSequence *string `json:"stop_sequence"`
-		}{a.m.StopReason, nil}, Usage: &a.m.Usage},
+		}{a.m.StopReason, a.m.StopSequence}, Usage: &a.m.Usage},
 		{Name: "message_stop"},
 	}
 }

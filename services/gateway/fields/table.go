@@ -20,11 +20,10 @@ func Routes() []*Route {
 // The routes, each with all of its fields.
 var (
 	Chat = route("/v1/chat/completions", common, chat, message,
-		done("max_completion_tokens", "max_tokens", "logprobs", "top_logprobs", "reasoning_effort", "verbosity", "include_reasoning"),
+		done("max_completion_tokens", "max_tokens", "logprobs", "top_logprobs", "reasoning_effort", "verbosity", "include_reasoning", "return_token_ids"),
 		unless("answers are text", "modalities", `"text"`),
 		refused(textOnly, "audio", "web_search_options", "functions", "function_call"),
 		unless("thoughts are told apart from the answer", "separate_reasoning", "true"),
-		refused("ids are told of completions alone", "return_token_ids"),
 	)
 	Completion = route("/v1/completions", common,
 		done("prompt", "max_tokens", "max_completion_tokens", "echo", "logprobs", "special_tokens", "add_special_tokens", "return_token_ids"),
@@ -65,7 +64,7 @@ var common = slices.Concat(
 	hints("a schema that is not known is refused, and no other engine tried", "structured_outputs.disable_fallback"),
 	refused(notServed, "structured_outputs.disable_additional_properties"),
 	hints("events are not padded", "stream_options.include_obfuscation"),
-	refused("only the last event counts", "stream_options.continuous_usage_stats"),
+	hints("the last event counts", "stream_options.continuous_usage_stats"),
 	hints(telling, "user", "store", "metadata", "safety_identifier", "request_id"),
 	hints(order, "service_tier", "priority"),
 	hints(caching, "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "prediction"),

@@ -27,6 +27,10 @@ type Ask struct {
 	// Bare says that what begins and ends a text is not put around a prompt, and Thoughts that
 	// what the model thinks is told.
 	Bare, Thoughts bool
+	// Rest says that answers may take what their prompts leave of the context.
+	Rest bool
+	// Names are what the route, or this request, calls fields that the services name otherwise.
+	Names map[string]string
 	// IDs says that the ids of an answer's tokens are told, as vLLM's clients ask for them, and
 	// Numbered that log-probabilities name tokens by their ids, as token_id:7.
 	IDs, Numbered bool
@@ -58,8 +62,11 @@ func common(o *Object, a *Ask) *pb.Prompt {
 		o.Fail(reply.Bad("n", "n is %d; it must be 1 to %d", a.N, mostAnswers))
 	}
 	p := &pb.Prompt{}
+	a.Names = map[string]string{}
 	sampling(o, p)
-	grammar(o, p)
+	if from := grammar(o, p); from != "" {
+		a.Names["grammar"] = from
+	}
 	return p
 }
 
@@ -115,16 +122,25 @@ func stops(o *Object) []string {
 	return all
 }
 
-// maxTokens is the first of fields that is given.
-func maxTokens(o *Object, names ...string) (n *int32) {
+// AllThatIsLeft is how many tokens clients ask for that want no bound but the context's.
+const AllThatIsLeft = -1
+
+// maxTokens is the first of fields that is given; nil: there is no bound but what is left.
+func (a *Ask) maxTokens(o *Object, names ...string) (n *int32) {
+	given := false
 	for _, name := range names {
 		v := Take[float64](o, name)
+		if v != nil && !given {
+			a.Names["max_tokens"] = name
+		}
 		switch {
-		case v == nil || n != nil:
+		case v == nil || given:
+		case *v == AllThatIsLeft:
+			a.Rest, given = true, true
 		case *v != math.Trunc(*v) || *v < 0 || *v > math.MaxInt32:
 			o.Fail(reply.Bad(name, "%s is %.40s; it must be a whole number from 1 to %d", name, strconv.FormatFloat(*v, 'f', -1, 64), math.MaxInt32))
 		default:
-			n = new(int32(*v))
+			n, given = new(int32(*v)), true
 		}
 	}
 	return n

@@ -19,10 +19,10 @@ func ReadChat(body []byte) (*Ask, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Ask{Chat: true}
+	a := &Ask{Chat: true, IDs: Or(o, "return_token_ids", false)}
 	p := common(o, a)
 	p.Parse = true
-	p.MaxTokens = maxTokens(o, "max_completion_tokens", "max_tokens")
+	p.MaxTokens = a.maxTokens(o, "max_completion_tokens", "max_tokens")
 	messages(o, p)
 	tools(o, p)
 	template(o, p)
@@ -30,6 +30,7 @@ func ReadChat(body []byte) (*Ask, error) {
 		o.Fail(err)
 	}
 	p.Logprobs = a.Logprobs
+	a.Rest, a.Names["logprobs"], a.Names["input_ids"] = false, "top_logprobs", "messages" // a chat has what is left without saying so
 	a.Thoughts = Or(o, "include_reasoning", true)
 	a.Prompts = []*pb.Prompt{p}
 	return a, o.End()

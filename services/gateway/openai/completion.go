@@ -21,13 +21,13 @@ func ReadCompletion(body []byte) (*Ask, error) {
 	}
 	a := &Ask{IDs: Or(o, "return_token_ids", false)}
 	p := common(o, a)
-	p.MaxTokens = maxTokens(o, "max_tokens", "max_completion_tokens")
-	if p.MaxTokens == nil {
+	p.MaxTokens = a.maxTokens(o, "max_tokens", "max_completion_tokens")
+	if p.MaxTokens == nil && !a.Rest {
 		p.MaxTokens = new(int32(completionTokens))
 	}
 	a.Echo, a.Logprobs = Or(o, "echo", false), Take[int32](o, "logprobs")
 	p.Logprobs = a.Logprobs
-	if *p.MaxTokens == 0 && !a.Echo {
+	if p.MaxTokens != nil && *p.MaxTokens == 0 && !a.Echo {
 		o.Fail(reply.Bad("max_tokens", "max_tokens is 0, which needs echo; it must be 1 or more"))
 	}
 	p.SpecialTokens, a.Bare = Or(o, "special_tokens", false), !Or(o, "add_special_tokens", true)

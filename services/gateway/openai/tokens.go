@@ -29,8 +29,10 @@ func ReadTokenize(body []byte) (*Tokens, error) {
 		messages(o, t.Prompt)
 		tools(o, t.Prompt)
 		template(o, t.Prompt)
-		if Or(o, "special_tokens", false) || Or(o, "add_special_tokens", false) {
-			o.Fail(reply.Unsupported("add_special_tokens", "a chat has those of its template alone"))
+		for _, name := range []string{"special_tokens", "add_special_tokens"} {
+			if Or(o, name, false) {
+				o.Fail(reply.Unsupported(name, "a chat has those of its template alone"))
+			}
 		}
 	case *text == "":
 		o.Fail(reply.Bad("prompt", "prompt is empty"))

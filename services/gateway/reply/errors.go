@@ -77,7 +77,10 @@ const (
 )
 
 // Of makes what came of a request an Error. context is the model's, in tokens; 0: unknown.
-func Of(err error, context int) *Error {
+func Of(err error, context int) *Error { return For(err, context, nil) }
+
+// For is Of a request whose route has own names for fields that the services name in their messages.
+func For(err error, context int, names map[string]string) *Error {
 	var own *Error
 	if errors.As(err, &own) {
 		return own
@@ -90,7 +93,8 @@ func Of(err error, context int) *Error {
 	if !known {
 		kind = kinds[client.CodeInternal]
 	}
-	e := &Error{Status: kind.status, Type: kind.kind, Code: of.Code, Message: of.Message, Param: paramOf(of.Message)}
+	e := &Error{Status: kind.status, Type: kind.kind, Code: of.Code, Message: of.Message}
+	e.name(names)
 	switch e.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		e.RetryAfter = min(max(of.RetryAfter, retrySoon), mostRetry)
@@ -123,12 +127,15 @@ var params = map[string]string{
 	"tool_choice": "tool_choice", "grammar": "response_format", "brownout": "brownout",
 }
 
-func paramOf(message string) string {
-	word := message
-	if end := strings.IndexAny(message, " [.:"); end > 0 {
-		word = message[:end]
+// name finds the field that the message begins with, and calls it what the route does.
+func (e *Error) name(names map[string]string) {
+	word, rest := e.Message, ""
+	if end := strings.IndexAny(e.Message, " [.:"); end > 0 {
+		word, rest = e.Message[:end], e.Message[end:]
 	}
-	return params[word]
+	if e.Param = params[word]; e.Param != "" && names[word] != "" {
+		e.Param, e.Message = names[word], names[word]+rest
+	}
 }
 
 // body is an Error as clients read it.

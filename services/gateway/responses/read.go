@@ -48,6 +48,11 @@ func DefaultShown() Shown {
 	return Shown{Metadata: map[string]string{}, Store: true, Tools: []json.RawMessage{}, ToolChoice: json.RawMessage(`"auto"`), ParallelToolCalls: true}
 }
 
+// Names are what this API calls fields that the services name otherwise.
+func Names() map[string]string {
+	return map[string]string{"max_tokens": "max_output_tokens", "messages": "input", "input_ids": "input", "grammar": "text.format"}
+}
+
 // Read reads a body.
 func Read(body []byte) (*Ask, error) {
 	o, err := openai.Open(body, fields.Responses)
@@ -65,7 +70,9 @@ func Read(body []byte) (*Ask, error) {
 	s.Metadata = openai.Or(o, "metadata", s.Metadata)
 	s.Temperature, s.TopP = openai.Take[float64](o, "temperature"), openai.Take[float64](o, "top_p")
 	s.User = openai.Take[string](o, "user")
-	s.MaxOutputTokens = openai.Take[int32](o, "max_output_tokens")
+	if s.MaxOutputTokens = openai.Take[int32](o, "max_output_tokens"); s.MaxOutputTokens != nil && *s.MaxOutputTokens == openai.AllThatIsLeft {
+		s.MaxOutputTokens = nil
+	}
 	a.Prompt = &pb.Prompt{Temperature: s.Temperature, TopP: s.TopP, MaxTokens: s.MaxOutputTokens, Parse: true, Brownout: openai.Or(o, "brownout", "")}
 	said := &conversation.Conversation{}
 	if s.Instructions != nil && *s.Instructions != "" {

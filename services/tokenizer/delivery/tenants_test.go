@@ -166,5 +166,6 @@ func TestForget(t *testing.T) {
 			t.Errorf("the log of %s still has what was asked: %v", request, opened.Sequence)
 		}
 		refusedForget(t, r, "acme", request+"-not")
+		refusedForget(t, r, "acme", request)
 	}
 }

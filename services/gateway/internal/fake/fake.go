@@ -28,6 +28,8 @@ type Upstream struct {
 	Unready error
 	// Bare says that the model has no tokenizer.
 	Bare bool
+	// Pieces are the bytes of ids, where they are not those of words.
+	Pieces map[uint32]string
 	// Secret is the model's; empty: one of a test.
 	Secret string
 	// Special says that its tokenizer puts <s> before texts.
@@ -226,7 +228,11 @@ func (u *Upstream) Tokens(_ context.Context, _ string, p *pb.Prompt) (*pb.Tokens
 			out.Ids, out.Pieces, out.Text = append(out.Ids, uint32(i+1)), append(out.Pieces, []byte(w)), out.Text+w
 		}
 	}
-	for range p.InputIds {
+	for _, id := range p.InputIds {
+		if piece, has := u.Pieces[id]; has {
+			out.Pieces, out.Text = append(out.Pieces, []byte(piece)), out.Text+piece
+			continue
+		}
 		out.Pieces, out.Text = append(out.Pieces, []byte("w ")), out.Text+"w "
 	}
 	for i := range p.Messages {
