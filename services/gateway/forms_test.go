@@ -144,3 +144,50 @@ func TestMessages(t *testing.T) {
 		}
 	}
 }
+
+// A call that was cut is no block of a message, whose input would be no object.
+func TestMessageCutCalls(t *testing.T) {
+	const body = `{"model":"demo","max_tokens":9,"tools":[{"name":"f","input_schema":{}}],"messages":[{"role":"user","content":"hi"}]}`
+	for arguments, want := range map[string]string{
+		`{"a":1}}</tool_call>`: `"input":{"a":1}}]`, `{"a":1`: `"content":[]`, `{"a":"x`: `"content":[]`, `{"a":[`: `"content":[]`, `{`: `"content":[]`, `{"a":"x"}`: `"input":{"a":"x"}}]`,
+		`[1]}</tool_call>`: `"content":[]`, `"x"}</tool_call>`: `"content":[]`, `5}</tool_call>`: `"content":[]`, `null}</tool_call>`: `"input":{}}]`, ` {}}</tool_call>`: `"input":{}}]`,
+	} {
+		d := newDoor(t, &fake.Upstream{Answer: func(p *pb.Prompt) []*pb.Chunk {
+			return fake.Said(p, "length", `<tool_call>{"name":"f","arguments":`+arguments)
+		}})
+		if got := ask(d, "POST", "/v1/messages", body).Body.String(); !strings.Contains(got, want) || !strings.Contains(got, `"stop_reason":"max_tokens"`) {
+			t.Errorf("%s: %s, want %s", arguments, got, want)
+		}
+	}
+}
+
+// Calls of a history without arguments have empty ones, however clients write that.
+func TestNoArguments(t *testing.T) {
+	chat := func(function string) (path, body string) {
+		return "/v1/chat/completions", `{"model":"demo","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f"` + function + `}}]},{"role":"tool","tool_call_id":"1","content":"y"}]}`
+	}
+	message := func(block string) (path, body string) {
+		return "/v1/messages", `{"model":"demo","max_tokens":9,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f"` + block + `}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"y"}]}]}`
+	}
+	response := func(item string) (path, body string) {
+		return "/v1/responses", `{"model":"demo","input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"1","name":"f"` + item + `},{"type":"function_call_output","call_id":"1","output":"y"}]}`
+	}
+	for _, tt := range []struct {
+		of   func(string) (path, body string)
+		with []string
+	}{
+		{chat, []string{``, `,"arguments":""`, `,"arguments":" "`, `,"arguments":"\n\t"`, `,"arguments":null`, `,"arguments":"null"`, `,"arguments":"{}"`, `,"arguments":{}`}},
+		{message, []string{``, `,"input":null`, `,"input":{}`}},
+		{response, []string{``, `,"arguments":""`, `,"arguments":" "`, `,"arguments":null`, `,"arguments":"null"`}},
+	} {
+		for _, with := range tt.with {
+			u := &fake.Upstream{}
+			path, body := tt.of(with)
+			w := ask(newDoor(t, u), "POST", path, body)
+			prompts, _ := u.Asked()
+			if w.Code != 200 || len(prompts) != 1 || !strings.Contains(prompts[0].Messages[1].ToolCalls, `"arguments":{}`) {
+				t.Errorf("%s %s: %d %s, asked %v", path, with, w.Code, w.Body, prompts)
+			}
+		}
+	}
+}

@@ -161,9 +161,33 @@ func (m Message) value() (*jinja.Dict, error) {
 		if err != nil {
 			return nil, err
 		}
+		fillArguments(calls)
 		d.Set("tool_calls", calls)
 	}
 	return d, nil
+}
+
+// fillArguments gives calls without arguments empty ones, as clients mean it that send null, a
+// text without anything in it, or no arguments at all.
+func fillArguments(calls *jinja.List) {
+	for _, call := range calls.Items() {
+		c, _ := call.(*jinja.Dict)
+		if c == nil {
+			continue
+		}
+		function, _ := c.Map()["function"].(*jinja.Dict)
+		if function == nil {
+			continue
+		}
+		arguments, text := function.Map()["arguments"], ""
+		if t, is := arguments.(jinja.Text); is {
+			text = strings.TrimSpace(t.String())
+			arguments = nil
+		}
+		if arguments == nil && (text == "" || text == "null") {
+			function.Set("arguments", jinja.NewDict())
+		}
+	}
 }
 
 // roles are those that chats have everywhere.

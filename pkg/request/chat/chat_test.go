@@ -200,6 +200,33 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A call without arguments has empty ones, in its place.
+func TestNoArguments(t *testing.T) {
+	template := open(t, "{% for m in messages %}{{ m.tool_calls | tojson }}{% endfor %}", nil)
+	for _, arguments := range []string{`""`, `" "`, `"\n\t"`, `null`, `"null"`, `"{}"`, `{}`, ``} {
+		function := `{"name": "f", "arguments": ` + arguments + `, "x": 1}`
+		if arguments == "" {
+			function = `{"name": "f", "x": 1}`
+		}
+		got, err := template.Render(Chat{Messages: []Message{{Role: "assistant", ToolCalls: `[{"id": "1", "function": ` + function + `}]`}}})
+		want := `[{"id": "1", "function": {"name": "f", "arguments": {}, "x": 1}}]`
+		switch arguments {
+		case "":
+			want = `[{"id": "1", "function": {"name": "f", "x": 1, "arguments": {}}}]`
+		case `"{}"`:
+			want = strings.Replace(want, "{}", `"{}"`, 1)
+		}
+		if err != nil || got.String() != want {
+			t.Errorf("%s: %q, %v; want %q", arguments, got, err, want)
+		}
+	}
+	for _, calls := range []string{`[5, {"function": 5}, {}]`, `[]`} {
+		if got, err := template.Render(Chat{Messages: []Message{{Role: "assistant", ToolCalls: calls}}}); err != nil || got.String() != calls {
+			t.Errorf("%s: %q, %v", calls, got, err)
+		}
+	}
+}
+
 func TestRenderConcurrently(t *testing.T) {
 	g := readGolden(t)
 	template := family(t, g, "qwen3")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/conversation"
@@ -224,14 +225,16 @@ func delta(p part) *block {
 	return nil
 }
 
-// Whole is the message.
+// Whole is the message, without a call that was cut: its input would be no object.
 func (a *Answer) Whole() any {
 	m := a.m
 	for _, p := range a.parts {
 		b := begun(p)
 		switch b.Type {
 		case "tool_use":
-			b.Input = conversation.Arguments(p.call.Arguments)
+			if b.Input = conversation.Arguments(strings.TrimSpace(p.call.Arguments)); b.Input[0] != '{' {
+				continue
+			}
 		case "thinking":
 			b.Thinking = &p.thoughts
 		default:

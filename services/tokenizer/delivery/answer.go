@@ -176,11 +176,7 @@ func (a *answer) end(t *pb.Terminal) *pb.Chunk {
 		c.FinishReason, c.Error = "stop", nil
 		a.finish(c, "")
 	} else {
-		text, stopped := a.show(a.rest(t))
-		if !stopped {
-			text += a.stops.Flush()
-		}
-		a.finish(c, text)
+		a.finish(c, a.rest(t))
 	}
 	if a.accept.MixedClasses {
 		c.MixedClasses = proto.Bool(true)

@@ -11,7 +11,7 @@ import (
 // flatten lists the schemas that hold of one value together: v and what it refers to, whose
 // own $ref and allOf are among them. never is true where nothing can be.
 func (c *compiler) flatten(v *value) (parts []*value, never bool, err error) {
-	f := flattening{compiler: c, seen: map[*value]bool{}}
+	f := flattening{compiler: c, holds: map[*value]bool{}}
 	err = f.add(v)
 	return f.parts, f.never, err
 }
@@ -19,7 +19,7 @@ func (c *compiler) flatten(v *value) (parts []*value, never bool, err error) {
 // flattening is what flatten has found so far.
 type flattening struct {
 	*compiler
-	seen  map[*value]bool
+	holds map[*value]bool // false: it is being added
 	parts []*value
 	never bool
 }
@@ -32,15 +32,19 @@ func (f *flattening) add(v *value) error {
 		return nil
 	case v.kind != 'o':
 		return refuse(v, "", "a schema is an object, true or false")
-	case f.seen[v]:
-		return nil // it holds already
 	}
-	f.seen[v] = true
+	if whole, met := f.holds[v]; met && !whole {
+		return refuse(v, "$ref", "it leads back to itself, and says nothing of any value")
+	} else if met {
+		return nil
+	}
+	f.holds[v] = false
 	for _, m := range v.members {
 		if err := f.follow(v, m); err != nil {
 			return err
 		}
 	}
+	f.holds[v] = true
 	f.parts = append(f.parts, v)
 	return nil
 }
