@@ -87,6 +87,7 @@ func TestPrefill(t *testing.T) {
 		begun + `{"role":"assistant","content":"a"},{"role":"assistant","content":"b"}`:                               true,
 		begun + `{"role":"assistant","content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"b"}]}`:      true,
 		begun + `{"role":"assistant","content":""}`:                                                                   false,
+		begun + `{"role":"assistant","content":" \n"}`:                                                                false,
 		begun + `{"role":"assistant","content":"b"},{"role":"user","content":"c"}`:                                    false,
 		begun + `{"role":"assistant","content":[{"type":"thinking","thinking":"t"}]}`:                                 false,
 		begun + `{"role":"assistant","content":[{"type":"text","text":"b"},{"type":"tool_use","id":"1","name":"f"}]}`: false,

@@ -75,7 +75,7 @@ func (c *Conversation) Result(call, text string, failed bool) {
 // Begun reports whether the conversation ends with the beginning of an answer.
 func (c *Conversation) Begun() bool {
 	t := c.newest()
-	return t != nil && t.Role == Assistant && t.Text != "" && len(t.Calls) == 0
+	return t != nil && t.Role == Assistant && strings.TrimSpace(t.Text) != "" && len(t.Calls) == 0
 }
 
 // Messages are the turns as services get them. Beside calls a text that is empty is none.
