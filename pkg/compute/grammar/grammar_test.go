@@ -406,6 +406,39 @@ func TestMasksAreSharedByCounts(t *testing.T) {
 	}
 }
 
+// Draft 4 says of minimum and maximum that they are exclusive.
+func TestExclusiveOfDraft4(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"integer","minimum":3,"exclusiveMinimum":true,"maximum":5,"exclusiveMaximum":true}`: "4", `{"type":"integer","minimum":3,"exclusiveMinimum":false,"maximum":3}`: "3",
+		`{"type":"integer","exclusiveMaximum":true,"maximum":2,"minimum":1}`: "1",
+	} {
+		w, err := walk(t, vocabulary(), Spec{JSONSchema: schema}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.document(5); got != want {
+			t.Errorf("%s: %s, want %s", schema, got, want)
+		}
+	}
+}
+
+// Draft 3 says at a property that it is required.
+func TestRequiredOfDraft3(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"object","properties":{"a":{"const":1,"required":true},"b":{"const":2,"required":false}},"additionalProperties":false}`: `{"a":1}`,
+		`{"allOf":[],"type":"null"}`: `null`,
+		`{"type":"object","required":true,"properties":{"a":{"const":1}},"maxProperties":0}`: `{}`,
+	} {
+		w, err := walk(t, vocabulary(), Spec{JSONSchema: schema, Compact: true}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.document(0); got != want {
+			t.Errorf("%s: %s, want %s", schema, got, want)
+		}
+	}
+}
+
 // Each keyword that cannot be kept is named, with the place and what to do.
 func TestSchemasRefused(t *testing.T) {
 	for schema, says := range map[string]string{

@@ -22,8 +22,8 @@ type Body struct {
 	counted bool
 	allowed []uint64 // (states, words): which classes lead on, if nothing is counted
 	weight  int32    // the most bytes that the shortest character of a class has
-	// within are the states that so many more characters may end. From settled on these are the
-	// same; it is -1 where they never are.
+	// within are the states that so many more characters may end, once lengths were asked for. From
+	// settled on these are the same; it is -1 where they never are.
 	within  [][]uint64
 	settled int32
 }
@@ -100,9 +100,9 @@ func NewBody(b *Budget, all []*Expression, counted bool, o Options) (*Body, erro
 			out.weight = max(out.weight, left)
 		}
 	}
-	if counted = out.d.counts(); !counted {
-		out.counted = false
-		out.settle(b)
+	out.counted = out.d.counts()
+	if !out.counted {
+		out.lead()
 	}
 	return out, nil
 }
@@ -146,25 +146,34 @@ func both(b *Budget, one, other *characters) (*characters, error) {
 	return d, (&determination{positions: positions{budget: b}, d: d}).measure()
 }
 
-// settle finds which classes lead on from states, and which states so many characters may end.
-func (t *Body) settle(b *Budget) {
-	states, words := len(t.d.rows), t.enc.words
-	t.allowed, t.settled = make([]uint64, states*words), -1
-	now := make([]uint64, (states+63)/64)
-	for s := range int32(states) {
-		if t.d.accepted(s, 0) {
-			now[s/64] |= 1 << (s % 64)
-		}
+// lead finds which classes lead on from states.
+func (t *Body) lead() {
+	words := t.enc.words
+	t.allowed = make([]uint64, len(t.d.rows)*words)
+	for s := range int32(len(t.d.rows)) {
 		for c := range int32(t.d.classes) {
 			if to, _ := t.d.next(s, 0, c); to != Dead {
 				t.allowed[int(s)*words+int(c)/64] |= 1 << (c % 64)
 			}
 		}
 	}
-	for range 4*states + 64 {
-		if b.takeWork(states*t.d.classes) != nil {
-			return // lengths are unrolled then, if there are any, and say so
+}
+
+// perSettling is which part of the work that is left settle may take.
+const perSettling = 8
+
+// settle finds which states so many characters may end.
+func (t *Body) settle(b *Budget) {
+	states := len(t.d.rows)
+	now := make([]uint64, (states+63)/64)
+	for s := range int32(states) {
+		if t.d.accepted(s, 0) {
+			now[s/64] |= 1 << (s % 64)
 		}
+	}
+	for left := b.Work / perSettling; left > 0; {
+		left -= states * t.d.classes
+		b.Work -= states * t.d.classes
 		t.within = append(t.within, now)
 		before := t.before(now)
 		if slices.Equal(now, before) {
@@ -211,6 +220,6 @@ func (t *Body) unrolled(b *Budget, within Bounds) (*Body, error) {
 	}
 	out := *t
 	out.d, out.within = d, nil
-	out.settle(b)
+	out.lead()
 	return &out, nil
 }

@@ -22,13 +22,16 @@ const (
 	inside
 )
 
-// NewStrings are a body's texts of some length.
+// NewStrings are a body's texts of some length. It is not for several goroutines at once.
 func NewStrings(b *Budget, of *Body, within Bounds) (*Strings, error) {
 	if within.Most > MaxTimes {
 		within.Most = -1 // no answer has so many
 	}
 	if within != AnyLength && of.counted {
 		return nil, errors.New("lengths beside counted repetitions")
+	}
+	if within != AnyLength && of.within == nil {
+		of.settle(b)
 	}
 	if within != AnyLength && of.settled < 0 {
 		body, err := of.unrolled(b, within)

@@ -48,6 +48,7 @@ var Counted = []string{
 
 // Seldom are ones with keywords that few people use, or that say nothing.
 var Seldom = []string{
+	`{"$ref":"#a","$defs":{"x":{"$anchor":"a","type":"null"}}}`, `{"$id":"https://example.com/s","type":"object","properties":{"a":{"$ref":"https://example.com/s#/$defs/x"},"b":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"null"}},"additionalProperties":false}`,
 	`{"type":"object","propertyNames":{"type":"string"}}`, `{"type":"object","propertyNames":{"pattern":"^[a-c]+$"},"additionalProperties":{"type":"integer"}}`, `{"type":"object","propertyNames":{"enum":["a","b"]},"additionalProperties":{"const":1}}`,
 	`{"type":"object","propertyNames":{"minLength":2,"maxLength":70}}`, `{"type":"object","properties":{"ab":{"const":1},"c":{"const":2}},"propertyNames":{"minLength":2}}`, `{"type":"object","propertyNames":false}`, `{"type":"object","propertyNames":{"format":"uuid"},"minProperties":1}`,
 	`{"type":"object","patternProperties":{}}`, `{"type":"object","patternProperties":{"^x-":{"type":"integer"}},"additionalProperties":false}`, `{"type":"object","patternProperties":{"^x":{"type":"integer"}},"additionalProperties":{"type":"null"}}`,

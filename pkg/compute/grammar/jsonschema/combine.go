@@ -181,29 +181,47 @@ func atMost(a, b int) int {
 func (c *compiler) takeObject(all *combined, p *value, m member) error {
 	switch m.key {
 	case "properties":
-		if m.of.kind != 'o' {
-			return refuse(p, m.key, "it is an object of schemas")
-		}
+		return all.takeProperties(p, m)
 	case "required":
-		for _, name := range m.of.items {
-			if name.kind != 's' {
-				return refuse(p, m.key, "it is a list of names")
-			}
-			all.required[name.text] = true
+		return all.takeRequired(p, m)
+	}
+	n, err := count(p, m)
+	if err != nil {
+		return err
+	}
+	if m.key == "minProperties" {
+		all.leastKeys = max(all.leastKeys, n)
+	} else {
+		all.mostKeys = atMost(all.mostKeys, n)
+	}
+	return nil
+}
+
+// takeProperties takes those that say that they are required, as draft 3 has it.
+func (all *combined) takeProperties(p *value, m member) error {
+	if m.of.kind != 'o' {
+		return refuse(p, m.key, "it is an object of schemas")
+	}
+	for _, of := range m.of.members {
+		if is := of.of.get("required"); is != nil && is.yes {
+			all.required[of.key] = true
 		}
-		if m.of.kind != 'a' {
+	}
+	return nil
+}
+
+func (all *combined) takeRequired(p *value, m member) error {
+	if m.of.kind == 'b' { // draft 3 says it to the object around
+		return nil
+	}
+	if m.of.kind != 'a' {
+		return refuse(p, m.key, "it is a list of names")
+	}
+	for _, name := range m.of.items {
+		if name.kind != 's' {
 			return refuse(p, m.key, "it is a list of names")
 		}
-	default:
-		n, err := count(p, m)
-		if err != nil {
-			return err
-		}
-		if m.key == "minProperties" {
-			all.leastKeys = max(all.leastKeys, n)
-		} else {
-			all.mostKeys = atMost(all.mostKeys, n)
-		}
+		all.required[name.text] = true
 	}
 	return nil
 }
@@ -254,7 +272,17 @@ func (all *combined) takeText(p *value, m member) error {
 	return nil
 }
 
+// isExclusive says whether a bound is: by its name, or by what draft 4 and OpenAPI 3.0 have beside it.
+func isExclusive(p *value, m member) bool {
+	of := p.get(map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}[m.key])
+	return of != nil && of.yes || m.key == "exclusiveMinimum" || m.key == "exclusiveMaximum"
+}
+
 func (all *combined) takeNumber(p *value, m member) error {
+	exclusive := isExclusive(p, m)
+	if exclusive && m.of.kind == 'b' {
+		return nil
+	}
 	d, err := bytewise.ParseDecimal(m.of.text)
 	if m.of.kind != 'n' {
 		err = errors.New("it is a number")
@@ -265,7 +293,7 @@ func (all *combined) takeNumber(p *value, m member) error {
 		return refuse(p, m.key, "%v", err)
 	}
 	all.limited = true
-	b := &bytewise.Bound{Decimal: d, Exclusive: m.key == "exclusiveMinimum" || m.key == "exclusiveMaximum"}
+	b := &bytewise.Bound{Decimal: d, Exclusive: exclusive}
 	switch m.key {
 	case "minimum", "exclusiveMinimum":
 		if low := all.numbers.Low; low == nil || d.Compare(low.Decimal) > 0 || d == low.Decimal && b.Exclusive {

@@ -59,7 +59,7 @@ func (f *flattening) follow(v *value, m member) error {
 		}
 		return f.add(to)
 	case "allOf":
-		if m.of.kind != 'a' || len(m.of.items) == 0 {
+		if m.of.kind != 'a' {
 			return refuse(v, "allOf", "it is a list of schemas")
 		}
 		for _, of := range m.of.items {
@@ -73,7 +73,18 @@ func (f *flattening) follow(v *value, m member) error {
 
 // resolve finds what a $ref refers to.
 func (c *compiler) resolve(v, ref *value) (*value, error) {
-	path, ok := strings.CutPrefix(ref.text, "#")
+	text := ref.text
+	if id := c.root.get("$id"); id != nil && id.text != "" { // its own name, if it has one
+		if path, own := strings.CutPrefix(text, strings.TrimSuffix(id.text, "#")); own && (path == "" || path[0] == '#') {
+			text = "#" + strings.TrimPrefix(path, "#")
+		}
+	}
+	path, ok := strings.CutPrefix(text, "#")
+	if ok && path != "" && path[0] != '/' {
+		if at := c.root.anchored(path); at != nil {
+			return at, nil
+		}
+	}
 	if ref.kind != 's' || !ok || path != "" && path[0] != '/' {
 		return nil, refuse(v, "$ref", "only references within the schema are followed, such as #/$defs/name")
 	}
@@ -94,6 +105,26 @@ func (c *compiler) resolve(v, ref *value) (*value, error) {
 		at = next
 	}
 	return at, nil
+}
+
+// anchored finds the schema with a name of its own; nil: there is none.
+func (v *value) anchored(name string) *value {
+	for _, key := range []string{"$anchor", "$id", "id"} {
+		if of := v.get(key); of != nil && of.kind == 's' && strings.TrimPrefix(of.text, "#") == name && (key == "$anchor" || of.text != name) {
+			return v
+		}
+	}
+	for _, m := range v.members {
+		if at := m.of.anchored(name); at != nil {
+			return at
+		}
+	}
+	for _, of := range v.items {
+		if at := of.anchored(name); at != nil {
+			return at
+		}
+	}
+	return nil
 }
 
 // keyOf tells lists of schemas that hold together apart.
