@@ -60,7 +60,12 @@ var commonExamples = map[string]example{
 var chatExamples = map[string]example{
 	"messages": {"", `[{"role":"user","content":"a"}]`, `[{"role":"user","content":"b"}]`}, "tools": {"", "[]", `[{"type":"function","function":{"name":"f"}}]`},
 	"tool_choice": {aTool, `"auto"`, `"none"`}, "parallel_tool_calls": {aTool, "false", "true"}, "chat_template_kwargs": {"", `{"a":1}`, `{"a":2}`},
+	"verbosity": {"", `"low"`, `"high"`}, "continue_final_message": {`"messages":[{"role":"assistant","content":"x"}]`, "false", "true"},
 	"documents": {"", `[{"text":"a"}]`, `[{"text":"b"}]`}, "add_generation_prompt": {"", "true", "false"}, "reasoning_effort": {`"chat_template_kwargs":{}`, `"low"`, `"high"`},
+	"reasoning": {"", `{"effort":"low"}`, `{"effort":"high"}`}, "thinking": {"", `{"type":"enabled"}`, `{"type":"disabled"}`}, "enable_thinking": {"", "true", "false"},
+	"thinking.type":                {"", `"thinking":{"type":"enabled","budget_tokens":9}`, `"thinking":{"type":"disabled"}`},
+	"messages[].prefix":            within("messages", `"content":"x","role":"assistant",`)(`"prefix":false`, `"prefix":true`),
+	"messages[].partial":           within("messages", `"content":"x","role":"assistant",`)(`"partial":false`, `"partial":true`),
 	"messages[].role":              within("messages", `"content":"x",`)(`"role":"user"`, `"role":"system"`),
 	"messages[].name":              within("messages", `"content":"x","role":"user",`)(`"name":"a"`, `"name":"b"`),
 	"messages[].content":           within("messages", `"role":"user",`)(`"content":"a"`, `"content":"b"`),
@@ -73,6 +78,9 @@ var chatExamples = map[string]example{
 var theirExamples = map[string]example{
 	"model": {"", `"demo"`, `"none"`}, "messages": {"", `[{"role":"user","content":"a"}]`, `[{"role":"user","content":"b"},{"role":"assistant","content":"c"},{"role":"user","content":"d"}]`},
 	"system": {"", `""`, `"b"`}, "tools": {"", "[]", `[{"name":"f"}]`}, "tool_choice": {theirTool, `{"type":"auto"}`, `{"type":"none"}`},
+	"thinking": {"", `{"type":"adaptive"}`, `{"type":"disabled"}`}, "thinking.type": {"", `"thinking":{"type":"enabled"}`, `"thinking":{"type":"disabled"}`},
+	"output_config": {"", `{"effort":"low"}`, `{"effort":"high"}`}, "output_config.effort": {"", `"output_config":{"effort":"low"}`, `"output_config":{"effort":"high"}`},
+	"tools[].type":         within("tools", `"name":"f",`)(`"type":"custom"`, `"type":"bash_20250124"`),
 	"tools[].name":         within("tools", `"input_schema":{},`)(`"name":"f"`, `"name":"ff"`),
 	"tools[].description":  within("tools", `"name":"f",`)(`"description":"a"`, `"description":"bb"`),
 	"tools[].input_schema": within("tools", `"name":"f",`)(`"input_schema":{}`, `"input_schema":{"type":"object"}`),
@@ -96,11 +104,13 @@ var examples = map[*fields.Route]struct {
 		"store": {"", "true", "false"}, "metadata": {"", `{"a":"1"}`, `{"a":"2"}`}, "temperature": {"", "0.5", "0.6"}, "top_p": {"", "0.5", "0.6"}, "user": {"", `"a"`, `"b"`},
 		"max_output_tokens": {"", "5", "6"}, "tools": {"", "[]", `[{"type":"function","name":"f"}]`}, "tool_choice": {anItem, `"auto"`, `"none"`},
 		"parallel_tool_calls": {anItem, "false", "true"}, "text": {"", `{"format":{"type":"text"}}`, `{"format":{"type":"json_object"}}`},
-		"reasoning": {"", `{"effort":"low"}`, `{"effort":"high"}`}, "brownout": {"", `"allow"`, `"never"`},
+		"reasoning": {"", `{"effort":"low"}`, `{"effort":"high"}`}, "include": {"", "[]", `["reasoning.encrypted_content"]`}, "brownout": {"", `"allow"`, `"never"`},
 	}}},
 	fields.Messages: {`"model":"demo","max_tokens":9,` + aMessage, "", []map[string]example{theirExamples, {
 		"max_tokens": {"", "5", "6"}, "stream": {"", "false", "true"}, "temperature": {"", "0.5", "0.6"}, "top_p": {"", "0.5", "0.6"}, "top_k": {"", "5", "6"},
 		"stop_sequences": {"", `["a"]`, `["b"]`}, "brownout": {"", `"allow"`, `"never"`},
+		"output_format":        {"", `{"type":"json_schema","schema":{"a":1}}`, `{"type":"json_schema","schema":{"a":2}}`},
+		"output_config.format": {"", `"output_config":{"format":{"type":"json_schema","schema":{"a":1}}}`, `"output_config":{"format":{"type":"json_schema","schema":{"a":2}}}`},
 	}}},
 	fields.CountTokens: {`"model":"demo",` + aMessage, "", []map[string]example{theirExamples}},
 	fields.Tokenize: {`"model":"demo"`, "", []map[string]example{chatExamples, {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -31,6 +32,9 @@ func (d *Door) message(c *call) error {
 	m, tokens, err := d.counted(ctx, ask)
 	if err != nil {
 		return err
+	}
+	if int(tokens) >= m.Context {
+		return &reply.Error{Status: http.StatusBadRequest, Type: reply.InvalidRequest, Code: "context_length_exceeded", Message: fmt.Sprintf("prompt is too long: %d tokens > %d maximum, which the context holds with one to generate", tokens, m.Context-1)}
 	}
 	c.claim(m, "message")
 	// max_tokens is only a bound here, as this API says.
@@ -135,9 +139,9 @@ func (d *Door) counted(ctx context.Context, ask *anthropic.Ask) (upstream.Model,
 		return m, 0, err
 	}
 	p := ask.Prompt
-	got, err := d.Upstream.Tokens(ctx, m.Name, &pb.Prompt{Messages: p.Messages, Tools: p.Tools})
+	tokens, err := d.Upstream.Count(ctx, m.Name, &pb.Prompt{Messages: p.Messages, Tools: p.Tools, ChatTemplateKwargs: p.ChatTemplateKwargs, ContinueFinal: p.ContinueFinal})
 	if err != nil {
 		return m, 0, d.refusal(ctx, err, m.Context)
 	}
-	return m, int32(len(got.Ids)), nil // a context holds them
+	return m, tokens, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/conversation"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/reply"
 )
@@ -230,7 +231,7 @@ func (a *Answer) Whole() any {
 		b := begun(p)
 		switch b.Type {
 		case "tool_use":
-			b.Input = openai.Arguments(p.call.Arguments)
+			b.Input = conversation.Arguments(p.call.Arguments)
 		case "thinking":
 			b.Thinking = &p.thoughts
 		default:

@@ -20,9 +20,8 @@ func Routes() []*Route {
 // The routes, each with all of its fields.
 var (
 	Chat = route("/v1/chat/completions", common, chat, message,
-		done("max_completion_tokens", "max_tokens", "logprobs", "top_logprobs", "reasoning_effort", "include_reasoning", "return_token_ids"),
+		done("max_completion_tokens", "max_tokens", "logprobs", "top_logprobs", "reasoning_effort", "verbosity", "include_reasoning", "return_token_ids"),
 		unless("answers are text", "modalities", `"text"`),
-		hints("a model is not told how much to say but by its messages", "verbosity"),
 		refused(textOnly, "audio", "web_search_options", "functions", "function_call"),
 		unless("thoughts are told apart from the answer", "separate_reasoning", "true"),
 	)
@@ -33,23 +32,22 @@ var (
 	)
 	Responses = route("/v1/responses",
 		done("model", "input", "instructions", "stream", "background", "store", "metadata", "temperature", "top_p", "user", "max_output_tokens",
-			"tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "brownout"),
-		hints(telling, "safety_identifier"), hints(order, "service_tier"), hints(caching, "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options"),
+			"tools", "tool_choice", "parallel_tool_calls", "text", "reasoning", "include", "brownout"),
+		hints(telling, "safety_identifier", "client_metadata"), hints(order, "service_tier"), hints(caching, "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options"),
 		hints("events are not padded", "stream_options"),
-		unless("a prompt is not shortened", "truncation", `"disabled"`),
-		unless("only what comes of tools that are not here may be named", "include", `"reasoning.encrypted_content"`, `"file_search_call.results"`, `"web_search_call.results"`,
-			`"web_search_call.action.sources"`, `"message.input_image.image_url"`, `"computer_call_output.output.image_url"`, `"code_interpreter_call.outputs"`),
+		hints("a prompt that is too long is refused in any case", "truncation"), hints("tools that are run elsewhere are left out", "max_tool_calls"),
+		hints("the client decides what it sends of the conversation", "context_management"),
 		refused("responses are not kept as conversations: send the whole of it as input", "previous_response_id", "conversation", "prompt"),
-		refused(notServed, "top_logprobs", "max_tool_calls"),
+		refused(notServed, "top_logprobs"),
 	)
 	Messages = route("/v1/messages", conversation,
-		done("max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences", "brownout"),
+		done("max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences", "brownout", "output_format", "output_config.format"),
 	)
 	CountTokens = route("/v1/messages/count_tokens", conversation,
-		hints("no token is made", "max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences", "brownout"),
+		hints("no token is made", "max_tokens", "stream", "temperature", "top_p", "top_k", "stop_sequences", "brownout", "output_format", "output_config.format"),
 	)
 	Tokenize = route("/tokenize", chat, message,
-		done("model", "prompt", "return_token_strs", "special_tokens", "add_special_tokens", "reasoning_effort"),
+		done("model", "prompt", "return_token_strs", "special_tokens", "add_special_tokens", "reasoning_effort", "verbosity"),
 	)
 	Detokenize = route("/detokenize", done("model", "tokens"))
 )
@@ -79,12 +77,16 @@ var common = slices.Concat(
 
 // chat are those of a conversation in OpenAI's form.
 var chat = slices.Concat(
-	done("messages", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs", "documents", "add_generation_prompt"),
-	refused(template, "chat_template", "continue_final_message"),
+	done("messages", "tools", "tool_choice", "parallel_tool_calls", "chat_template_kwargs", "documents", "add_generation_prompt", "continue_final_message",
+		"reasoning", "thinking", "thinking.type", "enable_thinking"),
+	hints("how much is thought is the model's", "thinking.budget_tokens", "thinking.clear_thinking"),
+	hints("it is for routers before several servers", "provider", "route", "transforms", "usage", "session_id"),
+	refused(template, "chat_template"),
 )
 
 var message = slices.Concat(
-	done("messages[].role", "messages[].name", "messages[].content", "messages[].tool_calls", "messages[].tool_call_id", "messages[].reasoning_content", "messages[].reasoning"),
+	done("messages[].role", "messages[].name", "messages[].content", "messages[].tool_calls", "messages[].tool_call_id", "messages[].reasoning_content", "messages[].reasoning", "messages[].prefix", "messages[].partial"),
+	hints(caching, "messages[].cache_control"),
 	hints("answers have them, and a template has no place for them", "messages[].refusal", "messages[].annotations", "messages[].audio", "messages[].id", "messages[].index",
 		"messages[].provider_specific_fields", "messages[].thinking_blocks", "messages[].reasoning_details"),
 	refused("tool_calls take its place", "messages[].function_call"),
@@ -92,11 +94,12 @@ var message = slices.Concat(
 
 // conversation are those of one in Anthropic's form.
 var conversation = slices.Concat(
-	done("model", "messages", "system", "tools", "tools[].name", "tools[].description", "tools[].input_schema", "tool_choice"),
-	unless("the model thinks as its chat template has it", "thinking", `{"type":"disabled"}`),
-	unless("only tools of the client can be called", "tools[].type", `"custom"`),
+	done("model", "messages", "system", "tools", "tools[].type", "tools[].name", "tools[].description", "tools[].input_schema", "tool_choice", "thinking", "thinking.type",
+		"output_config", "output_config.effort"),
+	hints("how much is thought is the model's", "thinking.budget_tokens", "output_config.task_budget"), hints("thoughts are told in any case", "thinking.display"),
+	hints("the client decides what it sends of the conversation", "context_management"),
+	hints("tools that are run elsewhere are left out", "mcp_servers", "container"),
 	hints(caching, "cache_control", "tools[].cache_control"),
 	hints("the client decides about it", "tools[].strict", "tools[].input_examples", "tools[].eager_input_streaming", "tools[].defer_loading", "tools[].allowed_callers"),
-	hints(telling, "metadata"), hints(order, "service_tier", "inference_geo", "speed"),
-	refused(notServed, "mcp_servers", "container", "context_management", "output_format", "output_config"),
+	hints(telling, "metadata", "diagnostics"), hints(order, "service_tier", "inference_geo", "speed"),
 )

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/conversation"
 	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/reply"
 )
@@ -21,7 +23,7 @@ func ReadChat(body []byte) (*Ask, error) {
 	p := common(o, a)
 	p.Parse = true
 	p.MaxTokens = a.maxTokens(o, "max_completion_tokens", "max_tokens")
-	p.Messages = messages(o)
+	messages(o, p)
 	tools(o, p)
 	template(o, p)
 	if err := chatLogprobs(o, a); err != nil {
@@ -54,23 +56,62 @@ func template(o *Object, p *pb.Prompt) {
 		p.ChatTemplateKwargs = string(raw) // as it is written, its keys in their order
 	}
 	Effort(o, "reasoning_effort", p)
+	Hint(o, "verbosity", p)
+	if in := o.Inner("reasoning"); in != nil {
+		Effort(in, "effort", p)
+		in.Ignore("summary", "generate_summary", "max_tokens", "exclude", "enabled")
+		o.EndOf(in)
+	}
+	Thinking(o, p)
+	if think := Take[bool](o, "enable_thinking"); think != nil {
+		thinking(p, *think)
+	}
 	if documents := Take[[]map[string]json.RawMessage](o, "documents"); documents != nil {
-		variable(p, "documents", *documents)
+		Variable(p, "documents", *documents)
 	}
 	if begin := Take[bool](o, "add_generation_prompt"); begin != nil && !*begin {
-		variable(p, "add_generation_prompt", false)
+		Variable(p, "add_generation_prompt", false)
 	}
 }
 
 // Effort takes how much is to be thought, which templates that know it read as a variable.
 func Effort(o *Object, name string, p *pb.Prompt) {
 	if effort := Take[string](o, name); effort != nil {
-		variable(p, "reasoning_effort", *effort)
+		Variable(p, "reasoning_effort", *effort)
 	}
 }
 
-// variable gives the chat template one more, unless it has it.
-func variable(p *pb.Prompt, name string, value any) {
+// Thinking takes whether there are to be thoughts. How many there are is the model's.
+func Thinking(o *Object, p *pb.Prompt) {
+	in := o.Inner("thinking")
+	if in == nil {
+		return
+	}
+	switch kind := Or(in, "type", ""); kind {
+	case "adaptive", "auto": // the model decides
+	case "enabled", "disabled":
+		thinking(p, kind == "enabled")
+	default:
+		in.Fail(reply.Bad(in.At("type"), "%s is %.40q; it can be enabled, disabled or adaptive", in.At("type"), kind))
+	}
+	o.EndOf(in)
+}
+
+// thinking tells templates that can leave thoughts out, under both of the names that they have for it.
+func thinking(p *pb.Prompt, wanted bool) {
+	Variable(p, "enable_thinking", wanted)
+	Variable(p, "thinking", wanted)
+}
+
+// Hint takes what may be left: a template that knows it reads it as a variable of its name.
+func Hint(o *Object, name string, p *pb.Prompt) {
+	if hint := Take[string](o, name); hint != nil {
+		Variable(p, name, *hint)
+	}
+}
+
+// Variable gives the chat template one more, unless it has it.
+func Variable(p *pb.Prompt, name string, value any) {
 	given := strings.TrimSpace(cmp.Or(p.ChatTemplateKwargs, "{}"))
 	var names map[string]json.RawMessage
 	_ = json.Unmarshal([]byte(given), &names) // which it was read as before
@@ -87,47 +128,96 @@ func variable(p *pb.Prompt, name string, value any) {
 }
 
 // tools takes what the model may call.
-func tools(o *Object, p *pb.Prompt) {
-	ReadTools(o, p, func(o *Object, all []json.RawMessage) ([]string, []json.RawMessage) {
-		return functionNames(o, all), all
+func tools(o *Object, p *pb.Prompt) { ReadTools(o, p, functionIn) }
+
+// functionIn reads a tool as chats have them. Kinds that others run are offers that are left out.
+func functionIn(in *Object) (f conversation.Function, usable bool) {
+	switch kind := Or(in, "type", ""); {
+	case kind != "function" && offered(kind):
+		return f, false
+	case kind != "function":
+		in.Fail(reply.Unsupported(in.At("type"), `it can only be "function"`))
+	}
+	of := in.Inner("function")
+	if of == nil {
+		in.Fail(reply.Bad(in.At("function"), "%s is missing", in.At("function")))
+		return f, false
+	}
+	f = ReadFunction(of)
+	f.More = of.fields
+	if of.err != nil {
+		in.Fail(of.err)
+	}
+	return f, true
+}
+
+// offers are kinds of tools that are run elsewhere, or whose calls have a form that no model here
+// was told of. Names of some go on with a version.
+var offers = []string{"custom", "namespace", "web_search", "web_fetch", "file_search", "code_interpreter", "code_execution", "image_generation", "mcp", "computer", "local_shell", "shell", "apply_patch", "tool_search"}
+
+// offered says whether a kind of tools is one that is known, and not of functions.
+func offered(kind string) bool {
+	return slices.ContainsFunc(offers, func(known string) bool {
+		rest, begins := strings.CutPrefix(kind, known)
+		return begins && (rest == "" || rest[0] == '_')
 	})
 }
 
 // messages takes the conversation.
-func messages(o *Object) (out []*pb.ChatMessage) {
+func messages(o *Object, p *pb.Prompt) {
 	all := o.List("messages")
 	if len(all) == 0 {
 		o.Fail(reply.Bad("messages", "messages is missing or empty; at least one message is needed"))
 	}
+	said, field := &conversation.Conversation{}, ""
 	for _, in := range all {
-		m, err := message(in)
-		if err != nil {
-			o.Fail(err)
-			return nil
+		if field != "" {
+			o.Fail(reply.Bad(field, "%s is of the last message alone", field))
+			return
 		}
-		out = append(out, m)
+		field = begun(in)
+		turn(in, said)
+		if o.EndOf(in); o.err != nil {
+			return
+		}
 	}
-	return out
+	if Or(o, "continue_final_message", false) {
+		field = "continue_final_message"
+	}
+	p.Messages, p.ContinueFinal = said.Messages(), field != ""
+	if p.ContinueFinal && !said.Begun() {
+		o.Fail(reply.Bad(field, "%s needs a last message of the assistant with text and without calls", field))
+	}
 }
 
-func message(in *Object) (*pb.ChatMessage, *reply.Error) {
-	m := &pb.ChatMessage{Role: Or(in, "role", ""), Name: Or(in, "name", ""), ToolCallId: Or(in, "tool_call_id", "")}
-	if m.Role == "" {
+// begun is the field by which a message is the beginning of the answer, as DeepSeek's and Mistral's
+// clients have it, or Moonshot's; empty: it is none.
+func begun(in *Object) (field string) {
+	for _, name := range []string{"prefix", "partial"} {
+		if Or(in, name, false) {
+			field = in.At(name)
+		}
+	}
+	return field
+}
+
+// turn takes a message.
+func turn(in *Object, said *conversation.Conversation) {
+	t := said.Begin(Or(in, "role", ""))
+	if t.Role == "" {
 		in.Fail(reply.Bad(in.At("role"), "%s is missing", in.At("role")))
 	}
-	m.Content = Content(in)
-	m.ReasoningContent = Or(in, "reasoning_content", Or(in, "reasoning", ""))
-	m.ToolCalls = toolCalls(in)
-	if in.End() != nil {
-		return nil, in.err
+	t.Name, t.Answers = Or(in, "name", ""), Or(in, "tool_call_id", "")
+	text := Content(in)
+	if text != nil {
+		t.Text = *text
 	}
-	if m.Content == nil && m.ToolCalls == "" {
-		if m.Role != "assistant" {
-			return nil, reply.Bad(in.At("content"), "%s is missing", in.At("content"))
-		}
-		m.Content = new("")
+	t.Thoughts = Or(in, "reasoning_content", Or(in, "reasoning", ""))
+	in.Raw("reasoning")
+	t.Calls = toolCalls(in)
+	if text == nil && len(t.Calls) == 0 && t.Role != conversation.Assistant {
+		in.Fail(reply.Bad(in.At("content"), "%s is missing", in.At("content")))
 	}
-	return m, nil
 }
 
 // Content is a string, or the text of parts.
@@ -170,33 +260,38 @@ func TextOf(part *Object) string {
 	return *text
 }
 
-// Arguments are a call's, as the values that they are.
-func Arguments(text string) json.RawMessage {
-	if json.Valid([]byte(text)) {
-		return json.RawMessage(text)
+// toolCalls are an assistant's calls.
+func toolCalls(in *Object) (out []conversation.Call) {
+	for _, call := range in.List("tool_calls") {
+		one := conversation.Call{ID: Or(call, "id", "")}
+		if custom := call.Inner("custom"); custom != nil {
+			one.Name, one.Arguments = Or(custom, "name", ""), FreeForm(Or(custom, "input", ""))
+		} else if f := call.Inner("function"); f != nil {
+			one.Name, one.Arguments = Or(f, "name", ""), arguments(f)
+		}
+		if one.Name == "" {
+			call.Fail(reply.Bad(call.At("function"), "%s has no name", call.At("function")))
+		}
+		if call.err != nil {
+			in.Fail(call.err)
+		}
+		out = append(out, one)
 	}
-	quoted, _ := json.Marshal(text) // of a string it cannot fail
-	return quoted
+	return out
 }
 
-// toolCalls are an assistant's calls for the chat template, which wants arguments as the values
-// that they are, and not as a string of JSON.
-func toolCalls(in *Object) string {
-	calls := Or[[]map[string]json.RawMessage](in, "tool_calls", nil)
-	if len(calls) == 0 {
-		return ""
+// arguments are a text of JSON, as this API has them, or the values that they are.
+func arguments(f *Object) json.RawMessage {
+	raw := f.Raw("arguments")
+	var text string
+	if raw == nil || json.Unmarshal(raw, &text) == nil {
+		return conversation.Arguments(text)
 	}
-	for _, call := range calls {
-		var function map[string]json.RawMessage
-		if json.Unmarshal(call["function"], &function) != nil {
-			continue
-		}
-		var arguments string
-		if json.Unmarshal(function["arguments"], &arguments) == nil {
-			function["arguments"] = Arguments(arguments)
-			call["function"], _ = json.Marshal(function) // of what was JSON
-		}
-	}
-	list, _ := json.Marshal(calls) // as above
-	return string(list)
+	return raw
+}
+
+// FreeForm are the arguments of a tool whose input is a text of no form.
+func FreeForm(input string) json.RawMessage {
+	out, _ := json.Marshal(map[string]string{"input": input}) // of a string it cannot fail
+	return out
 }

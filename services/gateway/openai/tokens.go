@@ -26,7 +26,7 @@ func ReadTokenize(body []byte) (*Tokens, error) {
 	text := Take[string](o, "prompt")
 	switch {
 	case text == nil:
-		t.Prompt.Messages = messages(o)
+		messages(o, t.Prompt)
 		tools(o, t.Prompt)
 		template(o, t.Prompt)
 		for _, name := range []string{"special_tokens", "add_special_tokens"} {

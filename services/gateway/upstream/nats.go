@@ -170,14 +170,28 @@ func (n *NATS) Forget(ctx context.Context, to To, request string) error {
 
 // Tokens asks a tokenizer for ids, or for text.
 func (n *NATS) Tokens(ctx context.Context, model string, p *pb.Prompt) (*pb.Tokens, error) {
+	return n.tokens(ctx, model, p, nats.Header{})
+}
+
+// Count asks a tokenizer how many ids there are.
+func (n *NATS) Count(ctx context.Context, model string, p *pb.Prompt) (int32, error) {
+	t, err := n.tokens(ctx, model, p, nats.Header{schemas.HeaderCount: {"1"}})
+	if n := len(t.GetIds()); n > 0 { // a tokenizer that does not count
+		return int32(n), err
+	}
+	return t.GetCount(), err
+}
+
+func (n *NATS) tokens(ctx context.Context, model string, p *pb.Prompt, header nats.Header) (*pb.Tokens, error) {
 	body, err := proto.Marshal(p)
 	if err != nil {
 		return nil, &client.Error{Code: client.CodeBadRequest, Message: "the prompt cannot be encoded", Cause: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, tokensWithin)
 	defer cancel()
+	header.Set(schemas.HeaderContentType, schemas.ContentProtobuf)
 	got, err := n.conn.NATS().RequestMsgWithContext(ctx, &nats.Msg{
-		Subject: schemas.NewSubjects(n.prefix, model).Tokenize(), Data: body, Header: nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}},
+		Subject: schemas.NewSubjects(n.prefix, model).Tokenize(), Data: body, Header: header,
 	})
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):

@@ -36,6 +36,8 @@ type Interface interface {
 	Forget(ctx context.Context, to To, request string) error
 	// Tokens are the ids of a prompt, or the text of its ids.
 	Tokens(ctx context.Context, model string, p *pb.Prompt) (*pb.Tokens, error)
+	// Count is how many ids a prompt has, which may be more than the context holds.
+	Count(ctx context.Context, model string, p *pb.Prompt) (int32, error)
 	// Ready says why no model could be asked.
 	Ready() error
 }

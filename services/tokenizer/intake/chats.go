@@ -39,6 +39,7 @@ func Read(m *model.Model, maxLen int) (edge.Model, *tokenizer.Tokenizer, error) 
 	out.Calls = template.Syntax(t.ID)
 	if template != nil {
 		out.EncodeChat = (&chats{template, t, out.CheckText}).encode
+		out.EncodeLong = (&chats{template, t, func(string) error { return nil }}).encode
 	}
 	return out, t, nil
 }
@@ -53,7 +54,7 @@ type chats struct {
 // encode writes a chat with the model's template. The template's special tokens
 // count; with special, those in what the producer wrote do, too.
 func (c *chats) encode(p *pb.Prompt, now time.Time, special bool) ([]uint32, error) {
-	text, err := c.template.Render(chatOf(p, now))
+	text, err := c.template.Write(chatOf(p, now))
 	var refusal *chat.Refusal
 	if errors.As(err, &refusal) {
 		return nil, edge.Errorf(edge.BadRequest, "%v", err)
@@ -71,7 +72,7 @@ func (c *chats) encode(p *pb.Prompt, now time.Time, special bool) ([]uint32, err
 }
 
 func chatOf(p *pb.Prompt, now time.Time) chat.Chat {
-	out := chat.Chat{Tools: p.Tools, Variables: p.ChatTemplateKwargs, Now: now.UTC()}
+	out := chat.Chat{Tools: p.Tools, Variables: p.ChatTemplateKwargs, Continue: p.ContinueFinal, Now: now.UTC()}
 	for _, m := range p.Messages {
 		out.Messages = append(out.Messages, chat.Message{
 			Role: m.Role, Content: m.Content, Name: m.Name, ToolCallID: m.ToolCallId, Reasoning: m.ReasoningContent, ToolCalls: m.ToolCalls,

@@ -36,7 +36,7 @@ func (s *Tokenizing) OnTokenize(m *nats.Msg) {
 	if !s.delivery.Sender.Answerable(to) {
 		return
 	}
-	if err := s.limits.CheckSize(len(m.Data)); err != nil {
+	if err := s.limitsOf(m).CheckSize(len(m.Data)); err != nil {
 		s.answer(to, nil, err)
 		return
 	}
@@ -52,6 +52,14 @@ func (s *Tokenizing) OnTokenize(m *nats.Msg) {
 	})
 }
 
+// limitsOf are those of a body. One that is counted alone need not fit the context.
+func (s *Tokenizing) limitsOf(m *nats.Msg) edge.Limits {
+	if m.Header.Get(schemas.HeaderCount) != "" {
+		return edge.Limits{}
+	}
+	return s.limits
+}
+
 // tokenize reads a prompt and makes its ids, or the text of the ids that it has.
 func (s *Tokenizing) tokenize(m *nats.Msg) (*pb.Tokens, error) {
 	leave, err := s.decoding.enter(s.asks.asking, decodedBytes(len(m.Data)))
@@ -59,7 +67,7 @@ func (s *Tokenizing) tokenize(m *nats.Msg) (*pb.Tokens, error) {
 		return nil, edge.Errorf(edge.Overloaded, "the tokenizer that had the request stops; ask again")
 	}
 	defer leave()
-	p, _, err := s.limits.DecodePrompt(m.Header, m.Data, true)
+	p, _, err := s.limitsOf(m).DecodePrompt(m.Header, m.Data, true)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +79,11 @@ func (s *Tokenizing) tokenize(m *nats.Msg) (*pb.Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &pb.Tokens{Ids: ids, Text: text.Decode(ids, false)}
+	out := &pb.Tokens{Count: int32(len(ids))} // a message has fewer
+	if m.Header.Get(schemas.HeaderCount) != "" {
+		return out, nil
+	}
+	out.Ids, out.Text = ids, text.Decode(ids, false)
 	for _, id := range ids {
 		out.Pieces = append(out.Pieces, text.Bytes(id))
 	}

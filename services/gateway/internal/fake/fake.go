@@ -241,6 +241,12 @@ func (u *Upstream) Tokens(_ context.Context, _ string, p *pb.Prompt) (*pb.Tokens
 	return out, nil
 }
 
+// Count is how many ids Tokens has.
+func (u *Upstream) Count(ctx context.Context, model string, p *pb.Prompt) (int32, error) {
+	t, err := u.Tokens(ctx, model, p)
+	return int32(len(t.GetIds())), err
+}
+
 // Ready says whether it is.
 func (u *Upstream) Ready() error { return u.Unready }
 
