@@ -18,8 +18,8 @@ type Flags struct {
 	HTTPKeys       string        `name:"http-keys" help:"File with the clients' API keys, a line each: the key's SHA-256 in hex, the tenant, and the class (docs/operations/gateway.md); without it there are no keys." placeholder:"FILE"`
 	HTTPCert       string        `name:"http-cert" help:"PEM file with the certificate for TLS with HTTP's clients." placeholder:"FILE"`
 	HTTPKey        string        `name:"http-key" help:"PEM file with its key." placeholder:"FILE"`
-	HTTPHosts      []string      `name:"http-hosts" help:"Names under which a gateway without keys is served, beside IP addresses, localhost and where it listens: other names may be a page's that wants to reach it." placeholder:"NAME,…"`
-	HTTPOrigins    []string      `name:"http-origins" help:"Origins whose pages may ask, as in https://chat.example; * is all, where clients have keys." placeholder:"ORIGIN,…"`
+	HTTPHosts      []string      `name:"http-hosts" help:"Names under which a gateway without keys is served, beside IP addresses, localhost and where it listens: other names may be a page's that wants to reach it." placeholder:"NAME,…" advanced:""`
+	HTTPOrigins    []string      `name:"http-origins" help:"Origins whose pages may ask, as in https://chat.example; * is all, where clients have keys." placeholder:"ORIGIN,…" advanced:""`
 	HTTPMaxBody    string        `name:"http-max-body" default:"4MiB" help:"Most bytes of a request's body." placeholder:"BYTES" advanced:""`
 	HTTPMaxStreams int           `name:"http-max-streams" default:"1024" help:"Answers that may be under way at a time; more are refused as overload." placeholder:"N" advanced:""`
 	HTTPMaxConns   int           `name:"http-max-conns" default:"16384" help:"Connections that may be open at a time; more are closed." placeholder:"N" advanced:""`
