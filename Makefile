@@ -4,19 +4,34 @@
 GO       ?= go
 CACHE    := $(CURDIR)/.cache
 TOOLS    := $(CACHE)/bin
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS  := -s -w -X main.version=$(VERSION)
+# A tag names a release. Other builds have the release that the sources say, and the commit.
+RELEASE  := $(shell sed -n 's/^const release = "\(.*\)"$$/\1/p' services/switchyard/cli/version.go)
+COMMIT   := $(shell git describe --always --dirty --exclude '*' 2>/dev/null)
+VERSION  ?= $(or $(shell git describe --tags --exact-match --dirty 2>/dev/null),$(RELEASE)$(addprefix +,$(COMMIT)))
+LDFLAGS  := -s -w -X github.com/switchyard/switchyard/services/switchyard/cli.Version=$(VERSION)
 FUZZTIME ?= 3s
+
+# All targets compile alike, so that none compiles again what another has. What is linked has
+# nothing for debuggers (-s -w), so nothing is compiled for them; and of net and os/user all have
+# what the static binary has, with cgo and without.
+LEAN := -trimpath -tags=netgo,osusergo -gcflags=all=-dwarf=false
+export GOFLAGS := $(LEAN)
+
+# GOGC: compilers would spend a third of their time collecting garbage. It is not exported, as
+# what is built would run with it.
+BUILD := GOGC=400 $(GO) build -ldflags '$(LDFLAGS)'
 
 BUF_VERSION           := v1.70.0
 PROTOC_GEN_GO_VERSION := v1.36.12
 LINT_VERSION          := v2.15.0
+DEADCODE_VERSION      := v0.52.0
 # buf, compiled for Linux on x86_64.
 BUF_WHEEL := buf-bin==$(BUF_VERSION:v%=%) --hash=sha256:578be2b7f2cbb91e1dabc713e6b9d11086d99535f4efbf6102a908bb660afb5c
 
 BUF           := $(TOOLS)/buf-$(BUF_VERSION)
 PROTOC_GEN_GO := $(TOOLS)/protoc-gen-go-$(PROTOC_GEN_GO_VERSION)/protoc-gen-go
 LINT          := $(TOOLS)/golangci-lint-$(LINT_VERSION)
+DEADCODE      := $(TOOLS)/deadcode-$(DEADCODE_VERSION)
 
 .DEFAULT_GOAL := help
 
@@ -26,7 +41,11 @@ help: ## Show this help
 
 .PHONY: build
 build: ## Build bin/switchyard, one static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/switchyard ./services/switchyard
+	CGO_ENABLED=0 $(BUILD) -o bin/switchyard ./services/switchyard
+
+.PHONY: lab
+lab: ## Build bin/switchyard-lab, the laboratory: what measures, which "switchyard NAME" runs
+	CGO_ENABLED=0 $(BUILD) -o bin/switchyard-lab ./loadtest/switchyard-lab
 
 # NVIDIA's compiler and headers, and the kernels made with them. Both are made again
 # when what they follow from changes; neither is committed.
@@ -38,14 +57,18 @@ CUDA_ENV     = CGO_ENABLED=1 CGO_CFLAGS="-O2 -I$(CUDA)/nvidia/cuda_runtime/inclu
 
 .PHONY: build-cuda
 build-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-cuda, which computes experts on GPUs (needs a C compiler and pip; minutes, once)
-	$(CUDA_ENV) $(GO) build -tags cuda,netgo,osusergo -trimpath -ldflags '$(LDFLAGS)' -o bin/switchyard-cuda ./services/switchyard
+	$(CUDA_ENV) $(BUILD) -tags cuda,netgo,osusergo -o bin/switchyard-cuda ./services/switchyard
 	kernels/cuda/build/check bin/switchyard-cuda
+
+.PHONY: lab-cuda
+lab-cuda: $(CUDA_IMAGES) ## Build bin/switchyard-lab-cuda, the laboratory of bin/switchyard-cuda
+	$(CUDA_ENV) $(BUILD) -tags cuda,netgo,osusergo -o bin/switchyard-lab-cuda ./loadtest/switchyard-lab
 
 .PHONY: test-cuda
 test-cuda: ## Test all of CUDA that needs no GPU, on a fake one and with the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race ./kernels/cuda/... ./pkg/compute/device/cuda ./pkg/process/gpus
 	CGO_ENABLED=1 CGO_CFLAGS="-O2 -Wno-deprecated-declarations" $(GO) test -race -tags cuda ./kernels/cuda/nvml
-	CGO_ENABLED=1 $(GO) test -race -run GPU ./services/switchyard/... ./pkg/lab/...
+	CGO_ENABLED=1 $(GO) test -race -run GPU ./services/switchyard/... ./loadtest/...
 
 .PHONY: test-cuda-driver
 test-cuda-driver: $(CUDA) ## Test the bindings of NVIDIA's libraries on ones in C (fetches NVIDIA's headers, once)
@@ -56,7 +79,7 @@ GPU_TESTS := cd pkg/compute/device/cuda && $(CURDIR)/bin/gpu-tests
 
 .PHONY: build-gpu-tests
 build-gpu-tests: $(CUDA_IMAGES) ## Build bin/gpu-tests, the tests and benchmarks that need a GPU, also for machines without Go
-	$(CUDA_ENV) $(GO) test -c -tags cuda -trimpath -ldflags '-s -w' -o bin/gpu-tests ./pkg/compute/device/cuda
+	$(CUDA_ENV) $(GO) test -c -tags cuda,netgo,osusergo -ldflags '-s -w' -o bin/gpu-tests ./pkg/compute/device/cuda
 
 .PHONY: test-gpu
 test-gpu: build-gpu-tests ## Run the CUDA kernels on this machine's first GPU against the CPU; without one it fails
@@ -88,26 +111,32 @@ demo: build ## Serve the demo model in one process and ask it something; opens n
 # packages that wait longest come first, so that the others run meanwhile.
 PARALLEL ?= 4
 JOBS     ?= 4
-PIPELINES := ./services/switchyard ./services/switchyard/cluster/... ./services/tokenizer/delivery ./services/tokenizer/intake ./pkg/transport/bus
-PACKAGES  := $(PIPELINES) ./...
+PIPELINES := ./services/switchyard ./services/switchyard/cluster/... ./loadtest/cluster/... ./services/tokenizer/delivery ./services/tokenizer/intake ./pkg/transport/bus
+PACKAGES  := $(PIPELINES) ./... ./loadtest/...
 
-# What tests are made of has nothing for debuggers, and of net and os/user what the static binary
-# has: less is compiled, once for tests with cgo and without (.ci/run builds all with it).
-LEAN := -trimpath -tags=netgo,osusergo -gcflags=all=-dwarf=false
-
-# GOGC: compilers and tests would spend a third of their time collecting garbage, the tests
-# because a served model's process keeps little of it. Vet is a part of lint, and -s -w is what
-# only debuggers read.
+# GOGC: tests, too, would spend a third of their time collecting garbage, as a served model's
+# process keeps little of it. Vet is a part of lint.
 # RUN and ONLY say which tests of which package, where not all are wanted.
-TEST := GOFLAGS='$(LEAN)' GOGC=400 $(GO) test -vet=off -ldflags '-s -w' -p $(JOBS) -parallel $(PARALLEL) $(if $(RUN),-count=1 -run '$(RUN)')
+TEST := GOGC=400 $(GO) test -vet=off -ldflags '-s -w' -p $(JOBS) -parallel $(PARALLEL) $(if $(RUN),-count=1 -run '$(RUN)')
 
 .PHONY: golden
 golden: ## Make the golden checkpoints whole, below .cache/golden, for "switchyard verify"
 	@CGO_ENABLED=0 $(GO) test -count=1 -run TestDir ./pkg/compute/goldens
 
+.PHONY: freeze
+freeze: build lab golden ## Hold the built program to what outsiders rely on: commands, JSON fields, exit codes
+	CGO_ENABLED=0 SWITCHYARD_FREEZE=1 $(TEST) -count=1 ./loadtest/contract
+
 .PHONY: test
-test: ## Run the tests
-	CGO_ENABLED=0 $(TEST) $(or $(ONLY),$(PACKAGES))
+test: ## Run the tests; with BENCH=1 each benchmark once, too
+	CGO_ENABLED=0 $(TEST) $(if $(BENCH),-exec $(CURDIR)/.ci/with-benchmarks) $(or $(ONLY),$(PACKAGES))
+
+# As on a processor without AVX-512, so that no test rests on the machine that it was written on.
+OLD_PROCESSOR := $(if $(filter x86_64,$(shell uname -m)),GODEBUG=cpu.avx512f=off)
+
+.PHONY: test-old-processor
+test-old-processor: ## Run the kernels' tests as on a processor without AVX-512
+	CGO_ENABLED=0 $(OLD_PROCESSOR) $(TEST) $(or $(ONLY),./kernels/...)
 
 .PHONY: test-kernels
 test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs g++; no GPU)
@@ -120,18 +149,29 @@ test-kernels: ## Run the CUDA kernels on the processor against the oracle (needs
 # compared all, and what can race is the same. Whole pipelines come first and without the others,
 # whose computing would keep them from answering in time, and few at a time: each of sixteen would
 # be late for its own parts, and do again what was late.
-RACED = $(filter-out ./loadtest/% ./pkg/lab/bench/ ./pkg/lab/arena/,$(filter $(patsubst github.com/switchyard/switchyard%,.%/,$(shell $(GO) list ./...)),$(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .)))))
+UNRACED = $(foreach d,chaos clients contract deploy door fleet jaeger overload pages scaling soak upgrade bench arena switchyard-lab,./loadtest/$d/%)
+RACED = $(filter-out $(UNRACED),$(filter $(patsubst github.com/switchyard/switchyard%,.%/,$(shell $(GO) list ./... ./loadtest/...)),$(sort $(dir $(shell grep -rlE --include='*.go' --exclude-dir=.cache '^\s*"sync(/atomic)?"$$|sync/errgroup"|\bgo func|^\s*go [a-z]' .)))))
 
-.PHONY: race race-pipelines race-parts
+.PHONY: race race-build race-pipelines race-parts
 race: race-pipelines race-parts ## Run the tests with the race detector (needs a C compiler)
+race-build:
+	CGO_ENABLED=1 GOGC=400 $(GO) build -race $$($(GO) list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./services/... ./pkg/... ./kernels/... ./loadtest/...)
+# Pipelines are raced without AVX-512: what computes is no matter here, and "make test" has it.
 race-pipelines:
-	CGO_ENABLED=1 $(TEST) -race -p 2 -parallel 2 -timeout 15m $(or $(ONLY),$(PIPELINES))
+	CGO_ENABLED=1 $(OLD_PROCESSOR) $(TEST) -race -p 2 -parallel 2 -timeout 15m $(or $(ONLY),$(PIPELINES))
 race-parts:
-	CGO_ENABLED=1 $(TEST) -race -timeout 15m $(or $(ONLY),$(filter-out $(PIPELINES:%=%/) ./services/switchyard/cluster/%,$(RACED)))
+	CGO_ENABLED=1 $(TEST) -race -timeout 15m $(or $(ONLY),$(filter-out $(PIPELINES:%=%/) ./services/switchyard/cluster/% ./loadtest/cluster/%,$(RACED)))
 
 .PHONY: lint
 lint: $(LINT) ## Check the style and for likely mistakes
-	GOGC=400 CGO_ENABLED=0 $(LINT) run ./...
+	GOGC=400 CGO_ENABLED=0 $(LINT) run ./... ./loadtest/...
+
+# All that is built of the sources.
+BINARIES := ./services/switchyard ./loadtest/switchyard-lab ./pkg/transport/kafka/embedded/broker
+
+.PHONY: deadcode
+deadcode: $(DEADCODE) ## Fail if no binary calls a function that is not listed in .ci/deadcode.allow
+	@.ci/deadcode $(DEADCODE) $(BINARIES)
 
 # Only packages with benchmarks, since each package's program is linked.
 BENCHED = $(sort $(dir $(shell grep -rl --include='*_test.go' --exclude-dir=.cache '^func Benchmark' .)))
@@ -267,6 +307,9 @@ $(BUF):
 
 $(PROTOC_GEN_GO):
 	@.ci/install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION) $@
+
+$(DEADCODE):
+	@.ci/install golang.org/x/tools/cmd/deadcode@$(DEADCODE_VERSION) $@
 
 $(LINT):
 	@.ci/install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(LINT_VERSION) $@

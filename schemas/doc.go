@@ -11,14 +11,6 @@ const Version = 2
 // frequency penalty, min_p, min_tokens, logit_bias; 2: grammars; 3: calls of tools.
 const Sampling = 3
 
-// EarlierVersion is the version of messages before this one whose sequences and token
-// logs are read, so that who upgrades loses no request. Nobody writes it any more.
-const EarlierVersion = 1
-
-// EarlierFormat is what RecordFormat is of a record that was read of that version, whose
-// records have no mark.
-const EarlierFormat = EarlierVersion
-
 // RecordFormat marks the records of token logs and names their form; readers
 // pass over whatever lacks it. ("SYL1")
 const RecordFormat = 0x314c5953

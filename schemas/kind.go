@@ -49,7 +49,6 @@ func (k Kind) Joins(other Kind) bool {
 	return k == other
 }
 
-// said is a version as a Kind has it.
 func said(version uint32) uint32 {
 	if version == unsaid {
 		return 0
@@ -57,10 +56,9 @@ func said(version uint32) uint32 {
 	return version
 }
 
-// Made says whether replicas of this kind make messages of such an identity. Those of
-// EarlierVersion do not say theirs either; their hashes of models are others.
+// Made reports whether replicas of this kind make messages of such an identity.
 func (k Kind) Made(version uint32, modelHash uint64) bool {
-	return (k.Version == said(version) || k.Version == 0 && version == EarlierVersion) && k.ModelHash == modelHash
+	return k.Version == said(version) && k.ModelHash == modelHash
 }
 
 // String has all parts that are said; what others wrote is cut off after 64 characters.

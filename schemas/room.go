@@ -2,7 +2,6 @@ package schemas
 
 import "slices"
 
-// bucketKinds are the model's buckets.
 var bucketKinds = []string{"brownout", "functions", "leases", "members", "plans", "trials"}
 
 // BucketKinds lists the kinds of a model's buckets, in the order of their names.

@@ -432,7 +432,6 @@ func (s Subjects) CheckInboxPrefix(prefix string) error {
 	return nil
 }
 
-// checkSubject says why a text is not one subject.
 func checkSubject(what, subject string) error {
 	switch {
 	case subject == "":

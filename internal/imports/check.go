@@ -84,7 +84,10 @@ func match(pattern, pkg string) bool {
 	return err == nil && same
 }
 
-// roots are the top folders of this module that have packages.
+// laboratory is the folder of the other module of the workspace, which the rules bind, too.
+const laboratory = "loadtest"
+
+// roots are the top folders of both modules that have packages.
 var roots = []string{"deploy", "internal", "kernels", "loadtest", "models", "pkg", "schemas", "services"}
 
 func inModule(pkg string) bool {
@@ -99,7 +102,7 @@ func isStd(pkg string) bool {
 }
 
 // Read returns the imports of every Go file beneath root, whatever its build
-// tags say. Folders with a module of their own are left out.
+// tags say. Folders with a module of their own are left out, but for the laboratory.
 func Read(root string) ([]Import, error) {
 	var list []Import
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
@@ -135,7 +138,7 @@ func skip(root, dir string, d fs.DirEntry) error {
 	if err != nil {
 		return fmt.Errorf("looking for a module in %s: %w", dir, err)
 	}
-	if dir != root && (hidden || len(nested) > 0) {
+	if dir != root && (hidden || len(nested) > 0 && dir != filepath.Join(root, laboratory)) {
 		return filepath.SkipDir
 	}
 	return nil

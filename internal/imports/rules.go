@@ -1,8 +1,8 @@
 // Package imports holds the direction of dependencies as data. Its test checks
 // the whole repository against the rules.
 //
-//	services ─▶ pkg ─▶ kernels ─▶ standard library
-//	       └────┴──▶ schemas
+//	loadtest ─▶ services ─▶ pkg ─▶ kernels ─▶ standard library
+//	                  └────┴──▶ schemas
 //
 // The wings of pkg have an order of their own (wings).
 package imports
@@ -34,6 +34,12 @@ type Rule struct {
 	Bad [2]string
 }
 
+// outsiders are the folders of the laboratory that use what outsiders can use.
+var outsiders = []string{
+	"loadtest/chaos/...", "loadtest/clients", "loadtest/contract", "loadtest/door", "loadtest/fleet", "loadtest/jaeger", "loadtest/overload",
+	"loadtest/pages", "loadtest/scaling", "loadtest/soak", "loadtest/upgrade",
+}
+
 // Rules are all rules of this repository.
 var Rules = slices.Concat(wingRules(), []Rule{
 	{
@@ -49,20 +55,20 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"schemas", "github.com/nats-io/nats.go"},
 	},
 	{
-		Of: []string{"pkg/...", "models/..."}, Except: []string{"pkg/lab/..."}, AndTests: true,
-		Never:  []string{"services/...", "loadtest/..."},
+		Of: []string{"pkg/...", "models/..."}, AndTests: true,
+		Never:  []string{"services/..."},
 		Reason: "libraries are below services; what both need belongs into pkg",
 		Bad:    [2]string{"pkg/transport/bus", "services/gate"},
 	},
 	{
-		Of: []string{"module"}, Except: []string{"services/switchyard", "services/switchyard/cluster/clustertest/...", "pkg/lab/..."},
-		Never:  []string{"pkg/lab/..."},
-		Reason: "the laboratory runs whole pipelines and measures them, so it alone of pkg is above services: only the command asks for it, with tests of pipelines, and what serves does without",
-		Bad:    [2]string{"services/switchyard/cluster", "pkg/lab/bench"},
+		Of: []string{"module"}, Except: []string{"loadtest/..."}, AndTests: true,
+		Never:  []string{"loadtest/..."},
+		Reason: "the laboratory measures what is served and is a module of its own: what serves, and its tests, build without it",
+		Bad:    [2]string{"services/switchyard", "loadtest/bench"},
 	},
 	{
 		Of: []string{"internal/..."}, Except: []string{"internal/testkit/..."},
-		Never:  []string{"pkg/...", "services/...", "loadtest/..."},
+		Never:  []string{"pkg/...", "services/..."},
 		Reason: "what every wing may use stands below all; what tests share may use anything",
 		Bad:    [2]string{"internal/pause", "pkg/transport/bus"},
 	},
@@ -73,14 +79,8 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"services/gate", "services/expert"},
 	},
 	{
-		Of:     []string{"services/*/about"},
-		Only:   []string{"std", "schemas/...", "pkg/transport/catalog", "pkg/transport/grant"},
-		Reason: "a service's description is registered in tests of everything below services: it must bring nothing along",
-		Bad:    [2]string{"services/gate/about", "pkg/process/deployment"},
-	},
-	{
-		Of:     []string{"pkg/transport/catalog", "pkg/transport/grant"},
-		Only:   []string{"std", "schemas/...", "pkg/transport/grant"},
+		Of:     []string{"pkg/transport/catalog"},
+		Only:   []string{"std", "schemas/..."},
 		Never:  []string{"context", "net/...", "os/...", "log/...", "time"},
 		Reason: "what services there are is asked by everything that speaks of them, rights first: the list stands below all",
 		Bad:    [2]string{"pkg/transport/catalog", "pkg/transport/bus"},
@@ -140,22 +140,22 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"services/attention/renewal", "services/attention"},
 	},
 	{
-		Of:     []string{"services/expert/compute", "services/expert/residency", "services/expert/invoked"},
+		Of:     []string{"services/expert/compute", "services/expert/residency"},
 		Never:  []string{"services/expert/..."},
-		Reason: "computing knows no functions, functions know no rows' arithmetic, and what rented ones are billed knows neither: they are the bottom of the expert host, and serving asks them",
+		Reason: "computing knows no functions, and functions know no rows' arithmetic: they are the bottom of the expert host, and serving asks them",
 		Bad:    [2]string{"services/expert/residency", "services/expert/compute"},
 	},
 	{
 		Of:     []string{"services/expert/serving"},
-		Never:  []string{"services/expert", "services/expert/report", "services/expert/handover", "services/expert/hints"},
+		Never:  []string{"services/expert", "services/expert/hints"},
 		Reason: "what serves rows waits for nothing that is said of them",
-		Bad:    [2]string{"services/expert/serving", "services/expert/report"},
+		Bad:    [2]string{"services/expert/serving", "services/expert/hints"},
 	},
 	{
-		Of:     []string{"services/expert/report", "services/expert/handover", "services/expert/hints"},
+		Of:     []string{"services/expert/hints"},
 		Never:  []string{"services/expert/..."},
-		Reason: "these rooms ask the others by interfaces of their own, so that each is tested alone; services/expert only wires them",
-		Bad:    [2]string{"services/expert/report", "services/expert/residency"},
+		Reason: "hints ask the other rooms by interfaces of their own, so that they are tested alone; services/expert only wires them",
+		Bad:    [2]string{"services/expert/hints", "services/expert/residency"},
 	},
 	{
 		Of: []string{"services/expert/..."}, Except: []string{"services/expert/internal/..."},
@@ -192,13 +192,13 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"pkg/policy/place", "math/rand/v2"},
 	},
 	{
-		Of: []string{"pkg/sim/..."},
+		Of: []string{"pkg/serverless/rented", "pkg/serverless/batched", "pkg/serverless/routing", "loadtest/sim/..."},
 		Only: []string{
-			"std", "internal/quantile", "internal/splitmix", "pkg/compute/device/paced/profiles", "pkg/policy/...", "pkg/sim/...", "schemas/...",
+			"std", "internal/quantile", "internal/splitmix", "pkg/compute/device/paced/profiles", "pkg/policy/...", "pkg/serverless/...", "loadtest/sim/...", "schemas/...",
 		},
 		Never:  []string{"context", "net/...", "os/...", "log/...", "math/rand", "math/rand/v2"},
 		Reason: "the simulator has a clock of its own and calls the policies that the runtime calls; the same seed gives the same figures",
-		Bad:    [2]string{"pkg/sim", "pkg/transport/bus"},
+		Bad:    [2]string{"loadtest/sim", "pkg/transport/bus"},
 	},
 	{
 		Of: []string{"pkg/compute/device/..."},
@@ -228,20 +228,20 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"pkg/transport/leaving", "pkg/transport/bus"},
 	},
 	{
-		Of:     []string{"pkg/request/tokenizer/words", "pkg/request/tokenizer/merge"},
+		Of:     []string{"pkg/request/tokenizer/words"},
 		Only:   []string{"std", "github.com/dlclark/regexp2"},
 		Reason: "how a text is cut and how a word is merged are known without any file's format",
 		Bad:    [2]string{"pkg/request/tokenizer/words", "pkg/request/tokenizer"},
 	},
 	{
-		Of: []string{"loadtest/..."}, AndTests: true,
+		Of: outsiders, AndTests: true,
 		Only: []string{
 			"std", "schemas/...", "pkg/request/client", "loadtest/...", "github.com/nats-io/nats.go/...",
 			"google.golang.org/protobuf/...", "gonum.org/v1/...", "go.uber.org/goleak", "pgregory.net/rapid",
 			"github.com/Shopify/toxiproxy/v2/...", "github.com/rs/zerolog", "internal/quantile", "internal/testkit",
 		},
-		Reason: "load tests measure what outsiders get, so they use public endpoints only; pkg/request/client is one, being bound to schemas itself",
-		Bad:    [2]string{"loadtest/report", "pkg/compute/forward"},
+		Reason: "these measure what outsiders get, so they use public endpoints only; pkg/request/client is one, being bound to schemas itself",
+		Bad:    [2]string{"loadtest/soak", "pkg/compute/forward"},
 	},
 	{
 		Of: []string{"module"}, Except: []string{"kernels/cuda/real"}, AndTests: true,
@@ -256,7 +256,7 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"pkg/process/gpus", "github.com/NVIDIA/go-nvml/pkg/nvml"},
 	},
 	{
-		Of: []string{"module"}, Except: []string{"services/switchyard"},
+		Of: []string{"module"}, Except: []string{"services/switchyard/up"},
 		Never:  []string{"kernels/cuda/real", "kernels/cuda/nvml", "kernels/cuda/images"},
 		Reason: "everything above the driver gets it handed in, so that all of it runs on the fake; tests of a real GPU open one",
 		Bad:    [2]string{"pkg/compute/device/cuda", "kernels/cuda/real"},
@@ -275,7 +275,7 @@ var Rules = slices.Concat(wingRules(), []Rule{
 	},
 	{
 		Of:     []string{"pkg/transport/rights"},
-		Only:   []string{"std", "schemas/...", "pkg/transport/catalog", "pkg/transport/grant"},
+		Only:   []string{"std", "schemas/...", "pkg/transport/catalog"},
 		Never:  []string{"context", "net/...", "os/...", "log/...", "time"},
 		Reason: "who may do what is a table: servers' settings, credentials and documents are made of it by others",
 		Bad:    [2]string{"pkg/transport/rights", "github.com/nats-io/jwt/v2"},
@@ -299,10 +299,10 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"services/gate", "github.com/segmentio/kafka-go"},
 	},
 	{
-		Of: []string{"module"}, Except: []string{"pkg/lab/arena", "pkg/lab/replay", "pkg/policy/deployplan/bo", "loadtest/..."},
+		Of: []string{"module"}, Except: []string{"pkg/policy/deployplan/bo", "loadtest/..."},
 		Never:  []string{"gonum.org/v1/..."},
 		Reason: "plots are for reports, and Gaussian processes for tuning; what serves has none",
-		Bad:    [2]string{"pkg/sim", "gonum.org/v1/plot"},
+		Bad:    [2]string{"services/gate", "gonum.org/v1/plot"},
 	},
 	{
 		Of: []string{"module"}, Except: []string{"loadtest/chaos/proxies"},
@@ -318,10 +318,16 @@ var Rules = slices.Concat(wingRules(), []Rule{
 		Bad:    [2]string{"loadtest/chaos/check", "schemas/switchyard/v1"},
 	},
 	{
-		Of: []string{"module"}, Except: []string{"services/switchyard"},
+		Of: []string{"module"}, Except: []string{"services/switchyard", "services/switchyard/cli", "services/switchyard/up", "loadtest/switchyard-lab"},
 		Never:  []string{"github.com/alecthomas/..."},
-		Reason: "flags are read in services/switchyard alone; everything else gets settings",
-		Bad:    [2]string{"pkg/lab/bench", "github.com/alecthomas/kong"},
+		Reason: "flags are read by the two programs alone; everything else gets settings",
+		Bad:    [2]string{"loadtest/bench", "github.com/alecthomas/kong"},
+	},
+	{
+		Of:     []string{"services/switchyard/cli"},
+		Never:  []string{"services/switchyard", "services/switchyard/up", "services/switchyard/cluster/..."},
+		Reason: "what both programs read their command lines with knows none of their commands",
+		Bad:    [2]string{"services/switchyard/cli", "services/switchyard/up"},
 	},
 	{
 		Of: []string{"module"}, Except: []string{"services/switchyard/terminal"},

@@ -8,9 +8,8 @@ var wings = []struct{ name, reason string }{
 	{"transport", "messages are carried, and checked against what their model can have, whatever replicas live and plan"},
 	{"control", "members, leases and plans are kept over connections alone, in whichever process"},
 	{"process", "what the services of a process share is there before any request is"},
-	{"request", "requests are served: no measurement is part of that"},
-	{"sim", "the simulator has nothing of the real pipeline, least of all what compares both"},
-	{"lab", ""},
+	{"request", "requests are served the same, whatever is rented for them"},
+	{"serverless", ""},
 }
 
 // wingRules are the rules of the order.

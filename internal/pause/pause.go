@@ -1,4 +1,5 @@
-// Package pause waits between attempts at something that may fail again.
+// Package pause waits between attempts at something that may fail again, wakes who waits, and logs
+// a failure that repeats once.
 package pause
 
 import (

@@ -79,7 +79,7 @@ func replay(t *testing.T, file string, m Machine) {
 func Replay(t testing.TB, file, text string, m Machine) (string, error) {
 	var out strings.Builder
 	for i, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
-		if isDecision(line) {
+		if strings.HasPrefix(line, " ") && strings.TrimSpace(line) != "" {
 			continue
 		}
 		out.WriteString(line + "\n")
@@ -99,10 +99,6 @@ func Replay(t testing.TB, file, text string, m Machine) (string, error) {
 		}
 	}
 	return out.String(), nil
-}
-
-func isDecision(line string) bool {
-	return strings.HasPrefix(line, " ") && strings.TrimSpace(line) != ""
 }
 
 // difference shows the first line that differs.

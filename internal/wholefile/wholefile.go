@@ -27,11 +27,11 @@ func Write(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
-	return syncFolder(filepath.Dir(path))
+	return SyncFolder(filepath.Dir(path))
 }
 
-// syncFolder makes a rename outlive the machine's end.
-func syncFolder(dir string) error {
+// SyncFolder has a folder's entries on the disk, so that a rename outlives the machine's end.
+func SyncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ func TestNoAllocations(t *testing.T) {
 	rowsScratch := make([]float32, AttendRowsScratch(coded, 1, 40))
 	for name, f := range map[string]func(){
 		"matmul":  func() { MatMul(y, n, x, k, rows, w, 0, w.Panels()) },
-		"attend":  func() { Attend(out, q, h, kv, 3, 40, 0.2, scratch) },
+		"attend":  func() { attend(out, q, h, kv, 3, 40, 0.2, scratch) },
 		"codes":   func() { AttendKept(KVInt8, nil, out, q, coded, codes, 3, 40, 0.2, nil, scratch) },
 		"rows":    func() { AttendRows(KVInt8, out, 0, q, 0, 1, coded, codes, 40, 0.2, nil, rowsScratch) },
 		"store":   func() { KVInt8.Store(codes[0], codes[0][KVInt8.Words(32):], 5, q[:32], q[32:64]) },

@@ -25,34 +25,22 @@ const (
 	mostPerHead = 3
 )
 
-// AttendScratch is the length of the scratch that Attend needs for positions below end.
+// AttendScratch is the length of the scratch that AttendKept needs for positions below end.
 func AttendScratch(h Heads, end int) int {
 	positions := (end + PagePositions - 1) / PagePositions * PagePositions
 	return h.together()*h.Group*(positions+1) + positions + h.Group*PanelWidth + PagePositions*PanelWidth
 }
 
-// Attend is attention of one position: out (KV, Group, Dim) from the query
+// AttendKept is attention of one position: out (KV, Group, Dim) from the query
 // heads q (KV, Group, Dim), over the absolute positions [start, end). pages[i]
 // holds positions 32i to 32i+31: for each KV head its block of keys and then
 // its block of values, see StoreKV. Pages before start's may be nil. What the
 // pages hold outside [start, end) has no effect.
-func Attend(out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, scratch []float32) {
-	AttendSinks(out, q, h, pages, start, end, scale, nil, scratch)
-}
-
-// AttendSinks is Attend with a further score (KV, Group) for each query head, which
-// takes part in the softmax and has no value; without sinks it is Attend.
-func AttendSinks(out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
-	AttendWeights(nil, out, q, h, pages, start, end, scale, sinks, scratch)
-}
-
-// AttendWeights is AttendSinks, and sets weights (end) to the sum over all query heads of what
-// each position's value counts; nil: nobody asks. The bits of out are the same.
-func AttendWeights(weights, out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
-	AttendKept(KVF32, weights, out, q, h, pages, start, end, scale, sinks, scratch)
-}
-
-// AttendKept is AttendWeights of pages that the format's Store has filled. With KVBF16 the bits are those
+//
+// sinks (KV, Group) is a further score of each query head, which takes part in the softmax and has no value; nil: there
+// is none. weights (end) is set to the sum over all query heads of what each position's value counts; nil: nobody asks.
+//
+// The format's Store has filled the pages. With KVBF16 the bits are those
 // of keys and values that were rounded to bf16 before StoreKV. With KVInt8 a position's score is its key's
 // scale times the score of the codes, and its value's scale times what it counts, rounded, is what its
 // value's codes are multiplied by.
@@ -75,11 +63,11 @@ func attendKept(f KVFormat, weights, out, q []float32, h Heads, from, to int, pa
 	}
 	checkAttend(out, q, h, pages, start, end, scratch)
 	if weights != nil {
-		mustMatch("AttendWeights", end, len(weights))
+		mustMatch("AttendKept", end, len(weights))
 		clear(weights)
 	}
 	if sinks != nil {
-		mustMatch("AttendSinks", h.KV*h.Group, len(sinks))
+		mustMatch("AttendKept", h.KV*h.Group, len(sinks))
 	}
 	a := attention{g: h.Group, c: h.Dim, start: start, end: end, first: start / PagePositions, last: (end - 1) / PagePositions}
 	a.ld = (a.last - a.first + 1) * PagePositions
@@ -98,7 +86,7 @@ func checkAttend(out, q []float32, h Heads, pages [][]float32, start, end int, s
 	count, width := (end+PagePositions-1)/PagePositions, h.KV*h.Group*h.Dim
 	if h.KV < 1 || h.Group < 1 || h.Dim < 1 || start < 0 || start >= end || len(out) < width || len(q) < width ||
 		len(pages) < count || len(scratch) < AttendScratch(h, end) {
-		panic(fmt.Sprintf("cpu.Attend: out %d, q %d, %+v, %d pages, positions [%d, %d), scratch %d",
+		panic(fmt.Sprintf("cpu.AttendKept: out %d, q %d, %+v, %d pages, positions [%d, %d), scratch %d",
 			len(out), len(q), h, len(pages), start, end, len(scratch)))
 	}
 }

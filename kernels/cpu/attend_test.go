@@ -68,7 +68,7 @@ func TestAttendSinks(t *testing.T) {
 		var bits []float32
 		eachVariant(t, func(t *testing.T) {
 			got := make([]float32, heads*s.Dim)
-			AttendSinks(got, q, s.Heads, all, s.start, s.end, 0.3, sinks, scratch)
+			attendSinks(got, q, s.Heads, all, s.start, s.end, 0.3, sinks, scratch)
 			near(t, "out", got, want, 1e-5, 1e-5)
 			if bits == nil {
 				bits = got
@@ -148,9 +148,9 @@ func TestAttendLeavesPagesOut(t *testing.T) {
 	}
 	q, all, some := floats(9, width), make([]float32, width), make([]float32, width)
 	const start, end, before = 70, 150, 2
-	Attend(all, q, h, pages, start, end, 0.3, make([]float32, AttendScratch(h, end)))
+	attend(all, q, h, pages, start, end, 0.3, make([]float32, AttendScratch(h, end)))
 	from, to := start-before*PagePositions, end-before*PagePositions
-	Attend(some, q, h, pages[before:], from, to, 0.3, make([]float32, AttendScratch(h, to)))
+	attend(some, q, h, pages[before:], from, to, 0.3, make([]float32, AttendScratch(h, to)))
 	if !sameBits(all, some) {
 		t.Error("the bits differ")
 	}
@@ -176,4 +176,17 @@ func TestAttendHalf(t *testing.T) {
 			}
 		})
 	})
+}
+
+// attend is AttendKept of the widest pages, without sinks or weights.
+func attend(out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, scratch []float32) {
+	attendSinks(out, q, h, pages, start, end, scale, nil, scratch)
+}
+
+func attendSinks(out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
+	attendWeights(nil, out, q, h, pages, start, end, scale, sinks, scratch)
+}
+
+func attendWeights(weights, out, q []float32, h Heads, pages [][]float32, start, end int, scale float32, sinks, scratch []float32) {
+	AttendKept(KVF32, weights, out, q, h, pages, start, end, scale, sinks, scratch)
 }

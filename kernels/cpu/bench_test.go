@@ -352,7 +352,7 @@ func BenchmarkPack(b *testing.B) {
 	for name, f := range map[string]func(){
 		"bf16":  func() { PackBF16(src, n, k) },
 		"fp8":   func() { PackFP8(src[:n*k], scales, n, k) },
-		"mxfp4": func() { PackMXFP4(src[:n*k/2], src[:n*k/MXBlock], n, k) },
+		"mxfp4": func() { Packer{}.MXFP4(src[:n*k/2], src[:n*k/MXBlock], n, k) },
 	} {
 		b.Run("format="+name, func(b *testing.B) {
 			b.SetBytes(2 * n * k) // as bf16, whatever the format

@@ -18,12 +18,12 @@ func (m *Matrix) codedRow(p, k int) (row [PanelWidth]float32) {
 func (m *Matrix) scaleAt(p, k, j int) (scale, offset float32) {
 	c, span, group := m.coded, m.coded.span(m.K), min(m.coded.Group, m.K)
 	tops := c.tops[(p*parts(m.K, span)+k/span)*c.topSize()+j:]
-	scale = halfFloat(tops[0])
+	scale = HalfToFloat(tops[0])
 	if c.Kind == Steps {
 		return scale, scale * float32(c.Zero)
 	}
 	if c.Kind == StepsMins {
-		return scale, halfFloat(tops[PanelWidth])
+		return scale, HalfToFloat(tops[PanelWidth])
 	}
 	subs := c.subs[(p*parts(m.K, group)+k/group)*c.subSize()+j:]
 	sub := float32(int8(subs[0]))
@@ -33,7 +33,7 @@ func (m *Matrix) scaleAt(p, k, j int) (scale, offset float32) {
 	case SubSteps:
 		return scale * sub, 0
 	}
-	return scale * sub, halfFloat(tops[PanelWidth]) * float32(int8(subs[PanelWidth]))
+	return scale * sub, HalfToFloat(tops[PanelWidth]) * float32(int8(subs[PanelWidth]))
 }
 
 // codeAt is the code of input k and output j of a panel.
@@ -52,11 +52,15 @@ func tileCodedGeneric(dst, x []float32, m *Matrix, p0 int, t tile) {
 	t.decoded(dst, x, func(p, k int) [PanelWidth]float32 { return m.codedRow(p0+p, k) })
 }
 
-// halfFloat converts a float16 that is a finite number, exactly.
-func halfFloat(h uint16) float32 {
-	sign, exp, frac := uint32(h&0x8000)<<16, uint32(h>>10)&31, uint32(h&0x3ff)
-	if exp == 0 {
+// HalfToFloat converts IEEE 754 binary16 to float32, exactly.
+func HalfToFloat(h uint16) float32 {
+	sign := uint32(h&0x8000) << 16
+	exp, frac := uint32(h>>10)&0x1f, uint32(h&0x3ff)
+	switch exp {
+	case 0: // zero or subnormal: frac · 2^-24 is exact in float32
 		return math.Float32frombits(sign | math.Float32bits(float32(frac)*0x1p-24))
+	case 0x1f: // infinity or NaN
+		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
 	}
 	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
 }

@@ -196,7 +196,6 @@ func (b *codedBuffers) copied(x []float32, ldX, rows, k int) []float32 {
 	return b.x
 }
 
-// decode writes a panel's weights.
 func (a *tileArgs) decode(bits int) {
 	switch {
 	case active >= avx512 && bits == 4:

@@ -28,7 +28,7 @@ var codings = map[string]struct {
 // codedMatrix is a random matrix, and its weights.
 func codedMatrix(seed uint64, n, k int, c Coding) (*Matrix, []float32) {
 	r := rand.New(rand.NewPCG(seed, 3))
-	m, w := NewCoded(n, k, c), make([]float32, n*k)
+	m, w := Packer{}.Coded(n, k, c), make([]float32, n*k)
 	codes := make([]int8, n*k)
 	for i := range n {
 		for at := 0; at < k; at += c.span(k) {

@@ -137,13 +137,10 @@ type coded struct {
 	subs []byte   // (panels, groups, subs or zeros, then submins, PanelWidth)
 }
 
-// NewCoded makes an (n, k) matrix of zero codes, to be filled. Coding.Check has passed k.
-func NewCoded(n, k int, c Coding) *Matrix { return Packer{}.Coded(n, k, c) }
-
-// Coded is NewCoded.
+// Coded makes an (n, k) matrix of zero codes, to be filled. Coding.Check has passed k.
 func (p Packer) Coded(n, k int, c Coding) *Matrix {
 	if err := c.Check(k); err != nil || n < 0 || c.Rounds && !c.CanRound(k) {
-		panic(fmt.Sprintf("cpu.NewCoded: (%d, %d) as %+v: %v", n, k, c, err))
+		panic(fmt.Sprintf("cpu.Packer.Coded: (%d, %d) as %+v: %v", n, k, c, err))
 	}
 	m := &Matrix{N: n, K: k, rounds: c.Rounds, coded: &coded{Coding: c}}
 	codes, tops, subs := c.panel(k)

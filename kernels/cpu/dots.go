@@ -88,7 +88,6 @@ func (m *Matrix) addGroup(out []float32, x []byte, p, k, group int) {
 	}
 }
 
-// storedCode is a code without its sign.
 func (m *Matrix) storedCode(p, k, j int) int32 {
 	codes := m.codes[p*len(m.codes)/m.Panels():]
 	switch m.dotFormat() {

@@ -52,7 +52,6 @@ func (p Packer) FP8(codes []byte, scales []float32, n, k int) *Matrix {
 	return m
 }
 
-// packFP8 writes a panel.
 func (m *Matrix) packFP8(panel int, codes []byte, scales []float32) {
 	k, grid, first := m.K, FP8Scales(m.K), panel*PanelWidth
 	outputs := min(PanelWidth, m.N-first)

@@ -48,14 +48,12 @@ func geluTanh32(x float32) float32 {
 	return x / (1 + exp32(z))
 }
 
-// geluGeneric is dst = gelu32(x).
 func geluGeneric(dst, x []float32) {
 	for i, v := range x {
 		dst[i] = gelu32(v)
 	}
 }
 
-// geluTanhGeneric is dst = geluTanh32(x).
 func geluTanhGeneric(dst, x []float32) {
 	for i, v := range x {
 		dst[i] = geluTanh32(v)

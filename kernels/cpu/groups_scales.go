@@ -12,7 +12,6 @@ const (
 	mostScale  = (127 + 98) << 7 // 2^98
 )
 
-// checkScale refuses a scale of a file.
 func checkScale(bf uint16) error {
 	if size := bf &^ (1 << 15); size != 0 && (size < leastScale || size > mostScale) {
 		return fmt.Errorf("a scale is %v: it must be 0, or of a size from 2^-90 to 2^98", widened(bf))

@@ -2,4 +2,4 @@
 
 package cpu
 
-func emulateTiles() (restore func(), ok bool) { return nil, false }
+func useEmulated() (restore func(), ok bool) { return nil, false }

@@ -25,7 +25,7 @@ func eachVariant(t *testing.T, f func(t *testing.T)) {
 			f(t)
 		})
 	}
-	if restore, ok := emulateTiles(); ok {
+	if restore, ok := useEmulated(); ok {
 		defer restore()
 		t.Run("amx emulated", f)
 	}

@@ -98,7 +98,6 @@ func interleave(dst, b *[2 * PanelWidth]byte) {
 	}
 }
 
-// halves are the halves of words.
 func halves(words []float32) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(words))), 2*len(words))
 }
@@ -121,7 +120,6 @@ func StoreKVCodes(kblock, vblock []float32, slot int, k, v []float32) {
 	vblock[at] = encode(bytesIn(vblock)[slot*c:], 1, v)
 }
 
-// bytesIn are the bytes of words.
 func bytesIn(words []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 4*len(words))
 }

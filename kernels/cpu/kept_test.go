@@ -140,7 +140,7 @@ func TestWeightsOfCodes(t *testing.T) {
 	eachVariant(t, func(t *testing.T) {
 		got, want, out := make([]float32, end), make([]float32, end), make([]float32, len(q))
 		AttendKept(KVInt8, got, out, q, h, all, 0, end, 0.3, nil, scratch)
-		AttendWeights(want, out, q, h, pages(keys, values, h.KV, h.Dim), 0, end, 0.3, nil, scratch)
+		attendWeights(want, out, q, h, pages(keys, values, h.KV, h.Dim), 0, end, 0.3, nil, scratch)
 		near(t, "weights", got, want, 1e-5, 1e-5)
 	})
 }

@@ -54,7 +54,6 @@ func matMulLast(dst []float32, ldDst int, x []float32, ldX, rows int, w *Matrix)
 	}
 }
 
-// matMulPanels computes whole panels; dst starts at panel p0.
 func matMulPanels(dst []float32, ldDst int, x []float32, ldX, rows int, w *Matrix, p0, p1 int) {
 	size := w.K * PanelWidth
 	t := tile{ldDst: ldDst, ldX: ldX, rows: rows, k: w.K, step: PanelWidth, panels: p1 - p0, panelStride: size}

@@ -17,15 +17,12 @@ var e2m1 = [16]float32{0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4
 // maxE8M0 is the greatest scale, 2^125, with which every code is a finite float32.
 const maxE8M0 = 252
 
-// PackMXFP4 packs blocks, row-major (n, k/32, 16), and scales (n, k/32), which
+// MXFP4 packs blocks, row-major (n, k/32, 16), and scales (n, k/32), which
 // CheckE8M0 has passed. A byte holds two codes, the first input's in its low half;
 // a scale e is 2^(e-127). The weights stay packed: 4.25 bits each.
-func PackMXFP4(blocks, scales []byte, n, k int) *Matrix { return Packer{}.MXFP4(blocks, scales, n, k) }
-
-// MXFP4 is PackMXFP4.
 func (p Packer) MXFP4(blocks, scales []byte, n, k int) *Matrix {
-	mustHold("PackMXFP4", 2*len(blocks), n, k, 1)
-	mustHold("PackMXFP4", MXBlock*len(scales), n, k, 1)
+	mustHold("MXFP4", 2*len(blocks), n, k, 1)
+	mustHold("MXFP4", MXBlock*len(scales), n, k, 1)
 	m, rows := &Matrix{N: n, K: k}, stack(k/2, blocks)
 	m.codes = take[byte](p.Space, m.Panels()*m.mxPanel())
 	m.exps = take[byte](p.Space, m.Panels()*k/MXBlock*PanelWidth)
@@ -62,7 +59,6 @@ func dropMinusZeros(codes []byte) {
 	}
 }
 
-// mxPanel is the bytes of codes in a panel.
 func (m *Matrix) mxPanel() int { return m.K * PanelWidth / 2 }
 
 // FromMXFP4 computes the weights of blocks, 16 bytes for each of the scales; it is exact.

@@ -15,7 +15,6 @@ func sumCentredGeneric(acc *[lanes]float32, x []float32, mean float32) {
 	}
 }
 
-// layerNormGeneric is dst = fma((x-mean)·inv, weight, bias).
 func layerNormGeneric(dst, x, weight, bias []float32, mean, inv float32) {
 	for i, v := range x {
 		dst[i] = fma32(float32((v-mean)*inv), weight[i], bias[i])

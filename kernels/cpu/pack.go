@@ -65,7 +65,6 @@ func (p Packer) BF16(k int, parts ...[]byte) *Matrix {
 // packBlock inputs of a panel are packed at a time in plain Go, to stay within the L1 cache.
 const packBlock = 64
 
-// packHalves packs rows of k bf16s as a panel.
 func packHalves(panel []uint16, rows [][]byte, k int) {
 	if len(rows) < PanelWidth {
 		clear(panel)
@@ -75,7 +74,6 @@ func packHalves(panel []uint16, rows [][]byte, k int) {
 	}
 }
 
-// packHalvesBlock packs inputs [from, to).
 func packHalvesBlock(panel []uint16, rows [][]byte, from, to int) {
 	if len(rows) == PanelWidth {
 		fours := to - (to-from)%4
@@ -120,13 +118,10 @@ func putFour(to []uint16, v uint64) {
 // PackPairs packs src, row-major (n, k) little-endian bf16, for rows that are rounded to bf16.
 func PackPairs(src []byte, n, k int) *Matrix {
 	mustHold("PackPairs", len(src), n, k, 2)
-	return StackPairs(k, src)
+	return Packer{}.Pairs(k, src)
 }
 
-// StackPairs is StackBF16 for rows that are rounded to bf16.
-func StackPairs(k int, parts ...[]byte) *Matrix { return Packer{}.Pairs(k, parts...) }
-
-// Pairs is StackPairs.
+// Pairs is StackBF16 for rows that are rounded to bf16.
 func (p Packer) Pairs(k int, parts ...[]byte) *Matrix {
 	all := stack(2*k, parts...)
 	m := &Matrix{N: all.n, K: k, rounds: true}

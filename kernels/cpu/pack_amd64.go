@@ -70,7 +70,6 @@ func largestOf(tops, w []float32) {
 	}
 }
 
-// codesOf divides groups and rounds.
 func codesOf(codes []byte, w []float32, by []float64, least, most int32) {
 	switch {
 	case active == generic || len(by) == 0:

@@ -132,7 +132,7 @@ func TestPackParts(t *testing.T) {
 	eachVariant(t, func(t *testing.T) {
 		for _, at := range []int{32, 40, 64} {
 			a, b := all[:2*k*at], slices.Clone(all[2*k*at:])
-			if !slices.Equal(StackBF16(k, a, b).bf, StackBF16(k, all).bf) || !slices.Equal(StackPairs(k, a, b).bf, StackPairs(k, all).bf) {
+			if !slices.Equal(StackBF16(k, a, b).bf, StackBF16(k, all).bf) || !slices.Equal(Packer{}.Pairs(k, a, b).bf, Packer{}.Pairs(k, all).bf) {
 				t.Errorf("cut at %d: differs", at)
 			}
 		}

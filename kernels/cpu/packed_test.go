@@ -26,7 +26,7 @@ func mxMatrix(seed uint64, n, k int) (*Matrix, []float32) {
 	for i := range scales {
 		scales[i] += 119
 	}
-	return PackMXFP4(blocks, scales, n, k), ref.MXFP4(blocks, scales)
+	return Packer{}.MXFP4(blocks, scales, n, k), ref.MXFP4(blocks, scales)
 }
 
 // fp8Matrix is a random matrix and its weights by package ref.
@@ -111,7 +111,7 @@ func TestEveryMXFP4(t *testing.T) {
 			want[code] = float32(math.Ldexp(ref.FP4(byte(code)), scale-127)) + 0 // no minus zero
 		}
 		scales := bytes.Repeat([]byte{byte(scale)}, 16)
-		m := PackMXFP4(blocks, scales, 16, k)
+		m := Packer{}.MXFP4(blocks, scales, 16, k)
 		x, got := make([]float32, k), make([]float32, 16)
 		x[0] = 1
 		for _, name := range Available() {

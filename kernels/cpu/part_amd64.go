@@ -151,7 +151,6 @@ func (a *tileArgs) halves(rows int, f Format) {
 	b.call2(rows, 1, f)
 }
 
-// half moves on by half a panel.
 func (a *tileArgs) half(by distances) tileArgs {
 	b := *a
 	b.dst, b.w = unsafe.Add(a.dst, by.dst), unsafe.Add(a.w, by.w)

@@ -8,10 +8,8 @@ const (
 	stepPairs = tileLine / 4
 )
 
-// stepsOf is how many steps so many pairs take.
 func stepsOf(pairs int) int { return parts(pairs, stepPairs) }
 
-// placePairs rounds a row.
 func (r *Rounded) placePairs(row int, x []float32) {
 	const some = 512 // inputs
 	var rounded [2 * some]byte

@@ -34,7 +34,6 @@ func quantiserOf(k int) *quantiser {
 	return q
 }
 
-// quantisePanel writes a panel.
 func (m *Matrix) quantisePanel(panel int, f Format, row func(i int, w []float32) error) error {
 	q := quantiserOf(m.K)
 	defer quantisers.Put(q)

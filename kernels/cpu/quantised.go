@@ -58,10 +58,8 @@ type OutputError struct {
 	Err    error
 }
 
-// Error names the output.
 func (e *OutputError) Error() string { return fmt.Sprintf("output %d: %v", e.Output, e.Err) }
 
-// Unwrap is what is wrong with it.
 func (e *OutputError) Unwrap() error { return e.Err }
 
 // stepOf is the scale of a group, in bf16. In Q4 the weight that is farthest from zero

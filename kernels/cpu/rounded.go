@@ -82,7 +82,6 @@ func (r *Rounded) Round(x []float32, ldX, from, to int) {
 	}
 }
 
-// roundGeneric rounds a row in plain Go.
 func roundGeneric(dst []byte, x []float32) {
 	for ; len(x) >= QGroup; x, dst = x[QGroup:], dst[min(roundedGroup, len(dst)):] {
 		roundGroup((*[roundedGroup]byte)(dst), (*[QGroup]float32)(x))
@@ -175,7 +174,6 @@ func matMulCodes(dst []float32, ldDst int, r *Rounded, from, rows int, w *Matrix
 	tileDots(dst, r.codes[from*r.stride:], w, p0, tile{ldDst: ldDst, ldX: r.stride, rows: rows, k: w.K, panels: p1 - p0})
 }
 
-// matMulRounding rounds rows and computes with them.
 func matMulRounding(dst []float32, ldDst int, x []float32, ldX, rows int, w *Matrix, p0, p1 int) {
 	r := w.NewRounded(rows)
 	r.Round(x, ldX, 0, rows)

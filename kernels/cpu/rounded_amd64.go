@@ -11,5 +11,4 @@ func round(dst []byte, x []float32) {
 	avx2Round(&dst[0], &x[0], len(x)/QGroup)
 }
 
-// pointerTo is the address of a slice's first element.
 func pointerTo[T any](s []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(s)) }

@@ -4,7 +4,6 @@ package cpu
 
 import "unsafe"
 
-// preferHuge does nothing where systems choose alone.
 func preferHuge(unsafe.Pointer, int) {}
 
 func populate(unsafe.Pointer, int) {}

@@ -179,7 +179,6 @@ func (t *tile) runChunk(dst, x []float32, w stored) {
 	spreads.Put(buffer)
 }
 
-// runRows computes a chunk.
 func (t *tile) runRows(dst, x []float32, w stored) {
 	size := elementSize[w.Format]
 	a := tileArgs{

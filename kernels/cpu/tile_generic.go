@@ -90,7 +90,6 @@ func (t tile) step1(dst, x []float32, weights *[PanelWidth]float32) {
 	}
 }
 
-// widen undoes the interleaving of bf16 weights.
 func widen(w *[PanelWidth]uint16) (row [PanelWidth]float32) {
 	for j := range PanelWidth / 2 {
 		row[j] = math.Float32frombits(uint32(w[2*j]) << 16)

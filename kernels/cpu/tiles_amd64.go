@@ -185,7 +185,6 @@ func (a *tilesArgs) configurePairs(rows, second, pairs int) {
 	}
 }
 
-// hasTiles reports whether AMX computes.
 func hasTiles() bool { return active == amxTiles }
 
 // placeLines copies a row to where its lines are.
@@ -195,4 +194,37 @@ func placeLines(to, row []byte) {
 		amxPlace(&to[0], &row[0], whole)
 	}
 	placeLinesGeneric(to[min(len(to), whole*tileBytes):], row[whole*tileLine:])
+}
+
+// emulateTiles stands in for the kernels of tiles in tests, where the processor has no AMX.
+var emulateTiles func(a *tilesArgs, k tilesKernel)
+
+// tilesKernel is one of the kernels of tiles.
+type tilesKernel int
+
+const (
+	pairsMany tilesKernel = iota
+	pairsTall
+	pairsWide
+	pairsOne
+)
+
+func (a *tilesArgs) call(k tilesKernel) {
+	if emulateTiles != nil {
+		// As a number, so that the compiler does not move to the heap what a kernel never keeps.
+		address := uintptr(unsafe.Pointer(a))
+		emulateTiles(*(**tilesArgs)(unsafe.Pointer(&address)), k)
+		return
+	}
+	b := (*byte)(unsafe.Pointer(a))
+	switch k {
+	case pairsMany:
+		amxPairsMany(b)
+	case pairsTall:
+		amxPairsTall(b)
+	case pairsWide:
+		amxPairsWide(b)
+	case pairsOne:
+		amxPairs(b)
+	}
 }

@@ -51,7 +51,7 @@ func TestEmulatedConfiguration(t *testing.T) {
 			a := right()
 			a.x, a.w, a.dst, a.ldDst, a.turns = pointerTo(x), pointerTo(w), pointerTo(dst), 4*PanelWidth, 1
 			spoil(&a.config)
-			a.emulate(pairsOne)
+			emulateInGo(&a, pairsOne)
 		})
 	}
 }

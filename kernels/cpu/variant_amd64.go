@@ -6,7 +6,6 @@ import (
 	"github.com/switchyard/switchyard/kernels/amx"
 )
 
-// supported says whether this processor can run a variant.
 func supported(v int) bool {
 	narrow := cpu.X86.HasAVX2 && cpu.X86.HasFMA && cpu.X86.HasF16C
 	switch v {

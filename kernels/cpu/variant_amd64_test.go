@@ -10,6 +10,9 @@ import (
 // What the kernel of the system lists must be found: a variant that is missing
 // by mistake would pass every test unseen.
 func TestNoVariantIsMissing(t *testing.T) {
+	if strings.Contains(os.Getenv("GODEBUG"), "cpu.") {
+		t.Skip("GODEBUG hides features of the processor")
+	}
 	text, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {
 		t.Skip("no list of the processor's features")

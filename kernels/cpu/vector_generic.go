@@ -54,7 +54,6 @@ func treeGeneric(l *[lanes]float32) float32 {
 	return l[0]
 }
 
-// turnGeneric turns the pairs (low[i], high[i]).
 func turnGeneric(low, high, cos, sin []float32) {
 	for i, a := range low {
 		b := high[i]
@@ -100,14 +99,12 @@ func clampedSwiGLUGeneric(dst, gate, up []float32, limit float32) {
 	}
 }
 
-// addGeneric is dst += a.
 func addGeneric(dst, a []float32) {
 	for i, v := range a {
 		dst[i] += v
 	}
 }
 
-// scaleGeneric is x *= a.
 func scaleGeneric(x []float32, a float32) {
 	for i := range x {
 		x[i] *= a

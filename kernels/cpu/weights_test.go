@@ -42,8 +42,8 @@ func TestAttendWeights(t *testing.T) {
 		}
 		plain, out, got := make([]float32, len(q)), make([]float32, len(q)), random(tc.end)
 		scratch := make([]float32, AttendScratch(h, tc.end))
-		AttendSinks(plain, q, h, pages, tc.start, tc.end, 0.3, sinks, scratch)
-		AttendWeights(got, out, q, h, pages, tc.start, tc.end, 0.3, sinks, scratch)
+		attendSinks(plain, q, h, pages, tc.start, tc.end, 0.3, sinks, scratch)
+		attendWeights(got, out, q, h, pages, tc.start, tc.end, 0.3, sinks, scratch)
 		if !slices.Equal(plain, out) {
 			t.Errorf("%+v: other bits", tc)
 		}

@@ -94,7 +94,6 @@ type RoomError struct {
 	Need, Rest, Size int64 // bytes: wanted, not cut off yet, of the whole arena
 }
 
-// Error names --gpu-memory, of which an arena is made.
 func (e *RoomError) Error() string {
 	return fmt.Sprintf("%s needs %d bytes, and of the --gpu-memory of %d bytes %d are left: give more", e.What, e.Need, e.Size, e.Rest)
 }

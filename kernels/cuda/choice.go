@@ -44,7 +44,6 @@ type KernelsError struct {
 	Device, Why string
 }
 
-// Error says why, and which kernels there are everywhere.
 func (e *KernelsError) Error() string {
 	return fmt.Sprintf("%s does not run the kernels %s (%s): take %s, which every GPU runs", e.Device, e.Kernels, e.Why, Mma)
 }

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -26,25 +27,22 @@ type Error struct {
 	Code int    // a CUresult
 }
 
-// Error names the kind, the call, and the code by name and number.
 func (e *Error) Error() string {
-	name := names[e.Code]
-	if name == "" {
-		name = "an error"
+	answer := answers[e.Code]
+	said := fmt.Sprintf("%s answered %s (%d)", e.Call, cmp.Or(answer.name, "an error"), e.Code)
+	if answer.kind != nil {
+		return fmt.Sprintf("%v: %s", answer.kind, said)
 	}
-	if kind := kinds[e.Code]; kind != nil {
-		return fmt.Sprintf("%v: %s answered %s (%d)", kind, e.Call, name, e.Code)
-	}
-	return fmt.Sprintf("%s answered %s (%d)", e.Call, name, e.Code)
+	return said
 }
 
 // Known says whether the code is of one of the kinds.
-func (e *Error) Known() bool { return kinds[e.Code] != nil }
+func (e *Error) Known() bool { return answers[e.Code].kind != nil }
 
 // Is says which kind of error it is.
-func (e *Error) Is(target error) bool { return kinds[e.Code] == target }
+func (e *Error) Is(target error) bool { return answers[e.Code].kind == target }
 
-// Codes of CUresult that are told apart.
+// Codes of CUresult that others tell apart.
 const (
 	CodeInvalidValue       = 1
 	CodeOutOfMemory        = 2
@@ -59,73 +57,51 @@ const (
 	CodeCaptureUnsupported = 900
 	CodeCaptureInvalidated = 901
 	CodeUnknown            = 999
-	codeDeinitialized      = 4
-	codeNoDevice           = 100
-	codeInvalidDevice      = 101
-	codeInvalidImage       = 200
-	codeInvalidContext     = 201
-	codeInvalidPTX         = 218
-	codeNVLink             = 220
-	codeJITNotFound        = 221
-	codeUnsupportedExec    = 224
-	codeContained          = 226
-	codeInvalidHandle      = 400
-	codeLaunchTimeout      = 702
-	codeContextDestroyed   = 709
-	codeAssert             = 710
-	codeHardwareStack      = 714
-	codeIllegalInstruction = 715
-	codeMisaligned         = 716
-	codeAddressSpace       = 717
-	codeInvalidPC          = 718
-	codeSystemNotReady     = 802
-	codeMismatch           = 803
-	codeCaptureUnmatched   = 903
-	codeCaptureUnjoined    = 904
-	codeCaptureImplicit    = 906
-	codeCapturedEvent      = 907
-	codeCaptureThread      = 908
 )
 
-// kinds are those of codes. What a kernel does wrong, and what breaks on the way to
-// the device, ends the context.
-var kinds = map[int]error{
-	CodeOutOfMemory: ErrMemory,
-
-	CodeNoBinary: ErrImage, codeInvalidImage: ErrImage, codeInvalidPTX: ErrImage, CodeUnsupportedPTX: ErrImage,
-	codeJITNotFound: ErrImage, codeUnsupportedExec: ErrImage, CodeNotFound: ErrImage,
-
-	CodeInvalidValue: ErrLaunch, CodeLaunchOutOfMemory: ErrLaunch, codeInvalidHandle: ErrLaunch,
-
-	CodeCaptureUnsupported: ErrGraph, CodeCaptureInvalidated: ErrGraph, codeCaptureUnmatched: ErrGraph, codeCaptureUnjoined: ErrGraph,
-	codeCaptureImplicit: ErrGraph, codeCapturedEvent: ErrGraph, codeCaptureThread: ErrGraph,
-
-	codeDeinitialized: ErrLost, CodeDeviceUnavailable: ErrLost, codeNoDevice: ErrLost, codeInvalidDevice: ErrLost,
-	codeInvalidContext: ErrLost, CodeECC: ErrLost, codeNVLink: ErrLost, codeContained: ErrLost, CodeIllegalAddress: ErrLost,
-	codeLaunchTimeout: ErrLost, codeContextDestroyed: ErrLost, codeAssert: ErrLost, codeHardwareStack: ErrLost,
-	codeIllegalInstruction: ErrLost, codeMisaligned: ErrLost, codeAddressSpace: ErrLost, codeInvalidPC: ErrLost,
-	CodeLaunchFailed: ErrLost, codeSystemNotReady: ErrLost, CodeUnknown: ErrLost,
-}
-
-var names = map[int]string{
-	CodeInvalidValue: "CUDA_ERROR_INVALID_VALUE", CodeOutOfMemory: "CUDA_ERROR_OUT_OF_MEMORY",
-	codeDeinitialized: "CUDA_ERROR_DEINITIALIZED", CodeDeviceUnavailable: "CUDA_ERROR_DEVICE_UNAVAILABLE",
-	codeNoDevice: "CUDA_ERROR_NO_DEVICE", codeInvalidDevice: "CUDA_ERROR_INVALID_DEVICE",
-	codeInvalidImage: "CUDA_ERROR_INVALID_IMAGE", codeInvalidContext: "CUDA_ERROR_INVALID_CONTEXT",
-	CodeNoBinary: "CUDA_ERROR_NO_BINARY_FOR_GPU", CodeECC: "CUDA_ERROR_ECC_UNCORRECTABLE",
-	codeInvalidPTX: "CUDA_ERROR_INVALID_PTX", codeNVLink: "CUDA_ERROR_NVLINK_UNCORRECTABLE",
-	codeJITNotFound: "CUDA_ERROR_JIT_COMPILER_NOT_FOUND", CodeUnsupportedPTX: "CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-	codeContained: "CUDA_ERROR_CONTAINED", codeUnsupportedExec: "CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY", codeInvalidHandle: "CUDA_ERROR_INVALID_HANDLE",
-	CodeNotFound: "CUDA_ERROR_NOT_FOUND", CodeIllegalAddress: "CUDA_ERROR_ILLEGAL_ADDRESS",
-	CodeLaunchOutOfMemory: "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", codeLaunchTimeout: "CUDA_ERROR_LAUNCH_TIMEOUT",
-	codeContextDestroyed: "CUDA_ERROR_CONTEXT_IS_DESTROYED", codeAssert: "CUDA_ERROR_ASSERT",
-	codeHardwareStack: "CUDA_ERROR_HARDWARE_STACK_ERROR", codeIllegalInstruction: "CUDA_ERROR_ILLEGAL_INSTRUCTION",
-	codeMisaligned: "CUDA_ERROR_MISALIGNED_ADDRESS", codeAddressSpace: "CUDA_ERROR_INVALID_ADDRESS_SPACE",
-	codeInvalidPC: "CUDA_ERROR_INVALID_PC", CodeLaunchFailed: "CUDA_ERROR_LAUNCH_FAILED",
-	codeSystemNotReady: "CUDA_ERROR_SYSTEM_NOT_READY", codeMismatch: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
-	CodeCaptureUnsupported: "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", CodeCaptureInvalidated: "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
-	codeCaptureUnmatched: "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", codeCaptureUnjoined: "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
-	codeCaptureImplicit: "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", codeCapturedEvent: "CUDA_ERROR_CAPTURED_EVENT",
-	codeCaptureThread: "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
-	CodeUnknown:       "CUDA_ERROR_UNKNOWN",
+// answers are codes of CUresult with their names and kinds. What a kernel does wrong, and
+// what breaks on the way to the device, ends the context.
+var answers = map[int]struct {
+	name string
+	kind error
+}{
+	CodeInvalidValue:       {"CUDA_ERROR_INVALID_VALUE", ErrLaunch},
+	CodeOutOfMemory:        {"CUDA_ERROR_OUT_OF_MEMORY", ErrMemory},
+	4:                      {"CUDA_ERROR_DEINITIALIZED", ErrLost},
+	CodeDeviceUnavailable:  {"CUDA_ERROR_DEVICE_UNAVAILABLE", ErrLost},
+	100:                    {"CUDA_ERROR_NO_DEVICE", ErrLost},
+	101:                    {"CUDA_ERROR_INVALID_DEVICE", ErrLost},
+	200:                    {"CUDA_ERROR_INVALID_IMAGE", ErrImage},
+	201:                    {"CUDA_ERROR_INVALID_CONTEXT", ErrLost},
+	CodeNoBinary:           {"CUDA_ERROR_NO_BINARY_FOR_GPU", ErrImage},
+	CodeECC:                {"CUDA_ERROR_ECC_UNCORRECTABLE", ErrLost},
+	218:                    {"CUDA_ERROR_INVALID_PTX", ErrImage},
+	220:                    {"CUDA_ERROR_NVLINK_UNCORRECTABLE", ErrLost},
+	221:                    {"CUDA_ERROR_JIT_COMPILER_NOT_FOUND", ErrImage},
+	CodeUnsupportedPTX:     {"CUDA_ERROR_UNSUPPORTED_PTX_VERSION", ErrImage},
+	224:                    {"CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY", ErrImage},
+	226:                    {"CUDA_ERROR_CONTAINED", ErrLost},
+	400:                    {"CUDA_ERROR_INVALID_HANDLE", ErrLaunch},
+	CodeNotFound:           {"CUDA_ERROR_NOT_FOUND", ErrImage},
+	CodeIllegalAddress:     {"CUDA_ERROR_ILLEGAL_ADDRESS", ErrLost},
+	CodeLaunchOutOfMemory:  {"CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", ErrLaunch},
+	702:                    {"CUDA_ERROR_LAUNCH_TIMEOUT", ErrLost},
+	709:                    {"CUDA_ERROR_CONTEXT_IS_DESTROYED", ErrLost},
+	710:                    {"CUDA_ERROR_ASSERT", ErrLost},
+	714:                    {"CUDA_ERROR_HARDWARE_STACK_ERROR", ErrLost},
+	715:                    {"CUDA_ERROR_ILLEGAL_INSTRUCTION", ErrLost},
+	716:                    {"CUDA_ERROR_MISALIGNED_ADDRESS", ErrLost},
+	717:                    {"CUDA_ERROR_INVALID_ADDRESS_SPACE", ErrLost},
+	718:                    {"CUDA_ERROR_INVALID_PC", ErrLost},
+	CodeLaunchFailed:       {"CUDA_ERROR_LAUNCH_FAILED", ErrLost},
+	802:                    {"CUDA_ERROR_SYSTEM_NOT_READY", ErrLost},
+	803:                    {"CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", nil},
+	CodeCaptureUnsupported: {"CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", ErrGraph},
+	CodeCaptureInvalidated: {"CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", ErrGraph},
+	903:                    {"CUDA_ERROR_STREAM_CAPTURE_UNMATCHED", ErrGraph},
+	904:                    {"CUDA_ERROR_STREAM_CAPTURE_UNJOINED", ErrGraph},
+	906:                    {"CUDA_ERROR_STREAM_CAPTURE_IMPLICIT", ErrGraph},
+	907:                    {"CUDA_ERROR_CAPTURED_EVENT", ErrGraph},
+	908:                    {"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", ErrGraph},
+	CodeUnknown:            {"CUDA_ERROR_UNKNOWN", ErrLost},
 }

@@ -37,7 +37,6 @@ func (i Images) pick(source string, d Info) (file string, err error) {
 	return "", &ArchError{Device: d.Name, Have: d.Arch, Images: i.of(source)}
 }
 
-// of lists the images of a source.
 func (i Images) of(source string) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(i)) {
 		if strings.HasPrefix(name, source+".") {

@@ -8,7 +8,6 @@ type NoDriverError struct {
 	Why string
 }
 
-// Error says why, and what to do without a GPU.
 func (e *NoDriverError) Error() string {
 	return fmt.Sprintf("no CUDA driver works here (%s): install NVIDIA's driver, or compute on --device cpu", e.Why)
 }
@@ -20,7 +19,6 @@ const MinDriver = 12000
 // OldDriverError says that the driver is older than the kernels.
 type OldDriverError struct{ Have, Need int }
 
-// Error names both versions, such as 12.9.
 func (e *OldDriverError) Error() string {
 	return fmt.Sprintf("the CUDA driver speaks CUDA %s and the kernels need %s: install a newer NVIDIA driver, or compute on --device cpu",
 		version(e.Have), version(e.Need))
@@ -32,7 +30,6 @@ func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 // IndexError says that there is no such device.
 type IndexError struct{ Index, Count int }
 
-// Error says which devices there are.
 func (e *IndexError) Error() string {
 	if e.Count == 0 {
 		return "the CUDA driver shows no GPU: see nvidia-smi and CUDA_VISIBLE_DEVICES, or compute on --device cpu"
@@ -51,7 +48,6 @@ type ArchError struct {
 	Images []string
 }
 
-// Error names the device's architecture, the oldest that would do, and the images.
 func (e *ArchError) Error() string {
 	return fmt.Sprintf("%s is %v, and the kernels are for %v and later (%v): compute on --device cpu", e.Device, e.Have, MinArch, e.Images)
 }
@@ -63,7 +59,6 @@ type SharedError struct {
 	Need, Have int // bytes
 }
 
-// Error says what to do without that device.
 func (e *SharedError) Error() string {
 	return fmt.Sprintf("%s has %d bytes of shared memory a block, and the kernels need %d: compute on --device cpu", e.Device, e.Have, e.Need)
 }
@@ -75,7 +70,6 @@ type MemoryError struct {
 	Need, Free, Total int64
 }
 
-// Error has the three numbers, and names --gpu-memory.
 func (e *MemoryError) Error() string {
 	return fmt.Sprintf("%s needs %d bytes of GPU memory, and of the %d bytes of %s %d are free: lower --gpu-memory, or end what else uses the GPU",
 		e.What, e.Need, e.Total, e.Device, e.Free)

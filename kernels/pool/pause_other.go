@@ -2,5 +2,4 @@
 
 package pool
 
-// pause does nothing.
 func pause() {}

@@ -29,7 +29,6 @@ type Panic struct {
 	Stack []byte // of the item
 }
 
-// Error has the value that the item panicked with.
 func (p *Panic) Error() string { return fmt.Sprintf("panic in a pool's item: %v", p.Value) }
 
 // drain runs items until none is free, or one of a Spare is done and others wait. It reports whether it

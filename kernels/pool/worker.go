@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// worker is a thread of a pool.
 type worker struct {
 	*Pool
 	index    int

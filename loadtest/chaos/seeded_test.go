@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/loadtest/chaos/asking"
-	"github.com/switchyard/switchyard/loadtest/chaos/report"
 	"github.com/switchyard/switchyard/loadtest/chaos/schedule"
-	"github.com/switchyard/switchyard/loadtest/chaos/site"
 	"github.com/switchyard/switchyard/loadtest/chaos/workload"
 )
 
@@ -42,7 +40,7 @@ func wantedMinutes(t *testing.T) string {
 // None may lose a token, get another one, or end otherwise than it should.
 func TestSeededFaults(t *testing.T) {
 	c := settingsOf(t, wantedMinutes(t))
-	c.check(t, play(t, c, fmt.Sprintf("seed %d", c.Seed), c.plan(t)), report.ByKind)
+	c.check(t, play(t, c, fmt.Sprintf("seed %d", c.Seed), c.plan(t)), ByKind)
 }
 
 // TestEachFaultAlone has one fault at a time, and tells what each costs.
@@ -51,14 +49,14 @@ func TestEachFaultAlone(t *testing.T) {
 		t.Skip("set SWITCHYARD_CHAOS to each")
 	}
 	c := settingsOf(t, "each")
-	c.check(t, play(t, c, fmt.Sprintf("one fault at a time, seed %d", c.Seed), schedule.Each(c.Settings)), report.ByService)
+	c.check(t, play(t, c, fmt.Sprintf("one fault at a time, seed %d", c.Seed), schedule.Each(c.Settings)), ByService)
 }
 
 // TestRollingRestart ends every replica and every server, one after the other.
 func TestRollingRestart(t *testing.T) {
 	c := settingsOf(t, wantedMinutes(t))
 	c.Every = restartEvery
-	c.check(t, play(t, c, "a rolling restart", schedule.Rolling(c.Settings)), report.ByService)
+	c.check(t, play(t, c, "a rolling restart", schedule.Rolling(c.Settings)), ByService)
 }
 
 // restartEvery leaves a replica the time to come back before the next one goes.
@@ -77,7 +75,7 @@ func TestKeptSchedules(t *testing.T) {
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			c := settingsOf(t, mode)
-			c.check(t, play(t, c, file, read(t, file)), report.ByKind)
+			c.check(t, play(t, c, file, read(t, file)), ByKind)
 		})
 	}
 }
@@ -96,12 +94,12 @@ func read(t *testing.T, file string) schedule.Schedule {
 }
 
 // play runs a site under load while a schedule goes wrong.
-func play(t *testing.T, c config, title string, plan schedule.Schedule) *report.Run {
+func play(t *testing.T, c config, title string, plan schedule.Schedule) *Run {
 	t.Helper()
 	if len(plan) == 0 {
 		t.Fatalf("%s: nothing goes wrong in this schedule", title)
 	}
-	s := site.New(t, site.Settings{Programs: c.programs, Replicas: c.Replicas, Flags: []string{"--log-level", "warn"}, Disks: plan.Has(schedule.Disk)})
+	s := newSite(t, siteSettings{Programs: c.programs, Replicas: c.Replicas, Flags: []string{"--log-level", "warn"}, Disks: plan.Has(schedule.Disk)})
 	l := dial(t, c, s.URL())
 	if err := l.Reference(t.Context()); err != nil {
 		t.Fatalf("the reference run: %v", err)
@@ -110,7 +108,7 @@ func play(t *testing.T, c config, title string, plan schedule.Schedule) *report.
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &report.Run{Title: title}
+	r := &Run{Title: title}
 	counts := follow(t, s.URL(), l.Now)
 	t.Logf("%s: %d faults within %v begin %v after the first request", title, len(plan), plan.Length(), l.Now().Round(time.Second))
 	whileAsking(t, l, func() { r.Hits = s.Play(t.Context(), plan, l.Now) })
@@ -192,7 +190,7 @@ func (r *reissueCounts) before(at time.Duration) (n float64) {
 }
 
 // share gives each fault of a run what was sent again until the next one.
-func (r *reissueCounts) share(run *report.Run) {
+func (r *reissueCounts) share(run *Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	end := r.at[len(r.at)-1]
@@ -205,7 +203,7 @@ func (r *reissueCounts) share(run *report.Run) {
 }
 
 // check prints and writes the report, and fails if anything was wrong.
-func (c config) check(t *testing.T, r *report.Run, by func(report.Hit) string) {
+func (c config) check(t *testing.T, r *Run, by func(Hit) string) {
 	t.Helper()
 	t.Log("\n" + r.Table(by))
 	var plan schedule.Schedule
@@ -221,25 +219,25 @@ func (c config) check(t *testing.T, r *report.Run, by func(report.Hit) string) {
 		return
 	}
 	if c.shrink > 0 {
-		plan = c.shorter(plan, r, func(title string, part schedule.Schedule) *report.Run { return c.playPart(t, title, part) })
+		plan = c.shorter(plan, r, func(title string, part schedule.Schedule) *Run { return c.playPart(t, title, part) })
 	}
 	t.Logf("To see it again, write this to a file and name it in SWITCHYARD_CHAOS_SCHEDULE, with SWITCHYARD_CHAOS_SEED=%d:\n%v", c.Seed, plan)
 }
 
 // playPart plays a part of a schedule by itself.
-func (c config) playPart(t *testing.T, title string, part schedule.Schedule) *report.Run {
+func (c config) playPart(t *testing.T, title string, part schedule.Schedule) *Run {
 	t.Helper()
-	r := &report.Run{} // of one that could not be played
+	r := &Run{} // of one that could not be played
 	t.Run(title, func(t *testing.T) {
 		r = play(t, c, title, part)
-		t.Log("\n" + r.Table(report.ByKind))
+		t.Log("\n" + r.Table(ByKind))
 	})
 	return r
 }
 
 // shorter looks for a part of a schedule that fails as well as the whole did, and
 // returns it as it was played.
-func (c config) shorter(plan schedule.Schedule, r *report.Run, play func(title string, part schedule.Schedule) *report.Run) schedule.Schedule {
+func (c config) shorter(plan schedule.Schedule, r *Run, play func(title string, part schedule.Schedule) *Run) schedule.Schedule {
 	tries := 0
 	fails := func(part schedule.Schedule) bool {
 		tries++
@@ -256,7 +254,7 @@ func (c config) shorter(plan schedule.Schedule, r *report.Run, play func(title s
 }
 
 // write leaves the report in the folder that was named.
-func (c config) write(t *testing.T, r *report.Run, plan schedule.Schedule) {
+func (c config) write(t *testing.T, r *Run, plan schedule.Schedule) {
 	t.Helper()
 	if c.out == "" {
 		return

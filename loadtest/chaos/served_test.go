@@ -13,7 +13,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/loadtest/chaos/asking"
-	"github.com/switchyard/switchyard/loadtest/chaos/report"
 	"github.com/switchyard/switchyard/loadtest/chaos/schedule"
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
@@ -71,7 +70,7 @@ func (c config) judge(t *testing.T, url, program string) {
 	if err := l.Reference(t.Context()); err != nil {
 		t.Fatalf("the reference run: %v", err)
 	}
-	r := &report.Run{Title: served}
+	r := &Run{Title: served}
 	whileAsking(t, l, func() {
 		if program == "" {
 			time.Sleep(c.Length)
@@ -82,11 +81,11 @@ func (c config) judge(t *testing.T, url, program string) {
 	l.Again(t.Context())
 	r.Load = l.Result()
 	r.Attribute()
-	c.check(t, r, report.ByService)
+	c.check(t, r, ByService)
 }
 
 // strike has the program do a schedule's faults, one after the other.
-func (c config) strike(t *testing.T, l *asking.Load, program string) (hits []report.Hit, problems []string) {
+func (c config) strike(t *testing.T, l *asking.Load, program string) (hits []Hit, problems []string) {
 	t.Helper()
 	plan, began := c.plan(t), l.Now()
 	for i, f := range plan {
@@ -95,7 +94,7 @@ func (c config) strike(t *testing.T, l *asking.Load, program string) (hits []rep
 			t.Logf("%d of %d faults are left out: those before them took the program longer than there was time", len(plan)-i, len(plan))
 			break
 		}
-		hit := report.Hit{Fault: f, Began: l.Now()}
+		hit := Hit{Fault: f, Began: l.Now()}
 		if err := do(t, program, f); err != nil {
 			problems = append(problems, err.Error())
 		}

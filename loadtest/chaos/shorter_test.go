@@ -7,14 +7,13 @@ import (
 
 	"github.com/switchyard/switchyard/loadtest/chaos/asking"
 	"github.com/switchyard/switchyard/loadtest/chaos/check"
-	"github.com/switchyard/switchyard/loadtest/chaos/report"
 	"github.com/switchyard/switchyard/loadtest/chaos/schedule"
 )
 
 // planted is a fault of the system that shows when both of two kinds go wrong.
-func planted(r *report.Run) bool {
+func planted(r *Run) bool {
 	did := func(k schedule.Kind) bool {
-		return slices.ContainsFunc(r.Hits, func(h report.Hit) bool { return h.Kind == k && !h.Skipped })
+		return slices.ContainsFunc(r.Hits, func(h Hit) bool { return h.Kind == k && !h.Skipped })
 	}
 	return did(schedule.Drain) && did(schedule.Reset)
 }
@@ -61,15 +60,15 @@ func TestShorter(t *testing.T) {
 		{"few runs", violation(40 * time.Second), both, 2, among},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			first := &report.Run{Load: tc.load}
+			first := &Run{Load: tc.load}
 			for _, f := range whole {
-				first.Hits = append(first.Hits, report.Hit{Fault: f, Began: f.At + 10*time.Second})
+				first.Hits = append(first.Hits, Hit{Fault: f, Began: f.At + 10*time.Second})
 			}
 			c, played, failed := config{shrink: tc.runs}, 0, ""
 			c.Every = 3 * time.Second
-			got := c.shorter(whole, first, func(title string, part schedule.Schedule) *report.Run {
+			got := c.shorter(whole, first, func(title string, part schedule.Schedule) *Run {
 				played++
-				r := &report.Run{}
+				r := &Run{}
 				if tc.fails(part) {
 					r.Left, failed = []string{"something"}, part.String()
 				}
@@ -91,7 +90,7 @@ func TestShrinksWhatIsPlanted(t *testing.T) {
 	if c.shrink == 0 {
 		t.Skip("this takes minutes: set SWITCHYARD_CHAOS_SHRINK to 20")
 	}
-	judged := func(r *report.Run) *report.Run {
+	judged := func(r *Run) *Run {
 		if planted(r) {
 			r.Problems = append(r.Problems, "the planted fault")
 		}
@@ -103,7 +102,7 @@ func TestShrinksWhatIsPlanted(t *testing.T) {
 		t.Fatal("what is planted does not show")
 	}
 	tries := 0
-	got := c.shorter(whole, first, func(title string, part schedule.Schedule) *report.Run {
+	got := c.shorter(whole, first, func(title string, part schedule.Schedule) *Run {
 		tries++
 		return judged(c.playPart(t, title, part))
 	})

@@ -81,15 +81,19 @@ class Characters:
 def documents(tokenizer, golden):
     """What can stand behind the beginnings of the golden sequences, with transformers'
     log-likelihoods: what stands there, and the token that is likeliest."""
+    at = golden["positions"][0].tolist() if "positions" in golden else list(range(golden["logits"].shape[1]))
+    place = {position: i for i, position in enumerate(at)}
     for row, logits in zip(golden["input_ids"].tolist(), golden["logits"].astype(numpy.float64)):
         logprobs = logits - logits.max(-1, keepdims=True)
         logprobs -= numpy.log(numpy.exp(logprobs).sum(-1, keepdims=True))
-        for start in range(2, len(row) - 1, 3):
-            for ids in row[start:start + 1 + start % 7], [int(logprobs[start - 1].argmax())]:
+        starts = range(2, len(row) - 1, 3) if len(at) == len(row) else [p + 1 for p in at if 0 < p < len(row) - 1]
+        for start in starts:
+            known = next(n for n in range(1, len(row)) if start - 1 + n not in place)  # positions in a row
+            for ids in row[start:start + min(1 + start % 7, known)], [int(logprobs[place[start - 1]].argmax())]:
                 context, continuation = tokenizer.text(row[:start]), tokenizer.text(ids)
                 if context.rstrip() != context or tokenizer.ids(context) != row[:start] or tokenizer.ids(context + continuation) != row[:start] + ids:
                     continue  # lm_eval would ask for other ids
-                of = logprobs[start - 1:start - 1 + len(ids)]
+                of = logprobs[place[start - 1]:][:len(ids)]
                 yield {"context": context, "continuation": continuation, "loglikelihood": float(of[numpy.arange(len(ids)), ids].sum()), "greedy": of.argmax(-1).tolist() == ids}
 
 

@@ -42,7 +42,6 @@ func (c *Clock) Put(wrong time.Duration) error {
 	return nil
 }
 
-// environment tells a process of its clock.
 func (c *Clock) environment() []string {
 	if c == nil {
 		return nil

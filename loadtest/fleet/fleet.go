@@ -33,7 +33,6 @@ const Deployed = "ping_interval: \"2s\"\nping_max: 2\nno_fast_producer_stall: tr
 
 // Settings are what a fleet runs with.
 type Settings struct {
-	// Programs is the folder that Build returned.
 	Programs string
 	// Flags are every service's beside --nats.
 	Flags []string

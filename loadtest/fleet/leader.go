@@ -32,7 +32,6 @@ func (f *Fleet) Leader(ctx context.Context) (*Server, error) {
 	return f.Servers[i], nil
 }
 
-// leader is the leader's name; "" is nobody's.
 func (f *Fleet) leader(ctx context.Context) (name string, err error) {
 	nc, err := nats.Connect(f.URL(), nats.Name("who leads"), nats.Timeout(askWithin))
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 // Server is a nats-server's process, always with the same name, addresses and store.
 type Server struct {
 	*Process
-	// Name is the server's own.
 	Name string
 	// Addr is HOST:PORT for clients, Routes for the other servers.
 	Addr, Routes string
@@ -24,7 +23,6 @@ type Server struct {
 	store   string // its folder
 }
 
-// newServers starts a server, or several as a cluster.
 func newServers(t *testing.T, s Settings) []*Server {
 	t.Helper()
 	all := make([]*Server, max(s.Servers, 1))
@@ -48,7 +46,6 @@ func newServers(t *testing.T, s Settings) []*Server {
 	return all
 }
 
-// settings are the i-th server's.
 func (s Settings) settings(all []*Server, i int) string {
 	this := all[i]
 	var b strings.Builder

@@ -105,8 +105,8 @@ func startJaeger(t *testing.T) (otlp, query string) {
 	otlp, query = testkit.FreeAddr(t), testkit.FreeAddr(t)
 	// Killed, as it has nothing to lose.
 	start(t, os.Kill, program,
-		"--collector.otlp.grpc.host-port="+otlp, "--query.http-server.host-port="+query,
-		"--collector.otlp.http.host-port="+testkit.FreeAddr(t), "--query.grpc-server.host-port="+testkit.FreeAddr(t),
+		"--collector.otlp.http.host-port="+otlp, "--query.http-server.host-port="+query,
+		"--collector.otlp.grpc.host-port="+testkit.FreeAddr(t), "--query.grpc-server.host-port="+testkit.FreeAddr(t),
 		"--collector.grpc-server.host-port="+testkit.FreeAddr(t), "--collector.http-server.host-port="+testkit.FreeAddr(t),
 		"--admin.http.host-port="+testkit.FreeAddr(t),
 		"--memory.max-traces=1000", "--log-level=warn")
@@ -259,7 +259,7 @@ func TestRequestIsOneTrace(t *testing.T) {
 		t.Skipf("this binary has no `up`: %s", out)
 	}
 	nats := testkit.FreeAddr(t)
-	awaitLine(t, start(t, syscall.SIGTERM, binary, "up", "--listen", nats, "--http", "off", "--otlp-endpoint", "grpc://"+otlp, "--trace-sample", "1"), "ready")
+	awaitLine(t, start(t, syscall.SIGTERM, binary, "up", "--listen", nats, "--http", "off", "--otlp-endpoint", "http://"+otlp, "--trace-sample", "1"), "ready")
 	prompt := exec.Command(binary, "prompt", "--nats", "nats://"+nats, "--max-tokens", "3", "--json", "Once upon a time")
 	if out, err := prompt.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", prompt, err, out)

@@ -23,11 +23,8 @@ import (
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
-// The versions that are upgraded from: of another schema, and of this one.
-const (
-	first  = "d795e87"
-	second = "8c2cc0d"
-)
+// oldest is the first version that is upgraded from. Releases follow, from v0.1.0 on.
+const oldest = "8c2cc0d"
 
 // way is one to replace the services of a version by those of another.
 type way struct {
@@ -43,17 +40,13 @@ type way struct {
 
 // Where short is, the way is part of the short run.
 var ways = []way{
-	{"as documented", first, true, true, false, (*site).documented},
-	{"after a start beside them", first, true, false, false, (*site).beside},
-	{"killed at once", first, false, false, false, (*site).killed},
-	{"new ones killed, too", first, false, false, false, (*site).interrupted},
-	{"other weights", first, false, false, true, (*site).otherWeights},
-	{"other weights", second, false, true, true, (*site).otherWeights},
-	{"all stopped", second, true, true, false, (*site).stopped},
-	{"killed at once", second, true, false, false, (*site).killed},
-	{"one after the other", second, true, false, false, (*site).rolling},
-	{"one after the other, and killed", second, true, false, false, (*site).rollingKilled},
-	{"one after the other, and back", second, true, false, false, (*site).back},
+	{"other weights", oldest, false, true, true, (*site).otherWeights},
+	{"all stopped", oldest, true, true, false, (*site).stopped},
+	{"killed at once", oldest, true, false, false, (*site).killed},
+	{"new ones killed, too", oldest, true, false, false, (*site).interrupted},
+	{"one after the other", oldest, true, false, false, (*site).rolling},
+	{"one after the other, and killed", oldest, true, false, false, (*site).rollingKilled},
+	{"one after the other, and back", oldest, true, false, false, (*site).back},
 }
 
 func TestUpgrade(t *testing.T) {
@@ -228,41 +221,6 @@ func (s *site) drainAll() {
 	for _, kind := range fleet.Kinds {
 		s.drain(kind)
 	}
-}
-
-// documented is what docs/operations/upgrade.md says of another schema version: tokenizers first,
-// then the rest once no sequence is left.
-func (s *site) documented() {
-	s.drain("tokenizer")
-	await(s.T, "no sequence", func() bool { return s.sequences() == 0 })
-	s.drainAll()
-	s.start(s.new)
-}
-
-// beside has services of the new version started too early: each ends, says why, and
-// leaves everything as it was, so that the others can even be started again.
-func (s *site) beside() {
-	for _, kind := range fleet.Kinds {
-		s.Use(s.new)
-		p := s.Run(kind, s.URL(), nil)
-		if err := p.Says("ready"); err == nil {
-			s.T.Errorf("a new %s starts beside the others", kind)
-		}
-		for _, wrong := range []string{"nats stream", "--change", "--remake"} {
-			if line := p.Find(wrong); line != "" {
-				s.T.Errorf("a new %s advises: %s", kind, line)
-			}
-		}
-		if p.Find("schema version 1") == "" || p.Find("versions do not mix") == "" {
-			s.T.Errorf("a new %s does not say what is wrong:\n%s", kind, p.Tail())
-		}
-	}
-	s.progress(2)
-	s.Use(s.old)
-	s.Kill("gate")
-	s.Add("gate").Await(s.T, "ready")
-	s.progress(2)
-	s.documented()
 }
 
 // otherWeights goes over to a model of another hash that has the same tokens. Requests that

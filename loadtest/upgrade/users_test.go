@@ -70,7 +70,7 @@ func newUsers(t *testing.T, programs string) *users {
 	t.Helper()
 	addr := testkit.FreeAddr(t)
 	u := &users{
-		t: t, old: fleet.BuildAt(t, programs, second), new: programs, dir: filepath.Join(t.TempDir(), "auth"), url: "tls://" + addr,
+		t: t, old: fleet.BuildAt(t, programs, oldest), new: programs, dir: filepath.Join(t.TempDir(), "auth"), url: "tls://" + addr,
 		services: map[string]*fleet.Process{},
 	}
 	u.run(u.old, "auth", "init", u.dir)

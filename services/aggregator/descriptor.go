@@ -4,15 +4,13 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/aggregator/about"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Light: true,
+		Service: catalog.Aggregator, Light: true,
 		New: func(d *deployment.Deployment, _ service.Settings) (lifecycle.Service, error) { return New(d), nil },
 	}
 }

@@ -190,7 +190,6 @@ func (gs *groups) fill(g *group, p *pb.Partial, n int) (fresh bool, err error) {
 	return fresh, nil
 }
 
-// rowOf is the row of a place.
 func (gs *groups) rowOf(g *group, place uint32) int {
 	if row, sum := gs.shape.SummedRow(int(g.key.Rows), place); sum {
 		return row
@@ -327,4 +326,29 @@ func (ts *tombstones) drop(n int) {
 		delete(ts.of, old.id)
 	}
 	ts.order = append(ts.order[:0], ts.order[n:]...)
+}
+
+// times is what a group's partials say of the time before them. Each partial
+// that adds a row adds one function at most, so they are as many as routed rows.
+type times struct {
+	gate      *pb.GateTime
+	functions []*pb.FunctionTime
+	cold      int       // rows that waited for cold functions
+	fates     *pb.Fates // nil: all slots had their own experts
+}
+
+// functionBytes is about what a function's time takes.
+const functionBytes = 128
+
+func (t *times) add(p *pb.Partial) {
+	if t.gate == nil {
+		t.gate = p.Gate
+	}
+	if t.fates == nil {
+		t.fates = p.Fates
+	}
+	if p.Function != nil {
+		t.functions = append(t.functions, p.Function)
+		t.cold += len(p.Function.ColdRows)
+	}
 }

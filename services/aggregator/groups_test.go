@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -434,31 +433,31 @@ func FuzzAdd(f *testing.F) {
 func TestDecisions(t *testing.T) {
 	gs, k := newGroups(shape(2), room), key(1)
 	x := noise(3, 2*width)
-	of := func(places []int, codes ...fates.Code) *pb.Partial {
+	of := func(places []int, codes ...wire.FateCode) *pb.Partial {
 		p := partial(k, x, places)
-		f := fates.Encode(fates.Shape{Rows: 1, Layers: 1, Slots: 2}, codes)
-		p.Decision = fates.Hash(f)
+		f := wire.EncodeFates(wire.FatesShape{Rows: 1, Layers: 1, Slots: 2}, codes)
+		p.Decision = wire.HashFates(f)
 		if places[0] == 0 {
 			p.Fates = f
 		}
 		return p
 	}
-	first, second := of([]int{0}, fates.United, fates.Own), of([]int{1}, fates.Own, fates.United)
+	first, second := of([]int{0}, wire.FateUnited, wire.FateOwn), of([]int{1}, wire.FateOwn, wire.FateUnited)
 	for _, p := range []*pb.Partial{first, second} {
 		if g, what, err := gs.add(p, now); g != nil || what != waiting || err != nil {
 			t.Fatalf("half of a decision: %v, %v, %v", g, what, err)
 		}
 	}
-	g, what, err := gs.add(of([]int{0}, fates.Own, fates.United), now)
-	if err != nil || what != whole || fates.Hash(g.fates) != second.Decision {
+	g, what, err := gs.add(of([]int{0}, wire.FateOwn, wire.FateUnited), now)
+	if err != nil || what != whole || wire.HashFates(g.fates) != second.Decision {
 		t.Errorf("the second decision is whole: %v, %v, %v", g, what, err)
 	}
-	forged := of([]int{0}, fates.United, fates.Own)
+	forged := of([]int{0}, wire.FateUnited, wire.FateOwn)
 	forged.Decision++
 	if _, _, err := gs.add(forged, now); !errors.Is(err, wire.ErrMalformed) {
 		t.Errorf("forged fates: %v", err)
 	}
-	left := of([]int{0}, fates.LeftOut, fates.Own)
+	left := of([]int{0}, wire.FateLeftOut, wire.FateOwn)
 	if _, _, err := gs.add(left, now); !errors.Is(err, wire.ErrMalformed) {
 		t.Errorf("an output of a slot that is left out: %v", err)
 	}

@@ -1,6 +1,7 @@
 package attention
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -9,11 +10,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/united"
 	"github.com/switchyard/switchyard/pkg/control/directives"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/attention/engine"
 )
 
 // Brownout says when other experts stand in for some, and how far that may go (docs/brownout.md).
@@ -37,12 +44,12 @@ type Brownout struct {
 // BrownoutFlags are those of attention replicas.
 type BrownoutFlags struct {
 	Brownout   string        `default:"off" enum:"off,partial,full" help:"What becomes of the rows of little used experts while steps take longer than they are to: off (their own experts compute them), partial (united experts do) or full (none does)." placeholder:"KIND"`
-	Way        int           `default:"8" help:"With --brownout partial: how many experts a united expert stands in for." placeholder:"N"`
-	SLOPrefill time.Duration `name:"slo-prefill" default:"250ms" help:"With --brownout: what a step with rows of prompts is to take at most." placeholder:"TIME"`
-	SLODecode  time.Duration `name:"slo-decode" default:"150ms" help:"With --brownout: what a step of answers alone is to take at most." placeholder:"TIME"`
-	BrownoutBy string        `default:"steady" enum:"steady,paper,predictive" help:"How thresholds follow steps' times: paper (BrownoutServe's algorithm 2), steady (the same, but it cuts again sooner, and does not soon try again what was too high) or predictive (the largest at which steps to come are predicted to take no longer, by fitted costs and the requests that wait)." placeholder:"NAME"`
-	Exempt     []int         `help:"Layers that brownouts spare." placeholder:"LAYER,..."`
-	MaxLoss    string        `default:"100%" help:"With --brownout: the most that a layer's expert outputs may lose, by the united experts' table of errors, such as 5%. No threshold falls lower, no request has a larger share of its rows degraded, and new requests are refused where that does not suffice." placeholder:"PERCENT"`
+	Way        int           `default:"8" help:"With --brownout partial: how many experts a united expert stands in for." placeholder:"N" advanced:""`
+	SLOPrefill time.Duration `name:"slo-prefill" default:"250ms" help:"With --brownout: what a step with rows of prompts is to take at most." placeholder:"TIME" advanced:""`
+	SLODecode  time.Duration `name:"slo-decode" default:"150ms" help:"With --brownout: what a step of answers alone is to take at most." placeholder:"TIME" advanced:""`
+	BrownoutBy string        `default:"steady" enum:"steady,paper,predictive" help:"How thresholds follow steps' times: paper (BrownoutServe's algorithm 2), steady (the same, but it cuts again sooner, and does not soon try again what was too high) or predictive (the largest at which steps to come are predicted to take no longer, by fitted costs and the requests that wait)." placeholder:"NAME" advanced:""`
+	Exempt     []int         `help:"Layers that brownouts spare." placeholder:"LAYER,..." advanced:""`
+	MaxLoss    string        `default:"100%" help:"With --brownout: the most that a layer's expert outputs may lose, by the united experts' table of errors, such as 5%. No threshold falls lower, no request has a larger share of its rows degraded, and new requests are refused where that does not suffice." placeholder:"PERCENT" advanced:""`
 }
 
 func (f BrownoutFlags) config(folder string) (b Brownout, err error) {
@@ -136,4 +143,122 @@ func (b Brownout) stock(m *model.Model) func(way int) (directives.Bundle, error)
 		}
 		return directives.Bundle{ID: of.ID(), Error: worst}, of.Close()
 	}
+}
+
+// Config is what an operator sets.
+type Config struct {
+	// MaxModelLen bounds a sequence, prompt and generated tokens together; 0 is the model's limit.
+	MaxModelLen int
+	// KVBytes is the memory for keys and values; on a GPU 0 is all that is left.
+	KVBytes int64
+	// MaxSequences bounds the sequences that a replica has at once.
+	MaxSequences int
+	// MaxRows bounds the rows of a microbatch.
+	MaxRows int
+	// Microbatches is how many microbatches are in flight at once.
+	Microbatches int
+	// MinRows is the fewest decode rows for which another worker is used; 0 is by the model's size.
+	MinRows int
+	// PromptDrag is by what part of itself prompts may lengthen a step that has rows of answers; 0: by any.
+	PromptDrag float64
+	// Speculate is how many tokens of an answer are drafted from its text at most, and checked in
+	// one step; 0: none are.
+	Speculate int
+	// PrefixCache has sequences begin with the keys and values that others of their tenant have of
+	// the same ids.
+	PrefixCache bool
+	// LongSteps lets prefill take as long as MaxRows rows take, for measurements.
+	LongSteps bool
+	// GPU is what computes in the CPU's place; nil is none.
+	GPU *gpus.GPU
+	// Brownout says when other experts stand in for some.
+	Brownout Brownout
+	// Before is waited for before a sequence of this replica begins; nil: nothing is.
+	Before func(context.Context, *pb.Sequence)
+	// Directives are obeyed in place of a controller's, for tests; nil: none are.
+	Directives engine.Directives
+}
+
+// Check refuses memory that does not hold a page of a model, and models whose attention
+// the GPU does not compute.
+func (c Config) Check(m *model.Model) error {
+	if err := c.Brownout.Check(m); err != nil {
+		return err
+	}
+	if c.GPU != nil {
+		return cuda.CheckBackbone(m)
+	}
+	if page := kvcache.ShapeOf(&m.Spec).PageBytes(); c.KVBytes < page {
+		return fmt.Errorf("--kv-memory is %d bytes; a page of model %s has %d: give at least as much", c.KVBytes, m.Name, page)
+	}
+	return nil
+}
+
+// weights is what a replica computes with: a model's weights but those of routed experts, and
+// its pages.
+type weights struct {
+	d      *deployment.Deployment
+	config Config
+
+	backbone *forward.Backbone
+	gpu      *cuda.Backbone // or nil
+	kv       *kvcache.Pool
+}
+
+// load brings the backbone's weights to what computes with them, and makes its pages.
+func (w *weights) load(ctx context.Context) error {
+	err := w.d.LoadWeights(ctx, "loading attention's weights", func(m *model.Model) (err error) {
+		positions := m.Spec.LongestSequence(w.config.MaxModelLen)
+		if w.config.GPU != nil {
+			return w.loadOnGPU(ctx, m, positions)
+		}
+		w.backbone, err = forward.LoadBackbone(m, w.d.Pool, positions)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if w.kv, err = w.backbone.NewPool(w.config.MaxRows, w.config.KVBytes); err != nil && w.config.GPU != nil {
+		return &gpus.Error{Err: err}
+	}
+	return err
+}
+
+func (w *weights) loadOnGPU(ctx context.Context, m *model.Model, positions int) error {
+	on, err := w.config.GPU.Attention(ctx, m, w.d.Pool, gpus.Steps{
+		Wire: w.d.Wire, Positions: positions, Rows: w.config.MaxRows, Lanes: w.config.Microbatches,
+		Ungraphed: w.ungraphed,
+	})
+	if err != nil {
+		return err
+	}
+	w.backbone, w.gpu = forward.NewBackbone(&m.Spec, on), on
+	return nil
+}
+
+// ungraphed says why steps take longer from now on.
+func (w *weights) ungraphed(why error) {
+	w.d.Logger.Warn("the GPU makes or runs no graphs; from the next step on its launches go one by one", "error", why)
+}
+
+// tellRoom warns of memory that holds less than a sequence may have: what is longer is
+// accepted only while another replica has room for it.
+func (w *weights) tellRoom() {
+	if short := shortOfRoom(w.kv, w.d.Model.Spec.LongestSequence(w.config.MaxModelLen), w.config.GPU != nil); short != nil {
+		w.d.Logger.Warn("keys and values have room for fewer positions than a sequence may have: longer requests are refused, unless another attention replica has the room", short...)
+	}
+}
+
+// shortOfRoom says how many positions of a sequence's fit, and what to do; nil: all do.
+func shortOfRoom(kv *kvcache.Pool, longest int, onGPU bool) []any {
+	holds := kv.Holds(longest)
+	if holds >= longest {
+		return nil
+	}
+	needed := int64(kv.Need(longest)) * kv.PageBytes()
+	cure := fmt.Sprintf("give --kv-memory %dMiB, or --max-model-len %d", (needed+1<<20-1)>>20, holds)
+	if onGPU {
+		cure = fmt.Sprintf("give --gpu-memory more, or --max-model-len %d", holds)
+	}
+	return []any{"positions", holds, "context", longest, "needed_bytes", needed, "cure", cure}
 }

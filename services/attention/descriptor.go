@@ -4,18 +4,16 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/attention/about"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
+		Service: catalog.Attention, Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
 		New: service.NewOf(New), Check: service.CheckOf[Config],
 	}
 }
@@ -26,12 +24,12 @@ type Flags struct {
 
 	KVMemory     string  `name:"kv-memory" default:"64MiB" help:"Memory for keys and values, such as 64MiB or 4GiB; on a GPU they take what its memory leaves." placeholder:"BYTES"`
 	MaxSequences int     `default:"256" help:"Most sequences at once; more wait." placeholder:"N"`
-	MaxRows      int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N"`
-	Microbatches int     `default:"2" help:"Microbatches in flight at once." placeholder:"N"`
-	PromptDrag   float64 `default:"0.25" help:"Part by which prompts may lengthen the steps of answers under way, as a share of a step without; 0 bounds their pieces by time alone." placeholder:"PART"`
-	PrefixCache  bool    `default:"true" negatable:"" help:"Keep keys and values for prompts of the same tenant that begin alike, while there is memory."`
-	Speculate    int     `default:"8" help:"Most tokens of an answer to draft from the text before them and check in one step, where it pays; 0 drafts none." placeholder:"N"`
-	MinRows      int     `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N"`
+	MaxRows      int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N" advanced:""`
+	Microbatches int     `default:"2" help:"Microbatches in flight at once." placeholder:"N" advanced:""`
+	PromptDrag   float64 `default:"0.25" help:"Part by which prompts may lengthen the steps of answers under way, as a share of a step without; 0 bounds their pieces by time alone." placeholder:"PART" advanced:""`
+	PrefixCache  bool    `default:"true" negatable:"" help:"Keep keys and values for prompts of the same tenant that begin alike, while there is memory." advanced:""`
+	Speculate    int     `default:"8" help:"Most tokens of an answer to draft from the text before them and check in one step, where it pays; 0 drafts none." placeholder:"N" advanced:""`
+	MinRows      int     `default:"0" help:"Fewest answer tokens a step for which another microbatch is used; 0 is by the size of a layer." placeholder:"N" advanced:""`
 }
 
 // Command are those of a process that is an attention replica alone.
@@ -40,7 +38,7 @@ type Command struct {
 	service.UnitedFlags `embed:""`
 
 	Device    string `default:"cpu" help:"What computes attention: cpu, or cuda (a GPU, or cuda:N the one of that number)." placeholder:"KIND"`
-	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory to take of the GPU, such as 40GiB: for weights, buffers, keys and values; 0 is nine tenths of what is free." placeholder:"BYTES"`
+	GPUMemory string `name:"gpu-memory" default:"0" help:"Memory to take of the GPU, such as 40GiB: for weights, buffers, keys and values; 0 is nine tenths of what is free." placeholder:"BYTES" advanced:""`
 }
 
 // Config is what they say.
@@ -105,7 +103,7 @@ func (f Flags) kvBytes(onGPU bool) (int64, error) {
 	if onGPU {
 		return 0, nil
 	}
-	return bytesize.Parse("kv-memory", f.KVMemory)
+	return flagvalue.Bytes("kv-memory", f.KVMemory)
 }
 
 const defaultKVMemory = "64MiB"

@@ -2,7 +2,12 @@ package expert
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
@@ -11,12 +16,15 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/united"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
-	"github.com/switchyard/switchyard/services/expert/report"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/expert/hints"
 )
 
 // Config is what an operator sets.
@@ -118,7 +126,7 @@ func (c Config) whose(m *model.Model) string {
 // device is what the host computes on.
 func (c Config) device(d *deployment.Deployment, o offload, beside device.Beside) (device.Device, error) {
 	s := device.Settings{Budget: int64(c.MemoryBudget), Beside: beside, Order: o.order, Ended: func(e device.Ended) {
-		report.CountLoad(d.Telemetry.Metrics.Hosts, e)
+		countLoad(d.Telemetry.Metrics.Hosts, e)
 		o.tell(e)
 	}}
 	switch {
@@ -132,4 +140,211 @@ func (c Config) device(d *deployment.Deployment, o offload, beside device.Beside
 		return paced.New(d.Model, d.Pool, c.Profile, cmp.Or(c.Machine, paced.NewMachine(c.Profile)), s), nil
 	}
 	return device.NewCPU(d.Model, d.Pool, s), nil
+}
+
+// rent tells a device that is rented what its functions of a layer have by a plan. What the plan
+// wants elsewhere keeps what it had: rows come for it until gates have gone over.
+func (s *Service) rent(l *plan.Layer) {
+	s.rentForBatches(l)
+	on, rented := s.device.(*paced.Rented)
+	if !rented {
+		return
+	}
+	var all []paced.Rental
+	for _, f := range l.Functions {
+		if f.MemoryBytes > 0 && plan.WantOn(f, s.id) != 0 {
+			all = append(all, paced.Rental{Experts: f.Experts, Memory: float64(f.MemoryBytes), Beside: f.Beside})
+		}
+	}
+	if len(all) > 0 {
+		on.Rent(int(l.Layer), all)
+	}
+}
+
+func (s *Service) rentForBatches(l *plan.Layer) {
+	if s.invoked == nil {
+		return
+	}
+	for _, f := range l.Functions {
+		if f.MemoryBytes > 0 && plan.WantOn(f, s.id) != 0 {
+			s.invoked.Rent(int(l.Layer), f.Id, float64(f.MemoryBytes))
+		}
+	}
+}
+
+// mayPlan waits until the host may plan where no scaler does; false when ctx ends before. Where
+// experts are rented the first plan is a scaler's: hosts that spread them evenly would start
+// containers for nothing.
+func (s *Service) mayPlan(ctx context.Context) bool {
+	if s.config.Rent == nil {
+		return true
+	}
+	select {
+	case <-s.first:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// checkUnited refuses united experts that the host cannot hold, or that are not the model's.
+func (c Config) checkUnited(m *model.Model) error {
+	switch {
+	case c.United == "":
+		return nil
+	case c.Offload != "" && c.Offload != NoOffload:
+		return fmt.Errorf("--united is %s, and --offload %s: united experts stay in memory, and a host that offloads has room for nothing else; give one of the two", c.United, c.Offload)
+	case c.GPU != nil:
+		return errors.New("--united is for expert hosts on cpu or paced; a GPU holds no united experts yet")
+	}
+	s, err := united.OpenAll(c.United, m)
+	if err != nil {
+		return fmt.Errorf("--united: %w", err)
+	}
+	return s.Close()
+}
+
+// openUnited is the host's united experts; nil, if it has none.
+func (c Config) openUnited(m *model.Model) (*united.Set, error) {
+	if c.United == "" || c.Device != nil {
+		return nil, nil //nolint:nilnil // a set of none is nil
+	}
+	s, err := united.OpenAll(c.United, m)
+	if err != nil {
+		return nil, fmt.Errorf("--united: %w", err)
+	}
+	return s, nil
+}
+
+// offers are what the host tells of its united experts. On a paced device one takes as much as
+// any expert.
+func (s *Service) offers() (all []*pb.UnitedExperts) {
+	for _, b := range s.united.Bundles() {
+		o := plan.Offer{Bundle: plan.Bundle{Way: b.Way, ID: b.ID()}, Bytes: uint64(b.Bytes()), Without: b.Lacks(), Grouped: b.Grouped()}
+		if s.config.Profile != nil {
+			o.Bytes = uint64(s.config.Profile.Expert())
+		}
+		all = append(all, o.Proto())
+	}
+	return all
+}
+
+// followGPU watches the host's GPU, where it says something of itself, until stop is
+// called: if it is lost, the device is.
+func (s *Service) followGPU(ctx context.Context) (stop func()) {
+	d, computes := s.device.(*cuda.Device)
+	if !computes {
+		return func() {}
+	}
+	return s.config.GPU.Follow(ctx, s.d.Logger, s.d.Telemetry.Metrics.GPUs, d.Lose)
+}
+
+// deviceFailed is closed when the host has lost its device. It hands nothing over
+// then: each row that waits for it is late already, and who hears its farewell sends
+// rows elsewhere at once.
+func (s *Service) deviceFailed() <-chan struct{} {
+	if f, ok := s.device.(device.Failer); ok {
+		return f.Failed()
+	}
+	return nil
+}
+
+func (s *Service) deviceError() error {
+	if f, ok := s.device.(device.Failer); ok && f.Err() != nil {
+		return &gpus.Error{Err: fmt.Errorf("%s: %w", s.device.Name(), f.Err())}
+	}
+	return nil
+}
+
+// closeDevice waits for loads, unless the device is somebody else's.
+func (s *Service) closeDevice() {
+	if s.config.Device == nil {
+		s.device.Close()
+	}
+}
+
+// What Offload may name, beside the orders of package residency.
+const (
+	// NoOffload is of hosts that hold what they serve, as "" is.
+	NoOffload = "none"
+	// FMoE, NextUse and FMoEPlus follow what predictors foretell. The last one is the order of the
+	// second, for chances that are learned.
+	FMoE     = "fmoe"
+	NextUse  = "next-use"
+	FMoEPlus = "fmoe+"
+)
+
+const (
+	// aged is what is left of a visit's weight a step later with FMoEPlus, assumed: half after 23.
+	aged = 0.97
+)
+
+// offload is how one host serves more than it holds.
+type offload struct {
+	order   residency.Order // of its device; nil: it does not
+	outlook hints.Outlook   // of that order; nil: it has none
+	fetches bool            // what hints name
+	near    bool            // hints are followed for as many layers ahead as there is room for experts
+	ended   *atomic.Pointer[func(device.Ended)]
+}
+
+// tell tells who has asked that a load has ended.
+func (o offload) tell(e device.Ended) {
+	if o.ended == nil {
+		return
+	}
+	if tell := o.ended.Load(); tell != nil {
+		(*tell)(e)
+	}
+}
+
+// loadEnded is for a load that has ended: there may be room, or what hints named.
+func (s *Service) loadEnded(e device.Ended) {
+	if no := (*device.RefusedError)(nil); errors.As(e.Err, &no) {
+		return
+	}
+	s.functions.Freed()
+	if e.Err == nil {
+		s.follower.Loaded(e)
+	}
+}
+
+// Foresees says whether an Offload follows what predictors foretell.
+func Foresees(offload string) bool {
+	return offload == FMoE || offload == NextUse || offload == FMoEPlus
+}
+
+// offload is that of a host for a model.
+func (c Config) offload(spec model.Spec) (o offload, err error) {
+	if c.Offload == "" || c.Offload == NoOffload {
+		return o, nil
+	}
+	o.ended = &atomic.Pointer[func(device.Ended)]{}
+	if err := checkOffload(c.Offload); err != nil {
+		return o, err
+	}
+	order, ageing := c.Offload, 1.0
+	if c.Offload == FMoEPlus {
+		order, ageing, o.near = NextUse, aged, true
+	}
+	if !residency.NeedsOutlook(order) {
+		o.order, err = residency.Named(order, nil)
+		return o, err
+	}
+	outlook, err := residency.NewOutlook(spec.Layers, spec.Experts, max(1, spec.TopK), ageing)
+	if err != nil {
+		return o, fmt.Errorf("--offload: %w", err)
+	}
+	o.order, err = residency.Named(order, outlook)
+	o.outlook, o.fetches = outlook, Foresees(c.Offload)
+	return o, err
+}
+
+// checkOffload refuses what there is not.
+func checkOffload(name string) error {
+	all := slices.Concat([]string{NoOffload}, residency.Names(), []string{FMoEPlus})
+	if name == "" || slices.Contains(all, name) {
+		return nil
+	}
+	return fmt.Errorf("--offload is %q; there is %s", name, strings.Join(all, ", "))
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -14,15 +14,13 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/expert/about"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
+		Service: catalog.Expert, Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
 		New: func(d *deployment.Deployment, s service.Settings) (lifecycle.Service, error) {
 			return New(d, service.Own[Config](s))
 		},
@@ -43,12 +41,12 @@ func prepare(ctx context.Context, d *deployment.Deployment, s service.Settings) 
 // Flags are the expert host's own.
 type Flags struct {
 	ExpertMemory string        `default:"0" help:"Memory for expert weights on this host, such as 8GiB; 0 is no limit, or what the profile has." placeholder:"BYTES"`
-	KeepAlive    time.Duration `default:"60s" help:"How long experts that no plan needs any more stay in this host's memory, unless others need the room; 0 is not at all." placeholder:"TIME"`
+	KeepAlive    time.Duration `default:"60s" help:"How long experts that no plan needs any more stay in this host's memory, unless others need the room; 0 is not at all." placeholder:"TIME" advanced:""`
 	Offload      string        `default:"none" help:"Serve more experts than fit: none; lru or lfu, which load them for their rows, and give up those that had none for the longest, or the fewest; fmoe or next-use, which load those that a predictor foretells before their rows come, and give up those that are the least probable, or probably held longest for a use; fmoe+, the latter by chances that are learned (predictor --maps-chances learned)." placeholder:"ORDER"`
 	Device       string        `default:"cpu" help:"What computes experts: cpu, cuda (a GPU, or cuda:N the one of that number), or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
-	GPUMemory    string        `name:"gpu-memory" default:"0" help:"Memory that each host takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES"`
-	GPUKernels   string        `name:"gpu-kernels" default:"auto" enum:"auto,mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, wgmma, on sm_90, or auto, wgmma where the GPU has it. Their results differ in bits." placeholder:"NAME"`
-	ProfileTime  profiles.Time `default:"roofline" enum:"roofline,measured,printed" help:"What an expert's rows take on a paced device: roofline (its weights are read once an access), measured (the profile's curve) or printed (MoEless's price a row)." placeholder:"FORM"`
+	GPUMemory    string        `name:"gpu-memory" default:"0" help:"Memory that each host takes of its GPU, such as 40GiB; 0 is nine tenths of what is free." placeholder:"BYTES" advanced:""`
+	GPUKernels   string        `name:"gpu-kernels" default:"auto" enum:"auto,mma,wgmma" help:"What multiplies weights of bf16 on a GPU: mma, on all of them, wgmma, on sm_90, or auto, wgmma where the GPU has it. Their results differ in bits." placeholder:"NAME" advanced:""`
+	ProfileTime  profiles.Time `default:"roofline" enum:"roofline,measured,printed" help:"What an expert's rows take on a paced device: roofline (its weights are read once an access), measured (the profile's curve) or printed (MoEless's price a row)." placeholder:"FORM" advanced:""`
 	Profile      string        `help:"What a paced device takes: the name of a profile, or a YAML file." placeholder:"NAME|FILE"`
 }
 
@@ -67,7 +65,7 @@ func (c *Command) Config(p service.Process) (Config, error) {
 
 // Config is what they say.
 func (f *Flags) Config(p service.Process) (c Config, err error) {
-	budget, err := bytesize.Parse("expert-memory", f.ExpertMemory)
+	budget, err := flagvalue.Bytes("expert-memory", f.ExpertMemory)
 	if err != nil {
 		return c, err
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/internal/rig"
@@ -78,7 +77,7 @@ func startHostWith(t *testing.T, room int, c Config) *host {
 	})
 	run(t, func(ctx context.Context) { _ = h.presence.Announce(ctx) })
 	run(t, h.followPlan)
-	run(t, func(ctx context.Context) { h.states.Follow(ctx, h.announcer, func(functions.Change) {}) })
+	run(t, func(ctx context.Context) { h.states.Follow(ctx, h.announcer, func(planstore.FunctionChange) {}) })
 	run(t, func(ctx context.Context) { _ = h.announcer.Run(ctx) })
 	run(t, func(ctx context.Context) { h.functions.Run(ctx, h.view) })
 	run(t, h.awaitServing)
@@ -150,14 +149,14 @@ func (h *host) gate() (acknowledge func(version uint64)) {
 	h.t.Helper()
 	gate := h.d.NewPresence("gate-1", "gate")
 	run(h.t, func(ctx context.Context) { _ = gate.Announce(ctx) })
-	says, err := functions.NewAnnouncer(h.d.Functions)
+	says, err := planstore.NewAnnouncer(h.d.Functions)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	run(h.t, func(ctx context.Context) { _ = says.Run(ctx) })
 	h.await("the gate", func() bool { return len(h.view.Snapshot()) == 2 })
 	return func(version uint64) {
-		if err := says.Set(functions.GateKey("gate-1"), &pb.GateLayers{Gate: "gate-1", Versions: map[uint32]uint64{0: version}}); err != nil {
+		if err := says.Set(planstore.GateKey("gate-1"), &pb.GateLayers{Gate: "gate-1", Versions: map[uint32]uint64{0: version}}); err != nil {
 			h.t.Fatal(err)
 		}
 		h.await("the acknowledgement", func() bool { return h.states.Acknowledged("gate-1", 0) == version })

@@ -11,20 +11,19 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/united"
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/planner"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/compute"
-	"github.com/switchyard/switchyard/services/expert/handover"
 	"github.com/switchyard/switchyard/services/expert/hints"
-	"github.com/switchyard/switchyard/services/expert/invoked"
-	"github.com/switchyard/switchyard/services/expert/report"
 	"github.com/switchyard/switchyard/services/expert/residency"
 	"github.com/switchyard/switchyard/services/expert/serving"
 )
@@ -43,14 +42,14 @@ type Service struct {
 	computers *compute.Computers
 	functions *residency.Residency
 	serving   *serving.Serving
-	report    *report.Report
+	report    *loadReport
 	hints     *hints.Hints
-	follower  *hints.Follower // nil: the host does not offload
-	invoked   *invoked.Host   // nil: no plan for batches rents functions here
+	follower  *hints.Follower     // nil: the host does not offload
+	invoked   *compute.RentedHost // nil: no plan for batches rents functions here
 
 	view      *members.View // from Start on
-	states    *functions.View
-	announcer *functions.Announcer
+	states    *planstore.FunctionView
+	announcer *planstore.Announcer
 	first     chan struct{}      // closed when a plan is there
 	planned   sync.Once          // closes it
 	stop      context.CancelFunc // ends what Start began
@@ -95,7 +94,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set 
 		Deployment: d, Host: id, Presence: s.presence, Tracer: d.Telemetry.Tracer("expert", id), Computers: s.computers, Loads: counter,
 	}
 	if b := c.Batches; b != nil {
-		s.invoked = invoked.NewHost(b.System, b.Seed)
+		s.invoked = compute.NewRentedHost(b.System, b.Seed)
 		rows.Invoked = s.invoked
 	}
 	if o.order != nil {
@@ -112,7 +111,7 @@ func newOn(on device.Device, d *deployment.Deployment, c Config, o offload, set 
 	}
 	rows.Functions = s.functions
 	s.serving = serving.New(rows)
-	s.report = report.New(report.Settings{
+	s.report = newLoadReport(reportSettings{
 		Deployment: d, Host: id, Functions: s.functions, Computers: s.computers, Device: on, GPU: c.GPU, Loads: counter,
 	})
 	s.hints = hints.New(d, id, follow)
@@ -159,14 +158,14 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.view, err = s.presence.Watch(own); err != nil {
 		return err
 	}
-	if s.states, err = functions.NewView(s.d.Functions, s.d.FunctionRules()); err != nil {
+	if s.states, err = planstore.NewFunctionView(s.d.Functions, s.d.FunctionRules()); err != nil {
 		return err
 	}
-	if s.announcer, err = functions.NewAnnouncer(s.d.Functions); err != nil {
+	if s.announcer, err = planstore.NewAnnouncer(s.d.Functions); err != nil {
 		return err
 	}
 	s.untold = s.report.Follow(s.d.Telemetry.Metrics.Hosts)
-	s.functions.Begin(own, onBus{View: s.states, d: s.d, announcer: s.announcer, serving: s.serving})
+	s.functions.Begin(own, onBus{FunctionView: s.states, d: s.d, announcer: s.announcer, serving: s.serving})
 	if err := s.serving.Listen(ctx); err != nil {
 		return err
 	}
@@ -177,7 +176,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 // taken over.
 func (s *Service) Run(ctx context.Context) error {
 	defer s.followGPU(ctx)()
-	leave := handover.Handover{Presence: s.presence, Functions: s.functions, Members: s.view}
+	leave := Handover{Presence: s.presence, Functions: s.functions, Members: s.view}
 	tasks := lifecycle.Leaving(ctx, s.deviceFailed(), leave.Run)
 	tasks.Go(s.followPlan)
 	tasks.Go(func(ctx context.Context) { s.states.FollowOwn(ctx, s.announcer) })
@@ -258,4 +257,49 @@ func (s *Service) cold() error {
 		return fmt.Errorf("%s: %s", cold, what)
 	}
 	return errors.New(cold)
+}
+
+// onBus is the residency.Network of a deployment, whose rows are served.
+type onBus struct {
+	*planstore.FunctionView
+	d         *deployment.Deployment
+	announcer *planstore.Announcer
+	serving   *serving.Serving
+}
+
+// Join receives from the function's consumer group.
+func (n onBus) Join(ctx context.Context, f *residency.Function, inFlight int) (residency.Group, error) {
+	r := n.d.FunctionGroup(f.Layer(), f.ID())
+	r.MaxInFlight = inFlight
+	receiving, err := n.d.Hop.Receive(ctx, r, func(ctx context.Context, m *bus.Msg) error { return n.serving.Receive(ctx, m, f) })
+	if err != nil {
+		return nil, err
+	}
+	return receiving, nil
+}
+
+// Remove deletes the group's consumer, where it has one.
+func (n onBus) Remove(ctx context.Context, f *residency.Function) error {
+	if n.d.Streams.Hops == schemas.HopsCore {
+		return nil
+	}
+	return n.d.Conn.DeleteConsumer(ctx, n.d.Streams.Expert(f.Layer()).Name, f.ID())
+}
+
+// Announce writes the functions' states into their bucket.
+func (n onBus) Announce(r *pb.HostLayer) {
+	say := n.announcer.Set
+	if len(r.Functions) == 0 {
+		say = n.announcer.End
+	}
+	_ = say(planstore.HostKey(int(r.Layer), r.Host), r) // numbers and checked names can be encoded
+}
+
+// planner is the one that runs here while no scaler plans.
+func (s *Service) planner() *planner.Planner {
+	return planner.New(planner.Settings{
+		Lease: planner.InBucket(s.d.Leases, s.id, s.presence.Lease()), Members: s.view, Caller: s.presence, Plans: s.d.Plans, Groups: s.d, Records: s.states,
+		Model:   plan.Model{MoELayers: s.d.MoELayers(), Experts: s.d.Model.Spec.Experts, ExpertBytes: s.expertBytes},
+		YieldTo: "scaler", Logger: s.d.Logger,
+	})
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -30,7 +29,7 @@ type directives struct {
 	without []bool       // groups whose united expert no host has warm
 	phases  []int8       // of each row; -1: it is never degraded
 	seen    []bool       // experts, and behind them united ones
-	codes   []fates.Code
+	codes   []wire.FateCode
 	routes  forward.Routes // what becomes of the gate's
 }
 
@@ -48,7 +47,7 @@ type obeyed struct {
 	routes *forward.Routes
 	bundle plan.Bundle
 	fates  *pb.Fates // nil: all have their own experts
-	codes  []fates.Code
+	codes  []wire.FateCode
 	// cold are slots that have their own experts because no host has the united expert warm that
 	// they were to have.
 	cold int
@@ -74,9 +73,9 @@ func (o *obeyed) count(m telemetry.BrownoutMetrics) {
 	for _, c := range o.codes {
 		n[c]++
 	}
-	m.Slots("own").Add(float64(n[fates.Own]))
-	m.Slots("united").Add(float64(n[fates.United]))
-	m.Slots("left_out").Add(float64(n[fates.LeftOut]))
+	m.Slots("own").Add(float64(n[wire.FateOwn]))
+	m.Slots("united").Add(float64(n[wire.FateUnited]))
+	m.Slots("left_out").Add(float64(n[wire.FateLeftOut]))
 }
 
 // obey follows a message's directives. Without any, or with such that this gate does not know,
@@ -108,7 +107,7 @@ func (d *directives) obey(h *pb.Hidden, routes *forward.Routes, to *plan.Routes,
 	}
 	o.routes, o.codes = &d.routes, d.codes
 	o.before, o.after = d.accesses(routes), d.accesses(&d.routes)
-	if o.fates = fates.Encode(fates.Shape{Rows: routes.Rows(), Layers: 1, Slots: routes.K}, d.codes); o.fates != nil {
+	if o.fates = wire.EncodeFates(wire.FatesShape{Rows: routes.Rows(), Layers: 1, Slots: routes.K}, d.codes); o.fates != nil {
 		o.fates.Way, o.fates.Bundle = uint32(o.bundle.Way), o.bundle.ID
 	}
 	return o, nil
@@ -336,9 +335,9 @@ func (d *directives) redirect(row int, by *brownout.Decision) {
 		}
 		switch by.Fate[e] {
 		case brownout.United:
-			d.codes[from+i] = fates.United
+			d.codes[from+i] = wire.FateUnited
 		case brownout.Dropped:
-			d.codes[from+i] = fates.LeftOut
+			d.codes[from+i] = wire.FateLeftOut
 		}
 	}
 	by.Redirect(d.routes.Expert[from:from+k], d.routes.Weight[from:from+k])
@@ -347,7 +346,7 @@ func (d *directives) redirect(row int, by *brownout.Decision) {
 // replay sends slots where they went before: of all rows, or beside a stamp of those that are the
 // phases' own. Rows wait for united experts that no host has warm.
 func (d *directives) replay(h *pb.Hidden, to *plan.Routes, experts int) (of plan.Bundle, err error) {
-	codes, err := fates.Decode(h.Replay)
+	codes, err := wire.DecodeFates(h.Replay)
 	if err != nil {
 		return of, err
 	}
@@ -369,12 +368,12 @@ func (d *directives) replay(h *pb.Hidden, to *plan.Routes, experts int) (of plan
 	for _, p := range h.Phases {
 		for row := first; row < first+int(p.Rows) && (p.Own || h.Stamp.GetVersion() == 0); row++ {
 			from, to := row*k, (row+1)*k
-			if !slices.ContainsFunc(codes[from:to], func(c fates.Code) bool { return c != fates.Own }) {
+			if !slices.ContainsFunc(codes[from:to], func(c wire.FateCode) bool { return c != wire.FateOwn }) {
 				continue
 			}
 			of = plan.Bundle{Way: int(h.Replay.Way), ID: h.Replay.Bundle}
 			copy(d.codes[from:to], codes[from:to])
-			if err := fates.Follow(codes[from:to], d.routes.Expert[from:to], d.routes.Weight[from:to], number); err != nil {
+			if err := wire.FollowFates(codes[from:to], d.routes.Expert[from:to], d.routes.Weight[from:to], number); err != nil {
 				return of, err
 			}
 		}

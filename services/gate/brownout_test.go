@@ -10,7 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -63,18 +63,18 @@ func TestDirectives(t *testing.T) {
 			t.Fatalf("%d accesses, and %d with fates %v", o.before, o.after, o.fates)
 		}
 		routes, f := o.routes, o.fates
-		codes := make([]fates.Code, len(chosen.Expert))
+		codes := make([]wire.FateCode, len(chosen.Expert))
 		if f != nil {
-			if codes, err = fates.Decode(f); err != nil || f.Way != 2 || f.Bundle != 9 {
+			if codes, err = wire.DecodeFates(f); err != nil || f.Way != 2 || f.Bundle != 9 {
 				t.Fatal(f, err)
 			}
 		}
 		for at, code := range codes {
 			group := uint32(chosen.Expert[at]) / 2
 			switch {
-			case at/2 >= n[0]+n[1] && code != fates.Own, code == fates.Own && routes.Expert[at] != chosen.Expert[at],
-				code == fates.United && (s.Strategy != pb.Strategy_STRATEGY_PARTIAL || !slices.Contains(groups, group)),
-				code == fates.LeftOut && s.Strategy != pb.Strategy_STRATEGY_FULL:
+			case at/2 >= n[0]+n[1] && code != wire.FateOwn, code == wire.FateOwn && routes.Expert[at] != chosen.Expert[at],
+				code == wire.FateUnited && (s.Strategy != pb.Strategy_STRATEGY_PARTIAL || !slices.Contains(groups, group)),
+				code == wire.FateLeftOut && s.Strategy != pb.Strategy_STRATEGY_FULL:
 				t.Fatalf("slot %d of expert %d has fate %d, and goes to %d", at, chosen.Expert[at], code, routes.Expert[at])
 			}
 		}
@@ -158,7 +158,7 @@ func TestUnitedDispatch(t *testing.T) {
 	if own := all[1]; own.Kind != pb.FunctionKind_FUNCTION_KIND_UNSPECIFIED && own.Kind != plan.Routed || !slices.Equal(own.Expert, []uint32{5}) {
 		t.Errorf("expert 5, alone of its group: %v", own)
 	}
-	if codes, err := fates.Decode(f); err != nil || !slices.Equal(codes, []fates.Code{fates.United, fates.United, fates.United, fates.Own}) {
+	if codes, err := wire.DecodeFates(f); err != nil || !slices.Equal(codes, []wire.FateCode{wire.FateUnited, wire.FateUnited, wire.FateUnited, wire.FateOwn}) {
 		t.Errorf("%v, %v", codes, err)
 	}
 	if !slices.Equal(chosen.Expert, []int32{3, 2, 2, 5}) {
@@ -185,9 +185,9 @@ func TestNoDirectives(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, o, err)
 		}
 	}
-	shape := fates.Shape{Rows: 1, Layers: 1, Slots: 2}
+	shape := wire.FatesShape{Rows: 1, Layers: 1, Slots: 2}
 	for want, way := range map[string]uint32{"which no host has warm": 2, "of way 9": 9} {
-		f := fates.Encode(shape, []fates.Code{fates.United, fates.Own})
+		f := wire.EncodeFates(shape, []wire.FateCode{wire.FateUnited, wire.FateOwn})
 		f.Way = way
 		h := stamped(1, nil, decode)
 		h.Replay = f
@@ -204,7 +204,7 @@ func TestReplayBesideStamp(t *testing.T) {
 	to := standing(t, 0, 1, 2, 3)
 	h := stamped(3, &pb.Stamp{Version: 1, Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 2, Bundle: 9},
 		&pb.PhaseRange{Phase: pb.Phase_PHASE_PREFILL, Rows: 1, Own: true}, &pb.PhaseRange{Phase: pb.Phase_PHASE_DECODE, Rows: 2})
-	h.Replay = fates.Encode(fates.Shape{Rows: 3, Layers: 1, Slots: 2}, []fates.Code{fates.United, fates.Own, fates.LeftOut, fates.LeftOut, 0, 0})
+	h.Replay = wire.EncodeFates(wire.FatesShape{Rows: 3, Layers: 1, Slots: 2}, []wire.FateCode{wire.FateUnited, wire.FateOwn, wire.FateLeftOut, wire.FateLeftOut, 0, 0})
 	h.Replay.Way, h.Replay.Bundle = 2, 9
 	chosen := &forward.Routes{K: 2, Expert: []int32{0, 4, 2, 3, 4, 7}, Weight: []float32{1, 1, 1, 1, 1, 1}}
 	var d directives
@@ -212,7 +212,7 @@ func TestReplayBesideStamp(t *testing.T) {
 	if err != nil || !slices.Equal(o.routes.Expert, []int32{8, 4, 9, forward.NoExpert, 4, 7}) {
 		t.Fatalf("%+v, %v", o.routes, err)
 	}
-	if codes, err := fates.Decode(o.fates); err != nil || !slices.Equal(codes, []fates.Code{fates.United, fates.Own, fates.United, fates.United, 0, 0}) {
+	if codes, err := wire.DecodeFates(o.fates); err != nil || !slices.Equal(codes, []wire.FateCode{wire.FateUnited, wire.FateOwn, wire.FateUnited, wire.FateUnited, 0, 0}) {
 		t.Errorf("%v, %v", codes, err)
 	}
 	h.Stamp.Bundle = 10

@@ -3,15 +3,13 @@ package gate
 import (
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/gate/about"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
+		Service: catalog.Gate, Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
 		Light: true, New: service.NewOf(New), Check: service.CheckOf[Config],
 	}
 }

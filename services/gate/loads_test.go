@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/switchyard/switchyard/internal/testkit/testloads"
+	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/claims"
@@ -16,8 +16,8 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-func meter(experts, layers int) (*loadMeter, *testloads.Sink) {
-	to := &testloads.Sink{}
+func meter(experts, layers int) (*loadMeter, *testdeployment.LoadSink) {
+	to := &testdeployment.LoadSink{}
 	return tellingTo(to, experts, layers), to
 }
 

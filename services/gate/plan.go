@@ -9,11 +9,16 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/switchyard/switchyard/internal/notify"
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/switchyard/switchyard/internal/pause"
+	"github.com/switchyard/switchyard/internal/reuse"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -33,7 +38,7 @@ type planSwitch struct {
 
 // states is functions.View's part that gates need.
 type states interface {
-	Replicas(layer int, function string) []functions.Replica
+	Replicas(layer int, function string) []planstore.Replica
 }
 
 func newPlanSwitch(layers []int, s states) *planSwitch {
@@ -72,7 +77,6 @@ func (p *planSwitch) complete() error {
 	return nil
 }
 
-// named is a function with its experts.
 func named(t *plan.Target) string {
 	const few = 4
 	experts := t.GetExperts()
@@ -172,7 +176,7 @@ func (s *Service) followStates(ctx context.Context) {
 			s.acknowledge()
 		})
 	})
-	s.states.Follow(ctx, s.acks, func(c functions.Change) {
+	s.states.Follow(ctx, s.acks, func(c planstore.FunctionChange) {
 		if c.Gate == "" {
 			layers.add(c.Layer)
 		}
@@ -192,7 +196,7 @@ func (d *dirty) add(layer int) {
 	d.mu.Lock()
 	d.layers[layer] = true
 	d.mu.Unlock()
-	notify.Send(d.note)
+	pause.Wake(d.note)
 }
 
 // each looks at the layers, until ctx ends.
@@ -230,7 +234,7 @@ func (s *Service) acknowledge() {
 	s.acking.Lock()
 	defer s.acking.Unlock()
 	if v := s.plan.versions(); len(v) > 0 {
-		_ = s.acks.Set(functions.GateKey(s.id), &pb.GateLayers{Gate: s.id, Versions: v}) // a map of numbers can be encoded
+		_ = s.acks.Set(planstore.GateKey(s.id), &pb.GateLayers{Gate: s.id, Versions: v}) // a map of numbers can be encoded
 	}
 	if !s.presence.Ready() && s.plan.ready() == nil {
 		s.presence.SetReady(true)
@@ -244,4 +248,127 @@ func hosts(all []*pb.Member) map[string]bool {
 		out[m.Id] = m.Draining
 	}
 	return out
+}
+
+// foretelling compares the rows that come for a layer's functions with those that its plan foretold. One goroutine at
+// a time uses it.
+type foretelling struct {
+	metrics        *telemetry.ForetoldMetrics
+	foretold, came []float64 // of each target
+}
+
+// compare sets the rows of a message beside those that the plan foretold; where it foretells none, the
+// layer has no figures any more. Rows that were lost and come again have been counted; while functions
+// of two plans are in use, nothing is.
+func (f *foretelling) compare(h *pb.Hidden, routes *forward.Routes, to *plan.Routes) {
+	layer, n := int(h.GetKey().GetLayer()), len(to.Targets)
+	if !slices.ContainsFunc(to.Targets, func(t plan.Target) bool { return t.GetForetold() > 0 }) {
+		f.metrics.Forget(layer)
+		return
+	}
+	if h.GetKey().GetAttempt() > 0 || to.Version != to.Plan.GetVersion() {
+		return
+	}
+	f.foretold, f.came = reuse.Slice(f.foretold, n), reuse.Slice(f.came, n)
+	clear(f.came)
+	for i, t := range to.Targets {
+		f.foretold[i] = t.GetForetold()
+	}
+	for _, e := range routes.Expert {
+		if e != forward.NoExpert && int(e) < to.Experts() {
+			f.came[to.Of(e)]++
+		}
+	}
+	f.metrics.Compare(layer, f.foretold, f.came)
+}
+
+// homing sends a function's rows to one of its hosts by name, its home (plan.Homes), where hosts
+// load experts for their rows: with each that got some, one more would have to hold the experts.
+type homing struct {
+	offloads atomic.Pointer[map[string]bool] // hosts that do; nil: none
+	layers   map[uint32]*homed
+}
+
+// homed is where rows of a layer's functions go, by the routes in use.
+type homed struct {
+	routes *plan.Routes
+	hosts  *map[string]bool
+	to     []ways // of each target; without parts: it has no home
+}
+
+func newHoming() *homing { return &homing{layers: map[uint32]*homed{}} }
+
+// members takes in which hosts there are.
+func (h *homing) members(all []*pb.Member) {
+	hosts := map[string]bool{}
+	for _, m := range members.OfService(all, "expert") {
+		if m.Stats[members.Offloads] > 0 {
+			hosts[m.Id] = true
+		}
+	}
+	if len(hosts) == 0 {
+		h.offloads.Store(nil)
+		return
+	}
+	h.offloads.Store(&hosts)
+}
+
+// ways says how each target's rows go to its hosts: home, or as others says where it has none,
+// where that may hang or is slow, and where rows were lost before.
+func (h *homing) ways(a *addresses, to *plan.Routes, others func(int) ways) func(int) ways {
+	hosts := h.offloads.Load()
+	if hosts == nil || !a.steady || a.key.Attempt > 0 {
+		return others
+	}
+	at := h.of(a.key.Layer, to, hosts)
+	return func(f int) ways {
+		if home := at.to[f]; home.parts > 0 && !a.doubtful(home.hosts[0]) {
+			return home
+		}
+		return others(f)
+	}
+}
+
+// of looks at a layer's routes once.
+func (h *homing) of(layer uint32, to *plan.Routes, hosts *map[string]bool) *homed {
+	if is := h.layers[layer]; is != nil && is.routes == to && is.hosts == hosts {
+		return is
+	}
+	is := &homed{to, hosts, make([]ways, len(to.Targets))}
+	homes := plan.Homes(to.Plan)
+	for f, t := range to.Targets {
+		home := homes[t.Id]
+		if slices.Contains(t.Hosts, home) && slices.ContainsFunc(t.Hosts, func(host string) bool { return (*hosts)[host] }) {
+			is.to[f] = ways{parts: 1, hosts: []string{home}}
+		}
+	}
+	h.layers[layer] = is
+	return is
+}
+
+// planTraces show in gates' spans by which plans rows went, and when another one
+// came. Goroutines take turns with them.
+type planTraces map[int]uint64 // by layer, the version of the newest span
+
+// describe tells a span of the plan in use, and of how many messages the rows made.
+// The first span under another plan has an event that says why there is one, and a
+// link to the span of that decision.
+func (p planTraces) describe(span trace.Span, layer int, to *plan.Routes, messages int) {
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(telemetry.AttrPlanVersion.Int64(int64(to.Version)), telemetry.AttrFunctions.Int(messages))
+	before, known := p[layer]
+	p[layer] = to.Version
+	if !known || before == to.Version {
+		return
+	}
+	attributes := []attribute.KeyValue{telemetry.AttrPlanVersion.Int64(int64(to.Version))}
+	if newest := to.Plan; newest.GetVersion() == to.Version {
+		attributes = append(attributes, telemetry.AttrReason.String(newest.GetReason()))
+		if decision, ok := telemetry.LinkTo(newest.GetTraceparent()); ok {
+			span.AddLink(decision)
+		}
+	}
+	span.AddEvent(telemetry.EventPlan, trace.WithAttributes(attributes...))
 }

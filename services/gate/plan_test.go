@@ -7,7 +7,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit/testplan"
 	"github.com/switchyard/switchyard/internal/transcript"
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -30,22 +30,22 @@ func TestTranscripts(t *testing.T) {
 }
 
 // said is what hosts have said, by layer and function.
-type said map[int]map[string]map[string]functions.Replica
+type said map[int]map[string]map[string]planstore.Replica
 
 // Replicas implements states.
-func (s said) Replicas(layer int, function string) (out []functions.Replica) {
+func (s said) Replicas(layer int, function string) (out []planstore.Replica) {
 	for _, r := range s[layer][function] {
 		out = append(out, r)
 	}
 	return out
 }
 
-func (s said) put(layer int, function string, r functions.Replica) {
+func (s said) put(layer int, function string, r planstore.Replica) {
 	if s[layer] == nil {
-		s[layer] = map[string]map[string]functions.Replica{}
+		s[layer] = map[string]map[string]planstore.Replica{}
 	}
 	if s[layer][function] == nil {
-		s[layer][function] = map[string]functions.Replica{}
+		s[layer][function] = map[string]planstore.Replica{}
 	}
 	s[layer][function][r.Host] = r
 }
@@ -89,7 +89,7 @@ func do(t testing.TB, p *planSwitch, hosts said, e *transcript.Event) {
 		}
 		f := plan.FunctionID(layer, testplan.Experts(e.Arg(t, 1)), plan.Routed)
 		for _, h := range e.Args[2:] {
-			hosts.put(layer, f, functions.Replica{Host: h, Phase: pb.FunctionPhase(phase), Joined: e.Name == "warm" || e.Name == "cold"})
+			hosts.put(layer, f, planstore.Replica{Host: h, Phase: pb.FunctionPhase(phase), Joined: e.Name == "warm" || e.Name == "cold"})
 		}
 		p.heard(layer)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
@@ -69,7 +69,7 @@ func (k *track) planned(change ...func(*pb.Function)) {
 		for _, fn := range change {
 			fn(f)
 		}
-		hosts.put(layer, f.Id, functions.Replica{Host: "expert-1", Phase: pb.FunctionPhase_FUNCTION_PHASE_WARM, Joined: true})
+		hosts.put(layer, f.Id, planstore.Replica{Host: "expert-1", Phase: pb.FunctionPhase_FUNCTION_PHASE_WARM, Joined: true})
 		l, err := plan.Rules{MoELayers: layers, Experts: k.d.Model.Spec.Experts}.Check(&pb.LayerPlan{Layer: uint32(layer), Functions: []*pb.Function{f}})
 		if err != nil {
 			k.t.Fatal(err)

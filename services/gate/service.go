@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -11,15 +12,17 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/united"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -41,8 +44,8 @@ type Service struct {
 	hidden   *shared        // rows for any gate
 	own      *bus.Receiving // rows for this one
 	plan     *planSwitch
-	states   *functions.View
-	acks     *functions.Announcer
+	states   *planstore.FunctionView
+	acks     *planstore.Announcer
 	acking   sync.Mutex // of acknowledge
 	loads    *loadMeter
 	slow     *slowHosts
@@ -96,13 +99,13 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	if s.view, err = s.presence.Watch(own); err != nil {
 		return err
 	}
-	if s.states, err = functions.NewView(s.d.Functions, s.d.FunctionRules()); err != nil {
+	if s.states, err = planstore.NewFunctionView(s.d.Functions, s.d.FunctionRules()); err != nil {
 		return err
 	}
-	if s.acks, err = functions.NewAnnouncer(s.d.Functions); err != nil {
+	if s.acks, err = planstore.NewAnnouncer(s.d.Functions); err != nil {
 		return err
 	}
-	s.acks.Rest = functions.GateRests
+	s.acks.Rest = planstore.GateRests
 	s.plan = newPlanSwitch(s.d.MoELayers(), s.states)
 	s.presence.Trouble = s.plan.ready
 	s.addresses = addresses{subjects: s.d.Subjects, hosts: s.view.Roster("expert"), slow: s.slow.now}
@@ -203,7 +206,9 @@ func (s *Service) receive(ctx context.Context, m *bus.Msg) error {
 	s.traces.describe(span, int(h.Key.Layer), planned, len(all))
 	took.ComputeNs, took.Accesses = took.ComputeNs+watch.Lap(), o.curve
 	err = s.dispatch(ctx, h, all, took, o.fates)
-	s.count(h, o, planned) // when its rows are on their way
+	s.loads.count(h, &s.routes, o, planned.Version)
+	s.said.compare(h, &s.routes, planned)
+	s.presence.Add(members.RoutedRows, float64(len(s.routes.Expert)/max(1, s.routes.K))) // when its rows are on their way
 	return err
 }
 
@@ -242,20 +247,13 @@ func (s *Service) obey(h *pb.Hidden, planned *plan.Routes) (obeyed, error) {
 	return o, nil
 }
 
-// count tells samples of loads, metrics and members of the rows.
-func (s *Service) count(h *pb.Hidden, o obeyed, planned *plan.Routes) {
-	s.loads.count(h, &s.routes, o, planned.Version)
-	s.said.compare(h, &s.routes, planned)
-	s.presence.Add(members.RoutedRows, float64(len(s.routes.Expert)/max(1, s.routes.K)))
-}
-
 // portions splits the rows of a message by the replicas that compute them. A function's rows go to
 // its group, in a message for each warm replica, where the free host takes each. They go to hosts by
 // name by the first of these that has a say: its replicas are rented (renting), it has a home among
 // hosts that offload (homing), the layer's plan has a division (division), or a host may hang, is
 // slow or lost them before (addresses).
 func (s *Service) portions(h *pb.Hidden, o obeyed, planned *plan.Routes) []outgoing {
-	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, fates.Hash(o.fates)
+	s.split.bundle, s.divide.bundle, s.split.decision = o.bundle, o.bundle, wire.HashFates(o.fates)
 	a := &s.addresses
 	ways := s.rented.ways(h, a, planned, o.routes, s.homes.ways(a, planned, s.divide.ways(a, planned, o.routes)))
 	all := s.split.split(h, o.routes, planned, ways)
@@ -303,4 +301,56 @@ func (s *Service) route(h *pb.Hidden) (err error) {
 		return err
 	}
 	return s.gates.Route(int(h.Key.Layer), s.x, &s.routes)
+}
+
+// load brings the gates' weights to what computes with them.
+func (s *Service) load(ctx context.Context) error {
+	return s.d.LoadWeights(ctx, "loading the gates", func(m *model.Model) (err error) {
+		if s.config.United != "" {
+			if s.obeys.set, err = united.OpenAll(s.config.United, m); err != nil {
+				return fmt.Errorf("--united: %w", err)
+			}
+		}
+		if s.config.GPU != nil {
+			return s.loadOnGPU(ctx, m)
+		}
+		s.gates, err = forward.LoadRouter(m, s.d.Pool)
+		return err
+	})
+}
+
+func (s *Service) loadOnGPU(ctx context.Context, m *model.Model) error {
+	on, err := s.config.GPU.Gates(ctx, m)
+	if err != nil {
+		return err
+	}
+	s.gates, s.gpu = on, on
+	s.presence.Fill = func(stats map[string]float64) { maps.Copy(stats, s.config.GPU.Figures()) }
+	return nil
+}
+
+// awaitLoss returns when the GPU is lost, or ctx ends.
+func (s *Service) awaitLoss(ctx context.Context) {
+	var lost <-chan struct{}
+	if s.gpu != nil {
+		lost = s.gpu.Failed()
+	}
+	select {
+	case <-ctx.Done():
+	case <-lost:
+	}
+}
+
+// lostGPU is why the gate leaves, if that is its GPU.
+func (s *Service) lostGPU() error {
+	if s.gpu == nil || s.gpu.Err() == nil {
+		return nil
+	}
+	return &gpus.Error{Err: fmt.Errorf("the gate's GPU %s: %w", s.config.GPU.Info.Name, s.gpu.Err())}
+}
+
+// ofDevice says whether a device has failed, through no fault of the rows.
+func ofDevice(err error) bool {
+	var device *forward.DeviceError
+	return errors.As(err, &device)
 }

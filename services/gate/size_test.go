@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/static"
@@ -38,7 +37,7 @@ type large struct {
 	t       *testing.T
 	srv     *natsserver.Server
 	store   *planstore.Store
-	s       functions.Settings
+	s       planstore.FunctionSettings
 	gates   []*planSwitch
 	work    []*work      // of each gate
 	written atomic.Int64 // bytes to both buckets
@@ -168,7 +167,7 @@ func newLarge(t *testing.T) *large {
 		t.Fatal(err)
 	}
 	t.Cleanup(srv.Shutdown)
-	l := &large{t: t, srv: srv, s: functions.Settings{Experts: sizeExperts}}
+	l := &large{t: t, srv: srv, s: planstore.FunctionSettings{Experts: sizeExperts}}
 	for layer := range sizeLayers {
 		l.s.MoELayers = append(l.s.MoELayers, layer)
 	}
@@ -231,15 +230,15 @@ func (l *large) run(f func(ctx context.Context)) {
 func (l *large) gate(g int) {
 	l.t.Helper()
 	store, said := l.buckets(l.connect())
-	view, err := functions.NewView(said, l.s)
+	view, err := planstore.NewFunctionView(said, l.s)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	acks, err := functions.NewAnnouncer(said)
+	acks, err := planstore.NewAnnouncer(said)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	acks.Rest = functions.GateRests
+	acks.Rest = planstore.GateRests
 	p, w, id := newPlanSwitch(l.s.MoELayers, view), &work{}, fmt.Sprintf("gate-%d", g)
 	live := map[string]bool{}
 	for h := range sizeHosts {
@@ -250,7 +249,7 @@ func (l *large) gate(g int) {
 	timed := func(f func()) {
 		began := time.Now()
 		f()
-		_ = acks.Set(functions.GateKey(id), &pb.GateLayers{Gate: id, Versions: p.versions()})
+		_ = acks.Set(planstore.GateKey(id), &pb.GateLayers{Gate: id, Versions: p.versions()})
 		w.nanoseconds.Add(int64(time.Since(began)))
 		w.calls.Add(1)
 	}
@@ -262,7 +261,7 @@ func (l *large) gate(g int) {
 		layers.each(ctx, func(layer int) { timed(func() { p.heard(layer) }) })
 	})
 	l.run(func(ctx context.Context) {
-		view.Follow(ctx, acks, func(c functions.Change) {
+		view.Follow(ctx, acks, func(c planstore.FunctionChange) {
 			if c.Gate == "" {
 				layers.add(c.Layer)
 			}
@@ -276,9 +275,9 @@ func (l *large) gate(g int) {
 func (l *large) hosts(first int) {
 	l.t.Helper()
 	store, said := l.buckets(l.connect())
-	announcers := map[string]*functions.Announcer{}
+	announcers := map[string]*planstore.Announcer{}
 	for h := first; h < first+hostsPerConn; h++ {
-		a, err := functions.NewAnnouncer(said)
+		a, err := planstore.NewAnnouncer(said)
 		if err != nil {
 			l.t.Fatal(err)
 		}
@@ -301,16 +300,16 @@ func (l *large) hosts(first int) {
 				}
 			}
 			for h, r := range records {
-				_ = announcers[h].Set(functions.HostKey(v.Layer, h), r)
+				_ = announcers[h].Set(planstore.HostKey(v.Layer, h), r)
 			}
 		})
 	})
 }
 
 // follow is what a host follows.
-func (l *large) follow(said *bus.Bucket, a *functions.Announcer) {
+func (l *large) follow(said *bus.Bucket, a *planstore.Announcer) {
 	l.t.Helper()
-	view, err := functions.NewView(said, l.s)
+	view, err := planstore.NewFunctionView(said, l.s)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -37,7 +36,7 @@ func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
 		return err
 	}
 	if ask.Chat && !m.Chat {
-		return reply.Bad("messages", "the model %.100s has no chat template: use /v1/completions", ask.Model)
+		return openai.Bad("messages", "the model %.100s has no chat template: use /v1/completions", ask.Model)
 	}
 	kind := "completion"
 	if ask.Chat {
@@ -78,7 +77,7 @@ func (d *Door) tell(ctx context.Context, c *call, m upstream.Model, ask *openai.
 			}
 			got.push(r.Choices[got.answer], t)
 		}
-		reply.JSON(c.w, http.StatusOK, r.Whole())
+		openai.WriteJSON(c.w, http.StatusOK, r.Whole())
 		return nil
 	}
 	return d.stream(ctx, c, m, to, asked, r, t)
@@ -86,8 +85,8 @@ func (d *Door) tell(ctx context.Context, c *call, m upstream.Model, ask *openai.
 
 // stream writes what comes as events. That the client is gone ends it, and is no error.
 func (d *Door) stream(ctx context.Context, c *call, m upstream.Model, to upstream.To, asked []*asking, r *openai.Reply, t *tale) error {
-	events := reply.NewEvents(c.w, d.Stall)
-	defer events.Waits(d.quiet, reply.Comment)()
+	events := openai.NewEvents(c.w, d.Stall)
+	defer events.Waits(d.quiet, openai.Comment)()
 	for got, err := range d.gather(ctx, to, asked) {
 		switch {
 		case err != nil && !events.Begun():

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/switchyard/switchyard/pkg/request/client"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 )
 
 const (
@@ -104,7 +104,7 @@ func (d *Door) unpacked(c *call) (io.ReadCloser, error) {
 		}
 	default:
 		c.w.Header().Set("Accept-Encoding", "gzip, deflate, zstd")
-		return nil, &reply.Error{Status: http.StatusUnsupportedMediaType, Type: reply.InvalidRequest, Code: client.CodeBadRequest, Message: fmt.Sprintf("Content-Encoding %.40q is not read; it can be gzip, deflate or zstd", coding)}
+		return nil, &openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.InvalidRequest, Code: client.CodeBadRequest, Message: fmt.Sprintf("Content-Encoding %.40q is not read; it can be gzip, deflate or zstd", coding)}
 	}
 	if err != nil {
 		return nil, bodyError(err)
@@ -143,11 +143,11 @@ func isPacked(err error) bool {
 
 func bodyError(err error) error {
 	if errors.Is(err, errPacked) || isPacked(err) {
-		return reply.Bad("", "the body is not what Content-Encoding says: %v", err)
+		return openai.Bad("", "the body is not what Content-Encoding says: %v", err)
 	}
 	var large *http.MaxBytesError
 	if errors.As(err, &large) {
 		return &client.Error{Code: client.CodePayloadTooLarge, Message: fmt.Sprintf("the body has more than %d bytes (--http-max-body)", large.Limit)}
 	}
-	return &reply.Error{Status: http.StatusRequestTimeout, Type: reply.InvalidRequest, Code: client.CodeBadRequest, Message: "the body did not come whole"}
+	return &openai.Error{Status: http.StatusRequestTimeout, Type: openai.InvalidRequest, Code: client.CodeBadRequest, Message: "the body did not come whole"}
 }

@@ -6,9 +6,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
-	"github.com/switchyard/switchyard/internal/loopback"
-	"github.com/switchyard/switchyard/internal/ports"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/process/service"
 )
 
@@ -20,12 +18,12 @@ type Flags struct {
 	HTTPKeys       string        `name:"http-keys" help:"File with the clients' API keys, a line each: the key's SHA-256 in hex, the tenant, and the class (docs/operations/gateway.md); without it there are no keys." placeholder:"FILE"`
 	HTTPCert       string        `name:"http-cert" help:"PEM file with the certificate for TLS with HTTP's clients." placeholder:"FILE"`
 	HTTPKey        string        `name:"http-key" help:"PEM file with its key." placeholder:"FILE"`
-	HTTPHosts      []string      `name:"http-hosts" help:"Names under which a gateway without keys is served, beside IP addresses, localhost and where it listens: other names may be a page's that wants to reach it." placeholder:"NAME,…"`
-	HTTPOrigins    []string      `name:"http-origins" help:"Origins whose pages may ask, as in https://chat.example; * is all, where clients have keys." placeholder:"ORIGIN,…"`
-	HTTPMaxBody    string        `name:"http-max-body" default:"4MiB" help:"Most bytes of a request's body." placeholder:"BYTES"`
-	HTTPMaxStreams int           `name:"http-max-streams" default:"1024" help:"Answers that may be under way at a time; more are refused as overload." placeholder:"N"`
-	HTTPMaxConns   int           `name:"http-max-conns" default:"16384" help:"Connections that may be open at a time; more are closed." placeholder:"N"`
-	HTTPStall      time.Duration `name:"http-stall" default:"30s" help:"How long a client may take over its body, and over reading an event, before its request ends." placeholder:"TIME"`
+	HTTPHosts      []string      `name:"http-hosts" help:"Names under which a gateway without keys is served, beside IP addresses, localhost and where it listens: other names may be a page's that wants to reach it." placeholder:"NAME,…" advanced:""`
+	HTTPOrigins    []string      `name:"http-origins" help:"Origins whose pages may ask, as in https://chat.example; * is all, where clients have keys." placeholder:"ORIGIN,…" advanced:""`
+	HTTPMaxBody    string        `name:"http-max-body" default:"4MiB" help:"Most bytes of a request's body." placeholder:"BYTES" advanced:""`
+	HTTPMaxStreams int           `name:"http-max-streams" default:"1024" help:"Answers that may be under way at a time; more are refused as overload." placeholder:"N" advanced:""`
+	HTTPMaxConns   int           `name:"http-max-conns" default:"16384" help:"Connections that may be open at a time; more are closed." placeholder:"N" advanced:""`
+	HTTPStall      time.Duration `name:"http-stall" default:"30s" help:"How long a client may take over its body, and over reading an event, before its request ends." placeholder:"TIME" advanced:""`
 }
 
 // Command are the flags of a process that is a gateway alone.
@@ -65,11 +63,11 @@ const mostStreams = 1 << 20
 // Config is what they say of a gateway that listens at an address.
 func (f *Flags) Config(listen string, p service.Process) (Config, error) {
 	c := Config{Listen: listen, Keys: f.HTTPKeys, Cert: f.HTTPCert, Key: f.HTTPKey, MaxStreams: f.HTTPMaxStreams, MaxConns: f.HTTPMaxConns, Stall: f.HTTPStall, Hosts: f.HTTPHosts, Origins: f.HTTPOrigins}
-	host, _, err := ports.Listen(listen)
+	host, _, err := flagvalue.ListenAddress(listen)
 	if err != nil {
 		return c, fmt.Errorf("the gateway's address (--listen, or --http of up) is %q; %w", listen, err)
 	}
-	if c.MaxBody, err = bytesize.Parse("http-max-body", f.HTTPMaxBody); err != nil {
+	if c.MaxBody, err = flagvalue.Bytes("http-max-body", f.HTTPMaxBody); err != nil {
 		return c, err
 	}
 	switch {
@@ -77,7 +75,7 @@ func (f *Flags) Config(listen string, p service.Process) (Config, error) {
 		return c, errors.New("--http-cert and --http-key are given together, or not at all")
 	case c.Stall < time.Second:
 		return c, fmt.Errorf("--http-stall is %v; it must be at least a second", c.Stall)
-	case !loopback.Is(host) && !p.Insecure && (c.Cert == "" || c.Keys == ""):
+	case !flagvalue.IsLoopback(host) && !p.Insecure && (c.Cert == "" || c.Keys == ""):
 		return c, fmt.Errorf("the gateway would listen at %s, off the loopback: give --http-cert, --http-key and --http-keys, or --insecure where something before it has TLS and knows its clients", listen)
 	}
 	return c, errors.Join(checkHosts(c.Hosts), checkOrigins(c.Origins, c.Keys), service.CheckRange("http-max-streams", c.MaxStreams, 1, mostStreams), service.CheckRange("http-max-conns", c.MaxConns, 1, mostStreams))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/client"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -114,7 +114,7 @@ func (d *Door) enter(answers int) (leave func(), err error) {
 	case d.draining.Load():
 		return nil, &client.Error{Code: client.CodeModelNotReady, Message: "this gateway stops; ask again, another one answers"}
 	case answers > d.MaxStreams:
-		return nil, reply.Bad("n", "%d answers are asked for; this gateway has at most %d under way at a time (--http-max-streams)", answers, d.MaxStreams)
+		return nil, openai.Bad("n", "%d answers are asked for; this gateway has at most %d under way at a time (--http-max-streams)", answers, d.MaxStreams)
 	case !d.streams.TryAcquire(n):
 		return nil, &client.Error{Code: client.CodeOverloaded, RetryAfter: time.Second, Message: fmt.Sprintf("%d answers may be under way at this gateway at a time (--http-max-streams)", d.MaxStreams)}
 	default:
@@ -124,13 +124,13 @@ func (d *Door) enter(answers int) (leave func(), err error) {
 }
 
 // refusal is an error as the client gets it.
-func (d *Door) refusal(ctx context.Context, err error, tokens int) *reply.Error {
+func (d *Door) refusal(ctx context.Context, err error, tokens int) *openai.Error {
 	var of *client.Error
 	if errors.As(err, &of) && of.Code == client.CodeCancelled && errors.Is(context.Cause(ctx), errDraining) {
-		return &reply.Error{Status: http.StatusServiceUnavailable, Type: reply.ServerError, Code: client.CodeModelNotReady, Message: "this gateway stopped before the answer was whole; ask again", RetryAfter: time.Second}
+		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.ServerError, Code: client.CodeModelNotReady, Message: "this gateway stopped before the answer was whole; ask again", RetryAfter: time.Second}
 	}
 	names, _ := ctx.Value(namesKey{}).(map[string]string)
-	return reply.For(err, tokens, names)
+	return openai.ErrorFor(err, tokens, names)
 }
 
 type namesKey struct{}

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 )
 
 // A client may say all that it has to say and then close its direction of the connection, while it
@@ -107,7 +107,7 @@ func (a *answering) watch(r *http.Request) (stop func()) {
 		case a.status == 0: // nothing else writes to the connection
 			_, _ = io.WriteString(c.Conn, "HTTP/1.1 100 Continue\r\n\r\n") // who reads sees that the client is gone
 		case strings.HasPrefix(a.kind, "text/event-stream"):
-			_, _ = io.WriteString(a.ResponseWriter, reply.Comment) // as above
+			_, _ = io.WriteString(a.ResponseWriter, openai.Comment) // as above
 			_ = http.NewResponseController(a.ResponseWriter).Flush()
 		}
 	})

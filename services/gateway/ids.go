@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/switchyard/switchyard/schemas"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -42,9 +42,9 @@ func keyed(m upstream.Model, tenant, kind, key string) string {
 }
 
 // checkKey says why a client's key cannot be one.
-func checkKey(key string) *reply.Error {
+func checkKey(key string) *openai.Error {
 	if n := utf8.RuneCountInString(key); n > mostKey {
-		return reply.Bad(headerIdempotency, "%s has %d characters; it may have %d", headerIdempotency, n, mostKey)
+		return openai.Bad(headerIdempotency, "%s has %d characters; it may have %d", headerIdempotency, n, mostKey)
 	}
 	return nil
 }

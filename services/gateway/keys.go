@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/schemas"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 )
 
 // keys are the API keys that clients have, by their hashes. The file is read again when it has
@@ -96,7 +96,7 @@ func keyOf(h http.Header) string {
 }
 
 // of is the tenant and class of a request's key.
-func (k *keys) of(r *http.Request) (schemas.Flow, *reply.Error) {
+func (k *keys) of(r *http.Request) (schemas.Flow, *openai.Error) {
 	if k.file == "" {
 		return schemas.DefaultFlow(), nil
 	}
@@ -107,7 +107,7 @@ func (k *keys) of(r *http.Request) (schemas.Flow, *reply.Error) {
 	// What is compared are hashes, of which the time tells nothing.
 	flow, known := k.flows[sha256.Sum256([]byte(key))]
 	if !known || key == "" {
-		return flow, &reply.Error{Status: http.StatusUnauthorized, Type: reply.Authentication, Code: "invalid_api_key", Message: "Incorrect API key provided: send a known one as Authorization: Bearer KEY"}
+		return flow, &openai.Error{Status: http.StatusUnauthorized, Type: openai.Authentication, Code: "invalid_api_key", Message: "Incorrect API key provided: send a known one as Authorization: Bearer KEY"}
 	}
 	return flow, nil
 }

@@ -6,8 +6,6 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/switchyard/switchyard/internal/nowait"
 )
 
 const (
@@ -44,7 +42,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		}
 		select {
 		case l.free <- struct{}{}:
-			return &counted{Conn: nowait.Conn(c), socket: c, end: sync.OnceFunc(func() { <-l.free })}, nil
+			return &counted{Conn: c, socket: c, end: sync.OnceFunc(func() { <-l.free })}, nil
 		default:
 			l.refuse(c)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/anthropic"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -34,7 +34,7 @@ func (d *Door) message(c *call) error {
 		return err
 	}
 	if int(tokens) >= m.Context {
-		return &reply.Error{Status: http.StatusBadRequest, Type: reply.InvalidRequest, Code: "context_length_exceeded", Message: fmt.Sprintf("prompt is too long: %d tokens > %d maximum, which the context holds with one to generate", tokens, m.Context-1)}
+		return &openai.Error{Status: http.StatusBadRequest, Type: openai.InvalidRequest, Code: "context_length_exceeded", Message: fmt.Sprintf("prompt is too long: %d tokens > %d maximum, which the context holds with one to generate", tokens, m.Context-1)}
 	}
 	c.claim(m, "message")
 	// max_tokens is only a bound here, as this API says.
@@ -46,7 +46,7 @@ func (d *Door) message(c *call) error {
 }
 
 func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, stream bool, p *pb.Prompt, a *anthropic.Answer, t *tale) error {
-	events := reply.NewEvents(c.w, d.Stall)
+	events := openai.NewEvents(c.w, d.Stall)
 	if stream {
 		_ = events.Opens("message_start", a.Begin()) // of texts and numbers
 		defer events.Waits(d.quiet, ping)()
@@ -78,7 +78,7 @@ func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, strea
 		}
 	}
 	if !stream {
-		reply.JSON(c.w, http.StatusOK, a.Whole())
+		openai.WriteJSON(c.w, http.StatusOK, a.Whole())
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func (d *Door) stoppedBy(ctx context.Context, m upstream.Model, stops []string, 
 const ping = "event: ping\ndata: {\"type\": \"ping\"}\n\n"
 
 // sendMessage writes what a chunk adds; false: the client is gone.
-func sendMessage(events *reply.Events, a *anthropic.Answer, chunk *pb.Chunk) bool {
+func sendMessage(events *openai.Events, a *anthropic.Answer, chunk *pb.Chunk) bool {
 	for _, e := range a.Push(chunk) {
 		if events.Named(e.Name, e) != nil {
 			return false
@@ -126,7 +126,7 @@ func (d *Door) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	reply.JSON(c.w, http.StatusOK, struct {
+	openai.WriteJSON(c.w, http.StatusOK, struct {
 		Tokens int32 `json:"input_tokens"`
 	}{tokens})
 	return nil

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/switchyard/switchyard/services/gateway/anthropic"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -32,7 +32,7 @@ func (d *Door) listModels(c *call) error {
 	for _, m := range d.Upstream.Models() {
 		list = append(list, shown(m))
 	}
-	reply.JSON(c.w, http.StatusOK, struct {
+	openai.WriteJSON(c.w, http.StatusOK, struct {
 		Object string       `json:"object"`
 		Data   []shownModel `json:"data"`
 	}{"list", list})
@@ -45,7 +45,7 @@ func (d *Door) pageModels(c *call) error {
 	if limit := query.Get("limit"); limit != "" {
 		n, err := strconv.Atoi(limit)
 		if err != nil || n < 1 || n > mostListed {
-			return reply.Bad("limit", "limit: Input should be a whole number from 1 to %d", mostListed)
+			return openai.Bad("limit", "limit: Input should be a whole number from 1 to %d", mostListed)
 		}
 		most = n
 	}
@@ -53,7 +53,7 @@ func (d *Door) pageModels(c *call) error {
 	for _, m := range d.Upstream.Models() {
 		all = append(all, anthropic.NewModel(m.Name, m.Created))
 	}
-	reply.JSON(c.w, http.StatusOK, anthropic.PageOf(all, most, query.Get("after_id"), query.Get("before_id")))
+	openai.WriteJSON(c.w, http.StatusOK, anthropic.PageOf(all, most, query.Get("after_id"), query.Get("before_id")))
 	return nil
 }
 
@@ -66,11 +66,11 @@ func (d *Door) showModel(c *call) error {
 		return err
 	}
 	if isAnthropic(c.r) {
-		reply.JSON(c.w, http.StatusOK, anthropic.NewModel(c.r.PathValue("name"), m.Created))
+		openai.WriteJSON(c.w, http.StatusOK, anthropic.NewModel(c.r.PathValue("name"), m.Created))
 		return nil
 	}
 	s := shown(m)
 	s.ID = c.r.PathValue("name")
-	reply.JSON(c.w, http.StatusOK, s)
+	openai.WriteJSON(c.w, http.StatusOK, s)
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/switchyard/switchyard/internal/loopback"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/internal/flagvalue"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 )
 
 // anyOrigin lets pages of all sites ask.
@@ -52,11 +52,11 @@ func (d *Door) guardPages(next http.Handler) http.Handler {
 			_ = protection.AddTrustedOrigin(o) // it was looked at when the flags were read
 		}
 	}
-	protection.SetDenyHandler(d.refusing(&reply.Error{
-		Status: http.StatusForbidden, Type: reply.InvalidRequest, Code: "cross_origin", Message: "pages of other origins may not ask here; --http-origins names those that may",
+	protection.SetDenyHandler(d.refusing(&openai.Error{
+		Status: http.StatusForbidden, Type: openai.InvalidRequest, Code: "cross_origin", Message: "pages of other origins may not ask here; --http-origins names those that may",
 	}))
-	strange := d.refusing(&reply.Error{
-		Status: http.StatusForbidden, Type: reply.InvalidRequest, Code: "unknown_host", Message: "this gateway has no keys, so it is only served under names that are its own: an IP address, localhost, where it listens, or one of --http-hosts",
+	strange := d.refusing(&openai.Error{
+		Status: http.StatusForbidden, Type: openai.InvalidRequest, Code: "unknown_host", Message: "this gateway has no keys, so it is only served under names that are its own: an IP address, localhost, where it listens, or one of --http-hosts",
 	})
 	guarded := protection.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,15 +104,15 @@ func (d *Door) isOurs(r *http.Request) bool {
 		listens = d.Listen
 	}
 	browser := r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != ""
-	if listens != "" && !loopback.Is(listens) && !browser {
+	if listens != "" && !flagvalue.IsLoopback(listens) && !browser {
 		return true
 	}
-	name := loopback.Host(r.Host)
-	return loopback.Plain(r.Host) || name == loopback.Host(listens) ||
-		slices.ContainsFunc(d.Hosts, func(own string) bool { return loopback.Host(own) == name })
+	name := flagvalue.HostOf(r.Host)
+	return flagvalue.IsOwnName(r.Host) || name == flagvalue.HostOf(listens) ||
+		slices.ContainsFunc(d.Hosts, func(own string) bool { return flagvalue.HostOf(own) == name })
 }
 
 // refusing answers everything with an error, in the form of the path's clients.
-func (d *Door) refusing(e *reply.Error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reply.Refuse(w, e, formOf(r)) })
+func (d *Door) refusing(e *openai.Error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { openai.Refuse(w, e, formOf(r)) })
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/responses"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
@@ -24,7 +24,7 @@ func (d *Door) respond(c *call) error {
 		return err
 	}
 	if ask.Background && !ask.Shown.Store {
-		return reply.Bad("background", "background needs store: what goes on without its client is kept for it")
+		return openai.Bad("background", "background needs store: what goes on without its client is kept for it")
 	}
 	leave, err := d.enter(1)
 	if err != nil {
@@ -54,7 +54,7 @@ func (d *Door) tellResponse(ctx context.Context, c *call, m upstream.Model, to u
 			return err
 		}
 		if !ask.Stream {
-			reply.JSON(c.w, http.StatusOK, r.Object())
+			openai.WriteJSON(c.w, http.StatusOK, r.Object())
 			return nil
 		}
 		chunks = d.Upstream.Replay(ctx, to, p.RequestId, 0)
@@ -72,19 +72,19 @@ func (d *Door) tellResponse(ctx context.Context, c *call, m upstream.Model, to u
 		t.chunk(chunk)
 		r.Push(chunk)
 	}
-	reply.JSON(c.w, http.StatusOK, r.Object())
+	openai.WriteJSON(c.w, http.StatusOK, r.Object())
 	return nil
 }
 
 // streamResponse writes a response's events behind a number.
 func (d *Door) streamResponse(ctx context.Context, c *call, m upstream.Model, chunks upstream.Chunks, r *responses.Response, after int32, t *tale) error {
-	events := reply.NewEvents(c.w, d.Stall)
+	events := openai.NewEvents(c.w, d.Stall)
 	for _, e := range r.Begin() {
 		if e.Number > after {
 			_ = events.Opens(e.Type, e) // of texts and numbers
 		}
 	}
-	defer events.Waits(d.quiet, reply.Comment)()
+	defer events.Waits(d.quiet, openai.Comment)()
 	send := func(all ...responses.Event) bool {
 		for _, e := range all {
 			if e.Number > after && events.Named(e.Type, e) != nil {
@@ -118,7 +118,7 @@ func (d *Door) streamResponse(ctx context.Context, c *call, m upstream.Model, ch
 }
 
 func notFound(id string) error {
-	return &reply.Error{Status: http.StatusNotFound, Type: reply.InvalidRequest, Code: "not_found", Param: "response_id", Message: "Response with id '" + id + "' not found: it is unknown here, or too old"}
+	return &openai.Error{Status: http.StatusNotFound, Type: openai.InvalidRequest, Code: "not_found", Param: "response_id", Message: "Response with id '" + id + "' not found: it is unknown here, or too old"}
 }
 
 // found is what a response's id names.
@@ -167,7 +167,7 @@ func (d *Door) showResponse(c *call) error {
 		after, err = -1, nil
 	}
 	if err != nil {
-		return reply.Bad("starting_after", "starting_after must be the sequence_number of an event")
+		return openai.Bad("starting_after", "starting_after must be the sequence_number of an event")
 	}
 	err = d.streamResponse(c.r.Context(), c, f.m, d.Upstream.Replay(c.r.Context(), c.to(f.m), f.request, 0), f.response(), int32(after), nil)
 	if isUnknown(err) {
@@ -218,7 +218,7 @@ func (d *Door) showNow(c *call, f found) error {
 		quiet.Reset(quietFor)
 		r.Push(chunk)
 	}
-	reply.JSON(c.w, http.StatusOK, r.Object())
+	openai.WriteJSON(c.w, http.StatusOK, r.Object())
 	return nil
 }
 
@@ -248,7 +248,7 @@ func (d *Door) deleteResponse(c *call) error {
 		}
 		return err
 	}
-	reply.JSON(c.w, http.StatusOK, struct {
+	openai.WriteJSON(c.w, http.StatusOK, struct {
 		ID      string `json:"id"`
 		Object  string `json:"object"`
 		Deleted bool   `json:"deleted"`

@@ -14,7 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/gateway/anthropic"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -77,11 +77,11 @@ func (d *Door) routes() http.Handler {
 	for path, has := range methods {
 		mux.Handle(path, d.guarded(func(c *call) error {
 			allow := strings.Join(has, ", ")
-			return &reply.Error{Status: http.StatusMethodNotAllowed, Type: reply.InvalidRequest, Code: "method_not_allowed", Message: fmt.Sprintf("%s %.200s is not served; it has %s", c.r.Method, c.r.URL.Path, allow), Allow: allow}
+			return &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.InvalidRequest, Code: "method_not_allowed", Message: fmt.Sprintf("%s %.200s is not served; it has %s", c.r.Method, c.r.URL.Path, allow), Allow: allow}
 		}))
 	}
 	unknown := d.guarded(func(c *call) error {
-		return &reply.Error{Status: http.StatusNotFound, Type: reply.InvalidRequest, Code: "unknown_url", Message: fmt.Sprintf("Unknown request URL: %s %.200s", c.r.Method, c.r.URL.Path)}
+		return &openai.Error{Status: http.StatusNotFound, Type: openai.InvalidRequest, Code: "unknown_url", Message: fmt.Sprintf("Unknown request URL: %s %.200s", c.r.Method, c.r.URL.Path)}
 	})
 	mux.Handle("/", unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -94,7 +94,7 @@ func (d *Door) routes() http.Handler {
 }
 
 // formOf is the form in which a request's client reads errors; nil: OpenAI's.
-func formOf(r *http.Request) func(*reply.Error) any {
+func formOf(r *http.Request) func(*openai.Error) any {
 	if r.URL.Path == messagesPath || strings.HasPrefix(r.URL.Path, messagesPath+"/") || isAnthropic(r) {
 		return anthropic.ErrorBody
 	}
@@ -130,22 +130,22 @@ func (d *Door) guarded(do action) http.Handler {
 			if begun(w) {
 				panic(http.ErrAbortHandler) // its client sees that it is not whole
 			}
-			reply.Refuse(w, &reply.Error{Status: http.StatusInternalServerError, Type: reply.ServerError, Code: client.CodeInternal, Message: "the gateway has met an error that it does not know"}, form)
+			openai.Refuse(w, &openai.Error{Status: http.StatusInternalServerError, Type: openai.ServerError, Code: client.CodeInternal, Message: "the gateway has met an error that it does not know"}, form)
 		}()
 		if err := d.identify(c); err != nil {
-			reply.Refuse(w, err, form)
+			openai.Refuse(w, err, form)
 			return
 		}
 		r = r.WithContext(telemetry.Propagator{}.Extract(r.Context(), nats.Header{"traceparent": r.Header["Traceparent"]}))
 		c.r = r
 		if err := do(c); err != nil {
-			reply.Refuse(w, d.refusal(r.Context(), err, 0), form)
+			openai.Refuse(w, d.refusal(r.Context(), err, 0), form)
 		}
 	})
 }
 
 // identify finds a call's tenant and class by its key, and gives the call an id.
-func (d *Door) identify(c *call) (wrong *reply.Error) {
+func (d *Door) identify(c *call) (wrong *openai.Error) {
 	c.id = newID()
 	c.w.Header().Set("X-Request-Id", c.id)
 	if c.flow, wrong = d.keys.of(c.r); wrong != nil {

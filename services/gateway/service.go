@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/switchyard/switchyard/pkg/process/garbage"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -82,7 +81,7 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks := lifecycle.Serving(ctx)
 	tasks.Go(s.up.Run)
 	if s.config.Alone {
-		garbage.Bound(mostGarbage)
+		lifecycle.BoundGarbage(mostGarbage)
 	}
 	return tasks.Run(func(ctx context.Context) error {
 		s.bare.Logger.Info("HTTP's clients are served", "at", s.Addr(), "tls", s.config.Cert != "", "keys", s.config.Keys != "")

@@ -10,7 +10,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/gateway/reply"
+	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -26,7 +26,7 @@ type tale struct {
 	prompt, completion int32
 	finish             string
 	left               bool // the client left
-	failed             *reply.Error
+	failed             *openai.Error
 }
 
 // Attributes of OpenTelemetry's conventions for generative AI, as of version 1.37.
@@ -67,7 +67,7 @@ func (t *tale) chunk(c *pb.Chunk) {
 }
 
 // end ends the tale; err is nil where the answer was told, whole or up to a failure.
-func (t *tale) end(err *reply.Error) {
+func (t *tale) end(err *openai.Error) {
 	if err == nil {
 		err = t.failed
 	}

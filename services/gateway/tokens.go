@@ -7,7 +7,6 @@ import (
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
@@ -43,7 +42,7 @@ func (d *Door) tokenize(c *call) error {
 			out.Texts = append(out.Texts, openai.TokenText(piece))
 		}
 	}
-	reply.JSON(c.w, http.StatusOK, out)
+	openai.WriteJSON(c.w, http.StatusOK, out)
 	return nil
 }
 
@@ -86,7 +85,7 @@ func (d *Door) detokenize(c *call) error {
 			return d.refusal(c.r.Context(), err, m.Context)
 		}
 	}
-	reply.JSON(c.w, http.StatusOK, struct {
+	openai.WriteJSON(c.w, http.StatusOK, struct {
 		Prompt string `json:"prompt"`
 	}{tokens.Text})
 	return nil
@@ -98,7 +97,7 @@ func (d *Door) named(ctx context.Context, name string) (upstream.Model, error) {
 		return all[0], nil
 	}
 	if name == "" {
-		return upstream.Model{}, reply.Bad("model", "several models are served, or none yet: name one as model")
+		return upstream.Model{}, openai.Bad("model", "several models are served, or none yet: name one as model")
 	}
 	return d.Upstream.Find(ctx, name)
 }
@@ -116,7 +115,7 @@ func (d *Door) tokenizerInfo(c *call) error {
 	if err != nil {
 		return err
 	}
-	reply.JSON(c.w, http.StatusOK, struct {
+	openai.WriteJSON(c.w, http.StatusOK, struct {
 		Model string  `json:"model"`
 		Vocab int     `json:"vocab_size"`
 		Max   int     `json:"model_max_length"`

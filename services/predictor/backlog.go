@@ -3,7 +3,7 @@ package predictor
 import (
 	"sync"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 )
 
 // Bounds of what waits to be predicted. Predictions of old rows are worth little,
@@ -40,7 +40,7 @@ func (b *backlog[T]) put(one T, bytes int) (dropped int) {
 		dropped++
 	}
 	b.mu.Unlock()
-	notify.Send(b.note)
+	pause.Wake(b.note)
 	return dropped
 }
 

@@ -3,14 +3,13 @@ package predictor
 import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
-	"github.com/switchyard/switchyard/pkg/policy/foretell"
 )
 
 // chances are what a mapper learns of one tenant's generated rows: how probable experts of the
-// layers up to a distance ahead are (pkg/policy/foretell). Rows of prompts go by their maps alone.
+// layers up to a distance ahead are (expertmap.Learner). Rows of prompts go by their maps alone.
 type chances struct {
-	*foretell.Learner
-	tokens *foretell.Tokens
+	*expertmap.Learner
+	tokens *expertmap.Tokens
 	last   map[string]*pastRow // by sequence: its newest row
 }
 
@@ -31,7 +30,7 @@ func (m *mapper) chancesOf(q *query) *chances {
 	c := m.chances[q.tenant]
 	if c == nil && len(m.chances) < mostLearned {
 		s := &m.store.Settings
-		c = &chances{foretell.New(s.Layers, s.Experts, s.TopK), foretell.NewTokens(s.Layers * s.Experts), map[string]*pastRow{}}
+		c = &chances{expertmap.NewLearner(s.Layers, s.Experts, s.TopK), expertmap.NewTokens(s.Layers * s.Experts), map[string]*pastRow{}}
 		m.chances[q.tenant] = c
 	}
 	return c
@@ -39,26 +38,26 @@ func (m *mapper) chancesOf(q *query) *chances {
 
 // guess is what a row's experts of a layer are said to be, by what is known of it before it
 // passes the gate of a place, which is -1 before the first; x is what that gate sees.
-func (m *mapper) guess(c *chances, q *query, at, target int, match expertmap.Match, found bool, x []float32) (*foretell.Guess, error) {
-	g := c.Guess(foretell.Head{Ahead: target - at, Blind: at < 0}, target)
+func (m *mapper) guess(c *chances, q *query, at, target int, match expertmap.Match, found bool, x []float32) (*expertmap.Guess, error) {
+	g := c.Guess(expertmap.Head{Ahead: target - at, Blind: at < 0}, target)
 	j := m.store.Experts
 	if found && m.store.RowInto(m.row, match.Index, target+1) {
-		g.Know(foretell.Map, m.row)
+		g.Know(expertmap.Found, m.row)
 	}
 	if at >= 0 {
 		if err := m.router.Probabilities(m.layers[target], x, m.row); err != nil {
 			return nil, err
 		}
-		g.Know(foretell.Gate, m.row)
+		g.Know(expertmap.Gate, m.row)
 		if m.trained.Fill(m.layers[at], target-at, m.layers[target], x, m.row) {
-			g.Know(foretell.Learned, m.row)
+			g.Know(expertmap.Learned, m.row)
 		}
 		if q.semantic != nil {
-			g.Know(foretell.Semantic, q.semantic[target*j:(target+1)*j])
+			g.Know(expertmap.Semantic, q.semantic[target*j:(target+1)*j])
 		}
 	}
 	c.tokens.Fill(q.token, target*j, m.row)
-	g.Know(foretell.Token, m.row)
+	g.Know(expertmap.Token, m.row)
 	if last := c.last[q.sequence]; last != nil {
 		k := m.store.TopK
 		g.Past(last.probs[target*j:(target+1)*j], last.chosen[target*k:(target+1)*k])
@@ -81,7 +80,7 @@ func (m *mapper) look(t *telling, c *chances, q *query, at int, match expertmap.
 			}
 		}
 		if q.said == nil {
-			q.said = make([][]*foretell.Guess, m.store.Layers)
+			q.said = make([][]*expertmap.Guess, m.store.Layers)
 		}
 		q.said[target] = append(q.said[target], g)
 	}
@@ -89,9 +88,9 @@ func (m *mapper) look(t *telling, c *chances, q *query, at int, match expertmap.
 }
 
 // after is what a row that has passed the gate of a place says of the sequence's next row there.
-func (m *mapper) after(c *chances, at int, row *pastRow) (*foretell.Guess, []float64) {
+func (m *mapper) after(c *chances, at int, row *pastRow) (*expertmap.Guess, []float64) {
 	j, k := m.store.Experts, m.store.TopK
-	g := c.Guess(foretell.Head{}, at)
+	g := c.Guess(expertmap.Head{}, at)
 	g.Past(row.probs[at*j:(at+1)*j], row.chosen[at*k:(at+1)*k])
 	return g, g.Said()
 }

@@ -30,10 +30,6 @@ type served struct {
 	by      [][]string
 }
 
-func newHosts(d *deployment.Deployment, id string) *hosts {
-	return &hosts{d: d, id: id, plan: planstore.NewView(), by: map[int]*served{}, sent: map[string]uint64{}}
-}
-
 // follow keeps the plan up until ctx ends.
 func (h *hosts) follow(ctx context.Context) {
 	_ = h.d.Plans.FollowInto(ctx, h.plan) // it fails without a bucket only, which the deployment has

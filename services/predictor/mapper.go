@@ -7,10 +7,11 @@ import (
 
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/internal/reuse"
-	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/predictors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -31,7 +32,7 @@ type mapper struct {
 	d       *deployment.Deployment
 	config  Config
 	backlog *backlog[heard]
-	refused unrepeated.Log
+	refused pause.ErrorLog
 	metrics telemetry.MapMetrics
 
 	// Of run alone.
@@ -86,7 +87,7 @@ func newMapper(d *deployment.Deployment, id string, c Config) (m *mapper, err er
 		return nil, err
 	}
 	m.row = make([]float32, m.store.Experts)
-	m.to = newHosts(d, id)
+	m.to = &hosts{d: d, id: id, plan: planstore.NewView(), by: map[int]*served{}, sent: map[string]uint64{}}
 	if c.Maps.Chances == Learned {
 		m.trained = predictors.AheadFor(d.Model, c.Weights, c.Distance)
 	}
@@ -304,4 +305,90 @@ func (m *mapper) limit() {
 		}
 	}
 	delete(m.steps, oldest)
+}
+
+// Maps say what expert maps a predictor keeps.
+type Maps struct {
+	// Capacity is how many of each tenant, or of all if they are Shared; 0: none.
+	Capacity int
+	// Prefill is what a prompt's rows in a step have: Mean, Last or Rows; empty is Mean.
+	Prefill string
+	// Embedding is what stands beside a row's map: OwnEmbedding, or Pair; empty is OwnEmbedding.
+	Embedding string
+	// Replace says which map goes for a new one; empty is fMoE's rule.
+	Replace expertmap.Replacement
+	// Chances is what hosts are told of generated rows: OfMaps, or Learned; empty is OfMaps.
+	Chances string
+	// Shared lets a tenant's rows find the maps of all tenants.
+	Shared bool
+	// File has the maps that there are at the start, if it is there, and those that there are
+	// from time to time; empty: none.
+	File string
+}
+
+// What a prompt's rows in a step have.
+const (
+	Mean = "mean" // one map, the mean of theirs
+	Last = "last" // that of the last one
+	Rows = "rows" // one each
+)
+
+// What stands beside a map.
+const (
+	OwnEmbedding = "rows" // the row's own embedding
+	Pair         = "pair" // the same, and a quarter of the one before it
+)
+
+// What hosts are told of generated rows.
+const (
+	OfMaps  = "maps"    // what the map says that is the most alike
+	Learned = "learned" // chances of all that is known, each tenant's learned while it is served
+)
+
+// settings are those of the maps of a model.
+func (m Maps) settings(of *model.Model, distance int) expertmap.Settings {
+	s := expertmap.Settings{Model: of.Hash, Capacity: m.Capacity, Distance: distance, Replace: m.Replace, Shared: m.Shared}
+	s.Shape = expertmap.Shape{Experts: of.Spec.Experts, TopK: of.Spec.TopK, Embedding: of.Spec.Hidden}
+	for _, l := range of.Spec.Layer {
+		if l.MoE {
+			s.Layers++
+		}
+	}
+	return s
+}
+
+// check refuses what cannot be foretold.
+func (m Maps) check(of *model.Model, distance int) error {
+	if m.Capacity == 0 {
+		return nil
+	}
+	if _, err := expertmap.New(m.settings(of, distance)); err != nil {
+		return fmt.Errorf("--maps and --distance: %w", err)
+	}
+	return nil
+}
+
+// remember adds the maps of rows that have passed all gates.
+func (m *mapper) remember(passed []*query) {
+	batch, tenants := map[string][]expertmap.Map{}, []string(nil)
+	for _, q := range passed {
+		if !q.whole {
+			continue
+		}
+		if batch[q.tenant] == nil {
+			tenants = append(tenants, q.tenant)
+		}
+		batch[q.tenant] = append(batch[q.tenant], expertmap.Map{Embedding: q.embedding, Probabilities: q.probs})
+	}
+	for _, tenant := range tenants {
+		if err := m.store.AddBatch(tenant, batch[tenant]); err != nil {
+			m.refused.Error(m.d.Logger, "an expert map is not kept", err)
+		}
+	}
+	_, counts := m.store.Owners()
+	kept := 0
+	for _, n := range counts {
+		kept += n
+	}
+	m.metrics.Kept(kept, m.store.MemoryBytes())
 }

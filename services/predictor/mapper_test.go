@@ -12,7 +12,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/control/hints"
+	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/schemas"
@@ -107,7 +107,7 @@ func (d *desk) hints() map[string][]*pb.Hint {
 	if err := d.d.Conn.NATS().Flush(); err != nil {
 		d.t.Fatal(err)
 	}
-	limits := hints.Limits{Model: d.d.Identity.Model, Experts: d.d.Shape.Experts, MoE: d.d.Shape.MoE}
+	limits := loads.HintLimits{Model: d.d.Identity.Model, Experts: d.d.Shape.Experts, MoE: d.d.Shape.MoE}
 	all := map[string][]*pb.Hint{}
 	for len(d.sent) > 0 {
 		m := <-d.sent

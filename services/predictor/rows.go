@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
@@ -21,7 +21,7 @@ import (
 type everyRow struct {
 	d       *deployment.Deployment
 	next    uint64 // of the stream; 0 before the first message
-	refused unrepeated.Log
+	refused pause.ErrorLog
 	// step and rows see what comes; nil: it is counted alone.
 	step func(*pb.Step)
 	rows func(*pb.Hidden)

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 )
@@ -26,7 +26,7 @@ const (
 type saving struct {
 	path    string
 	log     *slog.Logger
-	noise   unrepeated.Log
+	noise   pause.ErrorLog
 	saved   time.Time
 	added   uint64 // maps when they were saved
 	tenants []string

@@ -6,7 +6,6 @@ import (
 	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
-	"github.com/switchyard/switchyard/pkg/policy/foretell"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -34,11 +33,11 @@ type query struct {
 	// Of a generated row, where chances are learned.
 	sequence string // else empty
 	token    uint32
-	at       int                 // its place in the rows that came last
-	semantic []float32           // (L, J): the map that was found by its embedding; nil: none
-	said     [][]*foretell.Guess // by layer
-	chosen   []uint16            // (L, k)
-	nexts    [][]float64         // by layer (J): what is said of the sequence's next row
+	at       int                  // its place in the rows that came last
+	semantic []float32            // (L, J): the map that was found by its embedding; nil: none
+	said     [][]*expertmap.Guess // by layer
+	chosen   []uint16             // (L, k)
+	nexts    [][]float64          // by layer (J): what is said of the sequence's next row
 }
 
 // newStep asks for each row of generated tokens, and for those of prompts as is configured.

@@ -9,8 +9,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/internal/reuse"
-	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/policy/predict"
@@ -26,7 +26,7 @@ type worker struct {
 	predictor predict.Predictor
 	out       *deployment.LoadOutbox
 	tracer    *telemetry.Tracer
-	refused   unrepeated.Log
+	refused   pause.ErrorLog
 
 	x    []float32 // (R, D)
 	load []float64 // (E)

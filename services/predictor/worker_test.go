@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
-	"github.com/switchyard/switchyard/internal/testkit/testloads"
 	"github.com/switchyard/switchyard/pkg/compute/predictors"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -53,7 +52,7 @@ func FuzzHandle(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	to := &testloads.Sink{}
+	to := &testdeployment.LoadSink{}
 	d.Loads = to
 	w := newWorker(d, "predictor-1", p, d.NewLoadOutbox("predictor-1", pb.LoadSource_LOAD_SOURCE_PREDICTOR))
 	body, err := proto.Marshal(rows(d, 0, 3))

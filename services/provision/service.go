@@ -14,7 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
@@ -78,7 +78,7 @@ func wanted(models []bus.Model) (want []jetstream.StreamConfig) {
 // run at a time: what one of them has made the others find.
 type Service struct {
 	s    Settings
-	said unrepeated.Log // of Run alone
+	said pause.ErrorLog // of Run alone
 
 	mu     sync.Mutex
 	conn   *bus.Conn
@@ -166,7 +166,6 @@ func (s *Service) look(ctx context.Context) bool {
 	return true
 }
 
-// again makes lost streams.
 func (s *Service) again(ctx context.Context, lost []jetstream.StreamConfig) error {
 	names := make([]string, len(lost))
 	for i, w := range lost {
@@ -180,7 +179,7 @@ func (s *Service) again(ctx context.Context, lost []jetstream.StreamConfig) erro
 		}
 		return err
 	}
-	s.said = unrepeated.Log{}
+	s.said = pause.ErrorLog{}
 	s.s.Logger.Warn("streams were lost, and are made again", "count", len(names), "streams", strings.Join(names, ", "))
 	return nil
 }

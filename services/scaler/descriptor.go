@@ -5,20 +5,18 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/services/scaler/about"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 )
 
-func init() { service.Register(descriptor()) }
-
-// descriptor is the service as a process runs it.
-func descriptor() service.Descriptor {
+// Descriptor returns the service as a process runs it.
+func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: about.Service(), Flags: service.FlagsOf((*Command).Config),
+		Service: catalog.Scaler, Flags: service.FlagsOf((*Command).Config),
 		Loads: service.Loads{Flags: true, Missing: "--kafka is missing: give HOST:PORT of the Kafka that gates and hosts send loads to"},
 		New: func(d *deployment.Deployment, s service.Settings) (lifecycle.Service, error) {
 			c := service.Own[Config](s)
@@ -36,7 +34,7 @@ type Command struct {
 
 	Scaling   string        `default:"${default_policy}" help:"Who decides how many replicas experts have: ${live_policies}; with its own settings as in eplb:every=300s (docs/policies.md)." placeholder:"NAME"`
 	Profile   string        `help:"What accesses take on the hosts, for policies that decide by that (moeless+): the name of a profile, or a YAML file, such as bench --profile-out writes; without it rows take what hosts tell, and reading weights nothing." placeholder:"NAME|FILE"`
-	KeepAlive time.Duration `default:"60s" help:"How long experts without rows, and replicas that are not needed any more, stay loaded." placeholder:"TIME"`
+	KeepAlive time.Duration `default:"60s" help:"How long experts without rows, and replicas that are not needed any more, stay loaded." placeholder:"TIME" advanced:""`
 }
 
 // Config is what they say.
@@ -54,12 +52,12 @@ func (c *Command) Config(service.Process) (Config, error) {
 
 // Flags are the scaler's own, but for those that a host has as well.
 type Flags struct {
-	CV          float64       `name:"cv" default:"0.2" help:"How unevenly rows may be divided among a layer's replicas before one is added: standard deviation by mean." placeholder:"RATIO"`
-	MemoryCap   string        `default:"8GB" help:"Most memory of a layer's replicas beyond the first of each expert." placeholder:"BYTES"`
-	Horizon     time.Duration `default:"10s" help:"How long a change may take to save the time that it costs; replicas that are not needed for as long are retired." placeholder:"TIME"`
-	MessageTime string        `default:"measured" help:"What one more message makes a layer take; each replica more is some in every step. measured: as attention tells, and 25us until then; 0s: replicas are added as if messages were free." placeholder:"TIME"`
-	ZeroAfter   time.Duration `default:"0s" help:"How long an expert has no rows before it goes to zero, not less than --keep-alive; 0s: as long as --keep-alive, or as the policy says (moeless+lean: layers go one after the other, the first one last)." placeholder:"TIME"`
-	Worth       float64       `default:"0.01" help:"Part of all time that a replica in every layer has to save to be worth its memory; 0: any saving is." placeholder:"PART"`
+	CV          float64       `name:"cv" default:"0.2" help:"How unevenly rows may be divided among a layer's replicas before one is added: standard deviation by mean." placeholder:"RATIO" advanced:""`
+	MemoryCap   string        `default:"8GB" help:"Most memory of a layer's replicas beyond the first of each expert." placeholder:"BYTES" advanced:""`
+	Horizon     time.Duration `default:"10s" help:"How long a change may take to save the time that it costs; replicas that are not needed for as long are retired." placeholder:"TIME" advanced:""`
+	MessageTime string        `default:"measured" help:"What one more message makes a layer take; each replica more is some in every step. measured: as attention tells, and 25us until then; 0s: replicas are added as if messages were free." placeholder:"TIME" advanced:""`
+	ZeroAfter   time.Duration `default:"0s" help:"How long an expert has no rows before it goes to zero, not less than --keep-alive; 0s: as long as --keep-alive, or as the policy says (moeless+lean: layers go one after the other, the first one last)." placeholder:"TIME" advanced:""`
+	Worth       float64       `default:"0.01" help:"Part of all time that a replica in every layer has to save to be worth its memory; 0: any saving is." placeholder:"PART" advanced:""`
 	Feedback    bool          `default:"true" negatable:"" help:"Undo changes after which layers take no less time, and leave those layers alone for a while."`
 }
 
@@ -81,7 +79,7 @@ func (f Flags) messageTime() (*time.Duration, error) {
 // Config is what they say, of a policy with its settings and a time of keep-alive; of the hosts'
 // profile, where there is one, it has what accesses and loads take.
 func (f Flags) Config(scaling string, keepAlive time.Duration, hosts *profiles.Profile) (Config, error) {
-	limit, err := bytesize.Parse("memory-cap", f.MemoryCap)
+	limit, err := flagvalue.Bytes("memory-cap", f.MemoryCap)
 	if err != nil {
 		return Config{}, err
 	}

@@ -1,6 +1,7 @@
 package scaler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -212,7 +213,9 @@ func (p *policy) Plan(k plan.Known) (*plan.Decision, error) {
 		return nil, errors.New("not scaling")
 	}
 	began := time.Now()
-	p.learn(core, k.Model.ExpertBytes)
+	if t, said := p.access(); said {
+		core.Takes(t.Device(float64(cmp.Or(k.Model.ExpertBytes, 1))))
+	}
 	p.holds(k)
 	p.refusals(k, func(host, function string) { core.Refused(p.now(), host, function) })
 	core.Applied(p.applied(k))

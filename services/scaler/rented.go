@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -11,21 +13,25 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/internal/notify"
-	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/internal/pause"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/policy/claims"
-	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
+	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
+	"github.com/switchyard/switchyard/pkg/policy/divide"
+	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // Rent is how to plan for hosts of a serverless platform.
 type Rent struct {
-	shared.Settings
+	remoe.SharedSettings
 	// Foretell, if set, gives the activation of a prompt's tokens; else the last rows' does.
 	Foretell func(ids []uint32) ([]float32, error)
 	// Turns, if set, have each request wait for its own plan.
@@ -47,14 +53,14 @@ type renter struct {
 	legal  edge.Model // what a sequence must keep
 	rows   *activation
 
-	core *shared.Planner // only the planner's goroutine uses it
-	said unrepeated.Log
+	core *remoe.Shared // only the planner's goroutine uses it
+	said pause.ErrorLog
 
 	some chan struct{} // a note that requests were heard of
 
 	mu       sync.Mutex // guards the rest; no decision is made with it held
 	heard    []heard    // requests that are to be foretold, the newest last
-	foretold []shared.Request
+	foretold []remoe.SharedRequest
 	mean     []float32 // activation that the plan is for
 	bills    bills
 	asked    trace.SpanContext // of the newest request that no decision has heard of
@@ -68,7 +74,7 @@ type heard struct {
 }
 
 func newRenter(p *policy, d *deployment.Deployment, r Rent) (*renter, error) {
-	core, err := shared.New(r.Settings)
+	core, err := remoe.NewShared(r.SharedSettings)
 	if err != nil {
 		return nil, fmt.Errorf("planning for a serverless platform: %w", err)
 	}
@@ -86,7 +92,7 @@ func newRenter(p *policy, d *deployment.Deployment, r Rent) (*renter, error) {
 // Begin implements planner.Elastic.
 func (r *renter) Begin() {
 	r.policy.Begin()
-	core, err := shared.New(r.rent.Settings)
+	core, err := remoe.NewShared(r.rent.SharedSettings)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil { // it was made with the same settings
@@ -140,7 +146,7 @@ func (r *renter) came(m *nats.Msg) {
 	r.bills.open(ctx, s.RequestId, len(s.PromptIds))
 	if r.rent.Turns == nil {
 		r.heard = newest(r.heard, heard{s, trace.SpanContextFromContext(ctx)}, r.rent.Window)
-		notify.Send(r.some)
+		pause.Wake(r.some)
 	}
 }
 
@@ -184,7 +190,7 @@ func (r *renter) admit(s heard, next *turn) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.foretold = newest(r.foretold, shared.Request{Prompt: len(s.PromptIds), Output: int(s.MaxTokens) - 1, Activation: foretold}, r.rent.Window)
+	r.foretold = newest(r.foretold, remoe.SharedRequest{Prompt: len(s.PromptIds), Output: int(s.MaxTokens) - 1, Activation: foretold}, r.rent.Window)
 	r.asked, r.turn = s.at, next
 }
 
@@ -224,7 +230,7 @@ func (r *renter) Plan(k plan.Known) (*plan.Decision, error) {
 	}
 	began := time.Now()
 	r.holds(k)
-	if inForce := shared.PlanOf(r.rent.System, k); inForce != nil && !r.core.Planned() {
+	if inForce := remoe.SharedPlanOf(r.rent.System, k); inForce != nil && !r.core.Planned() {
 		r.core.Adopt(inForce)
 	}
 	next, asked := r.take()
@@ -242,7 +248,7 @@ func (r *renter) Plan(k plan.Known) (*plan.Decision, error) {
 		began = began.Add(pause)
 	}
 	r.decided(began, nil, nil)
-	layers := shared.Layers(r.rent.System, v.Plan, k, v.Reason)
+	layers := remoe.SharedLayers(r.rent.System, v.Plan, k, v.Reason)
 	r.settle(next, r.goBy(k, layers), v.Plan.Main, err)
 	if v.Changed {
 		r.log.Info("experts are rented anew", "reason", v.Reason)
@@ -270,9 +276,9 @@ func (r *renter) take() (next *turn, asked trace.SpanContext) {
 }
 
 // decide asks the core, and draws its steps in the trace of the newest request.
-func (r *renter) decide(asked trace.SpanContext) (shared.Verdict, error) {
+func (r *renter) decide(asked trace.SpanContext) (remoe.SharedVerdict, error) {
 	ctx, at := trace.ContextWithSpanContext(context.Background(), asked), time.Now()
-	r.core.Settings.Plan.Done = func(stage string) {
+	r.core.SharedSettings.Plan.Done = func(stage string) {
 		now := time.Now()
 		_, span := r.tracer.Child(ctx, telemetry.SpanRemoe+stage, trace.WithTimestamp(at))
 		span.End(trace.WithTimestamp(now))
@@ -291,4 +297,105 @@ func (r *renter) goBy(k plan.Known, layers []*pb.LayerPlan) bool {
 		}
 	}
 	return true
+}
+
+// access is what most expert hosts say that an access takes; false if none says what can be.
+func access(all []*pb.Member) (takes divide.Takes, said bool) {
+	times := map[divide.Takes]int{}
+	for _, m := range members.OfService(all, "expert") {
+		if t := plan.Takes(m.Access); m.Access != nil && t.Check() == nil {
+			times[t]++
+		}
+	}
+	for t, n := range times {
+		if !said || n > times[takes] || n == times[takes] && slices.Compare(numbers(t), numbers(takes)) < 0 {
+			takes, said = t, true
+		}
+	}
+	return takes, said
+}
+
+func numbers(t divide.Takes) []float64 { return []float64{t.Read, t.Row, t.Unit, t.Call} }
+
+// Config is what an operator sets.
+type Config struct {
+	// Kafka is where load samples come from.
+	Kafka kafka.Config
+	// Scaling is a policy that can be chosen live, with its settings (pkg/policy/registry).
+	Scaling string
+	// CV is the threshold up to which the replicas of a layer count as balanced.
+	CV float64
+	// MemoryCap bounds the bytes of a layer's replicas beyond each expert's first.
+	MemoryCap uint64
+	// KeepAlive is how long replicas that are retired stay loaded, and ZeroAfter how long
+	// experts without rows do; 0: as the policy says by KeepAlive.
+	KeepAlive, ZeroAfter time.Duration
+	// Horizon is how long a change may take to pay for itself.
+	Horizon time.Duration
+	// MessageTime is what one more message makes a layer take; nil: it is measured.
+	MessageTime *time.Duration
+	// Worth is the part of all time that a replica in every layer has to save.
+	Worth float64
+	// Unjudged says that changes stay whatever comes of them.
+	Unjudged bool
+	// Takes is what an access takes on the hosts, for policies that decide by that; nil: they
+	// go by what hosts tell of rows.
+	Takes *cost.Device
+	// Load is what loading an expert takes there; 0: it is not known before hosts have told.
+	Load time.Duration
+	// Rent plans for hosts of a serverless platform in Scaling's place; nil: they are of none.
+	Rent *Rent
+}
+
+// Check says what is wrong, by the names of the flags.
+func (c Config) Check() error {
+	message := time.Duration(0)
+	if c.MessageTime != nil {
+		message = *c.MessageTime
+	}
+	for name, d := range map[string]time.Duration{"keep-alive": c.KeepAlive, "zero-after": c.ZeroAfter, "message-time": message} {
+		if d < 0 || d > longest {
+			return fmt.Errorf("--%s is %v; it must be 0 to %v", name, d, longest)
+		}
+	}
+	if c.Horizon < shortest || c.Horizon > longest {
+		return fmt.Errorf("--horizon is %v; it must be %v to %v, as changes take a load at least, and are judged by what comes of them within it", c.Horizon, shortest, longest)
+	}
+	switch {
+	case c.Load > c.Horizon:
+		return fmt.Errorf("--horizon is %v, and loading an expert takes %v on these hosts, so that no change could pay for itself; set it to %v at least, which is four loads", c.Horizon, c.Load, 4*c.Load)
+	case c.ZeroAfter > 0 && c.KeepAlive > c.ZeroAfter:
+		return fmt.Errorf("--keep-alive is %v and --zero-after %v, so that an expert's last replica would go before those that nobody needs; set --keep-alive to %v at most, or --zero-after to %v at least",
+			c.KeepAlive, c.ZeroAfter, c.ZeroAfter, c.KeepAlive)
+	}
+	if err := c.settings().Check(); err != nil {
+		return fmt.Errorf("--%w", err)
+	}
+	return nil
+}
+
+const (
+	// longest is the longest time that anything is waited for.
+	longest = 24 * time.Hour
+	// shortest is the shortest horizon: a layer's plan is decided on four times in it.
+	shortest = time.Second
+)
+
+func (c Config) settings() elastic.Settings {
+	s := elastic.DefaultSettings()
+	s.Scaling, s.CV, s.MemoryCap = c.Scaling, c.CV, c.MemoryCap
+	s.KeepAlive, s.ZeroAfter, s.Horizon = c.KeepAlive.Seconds(), c.ZeroAfter.Seconds(), c.Horizon.Seconds()
+	s.Worth, s.Unjudged, s.Takes = c.Worth, c.Unjudged, c.Takes
+	if c.Load > 0 {
+		s.LoadSeconds = c.Load.Seconds()
+	}
+	if c.MessageTime != nil {
+		s.MessageSeconds, s.MessageFixed = c.MessageTime.Seconds(), true
+	}
+	return s
+}
+
+func (c Config) policy() string {
+	name, _, _ := strings.Cut(c.Scaling, ":")
+	return name
 }

@@ -7,9 +7,9 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planner"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
@@ -33,7 +33,7 @@ type Service struct {
 	id       string
 	presence *deployment.Presence
 	view     *members.View
-	states   *functions.View
+	states   *planstore.FunctionView
 	policy   *policy
 	rented   *renter            // plans in the policy's place; nil: none does
 	stop     context.CancelFunc // ends the view
@@ -92,7 +92,7 @@ func (s *Service) start(ctx context.Context, samples Samples) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.states, err = functions.NewView(s.d.Functions, s.d.FunctionRules()); err != nil {
+	if s.states, err = planstore.NewFunctionView(s.d.Functions, s.d.FunctionRules()); err != nil {
 		return err
 	}
 	s.policy = newPolicy(s.config.settings(), model, samples, s.d.Telemetry, s.d.Logger)
@@ -140,7 +140,7 @@ func (s *Service) Run(ctx context.Context) error {
 	tasks := lifecycle.Serving(context.WithoutCancel(ctx))
 	planning := tasks.Within(ctx)
 	s.policy.stopping = func() bool { return planning.Err() != nil }
-	tasks.Go(func(ctx context.Context) { s.states.Follow(ctx, nil, func(functions.Change) {}) })
+	tasks.Go(func(ctx context.Context) { s.states.Follow(ctx, nil, func(planstore.FunctionChange) {}) })
 	tasks.Last(func(context.Context) {
 		s.planner(planner.InBucket(s.d.Leases, s.id, s.presence.Lease())).Run(planning)
 	})

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/lease"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -239,7 +239,7 @@ func TestRefusalsAreBelieved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := y.d.Functions.Put(t.Context(), functions.HostKey(layer, "expert-0"), body); err != nil {
+	if _, err := y.d.Functions.Put(t.Context(), planstore.HostKey(layer, "expert-0"), body); err != nil {
 		t.Fatal(err)
 	}
 	y.await("another host", 0, func(*pb.LayerPlan) bool {

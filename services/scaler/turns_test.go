@@ -16,7 +16,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
-	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe/shared"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -50,7 +49,7 @@ func newRenting(t *testing.T, change func(*Rent)) *renting {
 		Main: []float64{20 * mb, 30 * mb, 40 * mb}, GPU: cost.Roofline{Bandwidth: 1.8e12, Rate: 200e12, ElementBytes: 2}, GPULayer: 1e-4, GPUPrice: 50e-6,
 		Switch: cost.Link{Latency: 1e-5, Bandwidth: 25e9}, Network: 1.25e9, Replicas: 2,
 	}
-	rent := Rent{Settings: shared.Settings{
+	rent := Rent{SharedSettings: remoe.SharedSettings{
 		System: y, Plan: remoe.Settings{Step: 1. / 8}, SLO: serverless.SLO{TTFT: 60, TPOT: 5}, Most: 60, Output: 30, Decided: 0.05, Window: 3, Worth: 0.02,
 	}}
 	change(&rent)

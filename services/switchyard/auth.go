@@ -13,6 +13,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // AuthCmd makes and renews what users and servers are known by.
@@ -93,10 +95,10 @@ type AuthShowCmd struct {
 }
 
 // Run makes the folder, and says what to do with it.
-func (c *AuthInitCmd) Run(e *env) error {
+func (c *AuthInitCmd) Run(e *cli.Env) error {
 	s, err := c.scope(e.Prefix)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	storage, err := c.storage(credentials.Storage{})
 	if err != nil {
@@ -107,7 +109,7 @@ func (c *AuthInitCmd) Run(e *env) error {
 		ServerDir: c.ServerDir, StoreDir: c.StoreDir, Storage: storage,
 	})
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	users, err := f.Users()
 	if err != nil {
@@ -117,7 +119,7 @@ func (c *AuthInitCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.out, `%[1]s has credentials of %[2]s
+	_, err = fmt.Fprintf(e.Out, `%[1]s has credentials of %[2]s
 
 %[3]s
 its streams:      switchyard setup --keep --model %[8]s --nats %[4]s --creds %[9]s --tls-ca %[6]s
@@ -143,16 +145,16 @@ func (c *AuthInitCmd) servers(f credentials.Folder) string {
 }
 
 // Run renews keys, and says what has to read them.
-func (c *AuthRotateCmd) Run(e *env) error {
+func (c *AuthRotateCmd) Run(e *cli.Env) error {
 	f, err := credentials.Open(c.Dir)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	users, err := f.Rotate(credentials.Renewal{Users: c.Users, Expires: c.Expires, Certificate: c.Certificate, Hosts: c.Hosts})
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	_, err = fmt.Fprintf(e.out, `new keys of %s
+	_, err = fmt.Fprintf(e.Out, `new keys of %s
 
 1. put their new files of %s where they are used; a client reads its file each time it connects
 2. bring every server %s, and have it read them, and so refuse the old keys:
@@ -165,14 +167,14 @@ func (c *AuthRotateCmd) Run(e *env) error {
 const reloading = "nats-server --signal reload, or kill -HUP of switchyard up"
 
 // Run changes rights, and says what has to read them.
-func (c *AuthUpdateCmd) Run(e *env) error {
+func (c *AuthUpdateCmd) Run(e *cli.Env) error {
 	f, err := credentials.Open(c.Dir)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	s, err := c.scope(f)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	storage, err := c.storageOf(f)
 	if err != nil {
@@ -180,17 +182,17 @@ func (c *AuthUpdateCmd) Run(e *env) error {
 	}
 	change, err := f.Update(credentials.Changes{Scope: s, Expires: c.Expires, Revoke: c.Revoke})
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	limits, err := f.SetLimits(s, storage)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.out, "new users: %s\nremoved: %s\nlimits: max_memory_store %s, max_file_store %s\nbring every server %s and %s, and have it read them: %s\n%s",
+	_, err = fmt.Fprintf(e.Out, "new users: %s\nremoved: %s\nlimits: max_memory_store %s, max_file_store %s\nbring every server %s and %s, and have it read them: %s\n%s",
 		orNone(change.Made), orNone(change.Removed), bus.BytesText(limits.Memory), bus.BytesText(limits.File), f.AccountsConfig(), f.LimitsConfig(), reloading,
 		moving(f, change))
 	if err == nil && !f.TakesLimits() {
-		_, err = fmt.Fprintf(e.out, "the settings of servers have limits of their own: put include \"limits.conf\" in their place, within jetstream { }\n")
+		_, err = fmt.Fprintf(e.Out, "the settings of servers have limits of their own: put include \"limits.conf\" in their place, within jetstream { }\n")
 	}
 	return err
 }
@@ -199,7 +201,7 @@ func (c *AuthUpdateCmd) Run(e *env) error {
 func (c *AuthUpdateCmd) storageOf(f credentials.Folder) (credentials.Storage, error) {
 	before, err := f.Limits()
 	if err != nil {
-		return before.Storage, usage(err)
+		return before.Storage, cli.Usage(err)
 	}
 	return c.storage(before.Storage)
 }
@@ -213,7 +215,7 @@ func (f AuthStorage) storage(s credentials.Storage) (credentials.Storage, error)
 		if of.text == "" {
 			continue
 		}
-		n, err := parseBytes(of.flag, of.text)
+		n, err := up.ParseBytes(of.flag, of.text)
 		if err != nil {
 			return s, err
 		}
@@ -274,7 +276,7 @@ func letObjects(models []rights.Model) {
 // into sets those bounds that are given.
 func (p ProducerBounds) into(b *rights.Bounds) error {
 	if p.Payload != "" {
-		bytes, err := parseBytes("producer-payload", p.Payload)
+		bytes, err := up.ParseBytes("producer-payload", p.Payload)
 		if err != nil {
 			return err
 		}
@@ -285,16 +287,16 @@ func (p ProducerBounds) into(b *rights.Bounds) error {
 }
 
 // Run prints what docs/permissions.md and deploy/permissions.conf are.
-func (c *AuthShowCmd) Run(e *env) error {
+func (c *AuthShowCmd) Run(e *cli.Env) error {
 	s, err := c.scope(e.Prefix)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	text := rights.Page
 	if c.Format == "conf" {
 		text = rights.Config
 	}
-	_, err = fmt.Fprint(e.out, text(s))
+	_, err = fmt.Fprint(e.Out, text(s))
 	return err
 }
 
@@ -339,7 +341,7 @@ func readModel(text string) (rights.Model, error) {
 	if err != nil {
 		return rights.Model{}, fmt.Errorf("%q is neither demo, nor a model's directory, nor NAME=DIR, nor NAME=LAYERS: %w", text, err)
 	}
-	return rightsOf(name, spec), nil
+	return up.RightsOf(name, spec), nil
 }
 
 // countedLayers has experts in all layers, for who only knows how many there are.
@@ -352,16 +354,6 @@ func countedLayers(name string, count int) (rights.Model, error) {
 		m.MoELayers = append(m.MoELayers, layer)
 	}
 	return m, nil
-}
-
-func rightsOf(name string, spec model.Spec) rights.Model {
-	m := rights.Model{Name: name, Positions: spec.LongestRequest()}
-	for layer, l := range spec.Layer {
-		if l.MoE {
-			m.MoELayers = append(m.MoELayers, layer)
-		}
-	}
-	return m
 }
 
 const configJSON = "config.json"

@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 func TestReadModel(t *testing.T) {
@@ -63,33 +64,33 @@ func TestAuth(t *testing.T) {
 		code int
 		want string
 	}{
-		{"no folder", []string{"rotate", dir}, exitUsage, dir + " is no folder of credentials (switchyard auth init makes one)"},
-		{"init", []string{"init", dir, "--tenants", "acme", "--hosts", "nats.example.org"}, exitDone, "producer-acme"},
-		{"again", []string{"init", dir}, exitUsage, dir + ": it is not empty"},
-		{"bad tenant", []string{"init", dir + "2", "--tenants", "a.b"}, exitUsage, `"a.b"`},
-		{"bad model", []string{"init", dir + "2", "--models", "nowhere"}, exitUsage, "--models"},
-		{"rotate one", []string{"rotate", dir, "gate"}, exitDone, "new keys of gate\n"},
-		{"rotate all", []string{"rotate", dir, "--certificate", "--expires", "1h"}, exitDone, "aggregator, attention"},
-		{"certificate alone", []string{"rotate", dir, "sys", "--certificate", "--hosts", "10.0.0.8,b.example.org"}, exitDone, "server-key.pem, and have it read them"},
-		{"hosts without it", []string{"rotate", dir, "--hosts", "10.0.0.8"}, exitUsage, "add --certificate"},
-		{"few servers", []string{"init", dir + "2", "--servers", "a,b"}, exitUsage, "a cluster of 2 servers"},
-		{"rotate for less than nothing", []string{"rotate", dir, "gate", "--expires=-1h"}, exitUsage, "credentials cannot be good for -1h0m0s"},
-		{"update for less than nothing", []string{"update", dir, "--tenants", "acme,initech", "--expires=-1h"}, exitUsage, "credentials cannot be good for -1h0m0s"},
-		{"init for less than nothing", []string{"init", dir + "2", "--expires=-1h"}, exitUsage, "credentials cannot be good for -1h0m0s"},
-		{"no such user", []string{"rotate", dir, "gat"}, exitUsage, `no user "gat"; there are admin`},
-		{"update", []string{"update", dir, "--models", "demo,big=3"}, exitDone, "new users: none\nremoved: none\n"},
-		{"other tenants", []string{"update", dir, "--tenants", "globex"}, exitDone, "new users: producer-globex\nremoved: producer-acme\n"},
-		{"limits", []string{"update", dir, "--models", "demo,big=61", "--object-store", "90GiB"}, exitDone, "limits: max_memory_store 5GiB, max_file_store 101GiB\n"},
-		{"no limits", []string{"update", dir, "--log-bytes", "much"}, exitUsage, "--log-bytes"},
-		{"update nowhere", []string{"update", dir + "2"}, exitUsage, "no folder of credentials"},
-		{"show", []string{"show", "--tenants", "acme"}, exitDone, "producer-acme"},
+		{"no folder", []string{"rotate", dir}, cli.ExitUsage, dir + " is no folder of credentials (switchyard auth init makes one)"},
+		{"init", []string{"init", dir, "--tenants", "acme", "--hosts", "nats.example.org"}, cli.ExitDone, "producer-acme"},
+		{"again", []string{"init", dir}, cli.ExitUsage, dir + ": it is not empty"},
+		{"bad tenant", []string{"init", dir + "2", "--tenants", "a.b"}, cli.ExitUsage, `"a.b"`},
+		{"bad model", []string{"init", dir + "2", "--models", "nowhere"}, cli.ExitUsage, "--models"},
+		{"rotate one", []string{"rotate", dir, "gate"}, cli.ExitDone, "new keys of gate\n"},
+		{"rotate all", []string{"rotate", dir, "--certificate", "--expires", "1h"}, cli.ExitDone, "aggregator, attention"},
+		{"certificate alone", []string{"rotate", dir, "sys", "--certificate", "--hosts", "10.0.0.8,b.example.org"}, cli.ExitDone, "server-key.pem, and have it read them"},
+		{"hosts without it", []string{"rotate", dir, "--hosts", "10.0.0.8"}, cli.ExitUsage, "add --certificate"},
+		{"few servers", []string{"init", dir + "2", "--servers", "a,b"}, cli.ExitUsage, "a cluster of 2 servers"},
+		{"rotate for less than nothing", []string{"rotate", dir, "gate", "--expires=-1h"}, cli.ExitUsage, "credentials cannot be good for -1h0m0s"},
+		{"update for less than nothing", []string{"update", dir, "--tenants", "acme,initech", "--expires=-1h"}, cli.ExitUsage, "credentials cannot be good for -1h0m0s"},
+		{"init for less than nothing", []string{"init", dir + "2", "--expires=-1h"}, cli.ExitUsage, "credentials cannot be good for -1h0m0s"},
+		{"no such user", []string{"rotate", dir, "gat"}, cli.ExitUsage, `no user "gat"; there are admin`},
+		{"update", []string{"update", dir, "--models", "demo,big=3"}, cli.ExitDone, "new users: none\nremoved: none\n"},
+		{"other tenants", []string{"update", dir, "--tenants", "globex"}, cli.ExitDone, "new users: producer-globex\nremoved: producer-acme\n"},
+		{"limits", []string{"update", dir, "--models", "demo,big=61", "--object-store", "90GiB"}, cli.ExitDone, "limits: max_memory_store 5GiB, max_file_store 101GiB\n"},
+		{"no limits", []string{"update", dir, "--log-bytes", "much"}, cli.ExitUsage, "--log-bytes"},
+		{"update nowhere", []string{"update", dir + "2"}, cli.ExitUsage, "no folder of credentials"},
+		{"show", []string{"show", "--tenants", "acme"}, cli.ExitDone, "producer-acme"},
 	} {
 		got := invoke("", append([]string{"auth"}, step.args...)...)
-		text := got.err
-		if step.code == exitDone {
-			text = got.out
+		text := got.Err
+		if step.code == cli.ExitDone {
+			text = got.Out
 		}
-		if got.code != step.code || !strings.Contains(text, step.want) {
+		if got.Code != step.code || !strings.Contains(text, step.want) {
 			t.Errorf("%s: %+v, want %q", step.name, got, step.want)
 		}
 	}
@@ -112,13 +113,13 @@ func TestPlanAsUsers(t *testing.T) {
 		return invokePatiently(t, append(args, "--nats", srv.URL(), "--creds", f.Creds(user))...)
 	}
 	makePlans(t, srv, f)
-	if got := as("operator", "plan", "set", "--replicas", "2", "--json"); got.code != exitDone || !strings.Contains(got.out, `"replicas":2`) {
+	if got := as("operator", "plan", "set", "--replicas", "2", "--json"); got.Code != cli.ExitDone || !strings.Contains(got.Out, `"replicas":2`) {
 		t.Errorf("set: %+v", got)
 	}
-	if got := as("operator", "plan", "get", "--json"); got.code != exitDone || !strings.Contains(got.out, `"replicas":2`) {
+	if got := as("operator", "plan", "get", "--json"); got.Code != cli.ExitDone || !strings.Contains(got.Out, `"replicas":2`) {
 		t.Errorf("get: %+v", got)
 	}
-	if got := as("top", "plan", "set", "--replicas", "1", "--connect-timeout", "2s"); got.code != exitFailed || !strings.Contains(got.err, "permissions violation") || !strings.Contains(got.err, "log in as a user with that right") {
+	if got := as("top", "plan", "set", "--replicas", "1", "--connect-timeout", "2s"); got.Code != cli.ExitFailed || !strings.Contains(got.Err, "permissions violation") || !strings.Contains(got.Err, "log in as a user with that right") {
 		t.Errorf("top: %+v", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
@@ -32,7 +33,7 @@ type BrownoutOf struct {
 	Model string `default:"demo" help:"Model whose brownouts." placeholder:"NAME"`
 	JSON  bool   `name:"json" help:"Print a JSON object."`
 
-	ConnectFlags `embed:""`
+	cli.ConnectFlags `embed:""`
 }
 
 // BrownoutGetCmd prints.
@@ -60,8 +61,8 @@ type BrownoutOffCmd struct {
 }
 
 // open connects to the bucket of a model's directives.
-func (f BrownoutOf) open(ctx context.Context, e *env) (*bus.Conn, jetstream.KeyValue, error) {
-	conn, err := e.connect(ctx, "brownout", f.ConnectFlags)
+func (f BrownoutOf) open(ctx context.Context, e *cli.Env) (*bus.Conn, jetstream.KeyValue, error) {
+	conn, err := e.Connect(ctx, "brownout", f.ConnectFlags)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,13 +77,13 @@ func (f BrownoutOf) open(ctx context.Context, e *env) (*bus.Conn, jetstream.KeyV
 	}
 	if err != nil {
 		defer conn.Close()
-		return nil, nil, explained(conn, err)
+		return nil, nil, cli.Explained(conn, err)
 	}
 	return conn, kv, nil
 }
 
 // Run prints what is in force.
-func (c *BrownoutGetCmd) Run(ctx context.Context, e *env) error {
+func (c *BrownoutGetCmd) Run(ctx context.Context, e *cli.Env) error {
 	conn, kv, err := c.open(ctx, e)
 	if err != nil {
 		return err
@@ -92,18 +93,18 @@ func (c *BrownoutGetCmd) Run(ctx context.Context, e *env) error {
 	defer cancel()
 	d, s, err := directives.Read(ctx, kv)
 	if err != nil {
-		return explained(conn, err)
+		return cli.Explained(conn, err)
 	}
-	return printBrownout(e.out, c.Model, d, s, c.JSON)
+	return printBrownout(e.Out, c.Model, d, s, c.JSON)
 }
 
 // Run leaves thresholds to the controller.
-func (c *BrownoutAutoCmd) Run(ctx context.Context, e *env) error {
+func (c *BrownoutAutoCmd) Run(ctx context.Context, e *cli.Env) error {
 	return c.apply(ctx, e, inMode(pb.BrownoutMode_BROWNOUT_MODE_AUTO), nil)
 }
 
 // Run ends brownouts.
-func (c *BrownoutOffCmd) Run(ctx context.Context, e *env) error {
+func (c *BrownoutOffCmd) Run(ctx context.Context, e *cli.Env) error {
 	return c.apply(ctx, e, inMode(pb.BrownoutMode_BROWNOUT_MODE_OFF), nil)
 }
 
@@ -118,7 +119,7 @@ const takenUpWithin = 5 * time.Second
 
 // apply writes what is wanted, waits until it is in force, and prints that. What refuse, unless it is nil, has an
 // error for is taken back.
-func (f BrownoutOf) apply(ctx context.Context, e *env, change func(*pb.BrownoutSettings) *pb.BrownoutSettings, refuse func(*pb.Directive) error) error {
+func (f BrownoutOf) apply(ctx context.Context, e *cli.Env, change func(*pb.BrownoutSettings) *pb.BrownoutSettings, refuse func(*pb.Directive) error) error {
 	conn, kv, err := f.open(ctx, e)
 	if err != nil {
 		return err
@@ -133,7 +134,7 @@ func (f BrownoutOf) apply(ctx context.Context, e *env, change func(*pb.BrownoutS
 		return wrote
 	})
 	if err != nil {
-		return explained(conn, err)
+		return cli.Explained(conn, err)
 	}
 	waiting, cancel := context.WithTimeout(ctx, takenUpWithin)
 	defer cancel()
@@ -142,7 +143,7 @@ func (f BrownoutOf) apply(ctx context.Context, e *env, change func(*pb.BrownoutS
 		return fmt.Errorf("set, but %w within %v: no attention replica of model %s was started with --brownout partial or full", err, takenUpWithin, f.Model)
 	}
 	if err != nil {
-		return explained(conn, err)
+		return cli.Explained(conn, err)
 	}
 	if refuse != nil {
 		if err := refuse(d); err != nil {
@@ -150,14 +151,14 @@ func (f BrownoutOf) apply(ctx context.Context, e *env, change func(*pb.BrownoutS
 			if undone == nil {
 				_, undone = directives.Await(waiting, kv, revision)
 			}
-			return errors.Join(err, explained(conn, undone))
+			return errors.Join(err, cli.Explained(conn, undone))
 		}
 	}
 	_, s, err := directives.Read(writing, kv)
 	if err != nil {
-		return explained(conn, err)
+		return cli.Explained(conn, err)
 	}
-	return printBrownout(e.out, f.Model, d, s, f.JSON)
+	return printBrownout(e.Out, f.Model, d, s, f.JSON)
 }
 
 // without is what is wanted when what a command wrote is taken back: all is as before, or, where another operator

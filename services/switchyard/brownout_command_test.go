@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // What cannot be set is refused by the flag's name before anything is dialled.
@@ -28,8 +29,8 @@ func TestBrownoutRefuses(t *testing.T) {
 		"up --brownout half":                             "half",
 	} {
 		got := invoke("", append([]string{"--nats", "nats://127.0.0.1:1"}, strings.Fields(args)...)...)
-		if got.code != exitUsage || !strings.Contains(got.err, want) {
-			t.Errorf("%s: exit %d, %s", args, got.code, got.err)
+		if got.Code != cli.ExitUsage || !strings.Contains(got.Err, want) {
+			t.Errorf("%s: exit %d, %s", args, got.Code, got.Err)
 		}
 	}
 }

@@ -11,11 +11,12 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
 // Run sets thresholds and a way, or nothing if the controller does not use the way.
-func (c *BrownoutSetCmd) Run(ctx context.Context, e *env) error {
+func (c *BrownoutSetCmd) Run(ctx context.Context, e *cli.Env) error {
 	change, err := c.change()
 	if err != nil {
 		return err
@@ -31,11 +32,11 @@ func (c *BrownoutSetCmd) refuse(d *pb.Directive) error {
 	if c.Way == nil || d.Strategy != pb.Strategy_STRATEGY_PARTIAL || int(d.Way) == *c.Way {
 		return nil
 	}
-	return usage(fmt.Errorf("--way is %d, which is not used, and is taken back with what else this command set. The controller says: %s", *c.Way, terminal.Clean(d.Reason)))
+	return cli.Usage(fmt.Errorf("--way is %d, which is not used, and is taken back with what else this command set. The controller says: %s", *c.Way, terminal.Clean(d.Reason)))
 }
 
 // plan has plans have united experts of the way that is set.
-func (c *BrownoutSetCmd) plan(ctx context.Context, e *env) error {
+func (c *BrownoutSetCmd) plan(ctx context.Context, e *cli.Env) error {
 	if c.Way == nil {
 		return nil
 	}
@@ -47,13 +48,13 @@ func (c *BrownoutSetCmd) plan(ctx context.Context, e *env) error {
 	ctx, cancel := context.WithTimeout(ctx, c.ConnectTimeout)
 	defer cancel()
 	_, err = planstore.ChangeSettings(ctx, kv, plan.Settings{Way: *c.Way})
-	return explained(conn, err)
+	return cli.Explained(conn, err)
 }
 
 // change is what the flags name, checked before anything is dialled.
 func (c *BrownoutSetCmd) change() (func(*pb.BrownoutSettings) *pb.BrownoutSettings, error) {
 	if c.Prefill == nil && c.Decode == nil && c.Way == nil {
-		return nil, usage(errors.New("nothing to set; give --prefill, --decode or --way"))
+		return nil, cli.Usage(errors.New("nothing to set; give --prefill, --decode or --way"))
 	}
 	var at [2]*uint32
 	for i, flag := range []struct {
@@ -65,12 +66,12 @@ func (c *BrownoutSetCmd) change() (func(*pb.BrownoutSettings) *pb.BrownoutSettin
 		}
 		millionths, err := brownout.Millionths(*flag.share)
 		if err != nil {
-			return nil, usage(fmt.Errorf("--%s: %w", flag.name, err))
+			return nil, cli.Usage(fmt.Errorf("--%s: %w", flag.name, err))
 		}
 		at[i] = proto.Uint32(uint32(millionths))
 	}
 	if c.Way != nil && (*c.Way < 2 || *c.Way > mostWay) {
-		return nil, usage(fmt.Errorf("--way is %d; a united expert stands in for at least 2 experts, and at most all of a layer's", *c.Way))
+		return nil, cli.Usage(fmt.Errorf("--way is %d; a united expert stands in for at least 2 experts, and at most all of a layer's", *c.Way))
 	}
 	return func(old *pb.BrownoutSettings) *pb.BrownoutSettings { return c.with(old, at) }, nil
 }

@@ -16,14 +16,16 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"github.com/switchyard/switchyard/internal/bytesize"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // withoutBandwidth is a profile's file that says nothing of the link.
@@ -163,11 +165,11 @@ func TestUsage(t *testing.T) {
 	for _, tt := range testkit.Some(tests) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := invoke("", tt.args...)
-			text := got.err
+			text := got.Err
 			if tt.code == 0 {
-				text = got.out
+				text = got.Out
 			}
-			if got.code != tt.code || !strings.Contains(text, tt.want) {
+			if got.Code != tt.code || !strings.Contains(text, tt.want) {
 				t.Errorf("got %+v, want code %d and %q", got, tt.code, tt.want)
 			}
 		})
@@ -177,8 +179,8 @@ func TestUsage(t *testing.T) {
 // In JSON, too, a duration says of what it is.
 func TestDurationsInJSON(t *testing.T) {
 	var out strings.Builder
-	Globals{LogLevel: "info", LogFormat: jsonFormat}.logger(&out).Info("back", "away", 1500*time.Millisecond)
-	lines(&out).Info("back", "away", 1500*time.Millisecond)
+	cli.Globals{LogLevel: "info", LogFormat: cli.JSONFormat}.Logger(&out).Info("back", "away", 1500*time.Millisecond)
+	cli.Lines(&out).Info("back", "away", 1500*time.Millisecond)
 	if n := strings.Count(out.String(), `"away":"1.5s"`); n != 2 {
 		t.Errorf("%d of 2 are readable: %s", n, out.String())
 	}
@@ -194,7 +196,7 @@ func TestBadKernel(t *testing.T) {
 		}
 		return
 	}
-	if got := invoke("", "version"); got.code != 2 || !strings.Contains(got.err, `SWITCHYARD_KERNEL: unknown kernel variant "fastest"`) {
+	if got := invoke("", "version"); got.Code != 2 || !strings.Contains(got.Err, `SWITCHYARD_KERNEL: unknown kernel variant "fastest"`) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -205,7 +207,7 @@ func TestPrecedence(t *testing.T) {
 	tests := []struct {
 		name string
 		args []string
-		env  map[string]string
+		Env  map[string]string
 		want string
 	}{
 		{"file", nil, nil, "nats://file"},
@@ -215,17 +217,17 @@ func TestPrecedence(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Setenv("SWITCHYARD_CONFIG", write(t, file))
-			for key, value := range tt.env {
+			for key, value := range tt.Env {
 				t.Setenv(key, value)
 			}
-			var cli CLI
-			if _, err := parse(&cli, append(tt.args, "prompt", "hi"), stdio{}); err != nil {
+			var c CLI
+			if _, err := parse(&c, append(tt.args, "prompt", "hi"), cli.Stdio{}); err != nil {
 				t.Fatal(err)
 			}
-			if cli.NATS != tt.want || cli.LogLevel != "warn" || cli.LogFormat != "text" {
-				t.Errorf("got %+v", cli.Globals)
+			if c.NATS != tt.want || c.LogLevel != "warn" || c.LogFormat != "text" {
+				t.Errorf("got %+v", c.Globals)
 			}
-			p := cli.Prompt
+			p := c.Prompt
 			if p.MaxTokens == nil || *p.MaxTokens != 3 || len(p.Stop) != 2 || *p.Temperature != 0.5 || p.TopK != nil {
 				t.Errorf("got %+v", p)
 			}
@@ -252,7 +254,7 @@ func TestBadConfig(t *testing.T) {
 	for _, tt := range testkit.Some(tests) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := invoke("", "prompt", "hi", "--config="+write(t, tt.file))
-			if got.code != 2 || !strings.Contains(got.err, tt.want) {
+			if got.Code != 2 || !strings.Contains(got.Err, tt.want) {
 				t.Errorf("got %+v, want %q", got, tt.want)
 			}
 		})
@@ -266,7 +268,7 @@ func TestStrayVariables(t *testing.T) {
 	t.Setenv("SWITCHYARD_GATE_SERVICE_HOST", "10.0.0.1")
 	t.Setenv("SWITCHYARD_PORT_4222_TCP_ADDR", "10.0.0.1")
 	got := invoke("", "version")
-	if got.code != 0 || !strings.Contains(got.err, "names=SWITCHYARD_KV_MEMROY\n") {
+	if got.Code != 0 || !strings.Contains(got.Err, "names=SWITCHYARD_KV_MEMROY\n") {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -284,7 +286,7 @@ func TestDeployedVariables(t *testing.T) {
 		for _, name := range names {
 			t.Setenv(string(name[1]), variable.ReplaceAllString(strings.Trim(string(name[2]), `"`), "secret"))
 		}
-		if got := invoke("", "version"); len(names) == 0 || got.code != 0 || strings.Contains(got.err, "nothing reads") {
+		if got := invoke("", "version"); len(names) == 0 || got.Code != 0 || strings.Contains(got.Err, "nothing reads") {
 			t.Errorf("%s: %d variables: %+v", file, len(names), got)
 		}
 	}
@@ -309,7 +311,7 @@ func TestUpOnFolderInUse(t *testing.T) {
 	defer first.Shutdown()
 	got := invoke("", "up", "--data", dir, "--listen", "127.0.0.1:0", "--http", "off")
 	want := fmt.Sprintf("%s belongs to process %d on ", dir, os.Getpid())
-	if line, _, _ := strings.Cut(got.err, "\n"); got.code != exitUsage || !strings.Contains(line, want) {
+	if line, _, _ := strings.Cut(got.Err, "\n"); got.Code != cli.ExitUsage || !strings.Contains(line, want) {
 		t.Errorf("got %+v, want %q", got, want)
 	}
 }
@@ -336,9 +338,9 @@ func TestBounds(t *testing.T) {
 	for _, tt := range testkit.Some(tests) {
 		for command := range strings.FieldsSeq(tt.commands) {
 			var out, errOut bytes.Buffer
-			code := runUntil(stopped, []string{command, "--" + tt.flag + "=" + tt.value}, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
+			code := runUntil(stopped, []string{command, "--" + tt.flag + "=" + tt.value}, cli.Stdio{In: strings.NewReader(""), Out: &out, Err: &errOut})
 			want := fmt.Sprintf("--%s is %s; it must be %s\n", tt.flag, tt.value, tt.bounds)
-			if code != exitUsage || !strings.Contains(errOut.String(), want) {
+			if code != cli.ExitUsage || !strings.Contains(errOut.String(), want) {
 				t.Errorf("%s: code %d, %s, want %q", command, code, errOut.String(), want)
 			}
 		}
@@ -364,7 +366,7 @@ func TestBeyondTheMachine(t *testing.T) {
 		{"another device's", machine, 0, expert.Config{MemoryBudget: 1 << 40, Profile: paced}, "[]"},
 		{"nobody knows", 0, 1 << 40, expert.Config{MemoryBudget: 1 << 40}, "[]"},
 	} {
-		got := beyond(tc.machine, cluster.Services{Attention: attention.Config{KVBytes: tc.kv}, Expert: tc.experts})
+		got := up.Beyond(tc.machine, cluster.Services{Attention: attention.Config{KVBytes: tc.kv}, Expert: tc.experts})
 		if fmt.Sprint(got) != tc.want {
 			t.Errorf("%s: %v, want %s", tc.name, got, tc.want)
 		}
@@ -372,7 +374,7 @@ func TestBeyondTheMachine(t *testing.T) {
 }
 
 func TestBeyondThisMachine(t *testing.T) {
-	if machineMemory() == 0 {
+	if up.MachineMemory() == 0 {
 		t.Skip("this system does not say how much memory it has")
 	}
 	stopped, stop := context.WithCancel(t.Context())
@@ -380,8 +382,8 @@ func TestBeyondThisMachine(t *testing.T) {
 	for flag, commands := range map[string]string{"--kv-memory": "attention up", "--expert-memory": "expert up"} {
 		for command := range strings.FieldsSeq(commands) {
 			var errOut bytes.Buffer
-			runUntil(stopped, []string{command, flag, "1024TiB"}, stdio{in: strings.NewReader(""), out: io.Discard, err: &errOut})
-			want := fmt.Sprintf("flag=%s bytes=%d machine_bytes=%d\n", flag, uint64(bytesize.Most), machineMemory())
+			runUntil(stopped, []string{command, flag, "1024TiB"}, cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errOut})
+			want := fmt.Sprintf("flag=%s bytes=%d machine_bytes=%d\n", flag, uint64(flagvalue.MostBytes), up.MachineMemory())
 			if said := errOut.String(); strings.Count(said, want) != 1 || strings.Count(said, "machine_bytes") != 1 {
 				t.Errorf("%s: %s, want one %q", command, said, want)
 			}
@@ -397,8 +399,8 @@ func TestKafkaAddresses(t *testing.T) {
 	for _, command := range testkit.Some([]string{"gate", "expert", "predictor", "scaler", "up", "bench"}) {
 		for _, address := range []string{"localhost", "localhost:", "localhost:abc", "localhost:99999", "localhost:1,localhost:0"} {
 			var out, errOut bytes.Buffer
-			code := runUntil(stopped, []string{command, "--kafka", address}, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
-			if code != exitUsage || !strings.Contains(errOut.String(), "--kafka has ") {
+			code := runUntil(stopped, []string{command, "--kafka", address}, cli.Stdio{In: strings.NewReader(""), Out: &out, Err: &errOut})
+			if code != cli.ExitUsage || !strings.Contains(errOut.String(), "--kafka has ") {
 				t.Errorf("%s --kafka %s: code %d, %s", command, address, code, errOut.String())
 			}
 		}
@@ -421,8 +423,8 @@ func TestNATSAddresses(t *testing.T) {
 			":4222":                             ":4222: it names no host",
 		} {
 			var out, errOut bytes.Buffer
-			code := runUntil(stopped, append(args, "--nats", url), stdio{in: strings.NewReader(""), out: &out, err: &errOut})
-			if code != exitUsage || !strings.Contains(errOut.String(), "--nats: reading the NATS URL "+want) || strings.Contains(errOut.String(), "secret") {
+			code := runUntil(stopped, append(args, "--nats", url), cli.Stdio{In: strings.NewReader(""), Out: &out, Err: &errOut})
+			if code != cli.ExitUsage || !strings.Contains(errOut.String(), "--nats: reading the NATS URL "+want) || strings.Contains(errOut.String(), "secret") {
 				t.Errorf("%s --nats %s: code %d, %s", args, url, code, errOut.String())
 			}
 		}
@@ -449,8 +451,8 @@ func TestSilentJetStream(t *testing.T) {
 		"weights rm m": "removing all of stream OBJ_switchyard_weights_m", "plan get": "opening the bucket of plans", "dlq ls": "looking at stream switchyard_DLQ_demo",
 	} {
 		got := invoke("", append(strings.Fields(args), "--nats", s.ClientURL(), "--connect-timeout", "200ms")...)
-		if got.code != exitFailed || !strings.Contains(got.err, want) {
-			t.Errorf("%s: exit %d, %q, want %q", args, got.code, got.err, want)
+		if got.Code != cli.ExitFailed || !strings.Contains(got.Err, want) {
+			t.Errorf("%s: exit %d, %q, want %q", args, got.Code, got.Err, want)
 		}
 	}
 }

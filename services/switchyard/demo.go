@@ -9,12 +9,14 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // DemoCmd shows the main job on embedded defaults. It opens no port, but with --kill one on the
 // loopback, for the processes that it kills.
 type DemoCmd struct {
-	KernelsFlag `embed:""`
+	cli.KernelsFlag `embed:""`
 
 	MaxTokens *int32 `help:"Most tokens to generate." placeholder:"N"`
 	Kill      bool   `help:"Run attention in processes of its own, kill the one that makes the answer in the middle of it, and compare with an answer that nothing disturbs."`
@@ -26,17 +28,17 @@ type DemoCmd struct {
 }
 
 // Run starts everything in this process, streams one answer, and stops.
-func (c *DemoCmd) Run(ctx context.Context, e *env) (err error) {
-	e.quiet()
+func (c *DemoCmd) Run(ctx context.Context, e *cli.Env) (err error) {
+	e.Quiet()
 	if c.Kill {
 		return c.kill(ctx, e)
 	}
 	began := time.Now()
-	settings, err := inProcess(ctx, e, func(*UpCmd) {})
+	settings, err := up.InProcess(ctx, e, func(*up.Cmd) {})
 	if err != nil {
 		return err
 	}
-	y, err := openCluster(ctx, settings)
+	y, err := up.OpenCluster(ctx, settings)
 	if err != nil {
 		return err
 	}
@@ -45,7 +47,7 @@ func (c *DemoCmd) Run(ctx context.Context, e *env) (err error) {
 		return err
 	}
 	took := time.Since(began).Round(time.Millisecond)
-	e.say(fmt.Sprintf("ready in %v: NATS, tokenizer, attention, gate, expert host and aggregator in one process\n\n", took), "ready", "seconds", took.Seconds())
+	e.Say(fmt.Sprintf("ready in %v: NATS, tokenizer, attention, gate, expert host and aggregator in one process\n\n", took), "ready", "seconds", took.Seconds())
 	producer, stop, err := y.Client(ctx)
 	if err != nil {
 		return err
@@ -55,12 +57,12 @@ func (c *DemoCmd) Run(ctx context.Context, e *env) (err error) {
 }
 
 // ask sends what `prompt` sends without further flags, so that the two give the same text.
-func (c *DemoCmd) ask(ctx context.Context, e *env, producer *client.Client) error {
+func (c *DemoCmd) ask(ctx context.Context, e *cli.Env, producer *client.Client) error {
 	stream, err := producer.Prompt(ctx, &pb.Prompt{Text: c.Text, MaxTokens: c.MaxTokens})
 	if err != nil {
 		return err
 	}
-	out := &chunkPrinter{w: e.out}
+	out := &chunkPrinter{w: e.Out}
 	out.write([]byte(c.Text))
 	for chunk, err := range stream.Chunks() {
 		if err != nil {
@@ -74,7 +76,7 @@ func (c *DemoCmd) ask(ctx context.Context, e *env, producer *client.Client) erro
 			if err := errors.Join(client.Failure(chunk), out.broken); err != nil {
 				return err
 			}
-			e.say(pace(chunk)+"\n", "answered", measures(chunk)...)
+			e.Say(pace(chunk)+"\n", "answered", measures(chunk)...)
 			return nil
 		}
 	}

@@ -16,7 +16,9 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 const (
@@ -29,18 +31,18 @@ const (
 )
 
 // kill shows that an answer survives the process that makes it.
-func (c *DemoCmd) kill(ctx context.Context, e *env) (err error) {
-	settings, err := inProcess(ctx, e, func(up *UpCmd) { up.Listen = "127.0.0.1:0" })
+func (c *DemoCmd) kill(ctx context.Context, e *cli.Env) (err error) {
+	settings, err := up.InProcess(ctx, e, func(up *up.Cmd) { up.Listen = "127.0.0.1:0" })
 	if err != nil {
 		return err
 	}
 	settings.Count["attention"] = 0
-	y, err := openCluster(ctx, settings)
+	y, err := up.OpenCluster(ctx, settings)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, y.Close()) }()
-	crew := &crew{processes: map[int]*child{}, program: c.process, flags: c.arguments()}
+	crew := &crew{processes: map[int]*up.Child{}, program: c.process, flags: c.Arguments()}
 	defer crew.stop()
 	for range standby {
 		if err := crew.start(ctx, e, y.URL()); err != nil {
@@ -55,12 +57,12 @@ func (c *DemoCmd) kill(ctx context.Context, e *env) (err error) {
 	if err := crew.join(ctx, conn, y); err != nil {
 		return err
 	}
-	e.say(fmt.Sprintf("ready: NATS and all services but attention in one process, attention in %d more\n\n", standby), "ready")
+	e.Say(fmt.Sprintf("ready: NATS and all services but attention in one process, attention in %d more\n\n", standby), "ready")
 	return c.compare(ctx, e, conn, y, crew)
 }
 
 // compare asks twice for the same answer, and kills a process in the second one.
-func (c *DemoCmd) compare(ctx context.Context, e *env, conn *bus.Conn, y *cluster.Cluster, crew *crew) error {
+func (c *DemoCmd) compare(ctx context.Context, e *cli.Env, conn *bus.Conn, y *cluster.Cluster, crew *crew) error {
 	producer := client.New(conn.NATS(), client.Settings{Prefix: e.Prefix, Model: y.Settings.Node.ModelName()})
 	var whole []uint32
 	if _, err := c.each(ctx, producer, func(chunk *pb.Chunk) error {
@@ -74,7 +76,7 @@ func (c *DemoCmd) compare(ctx context.Context, e *env, conn *bus.Conn, y *cluste
 		return err
 	}
 	defer stop()
-	out := &chunkPrinter{w: e.out}
+	out := &chunkPrinter{w: e.Out}
 	out.write([]byte(c.Text))
 	var made []uint32
 	var killed, stalled time.Duration
@@ -103,13 +105,13 @@ func (c *DemoCmd) compare(ctx context.Context, e *env, conn *bus.Conn, y *cluste
 		return errors.New("no process was killed: none has announced a step of the answer")
 	}
 	out.write([]byte("\n\n"))
-	e.say(fmt.Sprintf("the next token came %v later, from the other process\n", stalled.Round(time.Millisecond)), "survived", "stalled_seconds", stalled.Seconds())
+	e.Say(fmt.Sprintf("the next token came %v later, from the other process\n", stalled.Round(time.Millisecond)), "survived", "stalled_seconds", stalled.Seconds())
 	for i := range max(len(whole), len(made)) {
 		if i >= len(whole) || i >= len(made) || whole[i] != made[i] {
 			return fmt.Errorf("token %d is another one than without the kill", i)
 		}
 	}
-	e.say(fmt.Sprintf("all %d tokens are those of an answer that nothing disturbs\n%s\n", len(made), pace(last)), "identical", "tokens", len(made))
+	e.Say(fmt.Sprintf("all %d tokens are those of an answer that nothing disturbs\n%s\n", len(made), pace(last)), "identical", "tokens", len(made))
 	return out.broken
 }
 
@@ -136,21 +138,21 @@ func (c *DemoCmd) each(ctx context.Context, producer *client.Client, take func(*
 
 // crew is processes with one service each.
 type crew struct {
-	program   programFunc
-	flags     []string       // of each process
-	processes map[int]*child // by their ids
-	replicas  map[string]int // whose process has which id
+	program   up.ProgramFunc
+	flags     []string          // of each process
+	processes map[int]*up.Child // by their ids
+	replicas  map[string]int    // whose process has which id
 
 	mu     sync.Mutex
 	owners map[string]string // of requests
 }
 
 // start starts one more.
-func (r *crew) start(ctx context.Context, e *env, url string) error {
+func (r *crew) start(ctx context.Context, e *cli.Env, url string) error {
 	args := append([]string{"attention", "--nats", url, "--prefix", e.Prefix, "--log-level", "error"}, r.flags...)
-	c, err := startChild(ctx, r.program, nil, args...)
+	c, err := up.StartChild(ctx, r.program, nil, args...)
 	if err == nil {
-		r.processes[c.cmd.Process.Pid] = c
+		r.processes[c.Cmd.Process.Pid] = c
 	}
 	return err
 }
@@ -218,13 +220,13 @@ func (r *crew) kill(request string) (who string, err error) {
 	if c == nil {
 		return "", nil
 	}
-	if err := c.cmd.Process.Kill(); err != nil {
+	if err := c.Cmd.Process.Kill(); err != nil {
 		return "", fmt.Errorf("killing %s: %w", owner, err)
 	}
-	return fmt.Sprintf("%s (process %d)", owner, c.cmd.Process.Pid), nil
+	return fmt.Sprintf("%s (process %d)", owner, c.Cmd.Process.Pid), nil
 }
 
 // stop ends those that are left.
 func (r *crew) stop() {
-	stopAll(slices.Collect(maps.Values(r.processes)))
+	up.StopAll(slices.Collect(maps.Values(r.processes)))
 }

@@ -18,7 +18,7 @@ func TestDemoKill(t *testing.T) {
 	}
 	var out bytes.Buffer
 	e := quietEnv()
-	e.out = &out
+	e.Out = &out
 	n := int32(60)
 	c := &DemoCmd{Kill: true, Text: "Once upon a time", MaxTokens: &n, process: func(ctx context.Context, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestProcessInJSON$")

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // A demo whose answer does not get out ends as other commands do.
@@ -22,12 +24,12 @@ func TestDemoWithoutAnswer(t *testing.T) {
 		code int
 		want string
 	}{
-		{"no room", brokenPipe{errors.New("no space left")}, exitFailed, "switchyard: writing the answer: no space left\n"},
-		{"a signal", &interrupting{signal: signal}, exitInterrupted, "switchyard: interrupted\n"},
+		{"no room", brokenPipe{errors.New("no space left")}, cli.ExitFailed, "switchyard: writing the answer: no space left\n"},
+		{"a signal", &interrupting{signal: signal}, cli.ExitInterrupted, "switchyard: interrupted\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			says := &bytes.Buffer{}
-			code := runUntil(ctx, []string{"demo"}, stdio{in: strings.NewReader(""), out: tt.out, err: says})
+			code := runUntil(ctx, []string{"demo"}, cli.Stdio{In: strings.NewReader(""), Out: tt.out, Err: says})
 			if code != tt.code || !strings.HasSuffix(says.String(), tt.want) {
 				t.Errorf("code %d, %q", code, says.String())
 			}
@@ -44,19 +46,19 @@ func TestDemoText(t *testing.T) {
 		few = []string{"--max-tokens", "9"}
 	}
 	demo := invoke("", append([]string{"demo", text}, few...)...)
-	if demo.code != exitDone {
+	if demo.Code != cli.ExitDone {
 		t.Fatalf("%+v", demo)
 	}
-	y := startUp(t, func(up *UpCmd) { up.Model, up.Listen = []string{"../../models/demo"}, "127.0.0.1:0" })
+	y := startUp(t, func(c *up.Cmd) { c.Model, c.Listen = []string{"../../models/demo"}, "127.0.0.1:0" })
 	prompted := invoke("", "prompt", "--nats", y.URL(), "--model", y.Name(), "--max-tokens", "8", text)
-	if prompted.code != exitDone || !strings.HasPrefix(demo.out, text+strings.TrimSuffix(prompted.out, "\n")) {
-		t.Errorf("the demo's text is %q; prompt gives %+v", demo.out, prompted)
+	if prompted.Code != cli.ExitDone || !strings.HasPrefix(demo.Out, text+strings.TrimSuffix(prompted.Out, "\n")) {
+		t.Errorf("the demo's text is %q; prompt gives %+v", demo.Out, prompted)
 	}
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown := strings.TrimRight(strings.ReplaceAll(demo.out, " \n", "\n"), "\n"); !strings.Contains(string(readme), shown) {
+	if shown := strings.TrimRight(strings.ReplaceAll(demo.Out, " \n", "\n"), "\n"); !strings.Contains(string(readme), shown) {
 		t.Errorf("the README does not show %q", shown)
 	}
 }
@@ -66,8 +68,8 @@ func TestStopWithoutServer(t *testing.T) {
 	t.Parallel()
 	ctx, signal := context.WithCancel(t.Context())
 	says := &interrupting{signal: signal} // at the first word of what it waits for
-	code := runUntil(ctx, []string{"gate", "--nats", "nats://127.0.0.1:1"}, stdio{in: strings.NewReader(""), out: io.Discard, err: says})
-	if told := says.told.String(); code != exitDone || !strings.Contains(told, "no NATS server answers yet") || strings.Contains(told, "switchyard: ") {
+	code := runUntil(ctx, []string{"gate", "--nats", "nats://127.0.0.1:1"}, cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: says})
+	if told := says.told.String(); code != cli.ExitDone || !strings.Contains(told, "no NATS server answers yet") || strings.Contains(told, "switchyard: ") {
 		t.Errorf("code %d, %q", code, told)
 	}
 }
@@ -75,22 +77,11 @@ func TestStopWithoutServer(t *testing.T) {
 // A command that a signal ended says that, and not what broke by it.
 func TestSignalBeforeWork(t *testing.T) {
 	t.Parallel()
-	texts, trace, out := write(t, strings.Repeat("Once upon a time there was a dog.\n<|endoftext|>\n", 9)), write(t, fewRequests), t.TempDir()+"/out"
-	for _, args := range [][]string{
-		{"record", "--out", out, texts},
-		{"train-predictor", "--out", out, texts},
-		{"arena", "--suite", "moeless", "--out", out, "--trace", trace},
-		{"verify", "../../models/demo"},
-		{"demo"},
-	} {
-		t.Run(args[0], func(t *testing.T) {
-			ctx, signal := context.WithCancel(t.Context())
-			signal()
-			out, says := &bytes.Buffer{}, &bytes.Buffer{}
-			code := runUntil(ctx, args, stdio{in: strings.NewReader(""), out: out, err: says})
-			if code != exitInterrupted || says.String() != "switchyard: interrupted\n" || out.Len() > 0 {
-				t.Errorf("code %d, %q, %q", code, says.String(), out.String())
-			}
-		})
+	ctx, signal := context.WithCancel(t.Context())
+	signal()
+	out, says := &bytes.Buffer{}, &bytes.Buffer{}
+	code := runUntil(ctx, []string{"demo"}, cli.Stdio{In: strings.NewReader(""), Out: out, Err: says})
+	if code != cli.ExitInterrupted || says.String() != "switchyard: interrupted\n" || out.Len() > 0 {
+		t.Errorf("code %d, %q, %q", code, says.String(), out.String())
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/dlq"
 )
 
@@ -23,7 +24,7 @@ type DLQCmd struct {
 type DLQFrom struct {
 	Model string `default:"demo" help:"Model of the messages." placeholder:"NAME"`
 
-	ConnectFlags `embed:""`
+	cli.ConnectFlags `embed:""`
 }
 
 // DLQLsCmd lists letters.
@@ -53,8 +54,8 @@ type DLQDropCmd struct {
 }
 
 // with opens the letters and calls do.
-func (f DLQFrom) with(ctx context.Context, e *env, do func(context.Context, *dlq.Letters) error) error {
-	return e.withStore(ctx, "dlq", f.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
+func (f DLQFrom) with(ctx context.Context, e *cli.Env, do func(context.Context, *dlq.Letters) error) error {
+	return e.WithStore(ctx, "dlq", f.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
 		letters, err := dlq.Open(ctx, conn, schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, f.Model)}, f.ConnectTimeout)
 		if err != nil {
 			return err
@@ -64,49 +65,49 @@ func (f DLQFrom) with(ctx context.Context, e *env, do func(context.Context, *dlq
 }
 
 // Run lists letters.
-func (c *DLQLsCmd) Run(ctx context.Context, e *env) error {
+func (c *DLQLsCmd) Run(ctx context.Context, e *cli.Env) error {
 	return c.with(ctx, e, func(ctx context.Context, letters *dlq.Letters) error {
 		if c.JSON {
-			encoder := json.NewEncoder(e.out)
+			encoder := json.NewEncoder(e.Out)
 			return letters.Each(ctx, func(l *dlq.Letter) error { return encoder.Encode(l) })
 		}
-		table := dlq.NewTable(e.out)
+		table := dlq.NewTable(e.Out)
 		err := letters.Each(ctx, func(l *dlq.Letter) error { table.Add(l); return nil })
 		return errors.Join(err, table.Flush())
 	})
 }
 
 // Run prints a letter.
-func (c *DLQShowCmd) Run(ctx context.Context, e *env) error {
+func (c *DLQShowCmd) Run(ctx context.Context, e *cli.Env) error {
 	return c.with(ctx, e, func(ctx context.Context, letters *dlq.Letters) error {
 		l, err := letters.Get(ctx, c.Seq)
 		switch {
 		case err != nil:
 			return err
 		case c.JSON:
-			return json.NewEncoder(e.out).Encode(l.Content())
+			return json.NewEncoder(e.Out).Encode(l.Content())
 		}
-		_, err = fmt.Fprint(e.out, l.Content().Text())
+		_, err = fmt.Fprint(e.Out, l.Content().Text())
 		return err
 	})
 }
 
 // Run sends a letter's message again.
-func (c *DLQRetryCmd) Run(ctx context.Context, e *env) error {
+func (c *DLQRetryCmd) Run(ctx context.Context, e *cli.Env) error {
 	return c.with(ctx, e, func(ctx context.Context, letters *dlq.Letters) error {
 		l, err := letters.Retry(ctx, c.Seq)
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(e.out, "letter %d is on %s again\n", c.Seq, l.Subject)
+		_, err = fmt.Fprintf(e.Out, "letter %d is on %s again\n", c.Seq, l.Subject)
 		return err
 	})
 }
 
 // Run removes letters.
-func (c *DLQDropCmd) Run(ctx context.Context, e *env) error {
+func (c *DLQDropCmd) Run(ctx context.Context, e *cli.Env) error {
 	if (c.Seq == nil) != c.All {
-		return usage(errors.New("name one letter, or --all of them"))
+		return cli.Usage(errors.New("name one letter, or --all of them"))
 	}
 	return c.with(ctx, e, func(ctx context.Context, letters *dlq.Letters) error {
 		if c.All {

@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/dlq"
 )
 
@@ -57,8 +58,8 @@ func (g *graves) bury(body string, headers ...*pb.DeadHeader) {
 func (g *graves) dlq(code int, args ...string) result {
 	g.t.Helper()
 	got := invoke("", append([]string{"--nats", g.url, "dlq"}, args...)...)
-	if got.code != code {
-		g.t.Errorf("%v: exit code %d, want %d\n%s%s", args, got.code, code, got.out, got.err)
+	if got.Code != code {
+		g.t.Errorf("%v: exit code %d, want %d\n%s%s", args, got.Code, code, got.Out, got.Err)
 	}
 	return got
 }
@@ -66,7 +67,7 @@ func (g *graves) dlq(code int, args ...string) result {
 // left are the letters that ls lists.
 func (g *graves) left() (seqs []uint64) {
 	g.t.Helper()
-	for line := range strings.Lines(g.dlq(0, "ls", "--json").out) {
+	for line := range strings.Lines(g.dlq(0, "ls", "--json").Out) {
 		var l dlq.Letter
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			g.t.Fatal(err)
@@ -86,14 +87,14 @@ func TestDLQ(t *testing.T) {
 	if _, err := g.conn.Store(t.Context(), g.streams.Subjects.Token("used"), &pb.Record{Format: schemas.RecordFormat}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if out := g.dlq(0, "ls").out; strings.Count(out, "\n") != 4 || !strings.Contains(out, "crash") || strings.Contains(out, "\x1b") {
+	if out := g.dlq(0, "ls").Out; strings.Count(out, "\n") != 4 || !strings.Contains(out, "crash") || strings.Contains(out, "\x1b") {
 		t.Errorf("%q", out)
 	}
-	if out := g.dlq(0, "show", "1").out; !strings.Contains(out, `"text":"x"`) || !strings.Contains(out, "Nats-Expected-Last-Sequence: 99") {
+	if out := g.dlq(0, "show", "1").Out; !strings.Contains(out, `"text":"x"`) || !strings.Contains(out, "Nats-Expected-Last-Sequence: 99") {
 		t.Errorf("%q", out)
 	}
 	var shown dlq.Content
-	if err := json.Unmarshal([]byte(g.dlq(0, "show", "--json", "3").out), &shown); err != nil || string(shown.BodyB64) != "\xff\xfe" || shown.Deliveries != 4 {
+	if err := json.Unmarshal([]byte(g.dlq(0, "show", "--json", "3").Out), &shown); err != nil || string(shown.BodyB64) != "\xff\xfe" || shown.Deliveries != 4 {
 		t.Errorf("%+v, %v", shown, err)
 	}
 
@@ -102,11 +103,11 @@ func TestDLQ(t *testing.T) {
 	if err != nil || string(m.Data) != `{"request_id":"a","text":"x"}` {
 		t.Errorf("sent again: %q, %v", m.Data, err)
 	}
-	if got := g.dlq(1, "retry", "2"); !strings.Contains(got.err, "another request_id") {
-		t.Errorf("%q", got.err)
+	if got := g.dlq(1, "retry", "2"); !strings.Contains(got.Err, "another request_id") {
+		t.Errorf("%q", got.Err)
 	}
-	if got := g.dlq(1, "retry", "3"); !strings.Contains(got.err, "cannot be read") {
-		t.Errorf("%q", got.err)
+	if got := g.dlq(1, "retry", "3"); !strings.Contains(got.Err, "cannot be read") {
+		t.Errorf("%q", got.Err)
 	}
 	g.dlq(0, "drop", "2")
 	if left := g.left(); len(left) != 1 || left[0] != 3 {
@@ -127,21 +128,21 @@ func TestDLQExits(t *testing.T) {
 		args []string
 		says string
 	}{
-		{exitFailed, []string{"show", "0"}, "no letter 0"},
-		{exitFailed, []string{"retry", "0"}, "no letter 0"},
-		{exitFailed, []string{"show", "9"}, "no letter 9"},
-		{exitFailed, []string{"retry", "9"}, "no letter 9"},
-		{exitFailed, []string{"drop", "9"}, "no letter 9"},
-		{exitFailed, []string{"drop", "0"}, "no letter 0"},
-		{exitFailed, []string{"ls", "--model", "nobody"}, "no service of a model nobody"},
-		{exitUsage, []string{"drop"}, "--all"},
-		{exitUsage, []string{"drop", "1", "--all"}, "--all"},
-		{exitUsage, []string{"drop", "0", "--all"}, "--all"},
-		{exitUsage, []string{"show", "x"}, "seq"},
-		{exitNoServer, []string{"ls", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "100ms"}, "no connection"},
+		{cli.ExitFailed, []string{"show", "0"}, "no letter 0"},
+		{cli.ExitFailed, []string{"retry", "0"}, "no letter 0"},
+		{cli.ExitFailed, []string{"show", "9"}, "no letter 9"},
+		{cli.ExitFailed, []string{"retry", "9"}, "no letter 9"},
+		{cli.ExitFailed, []string{"drop", "9"}, "no letter 9"},
+		{cli.ExitFailed, []string{"drop", "0"}, "no letter 0"},
+		{cli.ExitFailed, []string{"ls", "--model", "nobody"}, "no service of a model nobody"},
+		{cli.ExitUsage, []string{"drop"}, "--all"},
+		{cli.ExitUsage, []string{"drop", "1", "--all"}, "--all"},
+		{cli.ExitUsage, []string{"drop", "0", "--all"}, "--all"},
+		{cli.ExitUsage, []string{"show", "x"}, "seq"},
+		{cli.ExitNoServer, []string{"ls", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "100ms"}, "no connection"},
 	} {
-		if got := g.dlq(tc.code, tc.args...); !strings.Contains(got.err, tc.says) {
-			t.Errorf("%v: %q, want %q", tc.args, got.err, tc.says)
+		if got := g.dlq(tc.code, tc.args...); !strings.Contains(got.Err, tc.says) {
+			t.Errorf("%v: %q, want %q", tc.args, got.Err, tc.says)
 		}
 	}
 	if left := g.left(); len(left) != 1 {
@@ -173,7 +174,7 @@ func TestDLQKeepsWhatItCannotSend(t *testing.T) {
 	if err := g.conn.JetStream().DeleteStream(t.Context(), g.streams.Prompts().Name); err != nil {
 		t.Fatal(err)
 	}
-	if got := invokePatiently(t, "--nats", g.url, "dlq", "retry", "1", "--connect-timeout", "200ms"); got.code != exitFailed {
+	if got := invokePatiently(t, "--nats", g.url, "dlq", "retry", "1", "--connect-timeout", "200ms"); got.Code != cli.ExitFailed {
 		t.Errorf("got %+v", got)
 	}
 	if left := g.left(); len(left) != 1 {

@@ -16,10 +16,11 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
-	"github.com/switchyard/switchyard/pkg/control/stages"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/drain"
 	"github.com/switchyard/switchyard/services/switchyard/top"
@@ -39,11 +40,11 @@ func startProcess(t *testing.T, service, url string, more ...string) *process {
 	p.stop = cancel
 	args := append([]string{service, "--nats", url, "--threads", "1"}, more...)
 	go func() {
-		p.code <- runWaiting(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: p.says}, patient)
+		p.code <- runWaiting(ctx, args, cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: p.says}, patient)
 	}()
 	t.Cleanup(func() {
 		cancel()
-		if code := <-p.code; code != exitDone {
+		if code := <-p.code; code != cli.ExitDone {
 			t.Errorf("%s exited with %d:\n%s", service, code, p.says)
 		}
 	})
@@ -80,7 +81,7 @@ func TestDrainProcess(t *testing.T) {
 	look := func() bool {
 		got := invoke("", "top", "--nats", url, "--json")
 		s = top.Snapshot{}
-		return got.code == exitDone && json.Unmarshal([]byte(got.out), &s) == nil
+		return got.Code == cli.ExitDone && json.Unmarshal([]byte(got.Out), &s) == nil
 	}
 	testkit.Eventually(t, "it is served", func() bool { return look() && s.Serving })
 	gate := s.Members[slices.IndexFunc(s.Members, func(m top.Member) bool { return m.Service == "gate" })].ID
@@ -99,7 +100,7 @@ func TestDrainProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-came
-	if got := invoke("", "prompt", "--nats", url, "--max-tokens", "2", "Once"); got.code != exitDone || all["gate"].ended() {
+	if got := invoke("", "prompt", "--nats", url, "--max-tokens", "2", "Once"); got.Code != cli.ExitDone || all["gate"].ended() {
 		t.Fatalf("the server's acknowledgement has drained it: %+v", got)
 	}
 	if log := all["gate"].says.String(); !strings.Contains(log, "replica "+gate+" starts") || !strings.Contains(log, "replica="+gate) {
@@ -112,12 +113,12 @@ func TestDrainProcess(t *testing.T) {
 
 	got := invoke("", "drain", "--nats", url, "--json", gate)
 	result := drain.Result{}
-	if err := json.Unmarshal([]byte(got.out), &result); err != nil || got.code != exitDone || !result.Drained || result.Replica != gate || result.PID == 0 || !strings.Contains(got.err, "model demo is NOT SERVING now: gate: there is no gate") {
+	if err := json.Unmarshal([]byte(got.Out), &result); err != nil || got.Code != cli.ExitDone || !result.Drained || result.Replica != gate || result.PID == 0 || !strings.Contains(got.Err, "model demo is NOT SERVING now: gate: there is no gate") {
 		t.Fatalf("%+v: %v", got, err)
 	}
 	testkit.Eventually(t, "the process ends", all["gate"].ended)
 	testkit.Eventually(t, "top says what is missing", func() bool {
-		return look() && !s.Serving && slices.ContainsFunc(s.Missing, func(l stages.Lack) bool { return l.Stage == "gate" })
+		return look() && !s.Serving && slices.ContainsFunc(s.Missing, func(l members.Lack) bool { return l.Stage == "gate" })
 	})
 	told := func(what string) (n int) {
 		for _, p := range all {
@@ -129,14 +130,14 @@ func TestDrainProcess(t *testing.T) {
 	another := startProcess(t, "gate", url)
 	testkit.Eventually(t, "the return is told", func() bool { return told("stage=gate away=") > 0 })
 	t.Logf("the loss was told %d times", told("stage=gate why=")) // on a busy machine, by each for which who tells it seems gone
-	if got := invoke("", "drain", "--nats", url, gate[:len(gate)-1]+"!"); got.code != exitFailed || !strings.Contains(got.err, "no replica and no host") || !strings.Contains(got.err, "nearest: gate-") {
+	if got := invoke("", "drain", "--nats", url, gate[:len(gate)-1]+"!"); got.Code != cli.ExitFailed || !strings.Contains(got.Err, "no replica and no host") || !strings.Contains(got.Err, "nearest: gate-") {
 		t.Errorf("%+v", got)
 	}
 	testkit.Eventually(t, "served again", func() bool { return look() && s.Serving && len(s.Members) == len(all) })
 	host, drained := s.Members[0].Host, 0
 	testkit.Eventually(t, "a whole host drains", func() bool { // one that is late is not asked at first
 		got := invoke("", "drain", "--nats", url, host)
-		drained += strings.Count(got.out, "has drained and is gone")
+		drained += strings.Count(got.Out, "has drained and is gone")
 		return drained == len(all)
 	})
 	for service, p := range all {
@@ -215,7 +216,7 @@ func TestDrainInVain(t *testing.T) {
 			gateUser(t, conn, tt.listens, false)
 			testkit.Eventually(t, tt.want, func() bool { // its renewals may be late
 				got := invoke("", "drain", "--nats", srv.ClientURL(), "gate-1")
-				return got.code == exitFailed && strings.Contains(got.err, tt.want) && strings.Contains(got.out, "gate-1 has NOT drained")
+				return got.Code == cli.ExitFailed && strings.Contains(got.Err, tt.want) && strings.Contains(got.Out, "gate-1 has NOT drained")
 			})
 		})
 	}
@@ -241,16 +242,16 @@ func TestDrainAsUsers(t *testing.T) {
 		refused.Go(func() {
 			testkit.Eventually(t, user+" is refused", func() bool { // the gate's renewals may be late
 				got := as(user)
-				if got.code != exitFailed {
+				if got.Code != cli.ExitFailed {
 					t.Errorf("%s: %+v", user, got)
 				}
-				return strings.Contains(got.err, "permissions violation")
+				return strings.Contains(got.Err, "permissions violation")
 			})
 		})
 	}
 	refused.Wait()
 	testkit.Eventually(t, "the operator drains it", func() bool {
 		got := as("operator")
-		return got.code == exitDone && got.out != ""
+		return got.Code == cli.ExitDone && got.Out != ""
 	})
 }

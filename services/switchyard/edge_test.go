@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // One user does for both connections of a tokenizer unless the credentials are of users with
@@ -24,7 +25,7 @@ func TestEdgeFlags(t *testing.T) {
 		{"another URL", f.Creds("tokenizer"), EdgeFlags{EdgeNATS: other}, other, "", ""},
 		{"another URL, with credentials", "", EdgeFlags{EdgeNATS: other, EdgeCreds: "x"}, other, "x", ""},
 	} {
-		c, err := tc.flags.config(Globals{NATS: url, Creds: tc.creds})
+		c, err := tc.flags.config(cli.Globals{NATS: url, Creds: tc.creds})
 		switch {
 		case tc.wrong != "":
 			if err == nil || !strings.Contains(err.Error(), tc.wrong) {

@@ -2,11 +2,15 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -16,6 +20,9 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // TestMain has commands wait for a server as long as a busy machine may take; those that are to
@@ -148,12 +155,12 @@ func (f *fake) send(p *pb.Prompt, c *pb.Chunk) {
 }
 
 // patient lets commands take their time to connect, and services to end.
-var patient = waits{dial: testkit.Patience, drain: testkit.Patience}
+var patient = cli.Waits{Dial: testkit.Patience, Drain: testkit.Patience}
 
 // result is what a command did.
 type result struct {
-	code     int
-	out, err string
+	Code     int
+	Out, Err string
 }
 
 // invoke runs a command line against the fake.
@@ -164,7 +171,7 @@ func (f *fake) invoke(stdin string, args ...string) result {
 func invoke(stdin string, args ...string) result {
 	var out bytes.Buffer
 	var errOut sharedText
-	code := run(args, stdio{in: strings.NewReader(stdin), out: &out, err: &errOut})
+	code := run(args, cli.Stdio{In: strings.NewReader(stdin), Out: &out, Err: &errOut})
 	return result{code, out.String(), errOut.String()}
 }
 
@@ -173,6 +180,47 @@ func invoke(stdin string, args ...string) result {
 func invokePatiently(t *testing.T, args ...string) result {
 	var out bytes.Buffer
 	var errOut sharedText
-	code := runWaiting(t.Context(), args, stdio{in: strings.NewReader(""), out: &out, err: &errOut}, patient)
+	code := runWaiting(t.Context(), args, cli.Stdio{In: strings.NewReader(""), Out: &out, Err: &errOut}, patient)
 	return result{code, out.String(), errOut.String()}
+}
+
+// parse reads a command line into c.
+func parse(c *CLI, args []string, std cli.Stdio) (*kong.Context, error) {
+	p := program
+	p.New = func() (grammar any, globals *cli.Globals, more []any) {
+		c.Services = serviceCommands()
+		return c, &c.Globals, c.Services
+	}
+	parsed, _, err := p.Parse(args, std)
+	return parsed, err
+}
+
+// quietEnv is that of a command that says nothing.
+func quietEnv() *cli.Env {
+	return &cli.Env{Globals: cli.Globals{Prefix: schemas.DefaultPrefix}, Stdio: cli.Stdio{Out: io.Discard, Err: io.Discard}, Log: slog.New(slog.DiscardHandler)}
+}
+
+// startUp is what "up" runs, on one thread and without a control loop unless set says
+// otherwise.
+func startUp(t *testing.T, set func(*up.Cmd)) clustertest.Cluster {
+	t.Helper()
+	s, err := up.InProcess(t.Context(), quietEnv(), func(c *up.Cmd) {
+		c.Threads = 1
+		set(c)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clustertest.Run(t, s)
+}
+
+// interrupting is a signal in the middle of a command: after its first result.
+type interrupting struct {
+	told   bytes.Buffer
+	signal context.CancelFunc
+}
+
+func (w *interrupting) Write(p []byte) (int, error) {
+	w.signal()
+	return w.told.Write(p)
 }

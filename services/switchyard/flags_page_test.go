@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 var rewritePages = flag.Bool("rewrite", false, "write docs/operations/flags.md anew")
@@ -47,7 +48,7 @@ func pageOf() []string {
 
 func flagsPage(t *testing.T) string {
 	t.Helper()
-	parser, err := newParser(&CLI{Services: serviceCommands()}, kong.Name("switchyard"))
+	parser, err := cli.NewParser(&CLI{Services: serviceCommands()}, kong.Name("switchyard"))
 	if err != nil {
 		t.Fatal(err)
 	}

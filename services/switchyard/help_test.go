@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // The help is what testdata has: commands in groups, a command's own flags first, and those of
@@ -15,7 +16,7 @@ import (
 func TestHelp(t *testing.T) {
 	for file, args := range map[string][]string{"help.txt": {"--help"}, "help-drain.txt": {"drain", "--help"}, "help-gate.txt": {"gate", "--help"}} {
 		t.Run(file, func(t *testing.T) {
-			got := invoke("", args...).out
+			got := invoke("", args...).Out
 			if *rewritePages {
 				if err := os.WriteFile("testdata/"+file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -30,15 +31,15 @@ func TestHelp(t *testing.T) {
 
 // Every command has a group, and ends its help with the flags that all commands have.
 func TestHelpOfAllCommands(t *testing.T) {
-	parser, err := newParser(&CLI{Services: serviceCommands()}, kong.Name("switchyard"))
+	parser, err := cli.NewParser(&CLI{Services: serviceCommands()}, kong.Name("switchyard"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range testkit.Some(parser.Model.Leaves(true)) {
 		args := append(strings.Fields(strings.TrimPrefix(n.FullPath(), "switchyard")), "--help")
 		got := invoke("", args...)
-		if _, last, found := strings.Cut(got.out, "\nConnection, logs and configuration:\n"); got.code != exitDone || !found || strings.Contains(last, "\n\n") || n.ClosestGroup() == nil {
-			t.Errorf("%v: code %d, group %v:\n%s", args, got.code, n.ClosestGroup(), got.out)
+		if _, last, found := strings.Cut(got.Out, "\nConnection, logs and configuration:\n"); got.Code != cli.ExitDone || !found || strings.Contains(last, "\n\n") || n.ClosestGroup() == nil {
+			t.Errorf("%v: code %d, group %v:\n%s", args, got.Code, n.ClosestGroup(), got.Out)
 		}
 	}
 }
@@ -46,13 +47,13 @@ func TestHelpOfAllCommands(t *testing.T) {
 // The parser of one command knows that one, as the parser of all does.
 func TestOnlyCommand(t *testing.T) {
 	t.Parallel()
-	all, err := newParser(&CLI{Services: serviceCommands()})
+	all, err := cli.NewParser(&CLI{Services: serviceCommands()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range all.Model.Children {
-		cli := &CLI{Services: serviceCommands()}
-		one, err := newParser(cli, onlyCommand(cli, want.Name)...)
+		c := &CLI{Services: serviceCommands()}
+		one, err := cli.NewParser(c, cli.OnlyCommand(want.Name, append([]any{c}, c.Services...))...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +61,7 @@ func TestOnlyCommand(t *testing.T) {
 			t.Errorf("for %s: %d commands", want.Name, len(got))
 		}
 	}
-	if cli := (&CLI{Services: serviceCommands()}); onlyCommand(cli, "no-command") != nil {
+	if c := (&CLI{Services: serviceCommands()}); cli.OnlyCommand("no-command", []any{c}) != nil {
 		t.Error("a command that there is not leaves others out")
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // A port for a broker that there is not, that is taken, or that others reach is refused.
@@ -41,8 +43,8 @@ func TestKafkaListenRefused(t *testing.T) {
 		var out bytes.Buffer
 		var errOut sharedText
 		args := append([]string{"up", "--listen", testkit.FreeAddr(t), "--http", "off"}, tt.args...)
-		code := runUntil(stopped, args, stdio{in: strings.NewReader(""), out: &out, err: &errOut})
-		if code != exitUsage || !strings.Contains(errOut.String(), tt.want) {
+		code := runUntil(stopped, args, cli.Stdio{In: strings.NewReader(""), Out: &out, Err: &errOut})
+		if code != cli.ExitUsage || !strings.Contains(errOut.String(), tt.want) {
 			t.Errorf("%v: code %d, %s", tt.args, code, errOut.String())
 		}
 	}
@@ -107,17 +109,17 @@ func (f *firstWarning) WithGroup(string) slog.Handler { return f }
 // for the password that is in their folder.
 func TestKafkaListen(t *testing.T) {
 	t.Parallel()
-	closed := startUp(t, func(up *UpCmd) { up.Scaling = "static" })
+	closed := startUp(t, func(c *up.Cmd) { c.Scaling = "static" })
 	if at := closed.KafkaAddr(); at != "" {
 		t.Errorf("it is reached at %s", at)
 	}
-	open := startUp(t, func(up *UpCmd) { up.Scaling, up.KafkaListen = "static", testkit.FreeAddr(t) })
+	open := startUp(t, func(c *up.Cmd) { c.Scaling, c.KafkaListen = "static", testkit.FreeAddr(t) })
 	if ok, said := stored(t, kafka.Config{Brokers: []string{open.KafkaAddr()}}); !ok {
 		t.Errorf("the port is not served: %s", said)
 	}
 	dir := filepath.Join(t.TempDir(), "auth")
-	guarded := startUp(t, func(up *UpCmd) {
-		up.Scaling, up.KafkaListen, up.Auth = "static", testkit.FreeAddr(t), authFlag{true, dir}
+	guarded := startUp(t, func(c *up.Cmd) {
+		c.Scaling, c.KafkaListen, c.Auth = "static", testkit.FreeAddr(t), up.AuthFlag{On: true, Dir: dir}
 	})
 	known := kafka.Config{
 		Brokers: []string{guarded.KafkaAddr()}, SASL: "scram-sha-256", User: credentials.KafkaUser, PasswordFile: guarded.Users().KafkaPasswordFile(),
@@ -125,7 +127,7 @@ func TestKafkaListen(t *testing.T) {
 	if ok, said := stored(t, known); !ok {
 		t.Errorf("the password does not let in: %s", said)
 	}
-	said := kafkaGreeting(guarded.KafkaAddr(), guarded.Users())
+	said := up.KafkaGreeting(guarded.KafkaAddr(), guarded.Users())
 	if want := "--kafka " + known.Brokers[0] + " --kafka-sasl scram-sha-256 --kafka-user switchyard --kafka-password-file " + known.PasswordFile; !strings.Contains(said, want) {
 		t.Errorf("greeted with %q, want %q", said, want)
 	}

@@ -11,48 +11,50 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // A GPU refuses quantised weights, and they are in the numeric class.
 func TestPrecisionFlag(t *testing.T) {
 	m := &model.Model{Precision: model.Q8}
 	s := cluster.Services{Expert: expert.Config{GPU: &gpus.GPU{}}}
-	if err := checkServices(s, m, nil); err == nil || !strings.Contains(err.Error(), "--precision is q8, and a GPU") {
+	if err := up.CheckServices(s, m, nil); err == nil || !strings.Contains(err.Error(), "--precision is q8, and a GPU") {
 		t.Error(err)
 	}
-	plain, q8 := ModelFlags{}, ModelFlags{PrecisionFlag: PrecisionFlag{Precision: "q8"}}
-	w8a8 := ModelFlags{PrecisionFlag: PrecisionFlag{Precision: "w8a8"}}
-	if a, b, c := classOf(cluster.Services{}, plain), classOf(cluster.Services{}, q8), classOf(cluster.Services{}, w8a8); b != a+"-q8" || c != a+"-w8a8-kv16" {
+	plain, q8 := up.ModelFlags{}, up.ModelFlags{PrecisionFlag: up.PrecisionFlag{Precision: "q8"}}
+	w8a8 := up.ModelFlags{PrecisionFlag: up.PrecisionFlag{Precision: "w8a8"}}
+	if a, b, c := up.ClassOf(cluster.Services{}, plain), up.ClassOf(cluster.Services{}, q8), up.ClassOf(cluster.Services{}, w8a8); b != a+"-q8" || c != a+"-w8a8-kv16" {
 		t.Errorf("class %s, of q8 %s, of w8a8 %s", a, b, c)
 	}
-	if q8.MixedClasses = true; q8.checkMixed() == nil {
+	if q8.MixedClasses = true; q8.CheckMixed() == nil {
 		t.Error("replicas of any precision join those of q8")
 	}
-	if plain.MixedClasses = true; plain.checkMixed() != nil {
-		t.Error(plain.checkMixed())
+	if plain.MixedClasses = true; plain.CheckMixed() != nil {
+		t.Error(plain.CheckMixed())
 	}
 }
 
 // In what keys and values are kept is in the numeric class, as far as it makes other bits; attention on a
 // GPU keeps them in its own way.
 func TestKVCacheFlag(t *testing.T) {
-	base := classOf(cluster.Services{}, ModelFlags{})
+	base := up.ClassOf(cluster.Services{}, up.ModelFlags{})
 	for _, tt := range []struct{ precision, kept, want string }{
 		{"bf16", "auto", ""}, {"bf16", "f32", ""}, {"bf16", "bf16", "-kv16"}, {"bf16", "int8", "-kv8"},
 		{"q8", "int8", "-q8-kv8"}, {"w8a8", "f32", "-w8a8"}, {"w8a8", "bf16", "-w8a8-kv16"}, {"w4a8", "int8", "-w4a8-kv8"},
 	} {
-		f := ModelFlags{PrecisionFlag: PrecisionFlag{tt.precision, KVCacheFlag{tt.kept}}}
-		if got := classOf(cluster.Services{}, f); got != base+tt.want {
+		f := up.ModelFlags{PrecisionFlag: up.PrecisionFlag{Precision: tt.precision, KVCacheFlag: up.KVCacheFlag{KVCacheDtype: tt.kept}}}
+		if got := up.ClassOf(cluster.Services{}, f); got != base+tt.want {
 			t.Errorf("%s with keys and values in %s: class %s, want %s", tt.precision, tt.kept, got, base+tt.want)
 		}
 		f.Precision, f.MixedClasses = "bf16", true
-		if err := f.checkMixed(); (err != nil) != (tt.kept == "bf16" || tt.kept == "int8") {
+		if err := f.CheckMixed(); (err != nil) != (tt.kept == "bf16" || tt.kept == "int8") {
 			t.Errorf("%s among mixed classes: %v", tt.kept, err)
 		}
 	}
 	m, onGPU := &model.Model{KVCache: model.KVInt8}, cluster.Services{Attention: attention.Config{GPU: &gpus.GPU{}}}
-	if err := checkServices(onGPU, m, nil); err == nil || !strings.Contains(err.Error(), "--kv-cache-dtype is int8, and attention on a GPU keeps") {
+	if err := up.CheckServices(onGPU, m, nil); err == nil || !strings.Contains(err.Error(), "--kv-cache-dtype is int8, and attention on a GPU keeps") {
 		t.Error(err)
 	}
 }
@@ -64,17 +66,17 @@ func TestKernelsFlag(t *testing.T) {
 		{"avx2", `--kernels: the kernel variant "avx2" is switched off by SWITCHYARD_NO_AVX2: choose generic`},
 	} {
 		t.Setenv("SWITCHYARD_NO_AVX2", "1")
-		if got := invoke("", "demo", "--kernels", tt.name); got.code != 2 || !strings.Contains(got.err, tt.want) {
+		if got := invoke("", "demo", "--kernels", tt.name); got.Code != 2 || !strings.Contains(got.Err, tt.want) {
 			t.Errorf("%s: got %+v", tt.name, got)
 		}
 	}
 	defer func(old string) { _ = cpu.Pin(old) }(cpu.Name())
 	for _, args := range [][]string{{"up"}, {"expert"}, {"attention"}, {"gate"}, {"bench"}, {"verify", "."}, {"eval", "--recording", "rec"}} {
 		t.Setenv("SWITCHYARD_NO_AVX2", "")
-		var cli CLI
-		parsed, err := parse(&cli, append(args, "--kernels", "generic"), stdio{})
+		var c CLI
+		parsed, err := parse(&c, append(args, "--kernels", "generic"), cli.Stdio{})
 		if err == nil {
-			err = pinKernels(parsed)
+			err = cli.PinKernels(parsed)
 		}
 		if err != nil || cpu.Name() != "generic" {
 			t.Errorf("%v: %s computes, %v", args, cpu.Name(), err)
@@ -111,9 +113,9 @@ func TestGPUKernels(t *testing.T) {
 		attending := *g
 		attending.Kernels = "" // the flag is experts'
 		s := cluster.Services{Expert: expert.Config{GPU: g}, Attention: attention.Config{GPU: &attending}}
-		want := classOf(cluster.Services{}, ModelFlags{Wire: "bf16"}) + "+" + tt.class +
+		want := up.ClassOf(cluster.Services{}, up.ModelFlags{Wire: "bf16"}) + "+" + tt.class +
 			"+attention-" + strings.TrimSuffix(tt.class, "-wgmma")
-		if got := classOf(s, ModelFlags{Wire: "bf16"}); got != want {
+		if got := up.ClassOf(s, up.ModelFlags{Wire: "bf16"}); got != want {
 			t.Errorf("%s on %v: class %s, want %s", tt.name, tt.arch, got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/kafka/embedded"
 	by "github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // outage is a broker that comes and goes, with what it keeps.
@@ -68,8 +69,8 @@ func TestLoopIsNotMissed(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)
 	dir := goldens.Dir("mixtral")
-	y := startUp(t, func(up *UpCmd) {
-		up.Model, up.Hosts, up.Listen, up.Kafka = []string{dir}, 2, testkit.FreeAddr(t), []string{o.settings.Listen}
+	y := startUp(t, func(c *up.Cmd) {
+		c.Model, c.Hosts, c.Listen, c.Kafka = []string{dir}, 2, testkit.FreeAddr(t), []string{o.settings.Listen}
 	})
 	want := by.Direct(t, dir, tensor.BF16).Tokens
 	flags := []string{"--model", dir, "--kafka", o.settings.Listen, "--threads", "1"}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // MapsImportCmd adds maps to a snapshot.
@@ -19,28 +21,28 @@ type MapsImportCmd struct {
 	Tenant string   `env:"-" help:"Whose the maps of exported files are from now on; default is whose they were." placeholder:"NAME"`
 	Files  []string `arg:"" name:"file" help:"Snapshots, and files of switchyard maps export."`
 
-	MapStoreFlags `embed:""`
+	up.MapStoreFlags `embed:""`
 }
 
 // Run adds all files' maps, or none.
-func (c *MapsImportCmd) Run(ctx context.Context, e *env) error {
+func (c *MapsImportCmd) Run(ctx context.Context, e *cli.Env) error {
 	store, err := mapfile.Read(c.Into)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	for _, file := range c.Files {
 		if ctx.Err() != nil {
-			return errInterrupted
+			return cli.ErrInterrupted
 		}
 		if store, err = c.add(store, file); err != nil {
-			return usage(fmt.Errorf("%s: %w", file, err))
+			return cli.Usage(fmt.Errorf("%s: %w", file, err))
 		}
 	}
 	if err := mapfile.Write(c.Into, store); err != nil {
 		return err
 	}
 	counts := store.Counts()
-	return show(e, false, nil, fmt.Sprintf("%d maps in %s; %d replaced others, %d were not taken\n", counts.Added, c.Into, counts.Replaced, counts.Skipped))
+	return cli.Show(e, false, nil, fmt.Sprintf("%d maps in %s; %d replaced others, %d were not taken\n", counts.Added, c.Into, counts.Replaced, counts.Skipped))
 }
 
 // add adds a file's maps to the store, which is made if there is none.
@@ -77,7 +79,7 @@ func (c *MapsImportCmd) orNew(store *expertmap.Store, shape expertmap.Shape, mod
 	if store != nil {
 		return store, nil
 	}
-	s := c.settings()
+	s := c.Settings()
 	s.Shape, s.Model = shape, model
 	return expertmap.New(s)
 }
@@ -90,16 +92,16 @@ type MapsForgetCmd struct {
 
 // Run rewrites every snapshot that has maps of the tenant. One that cannot be read keeps
 // none of the others from it.
-func (c *MapsForgetCmd) Run(ctx context.Context, e *env) error {
+func (c *MapsForgetCmd) Run(ctx context.Context, e *cli.Env) error {
 	files, err := snapshots(c.Paths)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	total := 0
 	var failed []error
 	for _, file := range files {
 		if ctx.Err() != nil {
-			return errInterrupted
+			return cli.ErrInterrupted
 		}
 		n, err := mapfile.Forget(file, c.Tenant)
 		if err != nil {
@@ -108,7 +110,7 @@ func (c *MapsForgetCmd) Run(ctx context.Context, e *env) error {
 		total += n
 	}
 	text := fmt.Sprintf("%d maps of tenant %s erased; %d of %d files were looked through\n", total, c.Tenant, len(files)-len(failed), len(files))
-	if err := show(e, false, nil, text); err != nil || len(failed) == 0 {
+	if err := cli.Show(e, false, nil, text); err != nil || len(failed) == 0 {
 		return err
 	}
 	return errors.Join(failed...)

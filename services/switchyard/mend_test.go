@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	by "github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // plansIn are the layers' plans in force.
@@ -95,9 +96,9 @@ func share(t *testing.T, kv jetstream.KeyValue, host string) {
 // calls, and the scaler's plan stays, but for what was on that host alone.
 func TestPlanOutlivesScalerAndHost(t *testing.T) {
 	dir := goldens.Dir("mixtral")
-	y := startUp(t, func(up *UpCmd) {
-		up.Model = []string{dir}
-		up.Hosts, up.Listen, up.Scaling, up.ZeroAfter, up.Horizon = 2, testkit.FreeAddr(t), "moeless", 24*time.Hour, 10*time.Minute
+	y := startUp(t, func(c *up.Cmd) {
+		c.Model = []string{dir}
+		c.Hosts, c.Listen, c.Scaling, c.ZeroAfter, c.Horizon = 2, testkit.FreeAddr(t), "moeless", 24*time.Hour, 10*time.Minute
 	})
 	kv, err := y.Conn(t).JetStream().KeyValue(t.Context(), y.Settings.Node.Names().Bucket("plans"))
 	if err != nil {

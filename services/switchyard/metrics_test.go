@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // metricPages are what docs say of metrics, in one text.
@@ -98,7 +99,7 @@ func startMeasured(t *testing.T, more ...string) *probed {
 	args := append([]string{"--listen", listen, "--http", "off", "--scaling", "moeless", "--tenant", "acme:waiting=9,tokens=9000,log=1MiB", "--canary-every", "100ms"}, more...)
 	p := startProbed(t, "up", "nats://"+listen, args...)
 	p.await(t, 200, "ready")
-	if got := invoke("", "--nats", "nats://"+listen, "prompt", "--max-tokens", "3", "Once"); got.code != exitDone {
+	if got := invoke("", "--nats", "nats://"+listen, "prompt", "--max-tokens", "3", "Once"); got.Code != cli.ExitDone {
 		t.Fatalf("%+v", got)
 	}
 	return p

@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/plans"
 )
 
@@ -28,7 +29,7 @@ type PlanFrom struct {
 	Model string `default:"demo" help:"Model whose plans." placeholder:"NAME"`
 	JSON  bool   `name:"json" help:"Print JSON, one object a line."`
 
-	ConnectFlags `embed:""`
+	cli.ConnectFlags `embed:""`
 }
 
 // PlanGetCmd prints the plan.
@@ -55,28 +56,28 @@ type PlanWatchCmd struct {
 }
 
 // names are of the model's buckets.
-func (f PlanFrom) names(e *env) schemas.Streams {
+func (f PlanFrom) names(e *cli.Env) schemas.Streams {
 	return schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, f.Model)}
 }
 
 // open connects to the bucket of a model's plans.
-func (f PlanFrom) open(ctx context.Context, e *env) (*bus.Conn, jetstream.KeyValue, error) {
-	conn, err := e.connect(ctx, "plan", f.ConnectFlags)
+func (f PlanFrom) open(ctx context.Context, e *cli.Env) (*bus.Conn, jetstream.KeyValue, error) {
+	conn, err := e.Connect(ctx, "plan", f.ConnectFlags)
 	if err != nil {
 		return nil, nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.waits.dialing(f.ConnectFlags))
+	ctx, cancel := context.WithTimeout(ctx, e.Waits.Dialing(f.ConnectFlags))
 	defer cancel()
 	kv, err := plans.Open(ctx, conn.JetStream(), f.names(e))
 	if err != nil {
 		defer conn.Close()
-		return nil, nil, explained(conn, err)
+		return nil, nil, cli.Explained(conn, err)
 	}
 	return conn, kv, nil
 }
 
 // Run prints the plan.
-func (c *PlanGetCmd) Run(ctx context.Context, e *env) error {
+func (c *PlanGetCmd) Run(ctx context.Context, e *cli.Env) error {
 	conn, kv, err := c.open(ctx, e)
 	if err != nil {
 		return err
@@ -86,14 +87,14 @@ func (c *PlanGetCmd) Run(ctx context.Context, e *env) error {
 	defer cancel()
 	state, err := plans.ReadAll(ctx, conn.JetStream(), kv, c.names(e))
 	if err != nil {
-		return explained(conn, err)
+		return cli.Explained(conn, err)
 	}
-	return state.Print(e.out, c.JSON)
+	return state.Print(e.Out, c.JSON)
 }
 
 // Run changes settings, prints all of them, and says what came of it. What would have no
 // effect is refused.
-func (c *PlanSetCmd) Run(ctx context.Context, e *env) error {
+func (c *PlanSetCmd) Run(ctx context.Context, e *cli.Env) error {
 	change, err := c.change()
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (c *PlanSetCmd) Run(ctx context.Context, e *env) error {
 }
 
 // apply changes settings.
-func (c *PlanSetCmd) apply(ctx context.Context, e *env, change plan.Settings) error {
+func (c *PlanSetCmd) apply(ctx context.Context, e *cli.Env, change plan.Settings) error {
 	conn, kv, err := c.open(ctx, e)
 	if err != nil {
 		return err
@@ -112,16 +113,16 @@ func (c *PlanSetCmd) apply(ctx context.Context, e *env, change plan.Settings) er
 	defer cancel()
 	here, err := plans.Look(ctx, conn.JetStream(), c.names(e))
 	if err != nil {
-		return explained(conn, err)
+		return cli.Explained(conn, err)
 	}
 	if err := here.Refuses(change, c.Model); err != nil {
 		return err
 	}
 	now, revision, err := planstore.ChangeSettingsAt(ctx, kv, change)
 	if err != nil {
-		return explained(conn, err)
+		return cli.Explained(conn, err)
 	}
-	if err := plans.FromPlan(now).Print(e.out, c.JSON); err != nil {
+	if err := plans.FromPlan(now).Print(e.Out, c.JSON); err != nil {
 		return err
 	}
 	return c.followed(ctx, e, here, func(ctx context.Context) (*plans.State, plan.Settings, error) {
@@ -133,9 +134,9 @@ func (c *PlanSetCmd) apply(ctx context.Context, e *env, change plan.Settings) er
 const followWithin = 5 * time.Second
 
 // followed says what the planner made of settings that were written, which await waits for.
-func (c *PlanSetCmd) followed(ctx context.Context, e *env, here plans.Here, await func(context.Context) (*plans.State, plan.Settings, error)) error {
+func (c *PlanSetCmd) followed(ctx context.Context, e *cli.Env, here plans.Here, await func(context.Context) (*plans.State, plan.Settings, error)) error {
 	if here.Hosts == 0 || here.ByLoad() {
-		e.say(here.Text()+"\n", here.Text())
+		e.Say(here.Text()+"\n", here.Text())
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, followWithin)
@@ -159,7 +160,7 @@ func (c *PlanSetCmd) followed(ctx context.Context, e *env, here plans.Here, awai
 	if s.Replicas == 1 {
 		text = fmt.Sprintf("planned: %d functions in %d layers", short.Of, len(state.Layers))
 	}
-	e.say(text+"\n", text)
+	e.Say(text+"\n", text)
 	return nil
 }
 
@@ -168,22 +169,22 @@ func (c *PlanSetCmd) change() (plan.Settings, error) {
 	change := plan.Settings{Policy: c.Policy, Grouping: plan.Grouping(c.Grouping)}
 	if c.Replicas != nil {
 		if change.Replicas = *c.Replicas; change.Replicas < 1 {
-			return change, usage(fmt.Errorf("--replicas is %d; it must be 1 to %d", change.Replicas, plan.MaxReplicas))
+			return change, cli.Usage(fmt.Errorf("--replicas is %d; it must be 1 to %d", change.Replicas, plan.MaxReplicas))
 		}
 	}
 	if c.Way != nil {
 		if change.Way = *c.Way; change.Way < 2 {
-			return change, usage(fmt.Errorf("--way is %d; it must be 2 to %d", change.Way, plan.MaxWay))
+			return change, cli.Usage(fmt.Errorf("--way is %d; it must be 2 to %d", change.Way, plan.MaxWay))
 		}
 	}
 	if err := c.transfer(&change); err != nil {
-		return change, usage(err)
+		return change, cli.Usage(err)
 	}
 	if change == (plan.Settings{}) {
-		return change, usage(errors.New("nothing to set; give --policy, --grouping, --replicas, --way or --transfer"))
+		return change, cli.Usage(errors.New("nothing to set; give --policy, --grouping, --replicas, --way or --transfer"))
 	}
 	if err := plan.DefaultSettings().With(change).Check(); err != nil {
-		return change, usage(fmt.Errorf("these settings cannot be set: %w", err))
+		return change, cli.Usage(fmt.Errorf("these settings cannot be set: %w", err))
 	}
 	return change, nil
 }
@@ -212,12 +213,12 @@ func (c *PlanSetCmd) transfer(change *plan.Settings) error {
 }
 
 // Run prints changes until a signal, which is how it is meant to end.
-func (c *PlanWatchCmd) Run(ctx context.Context, e *env) error {
+func (c *PlanWatchCmd) Run(ctx context.Context, e *cli.Env) error {
 	conn, kv, err := c.open(ctx, e)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	w := plans.Watch{Conn: conn, KV: kv, Model: c.Model, Names: c.names(e), Patience: c.ConnectTimeout, JSON: c.JSON}
-	return explained(conn, w.Run(ctx, e.out))
+	return cli.Explained(conn, w.Run(ctx, e.Out))
 }

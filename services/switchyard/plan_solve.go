@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
-	"github.com/switchyard/switchyard/pkg/compute/promptfile"
-	"github.com/switchyard/switchyard/pkg/lab/prompts"
-	"github.com/switchyard/switchyard/pkg/lab/speeds"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
-	"github.com/switchyard/switchyard/pkg/sim/rented"
+	"github.com/switchyard/switchyard/pkg/serverless/curves"
+	"github.com/switchyard/switchyard/pkg/serverless/promptvector"
+	"github.com/switchyard/switchyard/pkg/serverless/rented"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // PlanSolveCmd plans experts as functions of a serverless platform, without a server. Its flags are no
@@ -27,9 +29,9 @@ type PlanSolveCmd struct {
 	Model  string `env:"-" help:"Hugging Face model directory whose tokenizer counts the prompt or text and whose embeddings --store is asked with; without it the demo model in this binary." placeholder:"DIR"`
 	JSON   bool   `env:"-" name:"json" help:"Print a JSON object."`
 
-	RequestFlags `embed:"" group:"--policy remoe:"`
-	BatchSolving `embed:"" group:"--policy bo-ods:"`
-	ConnectFlags `embed:""`
+	RequestFlags     `embed:"" group:"--policy remoe:"`
+	BatchSolving     `embed:"" group:"--policy bo-ods:"`
+	cli.ConnectFlags `embed:""`
 }
 
 // RequestFlags are of a plan for one request.
@@ -67,12 +69,12 @@ type solved struct {
 }
 
 // Run plans. An SLO that cannot be kept is printed as such, and is exit code 3.
-func (c *PlanSolveCmd) Run(ctx context.Context, e *env) error {
+func (c *PlanSolveCmd) Run(ctx context.Context, e *cli.Env) error {
 	if c.Policy == plan.ForBatches {
 		return c.batch(ctx, e)
 	}
 	if err := c.ofRequest(); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	q, out, err := c.question(ctx, e)
 	if err != nil {
@@ -80,26 +82,26 @@ func (c *PlanSolveCmd) Run(ctx context.Context, e *env) error {
 	}
 	began := time.Now()
 	if _, err := remoe.Decide(q.System, q.Request, q.Activation, rented.Settled()); err != nil && !errors.Is(err, remoe.ErrInfeasible) && !errors.Is(err, remoe.ErrSizes) {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	out.Planning = 1e3 * time.Since(began).Seconds()
 	if out.Solution, err = rented.Solve(*q); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if out.Feasible {
-		return show(e, c.JSON, out, c.text(out))
+		return cli.Show(e, c.JSON, out, c.text(out))
 	}
 	if c.JSON {
-		if err := show(e, true, out, ""); err != nil {
+		if err := cli.Show(e, true, out, ""); err != nil {
 			return err
 		}
 	}
-	return &exitError{exitInfeasible, c.refusal(out)}
+	return &cli.ExitError{Code: cli.ExitInfeasible, Err: c.refusal(out)}
 }
 
 // ofRequest refuses flags of batches, and wants those of a request.
 func (c *PlanSolveCmd) ofRequest() error {
-	if name, err := changed(&c.BatchSolving, &BatchSolving{}); err != nil || name != "" {
+	if name, err := cli.Changed(&c.BatchSolving, &BatchSolving{}); err != nil || name != "" {
 		return errors.Join(err, fmt.Errorf("--%s is of --policy bo-ods; leave it out", name))
 	}
 	for name, missing := range map[string]bool{"shape": c.Shape == "", "prompt": c.Prompt == nil} {
@@ -111,27 +113,27 @@ func (c *PlanSolveCmd) ofRequest() error {
 }
 
 // question is what the flags ask, and what is printed of it.
-func (c *PlanSolveCmd) question(ctx context.Context, e *env) (_ *rented.Question, _ *solved, err error) {
+func (c *PlanSolveCmd) question(ctx context.Context, e *cli.Env) (_ *rented.Question, _ *solved, err error) {
 	shape, err := rented.Open(c.Shape)
 	if err != nil {
-		return nil, nil, usage(fmt.Errorf("--shape: %w", err))
+		return nil, nil, cli.Usage(fmt.Errorf("--shape: %w", err))
 	}
 	if c.MaxTokens < 1 {
-		return nil, nil, usage(fmt.Errorf("--max-tokens is %d; an answer has 1 token or more", c.MaxTokens))
+		return nil, nil, cli.Usage(fmt.Errorf("--max-tokens is %d; an answer has 1 token or more", c.MaxTokens))
 	}
 	if c.TTFT <= 0 || c.TPOT <= 0 {
-		return nil, nil, usage(fmt.Errorf("--slo-ttft is %v and --slo-tpot %v; both must be above 0", c.TTFT, c.TPOT))
+		return nil, nil, cli.Usage(fmt.Errorf("--slo-ttft is %v and --slo-tpot %v; both must be above 0", c.TTFT, c.TPOT))
 	}
 	system, platform, err := c.system(shape)
 	if err != nil {
-		return nil, nil, usage(err)
+		return nil, nil, cli.Usage(err)
 	}
 	asked, err := c.ask(ctx, e, shape)
 	if err != nil {
 		return nil, nil, err
 	}
 	if asked.tokens+c.MaxTokens > shape.Context {
-		return nil, nil, usage(fmt.Errorf("the prompt has %d tokens and --max-tokens is %d; shape %s has room for %d together: shorten one", asked.tokens, c.MaxTokens, shape.Name, shape.Context))
+		return nil, nil, cli.Usage(fmt.Errorf("the prompt has %d tokens and --max-tokens is %d; shape %s has room for %d together: shorten one", asked.tokens, c.MaxTokens, shape.Name, shape.Context))
 	}
 	q := &rented.Question{
 		System: system, Activation: asked.activation, Exact: c.Exact,
@@ -150,14 +152,14 @@ func (c *PlanSolveCmd) system(shape rented.Shape) (*serverless.System, *profiles
 		return nil, nil, fmt.Errorf("--platform: %w", err)
 	}
 	on := rented.Conditions{Platform: platform.Cost(), Ratio: c.Price, Replicas: c.Replicas, Payload: c.Payload}
-	if on.Functions, err = megabytes("memory", c.Sizes); err != nil {
+	if on.Functions, err = up.Megabytes("memory", c.Sizes); err != nil {
 		return nil, nil, err
 	}
-	if on.Main, err = megabytes("main-memory", c.MainSizes); err != nil {
+	if on.Main, err = up.Megabytes("main-memory", c.MainSizes); err != nil {
 		return nil, nil, err
 	}
 	if c.Curves != "" {
-		if on.Speeds, err = speeds.Read(c.Curves); err != nil {
+		if on.Speeds, err = curves.Read(c.Curves); err != nil {
 			return nil, nil, fmt.Errorf("--curves: %w", err)
 		}
 	}
@@ -174,43 +176,43 @@ type asked struct {
 }
 
 // ask counts the prompt's tokens and foretells its experts.
-func (c *PlanSolveCmd) ask(ctx context.Context, e *env, shape rented.Shape) (a asked, err error) {
-	m, err := openModel(ctx, e, c.Model)
+func (c *PlanSolveCmd) ask(ctx context.Context, e *cli.Env, shape rented.Shape) (a asked, err error) {
+	m, err := up.OpenModel(ctx, e, c.Model)
 	if err != nil {
 		return a, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	threads, err := newPool(0)
+	threads, err := up.NewPool(0)
 	if err != nil {
 		return a, err
 	}
 	defer threads.Close()
-	r, err := prompts.Open(m, threads)
+	r, err := promptvector.Open(m, threads)
 	if err != nil {
-		return a, usage(err)
+		return a, cli.Usage(err)
 	}
 	ids, err := r.IDs(*c.Prompt)
 	if err != nil {
-		return a, usage(fmt.Errorf("--prompt: %w", err))
+		return a, cli.Usage(fmt.Errorf("--prompt: %w", err))
 	}
 	if err := c.count(&a, len(ids), m.Name); err != nil {
-		return a, usage(err)
+		return a, cli.Usage(err)
 	}
 	if c.Store == "" {
 		a.by = fmt.Sprintf("the mean of %d generated prompts", rented.Typical)
 		a.activation, err = shape.Typical(c.Seed)
-		return a, wrongly(err)
+		return a, cli.Wrongly(err)
 	}
-	store, err := promptfile.Read(c.Store)
+	store, err := mapfile.ReadPrompts(c.Store)
 	if err == nil {
 		err = store.Fits(m.Hash, shape.Layers, shape.Experts)
 	}
 	if err != nil {
-		return a, usage(fmt.Errorf("--store: %w", err))
+		return a, cli.Usage(fmt.Errorf("--store: %w", err))
 	}
 	v, err := r.Vector(ids)
 	if err != nil {
-		return a, usage(fmt.Errorf("--prompt: %w", err))
+		return a, cli.Usage(fmt.Errorf("--prompt: %w", err))
 	}
 	a.by, a.activation = fmt.Sprintf("%d similar prompts of %d in %s", min(store.Alpha, store.Len()), store.Len(), c.Store), store.Predict(v)
 	return a, nil

@@ -12,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/plans"
 )
 
@@ -44,7 +45,7 @@ func running(p *scatter.Plan, loads [][]float64, layers []int, hosts []string) (
 const deployTries = 5
 
 // deploy writes a batch's plan into the running model's bucket, from where hosts and gates follow it.
-func (c *PlanSolveCmd) deploy(ctx context.Context, e *env, of deployed, p *scatter.Plan, loads [][]float64) error {
+func (c *PlanSolveCmd) deploy(ctx context.Context, e *cli.Env, of deployed, p *scatter.Plan, loads [][]float64) error {
 	from := PlanFrom{Model: of.name, JSON: c.JSON, ConnectFlags: c.ConnectFlags}
 	conn, kv, err := from.open(ctx, e)
 	if err != nil {
@@ -55,18 +56,18 @@ func (c *PlanSolveCmd) deploy(ctx context.Context, e *env, of deployed, p *scatt
 	defer cancel()
 	here, err := plans.Look(ctx, conn.JetStream(), from.names(e))
 	if err != nil {
-		return explained(conn, err)
+		return cli.Explained(conn, err)
 	}
 	if here.Scaler != nil {
 		return fmt.Errorf("--apply: %s plans for model %s, and would plan anew at once; stop it first", here.Scaler, of.name)
 	}
 	layers, err := running(p, loads, of.layers, here.IDs)
 	if err != nil {
-		return usage(fmt.Errorf("--apply: %w", err))
+		return cli.Usage(fmt.Errorf("--apply: %w", err))
 	}
 	bucket, err := conn.EnsureBucket(ctx, 1, kv.Bucket(), 0) // it is there
 	if err != nil {
-		return explained(conn, err)
+		return cli.Explained(conn, err)
 	}
 	for range deployTries {
 		if err = writePlan(ctx, bucket, of, layers); !errors.Is(err, planstore.ErrConflict) {
@@ -74,14 +75,14 @@ func (c *PlanSolveCmd) deploy(ctx context.Context, e *env, of deployed, p *scatt
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("--apply: %w", explained(conn, err))
+		return fmt.Errorf("--apply: %w", cli.Explained(conn, err))
 	}
 	functions := 0
 	for _, l := range layers {
 		functions += len(l.Functions)
 	}
 	text := fmt.Sprintf("deployed: %d functions in %d layers on %d hosts; `switchyard plan set --policy static` plans by settings again", functions, len(layers), here.Hosts)
-	e.say(text+"\n", text)
+	e.Say(text+"\n", text)
 	return nil
 }
 

@@ -11,8 +11,10 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 	"github.com/switchyard/switchyard/services/switchyard/plans"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // quickLambda is a file of the platform lambda whose functions start and move bytes a hundred times as fast.
@@ -58,18 +60,18 @@ func equalRows() (loads [][]float64) {
 // in each mode beside what the model says, tokens stay, no object is left, and settings that change plan again.
 func TestPlanDeployed(t *testing.T) {
 	t.Parallel()
-	y := startUp(t, func(up *UpCmd) {
-		up.Listen, up.Policy, up.Platform, up.Hosts, up.Scaling = "127.0.0.1:0", plan.ForBatches, quickLambda(t), 2, autoScaling
+	y := startUp(t, func(c *up.Cmd) {
+		c.Listen, c.Policy, c.Platform, c.Hosts, c.Scaling = "127.0.0.1:0", plan.ForBatches, quickLambda(t), 2, up.AutoScaling
 	})
 	p := newPlanned(t, y.URL())
 	p.awaitHosts()
 	prompt := func() string {
 		t.Helper()
 		got := invoke("", "--nats", y.URL(), "prompt", "--max-tokens", "3", "Once upon a time, there was a little girl")
-		if got.code != exitDone {
+		if got.Code != cli.ExitDone {
 			t.Fatalf("%+v", got)
 		}
-		return got.out
+		return got.Out
 	}
 	want := prompt()
 	m := y.Settings.Node.Shared.Model
@@ -78,9 +80,9 @@ func TestPlanDeployed(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := deployed{m.Name, id.Model, deployment.MoELayers(m), m.Spec.Experts}
-	c := &PlanSolveCmd{ConnectFlags: ConnectFlags{ConnectTimeout: testkit.Patience}}
+	c := &PlanSolveCmd{ConnectFlags: cli.ConnectFlags{ConnectTimeout: testkit.Patience}}
 	e := quietEnv()
-	e.NATS, e.waits = y.URL(), patient
+	e.NATS, e.Waits = y.URL(), patient
 	if err := c.deploy(t.Context(), e, deployed{of.name, 1, of.layers, of.experts}, mixed(), equalRows()); err == nil || !strings.Contains(err.Error(), "another model than the table's") {
 		t.Errorf("another model: %v", err)
 	}

@@ -9,14 +9,16 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/textfile"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/lab/chosen"
-	"github.com/switchyard/switchyard/pkg/lab/record"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/ods"
 	"github.com/switchyard/switchyard/pkg/policy/predict/bayes"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // BatchSolving are the flags of a plan for a batch.
@@ -31,8 +33,8 @@ type BatchSolving struct {
 	Apply  bool          `env:"-" help:"Also have the running model planned so: each expert is a function with this plan's transfers, minibatches, memory and replicas, which stays until settings of plans change. Hosts of up --policy bo-ods take its time."`
 }
 
-// BatchSolved is what is printed of a batch's plan.
-type BatchSolved struct {
+// batchSolved is what is printed of a batch's plan.
+type batchSolved struct {
 	Policy   string `json:"policy"`
 	Solver   string `json:"solver"`
 	Platform string `json:"platform"`
@@ -73,9 +75,9 @@ type FunctionSolved struct {
 }
 
 // batch plans a batch. A limit that cannot be kept is printed as such, and is exit code 3.
-func (c *PlanSolveCmd) batch(ctx context.Context, e *env) error {
+func (c *PlanSolveCmd) batch(ctx context.Context, e *cli.Env) error {
 	if err := c.ofBatch(); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	out, system, loads, of, err := c.foretellBatch(ctx, e)
 	if err != nil {
@@ -92,10 +94,10 @@ func (c *PlanSolveCmd) batch(ctx context.Context, e *env) error {
 	case errors.Is(err, ods.ErrInfeasible):
 		return c.unkept(e, out, err)
 	case err != nil:
-		return usage(err)
+		return cli.Usage(err)
 	}
 	out.fill(system, loads, r)
-	if err := show(e, c.JSON, out, out.text()); err != nil || !c.Apply {
+	if err := cli.Show(e, c.JSON, out, out.text()); err != nil || !c.Apply {
 		return err
 	}
 	return c.deploy(ctx, e, of, &r.Plan, loads)
@@ -103,7 +105,7 @@ func (c *PlanSolveCmd) batch(ctx context.Context, e *env) error {
 
 // ofBatch refuses flags of requests, and wants those of a batch.
 func (c *PlanSolveCmd) ofBatch() error {
-	if name, err := changed(&c.RequestFlags, &RequestFlags{}); err != nil || name != "" {
+	if name, err := cli.Changed(&c.RequestFlags, &RequestFlags{}); err != nil || name != "" {
 		return errors.Join(err, fmt.Errorf("--%s is of --policy remoe; leave it out", name))
 	}
 	switch {
@@ -118,44 +120,44 @@ func (c *PlanSolveCmd) ofBatch() error {
 }
 
 // foretellBatch reads the text and foretells its rows.
-func (c *PlanSolveCmd) foretellBatch(ctx context.Context, e *env) (out *BatchSolved, system *scatter.System, loads [][]float64, of deployed, err error) {
+func (c *PlanSolveCmd) foretellBatch(ctx context.Context, e *cli.Env) (out *batchSolved, system *scatter.System, loads [][]float64, of deployed, err error) {
 	method, err := bayes.MethodOf(c.Method)
 	if err != nil {
-		return nil, nil, nil, of, usage(fmt.Errorf("--method: %w", err))
+		return nil, nil, nil, of, cli.Usage(fmt.Errorf("--method: %w", err))
 	}
 	if method.Attention {
-		return nil, nil, nil, of, usage(fmt.Errorf("--method %s takes keys of attention for known, which nobody knows of a text before it is computed; take another one", c.Method))
+		return nil, nil, nil, of, cli.Usage(fmt.Errorf("--method %s takes keys of attention for known, which nobody knows of a text before it is computed; take another one", c.Method))
 	}
-	m, err := openModel(ctx, e, c.Model)
+	m, err := up.OpenModel(ctx, e, c.Model)
 	if err != nil {
 		return nil, nil, nil, of, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	table, _, err := chosen.ReadTable(c.Table, m.Hash)
+	table, _, err := mapfile.ReadTable(c.Table, m.Hash)
 	if err != nil {
-		return nil, nil, nil, of, usage(fmt.Errorf("--table: %w", err))
+		return nil, nil, nil, of, cli.Usage(fmt.Errorf("--table: %w", err))
 	}
 	rows, err := textRows(m, c.Text, c.Tokens)
 	if err != nil {
-		return nil, nil, nil, of, usage(fmt.Errorf("--text: %w", err))
+		return nil, nil, nil, of, cli.Usage(fmt.Errorf("--text: %w", err))
 	}
-	system, platform, err := rentedBy(&m.Spec, "--profile", c.Rental, rows.Len())
+	system, platform, err := up.RentedBy(&m.Spec, "--profile", c.Rental, rows.Len())
 	if err != nil {
-		return nil, nil, nil, of, usage(err)
+		return nil, nil, nil, of, cli.Usage(err)
 	}
 	frequency, err := bayes.NewFrequency(table.Vocab, rows.Tokens)
 	if err != nil {
-		return nil, nil, nil, of, usage(fmt.Errorf("--text: %w", err))
+		return nil, nil, nil, of, cli.Usage(fmt.Errorf("--text: %w", err))
 	}
 	by, err := bayes.New(table, method, frequency)
 	if err != nil {
-		return nil, nil, nil, of, usage(fmt.Errorf("--table: %w", err))
+		return nil, nil, nil, of, cli.Usage(fmt.Errorf("--table: %w", err))
 	}
 	if loads, err = by.Loads(rows); err != nil {
-		return nil, nil, nil, of, wrongly(err)
+		return nil, nil, nil, of, cli.Wrongly(err)
 	}
 	id, err := deployment.ModelIdentity(m)
-	return &BatchSolved{
+	return &batchSolved{
 		Policy: c.Policy, Solver: c.Solver, Platform: platform.Name, Device: "simulated, " + platform.About, Tokens: rows.Len(), Limit: c.Limit.Seconds(),
 		Foretold: fmt.Sprintf("%s with a table of %d rows", c.Method, table.Rows),
 	}, system, loads, deployed{m.Name, id.Model, deployment.MoELayers(m), m.Spec.Experts}, err
@@ -163,7 +165,7 @@ func (c *PlanSolveCmd) foretellBatch(ctx context.Context, e *env) (out *BatchSol
 
 // textRows are the first tokens of a text, each document from position 0 on.
 func textRows(m *model.Model, path string, most int) (*bayes.Rows, error) {
-	documents, err := record.ReadTexts(path)
+	documents, err := textfile.Read(path)
 	if err != nil {
 		return nil, err
 	}
@@ -191,21 +193,21 @@ func textRows(m *model.Model, path string, most int) (*bayes.Rows, error) {
 }
 
 // unkept is the answer where no plan keeps the limit.
-func (c *PlanSolveCmd) unkept(e *env, out *BatchSolved, err error) error {
+func (c *PlanSolveCmd) unkept(e *cli.Env, out *batchSolved, err error) error {
 	var no *ods.Infeasible
 	if errors.As(err, &no) {
 		out.Least, out.Binding, out.LayerSeconds = no.Least, &no.Layer, no.LayerSeconds
 	}
 	if c.JSON {
-		if err := show(e, true, out, ""); err != nil {
+		if err := cli.Show(e, true, out, ""); err != nil {
 			return err
 		}
 	}
-	return &exitError{exitInfeasible, err}
+	return &cli.ExitError{Code: cli.ExitInfeasible, Err: err}
 }
 
 // fill adds a plan.
-func (s *BatchSolved) fill(system *scatter.System, loads [][]float64, r *ods.Result) {
+func (s *batchSolved) fill(system *scatter.System, loads [][]float64, r *ods.Result) {
 	bill := system.Serve(&r.Plan, loads)
 	s.Feasible, s.Cost, s.Requests, s.GBs, s.Latency = true, bill.Cost, bill.Requests, bill.GBs, bill.Seconds
 	if gap := r.Gap(); !math.IsInf(gap, 0) {
@@ -221,7 +223,7 @@ func (s *BatchSolved) fill(system *scatter.System, loads [][]float64, r *ods.Res
 }
 
 // text is a plan for people.
-func (s *BatchSolved) text() string {
+func (s *batchSolved) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d tokens on %s (%s), foretold by %s; planned by %s in %.1f ms\n", s.Tokens, s.Platform, s.Device, s.Foretold, s.Solver, s.Planning)
 	fmt.Fprintf(&b, "cost $%.3g of memory (%.1f GB·s) and $%.3g of requests; %.2f s of %.2f", s.Cost, s.GBs, s.Requests, s.Latency, s.Limit)

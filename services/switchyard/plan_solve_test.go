@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // solve asks for a plan of the smallest shape.
@@ -21,10 +22,10 @@ func TestPlanSolve(t *testing.T) {
 	t.Parallel()
 	got := solve("--json", "--exact")
 	var s solved
-	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != exitDone || !s.Feasible || s.Exact == nil || len(s.Layers) != 2 || s.Prompt < 4 || s.Output != 199 || s.Cost <= 0 {
+	if err := json.Unmarshal([]byte(got.Out), &s); err != nil || got.Code != cli.ExitDone || !s.Feasible || s.Exact == nil || len(s.Layers) != 2 || s.Prompt < 4 || s.Output != 199 || s.Cost <= 0 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if got := solve("--explain", "--exact"); got.code != exitDone || !strings.Contains(got.out, "algorithm 2") || !strings.Contains(got.out, "fetch") || !strings.Contains(got.out, "of all plans") {
+	if got := solve("--explain", "--exact"); got.Code != cli.ExitDone || !strings.Contains(got.Out, "algorithm 2") || !strings.Contains(got.Out, "fetch") || !strings.Contains(got.Out, "of all plans") {
 		t.Errorf("%+v", got)
 	}
 	words := filepath.Join(t.TempDir(), "vocab.txt")
@@ -32,12 +33,12 @@ func TestPlanSolve(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = solved{}
-	if got := solve("--json", "--tokenizer", words); json.Unmarshal([]byte(got.out), &s) != nil || s.Counted != words || s.Prompt < 4 || s.Prompt > 6 {
+	if got := solve("--json", "--tokenizer", words); json.Unmarshal([]byte(got.Out), &s) != nil || s.Counted != words || s.Prompt < 4 || s.Prompt > 6 {
 		t.Errorf("%+v", got)
 	}
 	got = solve("--json", "--slo-ttft", "1ms", "--slo-tpot", "1us")
 	s = solved{}
-	if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != exitInfeasible || s.Feasible || s.Constraint == "" || s.NearestTTFT <= 1e-3 || !strings.Contains(got.err, "constraint 10") {
+	if err := json.Unmarshal([]byte(got.Out), &s); err != nil || got.Code != cli.ExitInfeasible || s.Feasible || s.Constraint == "" || s.NearestTTFT <= 1e-3 || !strings.Contains(got.Err, "constraint 10") {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	nearest := func(seconds float64) string {
@@ -47,7 +48,7 @@ func TestPlanSolve(t *testing.T) {
 		}
 		return string(text) + "s"
 	}
-	if got := solve("--slo-ttft", nearest(s.NearestTTFT), "--slo-tpot", nearest(s.NearestTPOT)); got.code != exitDone {
+	if got := solve("--slo-ttft", nearest(s.NearestTTFT), "--slo-tpot", nearest(s.NearestTPOT)); got.Code != cli.ExitDone {
 		t.Errorf("what can be kept is refused: %+v", got)
 	}
 }
@@ -59,7 +60,7 @@ func TestPlanSolveRefuses(t *testing.T) {
 	if err := os.WriteFile(bad, []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range testkit.Some([]struct{ args, want string }{
+	for _, tt := range testkit.Some([]struct{ Args, Want string }{
 		{"--shape gpt9", "there is no shape"},
 		{"--max-tokens 0", "--max-tokens is 0"},
 		{"--max-tokens 2000", "has room for 1024 together"},
@@ -77,12 +78,12 @@ func TestPlanSolveRefuses(t *testing.T) {
 		{"--policy ods", "policy"},
 		{"--tokenizer BAD", "--tokenizer: "},
 	}) {
-		got := solve(strings.Fields(strings.ReplaceAll(tt.args, "BAD", bad))...)
-		if got.code != exitUsage || !strings.Contains(got.err, tt.want) {
-			t.Errorf("%s: %+v", tt.args, got)
+		got := solve(strings.Fields(strings.ReplaceAll(tt.Args, "BAD", bad))...)
+		if got.Code != cli.ExitUsage || !strings.Contains(got.Err, tt.Want) {
+			t.Errorf("%s: %+v", tt.Args, got)
 		}
 	}
-	if got := invoke("", "plan", "solve", "--shape", "small", "--prompt", "", "--slo-ttft", "1s", "--slo-tpot", "1s"); got.code != exitUsage || !strings.Contains(got.err, "has no tokens") {
+	if got := invoke("", "plan", "solve", "--shape", "small", "--prompt", "", "--slo-ttft", "1s", "--slo-tpot", "1s"); got.Code != cli.ExitUsage || !strings.Contains(got.Err, "has no tokens") {
 		t.Errorf("%+v", got)
 	}
 }

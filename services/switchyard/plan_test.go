@@ -20,6 +20,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/plans"
 )
 
@@ -122,11 +123,11 @@ func TestPlanSet(t *testing.T) {
 	watching := make(chan int, 1)
 	go func() {
 		args := []string{"--nats", p.url, "plan", "watch", "--json"}
-		watching <- runUntil(ctx, args, stdio{in: strings.NewReader(""), out: seen, err: io.Discard})
+		watching <- runUntil(ctx, args, cli.Stdio{In: strings.NewReader(""), Out: seen, Err: io.Discard})
 	}()
 	p.until("the settings are followed", func() bool { // before, a host may be late, or the planner
 		got := p.plan("set", "--grouping", "expert", "--replicas", "2")
-		return got.code == exitDone && got.out == "policy static, grouping expert, replicas 2\n"
+		return got.Code == cli.ExitDone && got.Out == "policy static, grouping expert, replicas 2\n"
 	})
 	s := p.await("one function an expert", func(f plans.Function) bool { return len(f.Experts) == 1 && len(f.Hosts) == 2 })
 	if s.Settings.Grouping != "expert" || !strings.Contains(s.Layers[0].Reason, "grouping expert, replicas 2") {
@@ -136,15 +137,15 @@ func TestPlanSet(t *testing.T) {
 		return strings.Contains(seen.String(), `"layer":7`) && strings.Contains(seen.String(), "grouping expert, replicas 2")
 	})
 	stop()
-	if code := <-watching; code != exitDone {
+	if code := <-watching; code != cli.ExitDone {
 		t.Errorf("watching ended with %d:\n%s", code, seen)
 	}
 	p.until("the plan is told in JSON", func() bool { // a host that is late may be out of it for a while
 		var told plans.State
 		got := p.plan("get", "--json")
-		return json.Unmarshal([]byte(got.out), &told) == nil && len(told.Layers) == len(s.Layers) && len(hosts(told)) == 2
+		return json.Unmarshal([]byte(got.Out), &told) == nil && len(told.Layers) == len(s.Layers) && len(hosts(told)) == 2
 	})
-	if got := p.plan("get"); got.code != 0 || !strings.Contains(got.out, "layer 0, version ") || !strings.Contains(got.out, "  experts 0  on expert-") {
+	if got := p.plan("get"); got.Code != 0 || !strings.Contains(got.Out, "layer 0, version ") || !strings.Contains(got.Out, "  experts 0  on expert-") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -159,7 +160,7 @@ func TestPlanSetRefused(t *testing.T) {
 		t.Helper()
 		p.until("a refusal that says "+says, func() bool { // a host or the scaler may be late to say that it is here
 			before, got := p.get().Settings, p.plan(append([]string{"set"}, args...)...)
-			is := got.code == exitFailed && got.out == "" && strings.Contains(got.err, says)
+			is := got.Code == cli.ExitFailed && got.Out == "" && strings.Contains(got.Err, says)
 			if now := p.get().Settings; is && now != before {
 				t.Errorf("%v: the settings are %+v, and were %+v", args, now, before)
 			}
@@ -168,7 +169,7 @@ func TestPlanSetRefused(t *testing.T) {
 	}
 	refused("--replicas is 5, and model demo has 2 expert hosts", "--replicas", "5")
 	p.until("it says who plans", func() bool {
-		return strings.Contains(p.plan("get").out, "one of 2 expert hosts plans, by the settings")
+		return strings.Contains(p.plan("get").Out, "one of 2 expert hosts plans, by the settings")
 	})
 	startProbed(t, "scaler", p.url, "--kafka", "127.0.0.1:1")
 	p.until("the scaler plans", func() bool { return p.get().Here.Scaler != nil })
@@ -176,13 +177,13 @@ func TestPlanSetRefused(t *testing.T) {
 	refused("start it with --scaling static", "--policy", "static", "--grouping", "expert")
 	p.until("a grouping is set beside the scaler", func() bool {
 		got := p.plan("set", "--grouping", "expert")
-		return got.code == exitDone && strings.Contains(got.err, "policy and replicas of the settings are of plans without it")
+		return got.Code == cli.ExitDone && strings.Contains(got.Err, "policy and replicas of the settings are of plans without it")
 	})
 	seen := &sharedText{}
 	ctx, stop := context.WithCancel(t.Context())
 	watching := make(chan int, 1)
 	go func() {
-		watching <- runUntil(ctx, []string{"--nats", p.url, "plan", "watch"}, stdio{in: strings.NewReader(""), out: seen, err: io.Discard})
+		watching <- runUntil(ctx, []string{"--nats", p.url, "plan", "watch"}, cli.Stdio{In: strings.NewReader(""), Out: seen, Err: io.Discard})
 	}()
 	p.until("the watch tells of the scaler", func() bool { return strings.Contains(seen.String(), "(--scaling moeless+lean) plans; ") })
 	stop()
@@ -201,8 +202,8 @@ func TestPlanSetWithoutRoom(t *testing.T) {
 	defer func() { t.Logf("the last answer: %+v", got) }()
 	p.until("it says what lacks", func() bool { // before, a host may be late, or the plan not made
 		got = p.plan("set", "--replicas", "2")
-		return got.code == exitFailed && strings.Contains(got.out, "replicas 2") &&
-			strings.Contains(got.err, "have fewer than 2 replicas, one has 1: the memory of the hosts holds no more")
+		return got.Code == cli.ExitFailed && strings.Contains(got.Out, "replicas 2") &&
+			strings.Contains(got.Err, "have fewer than 2 replicas, one has 1: the memory of the hosts holds no more")
 	})
 }
 
@@ -220,13 +221,13 @@ func TestPlanWatchLost(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() {
 		args := []string{"--nats", p.url, "plan", "watch", "--connect-timeout", "1s"}
-		ended <- runWaiting(t.Context(), args, stdio{in: strings.NewReader(""), out: seen, err: io.Discard}, patient)
+		ended <- runWaiting(t.Context(), args, cli.Stdio{In: strings.NewReader(""), Out: seen, Err: io.Discard}, patient)
 	}()
 	p.until("the plan", func() bool { return strings.Contains(seen.String(), "layer 7, version ") })
 	host.stop()
 	srv.Shutdown()
-	if code := <-ended; code != exitNoServer {
-		t.Errorf("exited with %d, want %d", code, exitNoServer)
+	if code := <-ended; code != cli.ExitNoServer {
+		t.Errorf("exited with %d, want %d", code, cli.ExitNoServer)
 	}
 }
 
@@ -293,23 +294,23 @@ func TestPlanUsage(t *testing.T) {
 		`unexpected argument fly`:                                                    {"fly"},
 		`--connect-timeout is 0s`:                                                    {"watch", "--connect-timeout", "0s"},
 	}) {
-		if got := invoke("", append([]string{"plan"}, args...)...); got.code != exitUsage || !strings.Contains(got.err, says) {
+		if got := invoke("", append([]string{"plan"}, args...)...); got.Code != cli.ExitUsage || !strings.Contains(got.Err, says) {
 			t.Errorf("%v: %+v, want %q", args, got, says)
 		}
 	}
-	if got := invoke("", "plan", "get", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "200ms"); got.code != exitNoServer {
+	if got := invoke("", "plan", "get", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "200ms"); got.Code != cli.ExitNoServer {
 		t.Errorf("%+v", got)
 	}
 	f := startFake(t)
-	if got := f.invoke("", "plan", "get"); got.code != exitFailed || !strings.Contains(got.err, `no replica has served model "demo"`) {
+	if got := f.invoke("", "plan", "get"); got.Code != cli.ExitFailed || !strings.Contains(got.Err, `no replica has served model "demo"`) {
 		t.Errorf("%+v", got)
 	}
 	for flag, says := range testkit.SomeOf(map[string]string{"--grouping=pair": `no grouping "pair"`, "--replication=-1": "replicas is -1"}) {
-		if got := invoke("", "up", flag); got.code != exitUsage || !strings.Contains(got.err, says) {
+		if got := invoke("", "up", flag); got.Code != cli.ExitUsage || !strings.Contains(got.Err, says) {
 			t.Errorf("%+v, want %q", got, says)
 		}
 	}
-	if got := invoke("", "up", "--hosts=2", "--replication=2", "--scaling=eplb"); got.code != exitUsage || !strings.Contains(got.err, "with --scaling eplb the scaler decides") {
+	if got := invoke("", "up", "--hosts=2", "--replication=2", "--scaling=eplb"); got.Code != cli.ExitUsage || !strings.Contains(got.Err, "with --scaling eplb the scaler decides") {
 		t.Errorf("%+v", got)
 	}
 	for says, flags := range testkit.SomeOf(map[string]string{
@@ -321,11 +322,11 @@ func TestPlanUsage(t *testing.T) {
 		"--horizon is 1s, and loading an expert takes":                               "--scaling=moeless --horizon=1s --device=paced --profile=" + slowToLoad(t),
 		"--keep-alive is 1m0s and --zero-after 6s, so that an expert's last replica": "--scaling=moeless --zero-after=6s",
 	}) {
-		if got := invoke("", append([]string{"up"}, strings.Fields(flags)...)...); got.code != exitUsage || !strings.Contains(got.err, says) {
+		if got := invoke("", append([]string{"up"}, strings.Fields(flags)...)...); got.Code != cli.ExitUsage || !strings.Contains(got.Err, says) {
 			t.Errorf("%s: %+v, want %q", flags, got, says)
 		}
 	}
-	if got := invoke("", "expert", "--grouping=expert"); got.code != exitUsage || !strings.Contains(got.err, "unknown flag --grouping") {
+	if got := invoke("", "expert", "--grouping=expert"); got.Code != cli.ExitUsage || !strings.Contains(got.Err, "unknown flag --grouping") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -74,16 +74,3 @@ func (p *chunkPrinter) write(data []byte) {
 		p.broken = fmt.Errorf("writing the answer: %w", err)
 	}
 }
-
-// show prints a result: as one JSON object on a line, or as text.
-func show(e *env, asJSON bool, v any, text string) (err error) {
-	if asJSON {
-		err = json.NewEncoder(e.out).Encode(v)
-	} else {
-		_, err = io.WriteString(e.out, text)
-	}
-	if err != nil {
-		return fmt.Errorf("writing the result: %w", err)
-	}
-	return nil
-}

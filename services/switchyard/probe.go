@@ -10,7 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/ports"
+	"github.com/switchyard/switchyard/internal/flagvalue"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // ProbeCmd asks a process of this machine how it does, for images that have no other client.
@@ -24,16 +25,16 @@ type ProbeCmd struct {
 const mostAnswer = 64 << 10
 
 // Run fails with what is missing.
-func (c *ProbeCmd) Run(ctx context.Context, e *env) error {
+func (c *ProbeCmd) Run(ctx context.Context, e *cli.Env) error {
 	url, err := c.url()
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
@@ -47,13 +48,13 @@ func (c *ProbeCmd) Run(ctx context.Context, e *env) error {
 	if response.StatusCode != http.StatusOK {
 		return errors.New(strings.TrimSpace(string(text)))
 	}
-	_, err = e.out.Write(text)
+	_, err = e.Out.Write(text)
 	return err
 }
 
 // url is the loopback's where the process listens on all interfaces.
 func (c *ProbeCmd) url() (string, error) {
-	host, port, err := ports.Listen(c.MetricsAddr)
+	host, port, err := flagvalue.ListenAddress(c.MetricsAddr)
 	if err != nil {
 		return "", fmt.Errorf("--metrics-addr is %q; %w", c.MetricsAddr, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // probe exits with what the page says.
@@ -24,16 +26,16 @@ func TestProbe(t *testing.T) {
 		code int
 		want string
 	}{
-		{"lives", []string{"--live", "--metrics-addr", "127.0.0.1:" + port}, exitDone, "live"},
-		{"of all interfaces", []string{"--live", "--metrics-addr", ":" + port}, exitDone, "live"},
-		{"of all interfaces by number", []string{"--live", "--metrics-addr", "0.0.0.0:" + port}, exitDone, "live"},
-		{"not ready", []string{"--metrics-addr", ":" + port}, exitFailed, "no gate"},
-		{"nobody there", []string{"--metrics-addr", "127.0.0.1:1"}, exitFailed, "no answer at --metrics-addr"},
-		{"no address", []string{"--metrics-addr", "9090"}, exitUsage, "it must be HOST:PORT"},
-		{"nowhere", nil, exitUsage, "--metrics-addr"},
+		{"lives", []string{"--live", "--metrics-addr", "127.0.0.1:" + port}, cli.ExitDone, "live"},
+		{"of all interfaces", []string{"--live", "--metrics-addr", ":" + port}, cli.ExitDone, "live"},
+		{"of all interfaces by number", []string{"--live", "--metrics-addr", "0.0.0.0:" + port}, cli.ExitDone, "live"},
+		{"not ready", []string{"--metrics-addr", ":" + port}, cli.ExitFailed, "no gate"},
+		{"nobody there", []string{"--metrics-addr", "127.0.0.1:1"}, cli.ExitFailed, "no answer at --metrics-addr"},
+		{"no address", []string{"--metrics-addr", "9090"}, cli.ExitUsage, "it must be HOST:PORT"},
+		{"nowhere", nil, cli.ExitUsage, "--metrics-addr"},
 	} {
 		got := invoke("", append([]string{"probe"}, tc.args...)...)
-		if got.code != tc.code || !strings.Contains(got.out+got.err, tc.want) {
+		if got.Code != tc.code || !strings.Contains(got.Out+got.Err, tc.want) {
 			t.Errorf("%s: %+v, want %q", tc.name, got, tc.want)
 		}
 	}

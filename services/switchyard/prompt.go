@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
@@ -42,27 +43,27 @@ type PromptCmd struct {
 	Brownout          string        `env:"-" help:"Whether other experts may stand in for some in a brownout: allow or never; without it as the deployment has it." placeholder:"WORD"`
 	Deadline          time.Duration `help:"End the request this time after it is sent, such as 30s; 0 is never. It is sent as a time of this machine's clock and judged by the NATS servers'; some seconds later the client stops waiting." placeholder:"TIME"`
 	RequestID         string        `help:"Name of the request; the same id again streams the same answer." placeholder:"ID"`
-	ConnectFlags      `embed:""`
+	cli.ConnectFlags  `embed:""`
 }
 
 // maxStdin bounds what is read from stdin, in bytes; no server takes more in one message.
 const maxStdin = 64 << 20
 
 // Run streams the answer to stdout as it comes. A signal cancels the request.
-func (c *PromptCmd) Run(ctx context.Context, e *env) error {
+func (c *PromptCmd) Run(ctx context.Context, e *cli.Env) error {
 	prompt, err := c.prompt(ctx, e)
 	if err != nil {
 		return err
 	}
-	conn, err := e.connect(ctx, "prompt", c.ConnectFlags)
+	conn, err := e.Connect(ctx, "prompt", c.ConnectFlags)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	asking, cancel := c.bounded(ctx, prompt, e.waits)
+	asking, cancel := c.bounded(ctx, prompt, e.Waits)
 	defer cancel()
-	defer tellOutages(e, conn, c.ConnectTimeout)()
-	line := e.progress()
+	defer cli.TellOutages(e, conn, c.ConnectTimeout)()
+	line := e.Progress()
 	line.Set("waiting for the first token…")
 	defer line.Clear()
 	producer := client.New(conn.NATS(), client.Settings{
@@ -81,20 +82,20 @@ const deadlineGrace = 5 * time.Second
 
 // bounded gives a prompt that is about to be sent its deadline, and ends the wait by this
 // machine's clock, whatever the servers' says.
-func (c *PromptCmd) bounded(ctx context.Context, p *pb.Prompt, w waits) (context.Context, context.CancelFunc) {
+func (c *PromptCmd) bounded(ctx context.Context, p *pb.Prompt, w cli.Waits) (context.Context, context.CancelFunc) {
 	if c.Deadline == 0 {
 		return context.WithCancel(ctx)
 	}
 	deadline := time.Now().Add(c.Deadline)
 	p.Deadline = deadline.Format(time.RFC3339Nano)
-	return w.until(ctx, deadline.Add(deadlineGrace), fmt.Errorf(
+	return w.Until(ctx, deadline.Add(deadlineGrace), fmt.Errorf(
 		"nothing has ended it within --deadline %v and %v more by this machine's clock; compare that with the NATS servers'", c.Deadline, deadlineGrace))
 }
 
 // prompt is what the flags, the arguments and stdin ask for.
-func (c *PromptCmd) prompt(ctx context.Context, e *env) (*pb.Prompt, error) {
+func (c *PromptCmd) prompt(ctx context.Context, e *cli.Env) (*pb.Prompt, error) {
 	if err := c.check(); err != nil {
-		return nil, usage(err)
+		return nil, cli.Usage(err)
 	}
 	p := &pb.Prompt{
 		RequestId: c.RequestID, InputIds: c.IDs, MaxTokens: c.MaxTokens, Temperature: c.Temperature, TopP: c.TopP, TopK: c.TopK,
@@ -142,15 +143,15 @@ func (c *PromptCmd) check() error {
 }
 
 // text is the prompt from the arguments or from stdin.
-func (c *PromptCmd) text(ctx context.Context, e *env) (string, error) {
+func (c *PromptCmd) text(ctx context.Context, e *cli.Env) (string, error) {
 	if len(c.Text) > 0 {
 		return strings.Join(c.Text, " "), nil
 	}
-	if terminal.Is(e.in) {
-		return "", usage(errors.New("no prompt: give it as an argument, such as switchyard prompt 'Once upon a time', or on stdin"))
+	if terminal.Is(e.In) {
+		return "", cli.Usage(errors.New("no prompt: give it as an argument, such as switchyard prompt 'Once upon a time', or on stdin"))
 	}
 	var read string
-	if err := untilSignal(ctx, func() (err error) { read, err = readPrompt(e.in); return err }); err != nil {
+	if err := cli.UntilSignal(ctx, func() (err error) { read, err = readPrompt(e.In); return err }); err != nil {
 		return "", err
 	}
 	return read, nil
@@ -161,22 +162,22 @@ func readPrompt(in io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(in, maxStdin+1))
 	switch {
 	case err != nil:
-		return "", usage(fmt.Errorf("reading the prompt from stdin: %w", err))
+		return "", cli.Usage(fmt.Errorf("reading the prompt from stdin: %w", err))
 	case len(data) > maxStdin:
-		return "", usage(fmt.Errorf("the prompt on stdin has more than %d bytes", maxStdin))
+		return "", cli.Usage(fmt.Errorf("the prompt on stdin has more than %d bytes", maxStdin))
 	case len(data) == 0:
-		return "", usage(errors.New("the prompt on stdin is empty"))
+		return "", cli.Usage(errors.New("the prompt on stdin is empty"))
 	}
-	if at := firstInvalid(string(data)); at >= 0 {
-		return "", usage(fmt.Errorf("the prompt on stdin is not UTF-8: byte %d is invalid", at))
+	if at := cli.FirstInvalid(string(data)); at >= 0 {
+		return "", cli.Usage(fmt.Errorf("the prompt on stdin is not UTF-8: byte %d is invalid", at))
 	}
 	return string(data), nil
 }
 
 // stream prints the chunks. When they cannot be printed the request is
 // cancelled: nobody reads it, and nobody needs to know how it ends.
-func (c *PromptCmd) stream(s *client.Stream, cancel context.CancelFunc, e *env, line *terminal.Progress) (err error) {
-	out := &chunkPrinter{w: e.out, json: c.JSON}
+func (c *PromptCmd) stream(s *client.Stream, cancel context.CancelFunc, e *cli.Env, line *terminal.Progress) (err error) {
+	out := &chunkPrinter{w: e.Out, json: c.JSON}
 	var last *pb.Chunk
 	for chunk, streamErr := range s.Chunks() {
 		line.Clear()
@@ -193,8 +194,8 @@ func (c *PromptCmd) stream(s *client.Stream, cancel context.CancelFunc, e *env, 
 		}
 	}
 	out.finish()
-	if last != nil && (c.Stats || terminal.Is(e.err)) {
-		e.say(statistics(last)+"\n", "answered", measures(last)...)
+	if last != nil && (c.Stats || terminal.Is(e.Err)) {
+		e.Say(statistics(last)+"\n", "answered", measures(last)...)
 	}
 	return errors.Join(err, out.broken)
 }

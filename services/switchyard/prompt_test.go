@@ -14,6 +14,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 func TestPrompt(t *testing.T) {
@@ -46,11 +47,11 @@ func TestPrompt(t *testing.T) {
 	for _, tt := range testkit.Some(tests) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := f.invoke(tt.stdin, tt.args...)
-			if got.code != tt.want.code || got.out != tt.want.out || !strings.Contains(got.err, tt.want.err) {
+			if got.Code != tt.want.Code || got.Out != tt.want.Out || !strings.Contains(got.Err, tt.want.Err) {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
-			if tt.want.err == "" && got.err != "" {
-				t.Errorf("stderr in a pipe has %q", got.err)
+			if tt.want.Err == "" && got.Err != "" {
+				t.Errorf("stderr in a pipe has %q", got.Err)
 			}
 		})
 	}
@@ -61,7 +62,7 @@ func TestPromptFlags(t *testing.T) {
 	got := f.invoke("", "prompt", "a b", "--max-tokens=5", "--temperature=0.5", "--top-p=0.9", "--top-k=3",
 		"--seed=7", "--stop", "x,y", "--stop", "z", "--deadline=1m", "--request-id=one",
 		"--ignore-eos", "--repetition-penalty=1.1", "--stop-token-id=3,4", "--logprobs=2", "--json")
-	if got.code != 0 {
+	if got.Code != 0 {
 		t.Fatalf("got %+v", got)
 	}
 	p := f.last()
@@ -90,7 +91,7 @@ func TestPromptChat(t *testing.T) {
 		"system": {&system, "system:be brief user:hi"},
 	} {
 		c := PromptCmd{Chat: true, Text: []string{"hi"}, System: tt.system}
-		p, err := c.prompt(t.Context(), &env{})
+		p, err := c.prompt(t.Context(), &cli.Env{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,8 +108,8 @@ func TestPromptChat(t *testing.T) {
 func TestPromptJSON(t *testing.T) {
 	f := startFake(t)
 	got := f.invoke("", "prompt", "a b", "--json")
-	lines := strings.Split(strings.TrimSuffix(got.out, "\n"), "\n")
-	if got.code != 0 || len(lines) != 3 {
+	lines := strings.Split(strings.TrimSuffix(got.Out, "\n"), "\n")
+	if got.Code != 0 || len(lines) != 3 {
 		t.Fatalf("got %+v", got)
 	}
 	var last struct {
@@ -139,7 +140,7 @@ func TestPromptInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := <-done
-	if got.code != exitInterrupted || !strings.Contains(got.err, "interrupted") {
+	if got.Code != cli.ExitInterrupted || !strings.Contains(got.Err, "interrupted") {
 		t.Errorf("got %+v", got)
 	}
 	testkit.Eventually(t, "the cancellation", f.wasCancelled)
@@ -161,8 +162,8 @@ func TestPromptDeadline(t *testing.T) {
 		return ctx, func() { stop(nil) }
 	}
 	args := []string{"--nats", f.url, "prompt", "hang forever", "--deadline", deadline.String()}
-	code := runWaiting(t.Context(), args, stdio{in: strings.NewReader(""), out: &out, err: &errOut}, waits{ending: ending})
-	if code != exitFailed || out.String() != "hang \n" || !strings.Contains(errOut.String(), "within --deadline 100ms and 5s more by this machine's clock") {
+	code := runWaiting(t.Context(), args, cli.Stdio{In: strings.NewReader(""), Out: &out, Err: &errOut}, cli.Waits{Ending: ending})
+	if code != cli.ExitFailed || out.String() != "hang \n" || !strings.Contains(errOut.String(), "within --deadline 100ms and 5s more by this machine's clock") {
 		t.Errorf("got %d, %q, %q", code, out.String(), errOut.String())
 	}
 	testkit.Eventually(t, "the cancellation", f.wasCancelled)
@@ -187,8 +188,8 @@ func TestPromptDeadlineBehindStdin(t *testing.T) {
 	f := startFake(t)
 	in := &noted{Reader: strings.NewReader("hi")}
 	var errOut sharedText
-	code := run([]string{"--nats", f.url, "prompt", "--deadline", "1m"}, stdio{in: in, out: io.Discard, err: &errOut})
-	if code != exitDone {
+	code := run([]string{"--nats", f.url, "prompt", "--deadline", "1m"}, cli.Stdio{In: in, Out: io.Discard, Err: &errOut})
+	if code != cli.ExitDone {
 		t.Fatalf("got %d, %q", code, errOut.String())
 	}
 	deadline, err := time.Parse(time.RFC3339Nano, f.last().Deadline)
@@ -210,7 +211,7 @@ func (o *triggered) Write(p []byte) (int, error) {
 
 // The longest deadline is no time that has passed.
 func TestPromptLongestDeadline(t *testing.T) {
-	ctx, cancel := (&PromptCmd{Deadline: math.MaxInt64}).bounded(t.Context(), &pb.Prompt{}, waits{})
+	ctx, cancel := (&PromptCmd{Deadline: math.MaxInt64}).bounded(t.Context(), &pb.Prompt{}, cli.Waits{})
 	defer cancel()
 	if ctx.Err() != nil {
 		t.Error(context.Cause(ctx))
@@ -237,8 +238,8 @@ func TestPromptReaderGone(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := startFake(t)
 			var errOut sharedText
-			code := run([]string{"--nats", f.url, "prompt", "hang forever"}, stdio{in: strings.NewReader(""), out: brokenPipe{tt.err}, err: &errOut})
-			if code != exitFailed || errOut.String() != tt.want {
+			code := run([]string{"--nats", f.url, "prompt", "hang forever"}, cli.Stdio{In: strings.NewReader(""), Out: brokenPipe{tt.err}, Err: &errOut})
+			if code != cli.ExitFailed || errOut.String() != tt.want {
 				t.Errorf("got %d %q", code, errOut.String())
 			}
 			testkit.Eventually(t, "the cancellation", f.wasCancelled)
@@ -256,7 +257,7 @@ func TestPromptOutage(t *testing.T) {
 	}()
 	testkit.Eventually(t, "the prompt's arrival", func() bool { return f.last() != nil })
 	f.server.Shutdown()
-	if got := <-done; got.code != exitNoServer || !strings.Contains(got.err, "NATS has been away for") {
+	if got := <-done; got.Code != cli.ExitNoServer || !strings.Contains(got.Err, "NATS has been away for") {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // sharedText is what several goroutines write: logs, and what a command says beside them.
@@ -48,14 +49,14 @@ func startProbed(t *testing.T, service, nats string, more ...string) *probed {
 	ended := make(chan int, 1)
 	says := &sharedText{}
 	go func() {
-		ended <- runWaiting(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: says}, patient)
+		ended <- runWaiting(ctx, args, cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: says}, patient)
 	}()
 	p.stop = func() {
 		cancel()
-		if code := <-ended; code != exitDone {
+		if code := <-ended; code != cli.ExitDone {
 			t.Errorf("%s exited with %d:\n%s", service, code, says)
 		}
-		ended <- exitDone // for who stops it again
+		ended <- cli.ExitDone // for who stops it again
 	}
 	t.Cleanup(p.stop)
 	return p

@@ -12,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // AuthSecretsCmd prints a folder's files as Kubernetes takes them.
@@ -30,16 +31,16 @@ type secret struct {
 
 // Run prints one Secret for the servers, and one for each user but those who may do
 // everything.
-func (c *AuthSecretsCmd) Run(e *env) error {
+func (c *AuthSecretsCmd) Run(e *cli.Env) error {
 	f, err := credentials.Open(c.Dir)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	secrets, err := c.secrets(f)
 	if err != nil {
 		return err
 	}
-	out := yaml.NewEncoder(e.out)
+	out := yaml.NewEncoder(e.Out)
 	for _, s := range secrets {
 		if err := out.Encode(s); err != nil {
 			return err

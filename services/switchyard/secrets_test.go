@@ -13,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // There is a Secret of each user but those who may do everything, and nothing of the keys
@@ -22,11 +23,11 @@ func TestSecrets(t *testing.T) {
 	f := testusers.Make(t, testusers.Demo("acme"))
 	dir := filepath.Dir(f.CA())
 	got := invoke("", "auth", "secrets", dir, "--namespace", "elsewhere")
-	if got.code != exitDone {
+	if got.Code != cli.ExitDone {
 		t.Fatalf("%+v", got)
 	}
 	secrets := map[string]map[string]string{}
-	for d := yaml.NewDecoder(strings.NewReader(got.out)); ; {
+	for d := yaml.NewDecoder(strings.NewReader(got.Out)); ; {
 		var s secret
 		if err := d.Decode(&s); errors.Is(err, io.EOF) {
 			break
@@ -77,7 +78,7 @@ func TestSecrets(t *testing.T) {
 			}
 		}
 	}
-	if got := invoke("", "auth", "secrets", t.TempDir()); got.code != exitUsage {
+	if got := invoke("", "auth", "secrets", t.TempDir()); got.Code != cli.ExitUsage {
 		t.Errorf("of no folder: %+v", got)
 	}
 }

@@ -9,35 +9,34 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/switchyard/switchyard/kernels/pool"
-	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/processors"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
-	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/services"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // The services as commands: one service a process, many replicas of each.
 
 // ServiceCmd runs one service as this process.
 type ServiceCmd struct {
-	ModelFlags     `embed:"" group:"Model and pipeline:"`
-	Own            kong.Plugins `embed:""`                // a pointer to the service's own flags
-	Edge           kong.Plugins `embed:""`                // to EdgeFlags, where it fronts producers
-	Loads          kong.Plugins `embed:"" group:"Kafka:"` // to KafkaFlags, where it has to do with loads
-	TelemetryFlags `embed:"" group:"Metrics and traces:"`
+	up.ModelFlags     `embed:"" group:"Model and pipeline:"`
+	Own               kong.Plugins `embed:""`                // a pointer to the service's own flags
+	Edge              kong.Plugins `embed:""`                // to EdgeFlags, where it fronts producers
+	Loads             kong.Plugins `embed:"" group:"Kafka:"` // to KafkaFlags, where it has to do with loads
+	up.TelemetryFlags `embed:"" group:"Metrics and traces:"`
 
 	of     service.Descriptor
 	config func(service.Process) (any, error) // nil: it has no flags of its own
 	edge   *EdgeFlags
-	loads  *KafkaFlags
+	loads  *up.KafkaFlags
 }
 
 func newServiceCmd(of service.Descriptor) ServiceCmd {
-	c := ServiceCmd{of: of, edge: &EdgeFlags{}, loads: &KafkaFlags{}}
+	c := ServiceCmd{of: of, edge: &EdgeFlags{}, loads: &up.KafkaFlags{}}
 	if of.Flags != nil {
 		own := of.Flags()
 		c.Own, c.config = kong.Plugins{own.Struct}, own.Config
@@ -53,7 +52,7 @@ func newServiceCmd(of service.Descriptor) ServiceCmd {
 
 // serviceCommands is a struct with a command for each service, as the parser takes them.
 func serviceCommands() kong.Plugins {
-	all := service.All()
+	all := services.All()
 	fields := make([]reflect.StructField, len(all))
 	for i, of := range all {
 		kind := reflect.TypeFor[ServiceCmd]()
@@ -77,7 +76,7 @@ func serviceCommands() kong.Plugins {
 }
 
 // Run serves until a signal.
-func (c *ServiceCmd) Run(ctx context.Context, e *env) error {
+func (c *ServiceCmd) Run(ctx context.Context, e *cli.Env) error {
 	s, err := c.services(e)
 	if err != nil {
 		return err
@@ -86,14 +85,14 @@ func (c *ServiceCmd) Run(ctx context.Context, e *env) error {
 }
 
 // services are the settings of this one.
-func (c *ServiceCmd) services(e *env) (s cluster.Services, err error) {
+func (c *ServiceCmd) services(e *cli.Env) (s cluster.Services, err error) {
 	var wrong []error
 	if c.config != nil {
-		own, err := c.config(processOf(e.Globals, c.ModelFlags))
-		wrong = append(wrong, wrongly(err))
+		own, err := c.config(up.ProcessOf(e.Globals, c.ModelFlags))
+		wrong = append(wrong, cli.Wrongly(err))
 		s.Set(c.of.Name, own)
 	}
-	s.Kafka, err = c.loads.config(e.Insecure)
+	s.Kafka, err = c.loads.Config(e.Insecure)
 	if err == nil && s.Kafka == nil {
 		err = c.unheard(e)
 	}
@@ -102,23 +101,18 @@ func (c *ServiceCmd) services(e *env) (s cluster.Services, err error) {
 		s.Edge, err = c.edge.config(e.Globals)
 		wrong = append(wrong, err)
 	}
-	return s, errors.Join(append(wrong, c.check())...)
+	return s, errors.Join(append(wrong, c.Check())...)
 }
 
 // unheard says what follows where no Kafka is named.
-func (c *ServiceCmd) unheard(e *env) error {
+func (c *ServiceCmd) unheard(e *cli.Env) error {
 	if c.of.Loads.Unheard != "" {
-		e.log.Warn(c.of.Loads.Unheard)
+		e.Log.Warn(c.of.Loads.Unheard)
 	}
 	if c.of.Loads.Missing != "" {
-		return usage(errors.New(c.of.Loads.Missing))
+		return cli.Usage(errors.New(c.of.Loads.Missing))
 	}
 	return nil
-}
-
-// processOf is what services' own flags are read with.
-func processOf(g Globals, m ModelFlags) service.Process {
-	return service.Process{Prefix: g.Prefix, Version: semver(version), MaxModelLen: m.MaxModelLen, Insecure: g.Insecure, GPU: openGPU}
 }
 
 // EdgeFlags say how a tokenizer reaches producers where they are in an account of their own.
@@ -128,15 +122,15 @@ type EdgeFlags struct {
 }
 
 // config is nil where one user does for both.
-func (f EdgeFlags) config(g Globals) (*bus.Config, error) {
+func (f EdgeFlags) config(g cli.Globals) (*bus.Config, error) {
 	if f == (EdgeFlags{}) {
-		if user := g.busConfig().User(); user != "" && rights.AccountOf(user) != rights.ProducersAccount {
-			return nil, usage(fmt.Errorf("the credentials are of user %s, who does not hear producers: they have an account of their own; "+
+		if user := g.BusConfig().User(); user != "" && rights.AccountOf(user) != rights.ProducersAccount {
+			return nil, cli.Usage(fmt.Errorf("the credentials are of user %s, who does not hear producers: they have an account of their own; "+
 				"give those of user %s too, with --edge-creds FILE or --edge-nats CONTEXT (switchyard auth update makes them where they are missing)", user, rights.Edge))
 		}
 		return nil, nil //nolint:nilnil // one user does for both
 	}
-	c := g.busConfig()
+	c := g.BusConfig()
 	if f.EdgeNATS != "" {
 		c.URL, c.Creds = f.EdgeNATS, ""
 	}
@@ -145,79 +139,24 @@ func (f EdgeFlags) config(g Globals) (*bus.Config, error) {
 }
 
 // serve runs one service as this process.
-func serve(ctx context.Context, e *env, of service.Descriptor, mf ModelFlags, tf TelemetryFlags, s cluster.Services) (err error) {
-	tc := tf.config("switchyard-"+of.Name, mf)
-	tellDevice(e, s, mf, &tc)
-	n, err := newNode(ctx, e, mf, tc)
+func serve(ctx context.Context, e *cli.Env, of service.Descriptor, mf up.ModelFlags, tf up.TelemetryFlags, s cluster.Services) (err error) {
+	tc := tf.Config("switchyard-"+of.Name, mf)
+	up.TellDevice(e, s, mf, &tc)
+	n, err := up.NewNode(ctx, e, mf, tc)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, n.Close()) }()
-	n.Bus, n.Shared.TellStages = e.busConfig(), true
-	n.Shared.Class = classOf(s, mf)
+	n.Bus, n.Shared.TellStages = e.BusConfig(), true
+	n.Shared.Class = up.ClassOf(s, mf)
 	count := map[string]int{of.Name: 1}
-	if err := checkServices(s, n.Shared.Model, count); err != nil {
-		return usage(err)
+	if err := up.CheckServices(s, n.Shared.Model, count); err != nil {
+		return cli.Usage(err)
 	}
 	p := cluster.NewPipeline(n, s, count)
-	go sayReady(ctx, e, p)
+	go up.SayReady(ctx, e, p)
 	if of.Light {
-		defer processors.Follow(ctx)()
+		defer lifecycle.FollowProcessors(ctx)()
 	}
-	return stopped(ctx, p.Serve(ctx))
-}
-
-// stopped turns the end that a signal asked for into success, also of the wait for a server.
-func stopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, bus.ErrNoConnection)) {
-		return nil
-	}
-	return err
-}
-
-// newNode opens the model and what this process tells about itself.
-func newNode(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config) (*cluster.Node, error) {
-	if err := tc.Validate(); err != nil {
-		return nil, usage(err)
-	}
-	t, err := telemetry.Setup(ctx, tc)
-	if err != nil {
-		return nil, usage(err)
-	}
-	line := e.progress()
-	line.Set("opening the model…")
-	defer line.Clear()
-	m, err := mf.open(ctx, e)
-	if err != nil {
-		return nil, errors.Join(err, t.Close()) //nolint:contextcheck // as Setup
-	}
-	return nodeOf(e, mf, m, pool.New(mf.threads()), t), nil
-}
-
-// nodeBeside is the share of a further model in a process that has one already, whose threads
-// and pages it shares.
-func nodeBeside(ctx context.Context, e *env, mf ModelFlags, tc telemetry.Config, first *cluster.Node) (*cluster.Node, error) {
-	m, err := mf.open(ctx, e)
-	if err != nil {
-		return nil, err
-	}
-	n := nodeOf(e, mf, m, first.Shared.Pool, first.Shared.Telemetry.Beside(tc))
-	n.KeepPool = true
-	return n, nil
-}
-
-// nodeOf is this process's share of an open model.
-func nodeOf(e *env, mf ModelFlags, m *model.Model, p *pool.Pool, t *telemetry.Telemetry) *cluster.Node {
-	logBytes, _ := mf.logBytes() // checked with the other flags
-	return &cluster.Node{Drain: e.waits.drain, Shared: deployment.Settings{
-		Model: m, Pool: p, Prefix: e.Prefix, Name: mf.Name, Hops: mf.hops(), Wire: mf.wire(),
-		Replicas: mf.Replicas, LogAge: mf.LogAge, LogBytes: logBytes, AllRows: mf.RowsToPredictor == allRows, Version: version, Telemetry: t, Logger: e.log,
-	}}
-}
-
-// sayReady prints `ready` once a token can flow.
-func sayReady(ctx context.Context, e *env, p *cluster.Pipeline) {
-	if p.AwaitReady(ctx) == nil {
-		e.say("ready\n", "ready")
-	}
+	return up.Stopped(ctx, p.Serve(ctx))
 }

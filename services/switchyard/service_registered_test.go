@@ -14,9 +14,9 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
-	"github.com/switchyard/switchyard/pkg/transport/grant"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services"
 )
 
 // parrotFlags are a service's own flags.
@@ -45,8 +45,8 @@ func parrots(said chan<- string) service.Descriptor {
 			Name: "parrot", Help: "Run a parrot: it says what it is told.", Place: catalog.Aside, Kinds: []string{"squawk"},
 			Role: catalog.Role{
 				What: "says what it is told", Can: "say anything", Cannot: "read anything",
-				Grants: func(n grant.Names) []grant.Grant {
-					return append(grant.Joining(n), grant.Grant{Reason: "to say it", Publish: []string{n.Prefix + ".squawk." + n.Model}})
+				Grants: func(n catalog.ModelNames) []catalog.Grant {
+					return append(catalog.Joining(n), catalog.Grant{Reason: "to say it", Publish: []string{n.Prefix + ".squawk." + n.Model}})
 				},
 			},
 		},
@@ -63,10 +63,7 @@ func parrots(said chan<- string) service.Descriptor {
 // starting, a command with its own flags, lines in the pages, and metrics.
 func TestRegisteredService(t *testing.T) {
 	said := make(chan string, 1)
-	defer service.Register(parrots(said))()
-	if err := catalog.Problems(); err != nil {
-		t.Fatal(err)
-	}
+	defer services.Add(parrots(said))()
 	if all := catalog.StartOrder(); all[len(all)-1] != "parrot" || !slices.Contains(catalog.Kinds(), "squawk") {
 		t.Errorf("services start as %v and send %v", all, catalog.Kinds())
 	}
@@ -76,9 +73,9 @@ func TestRegisteredService(t *testing.T) {
 		"the matrix of rights": {rights.Page(scope), "| `switchyard.squawk.demo` | parrot |"},
 		"a server's settings":  {rights.Config(scope), "user: parrot, password: $PARROT_PASSWORD"},
 		"inboxes":              {rights.InboxOf("parrot"), "_INBOX_parrot"},
-		"help":                 {invoke("", "--help").out, "  parrot "},
-		"help of the command":  {invoke("", "parrot", "--help").out, "--word=TEXT"},
-		"its flags of Kafka":   {invoke("", "parrot", "--help").out, "--kafka=HOST:PORT"},
+		"help":                 {invoke("", "--help").Out, "  parrot "},
+		"help of the command":  {invoke("", "parrot", "--help").Out, "--word=TEXT"},
+		"its flags of Kafka":   {invoke("", "parrot", "--help").Out, "--kafka=HOST:PORT"},
 		"the page of flags":    {flagsPage(t), "| `--word` | hello | parrot | What it says |"},
 	} {
 		if !strings.Contains(tc.text, tc.want) {

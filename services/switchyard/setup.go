@@ -21,13 +21,15 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/weights"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/provision"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // SetupCmd makes streams and buckets, as the one user who may where the server has users.
 type SetupCmd struct {
-	TelemetryFlags `embed:"" group:"Metrics and traces:"`
-	ConnectFlags   `embed:""`
+	up.TelemetryFlags `embed:"" group:"Metrics and traces:"`
+	cli.ConnectFlags  `embed:""`
 
 	Model           []string      `default:"demo" help:"Models whose streams and buckets to make: demo, a directory with a config.json, NAME=DIR, NAME=N with how many layers it has, or nats://NAME of the object store." placeholder:"MODEL,…"`
 	Name            string        `help:"The model's name in subjects, where there is one model; default is the directory's name." placeholder:"NAME"`
@@ -46,7 +48,7 @@ type SetupCmd struct {
 }
 
 // Run makes the streams, says what became of them, and keeps them if it is to.
-func (c *SetupCmd) Run(ctx context.Context, e *env) error {
+func (c *SetupCmd) Run(ctx context.Context, e *cli.Env) error {
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -55,52 +57,52 @@ func (c *SetupCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	if c.Keep {
-		return stopped(ctx, c.keep(ctx, e, models))
+		return up.Stopped(ctx, c.keep(ctx, e, models))
 	}
-	conn, err := e.connect(ctx, rights.Setup, c.ConnectFlags)
+	conn, err := e.Connect(ctx, rights.Setup, c.ConnectFlags)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	defer tellOutages(e, conn, c.ConnectTimeout)()
+	defer cli.TellOutages(e, conn, c.ConnectTimeout)()
 	if models, err = c.find(ctx, e, conn, models); err != nil {
-		return explained(conn, err)
+		return cli.Explained(conn, err)
 	}
 	all, err := provision.Make(ctx, conn, c.provision(), models...)
 	if err != nil {
-		return explained(conn, err)
+		return cli.Explained(conn, err)
 	}
-	if err := c.print(e.out, all); err != nil {
+	if err := c.print(e.Out, all); err != nil {
 		return err
 	}
 	if left(all) > 0 {
-		return &exitError{exitFailed, errQuiet}
+		return &cli.ExitError{Code: cli.ExitFailed, Err: cli.ErrQuiet}
 	}
 	return nil
 }
 
 // flags are those that services have as well.
-func (c *SetupCmd) flags() ModelFlags {
-	return ModelFlags{LogAge: c.LogAge, LogBytes: c.LogBytes, Replicas: c.Replicas}
+func (c *SetupCmd) flags() up.ModelFlags {
+	return up.ModelFlags{LogAge: c.LogAge, LogBytes: c.LogBytes, Replicas: c.Replicas}
 }
 
 func (c *SetupCmd) check() error {
 	if c.Name != "" && len(c.Model) != 1 {
-		return usage(fmt.Errorf("--name is %q, of %d models: give NAME=DIR to --model instead", c.Name, len(c.Model)))
+		return cli.Usage(fmt.Errorf("--name is %q, of %d models: give NAME=DIR to --model instead", c.Name, len(c.Model)))
 	}
-	return c.flags().check()
+	return c.flags().Check()
 }
 
 // models are those whose streams to make, but for the layers of those in the object store.
 func (c *SetupCmd) models(prefix string) (models []bus.Model, err error) {
-	logBytes, _ := c.flags().logBytes() // checked
+	logBytes, _ := c.flags().LogLimit() // checked
 	for _, text := range c.Model {
 		m, err := readOrStored(cmp.Or(text, model.DemoName))
 		if err != nil {
-			return nil, usage(err)
+			return nil, cli.Usage(err)
 		}
 		names := schemas.NewSubjects(prefix, cmp.Or(c.Name, m.Name))
-		streams := schemas.Streams{Subjects: names, Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes, AllRows: c.RowsToPredictor == allRows, Moved: c.Objects}
+		streams := schemas.Streams{Subjects: names, Hops: schemas.Hops(c.Hops), LogAge: c.LogAge, LogBytes: logBytes, AllRows: c.RowsToPredictor == up.AllRows, Moved: c.Objects}
 		if m.Positions > 0 {
 			streams.PromptBytes = schemas.MaxPrompt(m.Positions)
 		}
@@ -111,19 +113,19 @@ func (c *SetupCmd) models(prefix string) (models []bus.Model, err error) {
 
 // readOrStored reads what a model is, unless that is in the object store.
 func readOrStored(text string) (rights.Model, error) {
-	name, stored := ModelFlags{Model: []string{text}}.inStore()
+	name, stored := up.ModelFlags{Model: []string{text}}.InStore()
 	if !stored {
 		return readModel(text)
 	}
-	return rights.Model{Name: name}, ModelFlags{Model: []string{text}}.checkStored(name)
+	return rights.Model{Name: name}, up.ModelFlags{Model: []string{text}}.CheckStored(name)
 }
 
 // find adds the layers of the models that are in the object store. It makes the places of
 // those that nobody has pushed yet, and waits for them if it is to keep streams.
-func (c *SetupCmd) find(ctx context.Context, e *env, conn *bus.Conn, models []bus.Model) ([]bus.Model, error) {
+func (c *SetupCmd) find(ctx context.Context, e *cli.Env, conn *bus.Conn, models []bus.Model) ([]bus.Model, error) {
 	found := slices.Clone(models)
 	for i, text := range c.Model {
-		name, stored := ModelFlags{Model: []string{text}}.inStore()
+		name, stored := up.ModelFlags{Model: []string{text}}.InStore()
 		if !stored {
 			continue
 		}
@@ -142,14 +144,14 @@ func (c *SetupCmd) find(ctx context.Context, e *env, conn *bus.Conn, models []bu
 
 // stored opens a model of the object store. It is not closed, as it has nothing but the
 // connection.
-func (c *SetupCmd) stored(ctx context.Context, e *env, conn *bus.Conn, name string) (*model.Model, error) {
+func (c *SetupCmd) stored(ctx context.Context, e *cli.Env, conn *bus.Conn, name string) (*model.Model, error) {
 	for said := false; ; said = true {
-		m, err := weights.OpenNow(ctx, conn, e.Prefix, name, e.log)
+		m, err := weights.OpenNow(ctx, conn, e.Prefix, name, e.Log)
 		if err == nil || !c.Keep || !errors.Is(err, weights.ErrNoModel) {
 			return m, err
 		}
 		if !said {
-			e.log.Warn("waiting until the model is in the object store", "model", name, "error", err)
+			e.Log.Warn("waiting until the model is in the object store", "model", name, "error", err)
 		}
 		if pause.For(ctx, lookForStored) != nil {
 			return nil, err
@@ -177,9 +179,9 @@ func (c *SetupCmd) checkNamed(models []bus.Model) error {
 		switch {
 		case slices.Contains(known, stream):
 		case slices.Contains(unused, stream):
-			return usage(fmt.Errorf("--change or --remake is %q, which %s has with other --hops alone: --remake %s deletes it", stream, named(models, ", "), bus.Tensors))
+			return cli.Usage(fmt.Errorf("--change or --remake is %q, which %s has with other --hops alone: --remake %s deletes it", stream, named(models, ", "), bus.Tensors))
 		default:
-			return usage(fmt.Errorf("--change or --remake is %q, which is no stream of %s", stream, named(models, ", ")))
+			return cli.Usage(fmt.Errorf("--change or --remake is %q, which is no stream of %s", stream, named(models, ", ")))
 		}
 	}
 	return nil
@@ -198,20 +200,20 @@ func (c *SetupCmd) provision() bus.Provision {
 }
 
 // keep runs until a signal.
-func (c *SetupCmd) keep(ctx context.Context, e *env, models []bus.Model) error {
-	tc := c.TelemetryFlags.config("switchyard-setup", ModelFlags{Name: named(models, "_")})
+func (c *SetupCmd) keep(ctx context.Context, e *cli.Env, models []bus.Model) error {
+	tc := c.TelemetryFlags.Config("switchyard-setup", up.ModelFlags{Name: named(models, "_")})
 	if err := tc.Validate(); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	t, err := telemetry.Setup(ctx, tc)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	s := provision.New(provision.Settings{
-		How: c.provision(), Logger: e.log.With("service", rights.Setup), Told: func(all []bus.Provided) { c.tell(e, all) },
+		How: c.provision(), Logger: e.Log.With("service", rights.Setup), Told: func(all []bus.Provided) { c.tell(e, all) },
 		Find: func(ctx context.Context, conn *bus.Conn) ([]bus.Model, error) { return c.find(ctx, e, conn, models) },
 		Connect: func(ctx context.Context) (*bus.Conn, error) {
-			return bus.Connect(ctx, e.busConfig(), bus.Settings{Name: "switchyard " + rights.Setup, Logger: e.log, Release: version})
+			return bus.Connect(ctx, e.BusConfig(), bus.Settings{Name: "switchyard " + rights.Setup, Logger: e.Log, Release: cli.Version})
 		},
 	})
 	t.Watch(s)
@@ -219,14 +221,14 @@ func (c *SetupCmd) keep(ctx context.Context, e *env, models []bus.Model) error {
 }
 
 // tell says what became of the streams, and that a service may start.
-func (c *SetupCmd) tell(e *env, all []bus.Provided) {
-	_ = c.print(e.out, all) // nobody reads it
+func (c *SetupCmd) tell(e *cli.Env, all []bus.Provided) {
+	_ = c.print(e.Out, all) // nobody reads it
 	for _, p := range all {
 		for _, d := range p.Left {
-			e.log.Warn("a stream differs, and is left so", "stream", d.Stream, "field", d.Field, "have", d.Have, "want", d.Want, "command", d.Command())
+			e.Log.Warn("a stream differs, and is left so", "stream", d.Stream, "field", d.Field, "have", d.Have, "want", d.Want, "command", d.Command())
 		}
 	}
-	e.say("ready\n", "ready")
+	e.Say("ready\n", "ready")
 }
 
 // left is how many streams still differ.

@@ -9,6 +9,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // Setup makes what is missing, and says what it has changed, what differs and what to do.
@@ -21,34 +22,34 @@ func TestSetup(t *testing.T) {
 		code        int
 		out, err    string
 	}{
-		{"gate", "--model demo=1", exitFailed, "", "run switchyard setup --keep as user setup"},
-		{rights.Setup, "--model demo=1", exitDone, "switchyard_TOKENS_demo: made\n", ""},
-		{rights.Setup, "--model demo=1", exitDone, "13 streams: 0 made, 0 changed, 0 differ\n", ""},
-		{rights.Setup, "--model demo=1 --log-age 3h", exitDone, "switchyard_TOKENS_demo: changed maximum age 2h0m0s to 3h0m0s\n", ""},
-		{rights.Setup, "--model demo=1", exitFailed, "maximum age 3h0m0s where 2h0m0s is wanted: switchyard setup --change switchyard_TOKENS_demo\n", ""},
-		{rights.Setup, "--model demo=1 --json", exitFailed, `"state":"differs","differences":[{"field":"maximum age","have":"3h0m0s","want":"2h0m0s","mended":false,"command":"switchyard setup --change switchyard_TOKENS_demo"}]}`, ""},
-		{rights.Setup, "--model demo=1 --change switchyard_TOKENS_demo", exitDone, "1 changed", ""},
-		{rights.Setup, "--model demo=1 --hops acked", exitFailed, "switchyard setup --remake tensors", ""},
-		{rights.Setup, "--model demo=1 --hops acked --remake tensors", exitDone, "switchyard_HIDDEN_demo: made\n", ""},
-		{rights.Setup, "--model demo=1 --hops acked", exitDone, "17 streams: 0 made, 0 changed, 0 differ\n", ""},
-		{rights.Setup, "--model demo=1 --remake tensors", exitDone, "switchyard_BLOCK_demo: deleted\n13 streams: 2 made", ""},
-		{rights.Setup, "--model demo=1 --hops core", exitDone, "11 streams: 0 made", ""},
-		{rights.Setup, "--model other=1", exitFailed, "", "permissions violation"},
-		{rights.Setup, "--model demo=1 --change switchyard_TOKENS_other", exitUsage, "", "no stream of demo"},
-		{rights.Setup, "--model demo=1 --remake switchyard_HOST_demo", exitUsage, "", "has with other --hops alone: --remake tensors deletes it"},
-		{rights.Setup, "--model demo=1,b=2 --name c", exitUsage, "", "--name"},
-		{rights.Setup, "--model nowhere", exitUsage, "", "neither demo"},
-		{rights.Setup, "--log-age 1s", exitUsage, "", "--log-age"},
+		{"gate", "--model demo=1", cli.ExitFailed, "", "run switchyard setup --keep as user setup"},
+		{rights.Setup, "--model demo=1", cli.ExitDone, "switchyard_TOKENS_demo: made\n", ""},
+		{rights.Setup, "--model demo=1", cli.ExitDone, "13 streams: 0 made, 0 changed, 0 differ\n", ""},
+		{rights.Setup, "--model demo=1 --log-age 3h", cli.ExitDone, "switchyard_TOKENS_demo: changed maximum age 2h0m0s to 3h0m0s\n", ""},
+		{rights.Setup, "--model demo=1", cli.ExitFailed, "maximum age 3h0m0s where 2h0m0s is wanted: switchyard setup --change switchyard_TOKENS_demo\n", ""},
+		{rights.Setup, "--model demo=1 --json", cli.ExitFailed, `"state":"differs","differences":[{"field":"maximum age","have":"3h0m0s","want":"2h0m0s","mended":false,"command":"switchyard setup --change switchyard_TOKENS_demo"}]}`, ""},
+		{rights.Setup, "--model demo=1 --change switchyard_TOKENS_demo", cli.ExitDone, "1 changed", ""},
+		{rights.Setup, "--model demo=1 --hops acked", cli.ExitFailed, "switchyard setup --remake tensors", ""},
+		{rights.Setup, "--model demo=1 --hops acked --remake tensors", cli.ExitDone, "switchyard_HIDDEN_demo: made\n", ""},
+		{rights.Setup, "--model demo=1 --hops acked", cli.ExitDone, "17 streams: 0 made, 0 changed, 0 differ\n", ""},
+		{rights.Setup, "--model demo=1 --remake tensors", cli.ExitDone, "switchyard_BLOCK_demo: deleted\n13 streams: 2 made", ""},
+		{rights.Setup, "--model demo=1 --hops core", cli.ExitDone, "11 streams: 0 made", ""},
+		{rights.Setup, "--model other=1", cli.ExitFailed, "", "permissions violation"},
+		{rights.Setup, "--model demo=1 --change switchyard_TOKENS_other", cli.ExitUsage, "", "no stream of demo"},
+		{rights.Setup, "--model demo=1 --remake switchyard_HOST_demo", cli.ExitUsage, "", "has with other --hops alone: --remake tensors deletes it"},
+		{rights.Setup, "--model demo=1,b=2 --name c", cli.ExitUsage, "", "--name"},
+		{rights.Setup, "--model nowhere", cli.ExitUsage, "", "neither demo"},
+		{rights.Setup, "--log-age 1s", cli.ExitUsage, "", "--log-age"},
 	} {
 		args := append([]string{"setup", "--nats", srv.URL(), "--creds", f.Creds(tc.user)}, strings.Fields(tc.flags)...)
 		if strings.Contains(tc.err, "permissions violation") || tc.user != rights.Setup { // it waits for an answer in vain
 			args = append(args, "--connect-timeout", "5s")
 		}
-		if got := invokePatiently(t, args...); got.code != tc.code || !strings.Contains(got.out, tc.out) || !strings.Contains(got.err, tc.err) {
+		if got := invokePatiently(t, args...); got.Code != tc.code || !strings.Contains(got.Out, tc.out) || !strings.Contains(got.Err, tc.err) {
 			t.Errorf("%s %s: %+v", tc.user, tc.flags, got)
 		}
 	}
-	if got := invoke("", "setup", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "100ms"); got.code != exitNoServer {
+	if got := invoke("", "setup", "--nats", "nats://127.0.0.1:1", "--connect-timeout", "100ms"); got.Code != cli.ExitNoServer {
 		t.Errorf("without a server: %+v", got)
 	}
 }
@@ -63,13 +64,13 @@ func TestSetupKeeps(t *testing.T) {
 	said := &sharedText{}
 	ended := make(chan int, 1)
 	go func() {
-		ended <- runUntil(ctx, []string{"setup", "--keep", "--model", "demo=1", "--nats", srv.URL(), "--creds", f.Creds(rights.Setup)}, stdio{in: strings.NewReader(""), out: said, err: said})
+		ended <- runUntil(ctx, []string{"setup", "--keep", "--model", "demo=1", "--nats", srv.URL(), "--creds", f.Creds(rights.Setup)}, cli.Stdio{In: strings.NewReader(""), Out: said, Err: said})
 	}()
 	testkit.Eventually(t, "it is ready", func() bool { return strings.Contains(said.String(), "ready\n") })
 	stop()
 	select {
 	case code := <-ended:
-		if code != exitDone {
+		if code != cli.ExitDone {
 			t.Errorf("exit code %d: %s", code, said)
 		}
 	case <-time.After(testkit.Patience):

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // A server with less storage than the streams may take ends a service with the sum, what
@@ -29,11 +31,11 @@ func TestLittleStorage(t *testing.T) {
 	} {
 		srv := startNATS(t, &server.Options{JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: tc.store, JetStreamMaxMemory: tc.memory})
 		got := invoke("", append([]string{"aggregator", "--nats", srv.ClientURL()}, tc.args...)...)
-		if got.code != exitFailed || !strings.Contains(got.err, tc.want) || strings.Count(got.err, "\n") > 1 {
+		if got.Code != cli.ExitFailed || !strings.Contains(got.Err, tc.want) || strings.Count(got.Err, "\n") > 1 {
 			t.Errorf("%s: got %+v, want %q", tc.name, got, tc.want)
 		}
 		if left, err := srv.Jsz(nil); err != nil || left.Streams > 0 {
-			t.Errorf("%s: %d streams are left, %v, after %q", tc.name, left.Streams, err, got.err)
+			t.Errorf("%s: %d streams are left, %v, after %q", tc.name, left.Streams, err, got.Err)
 		}
 	}
 }

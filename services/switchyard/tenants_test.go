@@ -9,12 +9,13 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // The bounds that an operator sets for a tenant reach who admits.
 func TestTenantFlag(t *testing.T) {
 	t.Parallel()
-	y := startUp(t, func(up *UpCmd) { up.Tenant, up.MaxModelLen = []string{"acme:tokens=1"}, 0 })
+	y := startUp(t, func(c *up.Cmd) { c.Tenant, c.MaxModelLen = []string{"acme:tokens=1"}, 0 })
 	ask := func(id string) error {
 		most := int32(4)
 		c := client.New(y.Conn(t).NATS(), client.Settings{Model: y.Name(), Tenant: "acme"})

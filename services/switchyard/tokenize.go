@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/tokenize"
 )
 
@@ -22,25 +23,25 @@ func (c *TokenizeCmd) Help() string {
 }
 
 // Run reads lines and answers each with one.
-func (c *TokenizeCmd) Run(ctx context.Context, e *env) error {
-	return untilSignal(ctx, func() error { return c.answer(e) })
+func (c *TokenizeCmd) Run(ctx context.Context, e *cli.Env) error {
+	return cli.UntilSignal(ctx, func() error { return c.answer(e) })
 }
 
-func (c *TokenizeCmd) answer(e *env) error {
+func (c *TokenizeCmd) answer(e *cli.Env) error {
 	if c.Decode && c.Special {
-		return usage(errors.New("--special is of texts, and --decode reads ids; leave one of them out"))
+		return cli.Usage(errors.New("--special is of texts, and --decode reads ids; leave one of them out"))
 	}
 	t, err := tokenizer.OpenPath(c.Tokenizer, c.Pattern)
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	if c.Decode {
-		err = tokenize.Decode(t, e.in, e.out)
+		err = tokenize.Decode(t, e.In, e.Out)
 	} else {
-		err = tokenize.Encode(t, c.Special, e.in, e.out)
+		err = tokenize.Encode(t, c.Special, e.In, e.Out)
 	}
 	if errors.Is(err, tokenize.ErrLine) {
-		return usage(err)
+		return cli.Usage(err)
 	}
 	return err
 }

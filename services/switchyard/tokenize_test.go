@@ -40,11 +40,11 @@ func TestTokenize(t *testing.T) {
 	for _, tt := range testkit.Some(tests) {
 		t.Run(tt.name, func(t *testing.T) {
 			got := invoke(tt.stdin, append([]string{"tokenize"}, tt.args...)...)
-			text := got.err
+			text := got.Err
 			if tt.code == 0 {
-				text = got.out
+				text = got.Out
 			}
-			if got.code != tt.code || !strings.Contains(text, tt.want) {
+			if got.Code != tt.code || !strings.Contains(text, tt.want) {
 				t.Errorf("got %+v, want code %d and %q", got, tt.code, tt.want)
 			}
 		})
@@ -54,8 +54,8 @@ func TestTokenize(t *testing.T) {
 func TestTokenizeAndBack(t *testing.T) {
 	texts := `{"text":"Once <b>\n\u2028 é 🙂\"\\"}` + "\n" + `{"bytes_b64":"/+KC"}` + "\n"
 	ids := invoke(texts, "tokenize", "--tokenizer", "../../models/demo")
-	back := invoke(ids.out, "tokenize", "--tokenizer", "../../models/demo", "--decode")
-	if want := `{"text":"Once <b>\n\u2028 é 🙂\"\\"}` + "\n" + `{"bytes_b64":"/+KC"}` + "\n"; back.out != want {
-		t.Errorf("got %q, %q, want %q", back.out, back.err, want)
+	back := invoke(ids.Out, "tokenize", "--tokenizer", "../../models/demo", "--decode")
+	if want := `{"text":"Once <b>\n\u2028 é 🙂\"\\"}` + "\n" + `{"bytes_b64":"/+KC"}` + "\n"; back.Out != want {
+		t.Errorf("got %q, %q, want %q", back.Out, back.Err, want)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 	"github.com/switchyard/switchyard/services/switchyard/top"
 )
@@ -21,7 +22,7 @@ type TopCmd struct {
 
 	Span time.Duration `default:"2s" help:"How long one snapshot waits at most for replicas to say twice what they have done, and for hosts to tell what their experts have computed; they do within about a second." placeholder:"TIME"`
 
-	ConnectFlags `embed:""`
+	cli.ConnectFlags `embed:""`
 }
 
 const (
@@ -31,27 +32,27 @@ const (
 )
 
 // Run shows snapshots each second on a terminal, else one. It reads NATS only.
-func (c *TopCmd) Run(ctx context.Context, e *env) error {
+func (c *TopCmd) Run(ctx context.Context, e *cli.Env) error {
 	if c.Span < 0 {
-		return usage(fmt.Errorf("--span is %v; it must be 0 or more", c.Span))
+		return cli.Usage(fmt.Errorf("--span is %v; it must be 0 or more", c.Span))
 	}
-	conn, err := e.connect(ctx, "top", c.ConnectFlags)
+	conn, err := e.Connect(ctx, "top", c.ConnectFlags)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	if c.Once || c.JSON || !terminal.Is(e.out) {
-		return explained(conn, c.once(ctx, e, conn))
+	if c.Once || c.JSON || !terminal.Is(e.Out) {
+		return cli.Explained(conn, c.once(ctx, e, conn))
 	}
-	return explained(conn, c.live(ctx, e, conn))
+	return cli.Explained(conn, c.live(ctx, e, conn))
 }
 
-func (c *TopCmd) reader(e *env, conn *bus.Conn, model string) *top.Reader {
+func (c *TopCmd) reader(e *cli.Env, conn *bus.Conn, model string) *top.Reader {
 	return top.NewReader(conn.NATS(), conn.JetStream(), schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, model)})
 }
 
 // once looks twice: the first look asks the hosts for their experts' loads.
-func (c *TopCmd) once(ctx context.Context, e *env, conn *bus.Conn) error {
+func (c *TopCmd) once(ctx context.Context, e *cli.Env, conn *bus.Conn) error {
 	r := c.reader(e, conn, c.Model)
 	defer r.Close()
 	if _, err := r.Snapshot(ctx); err != nil {
@@ -59,17 +60,17 @@ func (c *TopCmd) once(ctx context.Context, e *env, conn *bus.Conn) error {
 	}
 	r.Await(ctx, c.Span)
 	if ctx.Err() != nil {
-		return errInterrupted
+		return cli.ErrInterrupted
 	}
 	now, err := r.Snapshot(ctx)
 	if err != nil {
 		return err
 	}
-	return show(e, c.JSON, now, now.View(nil))
+	return cli.Show(e, c.JSON, now, now.View(nil))
 }
 
 // live redraws until q or a signal, which is how it is meant to end.
-func (c *TopCmd) live(ctx context.Context, e *env, conn *bus.Conn) (err error) {
+func (c *TopCmd) live(ctx context.Context, e *cli.Env, conn *bus.Conn) (err error) {
 	l := &liveTop{c: c, e: e, conn: conn, screen: top.NewScreen(), looks: make(chan looked, 1)}
 	ctx, stop := context.WithCancel(ctx)
 	l.begin(ctx, l.c.reader(e, conn, c.Model))
@@ -79,12 +80,12 @@ func (c *TopCmd) live(ctx context.Context, e *env, conn *bus.Conn) (err error) {
 	}
 	defer l.close()
 	defer stop() // before
-	keys, restore, err := terminal.Keys(e.in)
+	keys, restore, err := terminal.Keys(e.In)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, restore()) }()
-	if l.page, err = terminal.OpenPage(e.out); err != nil {
+	if l.page, err = terminal.OpenPage(e.Out); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.page.Close()) }()
@@ -94,7 +95,7 @@ func (c *TopCmd) live(ctx context.Context, e *env, conn *bus.Conn) (err error) {
 // liveTop is what a person looks at.
 type liveTop struct {
 	c      *TopCmd
-	e      *env
+	e      *cli.Env
 	conn   *bus.Conn
 	screen *top.Screen
 	page   *terminal.Page
@@ -204,7 +205,7 @@ func nextModel(this string, others []string) string {
 
 // draw draws the page, unless it is as it was.
 func (l *liveTop) draw() error {
-	width, height := terminal.Size(l.e.out)
+	width, height := terminal.Size(l.e.Out)
 	page := l.screen.Look(l.now, l.before, l.trouble, width, height)
 	if slices.Equal(page, l.drawn) && width == l.width && height == l.height {
 		return nil

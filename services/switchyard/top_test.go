@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/top"
 )
 
@@ -121,11 +122,11 @@ func TestTopTable(t *testing.T) {
 	defer func() { t.Log(lacks) }()
 	testkit.Eventually(t, "the table shows all", func() bool { // a renewal may be late
 		got := f.invoke("", "top", "--once", "--span", "20s")
-		if strings.Contains(got.out, "TOKENS_") || strings.Contains(got.out, "other") {
-			t.Errorf("shows more than its queues:\n%s", got.out)
+		if strings.Contains(got.Out, "TOKENS_") || strings.Contains(got.Out, "other") {
+			t.Errorf("shows more than its queues:\n%s", got.Out)
 		}
-		lacks = got.err + lacking(got.out, wants, ends)
-		return got.code == exitDone && lacks == ""
+		lacks = got.Err + lacking(got.Out, wants, ends)
+		return got.Code == cli.ExitDone && lacks == ""
 	})
 }
 
@@ -170,7 +171,7 @@ func TestTopJSON(t *testing.T) {
 	testkit.Eventually(t, "JSON has all", func() bool { // a renewal may be late
 		got := f.invoke("", "top", "--json", "--span", "20s")
 		var s top.Snapshot
-		if err := json.Unmarshal([]byte(got.out), &s); err != nil || got.code != 0 {
+		if err := json.Unmarshal([]byte(got.Out), &s); err != nil || got.Code != 0 {
 			return false
 		}
 		var stages []string
@@ -193,7 +194,7 @@ func TestTopNobody(t *testing.T) {
 	t.Parallel()
 	f := startFake(t)
 	got := f.invoke("", "top")
-	if got.code != 1 || !strings.Contains(got.err, `no replica has served model "demo"`) {
+	if got.Code != 1 || !strings.Contains(got.Err, `no replica has served model "demo"`) {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -207,10 +208,10 @@ func TestTopSilentHost(t *testing.T) {
 	testkit.Eventually(t, "all members", func() bool { // a renewal may be late
 		got := f.invoke("", "top", "--json", "--span", "50ms")
 		var s top.Snapshot
-		err := json.Unmarshal([]byte(got.out), &s)
+		err := json.Unmarshal([]byte(got.Out), &s)
 		if len(s.Layers) != 0 {
 			t.Errorf("got %+v", got)
 		}
-		return err == nil && got.code == 0 && len(s.Members) == 4
+		return err == nil && got.Code == 0 && len(s.Members) == 4
 	})
 }

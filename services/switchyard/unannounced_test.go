@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -83,11 +84,11 @@ func failed(t *testing.T, args []string) (why string) {
 	var errOut sharedText
 	ended := make(chan int, 1)
 	go func() {
-		ended <- runWaiting(ctx, args, stdio{in: strings.NewReader(""), out: io.Discard, err: &errOut}, patient)
+		ended <- runWaiting(ctx, args, cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errOut}, patient)
 	}()
 	select {
 	case code := <-ended:
-		if code != exitFailed {
+		if code != cli.ExitFailed {
 			t.Errorf("code %d", code)
 		}
 	case <-time.After(testkit.Patience):

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/weights"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // WeightsCmd keeps models in the JetStream object store.
@@ -26,43 +26,43 @@ type WeightsCmd struct {
 
 // WeightsPushCmd puts a folder into the store.
 type WeightsPushCmd struct {
-	ConnectFlags `embed:""`
-	Name         string `help:"The model's name in the store; default is the directory's name." placeholder:"NAME"`
-	Replicas     int    `default:"0" help:"Replicas of the bucket on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
-	JSON         bool   `name:"json" help:"Print a JSON object when it is done."`
-	Dir          string `arg:"" name:"dir" help:"A Hugging Face model directory."`
+	cli.ConnectFlags `embed:""`
+	Name             string `help:"The model's name in the store; default is the directory's name." placeholder:"NAME"`
+	Replicas         int    `default:"0" help:"Replicas of the bucket on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
+	JSON             bool   `name:"json" help:"Print a JSON object when it is done."`
+	Dir              string `arg:"" name:"dir" help:"A Hugging Face model directory."`
 }
 
 // WeightsLsCmd lists models.
 type WeightsLsCmd struct {
-	ConnectFlags `embed:""`
-	JSON         bool `name:"json" help:"Print a JSON object a line."`
+	cli.ConnectFlags `embed:""`
+	JSON             bool `name:"json" help:"Print a JSON object a line."`
 }
 
 // WeightsRmCmd removes a model.
 type WeightsRmCmd struct {
-	ConnectFlags `embed:""`
-	Name         string `arg:"" name:"name" help:"The model's name in the store."`
+	cli.ConnectFlags `embed:""`
+	Name             string `arg:"" name:"name" help:"The model's name in the store."`
 }
 
 // Run hashes the folder, sends what is missing, and then the manifest.
-func (c *WeightsPushCmd) Run(ctx context.Context, e *env) (err error) {
-	if c.Replicas < 0 || c.Replicas > mostReplicas {
-		return usage(fmt.Errorf("--replicas is %d; NATS keeps 1 to %d copies of a stream", c.Replicas, mostReplicas))
+func (c *WeightsPushCmd) Run(ctx context.Context, e *cli.Env) (err error) {
+	if c.Replicas < 0 || c.Replicas > up.MostReplicas {
+		return cli.Usage(fmt.Errorf("--replicas is %d; NATS keeps 1 to %d copies of a stream", c.Replicas, up.MostReplicas))
 	}
 	if err := weights.CheckName(c.name()); err != nil {
-		return usage(fmt.Errorf("--name: %w", err))
+		return cli.Usage(fmt.Errorf("--name: %w", err))
 	}
-	m, err := openModel(ctx, e, c.Dir)
+	m, err := up.OpenModel(ctx, e, c.Dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	contents, err := m.Contents()
 	if err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	return e.withStore(ctx, "weights push", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
+	return e.WithStore(ctx, "weights push", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
 		return c.push(ctx, e, conn, m, contents)
 	})
 }
@@ -76,8 +76,8 @@ type pushed struct {
 	Sent    int64  `json:"sent_bytes"`
 }
 
-func (c *WeightsPushCmd) push(ctx context.Context, e *env, conn *bus.Conn, m *model.Model, contents []model.Content) error {
-	line := e.progress()
+func (c *WeightsPushCmd) push(ctx context.Context, e *cli.Env, conn *bus.Conn, m *model.Model, contents []model.Content) error {
+	line := e.Progress()
 	defer line.Clear()
 	name := c.name()
 	r := pushed{Name: name, Model: m.Hash, Objects: len(contents)}
@@ -94,10 +94,10 @@ func (c *WeightsPushCmd) push(ctx context.Context, e *env, conn *bus.Conn, m *mo
 	case err != nil:
 		return fmt.Errorf("%w; what was sent is kept, push again to go on", err)
 	case c.JSON:
-		return json.NewEncoder(e.out).Encode(r)
+		return json.NewEncoder(e.Out).Encode(r)
 	}
-	_, err = fmt.Fprintf(e.out, "%s: %d objects, %s, of which %s were sent now; hash %.12s\nserve it with --model %s%s\n",
-		name, r.Objects, gigabytes(r.Bytes), gigabytes(r.Sent), m.Hash, storeScheme, name)
+	_, err = fmt.Fprintf(e.Out, "%s: %d objects, %s, of which %s were sent now; hash %.12s\nserve it with --model %s%s\n",
+		name, r.Objects, cli.Gigabytes(r.Bytes), cli.Gigabytes(r.Sent), m.Hash, up.StoreScheme, name)
 	return err
 }
 
@@ -108,16 +108,9 @@ func (c *WeightsPushCmd) name() string {
 	return model.NameOf(c.Dir)
 }
 
-func gigabytes(n int64) string {
-	if n < 1e9 {
-		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
-	}
-	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
-}
-
 // Run lists whole models, and what is left of pushes that have not ended.
-func (c *WeightsLsCmd) Run(ctx context.Context, e *env) error {
-	return e.withStore(ctx, "weights ls", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
+func (c *WeightsLsCmd) Run(ctx context.Context, e *cli.Env) error {
+	return e.WithStore(ctx, "weights ls", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
 		list, err := weights.List(ctx, conn, e.Prefix)
 		if err != nil {
 			return err
@@ -125,17 +118,17 @@ func (c *WeightsLsCmd) Run(ctx context.Context, e *env) error {
 		if c.JSON {
 			return printLines(e, list)
 		}
-		w := tabwriter.NewWriter(e.out, 0, 0, 2, ' ', 0)
+		w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "NAME\tHASH\tOBJECTS\tBYTES\tSTATE")
 		for _, m := range list {
-			fmt.Fprintf(w, "%s\t%.12s\t%d\t%s\t%s\n", m.Name, m.Model, m.Objects, gigabytes(m.Bytes), m.State())
+			fmt.Fprintf(w, "%s\t%.12s\t%d\t%s\t%s\n", m.Name, m.Model, m.Objects, cli.Gigabytes(m.Bytes), m.State())
 		}
 		return w.Flush()
 	})
 }
 
-func printLines[T any](e *env, list []T) error {
-	encoder := json.NewEncoder(e.out)
+func printLines[T any](e *cli.Env, list []T) error {
+	encoder := json.NewEncoder(e.Out)
 	for _, x := range list {
 		if err := encoder.Encode(x); err != nil {
 			return err
@@ -145,99 +138,11 @@ func printLines[T any](e *env, list []T) error {
 }
 
 // Run removes a model with all of its objects.
-func (c *WeightsRmCmd) Run(ctx context.Context, e *env) error {
+func (c *WeightsRmCmd) Run(ctx context.Context, e *cli.Env) error {
 	if err := weights.CheckName(c.Name); err != nil {
-		return usage(err)
+		return cli.Usage(err)
 	}
-	return e.withStore(ctx, "weights rm", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
+	return e.WithStore(ctx, "weights rm", c.ConnectFlags, func(ctx context.Context, conn *bus.Conn) error {
 		return weights.New(conn, e.Prefix, c.Name).Remove(ctx)
 	})
-}
-
-// withStore connects and runs do, which ends when the server has been away for
-// too long.
-func (e *env) withStore(ctx context.Context, name string, f ConnectFlags, do func(context.Context, *bus.Conn) error) error {
-	conn, err := e.connect(ctx, name, f)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer tellOutages(e, conn, f.ConnectTimeout)()
-	doing, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go giveUp(doing, conn, f.ConnectTimeout, cancel)
-	err = do(doing, conn)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return &exitError{exitInterrupted, err}
-	case err != nil && !errors.Is(err, bus.ErrNoConnection) && errors.Is(context.Cause(doing), bus.ErrNoConnection):
-		return fmt.Errorf("%w: %w", bus.ErrNoConnection, err)
-	}
-	return explained(conn, err)
-}
-
-// giveUp ends ctx when there is no connection for so long.
-func giveUp(ctx context.Context, conn *bus.Conn, limit time.Duration, cancel context.CancelCauseFunc) {
-	tick := time.NewTicker(tellPoll)
-	defer tick.Stop()
-	for seen := time.Now(); ; {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			if conn.Connected() {
-				seen = now
-			} else if now.Sub(seen) > limit {
-				cancel(bus.ErrNoConnection)
-				return
-			}
-		}
-	}
-}
-
-// storeScheme begins the name of a model that is in the object store.
-const storeScheme = "nats://"
-
-// inStore is the name of a model in the object store, if that is where it is.
-func (f ModelFlags) inStore() (name string, ok bool) { return strings.CutPrefix(f.dir(), storeScheme) }
-
-// checkStored refuses what is no name in the object store.
-func (f ModelFlags) checkStored(name string) error {
-	if err := weights.CheckName(name); err != nil {
-		return fmt.Errorf("--model is %q, but it is %sNAME, and the server is --nats; switchyard weights ls says which models there are: %w", f.dir(), storeScheme, err)
-	}
-	return nil
-}
-
-// openStored opens a model of the object store, over a connection of its own.
-type openStored func(ctx context.Context, e *env, name string) (*model.Model, error)
-
-// awaitStored is of services, which wait for the server as for everything else.
-func awaitStored(ctx context.Context, e *env, name string) (*model.Model, error) {
-	conn, err := bus.Connect(ctx, e.busConfig(), bus.Settings{Name: "switchyard weights", Logger: e.log})
-	if err != nil {
-		return nil, err
-	}
-	m, err := weights.Open(ctx, conn, e.Prefix, name, e.log)
-	if err != nil {
-		conn.Close()
-	}
-	return m, err
-}
-
-// storedWithin is how long other commands wait for a server.
-const storedWithin = 10 * time.Second
-
-// openStoredNow is of commands that are no service.
-func openStoredNow(ctx context.Context, e *env, name string) (*model.Model, error) {
-	conn, err := e.connect(ctx, "weights", ConnectFlags{ConnectTimeout: storedWithin})
-	if err != nil {
-		return nil, err
-	}
-	m, err := weights.OpenNow(ctx, conn, e.Prefix, name, e.log)
-	if err != nil {
-		err = explained(conn, err)
-		conn.Close()
-	}
-	return m, err
 }

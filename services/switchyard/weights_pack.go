@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 const plainSuffix = ".safetensors"
@@ -27,7 +28,7 @@ type WeightsUnpackCmd struct {
 }
 
 // Run packs all files, and leaves the plain ones.
-func (c *WeightsPackCmd) Run(ctx context.Context, e *env) error {
+func (c *WeightsPackCmd) Run(ctx context.Context, e *cli.Env) error {
 	files, err := weightFiles(c.Paths, plainSuffix)
 	if err != nil {
 		return err
@@ -42,7 +43,7 @@ func (c *WeightsPackCmd) Run(ctx context.Context, e *env) error {
 }
 
 // Run unpacks all files, and leaves the packed ones.
-func (c *WeightsUnpackCmd) Run(ctx context.Context, e *env) error {
+func (c *WeightsUnpackCmd) Run(ctx context.Context, e *cli.Env) error {
 	files, err := weightFiles(c.Paths, plainSuffix+safetensors.PackedSuffix)
 	if err != nil {
 		return err
@@ -72,13 +73,13 @@ func weightFiles(paths []string, suffix string) (files []string, err error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, usage(err)
+			return nil, cli.Usage(err)
 		}
 		found := []string{path}
 		if info.IsDir() {
 			names, err := fs.Glob(os.DirFS(path), "*"+suffix)
 			if err != nil || len(names) == 0 {
-				return nil, usage(fmt.Errorf("%s has no file whose name ends with %s", path, suffix))
+				return nil, cli.Usage(fmt.Errorf("%s has no file whose name ends with %s", path, suffix))
 			}
 			found = names
 			for i, name := range names {
@@ -86,7 +87,7 @@ func weightFiles(paths []string, suffix string) (files []string, err error) {
 			}
 		}
 		if !strings.HasSuffix(found[0], suffix) {
-			return nil, usage(fmt.Errorf("the name of %s does not end with %s", path, suffix))
+			return nil, cli.Usage(fmt.Errorf("the name of %s does not end with %s", path, suffix))
 		}
 		files = append(files, found...)
 	}
@@ -94,12 +95,12 @@ func weightFiles(paths []string, suffix string) (files []string, err error) {
 }
 
 // rewrite makes to of from, whole or not at all; it replaces no file.
-func rewrite(ctx context.Context, e *env, from, to string, turn func(io.Writer, []byte) error) (err error) {
+func rewrite(ctx context.Context, e *cli.Env, from, to string, turn func(io.Writer, []byte) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
-		return usage(fmt.Errorf("%s is there already", to))
+		return cli.Usage(fmt.Errorf("%s is there already", to))
 	}
 	data, release, err := safetensors.Map(from)
 	if err != nil {
@@ -124,7 +125,7 @@ func rewrite(ctx context.Context, e *env, from, to string, turn func(io.Writer, 
 	}
 	info, err := os.Stat(to)
 	if err == nil {
-		_, err = fmt.Fprintf(e.out, "%s: %d bytes of %d\n", to, info.Size(), len(data))
+		_, err = fmt.Fprintf(e.Out, "%s: %d bytes of %d\n", to, info.Size(), len(data))
 	}
 	return err
 }

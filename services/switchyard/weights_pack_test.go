@@ -21,7 +21,7 @@ func TestWeightsPack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash := func() string { return invoke("", "inspect", "--json", dir).out }
+	hash := func() string { return invoke("", "inspect", "--json", dir).Out }
 	was := hash()
 	steps := []struct {
 		name   string
@@ -39,7 +39,7 @@ func TestWeightsPack(t *testing.T) {
 	}
 	for _, s := range steps {
 		got := invoke("", append([]string{"weights"}, s.args...)...)
-		if got.code != s.code || !strings.Contains(got.out+got.err, s.want) {
+		if got.Code != s.code || !strings.Contains(got.Out+got.Err, s.want) {
 			t.Errorf("%s: %+v", s.name, got)
 		}
 		if s.remove != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 // An operator puts models into the object store, sees and removes them.
@@ -55,11 +56,11 @@ func TestWeights(t *testing.T) {
 			args = append([]string{"--nats", server.URL(), "weights"}, s.args...)
 		}
 		got := invoke("", args...)
-		text := got.err
+		text := got.Err
 		if s.code == 0 {
-			text = got.out
+			text = got.Out
 		}
-		if got.code != s.code || !strings.Contains(text, s.want) {
+		if got.Code != s.code || !strings.Contains(text, s.want) {
 			t.Errorf("%s: got %+v, want code %d and %q", s.name, got, s.code, s.want)
 		}
 	}
@@ -67,7 +68,7 @@ func TestWeights(t *testing.T) {
 		Name  string
 		Whole bool
 	}
-	if out := invoke("", "weights", "ls", "--json", "--nats", server.URL()).out; json.Unmarshal([]byte(out), &listed) != nil || listed.Name != "qwen2_moe" || !listed.Whole {
+	if out := invoke("", "weights", "ls", "--json", "--nats", server.URL()).Out; json.Unmarshal([]byte(out), &listed) != nil || listed.Name != "qwen2_moe" || !listed.Whole {
 		t.Errorf("%q is listed", out)
 	}
 }
@@ -97,7 +98,7 @@ func TestWithoutJetStream(t *testing.T) {
 				{"top", "--once"},
 			}) {
 				got := invokePatiently(t, append(args, "--nats", url)...)
-				if got.code != exitFailed || !strings.Contains(got.err, "has the server JetStream, and the account? Start it with nats-server -js") {
+				if got.Code != cli.ExitFailed || !strings.Contains(got.Err, "has the server JetStream, and the account? Start it with nats-server -js") {
 					t.Errorf("%v: %+v", args, got)
 				}
 			}
@@ -110,13 +111,13 @@ func TestStoreGone(t *testing.T) {
 	t.Parallel()
 	address := testkit.FreeAddr(t)
 	server := startServer(t, t.TempDir(), address)
-	e := &env{Globals: Globals{NATS: "nats://" + address}, stdio: stdio{out: io.Discard, err: io.Discard}, log: slog.New(slog.DiscardHandler), waits: patient}
-	err := e.withStore(t.Context(), "push", ConnectFlags{100 * time.Millisecond}, func(ctx context.Context, _ *bus.Conn) error {
+	e := &cli.Env{Globals: cli.Globals{NATS: "nats://" + address}, Stdio: cli.Stdio{Out: io.Discard, Err: io.Discard}, Log: slog.New(slog.DiscardHandler), Waits: patient}
+	err := e.WithStore(t.Context(), "push", cli.ConnectFlags{ConnectTimeout: 100 * time.Millisecond}, func(ctx context.Context, _ *bus.Conn) error {
 		server.Shutdown()
 		<-ctx.Done()
 		return fmt.Errorf("%w; what was sent is kept", context.Cause(ctx))
 	})
-	if exitCode(err) != exitNoServer || err.Error() != "no connection to NATS; what was sent is kept" {
-		t.Errorf("code %d, %v", exitCode(err), err)
+	if cli.ExitCode(err) != cli.ExitNoServer || err.Error() != "no connection to NATS; what was sent is kept" {
+		t.Errorf("code %d, %v", cli.ExitCode(err), err)
 	}
 }

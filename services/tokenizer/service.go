@@ -3,9 +3,14 @@ package tokenizer
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
@@ -55,7 +60,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	if len(c.InboxPrefixes) == 0 {
 		c.InboxPrefixes = []string{schemas.DefaultInboxPrefix}
 	}
-	s := &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"), HandledWithin: handledWithin, subs: newSubscriptions(d)}
+	s := &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "tokenizer"), HandledWithin: handledWithin, subs: subscriptions{d: d}}
 	s.Probe = probe.New(probe.Settings{
 		Deployment: d, Replica: id, Model: &s.Model, CanaryEvery: c.CanaryEvery, Ledger: &s.reserved,
 		Owns: func(request string) bool { return s.Delivery.Shards.Owns(request) },
@@ -188,4 +193,131 @@ func wait(ctx context.Context, tasks *sync.WaitGroup) error {
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for replays and asks to end: %w", ctx.Err())
 	}
+}
+
+// Config is what an operator sets.
+type Config struct {
+	// MaxModelLen bounds a sequence, prompt and generated tokens together; 0 is the model's limit.
+	MaxModelLen int
+	// MaxQueued is how many sequences may wait for attention before prompts are refused as overload.
+	MaxQueued int
+	// InboxPrefixes begin the reply subjects that ask and replay answer to;
+	// none is NATS's default, schemas.DefaultInboxPrefix.
+	InboxPrefixes []string
+	// Tenants are what tenants may have, by name; EveryoneElse is what others may.
+	Tenants map[string]Quota
+	// CanaryEvery is how long no token may flow before a request of one token is sent
+	// to see whether one can; 0: none is, and no token need flow to be ready.
+	CanaryEvery time.Duration
+	// OwnExperts says that no expert stands in for another one in a brownout for requests that
+	// do not say.
+	OwnExperts bool
+	// Version of the build, as semantic versioning writes it: NATS services say it.
+	Version string
+}
+
+// Quota is what a tenant may have.
+type Quota = admission.Quota
+
+// EveryoneElse names the quota of tenants that have none of their own.
+const EveryoneElse = admission.EveryoneElse
+
+// DefaultMaxQueued keeps the wait within what a producer bears.
+const DefaultMaxQueued = 1024
+
+// subscriptions end with the replica.
+type subscriptions struct {
+	d   *deployment.Deployment
+	all []*nats.Subscription
+}
+
+// keep has a subscription end with the replica.
+func (s *subscriptions) keep(sub *nats.Subscription, err error) error {
+	if err == nil {
+		s.all = append(s.all, sub)
+	}
+	return err
+}
+
+// end ends the subscriptions, and returns when what has come by them is handled, or after a
+// while: a replay that was asked for at the last moment is handed on like the others.
+func (s *subscriptions) end(ctx context.Context, within time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var handled []chan struct{}
+	for _, sub := range s.all {
+		done := make(chan struct{})
+		sub.SetClosedHandler(func(string) { close(done) })
+		if s.d.Edge.Connected() && s.d.Conn.Connected() && sub.Drain() == nil {
+			handled = append(handled, done)
+		}
+	}
+	for _, done := range handled {
+		select {
+		case <-done:
+		case <-ctx.Done():
+		}
+	}
+	for _, sub := range s.all {
+		_ = sub.Unsubscribe() // fails when it is already gone
+	}
+}
+
+// parseTenants reads what tenants may have, each as NAME:weight=4,waiting=100,tokens=60000,log=1GiB.
+func parseTenants(texts []string) (map[string]Quota, error) {
+	all := map[string]Quota{}
+	for _, text := range texts {
+		name, quota, err := parseTenant(text)
+		if _, twice := all[name]; twice {
+			err = fmt.Errorf("%s is there twice", name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--tenant %q: %w; write it as acme:weight=4,waiting=100,tokens=60000,log=1GiB", text, err)
+		}
+		all[name] = quota
+	}
+	return all, nil
+}
+
+func parseTenant(text string) (name string, q Quota, err error) {
+	name, settings, ok := strings.Cut(text, ":")
+	if !ok {
+		return name, q, fmt.Errorf("it has no ':' behind the name")
+	}
+	if err := schemas.CheckTenant(name); err != nil && name != EveryoneElse {
+		return name, q, err
+	}
+	for setting := range strings.SplitSeq(settings, ",") {
+		key, value, _ := strings.Cut(setting, "=")
+		if err := setQuota(&q, key, value); err != nil {
+			return name, q, err
+		}
+	}
+	return name, q, nil
+}
+
+// setQuota sets one of a tenant's bounds; what is there must be above 0.
+func setQuota(q *Quota, key, value string) error {
+	bits := 31
+	if key == "tokens" {
+		bits = 53 // as much as is exact
+	}
+	n, err := strconv.ParseUint(value, 10, bits)
+	switch key {
+	case "weight":
+		q.Weight = uint32(n) //nolint:gosec // it has 31 bits
+	case "waiting":
+		q.Waiting = int(n) //nolint:gosec // likewise
+	case "tokens":
+		q.TokensPerMinute = int64(n) //nolint:gosec // 53
+	case "log":
+		q.LogBytes, err = flagvalue.Bytes("tenant", value)
+		n = uint64(max(0, q.LogBytes)) //nolint:gosec // it is not below 0
+	default:
+		return fmt.Errorf("%q is none of weight, waiting, tokens and log", key)
+	}
+	if err != nil || n == 0 {
+		return fmt.Errorf("%s is %q; it must be a number above 0", key, value)
+	}
+	return nil
 }

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	_ "github.com/switchyard/switchyard/internal/testkit/testservices" // registers the services
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/pkg/transport/rights"

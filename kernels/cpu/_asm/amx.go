@@ -17,7 +17,6 @@ const (
 	vexF2   = 3
 )
 
-// raw writes bytes of an instruction.
 func raw(b ...byte) {
 	for ; len(b) >= 4; b = b[4:] {
 		Instruction(&ir.Instruction{Opcode: "LONG", Operands: []Op{U32(uint32(b[0]) | uint32(b[1])<<8 | uint32(b[2])<<16 | uint32(b[3])<<24)}})
@@ -53,7 +52,6 @@ func tileload(t int, base, index reg.GPPhysical, disp int) {
 	tileMemory("TILELOADD", vexF2, t, base, index, disp)
 }
 
-// tilestored stores them.
 func tilestored(t int, base, index reg.GPPhysical, disp int) {
 	tileMemory("TILESTORED", vexF3, t, base, index, disp)
 }
@@ -73,5 +71,4 @@ func ldtilecfg(base reg.GPPhysical, disp int) {
 
 func displacement(d int) []byte { return []byte{byte(d), byte(d >> 8), byte(d >> 16), byte(d >> 24)} }
 
-// numberOf is a register's in instructions.
 func numberOf(r reg.GPPhysical) int { return int(r.PhysicalIndex()) }

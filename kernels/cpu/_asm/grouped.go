@@ -2,14 +2,12 @@ package main
 
 import (
 	"fmt"
-	"sync"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// loadStep widens scales of bf16.
 func (g *tileGen) loadStep(m Mem, v reg.VecPhysical) {
 	VPMOVZXWD(m, v)
 	VPSLLD(U8(16), v, v)
@@ -57,22 +55,13 @@ func (g *tileGen) eachByte(use func(group, u int)) {
 }
 
 // q4Values are the values of the codes of Q4, q4Bytes the same as bytes.
-var (
-	q4Values = sync.OnceValue(func() Mem {
-		m := GLOBL("q4_values", RODATA|NOPTR)
-		for i := range 16 {
-			DATA(4*i, U32(bits(float32(q4Value(i)))))
-		}
-		return m
-	})
-	q4Bytes = sync.OnceValue(func() Mem {
-		m := GLOBL("q4_bytes", RODATA|NOPTR)
-		for i := range 32 {
-			DATA(i, U8(uint8(q4Value(i%16))))
-		}
-		return m
-	})
-)
+func q4Values() Mem {
+	return table("q4_values", 16, func(i int) Constant { return U32(bits(float32(q4Value(i)))) })
+}
+
+func q4Bytes() Mem {
+	return table("q4_bytes", 32, func(i int) Constant { return U8(uint8(q4Value(i % 16))) })
+}
 
 // q4Value is a code as a signed number of four bits.
 func q4Value(code int) int8 { return int8(code<<4) >> 4 }
@@ -85,20 +74,12 @@ func (g *tileGen) toFloats(u int) {
 	VCVTDQ2PS(g.hi, g.hi)
 }
 
-var tops [mxTurn]*Mem
-
 // toTop moves byte u of each word to its highest byte, and clears the others.
 func toTop(u int) Mem {
-	if tops[u] == nil {
-		m := GLOBL(fmt.Sprintf("to_top_%d", u), RODATA|NOPTR)
-		for i := range 64 {
-			from := uint8(0x80)
-			if i%4 == 3 {
-				from = uint8(i%16 - 3 + u)
-			}
-			DATA(i, U8(from))
+	return table(fmt.Sprintf("to_top_%d", u), 64, func(i int) Constant {
+		if i%4 == 3 {
+			return U8(uint8(i%16 - 3 + u))
 		}
-		tops[u] = &m
-	}
-	return *tops[u]
+		return U8(0x80)
+	})
 }

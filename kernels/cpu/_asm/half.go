@@ -6,7 +6,6 @@ import (
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
-	"github.com/mmcloughlin/avo/reg"
 )
 
 // halfRows are the tiles of half a panel, the largest first.
@@ -17,11 +16,10 @@ func halfName(m machine, rows int) string { return fmt.Sprintf("%sHalfR%d", m.na
 // halfKernel writes a tile of rows by one vector of f32 weights: a chain each
 // row, which begins at zero.
 func halfKernel(m machine, rows int) {
-	TEXT(halfName(m, rows), NOSPLIT, "func(a *byte)")
-	Pragma("noescape")
+	begin(halfName(m, rows), "func(a *byte)")
 	g := &tileGen{machine: m, w: f32, rows: rows, groups: 1, perHead: rows, jumps: true}
 	acc, w := m.vector[:rows], m.vector[rows]
-	args := Load(Param("a"), GP64()).(reg.GPVirtual)
+	args := parameter("a")
 	g.loadArgs(args)
 	for _, v := range acc {
 		g.zero(v)
@@ -44,8 +42,7 @@ func halfKernel(m machine, rows int) {
 		}
 		VMOVUPS(v, Mem{Base: dst})
 	}
-	VZEROUPPER()
-	RET()
+	end()
 }
 
 // writeHalves writes the Go function that calls the tallest kernel for so many rows.

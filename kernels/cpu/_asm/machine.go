@@ -59,6 +59,14 @@ func (m machine) shapesOf(w weights) []shape {
 	return m.shapes
 }
 
+func taker(free *[]reg.VecPhysical) func() reg.VecPhysical {
+	return func() reg.VecPhysical {
+		v := (*free)[0]
+		*free = (*free)[1:]
+		return v
+	}
+}
+
 // zero, and and xor have other names for the wide registers.
 func (m machine) zero(v reg.Register) {
 	if m.is512() {

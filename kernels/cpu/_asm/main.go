@@ -38,7 +38,17 @@ func main() {
 	Generate()
 }
 
-// kernels writes all others.
+// begin begins a kernel, and end ends it.
+func begin(name, signature string) {
+	TEXT(name, NOSPLIT, signature)
+	Pragma("noescape")
+}
+
+func end() {
+	VZEROUPPER()
+	RET()
+}
+
 func kernels() {
 	for _, m := range []machine{wide, narrow} {
 		for _, w := range all {

@@ -11,22 +11,19 @@ import (
 // inputs in their low halves, and in the upper ones those of the row that lies half a panel behind. Bits of each byte are
 // changed. A block is half a vector of each row.
 func nibblesKernel(m machine) {
-	TEXT(m.name+"PackNibbles", NOSPLIT, "func(dst, src *byte, stride, blocks int, bits uint32)")
-	Pragma("noescape")
+	begin(m.name+"PackNibbles", "func(dst, src *byte, stride, blocks int, bits uint32)")
 	g := &transposer{machine: m, line: m.width}
 	n := g.words()
 	g.v, g.t = m.vector[:n], m.vector[n:]
 	low, bits := m.vector[n+turnRegs], m.vector[n+turnRegs+1]
-	g.dst = Load(Param("dst"), GP64()).(reg.GPVirtual)
-	src := Load(Param("src"), GP64()).(reg.GPVirtual)
-	g.stride[0] = Load(Param("stride"), GP64()).(reg.GPVirtual)
-	blocks := Load(Param("blocks"), GP64()).(reg.GPVirtual)
+	g.dst = parameter("dst")
+	src := parameter("src")
+	g.stride[0] = parameter("stride")
+	blocks := parameter("blocks")
 	g.stride[1] = GP64()
 	LEAQ(Mem{Base: g.stride[0], Index: g.stride[0], Scale: 2}, g.stride[1])
 	everyWord(Load(Param("bits"), GP32()).(reg.GPVirtual), bits)
-	mask := GP32()
-	MOVL(U32(0x0f0f0f0f), mask)
-	everyWord(mask, low)
+	fillWords(0x0f0f0f0f, low)
 	Label("block")
 	a, b := g.behind(src, 0), g.behind(src, panelRows/2)
 	for i, v := range g.v {
@@ -43,8 +40,7 @@ func nibblesKernel(m machine) {
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
 	SFENCE()
-	VZEROUPPER()
-	RET()
+	end()
 }
 
 // join fills v with a byte for each of the codes of a, with the code of b in its upper half.

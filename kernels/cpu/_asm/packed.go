@@ -1,8 +1,6 @@
 package main
 
 import (
-	"sync"
-
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -10,7 +8,6 @@ import (
 
 func (w weights) packed() bool { return w != bf16 && w != f32 && w != kept }
 
-// packedRegs are the registers that decoding takes.
 type packedRegs struct {
 	scales [][2]reg.VecPhysical // a group's, for one block of inputs
 	codes  reg.VecPhysical      // as loaded
@@ -78,10 +75,7 @@ func (g *tileGen) loadTable() {
 	switch {
 	case g.w == q8:
 	case g.w == fp8:
-		bits := GP32()
-		MOVL(U32(0xbf80bf80), bits)
-		VMOVD(bits, g.table.AsX())
-		VPBROADCASTD(g.table.AsX(), g.table)
+		fillWords(0xbf80bf80, g.table)
 	case g.w == q4 && g.is512():
 		VMOVUPS(q4Values(), g.table)
 	case g.w == q4:
@@ -98,22 +92,14 @@ var magnitudes = []int8{0, 1, 2, 3, 4, 6, 8, 12}
 
 // mxValues are half the values of the codes: the scales are twice what they
 // should be. Minus zero is zero.
-var mxValues = sync.OnceValue(func() Mem {
-	m := GLOBL("mx_values", RODATA|NOPTR)
-	for i := range 16 {
-		DATA(4*i, U32(bits(float32(mxDoubledValue(i))/4)))
-	}
-	return m
-})
+func mxValues() Mem {
+	return table("mx_values", 16, func(i int) Constant { return U32(bits(float32(mxDoubledValue(i)) / 4)) })
+}
 
 // mxDoubled are twice the values of the codes as bytes.
-var mxDoubled = sync.OnceValue(func() Mem {
-	m := GLOBL("mx_doubled", RODATA|NOPTR)
-	for i := range 32 {
-		DATA(i, U8(uint8(mxDoubledValue(i%16))))
-	}
-	return m
-})
+func mxDoubled() Mem {
+	return table("mx_doubled", 32, func(i int) Constant { return U8(uint8(mxDoubledValue(i % 16))) })
+}
 
 func mxDoubledValue(code int) int8 {
 	if code >= 8 {

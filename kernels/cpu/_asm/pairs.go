@@ -39,34 +39,27 @@ type pairsGen struct {
 
 func pairsKernel(m machine, rows, groups int) {
 	g := &pairsGen{tileGen: tileGen{machine: m, w: w16a16, rows: rows, groups: groups, perHead: rows}, dots: m.name == dotting.name}
-	TEXT(tileName(m, w16a16, rows, groups), NOSPLIT, "func(a *byte)")
-	Pragma("noescape")
+	begin(tileName(m, w16a16, rows, groups), "func(a *byte)")
 	g.assign()
-	args := Load(Param("a"), GP64()).(reg.GPVirtual)
+	args := parameter("a")
 	g.loadArgs(args)
-	for _, row := range g.acc {
-		for _, pair := range row {
-			g.zero(pair[0])
-			g.zero(pair[1])
-		}
-	}
+	g.clear()
 	if g.dots {
 		g.loop()
 	} else {
 		g.widening(g.loop)
 	}
 	g.store(args)
-	VZEROUPPER()
-	RET()
+	end()
 }
 
 func (g *pairsGen) assign() {
 	if g.dots {
-		g.tileGen.assignPairs()
+		g.tileGen.assign()
 		return
 	}
 	free := g.vector
-	take := func() (v reg.VecPhysical) { v, free = free[0], free[1:]; return v }
+	take := taker(&free)
 	for range g.rows {
 		g.acc = append(g.acc, [][2]reg.VecPhysical{{take(), take()}})
 	}
@@ -74,30 +67,9 @@ func (g *pairsGen) assign() {
 	g.xEven, g.xOd, g.mask = take(), take(), take()
 }
 
-// assignPairs gives each row a register for its pair, if there are enough.
-func (g *tileGen) assignPairs() {
-	free := g.vector
-	take := func() (v reg.VecPhysical) { v, free = free[0], free[1:]; return v }
-	for range g.rows {
-		var row [][2]reg.VecPhysical
-		for range g.groups {
-			row = append(row, [2]reg.VecPhysical{take(), take()})
-		}
-		g.acc = append(g.acc, row)
-	}
-	g.lo, g.hi = take(), take()
-	g.broadcast = free[:1]
-	if g.groups > 1 && len(free) >= g.rows {
-		g.broadcast = free[:g.rows]
-	}
-}
-
 // widening has tiny numbers count as zero around f, as VDPBF16PS does.
 func (g *pairsGen) widening(f func()) {
-	bits := GP32()
-	MOVL(U32(0xffff0000), bits)
-	VMOVD(bits, g.mask.AsX())
-	VPBROADCASTD(g.mask.AsX(), g.mask)
+	fillWords(0xffff0000, g.mask)
 	saved := AllocLocal(8)
 	VSTMXCSR(saved)
 	control := GP32()
@@ -129,11 +101,9 @@ func (g *pairsGen) loop() {
 
 // step2 adds a pair of inputs to all chains, the second of them first.
 func (g *pairsGen) step2(u int) {
-	perRow := len(g.broadcast) > 1
-	if perRow {
-		for r := range g.rows {
-			VPBROADCASTD(g.xAt(r, u), g.broadcast[r])
-		}
+	var input func(r int) reg.VecPhysical
+	if g.dots {
+		input = g.inputs(u, VPBROADCASTD)
 	}
 	for i := range g.groups {
 		g.loadPairs(i, u)
@@ -142,12 +112,7 @@ func (g *pairsGen) step2(u int) {
 				g.addPair(r, u)
 				continue
 			}
-			b := g.broadcast[0]
-			if perRow {
-				b = g.broadcast[r]
-			} else {
-				VPBROADCASTD(g.xAt(r, u), b)
-			}
+			b := input(r)
 			vdpbf16ps(b, g.lo, g.acc[r][i][0])
 			vdpbf16ps(b, g.hi, g.acc[r][i][1])
 		}
@@ -200,7 +165,6 @@ func vdpbf16ps(a, b, acc reg.VecPhysical) {
 	Instruction(&ir.Instruction{Opcode: "WORD", Operands: []Op{U16(modRM<<8 | 0x52)}})
 }
 
-// writePairs writes the Go switches of these tiles.
 func writePairs(b *strings.Builder) {
 	for _, m := range pairs {
 		writeSwitch(b, m.name+string(w16a16), m.shapes, func(s shape) string { return tileName(m.machine, w16a16, s.rows, s.groups) })

@@ -12,16 +12,12 @@ const quantGroup = 32
 // topsKernel writes a kernel that finds the weight of the largest magnitude of each group, the first of several, with
 // its sign. Magnitudes are compared as whole numbers, so that what is no number is the largest.
 func topsKernel(m machine) {
-	TEXT(m.name+"Tops", NOSPLIT, "func(tops, w *float32, groups int)")
-	Pragma("noescape")
+	begin(m.name+"Tops", "func(tops, w *float32, groups int)")
 	tops, w, groups := parameter("tops"), parameter("w"), parameter("groups")
 	n := quantGroup * 4 / m.width // vectors of a group
 	a, mask := m.vector[:n], m.vector[n]
 	most, other := m.vector[n+1], m.vector[n+2]
-	bits := GP32()
-	MOVL(U32(0x7fffffff), bits)
-	VMOVD(bits, mask.AsX())
-	VPBROADCASTD(mask.AsX(), mask)
+	fillWords(0x7fffffff, mask)
 	Label("group")
 	for i, v := range a {
 		m.and(Mem{Base: w, Disp: m.width * i}, mask, v)
@@ -40,13 +36,11 @@ func topsKernel(m machine) {
 	ADDQ(U32(4*quantGroup), w)
 	DECQ(groups)
 	JNZ(LabelRef("group"))
-	VZEROUPPER()
-	RET()
+	end()
 }
 
 func parameter(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
 
-// largest fills v with its largest word.
 func (m machine) largest(v, free reg.VecPhysical) {
 	if m.is512() {
 		VEXTRACTI64X4(U8(1), v, free.AsY())
@@ -84,8 +78,7 @@ func (m machine) equals(a []reg.VecPhysical, v, free reg.VecPhysical) reg.GPVirt
 // codesKernel writes a kernel that rounds weights over their group's step, a float64, to whole numbers within bounds,
 // ties to even, as bytes.
 func codesKernel(m machine) {
-	TEXT(m.name+"Codes", NOSPLIT, "func(codes *byte, w *float32, steps *float64, groups int, least, most int32)")
-	Pragma("noescape")
+	begin(m.name+"Codes", "func(codes *byte, w *float32, steps *float64, groups int, least, most int32)")
 	codes, w, steps, groups := parameter("codes"), parameter("w"), parameter("steps"), parameter("groups")
 	v := m.vector
 	step, bounds := v[8], v[9:11]
@@ -117,8 +110,7 @@ func codesKernel(m machine) {
 	ADDQ(U8(quantGroup), codes)
 	DECQ(groups)
 	JNZ(LabelRef("group"))
-	VZEROUPPER()
-	RET()
+	end()
 }
 
 // whole rounds float64s to 32 bits, in the lower half of the register.
@@ -130,16 +122,12 @@ func (m machine) whole(q reg.VecPhysical) {
 	VCVTPD2DQY(q, half(q))
 }
 
-// table loads a vector of words that are known.
-func (g *transposer) table(name string, to reg.VecPhysical, word func(i int) uint32) {
-	at := GLOBL(g.name+name, RODATA|NOPTR)
-	for i := range g.words() {
-		DATA(4*i, U32(word(i)))
-	}
-	g.move(at, to)
+func fillWords(value uint32, v reg.VecPhysical) {
+	word := GP32()
+	MOVL(U32(value), word)
+	everyWord(word, v)
 }
 
-// everyWord fills v with a word.
 func everyWord(word reg.GPVirtual, v reg.VecPhysical) {
 	VMOVD(word, v.AsX())
 	VPBROADCASTD(v.AsX(), v)
@@ -148,14 +136,11 @@ func everyWord(word reg.GPVirtual, v reg.VecPhysical) {
 // joinKernel writes a kernel that gives each of the halves of bytes of two rows a byte, the second row's upper, and changes
 // bits of it. A block is a vector of each row.
 func joinKernel(m machine) {
-	TEXT(m.name+"Join", NOSPLIT, "func(to, a, b *byte, blocks int, bits uint32)")
-	Pragma("noescape")
+	begin(m.name+"Join", "func(to, a, b *byte, blocks int, bits uint32)")
 	to, a, b, blocks := parameter("to"), parameter("a"), parameter("b"), parameter("blocks")
 	v, low, bits := m.vector, m.vector[6], m.vector[7]
 	everyWord(Load(Param("bits"), GP32()).(reg.GPVirtual), bits)
-	mask := GP32()
-	MOVL(U32(0x0f0f0f0f), mask)
-	everyWord(mask, low)
+	fillWords(0x0f0f0f0f, low)
 	Label("block")
 	VMOVDQU(Mem{Base: a}, v[0])
 	VMOVDQU(Mem{Base: b}, v[1])
@@ -180,6 +165,5 @@ func joinKernel(m machine) {
 	ADDQ(U8(2*m.width), to)
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
-	VZEROUPPER()
-	RET()
+	end()
 }

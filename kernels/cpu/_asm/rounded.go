@@ -44,7 +44,6 @@ const (
 // spanGroups are the groups of 32 inputs that share steps and mins of float16.
 const spanGroups = 8
 
-// dotsGen writes a tile for rounded rows.
 type dotsGen struct {
 	tileGen
 	whole      [][2]reg.VecPhysical // integer accumulators of a row
@@ -59,10 +58,9 @@ type dotsGen struct {
 
 func dotsKernel(m machine, w weights, rows, groups int) {
 	g := &dotsGen{tileGen: tileGen{machine: m, w: w, rows: rows, groups: groups, perHead: rows}}
-	TEXT(tileName(m, w, rows, groups), NOSPLIT, "func(a *byte)")
-	Pragma("noescape")
+	begin(tileName(m, w, rows, groups), "func(a *byte)")
 	g.assign()
-	args := Load(Param("a"), GP64()).(reg.GPVirtual)
+	args := parameter("a")
 	g.loadArgs(args)
 	g.scalep, g.kind, g.tops, g.span = field(args, argScales), field(args, argStep), field(args, argTops), GP64()
 	MOVQ(U32(spanGroups), g.span)
@@ -82,13 +80,12 @@ func dotsKernel(m machine, w weights, rows, groups int) {
 	DECQ(g.k)
 	JNZ(LabelRef("group"))
 	g.store(args)
-	VZEROUPPER()
-	RET()
+	end()
 }
 
 func (g *dotsGen) assign() {
 	free := g.vector
-	take := func() (v reg.VecPhysical) { v, free = free[0], free[1:]; return v }
+	take := taker(&free)
 	for range g.rows {
 		g.acc = append(g.acc, [][2]reg.VecPhysical{{take(), take()}})
 		g.whole = append(g.whole, [2]reg.VecPhysical{take(), take()})
@@ -117,10 +114,7 @@ func (g *dotsGen) maskNibbles() {
 	if g.is512() && g.w == w4a8 {
 		value = 0xf0f0f0f0
 	}
-	bits := GP32()
-	MOVL(U32(value), bits)
-	VMOVD(bits, g.mask.AsX())
-	VPBROADCASTD(g.mask.AsX(), g.mask)
+	fillWords(value, g.mask)
 	if g.w != w4a8 {
 		return
 	}
@@ -183,7 +177,6 @@ func (g *dotsGen) beginGroup(sum int) {
 	}
 }
 
-// addWords adds four inputs.
 func (g *dotsGen) addWords(u int) {
 	g.loadCodes(u)
 	for r := range g.rows {
@@ -287,7 +280,6 @@ func (g *dotsGen) addScaled() {
 	}
 }
 
-// addOffsets adds the rows' sums times offsets.
 func (g *dotsGen) addOffsets() {
 	for half := range 2 {
 		for r := range g.rows {
@@ -304,8 +296,7 @@ func (g *dotsGen) addOffsets() {
 // roundKernel rounds n groups of 32 values: see Rounded in package cpu. It has AVX2's registers,
 // and so has its use beside AVX-512: wider ones gain nothing on what is mostly sums across lanes.
 func roundKernel() {
-	TEXT("avx2Round", NOSPLIT, "func(dst *byte, x *float32, n int)")
-	Pragma("noescape")
+	begin("avx2Round", "func(dst *byte, x *float32, n int)")
 	dst, x := Load(Param("dst"), GP64()), Load(Param("x"), GP64())
 	n := Load(Param("n"), GP64())
 	values := []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3}
@@ -322,13 +313,13 @@ func roundKernel() {
 	across(reg.Y5, reg.Y4, func(a, b, to reg.VecPhysical) { VPMAXUD(a, b, to) })
 	top := GP32()
 	VMOVD(reg.X5, top)
-	VMOVSS(nan(), reg.X6)
+	VMOVSS(table("round_nan", 1, func(int) Constant { return U32(0x7fc00000) }), reg.X6)
 	CMPL(top, U32(0x7f800000))
 	JCC(LabelRef("flat"))
 	VXORPS(reg.X6, reg.X6, reg.X6)
 	CMPL(top, U32(bits(0x1p-100)))
 	JCS(LabelRef("flat"))
-	VMOVSS(most(), reg.X7)
+	VMOVSS(table("round_most", 1, func(int) Constant { return U32(bits(127)) }), reg.X7)
 	VDIVSS(reg.X7, reg.X5, reg.X6)
 	VDIVSS(reg.X5, reg.X7, reg.X7)
 	VBROADCASTSS(reg.X7, reg.Y7)
@@ -353,8 +344,7 @@ func roundKernel() {
 	SUBQ(I8(-128), x)
 	DECQ(n)
 	JNZ(LabelRef("group"))
-	VZEROUPPER()
-	RET()
+	end()
 	Label("flat")
 	VPXOR(reg.Y0, reg.Y0, reg.Y0)
 	VPXOR(reg.X5, reg.X5, reg.X5)
@@ -392,23 +382,7 @@ func across(v, t reg.VecPhysical, op func(a, b, to reg.VecPhysical)) {
 	op(x, y, x)
 }
 
-func nan() Mem {
-	m := GLOBL("round_nan", RODATA|NOPTR)
-	DATA(0, U32(0x7fc00000))
-	return m
-}
-
-func most() Mem {
-	m := GLOBL("round_most", RODATA|NOPTR)
-	DATA(0, U32(bits(127)))
-	return m
-}
-
 // packedOrder undoes that packing goes by halves of a register.
 func packedOrder() Mem {
-	m := GLOBL("round_order", RODATA|NOPTR)
-	for i, from := range []uint32{0, 4, 1, 5, 2, 6, 3, 7} {
-		DATA(4*i, U32(from))
-	}
-	return m
+	return table("round_order", 8, func(i int) Constant { return U32([]uint32{0, 4, 1, 5, 2, 6, 3, 7}[i]) })
 }

@@ -83,7 +83,6 @@ func (g *dotsGen) nextSpan(size int) {
 	Label("within")
 }
 
-// writeDots writes the Go switches of these tiles.
 func writeDots(b *strings.Builder, machines ...machine) {
 	for _, m := range machines {
 		for _, w := range allDots {

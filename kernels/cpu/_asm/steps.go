@@ -11,11 +11,10 @@ import (
 // stepsKernel writes what TDPBF16PS computes of one row and some panels, by FMA: for a single row tiles cost more than they save.
 func stepsKernel(panels int) {
 	g := &pairsGen{tileGen: tileGen{machine: wide, w: w16a16, rows: 1, groups: panels, perHead: 1}}
-	TEXT(fmt.Sprintf("avx512Steps%d", panels), NOSPLIT, "func(a *byte)")
-	Pragma("noescape")
-	args := Load(Param("a"), GP64()).(reg.GPVirtual)
+	begin(fmt.Sprintf("avx512Steps%d", panels), "func(a *byte)")
+	args := parameter("a")
 	free := g.vector
-	take := func() (v reg.VecPhysical) { v, free = free[0], free[1:]; return v }
+	take := taker(&free)
 	var acc, even, odd []reg.VecPhysical // by panel and half
 	for range 2 * panels {
 		acc, even, odd = append(acc, take()), append(even, take()), append(odd, take())
@@ -40,8 +39,7 @@ func stepsKernel(panels int) {
 	for i, v := range acc {
 		VMOVUPS(v, Mem{Base: dst, Disp: 64 * i})
 	}
-	VZEROUPPER()
-	RET()
+	end()
 }
 
 // addSteps adds steps of k pairs to sums, through those of even and of odd inputs.

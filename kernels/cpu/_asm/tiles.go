@@ -44,13 +44,11 @@ func tilesKernels() {
 }
 
 func beginTiles(name string) {
-	TEXT(name, NOSPLIT, "func(a *byte)")
-	Pragma("noescape")
+	begin(name, "func(a *byte)")
 	Load(Param("a"), reg.RDI)
 	ldtilecfg(reg.RDI, tilesConfig)
 }
 
-// tilesArg is a field of the arguments.
 func tilesArg(at int) Mem { return Mem{Base: reg.RDI, Disp: at} }
 
 // sumsAt is where a tile of sums lies in memory.
@@ -205,8 +203,7 @@ func beginSums(sums []sumsAt, ldDst reg.GPPhysical) {
 
 // placeSteps writes a loop that gives each 64 bytes of a row their place in tiles.
 func placeSteps() {
-	TEXT("amxPlace", NOSPLIT, "func(dst *byte, src *byte, n int)")
-	Pragma("noescape")
+	begin("amxPlace", "func(dst *byte, src *byte, n int)")
 	dst, src, n := Load(Param("dst"), GP64()), Load(Param("src"), GP64()), Load(Param("n"), GP64())
 	Label("step")
 	VMOVUPS(Mem{Base: src}, reg.Z0)
@@ -215,6 +212,5 @@ func placeSteps() {
 	ADDQ(U32(tileBytes), dst)
 	DECQ(n)
 	JNZ(LabelRef("step"))
-	VZEROUPPER()
-	RET()
+	end()
 }

@@ -28,8 +28,7 @@ func (g *transposer) words() int { return g.width / 4 }
 // packKernel writes a kernel that packs blocks of so many rows of words. With two, a word has an element of a row and one
 // of the row that lies as many rows behind: bf16.
 func packKernel(m machine, name string, all int, two bool) {
-	TEXT(m.name+name, NOSPLIT, "func(dst, src *byte, stride, blocks int)")
-	Pragma("noescape")
+	begin(m.name+name, "func(dst, src *byte, stride, blocks int)")
 	g := &transposer{machine: m, line: 4 * all}
 	n := g.words()
 	g.v, g.t = m.vector[:n], m.vector[n:]
@@ -37,10 +36,10 @@ func packKernel(m machine, name string, all int, two bool) {
 		g.spare, g.t = g.t[turnRegs:], g.t[:turnRegs]
 		g.saved = AllocLocal((n - len(g.spare)) * m.width)
 	}
-	g.dst = Load(Param("dst"), GP64()).(reg.GPVirtual)
-	src := Load(Param("src"), GP64()).(reg.GPVirtual)
-	g.stride[0] = Load(Param("stride"), GP64()).(reg.GPVirtual)
-	blocks := Load(Param("blocks"), GP64()).(reg.GPVirtual)
+	g.dst = parameter("dst")
+	src := parameter("src")
+	g.stride[0] = parameter("stride")
+	blocks := parameter("blocks")
 	g.stride[1] = GP64()
 	LEAQ(Mem{Base: g.stride[0], Index: g.stride[0], Scale: 2}, g.stride[1])
 	Label("block")
@@ -59,8 +58,7 @@ func packKernel(m machine, name string, all int, two bool) {
 	DECQ(blocks)
 	JNZ(LabelRef("block"))
 	SFENCE()
-	VZEROUPPER()
-	RET()
+	end()
 }
 
 // halves packs a block of bf16: the lower and then the upper elements of each lane. A row is read once: where rows lie
@@ -186,7 +184,6 @@ func (g *transposer) store(behind int, place func(lane, word int) int) {
 	}
 }
 
-// move loads or stores a vector.
 func (g *transposer) move(from, to Op) {
 	if g.is512() {
 		VMOVDQU32(from, to)

@@ -26,15 +26,21 @@ var placed = map[string]Mem{}
 func bits(f float32) uint32 { return math.Float32bits(f) }
 
 func constant(name string) Mem {
+	value, known := constants[name]
+	if !known {
+		panic(name)
+	}
+	return table("fill_"+name, 16, func(int) Constant { return U32(value) })
+}
+
+// table places so many numbers of one size, when they are first asked for.
+func table(name string, n int, number func(i int) Constant) Mem {
 	m, ok := placed[name]
 	if !ok {
-		value, known := constants[name]
-		if !known {
-			panic(name)
-		}
-		m = GLOBL("fill_"+name, RODATA|NOPTR)
-		for i := range 16 {
-			DATA(4*i, U32(value))
+		m = GLOBL(name, RODATA|NOPTR)
+		for i := range n {
+			v := number(i)
+			DATA(i*v.Bytes(), v)
 		}
 		placed[name] = m
 	}
@@ -81,8 +87,7 @@ func (v *vec) reg() reg.VecPhysical {
 // block, then finish. pointers says by how many bytes each pointer advances a block.
 func (v *vec) kernel(name, signature string, setup func(), body func(part int, p func(name string) Mem),
 	finish func(), pointers map[string]int) {
-	TEXT(v.name+name, NOSPLIT, signature)
-	Pragma("noescape")
+	begin(v.name+name, signature)
 	at := map[string]reg.Register{}
 	for _, p := range []string{"dst", "x", "y", "w"} {
 		if pointers[p] != 0 {
@@ -111,8 +116,7 @@ func (v *vec) kernel(name, signature string, setup func(), body func(part int, p
 	JNZ(LabelRef("turn"))
 	Label("done")
 	finish()
-	VZEROUPPER()
-	RET()
+	end()
 }
 
 func (v *vec) fill(param string) reg.VecPhysical {
@@ -200,13 +204,11 @@ func (v *vec) max() {
 
 // tree adds sixteen sums in the order of tree in package cpu.
 func (v *vec) tree() {
-	TEXT(v.name+"Tree", NOSPLIT, "func(acc *float32) float32")
-	Pragma("noescape")
+	begin(v.name+"Tree", "func(acc *float32) float32")
 	v.used = 0
 	sums, _ := v.lanesOf()
 	v.fold(sums, func(a, b, to reg.VecPhysical) { VADDPS(a, b, to) })
-	VZEROUPPER()
-	RET()
+	end()
 }
 
 // fold returns what op makes of sixteen lanes: each half's first lanes with its last ones, down to one.

@@ -97,7 +97,6 @@ func (m module) Kernel(name string, shared int) (cuda.Kernel, error) {
 
 type function string
 
-// Name is what the kernel's source calls it.
 func (f function) Name() string { return string(f) }
 
 type passed struct{}
@@ -105,10 +104,8 @@ type passed struct{}
 // Wait returns at once: streams end what they are given before they return.
 func (passed) Wait() error { return nil }
 
-// Poll returns at once.
 func (passed) Poll(time.Duration) (bool, error) { return true, nil }
 
-// Close has nothing to give back.
 func (passed) Close() error { return nil }
 
 type stream struct {
@@ -127,7 +124,6 @@ func (s *stream) Capture(give func() error) (cuda.Graph, error) {
 	return g, err
 }
 
-// Run runs a graph's launches to their end.
 func (s *stream) Run(g cuda.Graph) error {
 	for _, l := range *g.(*graph) { //nolint:errcheck // a driver's graphs are its own
 		if err := s.run(&l); err != nil {
@@ -137,7 +133,6 @@ func (s *stream) Run(g cuda.Graph) error {
 	return nil
 }
 
-// Close has nothing to give back.
 func (g *graph) Close() error { return nil }
 
 // CopyIn copies before it returns. An address that is none ends the process.
@@ -174,8 +169,6 @@ func (s *stream) run(l *Launch) error {
 	return nil
 }
 
-// Record does nothing: see Wait.
 func (s *stream) Record(cuda.Event) error { return nil }
 
-// Close has nothing to give back.
 func (s *stream) Close() error { return nil }

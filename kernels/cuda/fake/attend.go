@@ -61,7 +61,6 @@ func merge(out []float32, pieces []piece, sink *float32) {
 	}
 }
 
-// sinkOf is a head's sink; nil without.
 func sinkOf(m *Memory, sinks uint64, head int) *float32 {
 	if sinks == 0 {
 		return nil
@@ -69,7 +68,6 @@ func sinkOf(m *Memory, sinks uint64, head int) *float32 {
 	return &floats(m, sinks, head+1)[head]
 }
 
-// seen is what row r sees.
 func seen(m *Memory, start, end uint64, r int) (from, to int) {
 	return int(View[uint32](m, cuda.Ptr(start), r+1)[r]), int(View[uint32](m, cuda.Ptr(end), r+1)[r])
 }

@@ -148,7 +148,6 @@ func (m module) Kernel(name string, shared int) (cuda.Kernel, error) {
 
 type kernel string
 
-// Name is the name that Kernel was asked for.
 func (k kernel) Name() string { return string(k) }
 
 // Close ends the streams, whatever they wait for.

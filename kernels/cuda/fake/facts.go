@@ -5,7 +5,7 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
+	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
 // errUnsupported is what a reader says for a figure that the GPU does not have.
@@ -15,28 +15,28 @@ var errUnsupported = errors.New("not supported")
 // concurrent use.
 type Facts struct {
 	mu     sync.Mutex
-	values map[facts.Name]float64
+	values map[cuda.FactName]float64
 	xids   []uint64
 	err    error
 	reads  int
 }
 
-var _ facts.Reader = (*Facts)(nil)
+var _ cuda.Reader = (*Facts)(nil)
 
 // NewFacts returns those of a GPU that says everything and has nothing to do.
 func NewFacts() *Facts {
-	f := &Facts{values: map[facts.Name]float64{}}
-	for _, name := range facts.Names() {
+	f := &Facts{values: map[cuda.FactName]float64{}}
+	for _, name := range cuda.FactNames() {
 		f.values[name] = 0
 	}
 	return f
 }
 
 // Set says a figure from now on.
-func (f *Facts) Set(name facts.Name, v float64) { f.locked(func() { f.values[name] = v }) }
+func (f *Facts) Set(name cuda.FactName, v float64) { f.locked(func() { f.values[name] = v }) }
 
 // Without leaves figures out, as a GPU that does not support them.
-func (f *Facts) Without(names ...facts.Name) {
+func (f *Facts) Without(names ...cuda.FactName) {
 	f.locked(func() {
 		for _, name := range names {
 			delete(f.values, name)
@@ -45,7 +45,7 @@ func (f *Facts) Without(names ...facts.Name) {
 }
 
 // Throttle slows the GPU for these reasons; 0 ends that.
-func (f *Facts) Throttle(r facts.Reasons) { f.Set(facts.Slowed, float64(r)) }
+func (f *Facts) Throttle(r cuda.Reasons) { f.Set(cuda.Slowed, float64(r)) }
 
 // Note lets the driver note an error.
 func (f *Facts) Note(xid uint64) { f.locked(func() { f.xids = append(f.xids, xid) }) }
@@ -54,7 +54,7 @@ func (f *Facts) Note(xid uint64) { f.locked(func() { f.xids = append(f.xids, xid
 func (f *Facts) Fail(err error) { f.locked(func() { f.err = err }) }
 
 // Lose takes the GPU off its bus.
-func (f *Facts) Lose() { f.Fail(&facts.LostError{Why: "the test took it off its bus"}) }
+func (f *Facts) Lose() { f.Fail(&cuda.LostError{Why: "the test took it off its bus"}) }
 
 // Reads is how often it was read.
 func (f *Facts) Reads() (n int) {
@@ -63,13 +63,13 @@ func (f *Facts) Reads() (n int) {
 }
 
 // Read is for who watches.
-func (f *Facts) Read() (out facts.Facts, err error) {
+func (f *Facts) Read() (out cuda.Facts, err error) {
 	f.locked(func() {
 		f.reads++
 		if err = f.err; err != nil {
 			return
 		}
-		out = facts.Facts{Values: maps.Clone(f.values), Xids: f.xids}
+		out = cuda.Facts{Values: maps.Clone(f.values), Xids: f.xids}
 		f.xids, err = nil, out.Fatal()
 	})
 	return out, err
@@ -78,12 +78,12 @@ func (f *Facts) Read() (out facts.Facts, err error) {
 // Energy is for who measures. Each look finds that some has been used.
 func (f *Facts) Energy() (joules float64, err error) {
 	f.locked(func() {
-		if _, says := f.values[facts.Energy]; !says {
+		if _, says := f.values[cuda.Energy]; !says {
 			err = errUnsupported
 			return
 		}
-		joules, err = f.values[facts.Energy], f.err
-		f.values[facts.Energy]++
+		joules, err = f.values[cuda.Energy], f.err
+		f.values[cuda.Energy]++
 	})
 	return joules, err
 }

@@ -5,7 +5,6 @@ import (
 	"github.com/switchyard/switchyard/kernels/ref"
 )
 
-// format reads a matrix (n, kp).
 type format func(m *Memory, at cuda.Ptr, n, kp int) []float32
 
 // formats are those of gated experts, by what kernels' names have of them.

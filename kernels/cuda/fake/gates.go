@@ -15,7 +15,6 @@ func Gates() map[string]Kernel {
 	}
 }
 
-// wide reads a matrix of float32.
 func wide(m *Memory, at cuda.Ptr, n, k int) []float32 { return View[float32](m, at, n*k) }
 
 func routeLogits(read format) Kernel {
@@ -66,7 +65,6 @@ func route(m *Memory, l *cuda.Launch) {
 	}
 }
 
-// choose fills a row's experts and weights.
 func (r *router) choose(ids []int32, weights []float32) {
 	if r.kind == sparseMixer {
 		r.mix(ids, weights)

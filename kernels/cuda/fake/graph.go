@@ -15,7 +15,6 @@ type capture struct {
 	spoilt   bool
 }
 
-// graph is launches of a stream.
 type graph struct {
 	s        *stream
 	launches []cuda.Launch
@@ -23,7 +22,6 @@ type graph struct {
 	closed   bool
 }
 
-// graphs counts them.
 type graphs struct{ open, captured, run int }
 
 // Graphs is how many graphs are open, how many were captured, and how many runs began.
@@ -95,7 +93,6 @@ func (s *stream) instantiate() error {
 	return s.d.lost
 }
 
-// captured says whether a launch was kept.
 func (s *stream) captured(l *cuda.Launch) bool {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
@@ -132,7 +129,6 @@ func (s *stream) Run(of cuda.Graph) error {
 	return err
 }
 
-// Close ends the context if a run is under way.
 func (g *graph) Close() error {
 	d := g.s.d
 	d.mu.Lock()

@@ -76,7 +76,6 @@ func (p planes) get(r int) []float32 {
 	return x
 }
 
-// toBF16 rounds to the nearest, ties to even.
 func toBF16(v float32) uint16 {
 	b := math.Float32bits(v)
 	return uint16((b + 0x7fff + b>>16&1) >> 16)
@@ -109,7 +108,6 @@ func times(x []float32, by float32) {
 	}
 }
 
-// tileOf is a tile's group, and its rows.
 func tileOf(m *Memory, table uint64, i, most int) (group, from, rows int) {
 	t := View[uint32](m, cuda.Ptr(table), 4*(i+1))[4*i:]
 	if int(t[2]) > most {
@@ -118,13 +116,11 @@ func tileOf(m *Memory, table uint64, i, most int) (group, from, rows int) {
 	return int(t[0]), int(t[1]), int(t[2])
 }
 
-// matrix is a group's, as numbers.
 type matrix struct {
 	w, bias []float32
 	n, kp   int
 }
 
-// matrixOf reads group g's matrix (n, kp).
 func matrixOf(read format, m *Memory, groups uint64, g, n, kp int) matrix {
 	entry := View[uint64](m, cuda.Ptr(groups), 2*(g+1))[2*g:]
 	x := matrix{w: read(m, cuda.Ptr(entry[0]), n, kp), n: n, kp: kp}
@@ -134,7 +130,6 @@ func matrixOf(read format, m *Memory, groups uint64, g, n, kp int) matrix {
 	return x
 }
 
-// apply is W·x + bias.
 func (w *matrix) apply(x []float32) []float32 {
 	y := ref.MatMul(x, w.w, 1, w.n, w.kp)
 	for i, b := range w.bias {

@@ -32,7 +32,6 @@ func choice(stream uint64, i, n int) uint64 {
 	return splitmix(stream, i/4) >> (i % 4 * 12) % 4096
 }
 
-// splitmix is number i of splitmix64.
 func splitmix(stream uint64, i int) uint64 {
 	z := stream + uint64(i+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9

@@ -62,7 +62,6 @@ func (s *stream) put(call string, do func()) error {
 	return nil
 }
 
-// CopyIn copies to the device, some time later.
 func (s *stream) CopyIn(to cuda.Ptr, from []byte) error {
 	if !s.d.isPinned(from) {
 		return fault("cuMemcpyHtoDAsync", cuda.CodeInvalidValue)
@@ -73,7 +72,6 @@ func (s *stream) CopyIn(to cuda.Ptr, from []byte) error {
 	})
 }
 
-// CopyOut copies to the host, some time later.
 func (s *stream) CopyOut(to []byte, from cuda.Ptr) error {
 	if !s.d.isPinned(to) {
 		return fault("cuMemcpyDtoHAsync", cuda.CodeInvalidValue)
@@ -98,7 +96,6 @@ func (s *stream) Launch(l *cuda.Launch) error {
 	return s.give("cuLaunchKernel", func() { s.launched(&now) })
 }
 
-// launched does what was launched.
 func (s *stream) launched(l *cuda.Launch) {
 	name := l.Kernel.Name()
 	s.d.Faults.await(name)
@@ -109,7 +106,6 @@ func (s *stream) launched(l *cuda.Launch) {
 	s.d.work(func(m *Memory) { s.d.kernels[name](m, l) })
 }
 
-// Record puts an event behind what was given.
 func (s *stream) Record(e cuda.Event) error {
 	ev := e.(*event) //nolint:errcheck // a driver's events are its own
 	s.d.mu.Lock()
@@ -122,7 +118,6 @@ func (s *stream) Record(e cuda.Event) error {
 	return err
 }
 
-// Close ends the stream once it has done everything.
 func (s *stream) Close() error {
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
@@ -207,7 +202,6 @@ func (e *event) Wait() error {
 	return e.d.lost
 }
 
-// Poll asks once.
 func (e *event) Poll(time.Duration) (bool, error) {
 	e.d.mu.Lock()
 	defer e.d.mu.Unlock()
@@ -217,5 +211,4 @@ func (e *event) Poll(time.Duration) (bool, error) {
 	return e.passed >= e.behind, e.d.lost
 }
 
-// Close has nothing to give back.
 func (e *event) Close() error { return nil }

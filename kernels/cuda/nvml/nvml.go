@@ -8,7 +8,7 @@ import (
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
+	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
 // Error is what the library answered to a call.
@@ -17,15 +17,14 @@ type Error struct {
 	Code nvml.Return
 }
 
-// Error names the call, and the library's answer in words and as a number.
 func (e *Error) Error() string {
 	return fmt.Sprintf("%s answered %v (%d)", e.Call, e.Code, int(e.Code))
 }
 
 // Open finds the GPU at an address on the PCI bus (cuda.Info.PCI).
-func Open(pci string) (facts.Reader, error) { return open(nvml.New(), pci) }
+func Open(pci string) (cuda.Reader, error) { return open(nvml.New(), pci) }
 
-func open(library nvml.Interface, pci string) (facts.Reader, error) {
+func open(library nvml.Interface, pci string) (cuda.Reader, error) {
 	if code := library.Init(); code != nvml.SUCCESS {
 		return nil, &Error{"nvmlInit", code}
 	}
@@ -54,8 +53,8 @@ type reader struct {
 }
 
 // Read asks for all there is.
-func (r *reader) Read() (facts.Facts, error) {
-	f := facts.Facts{Values: map[facts.Name]float64{}}
+func (r *reader) Read() (cuda.Facts, error) {
+	f := cuda.Facts{Values: map[cuda.FactName]float64{}}
 	var first error
 	for _, q := range r.questions {
 		if err := told(q.symbol, q.ask(f.Values)); err != nil && first == nil {
@@ -69,17 +68,16 @@ func (r *reader) Read() (facts.Facts, error) {
 	return f, first
 }
 
-// Energy asks for that alone.
 func (r *reader) Energy() (float64, error) {
 	for _, q := range r.questions {
 		if q.symbol != energySymbol {
 			continue
 		}
-		values := map[facts.Name]float64{}
+		values := map[cuda.FactName]float64{}
 		if err := told(q.symbol, q.ask(values)); err != nil {
 			return 0, err
 		}
-		if joules, says := values[facts.Energy]; says {
+		if joules, says := values[cuda.Energy]; says {
 			return joules, nil
 		}
 	}
@@ -92,7 +90,7 @@ func told(call string, code nvml.Return) error {
 	case nvml.SUCCESS, nvml.ERROR_NOT_SUPPORTED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_NO_DATA, nvml.ERROR_NOT_READY, nvml.ERROR_FUNCTION_NOT_FOUND:
 		return nil
 	case nvml.ERROR_GPU_IS_LOST, nvml.ERROR_RESET_REQUIRED:
-		return &facts.LostError{Why: (&Error{call, code}).Error()}
+		return &cuda.LostError{Why: (&Error{call, code}).Error()}
 	}
 	return &Error{call, code}
 }

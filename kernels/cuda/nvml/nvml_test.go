@@ -14,7 +14,6 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
 )
 
 const pci = "0000:3b:00.0"
@@ -30,7 +29,7 @@ func stub(t *testing.T, flags ...string) nvml.Interface {
 	return nvml.New(nvml.WithLibraryPath(library))
 }
 
-func opened(t *testing.T, library nvml.Interface) facts.Reader {
+func opened(t *testing.T, library nvml.Interface) cuda.Reader {
 	t.Helper()
 	r, err := open(library, pci)
 	if err != nil {
@@ -40,10 +39,10 @@ func opened(t *testing.T, library nvml.Interface) facts.Reader {
 }
 
 // said is what the stub says, in our units.
-func said(but ...facts.Name) map[facts.Name]float64 {
-	all := map[facts.Name]float64{
-		facts.MemoryUsed: 40, facts.MemoryFree: 60, facts.Busy: 0.75, facts.MemoryBusy: 0.5, facts.Power: 350.5, facts.Energy: 1234.5,
-		facts.Temperature: 61, facts.Slowed: 0x44, facts.Corrected: 5, facts.Uncorrected: 2, facts.PCIeIn: 30e3, facts.PCIeOut: 20e3,
+func said(but ...cuda.FactName) map[cuda.FactName]float64 {
+	all := map[cuda.FactName]float64{
+		cuda.MemoryUsed: 40, cuda.MemoryFree: 60, cuda.Busy: 0.75, cuda.MemoryBusy: 0.5, cuda.Power: 350.5, cuda.Energy: 1234.5,
+		cuda.Temperature: 61, cuda.Slowed: 0x44, cuda.Corrected: 5, cuda.Uncorrected: 2, cuda.PCIeIn: 30e3, cuda.PCIeOut: 20e3,
 	}
 	for _, name := range but {
 		delete(all, name)
@@ -58,13 +57,13 @@ func TestRead(t *testing.T) {
 	for _, tt := range []struct {
 		name, setting string
 		library       nvml.Interface
-		without       []facts.Name
+		without       []cuda.FactName
 	}{
 		{"all", "", library, nil},
-		{"no power", "nvmlDeviceGetPowerUsage=3", library, []facts.Name{facts.Power}},
-		{"no utilisation", "nvmlDeviceGetUtilizationRates=3", library, []facts.Name{facts.Busy, facts.MemoryBusy}},
-		{"not allowed", "nvmlDeviceGetTotalEccErrors=4", library, []facts.Name{facts.Corrected, facts.Uncorrected}},
-		{"an old library", "", stub(t, "-DOLD"), []facts.Name{facts.Energy}},
+		{"no power", "nvmlDeviceGetPowerUsage=3", library, []cuda.FactName{cuda.Power}},
+		{"no utilisation", "nvmlDeviceGetUtilizationRates=3", library, []cuda.FactName{cuda.Busy, cuda.MemoryBusy}},
+		{"not allowed", "nvmlDeviceGetTotalEccErrors=4", library, []cuda.FactName{cuda.Corrected, cuda.Uncorrected}},
+		{"an old library", "", stub(t, "-DOLD"), []cuda.FactName{cuda.Energy}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			set(t, tt.setting)
@@ -74,7 +73,7 @@ func TestRead(t *testing.T) {
 				t.Errorf("%v, %v, %v", f.Values, f.Xids, err)
 			}
 			joules, err := r.Energy()
-			if has := !slices.Contains(tt.without, facts.Energy); has != (err == nil) || has && joules != 1234.5 {
+			if has := !slices.Contains(tt.without, cuda.Energy); has != (err == nil) || has && joules != 1234.5 {
 				t.Errorf("%v joules, %v", joules, err)
 			}
 		})

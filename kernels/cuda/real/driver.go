@@ -32,7 +32,6 @@ type driver struct {
 	pinned map[*byte]unsafe.Pointer
 }
 
-// Info is what the device was when it was opened.
 func (d *driver) Info() cuda.Info { return d.info }
 
 // Free is the bytes that no process has, by cuMemGetInfo.
@@ -54,7 +53,6 @@ func (d *driver) Alloc(bytes int64) (p cuda.Ptr, err error) {
 	return p, err
 }
 
-// Release frees what Alloc returned, by cuMemFree.
 func (d *driver) Release(p cuda.Ptr) error {
 	return d.on("cuMemFree", func() error { return cu.MemFree(cu.DevicePtr(p)) })
 }
@@ -111,7 +109,6 @@ type kernel struct {
 	f    cu.Function
 }
 
-// Name is the name that Kernel was asked for.
 func (k *kernel) Name() string { return k.name }
 
 // c is the function as C has it, which cu keeps to itself.
@@ -137,7 +134,6 @@ func (m module) Kernel(name string, shared int) (cuda.Kernel, error) {
 	return k, nil
 }
 
-// Close gives the context back.
 func (d *driver) Close() error { return told("cuDevicePrimaryCtxRelease", d.dev.ReleasePrimaryCtx()) }
 
 // direct is on for calls that cu does not have.

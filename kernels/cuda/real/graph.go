@@ -59,7 +59,6 @@ func (s *stream) instantiate(of C.CUgraph) (cuda.Graph, error) {
 	return g, nil
 }
 
-// Run starts a graph of this package.
 func (s *stream) Run(g cuda.Graph) error {
 	of := g.(*graph) //nolint:errcheck // a driver's graphs are its own
 	return s.d.direct("cuGraphLaunch", func() C.CUresult { return C.cuGraphLaunch(of.g, s.c()) })

@@ -23,7 +23,6 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
-// library is what NVIDIA's driver installs.
 const library = "libcuda.so.1"
 
 // load finds the driver, once, and asks it in earnest whether it works.

@@ -48,7 +48,6 @@ func (s *stream) CopyOut(to []byte, from cuda.Ptr) error {
 	})
 }
 
-// Launch starts a kernel of this package.
 func (s *stream) Launch(l *cuda.Launch) error {
 	k := l.Kernel.(*kernel) //nolint:errcheck // a driver's kernels are its own
 	size := [6]C.uint32_t{}
@@ -61,7 +60,6 @@ func (s *stream) Launch(l *cuda.Launch) error {
 	})
 }
 
-// Record queues an event of this package.
 func (s *stream) Record(e cuda.Event) error {
 	ev := e.(*event) //nolint:errcheck // a driver's events are its own
 	return s.d.on("cuEventRecord", func() error { return ev.e.Record(s.s) })
@@ -114,7 +112,6 @@ func (e *event) Poll(most time.Duration) (passed bool, err error) {
 // notReady is what cuEventQuery answers for an event to which the stream has not come.
 const notReady = 600
 
-// Close destroys the event.
 func (e *event) Close() error {
 	return e.d.on("cuEventDestroy", func() error { return cu.DestroyEvent(&e.e) })
 }

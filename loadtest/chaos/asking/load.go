@@ -61,7 +61,6 @@ type Load struct {
 
 // Result is what came of all requests.
 type Result struct {
-	// Ends counts requests by how they ended.
 	Ends map[string]int `json:"ends"`
 	// Replays are those that a reader asked for because something was missing;
 	// Refused are those that nobody could answer yet.
@@ -172,7 +171,6 @@ func (l *Load) Reference(ctx context.Context) error {
 	return nil
 }
 
-// learn asks alone.
 func (l *Load) learn(ctx context.Context, p workload.Prompt) ([]string, error) {
 	r := l.open(check.Expect{Request: p.RequestID, Mixed: l.settings.Mixed}, "a")
 	r.learns = true

@@ -15,7 +15,6 @@ import (
 // a replay are told from the request's own end by it.
 const replays = "-replay"
 
-// reader is one of a request's.
 type reader struct {
 	inbox   string
 	request string
@@ -48,7 +47,6 @@ func (l *Load) read(request, name string, s *check.Stream, again bool) *reader {
 	return r
 }
 
-// close ends the reading, and notes what it brought.
 func (l *Load) close(r *reader) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

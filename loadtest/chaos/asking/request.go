@@ -14,7 +14,6 @@ import (
 	"github.com/switchyard/switchyard/loadtest/chaos/workload"
 )
 
-// job is a request on its way.
 type job struct {
 	*Load
 	workload.Request
@@ -143,7 +142,6 @@ func (l *Load) publish(ctx context.Context, p workload.Prompt, r *reader, within
 	}
 }
 
-// publishOnce publishes a prompt and waits for JetStream's acknowledgement.
 func (l *Load) publishOnce(ctx context.Context, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, ackWithin)
 	defer cancel()

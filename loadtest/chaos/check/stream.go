@@ -164,7 +164,6 @@ func (s *Stream) Content(c *Chunk) string {
 	return c.Content()
 }
 
-// refused ends a request that never began.
 func (s *Stream) refused(at time.Duration, c *Chunk) {
 	if s.ended != "" {
 		s.Fail(at, EndedTwice, "%s after %s", c.Ended(), s.ended)

@@ -51,12 +51,10 @@ const (
 	// settle is when a replica is back, after its fault.
 	settle = 2 * time.Second
 	// tries at finding a replica that is whole.
-	tries = 8
-	// resolution of all times.
+	tries      = 8
 	resolution = time.Millisecond
 )
 
-// generator makes schedules.
 type generator struct {
 	Settings
 	rng  *rand.Rand

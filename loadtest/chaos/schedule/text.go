@@ -24,7 +24,6 @@ func (s Schedule) String() string {
 	return b.String()
 }
 
-// String is the fault's line.
 func (f Fault) String() string { return fmt.Sprintf("%v %s %v %v", f.At, f.Kind, f.Target, f.For) }
 
 // Arguments are the fault's kind, service, replica and seconds, for a program that

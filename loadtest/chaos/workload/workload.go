@@ -42,7 +42,6 @@ const (
 
 // Request is one of a variant's.
 type Request struct {
-	// Variant names the prompt.
 	Variant int
 	Act     Act
 	// At is the token at which the act is done; From is the first one that the

@@ -43,7 +43,6 @@ func Largest(spec model.Spec, size func(forward.ExpertID) (int64, error)) (most 
 	return most, nil
 }
 
-// all are the routed experts of a model.
 func all(spec model.Spec) iter.Seq[forward.ExpertID] {
 	return func(yield func(forward.ExpertID) bool) {
 		for l := range spec.Layer {

@@ -62,7 +62,6 @@ func (p packer) isBeside(id forward.ExpertID) bool {
 	return p.beside != nil && id.Expert >= p.m.Spec.Experts
 }
 
-// Size is the bytes of an expert's packed matrices.
 func (p packer) Size(id forward.ExpertID) (int64, error) {
 	if p.isBeside(id) {
 		return p.beside.Size(id)
@@ -78,7 +77,6 @@ func (p packer) Size(id forward.ExpertID) (int64, error) {
 	return forward.ExpertBytes(p.m, id)
 }
 
-// Load reads an expert from the checkpoint and packs it.
 func (p packer) Load(ctx context.Context, id forward.ExpertID) (e *forward.Expert, err error) {
 	by := cpu.Packer{Run: p.run}
 	if p.spaces != nil {

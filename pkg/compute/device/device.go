@@ -79,14 +79,12 @@ const (
 
 var phaseNames = [...]string{"cold", "loading", "warm", "failed"}
 
-// String is the phase in lower case.
 func (p Phase) String() string { return phaseNames[p] }
 
 // State of an expert.
 type State struct {
 	Phase Phase
-	// Err is why it failed.
-	Err error
+	Err   error
 	// Bytes are those that it takes or that are reserved for it; 0 if it is cold.
 	Bytes int64
 	// Tickets is how many tickets hold it or wait for it.

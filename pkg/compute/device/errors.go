@@ -24,7 +24,6 @@ type RefusedError struct {
 	Need, Room, Budget int64
 }
 
-// Error has the bytes that are needed, those that are left, and the budget.
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("%v needs %d bytes, and of the memory budget of %d bytes there is room for %d; raise the budget or add a host",
 		e.ID, e.Need, e.Budget, e.Room)
@@ -36,10 +35,8 @@ type FailedError struct {
 	Err error
 }
 
-// Error names the expert and the loader's error.
 func (e *FailedError) Error() string { return fmt.Sprintf("%v is not loaded: %v", e.ID, e.Err) }
 
-// Unwrap is the loader's error.
 func (e *FailedError) Unwrap() error { return e.Err }
 
 // HeldError says that an expert cannot be evicted.
@@ -49,7 +46,6 @@ type HeldError struct {
 	Tickets int
 }
 
-// Error names the expert and how many hold it.
 func (e *HeldError) Error() string {
 	return fmt.Sprintf("%v is in use, %d tickets hold it", e.ID, e.Tickets)
 }

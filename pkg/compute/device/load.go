@@ -34,7 +34,6 @@ func (s *Store[E]) Load(ctx context.Context, id forward.ExpertID, priority int64
 	return t
 }
 
-// want adds a ticket to an expert.
 func (s *Store[E]) want(sl *slot[E], t *Ticket, priority int64) {
 	u := sl.unit()
 	if s.tier.Phase(u) == residency.Cold {
@@ -131,7 +130,6 @@ func (s *Store[E]) act() {
 	}
 }
 
-// endAll ends the tickets that wait for an expert.
 func (s *Store[E]) endAll(sl *slot[E], err error) {
 	for _, t := range sl.waiting {
 		t.end(err)
@@ -149,7 +147,6 @@ func (s *Store[E]) begin(sl *slot[E]) {
 	s.loads.Go(func() { s.load(ctx, sl) })
 }
 
-// load runs one load to its end.
 func (s *Store[E]) load(ctx context.Context, sl *slot[E]) {
 	weights, err := s.fetch(ctx, sl)
 	s.mu.Lock()

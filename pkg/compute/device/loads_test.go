@@ -189,7 +189,7 @@ func (b besides) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert
 	if id.Expert == b.m.Spec.Experts {
 		return nil, errors.New("it cannot be read")
 	}
-	return forward.LoadExpert(ctx, b.m, forward.ExpertID{Layer: id.Layer})
+	return forward.LoadExpertBy(ctx, cpu.Packer{}, b.m, forward.ExpertID{Layer: id.Layer})
 }
 
 // Experts, those beside too, and spare memory stay within the budget together, and spare memory goes first.

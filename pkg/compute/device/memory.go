@@ -26,7 +26,6 @@ func newMemory(layers, experts int) *memory {
 // now is called with mu held, so that times of calls ascend.
 func (m *memory) now() float64 { return time.Since(m.began).Seconds() }
 
-// watch hears from the machine.
 func (m *memory) watch(u unit.Unit, bytes int64, is residency.Phase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,7 +62,6 @@ func (u *Use) Charge(took float64) {
 	u.billed, u.whole = true, took/float64(max(1, len(u.of)))
 }
 
-// use is that of one expert.
 type use struct {
 	unit   int
 	rows   int
@@ -84,7 +82,6 @@ func (u *Use) Took(entry int) float64 {
 	return of.took / float64(of.rows)
 }
 
-// list finds the experts of a call.
 func (u *Use) list(first int, experts []uint32, limit int) {
 	u.all, u.of, u.billed = u.all[:0], u.of[:0], false
 	if len(u.at) < limit {

@@ -61,7 +61,6 @@ type Store[E any] struct {
 	loads  sync.WaitGroup
 }
 
-// slot is the place of one expert.
 type slot[E any] struct {
 	id forward.ExpertID
 	// uses is 0 without weights; else 1, and 1 more for each ticket and each
@@ -188,7 +187,6 @@ func (s *Store[E]) Reorder(change func()) {
 	s.tier.Rerank()
 }
 
-// tell notes a load's end for unlock.
 func (s *Store[E]) tell(sl *slot[E], err error) {
 	if s.settings.Ended == nil {
 		return
@@ -202,7 +200,6 @@ func (s *Store[E]) tell(sl *slot[E], err error) {
 	s.told = append(s.told, e)
 }
 
-// unlock frees mu and tells what ended under it.
 func (s *Store[E]) unlock() {
 	told := s.told
 	s.told = nil

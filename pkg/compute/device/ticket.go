@@ -22,7 +22,6 @@ type Ticket struct {
 	unwatch func() bool // stops watching the context of the load; nil: nothing does
 }
 
-// place is what a ticket refers to.
 type place uint8
 
 const (
@@ -31,7 +30,6 @@ const (
 	over                 // nothing any more
 )
 
-// end says how the load ended, once.
 func (t *Ticket) end(err error) {
 	t.err, t.place = err, holding
 	if err != nil {

@@ -216,7 +216,6 @@ func firstLine(body []byte) []byte {
 	return fmt.Appendf(nil, "%s %v\n", cacheFormat, Sum(sha256.Sum256(body)))
 }
 
-// replace writes a file whole or not at all.
 func replace(path string, data []byte) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -17,7 +17,6 @@ import (
 // Sum is a SHA-256.
 type Sum [sha256.Size]byte
 
-// String is the sum in hex.
 func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 
 // MarshalText is the sum in hex.

@@ -69,7 +69,6 @@ func (s Settings) workers() int {
 	return runtime.GOMAXPROCS(0)
 }
 
-// job is a tensor to hash.
 type job struct {
 	file   File
 	tensor safetensors.Tensor
@@ -128,7 +127,6 @@ func (h *hasher) do(ctx context.Context, j job, buf []byte) error {
 	return nil
 }
 
-// tell counts n more bytes.
 func (h *hasher) tell(n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -61,10 +61,8 @@ type Parts struct {
 // LoadError is of weights that could not be loaded.
 type LoadError struct{ Err error }
 
-// Error is that of the load.
 func (e *LoadError) Error() string { return e.Err.Error() }
 
-// Unwrap is the load's error.
 func (e *LoadError) Unwrap() error { return e.Err }
 
 // New loads a whole model, but for what others compute. What fails at that is a *LoadError.

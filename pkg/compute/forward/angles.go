@@ -17,14 +17,12 @@ type angles struct {
 	blocks []atomic.Pointer[angleBlock]
 }
 
-// angleBlock is (anglePositions, frequencies) each.
 type angleBlock struct{ cos, sin []float32 }
 
 func newAngles(freqs []float32, scale float64, positions int) *angles {
 	return &angles{freqs: freqs, scale: float32(scale), blocks: make([]atomic.Pointer[angleBlock], (positions+anglePositions-1)/anglePositions)}
 }
 
-// at is a position's cosines and sines.
 func (a *angles) at(position int) (cos, sin []float32) {
 	block := &a.blocks[position/anglePositions]
 	b := block.Load()

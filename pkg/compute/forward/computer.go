@@ -46,8 +46,6 @@ type DeviceError struct {
 	Err  error
 }
 
-// Error is the device's own words.
 func (e *DeviceError) Error() string { return e.Err.Error() }
 
-// Unwrap is what is wrong with the device.
 func (e *DeviceError) Unwrap() error { return e.Err }

@@ -47,7 +47,6 @@ func loadWeights(m *model.Model, p *pool.Pool, maxPositions int) (_ *weights, er
 	return t, err
 }
 
-// Bytes is the memory of the weights that every step reads.
 func (t *weights) Bytes() int64 {
 	n := t.head.matrix.Bytes()
 	for _, tl := range t.layers {
@@ -56,12 +55,10 @@ func (t *weights) Bytes() int64 {
 	return n
 }
 
-// NewPool makes pages when they are needed.
 func (t *weights) NewPool(shape kvcache.Shape, budget int64) (*kvcache.Pool, error) {
 	return kvcache.NewPool(shape, budget)
 }
 
-// Lane is there for as many as want one.
 func (t *weights) Lane(p *Progress) (Lane, error) { return &lane{weights: t, progress: p}, nil }
 
 // lane is the state of one step on the CPU, in buffers that it keeps.
@@ -118,7 +115,6 @@ func (s *lane) Begin(rows []Row) error {
 	})
 }
 
-// Attend computes norms and attention of a layer.
 func (s *lane) Attend(l int) ([]float32, error) {
 	tl, before := s.layers[l], s.pending
 	s.pending = nil
@@ -151,7 +147,6 @@ func (s *lane) input(tl *layer, n norm) []float32 {
 	return s.norm
 }
 
-// residual adds a block's output to x.
 func (s *lane) residual(tl *layer, n norm) {
 	s.add(s.x, s.block)
 	if tl.order == model.NormAfter {
@@ -173,7 +168,6 @@ func (s *lane) ffnInput(tl *layer) []float32 {
 	return s.norm
 }
 
-// Dense is a layer's own network.
 func (s *lane) Dense(l int) error {
 	tl := s.layers[l]
 	s.each(tl.dense.bytes(), tl.dense.nanos(len(s.rows)), func(s *lane) {
@@ -183,14 +177,12 @@ func (s *lane) Dense(l int) error {
 	return nil
 }
 
-// Shared computes the shared expert at once.
 func (s *lane) Shared(l int) error {
 	tl := s.layers[l]
 	s.each(tl.shared.bytes(), tl.shared.nanos(len(s.rows)), func(s *lane) { s.sharedExpert(tl.shared, s.ffnInput(tl)) })
 	return nil
 }
 
-// Block is a buffer of the lane's.
 func (s *lane) Block() []float32 { return s.block }
 
 // Combine leaves both kinds of experts' output to what comes next, which adds it.

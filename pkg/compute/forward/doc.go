@@ -120,7 +120,6 @@ func matMulNanos(rows int, w *cpu.Matrix) int {
 	return max(2*rows*w.N*w.K/flopsPerNano, int(w.Bytes())/bytesPerNano)
 }
 
-// parts is into how many items work is cut.
 func (p workers) parts(nanos int) int {
 	if nanos < 2*leastNanos || p.Pool == nil {
 		return 1
@@ -157,7 +156,6 @@ func eachRow(p workers, rows, nanosPerRow int, f func(from, to int)) {
 	eachRowBy(p, p.run, rows, nanosPerRow, f)
 }
 
-// eachRowBy is eachRow with another run.
 func eachRowBy(p workers, run func(n int, f func(i int)), rows, nanosPerRow int, f func(from, to int)) {
 	parts := even(rows, p.parts(rows*nanosPerRow))
 	if parts <= 1 {

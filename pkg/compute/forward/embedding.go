@@ -23,7 +23,6 @@ func loadEmbeddings(m *model.Model) (e embeddings, err error) {
 	return e, err
 }
 
-// fill makes x (R, D) of a step's rows.
 func (e *embeddings) fill(p workers, x []float32, rows []Row) {
 	if Encodes(rows) {
 		e.encoder.fill(p, x, rows)

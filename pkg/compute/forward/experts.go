@@ -32,14 +32,9 @@ type Expert struct {
 // Space is what the weights were packed into, or nil.
 func (e *Expert) Space() *cpu.Space { return e.space }
 
-// LoadExpert packs an expert's weights. It allocates ExpertBytes, and while it
+// LoadExpertBy packs an expert's weights into a packer's space. It takes ExpertBytes, and while it
 // packs a copy of at most the gate and up tensors beside. When ctx ends it stops
 // before the next matrix.
-func LoadExpert(ctx context.Context, m *model.Model, id ExpertID) (*Expert, error) {
-	return LoadExpertBy(ctx, cpu.Packer{}, m, id)
-}
-
-// LoadExpertBy is LoadExpert into a packer's space.
 func LoadExpertBy(ctx context.Context, by cpu.Packer, m *model.Model, id ExpertID) (*Expert, error) {
 	refs := expertRefs(m, id)
 	l, err := refs.layouts(m)
@@ -137,7 +132,6 @@ func ComputeExperts(p *pool.Pool, from Lender, in Routed, out []float32, s *Expe
 	return nil
 }
 
-// group sorts the entries by expert.
 func (s *ExpertScratch) group(in Routed) {
 	s.order = s.sorter.Order(s.order[:0], in.Expert)
 	s.groups = s.groups[:0]

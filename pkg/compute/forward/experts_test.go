@@ -173,7 +173,7 @@ func TestExpertBytes(t *testing.T) {
 		for !m.Spec.Layer[last.Layer].MoE {
 			last.Layer++
 		}
-		e, err := LoadExpert(t.Context(), m, last)
+		e, err := loadExpert(t.Context(), m, last)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -192,7 +192,7 @@ func TestExpertBytes(t *testing.T) {
 func TestUnknownExpert(t *testing.T) {
 	m := modeltest.Tiny(t)
 	for _, id := range []ExpertID{{0, 4}, {2, 0}, {-1, 0}, {0, -1}} {
-		if _, err := LoadExpert(t.Context(), m, id); err == nil {
+		if _, err := loadExpert(t.Context(), m, id); err == nil {
 			t.Errorf("%v was loaded", id)
 		}
 		if _, err := ExpertBytes(m, id); err == nil {
@@ -204,7 +204,7 @@ func TestUnknownExpert(t *testing.T) {
 func TestLoadExpertCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := LoadExpert(ctx, modeltest.Tiny(t), ExpertID{}); !errors.Is(err, context.Canceled) {
+	if _, err := loadExpert(ctx, modeltest.Tiny(t), ExpertID{}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

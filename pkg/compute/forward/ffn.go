@@ -16,7 +16,6 @@ type ffn struct {
 	activate activation
 }
 
-// ffnRefs names the tensors of a network.
 type ffnRefs struct {
 	spec           model.FFNSpec
 	in, inBias     []model.Ref
@@ -33,7 +32,6 @@ func refsOf(spec model.FFNSpec, layer, expert int, roles model.FFNRoles) ffnRefs
 	return r
 }
 
-// ffnLayouts are those of the two matrices.
 type ffnLayouts struct{ in, down layout }
 
 func (r ffnRefs) layouts(m *model.Model) (l ffnLayouts, err error) {
@@ -137,7 +135,6 @@ func (f *ffn) runInline(dst, x []float32, rows int, scratch []float32) {
 	addBias(dst, f.downBias, 0, rows)
 }
 
-// addBiases is addBias of all rows.
 func addBiases(p workers, x, bias []float32, rows int) {
 	if bias != nil {
 		eachRow(p, rows, len(bias)/addedPerNano, func(from, to int) { addBias(x, bias, from, to) })

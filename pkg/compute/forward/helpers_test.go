@@ -1,12 +1,14 @@
 package forward
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"testing"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -74,7 +76,7 @@ func warm(t testing.TB, m *model.Model, p *pool.Pool) *loaded {
 	out := &loaded{p: p, spec: m.Spec, experts: map[ExpertID]*Expert{}}
 	for l, spec := range m.Spec.Layer {
 		for e := 0; spec.MoE && e < m.Spec.Experts; e++ {
-			expert, err := LoadExpert(t.Context(), m, ExpertID{l, e})
+			expert, err := loadExpert(t.Context(), m, ExpertID{l, e})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -130,4 +132,8 @@ func noise(seed uint64, n int) []float32 {
 // same compares bit for bit.
 func same(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
+}
+
+func loadExpert(ctx context.Context, m *model.Model, id ExpertID) (*Expert, error) {
+	return LoadExpertBy(ctx, cpu.Packer{}, m, id)
 }

@@ -103,7 +103,6 @@ func (l layout) row() int {
 	return 2 * l.k
 }
 
-// bytes is what the packed matrix takes.
 func (l layout) bytes() (n int64) {
 	for _, p := range l.parts {
 		n += p.bytes()
@@ -165,7 +164,6 @@ func stackBF16(m *model.Model, refs []model.Ref, k int, pack func(k int, parts .
 	return pack(k, parts...), nil
 }
 
-// stackPacked packs quantised tensors as they are.
 func stackPacked(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	var all model.Packed
 	for _, ref := range refs {
@@ -183,7 +181,6 @@ func stackPacked(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cp
 	return by.FP8(all.Data, all.Factors, l.n, l.k), nil
 }
 
-// stackFloats decodes tensors one below the other.
 func stackFloats(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	all, at := make([]float32, l.n*l.k), 0
 	for _, ref := range refs {
@@ -199,7 +196,6 @@ func stackFloats(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cp
 	return by.F32(all, l.n, l.k), nil
 }
 
-// loadFloats reads vectors, one after the other.
 func loadFloats(m *model.Model, refs ...model.Ref) (all []float32, err error) {
 	for _, ref := range refs {
 		f, err := m.Floats(ref)

@@ -25,7 +25,6 @@ func (l layout) mixed(parts []layout) layout {
 	return l
 }
 
-// stackParts loads each tensor as it is.
 func stackParts(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	parts := make([]*cpu.Matrix, len(refs))
 	for i, ref := range refs {
@@ -37,7 +36,6 @@ func stackParts(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu
 	return cpu.Stack(parts...), nil
 }
 
-// stackCoded keeps the codes of tensors.
 func stackCoded(by cpu.Packer, m *model.Model, refs []model.Ref, l layout) (*cpu.Matrix, error) {
 	w, first := by.Coded(l.n, l.k, l.coding), 0
 	for _, ref := range refs {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/compute/gguf/gguftest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
@@ -38,7 +37,7 @@ func int4Tensors(awq, shuffled bool) (all []safetensors.Tensor) {
 	matrix := func(base string, n, k int) {
 		var scales, order []byte
 		for range k / group * n {
-			scales = binary.LittleEndian.AppendUint16(scales, gguftest.Half(0.001+0.02*r.Float32()))
+			scales = binary.LittleEndian.AppendUint16(scales, safetensors.FloatToHalf(0.001+0.02*r.Float32()))
 		}
 		for i := range k {
 			g := i / group
@@ -127,7 +126,7 @@ func TestCodesOfInt4(t *testing.T) {
 		})
 	}
 	a, _ := inInt4(t, int4Tensors(false, true), `"quant_method": "gptq", "desc_act": false`)
-	if _, err := LoadExpert(t.Context(), a, ExpertID{}); err == nil || !strings.Contains(err.Error(), "w1.g_idx") || !strings.Contains(err.Error(), "must say desc_act") {
+	if _, err := loadExpert(t.Context(), a, ExpertID{}); err == nil || !strings.Contains(err.Error(), "w1.g_idx") || !strings.Contains(err.Error(), "must say desc_act") {
 		t.Errorf("in another order: %v", err)
 	}
 }

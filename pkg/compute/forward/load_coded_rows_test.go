@@ -62,7 +62,7 @@ func TestRowsIn8Bits(t *testing.T) {
 // expertOf computes rows with an expert, whose bytes must be what is foreseen, and whose rows must not depend on each other.
 func expertOf(t *testing.T, m *model.Model) (outputs []float32, bytes int64) {
 	t.Helper()
-	e, err := LoadExpert(t.Context(), m, ExpertID{1, 2})
+	e, err := loadExpert(t.Context(), m, ExpertID{1, 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -121,7 +121,7 @@ func compareCodes(t *testing.T, a, b *model.Model, share float64) {
 	}
 	for l := range 2 {
 		id := ExpertID{l, 3}
-		e, err := LoadExpert(t.Context(), a, id)
+		e, err := loadExpert(t.Context(), a, id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestCodesRefused(t *testing.T) {
 		load   func(t *testing.T, m *model.Model) error
 	}{
 		{"blk.1.ffn_down_exps.weight", func(t *testing.T, m *model.Model) error {
-			_, err := LoadExpert(t.Context(), m, ExpertID{1, 0})
+			_, err := loadExpert(t.Context(), m, ExpertID{1, 0})
 			return err
 		}},
 		{"blk.0.attn_v.weight", func(t *testing.T, m *model.Model) error {

@@ -36,7 +36,7 @@ func TestMappedPages(t *testing.T) {
 		t.Errorf("a gate maps %d of %d bytes", gate, m.Bytes)
 	}
 	for e := range 2 {
-		if _, err := LoadExpert(t.Context(), m, ExpertID{1, e}); err != nil {
+		if _, err := loadExpert(t.Context(), m, ExpertID{1, e}); err != nil {
 			t.Fatal(err)
 		}
 	}

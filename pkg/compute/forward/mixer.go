@@ -7,12 +7,10 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// mixer is a layer's attention.
 type mixer interface {
 	// mix is dst (R, D) of the step's rows x (R, D), without the residual. It writes
 	// the rows' keys and values into that place of the cache. Then it narrows the lane, which may leave no row.
 	mix(s *lane, place int, dst, x []float32)
-	// bytes is the memory of the weights.
 	bytes() int64
 	// nanos is about what a row takes on one thread.
 	nanos(r *Row) int
@@ -21,7 +19,6 @@ type mixer interface {
 // mixBuffers are a step's scratch for mixers, which resize what they use.
 type mixBuffers struct{ qkv, attn, queries, lines, sums []float32 }
 
-// loadMixer reads layer l's weights.
 func loadMixer(m *model.Model, l int, t *ropes) (mixer, error) {
 	spec := &m.Spec.Layer[l].Mixer
 	r, err := t.of(spec.Rope)

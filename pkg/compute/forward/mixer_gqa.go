@@ -75,7 +75,6 @@ func (g *groupedQuery) nanos(r *Row) int {
 	return 2*(g.qkv.N*g.qkv.K+g.o.N*g.o.K)/flopsPerNano + g.attendNanos(r.Position)
 }
 
-// attendNanos is that of attention itself.
 func (g *groupedQuery) attendNanos(position int) int {
 	return g.o.K * (position + 1 - g.spec.First(position)) * 4 / attendFlopsPerNano
 }

@@ -166,7 +166,6 @@ func (a *latentAttention) attend(s *lane, place int) {
 	})
 }
 
-// attendHeads is some heads of row i.
 func (a *latentAttention) attendHeads(s *lane, i, head, place int, scratch *attendScratch) {
 	shape, end := a.shape, s.rows[i].Position+1
 	at := i*shape.Heads + head

@@ -7,7 +7,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// norm normalises rows.
 type norm interface {
 	// apply is dst (R, D) of x (R, D); dst may be x.
 	apply(p workers, dst, x []float32, rows int)

@@ -44,7 +44,7 @@ func TestFP8(t *testing.T) {
 				t.Error("the logits differ from those of the dequantised weights")
 			}
 			id := ExpertID{Layer: slices.IndexFunc(a.Spec.Layer, func(l model.LayerSpec) bool { return l.MoE })}
-			small, err := LoadExpert(t.Context(), a, id)
+			small, err := loadExpert(t.Context(), a, id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,11 +76,11 @@ func TestPackedRefusals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir, name := spoilt(t, tt.dir, tt.tensor, tt.spoil)
 			m := modeltest.Open(t, dir)
-			_, err := LoadExpert(t.Context(), m, ExpertID{0, 1})
+			_, err := loadExpert(t.Context(), m, ExpertID{0, 1})
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), strings.TrimSuffix(name, "_scale_inv")) {
 				t.Errorf("%v, want %q of %s", err, tt.want, name)
 			}
-			if _, err := LoadExpert(t.Context(), m, ExpertID{0, 0}); err != nil {
+			if _, err := loadExpert(t.Context(), m, ExpertID{0, 0}); err != nil {
 				t.Errorf("another expert: %v", err)
 			}
 		})

@@ -10,7 +10,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// quantised are the formats of precisions.
 var quantised = map[model.Precision]cpu.Format{
 	model.Q8: cpu.Q8, model.Q4: cpu.Q4, model.W8A8: cpu.W8A8, model.W4A8: cpu.W4A8,
 }

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
@@ -25,7 +25,7 @@ type memoryStore struct {
 	faults  int // how many reads fail
 }
 
-func (s *memoryStore) Read(_ context.Context, o manifest.Object, into []byte) ([]byte, error) {
+func (s *memoryStore) Read(_ context.Context, o digest.Object, into []byte) ([]byte, error) {
 	s.read[o.Name]++
 	if s.faults > 0 {
 		s.faults--
@@ -45,7 +45,7 @@ func store(t *testing.T, dir string) (*model.Model, *memoryStore) {
 		t.Fatal(err)
 	}
 	s := &memoryStore{objects: map[string][]byte{}, read: map[string]int{}}
-	man := &manifest.Manifest{Format: manifest.Format, Model: m.Hash, Tensors: m.Digests()}
+	man := &digest.Manifest{Format: digest.ManifestFormat, Model: m.Hash, Tensors: m.Digests()}
 	for _, c := range contents {
 		r, err := c.Open()
 		if err != nil {
@@ -56,7 +56,7 @@ func store(t *testing.T, dir string) (*model.Model, *memoryStore) {
 			t.Fatalf("%s: %d bytes of %d, %v", c.Name, len(data), c.Bytes, err)
 		}
 		s.objects[c.Name] = data
-		man.Objects = append(man.Objects, manifest.Object{Name: c.Name, Key: c.Key, Bytes: c.Bytes, Chunks: 1, Sum: sha256.Sum256(data)})
+		man.Objects = append(man.Objects, digest.Object{Name: c.Name, Key: c.Key, Bytes: c.Bytes, Chunks: 1, Sum: sha256.Sum256(data)})
 	}
 	stored, err := model.FromStore(t.Context(), filepath.Base(dir), man, s, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -105,7 +105,7 @@ func TestRolesReadTheirOwn(t *testing.T) {
 				t.Fatal(err)
 			}
 			want("sizing an expert")
-			if _, err := LoadExpert(t.Context(), m, last); err != nil {
+			if _, err := loadExpert(t.Context(), m, last); err != nil {
 				t.Fatal(err)
 			}
 			want("a host", model.Piece{Kind: model.ExpertPiece, Layer: last.Layer, Expert: last.Expert}.String())
@@ -122,11 +122,11 @@ func TestExpertFromStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m, _ := store(t, dir)
 			id := ExpertID{2, 5}
-			a, err := LoadExpert(t.Context(), m, id)
+			a, err := loadExpert(t.Context(), m, id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := LoadExpert(t.Context(), modeltest.Open(t, dir), id)
+			b, err := loadExpert(t.Context(), modeltest.Open(t, dir), id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +165,7 @@ func TestStoreRefusals(t *testing.T) {
 	s.objects["expert.1.3"] = s.objects["expert.1.2"]
 	s.objects["expert.1.4"] = []byte("short")
 	for expert, want := range map[int]string{3: "object expert.1.3: tensor", 4: "object expert.1.4"} {
-		if _, err := LoadExpert(t.Context(), m, ExpertID{1, expert}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := loadExpert(t.Context(), m, ExpertID{1, expert}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Error(err)
 		}
 	}

@@ -17,7 +17,6 @@ type rope struct {
 	long  *angles // of longer ones; most often the same
 }
 
-// newRope prepares the tables for so many positions.
 func newRope(s model.RopeSpec, positions int) (*rope, error) {
 	if s.Kind == model.NoRope {
 		return nil, nil
@@ -65,7 +64,6 @@ func plain(s *model.RopeSpec) []float32 {
 	return inv
 }
 
-// divided are LongRoPE's frequencies.
 func divided(inv []float32, by []float64) []float32 {
 	for i := range inv {
 		inv[i] /= float32(by[i])

@@ -40,7 +40,6 @@ type Router struct {
 
 var _ Gates = (*Router)(nil)
 
-// gate is a layer's.
 type gate struct {
 	matrix *cpu.Matrix // (E, D)
 	bias   []float32   // (E), or nil

@@ -21,7 +21,6 @@ const (
 	Head
 	// Sampling is what is done with the logits.
 	Sampling
-	// Parts is how many there are.
 	Parts
 )
 

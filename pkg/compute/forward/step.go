@@ -104,7 +104,6 @@ func (s *Step) Run(ctx context.Context, rows []Row) error {
 	return nil
 }
 
-// want finds the rows that want logits.
 func (s *Step) want() {
 	s.wanted, s.narrowed = s.wanted[:0], false
 	for i, r := range s.rows {
@@ -158,7 +157,6 @@ func (s *Step) span() (first, end int) {
 	return spec.EncoderLayers, spec.Layers
 }
 
-// layer takes the rows through layer l.
 func (s *Step) layer(ctx context.Context, l int) error {
 	ctx, end := s.begin(ctx, "layer", l)
 	defer end()

@@ -12,13 +12,11 @@ import (
 const (
 	magic = "GGUF"
 	// maxName bounds names of keys and tensors, in bytes.
-	maxName = 1 << 10
-	// maxDepth bounds arrays in arrays.
+	maxName  = 1 << 10
 	maxDepth = 4
 	// maxWalked bounds the strings and arrays in arrays of a header, which are passed over one by
 	// one: those of a vocabulary and its merges are some hundred thousand.
-	maxWalked = 1 << 22
-	// maxDimensions is GGML's.
+	maxWalked     = 1 << 22
 	maxDimensions = 4
 	// leastTensor is the fewest bytes that a tensor takes in the header: a length, a
 	// letter, a number of dimensions, a type and an offset.

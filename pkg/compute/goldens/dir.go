@@ -2,10 +2,12 @@ package goldens
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -20,7 +22,7 @@ const (
 	// made is where whole ones are written, for as long as the committed ones are the same.
 	made = ".cache/golden"
 
-	recipeFile  = "weights.json"
+	recipeFile  = "weights.json.gz"
 	weightsFile = "model.safetensors"
 )
 
@@ -106,12 +108,20 @@ func write(to, from string) error {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return err
 	}
-	recipe, err := os.ReadFile(filepath.Join(to, recipeFile))
+	packed, err := os.ReadFile(filepath.Join(to, recipeFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
+	}
+	plain, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return fmt.Errorf("unpacking %s: %w", recipeFile, err)
+	}
+	recipe, err := io.ReadAll(plain)
+	if err != nil {
+		return fmt.Errorf("unpacking %s: %w", recipeFile, err)
 	}
 	tensors, err := draw(recipe)
 	if err != nil {

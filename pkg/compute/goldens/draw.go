@@ -48,7 +48,6 @@ type draws struct {
 	all  []uint32
 }
 
-// slice returns n draws from the given one on.
 func (d *draws) slice(at, n int) []uint32 {
 	for len(d.all) < at+n {
 		d.all = append(d.all, d.from.next())

@@ -87,7 +87,7 @@ func TestOriginals(t *testing.T) {
 
 func TestDrawRefusals(t *testing.T) {
 	for _, tt := range []struct{ name, data, want string }{
-		{"no JSON", `{`, "reading weights.json"},
+		{"no JSON", `{`, "reading weights.json.gz"},
 		{"another sum", `{"seed":1,"sha256":"00","tensors":[{"name":"a","shape":[16],"at":0,"scale":[1]}]}`, "have the SHA-256"},
 	} {
 		if _, err := draw([]byte(tt.data)); err == nil || !strings.Contains(err.Error(), tt.want) {

@@ -10,7 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
-// weights is what weights.json says.
+// weights is what weights.json.gz says.
 type weights struct {
 	Seed    uint32   `json:"seed"`
 	SHA256  string   `json:"sha256"` // of all tensors' bytes
@@ -33,11 +33,11 @@ type tensor struct {
 	Bits  map[int]uint16 `json:"bits"`
 }
 
-// draw makes the tensors of a weights.json, and checks that they are the right ones.
+// draw makes the tensors of a weights.json.gz, and checks that they are the right ones.
 func draw(data []byte) ([]safetensors.Tensor, error) {
 	var w weights
 	if err := json.Unmarshal(data, &w); err != nil {
-		return nil, fmt.Errorf("reading weights.json: %w", err)
+		return nil, fmt.Errorf("reading %s: %w", recipeFile, err)
 	}
 	from := &draws{from: newTwister(w.Seed)}
 	sum := sha256.New()

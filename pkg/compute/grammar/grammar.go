@@ -6,7 +6,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/switchyard/switchyard/pkg/compute/grammar/bytewise"
-	"github.com/switchyard/switchyard/pkg/compute/grammar/ebnf"
 	"github.com/switchyard/switchyard/pkg/compute/grammar/jsonschema"
 	"github.com/switchyard/switchyard/pkg/compute/grammar/pushdown"
 )
@@ -114,7 +113,7 @@ func (s *Spec) rules(budget *bytewise.Budget, rules *pushdown.Rules) (pushdown.R
 	case len(s.Calls) > 0:
 		return s.calls(settings)
 	case s.EBNF != "":
-		return ebnf.Compile(s.EBNF, budget, rules)
+		return compileEBNF(s.EBNF, budget, rules)
 	}
 	id, from, to := rules.Add(s.kinds()[0])
 	if s.Regex != "" {

@@ -101,7 +101,6 @@ func Path(ctx context.Context, path string) (*Report, error) {
 	return r, nil
 }
 
-// weights are a folder's files of a kind.
 func weights(dir, suffix string) []string {
 	names, err := fs.Glob(os.DirFS(dir), "*"+suffix+"*")
 	if err != nil {
@@ -110,7 +109,6 @@ func weights(dir, suffix string) []string {
 	return names
 }
 
-// maxConfig bounds a config, in bytes.
 const maxConfig = 64 << 20
 
 func file(path string) (*Report, error) {
@@ -157,7 +155,6 @@ func Config(data []byte) (*Report, error) {
 	return r, nil
 }
 
-// describe takes what follows from the shape.
 func (r *Report) describe(s *model.Spec) {
 	p := s.Parameters()
 	r.Family, r.Layers, r.MoELayers, r.Experts, r.TopK = s.Family, s.Layers, s.MoELayers(), s.Experts, s.TopK
@@ -184,7 +181,6 @@ func (r *Report) KeepIn(c model.KVCache) error {
 	return nil
 }
 
-// String is the report for people.
 func (r *Report) String() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {

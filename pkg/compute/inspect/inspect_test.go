@@ -9,19 +9,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/compute/checkpoint"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 )
 
 // A folder's files are counted; its config alone gives the same.
 func TestFolderAndConfig(t *testing.T) {
-	for _, name := range []string{"mixtral", "qwen2_moe-mixed", "phimoe", "deepseek_v3", "gpt_oss", "gpt_oss-mxfp4", quantised} {
+	for _, name := range []string{"mixtral", "qwen2_moe-mixed", "phimoe", "deepseek_v3", "gpt_oss", "gpt_oss-mxfp4"} {
 		t.Run(name, func(t *testing.T) {
-			dir := folderOf(t, name)
+			dir := goldens.Dir(name)
 			folder, err := Path(t.Context(), dir)
 			if err != nil {
 				t.Fatal(err)
@@ -47,20 +45,6 @@ func TestFolderAndConfig(t *testing.T) {
 			}
 		})
 	}
-}
-
-// quantised is a copy of mixtral in q4.
-const quantised = "quantised"
-
-func folderOf(t *testing.T, name string) string {
-	if name != quantised {
-		return goldens.Dir(name)
-	}
-	dir := filepath.Join(t.TempDir(), name)
-	if _, err := checkpoint.Quantise(t.Context(), modeltest.Golden(t, "mixtral"), dir, checkpoint.Settings{Precision: model.Q4, ShardBytes: 1 << 30}); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 // Sizes that are each within bounds may come to more than can be counted.

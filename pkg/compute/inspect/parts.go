@@ -40,7 +40,6 @@ func partOf(r model.Role) (int, string) {
 	return len(groups), expertsPart
 }
 
-// tally adds up parts.
 type tally map[[2]string]*Part
 
 func (t tally) add(role model.Role, dtype string, parameters, bytes int64) {
@@ -53,7 +52,6 @@ func (t tally) add(role model.Role, dtype string, parameters, bytes int64) {
 	t[key].Bytes += bytes
 }
 
-// parts lists them in order.
 func (t tally) parts() []Part {
 	order := map[string]int{expertsPart: len(groups)}
 	for i, g := range groups {
@@ -69,7 +67,6 @@ func (t tally) parts() []Part {
 	return list
 }
 
-// take makes a tally the report's.
 func (r *Report) take(t tally) {
 	r.Parts, r.Bytes = t.parts(), 0
 	for _, p := range r.Parts {
@@ -185,5 +182,4 @@ func stored(d *model.Description, role model.Role, shape []int, n int64) (dtype 
 	return name, n * size
 }
 
-// blocks is how many blocks of FP8 cover n.
 func blocks(n int) int64 { return int64(cpu.FP8Scales(n)) }

@@ -78,7 +78,6 @@ func (r *Report) expertBytes(element float64) float64 {
 	return element * float64(all) / float64(max(1, r.MoELayers*r.Experts))
 }
 
-// String is a table for people.
 func (y *Rented) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "an expert has %s there; %d rows an invocation, of at most %d\n", size(int64(y.ExpertBytes)), y.Rows, y.MostRows)

@@ -14,7 +14,6 @@ type Table struct {
 	held     []span    // which of each group's there are
 }
 
-// span is the pages [first, end).
 type span struct{ first, end int }
 
 // Positions is how many positions fit.
@@ -126,7 +125,7 @@ func (t *Table) StoreLatent(layer, position int, latent []float32) {
 }
 
 // Layer appends what the pages that cover positions [start, end) hold of a layer,
-// page by page, as cpu.Attend and cpu.AttendLatent take it.
+// page by page, as cpu.AttendKept and cpu.AttendLatent take it.
 func (t *Table) Layer(dst [][]float32, layer, start, end int) [][]float32 {
 	at := t.pool.places[layer]
 	for _, pg := range t.pages[at.group][start/cpu.PagePositions : PagesFor(end)] {

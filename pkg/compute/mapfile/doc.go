@@ -2,7 +2,7 @@
 // snapshots, and a tenant's maps for other programs, as safetensors.
 //
 // A map's embedding is a token, or a mean of tokens, so both are prompt text. Files are
-// readable by their owner alone.
+// readable by their owner alone. Stores of past prompts (pkg/policy/predict/sps) are kept alike.
 //
 // A snapshot has its name only when it is whole: until then it stands beside it as
 // FILE.partial. An exported file has the tensors

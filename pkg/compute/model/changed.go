@@ -25,7 +25,6 @@ type checkedReader struct {
 	seen hash.Hash
 }
 
-// Read checks at the end.
 func (c *checkedReader) Read(b []byte) (int, error) {
 	n, err := c.r.Read(b)
 	c.seen.Write(b[:n])

@@ -141,7 +141,6 @@ func put(c *safetensors.Codes, as cpu.Coding, into *cpu.Matrix, i, k, elements i
 	}
 }
 
-// fillInt4 writes a matrix in int4.
 func (r *resolved) fillInt4(by cpu.Packer, into *cpu.Matrix, first int) error {
 	m, err := r.int4()
 	if err != nil {

@@ -82,7 +82,6 @@ func (c *config) text(f *family) (*config, error) {
 // outerKeys are about the text model even where they stand beside its config.
 var outerKeys = []string{"bos_token_id", "eos_token_id", "tie_word_embeddings", "quantization_config"}
 
-// fail keeps the first error.
 func (c *config) fail(format string, args ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf(c.file+": "+format, args...)

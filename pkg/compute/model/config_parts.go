@@ -15,18 +15,15 @@ func (s *Spec) fill(layer LayerSpec) {
 	s.FinalNorm = layer.Norm
 }
 
-// makeDense replaces a layer's experts.
 func (l *LayerSpec) makeDense(f FFNSpec) {
 	l.MoE, l.Dense = false, f
 	l.Router, l.Expert, l.Shared = RouterSpec{}, FFNSpec{}, SharedSpec{}
 }
 
-// rmsNorm reads rms_norm_eps.
 func (c *config) rmsNorm(eps float64) NormSpec {
 	return NormSpec{Kind: RMSNorm, Eps: float32(c.floatOr("rms_norm_eps", eps))}
 }
 
-// layerNorm reads a layer norm's eps.
 func (c *config) layerNorm(key string, eps float64) NormSpec {
 	return NormSpec{Kind: LayerNorm, Eps: float32(c.floatOr(key, eps))}
 }
@@ -44,7 +41,6 @@ func (c *config) gelu(or string) Activation {
 	}
 }
 
-// groupedQuery reads the sizes of heads.
 func (c *config) groupedQuery(s *Spec) MixerSpec {
 	m := MixerSpec{Kind: GroupedQuery, Heads: max(1, c.size("num_attention_heads", maxHeads))}
 	m.KVHeads = c.sizeOr("num_key_value_heads", m.Heads, maxHeads)

@@ -140,7 +140,6 @@ func (c *config) scaling(positions, original, dim int) RopeScaling {
 	return RopeScaling{}
 }
 
-// llama3 reads which wavelengths are stretched.
 func (c *config) llama3(original int) RopeScaling {
 	s := RopeScaling{
 		Kind:       Llama3,

@@ -16,14 +16,13 @@ import (
 	"strings"
 
 	"github.com/switchyard/switchyard/pkg/compute/digest"
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
 // Content is an object that a model's folder makes: a piece, or a file.
 type Content struct {
 	Name  string
-	Key   string // see manifest.Object
+	Key   string // see digest.Object
 	Bytes int64
 	// Open returns the bytes, which are read from the files as they are needed.
 	Open func() (io.ReadCloser, error)
@@ -64,7 +63,7 @@ func (m *Model) Contents() ([]Content, error) {
 // listable refuses a model that no manifest could list, before anything is sent.
 func (m *Model) listable() error {
 	for _, t := range m.digests {
-		if err := manifest.CheckTensor(t); err != nil {
+		if err := digest.CheckTensor(t); err != nil {
 			return fmt.Errorf("model %s cannot be in an object store: tensor: %w", m.Name, err)
 		}
 	}
@@ -115,7 +114,7 @@ func (c *checkpoint) list(folder string, ends []string) (names []string, err err
 	}
 	for _, e := range entries {
 		wanted := slices.Contains(ends, path.Ext(e.Name())) && e.Name() != indexFile && !strings.HasPrefix(e.Name(), ".")
-		if name := folder + e.Name(); wanted && manifest.CheckName(manifest.FilePrefix+name) == nil {
+		if name := folder + e.Name(); wanted && digest.CheckName(digest.FilePrefix+name) == nil {
 			names = append(names, name)
 		}
 	}
@@ -123,12 +122,12 @@ func (c *checkpoint) list(folder string, ends []string) (names []string, err err
 }
 
 func sideContent(name string, data []byte) Content {
-	name = manifest.FilePrefix + name
+	name = digest.FilePrefix + name
 	key := sha256.New()
 	keyPart(key, "file", name)
 	key.Write(data)
 	return Content{
-		Name: name, Key: manifest.KeyOf(digest.Sum(key.Sum(nil))), Bytes: int64(len(data)),
+		Name: name, Key: digest.KeyOf(digest.Sum(key.Sum(nil))), Bytes: int64(len(data)),
 		Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil },
 	}
 }
@@ -163,7 +162,7 @@ func (c *checkpoint) pieceContent(p Piece, slices []slice, sums map[string]diges
 		return Content{}, fmt.Errorf("%v: %w", p, err)
 	}
 	return Content{
-		Name: p.String(), Key: manifest.KeyOf(digest.Sum(key.Sum(nil))), Bytes: int64(header.Len()) + body,
+		Name: p.String(), Key: digest.KeyOf(digest.Sum(key.Sum(nil))), Bytes: int64(header.Len()) + body,
 		Open: func() (io.ReadCloser, error) { return c.read(header.Bytes(), parts) },
 	}, nil
 }
@@ -234,7 +233,6 @@ func (o openFiles) open(path string) (*os.File, error) {
 	return f, err
 }
 
-// Close closes all.
 func (o openFiles) Close() error {
 	var err error
 	for _, f := range o {

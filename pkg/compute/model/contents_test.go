@@ -12,7 +12,6 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
 )
 
 func TestSideNames(t *testing.T) {
@@ -51,7 +50,7 @@ func TestContentsRefuseLongTensorNames(t *testing.T) {
 	}
 	m.digests = slices.Clone(m.digests)
 	m.digests[0].Name = strings.Repeat("n", 201)
-	if _, err := m.Contents(); !errors.Is(err, manifest.ErrName) || !strings.Contains(err.Error(), "mixtral") {
+	if _, err := m.Contents(); !errors.Is(err, digest.ErrBadName) || !strings.Contains(err.Error(), "mixtral") {
 		t.Error(err)
 	}
 }

@@ -119,7 +119,6 @@ func deepseekDense(c *config, s *Spec, first int) {
 	}
 }
 
-// withTensors is base with more.
 func withTensors(base, more map[Role]TensorRef) map[Role]TensorRef {
 	all := maps.Clone(base)
 	maps.Copy(all, more)

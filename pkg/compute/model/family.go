@@ -21,8 +21,7 @@ type family struct {
 	read func(c *config, s *Spec)
 	// tensors maps roles to tensors, where they are not decoderTensors.
 	tensors map[Role]TensorRef
-	// prefix stands before all names.
-	prefix string
+	prefix  string
 	// beside begin the names of tensors that are no part of the text model.
 	beside []string
 	// gguf is what llama.cpp calls the architecture; empty: GGUF files of it are not read.
@@ -32,7 +31,6 @@ type family struct {
 	place func(s *Spec, ref Ref) (prefix string, there Ref)
 }
 
-// families are all that Open takes.
 var families = []*family{
 	mixtral,
 	qwen2MoE,

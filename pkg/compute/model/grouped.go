@@ -34,7 +34,6 @@ var groupedBits = map[Dequant]int{Grouped8: 8, Grouped4: 4}
 // groupedFormats are what they are packed as.
 var groupedFormats = map[Dequant]cpu.Format{Grouped8: cpu.Q8, Grouped4: cpu.Q4}
 
-// groupedParts are the ends of the stored tensors' names.
 func (t TensorRef) groupedParts() []string {
 	parts := []string{t.Name + "_packed", t.Name + "_scale", t.Name + "_shape"}
 	if t.Stacked {
@@ -85,7 +84,6 @@ func (r *resolved) groupsOf() (cpu.Groups, error) {
 	return cpu.Groups{Codes: r.gather(r.stored.Data), Scales: scales}, nil
 }
 
-// repeated has each scale so many times.
 func repeated(scales []byte, times int) []byte {
 	if times <= 1 {
 		return scales
@@ -201,7 +199,6 @@ type packGroup struct {
 	Outputs *json.RawMessage `json:"output_activations"`
 }
 
-// packArgs say how.
 type packArgs struct {
 	Bits      int    `json:"num_bits"`
 	Type      string `json:"type"`
@@ -212,7 +209,6 @@ type packArgs struct {
 	Order     any    `json:"actorder,omitempty"`
 }
 
-// check refuses what no kernel computes with.
 func (g packGroup) check() error {
 	w := g.Weights
 	switch {

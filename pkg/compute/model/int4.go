@@ -82,7 +82,6 @@ func (r *resolved) groups() ([]int64, error) {
 	return groups, nil
 }
 
-// zeros are the codes for zero.
 func zeros(kind Dequant, words []byte) []float32 {
 	out := make([]float32, len(words)/4*perWord)
 	for i := range len(words) / 4 {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/compute/gguf/gguftest"
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
@@ -33,7 +33,7 @@ func draw(n, k, group int, shuffled bool) drawn {
 		d.zeros = append(d.zeros, nibbles(r, n))
 		row := make([]uint16, n)
 		for i := range row {
-			row[i] = gguftest.Half(0.001 + float32(r.IntN(1000))*1e-4)
+			row[i] = safetensors.FloatToHalf(0.001 + float32(r.IntN(1000))*1e-4)
 		}
 		d.scales = append(d.scales, row)
 	}
@@ -57,7 +57,7 @@ func (d *drawn) numbers() []float32 {
 	for o := range d.n {
 		for i := range d.k {
 			g := d.groups[i]
-			out = append(out, safetensors.HalfToFloat(d.scales[g][o])*float32(int(d.codes[i][o])-int(d.zeros[g][o])))
+			out = append(out, cpu.HalfToFloat(d.scales[g][o])*float32(int(d.codes[i][o])-int(d.zeros[g][o])))
 		}
 	}
 	return out

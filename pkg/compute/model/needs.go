@@ -65,7 +65,6 @@ func (n NormSpec) needs(weight Role, d int) []need {
 	return nil
 }
 
-// layerNeeds lists a layer's tensors, experts aside.
 func (s *Spec) layerNeeds(layer int) []need {
 	l, d := &s.Layer[layer], s.Hidden
 	needs := append(l.Norm.needs(InputNorm, d), l.Norm.needs(PostNorm, d)...)
@@ -110,7 +109,6 @@ func (m *MixerSpec) needs(d int) []need {
 	return needs
 }
 
-// latentNeeds are MLA's tensors.
 func (m *MixerSpec) latentNeeds(d int) []need {
 	l, q := m.Latent, m.Heads*m.HeadDim
 	needs := []need{{Q, []int{q, d}}}

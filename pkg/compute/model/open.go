@@ -163,7 +163,6 @@ type namedFile struct {
 	weightFile
 }
 
-// add takes a file with all of its tensors.
 func (c *checkpoint) add(name string, f weightFile) {
 	c.files = append(c.files, namedFile{name, f})
 	for _, tensor := range f.Names() {

@@ -61,7 +61,6 @@ func (r *resolved) factors() ([]float32, error) {
 	return all, nil
 }
 
-// floatsTo dequantises.
 func (p *Packed) floatsTo(out []float32) {
 	if p.DType == safetensors.F4 {
 		cpu.FromMXFP4(out, p.Data, p.Exponents)

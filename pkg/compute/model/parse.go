@@ -29,7 +29,6 @@ func Describe(configJSON []byte) (Description, error) {
 	return Description{Spec: p.spec, DType: p.dtype, Refused: p.refused}, err
 }
 
-// parsed is what the two files say.
 type parsed struct {
 	spec       Spec
 	refused    error // a key that is understood and not supported
@@ -93,7 +92,6 @@ func (s *Spec) readCommon(c *config) {
 	s.Layer = make([]LayerSpec, min(s.Layers, maxLayers))
 }
 
-// check refuses numbers that cannot go together.
 func (s *Spec) check() error {
 	switch {
 	case s.TopK > s.Experts:
@@ -156,7 +154,6 @@ func (r *RouterSpec) check(s *Spec) error {
 	return nil
 }
 
-// check refuses heads that cannot be divided.
 func (m *MixerSpec) check() error {
 	switch {
 	case m.Heads%m.KVHeads != 0:

@@ -21,7 +21,6 @@ type Piece struct {
 	Layer, Expert int // 0 where the kind has none
 }
 
-// String is the name of the piece's object.
 func (p Piece) String() string {
 	switch p.Kind {
 	case EmbedPiece:

@@ -36,7 +36,6 @@ func (r Random) Numbers() []uint16 { return gaussian(r.Deviation)[:] }
 // gaussTable is how many normal numbers there are: twelve random bits choose one.
 const gaussTable = 4096
 
-// normals are normal numbers as bf16.
 type normals [gaussTable]uint16
 
 // gaussian is the normal numbers times a deviation.

@@ -47,7 +47,6 @@ var shapes = map[string]string{
 // small as a benchmark of layers needs it.
 const layersVocabulary = 1024
 
-// shapeNames lists the names of all shapes.
 func shapeNames() string { return strings.Join(slices.Sorted(maps.Keys(shapes)), ", ") }
 
 // shapeConfig is the config of a name: of all layers or, as NAME:LAYERS, of so many

@@ -9,21 +9,20 @@ import (
 
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/digest"
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
 // Store is where the objects of a model are that is in no folder.
 type Store interface {
 	// Read returns an object's bytes, when they are what the manifest says: in into, if that is large enough.
-	Read(ctx context.Context, o manifest.Object, into []byte) ([]byte, error)
+	Read(ctx context.Context, o digest.Object, into []byte) ([]byte, error)
 	// Close is called when the model is closed.
 	Close() error
 }
 
 // FromStore opens a model whose pieces are fetched when they are needed. ctx is
 // for opening it; File reads within the same, and tells log what it waits for.
-func FromStore(ctx context.Context, name string, m *manifest.Manifest, from Store, log *slog.Logger) (*Model, error) {
+func FromStore(ctx context.Context, name string, m *digest.Manifest, from Store, log *slog.Logger) (*Model, error) {
 	model, err := fromStore(ctx, name, m, from, log)
 	if err != nil {
 		return nil, fmt.Errorf("opening model %s of the object store: %w", name, err)
@@ -31,15 +30,15 @@ func FromStore(ctx context.Context, name string, m *manifest.Manifest, from Stor
 	return model, nil
 }
 
-func fromStore(ctx context.Context, name string, man *manifest.Manifest, from Store, log *slog.Logger) (*Model, error) {
-	o := &objects{ctx: ctx, log: log, from: from, manifest: man, tensors: map[string]Tensor{}, named: map[string]manifest.Object{}}
+func fromStore(ctx context.Context, name string, man *digest.Manifest, from Store, log *slog.Logger) (*Model, error) {
+	o := &objects{ctx: ctx, log: log, from: from, manifest: man, tensors: map[string]Tensor{}, named: map[string]digest.Object{}}
 	for _, t := range man.Tensors {
 		o.tensors[t.Name] = Tensor{Name: t.Name, DType: t.DType, Shape: t.Shape}
 	}
 	for _, object := range man.Objects {
 		o.named[object.Name] = object
 	}
-	config, err := o.read(ctx, manifest.FilePrefix+"config.json", nil)
+	config, err := o.read(ctx, digest.FilePrefix+"config.json", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -59,17 +58,17 @@ type objects struct {
 	ctx      context.Context // of File
 	log      *slog.Logger
 	from     Store
-	manifest *manifest.Manifest
+	manifest *digest.Manifest
 	tensors  map[string]Tensor // without Data
-	named    map[string]manifest.Object
+	named    map[string]digest.Object
 	spare    sync.Pool // of *[]byte: memory of pieces that are loaded
 }
 
 func (o *objects) model(ctx context.Context, name string, config []byte) (*Model, error) {
 	var generation []byte
-	if _, ok := o.named[manifest.FilePrefix+"generation_config.json"]; ok {
+	if _, ok := o.named[digest.FilePrefix+"generation_config.json"]; ok {
 		var err error
-		if generation, err = o.read(ctx, manifest.FilePrefix+"generation_config.json", nil); err != nil {
+		if generation, err = o.read(ctx, digest.FilePrefix+"generation_config.json", nil); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +78,7 @@ func (o *objects) model(ctx context.Context, name string, config []byte) (*Model
 func (o *objects) read(ctx context.Context, name string, into []byte) ([]byte, error) {
 	object, ok := o.named[name]
 	if !ok {
-		return nil, fmt.Errorf("object %q: %w", name, manifest.ErrNoObject)
+		return nil, fmt.Errorf("object %q: %w", name, digest.ErrNoObject)
 	}
 	return o.from.Read(ctx, object, into)
 }
@@ -102,7 +101,7 @@ const (
 // file waits for one that there is: to go on without it would be to serve
 // another model. It says now and then what it waits for.
 func (o *objects) file(name string) ([]byte, bool) {
-	object, ok := o.named[manifest.FilePrefix+name]
+	object, ok := o.named[digest.FilePrefix+name]
 	for told := map[string]time.Time{}; ok; {
 		data, err := o.from.Read(o.ctx, object, nil)
 		if err == nil {
@@ -190,7 +189,6 @@ func (f *fetcher) done() {
 	}
 }
 
-// fetch returns a piece.
 func (f *fetcher) fetch(p Piece) (*safetensors.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
+	"github.com/switchyard/switchyard/pkg/compute/digest"
 )
 
 // inMemory is a store of objects by their names.
 type inMemory map[string][]byte
 
-func (s inMemory) Read(_ context.Context, o manifest.Object, into []byte) ([]byte, error) {
+func (s inMemory) Read(_ context.Context, o digest.Object, into []byte) ([]byte, error) {
 	return append(into[:0], s[o.Name]...), nil
 }
 
@@ -29,7 +29,7 @@ func checkStored(t *testing.T, m *Model) {
 		t.Fatal(err)
 	}
 	objects := inMemory{}
-	man := &manifest.Manifest{Format: manifest.Format, Model: m.Hash, Tensors: m.Digests()}
+	man := &digest.Manifest{Format: digest.ManifestFormat, Model: m.Hash, Tensors: m.Digests()}
 	for _, c := range contents {
 		r, err := c.Open()
 		if err != nil {
@@ -40,7 +40,7 @@ func checkStored(t *testing.T, m *Model) {
 			t.Fatal(err)
 		}
 		objects[c.Name] = data
-		man.Objects = append(man.Objects, manifest.Object{Name: c.Name, Key: c.Key, Bytes: c.Bytes, Chunks: 1, Sum: sha256.Sum256(data)})
+		man.Objects = append(man.Objects, digest.Object{Name: c.Name, Key: c.Key, Bytes: c.Bytes, Chunks: 1, Sum: sha256.Sum256(data)})
 	}
 	stored, err := FromStore(t.Context(), m.Name, man, objects, slog.New(slog.DiscardHandler))
 	if err != nil {

@@ -15,6 +15,9 @@ import (
 	"github.com/switchyard/switchyard/internal/splitmix"
 )
 
+// SyntheticSeed is the seed of models for which nobody wants another one.
+const SyntheticSeed = 1
+
 // Synthetic is a model with random bf16 weights that are made when asked for. All who
 // hold a tensor have the same memory, and when nobody does it is made anew, with the
 // same numbers. It is for measuring, and has no tokenizer. The names are those of shapes, such as "tiny", and
@@ -81,7 +84,6 @@ func (s *synthetic) add(ref Ref, at TensorRef) {
 	}
 }
 
-// stat describes a tensor without making it.
 func (s *synthetic) stat(name string) (Tensor, bool) {
 	p, ok := s.parts[name]
 	if !ok {
@@ -127,7 +129,6 @@ func (s *synthetic) share(name string, data []byte) []byte {
 	return data
 }
 
-// fill makes a tensor's numbers.
 func (s *synthetic) fill(t Tensor) {
 	name := t.Name
 	switch p := s.parts[name]; {
@@ -179,7 +180,6 @@ func fillOnes(data []byte) {
 	}
 }
 
-// fillRandom fills data with random bits.
 func fillRandom(data []byte, stream uint64) {
 	for ; len(data) >= 8; data = data[8:] {
 		binary.LittleEndian.PutUint64(data, splitmix.Next(&stream))

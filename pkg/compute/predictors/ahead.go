@@ -37,7 +37,6 @@ func (t Ahead) Fill(layer, ahead, target int, x, row []float32) bool {
 	return true
 }
 
-// softmax makes probabilities of scores.
 func softmax(row []float32) {
 	most := float32(math.Inf(-1))
 	for _, v := range row {

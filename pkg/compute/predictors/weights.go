@@ -86,7 +86,6 @@ func weightsOf(f *safetensors.File) (*Weights, error) {
 // tensorName is that of a gate, and what follows its dot that of an adapter's part.
 var tensorName = regexp.MustCompile(`^distance\.([0-9]{1,4})\.layer\.([0-9]{1,5})\.(gate|adapter\.(?:w1|b1|w2|b2))$`)
 
-// parts are the tensors of an adapter.
 var parts = []string{"adapter.w1", "adapter.b1", "adapter.w2", "adapter.b2"}
 
 // take reads a gate with its adapter; an adapter's part must have its gate.
@@ -145,7 +144,6 @@ func adapter(f *safetensors.File, prefix string) (*predict.Network, error) {
 	return n, nil
 }
 
-// finite are a tensor's weights.
 func finite(t safetensors.Tensor) ([]float32, error) {
 	floats, err := t.Floats()
 	if err != nil {
@@ -190,7 +188,6 @@ func (w *Weights) tensors() (list []safetensors.Tensor) {
 	return list
 }
 
-// half is a tensor in bf16.
 func half(name string, floats []float32, shape ...int) safetensors.Tensor {
 	data := make([]byte, 2*len(floats))
 	cpu.ToBF16(data, floats)

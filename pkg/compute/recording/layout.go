@@ -69,7 +69,6 @@ const (
 	rowFields = 5 // columns before those of layers
 )
 
-// columns are the tensors in the file's order.
 func (h *Header) columns() []column {
 	r := h.Rows
 	list := []column{
@@ -133,7 +132,6 @@ func (h *Header) metadata() (map[string]string, error) {
 	}, nil
 }
 
-// parseHeader is the inverse of metadata.
 func parseHeader(meta map[string]string) (h Header, err error) {
 	if h.Keys = meta["format"] == FormatKeys; !h.Keys && meta["format"] != Format {
 		return h, fmt.Errorf("the metadata's format is %q, not %q: it is no file of switchyard record", meta["format"], Format)

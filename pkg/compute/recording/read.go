@@ -33,15 +33,6 @@ func Open(path string) (*Recording, error) {
 	return r, nil
 }
 
-// Parse reads a recording from memory, which must not change.
-func Parse(data []byte) (*Recording, error) {
-	f, err := safetensors.Parse(data)
-	if err != nil {
-		return nil, err
-	}
-	return of(f)
-}
-
 // Close gives the mapping back.
 func (r *Recording) Close() error { return r.file.Close() }
 
@@ -68,7 +59,6 @@ func of(f *safetensors.File) (*Recording, error) {
 	return r, r.check()
 }
 
-// take keeps the bytes of the file's column i.
 func (r *Recording) take(i int, data []byte) {
 	switch {
 	case i < rowFields:
@@ -82,7 +72,6 @@ func (r *Recording) take(i int, data []byte) {
 	}
 }
 
-// check looks at all that is not inputs.
 func (r *Recording) check() error {
 	last := 0
 	for i := range r.Rows {

@@ -114,7 +114,6 @@ func (w *Writer) Key(i, at int, keys []int32) error {
 	return w.put(w.firstKeys()+i, at, len(keys))
 }
 
-// put writes the buffer to rows of a column.
 func (w *Writer) put(column, at, rows int) error {
 	c := w.columns[column]
 	if at < 0 || at+rows > w.Rows || len(w.buf) != rows*c.width {

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
 // Element types of GGUF files, which store blocks of neighbours in a row with scales of
@@ -57,7 +59,7 @@ func (k block) decode(out []float32, b []byte) error {
 	return nil
 }
 
-func half(b []byte) float32 { return HalfToFloat(binary.LittleEndian.Uint16(b)) }
+func half(b []byte) float32 { return cpu.HalfToFloat(binary.LittleEndian.Uint16(b)) }
 
 // whole are the codes as numbers: what it costs to look one up is less than what converting it does.
 var whole = func() (all [256]float32) {

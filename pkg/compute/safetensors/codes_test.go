@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
 // Codes give the numbers that llama.cpp's reader makes of the blocks, by one rounding.
@@ -38,7 +40,7 @@ func (c *Codes) number(kind DType, i int) float32 {
 	case Q6K:
 		sub = float64(c.Subs[i/16])
 	}
-	return float32(code*float64(HalfToFloat(c.Step))*sub + float64(HalfToFloat(c.Min))*submin)
+	return float32(code*float64(cpu.HalfToFloat(c.Step))*sub + float64(cpu.HalfToFloat(c.Min))*submin)
 }
 
 // What Floats refuses, Read and CheckBlocks refuse.

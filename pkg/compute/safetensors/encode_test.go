@@ -3,13 +3,15 @@ package safetensors
 import (
 	"math"
 	"testing"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
 // Every half comes back, and what lies between two goes to the nearer one, or
 // to the even one.
 func TestFloatToHalf(t *testing.T) {
 	for h := range uint32(0x7c00) {
-		low, high := HalfToFloat(uint16(h)), HalfToFloat(uint16(h+1))
+		low, high := cpu.HalfToFloat(uint16(h)), cpu.HalfToFloat(uint16(h+1))
 		if h == 0x7bff {
 			high = 65536
 		}
@@ -30,7 +32,7 @@ func TestFloatToHalf(t *testing.T) {
 			}
 		}
 	}
-	if h := FloatToHalf(float32(math.NaN())); HalfToFloat(h) == HalfToFloat(h) {
+	if h := FloatToHalf(float32(math.NaN())); cpu.HalfToFloat(h) == cpu.HalfToFloat(h) {
 		t.Error("a NaN becomes a number")
 	}
 }

@@ -35,7 +35,7 @@ func (t Tensor) FloatsTo(out []float32) error {
 		}
 	case F16:
 		for i := range out {
-			out[i] = HalfToFloat(binary.LittleEndian.Uint16(b[2*i:]))
+			out[i] = cpu.HalfToFloat(binary.LittleEndian.Uint16(b[2*i:]))
 		}
 	case BF16:
 		cpu.FromBF16(out, b)
@@ -67,17 +67,4 @@ func (t Tensor) Ints() ([]int64, error) {
 		}
 	}
 	return out, nil
-}
-
-// HalfToFloat converts IEEE 754 binary16 to float32, exactly.
-func HalfToFloat(h uint16) float32 {
-	sign := uint32(h&0x8000) << 16
-	exp, frac := uint32(h>>10)&0x1f, uint32(h&0x3ff)
-	switch exp {
-	case 0: // zero or subnormal: frac · 2^-24 is exact in float32
-		return math.Float32frombits(sign | math.Float32bits(float32(frac)*0x1p-24))
-	case 0x1f: // infinity or NaN
-		return math.Float32frombits(sign | 0x7f800000 | frac<<13)
-	}
-	return math.Float32frombits(sign | (exp+127-15)<<23 | frac<<13)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/klauspost/compress/huff0"
 )
 
-// split deals chunks out to the processors, neighbours together.
 func split(chunks []chunk) (parts [][]chunk) {
 	each := max(1, (len(chunks)+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	for len(chunks) > 0 {
@@ -28,7 +27,6 @@ type unpacker struct {
 	buffers [8][]byte // of planes that are decoded
 }
 
-// chunk fills plain with the bytes of c.
 func (u *unpacker) chunk(plain []byte, c chunk) error {
 	var planes [8][]byte
 	for i, stored := range c.planes {

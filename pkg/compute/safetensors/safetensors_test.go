@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
 // raw joins a header and a body, with a correct length prefix.
@@ -116,11 +118,11 @@ func TestOpenMapsAndClosesTwice(t *testing.T) {
 
 func TestHalf(t *testing.T) {
 	for h, want := range map[uint16]float32{0: 0, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 1: 0x1p-24, 0x0400: 0x1p-14, 0x7c00: float32(math.Inf(1))} {
-		if got := HalfToFloat(h); got != want {
+		if got := cpu.HalfToFloat(h); got != want {
 			t.Errorf("%#x: got %v, want %v", h, got, want)
 		}
 	}
-	if x := HalfToFloat(0x7e00); x == x {
+	if x := cpu.HalfToFloat(0x7e00); x == x {
 		t.Error("NaN became", x)
 	}
 }

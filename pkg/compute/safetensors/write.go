@@ -69,7 +69,6 @@ func encodeHeader(tensors []Tensor, metadata map[string]string) ([]byte, error) 
 	return append(header, bytes.Repeat([]byte(" "), -len(header)&7)...), nil
 }
 
-// entry describes t with its data at offset at.
 func (t Tensor) entry(at uint64) (entry, error) {
 	shape, size, err := t.size()
 	return entry{DType: &t.DType, Shape: shape, Offsets: []uint64{at, at + size}}, err

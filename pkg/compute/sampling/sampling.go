@@ -34,7 +34,6 @@ type Params struct {
 	PresencePenalty, FrequencyPenalty float32
 	// MinP keeps the tokens with at least this share of the best one's probability; 0 keeps all.
 	MinP float32
-	// Bias is added to logits.
 	Bias []Bias
 	// Before so many tokens are generated, none of Ends is chosen.
 	MinTokens int
@@ -99,7 +98,6 @@ func (s *Sampler) Next(logits []float32, p Params, history []uint32, index int) 
 	return c
 }
 
-// finite says whether x is a finite number.
 func finite(x float32) bool { return x-x == 0 }
 
 func (s *Sampler) sample(logits []float32, p Params, index int) uint32 {

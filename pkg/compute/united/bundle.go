@@ -120,19 +120,6 @@ func Open(dir string, way int, m *model.Model) (*Bundle, error) {
 	return b, nil
 }
 
-// Parse reads a file from memory, which must not change.
-func Parse(data []byte, m *model.Model) (*Bundle, error) {
-	f, err := safetensors.Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
-	}
-	b, err := of(f, m)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
-	}
-	return b, nil
-}
-
 func of(f *safetensors.File, m *model.Model) (*Bundle, error) {
 	meta := f.Metadata()
 	b := &Bundle{spec: &m.Spec, file: f, groups: map[[2]int]*Group{}, by: map[int]*brownout.Grouping{}, costs: map[int][]float64{}}

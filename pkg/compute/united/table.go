@@ -34,7 +34,6 @@ type Cost struct {
 	Norm     float64 `json:"norm"`
 }
 
-// has says whether an expert is the group's.
 func (g *Group) has(expert, way int) bool {
 	if g.Of == nil {
 		return expert/way == g.Group

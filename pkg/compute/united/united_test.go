@@ -3,6 +3,7 @@ package united
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -69,7 +70,7 @@ func TestGrouped(t *testing.T) {
 	} {
 		h := header(m)
 		tt.of(&h)
-		b, err := Parse(written(t, m, h, 0.5, 0.5), m)
+		b, err := parse(written(t, m, h, 0.5, 0.5), m)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,11 +163,11 @@ func TestRefused(t *testing.T) {
 		"one of another":  {change(func(h *Header) { regroup(h); h.Table[0].Experts[0].Expert = 1 }), "expert 1 of group 0"},
 		"group too large": {change(func(h *Header) { h.Table[0].Rows, h.Table[0].Group = 0, 9 }), "group 9"},
 	} {
-		if _, err := Parse(tt.data, m); !errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), tt.want) {
+		if _, err := parse(tt.data, m); !errors.Is(err, ErrBundle) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
 	}
-	if _, err := Parse(good, m); err != nil {
+	if _, err := parse(good, m); err != nil {
 		t.Error(err)
 	}
 }
@@ -244,7 +245,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(good)
 	f.Add(good[:len(good)/2])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		b, err := Parse(data, m)
+		b, err := parse(data, m)
 		if err != nil {
 			return
 		}
@@ -254,4 +255,17 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// parse reads a file from memory, which must not change.
+func parse(data []byte, m *model.Model) (*Bundle, error) {
+	f, err := safetensors.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
+	}
+	b, err := of(f, m)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBundle, err)
+	}
+	return b, nil
 }

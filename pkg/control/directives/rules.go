@@ -40,7 +40,7 @@ func (r Rules) Check(d *pb.Directive, revision uint64) error {
 		}
 	}
 	for _, threshold := range []uint32{d.PrefillMillionths, d.DecodeMillionths} {
-		s := brownout.Settings{Strategy: strategyOf(d.Strategy), Way: int(d.Way), Threshold: int(threshold)}
+		s := brownout.Settings{Strategy: brownout.Strategy(max(0, min(d.Strategy, 255))), Way: int(d.Way), Threshold: int(threshold)}
 		if err := s.Check(r.Experts); err != nil {
 			return fmt.Errorf("%w: %w", ErrIllegal, err)
 		}
@@ -61,8 +61,6 @@ func CheckSettings(s *pb.BrownoutSettings) error {
 	}
 	return nil
 }
-
-func strategyOf(s pb.Strategy) brownout.Strategy { return brownout.Strategy(max(0, min(s, 255))) }
 
 func stale(from, to uint64) error {
 	return fmt.Errorf("%w: its version went from %d to %d", ErrIllegal, from, to)

@@ -11,7 +11,7 @@
 //
 // Time is each replica's own: a candidate waits until the key has not changed
 // for TTL on its clock, and a holder gives up earlier than that on its own. An
-// owner that has no connection is not waited for (pkg/control/liveness). A holder
+// owner that has no connection is not waited for (members.LivenessWatcher). A holder
 // that was suspended, or is about to reconnect, may still believe that it holds: what it
 // writes must carry the epoch, which grows with every owner.
 package lease
@@ -26,7 +26,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/internal/notify"
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -41,7 +40,7 @@ var ErrLost = errors.New("lease lost")
 
 var errBehind = errors.New("the server that was asked has not seen the newest write of the lease")
 
-// Watcher looks for owners, as a liveness.Watcher does.
+// Watcher looks for owners, as a members.LivenessWatcher does.
 type Watcher interface {
 	// Watch closes gone when an owner has no connection any more.
 	Watch(owner string) (gone <-chan struct{}, stop func())
@@ -75,7 +74,7 @@ func Hold(ctx context.Context, kv jetstream.KeyValue, key, owner string, o Optio
 		o.TTL = TTL
 	}
 	c := &candidate{Options: o, kv: b, key: key, owner: owner, moved: make(chan struct{}, 1)}
-	stop, err := b.Conn().FollowKeys(b.Bucket(), key, func(string, []byte, bool) { notify.Send(c.moved) })
+	stop, err := b.Conn().FollowKeys(b.Bucket(), key, func(string, []byte, bool) { pause.Wake(c.moved) })
 	if err != nil {
 		return err
 	}
@@ -158,7 +157,7 @@ func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration
 		c.seen, c.since = revision, time.Now()
 	}
 	c.seek(old)
-	if silent := time.Since(c.since); c.isAnothers(old) && silent < c.TTL {
+	if silent := time.Since(c.since); old.GetOwner() != "" && old.GetOwner() != c.owner && !c.isGone() && silent < c.TTL {
 		return nil, c.TTL - silent, nil
 	}
 	epoch, err := c.after(ctx, revision)
@@ -171,12 +170,6 @@ func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration
 		return nil, 0, err
 	}
 	return &Held{candidate: c, lease: mine, revision: revision, renewed: before, inherited: old.GetEpoch() > 0}, 0, nil
-}
-
-// isAnothers says whether somebody else may hold the lease. An own one is of a tenure
-// that has ended, as when it could not be renewed in time and nobody took it.
-func (c *candidate) isAnothers(l *pb.Lease) bool {
-	return l.GetOwner() != "" && l.GetOwner() != c.owner && !c.isGone()
 }
 
 // after is the epoch behind those of all earlier owners, none of which was
@@ -260,4 +253,146 @@ func (h *Held) SetPosition(p bus.Place) {
 	h.mu.Lock()
 	h.lease.Incarnation, h.lease.Position = p.Incarnation, p.Sequence
 	h.mu.Unlock()
+}
+
+// sought is the owner that a candidate looks for.
+type sought struct {
+	who  string          // "": nobody
+	gone <-chan struct{} // closed when it has no connection any more; nil: nobody is looked for
+	stop func()
+}
+
+// seek looks for a lease's owner from now on, if that can be found.
+func (c *candidate) seek(l *pb.Lease) {
+	who := ""
+	if c.Watcher != nil && l.GetListens() && l.GetOwner() != c.owner {
+		who = l.GetOwner()
+	}
+	if who == c.who {
+		return
+	}
+	c.seekNobody()
+	if who != "" {
+		c.who = who
+		c.gone, c.stop = c.Watcher.Watch(who)
+	}
+}
+
+func (c *candidate) seekNobody() {
+	if c.stop != nil {
+		c.stop()
+	}
+	c.sought = sought{}
+}
+
+// isGone says whether the owner that was sought has no connection.
+func (c *candidate) isGone() bool {
+	select {
+	case <-c.gone: // never, when nil
+		return true
+	default:
+		return false
+	}
+}
+
+// run calls fn and renews the lease meanwhile. again says that Hold shall wait
+// for the lease anew.
+func (h *Held) run(ctx context.Context, fn func(context.Context, *Held) error) (again bool, err error) {
+	tenure, cancel := context.WithCancelCause(ctx)
+	h.cancel = cancel
+	renewing := make(chan struct{})
+	go func() {
+		defer close(renewing)
+		h.renewUntilDone(tenure)
+	}()
+	err = fn(tenure, h)
+	lost := errors.Is(context.Cause(tenure), ErrLost)
+	cancel(nil)
+	<-renewing
+	if !lost {
+		h.giveBack(ctx)
+	}
+	return lost && ctx.Err() == nil, err
+}
+
+// giveUpAfter is when a holder without renewals stops: earlier than a
+// candidate begins, so that its work has ended by then.
+func (h *Held) giveUpAfter() time.Duration { return h.TTL * 4 / 5 }
+
+func (h *Held) renewUntilDone(ctx context.Context) {
+	wait := h.TTL / 3
+	for {
+		if pause.For(ctx, wait) != nil {
+			return
+		}
+		err := h.renew(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			wait = h.TTL / 3
+		case errors.Is(err, ErrLost) || time.Since(h.renewed) >= h.giveUpAfter():
+			h.cancel(ErrLost)
+			return
+		default:
+			wait = h.TTL / 15 // no answer: there is still time
+		}
+	}
+}
+
+// renew writes the lease again. An attempt must not outlast the lease.
+func (h *Held) renew(ctx context.Context) error {
+	within := min(h.TTL/3, h.giveUpAfter()-time.Since(h.renewed))
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	before := time.Now()
+	revision, err := h.write(ctx, h.current(), h.revision)
+	if bus.IsWrongSequence(err) {
+		revision, err = h.recognise(ctx)
+	}
+	if err == nil {
+		h.revision, h.renewed = revision, before
+	}
+	return err
+}
+
+// recognise looks whether the newer revision is our own: its acknowledgement
+// was lost then. A server that has not seen a newer one, because it is behind the
+// others or cut off from them, knows nothing: the lease is not renewed by that.
+func (h *Held) recognise(ctx context.Context) (uint64, error) {
+	now, revision, err := h.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if revision <= h.revision && revision != 0 {
+		return 0, errBehind
+	}
+	if now.GetOwner() != h.owner || now.GetEpoch() != h.Epoch() {
+		return 0, ErrLost
+	}
+	return revision, nil
+}
+
+func (h *Held) current() *pb.Lease {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := proto.CloneOf(h.lease)
+	l.Listens = h.listens()
+	return l
+}
+
+// giveBack writes the lease without an owner. When that fails, candidates wait
+// for TTL, so it is not tried again.
+func (h *Held) giveBack(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.TTL)
+	defer cancel()
+	free := h.current()
+	free.Owner = ""
+	_, err := h.write(ctx, free, h.revision)
+	if !bus.IsWrongSequence(err) {
+		return
+	}
+	if revision, err := h.recognise(ctx); err == nil {
+		_, _ = h.write(ctx, free, revision) // as above
+	}
 }

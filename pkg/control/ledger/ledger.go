@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // Stage is where a layer's rows are between attention and attention.
@@ -117,4 +118,111 @@ func (s *Step) Shares() []Share {
 	}
 	late := s.Own[forward.Shared] + s.Own[forward.Waiting] - layers
 	return append(shares, Share{"after_block", late}, Share{"lm_head", s.Own[forward.Head]}, Share{"sampling", s.Own[forward.Sampling]})
+}
+
+// Function is the time of one dispatch, as its host says it.
+type Function struct {
+	ID uint64 // the function's
+	// Part is the first row of the group that it is of, and Rows are the routed rows that it had.
+	Part, Rows                      int
+	Queue, Stall, Compute, Transfer time.Duration
+}
+
+// Each appends the dispatches that a block tells of: of each group all of them, where Join keeps
+// the critical one of the last. What cannot be is cut as Join does.
+func Each(all []Function, total time.Duration, b *pb.Block, limit int) []Function {
+	c := claims{total: max(0, total)}
+	told := b.GetFunctions()
+	for _, f := range told[:min(len(told), limit)] {
+		is := c.function(f)
+		all = append(all, Function{
+			ID: f.GetFunction(), Part: int(b.GetKey().GetPart()), Rows: min(int(f.GetRows()), limit),
+			Queue: is.by[ExpertQueue], Stall: is.by[ExpertStall], Compute: is.by[ExpertCompute], Transfer: is.by[ExpertTransfer],
+		})
+	}
+	return all
+}
+
+// Join makes a layer's times of what its last block claims, of which nothing is
+// believed that the time taken here contradicts. A claim that is longer than
+// total is cut to it, of more functions than limit the rest is left out; cut is
+// how often that was so.
+func Join(total time.Duration, b *pb.Block, limit int) (l Layer, cut int) {
+	c := claims{total: max(0, total)}
+	functions := b.GetFunctions()
+	if len(functions) > limit {
+		functions = functions[:limit]
+		c.cut++
+	}
+	l = Layer{Layer: int(b.GetKey().GetLayer()), Total: c.total, Functions: len(functions), Attempt: b.GetKey().GetAttempt()}
+	var critical function
+	quickest := time.Duration(0)
+	for i, f := range functions {
+		is := c.function(f)
+		if i == 0 || is.took > critical.took {
+			critical, l.Critical = is, f.GetFunction()
+		}
+		if i == 0 || is.took < quickest {
+			quickest = is.took
+		}
+	}
+	l.By = critical.by
+	l.By[GateQueue], l.By[GateCompute] = c.bound(b.GetGate().GetQueueNs()), c.bound(b.GetGate().GetComputeNs())
+	l.By[AggregatorWait] = max(0, c.bound(b.GetWaitNs())-(critical.took-quickest))
+	l.fit()
+	return l, c.cut
+}
+
+// claims are durations that others say within a layer's time.
+type claims struct {
+	total time.Duration
+	cut   int
+}
+
+func (c *claims) bound(ns uint64) time.Duration {
+	if ns <= uint64(c.total) {
+		return time.Duration(ns)
+	}
+	c.cut++
+	return c.total
+}
+
+// function is what a function says, by stage and altogether.
+type function struct {
+	by   [Stages]time.Duration
+	took time.Duration
+}
+
+func (c *claims) function(f *pb.FunctionTime) (is function) {
+	is.by[ExpertQueue], is.by[ExpertStall] = c.bound(f.GetQueueNs()), c.bound(f.GetStallNs())
+	is.by[ExpertCompute], is.by[ExpertTransfer] = c.bound(f.GetComputeNs()), c.bound(f.GetTransferNs())
+	for _, d := range is.by {
+		is.took += d
+	}
+	return is
+}
+
+// fit makes the stages together the total: each gets what it claims of what
+// those before it leave, and messages the rest.
+func (l *Layer) fit() {
+	left := l.Total
+	for s := range Messages {
+		l.By[s] = min(l.By[s], left)
+		left -= l.By[s]
+	}
+	l.By[Messages] = left
+}
+
+// Stopwatch tells one stage's time after the other.
+type Stopwatch struct{ last time.Time }
+
+// StartAt is a stopwatch whose first lap begins at an instant.
+func StartAt(t time.Time) Stopwatch { return Stopwatch{t} }
+
+// Lap is the nanoseconds since the last lap.
+func (s *Stopwatch) Lap() uint64 {
+	now := time.Now()
+	d := max(0, now.Sub(s.last))
+	s.last = now
+	return uint64(d)
 }

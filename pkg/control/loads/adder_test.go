@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/internal/testkit/testloads"
+	"github.com/switchyard/switchyard/internal/testkit/testdeployment"
 	"github.com/switchyard/switchyard/pkg/policy/claims"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -27,7 +27,7 @@ func counted(rows uint32, experts ...uint32) *pb.StepLoad {
 }
 
 func TestAdder(t *testing.T) {
-	to := &testloads.Sink{}
+	to := &testdeployment.LoadSink{}
 	a := NewAdder(to.Send)
 	defer a.Close()
 	probe := counted(1, 4)
@@ -60,7 +60,7 @@ func TestAdder(t *testing.T) {
 
 // An interval ends by itself; after the end nothing waits.
 func TestAdderEnds(t *testing.T) {
-	to := &testloads.Sink{}
+	to := &testdeployment.LoadSink{}
 	a := NewAdder(to.Send)
 	a.Send(gateTold(2, counted(1, 1)))
 	testkit.Eventually(t, "a sample", func() bool { return len(to.Take()) == 1 })
@@ -75,7 +75,7 @@ func TestAdderEnds(t *testing.T) {
 // Readers believe every sample, and all rows of all microbatches are in them.
 func TestAdderAddsUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		to := &testloads.Sink{}
+		to := &testdeployment.LoadSink{}
 		a := NewAdder(to.Send)
 		limits := claims.Limits{Model: 7, Layers: 3, Experts: 8, TopK: 1}
 		want, got := 0, 0

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/policy/claims"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -162,4 +165,170 @@ func (t *Tally) Refused() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.refused
+}
+
+// Every is how often a host that computes sends samples.
+const Every = time.Second
+
+// Counter counts the rows that a host's experts compute.
+type Counter struct {
+	model uint64
+	host  string
+	rows  [][]atomic.Uint64 // by layer and expert; none for a layer without experts
+	told  [][]uint64        // how many of them samples have told of
+}
+
+// NewCounter counts for a host of a model, whose layers have experts where moe
+// says so.
+func NewCounter(model uint64, host string, moe []bool, experts int) *Counter {
+	c := &Counter{model: model, host: host, rows: make([][]atomic.Uint64, len(moe)), told: make([][]uint64, len(moe))}
+	for l, has := range moe {
+		if has {
+			c.rows[l], c.told[l] = make([]atomic.Uint64, experts), make([]uint64, experts)
+		}
+	}
+	return c
+}
+
+// Add counts a row for each of the experts named, which a layer of the model has.
+func (c *Counter) Add(layer uint32, experts []uint32) {
+	rows := c.rows[layer]
+	for _, e := range experts {
+		rows[e].Add(1)
+	}
+}
+
+// Take returns a sample of each layer that computed anything since the samples
+// before, which were taken span ago; with all, of each that ever did, with all its
+// experts that did. Only one goroutine may take.
+func (c *Counter) Take(span time.Duration, all bool) (samples []*pb.LoadSample) {
+	for l := range c.rows {
+		if s := c.take(l, all); len(s.Expert) > 0 {
+			s.SpanMs = uint32(max(1, span.Milliseconds()))
+			samples = append(samples, s)
+		}
+	}
+	return samples
+}
+
+func (c *Counter) take(layer int, all bool) *pb.LoadSample {
+	s := &pb.LoadSample{Version: schemas.Version, Model: c.model, Host: c.host, Layer: uint32(layer)}
+	told := c.told[layer]
+	for e := range c.rows[layer] {
+		total := c.rows[layer][e].Load()
+		if rows := total - told[e]; rows > 0 || all && total > 0 {
+			s.Expert, s.Rows, s.Total = append(s.Expert, uint32(e)), append(s.Rows, rows), append(s.Total, total)
+			told[e] = total
+		}
+	}
+	return s
+}
+
+// StepOf is a microbatch whose rows are on their way to a gate, without experts.
+func StepOf(h *pb.Hidden) *pb.StepLoad {
+	k := h.GetKey()
+	s := &pb.StepLoad{Owner: k.GetOwner(), Epoch: k.GetEpoch(), Step: k.GetStep(), Rows: k.GetRows(), Probe: h.GetProbe()}
+	for _, p := range h.GetPhases() {
+		if p.Phase == pb.Phase_PHASE_PREFILL {
+			s.PrefillRows += p.Rows
+		}
+	}
+	return s
+}
+
+// TimesEvery is how often attention tells what layers have taken.
+const TimesEvery = 250 * time.Millisecond
+
+// Took is what a layer took in one step.
+type Took struct {
+	Rows, Dispatches int
+	// Total is the layer forward time, and Messages the part of it that is neither gate nor
+	// expert.
+	Total, Messages time.Duration
+}
+
+// Times adds up what layers take, and has how many requests wait. It is safe for concurrent use.
+type Times struct {
+	model uint64
+	host  string
+
+	mu      sync.Mutex
+	layers  map[int]*[claims.Classes]*pb.LayerTime
+	waiting int // requests
+	at      int // the layer whose samples tell of them
+	told    int // of them, by the samples before
+}
+
+// NewTimes adds up for an attention replica of a model.
+func NewTimes(model uint64, host string) *Times {
+	return &Times{model: model, host: host, layers: map[int]*[claims.Classes]*pb.LayerTime{}}
+}
+
+// Add takes a layer of a step in. One that cannot be told, because it took longer than
+// anybody believes, is left out.
+func (t *Times) Add(layer int, took Took) {
+	if took.Rows < 1 || took.Rows > claims.MaxStepRows || took.Total <= 0 || took.Total > time.Hour || took.Dispatches < 0 || took.Dispatches > claims.MaxDispatches {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	classes := t.layers[layer]
+	if classes == nil {
+		classes = &[claims.Classes]*pb.LayerTime{}
+		t.layers[layer] = classes
+	}
+	at := claims.Class(float64(took.Rows))
+	if classes[at] == nil {
+		classes[at] = &pb.LayerTime{}
+	}
+	if classes[at].Steps < claims.MaxSteps {
+		enter(classes[at], took)
+	}
+}
+
+// Wait notes how many requests wait now, which samples of this layer tell.
+func (t *Times) Wait(layer, requests int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.at, t.waiting = layer, min(max(0, requests), claims.MaxWaiting)
+}
+
+func enter(c *pb.LayerTime, took Took) {
+	n := uint64(took.Dispatches)
+	messages := uint64(min(max(0, took.Messages), took.Total))
+	c.Steps++
+	c.Rows += uint64(took.Rows)
+	c.TotalNs += uint64(took.Total)
+	c.MessageNs += messages
+	c.Dispatches += n
+	c.Squares += n * n
+	c.Products += n * messages
+}
+
+// Take returns a sample of each layer that was added to since the samples before, which
+// were taken span ago, and while requests wait, or have just ended waiting, one that says so.
+func (t *Times) Take(span time.Duration) (samples []*pb.LoadSample) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.layers[t.at] == nil && t.waiting+t.told > 0 {
+		t.layers[t.at] = &[claims.Classes]*pb.LayerTime{}
+	}
+	for layer, classes := range t.layers {
+		s := &pb.LoadSample{
+			Version: schemas.Version, Model: t.model, Host: t.host, Layer: uint32(layer), SpanMs: uint32(max(1, span.Milliseconds())),
+			Source: pb.LoadSource_LOAD_SOURCE_ATTENTION,
+		}
+		for _, c := range classes {
+			if c != nil {
+				s.Times = append(s.Times, c)
+			}
+		}
+		if layer == t.at {
+			s.Waiting = new(uint64(t.waiting))
+		}
+		samples = append(samples, s)
+	}
+	t.told = t.waiting
+	t.layers = map[int]*[claims.Classes]*pb.LayerTime{}
+	return samples
 }

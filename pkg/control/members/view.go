@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -299,11 +300,59 @@ func (v *View) expire(passed time.Duration) {
 		}
 		if e.silent >= TTL {
 			delete(v.members, id)
-			v.miss(e.member)
+			if len(v.missing) == maxMissing {
+				v.missing = slices.Delete(v.missing, 0, 1)
+			}
+			v.missing = append(v.missing, missed{id: e.member.GetId(), service: e.member.GetService()})
 			v.notify()
 		}
 	}
 	v.ageOtherKinds(passed)
 	v.forget(passed)
 	v.judge()
+}
+
+// MayDegrade says whether a brownout may come: an attention replica can ask for one, or an expert
+// host can load united experts.
+func MayDegrade(all []*pb.Member) bool {
+	return slices.ContainsFunc(OfService(all, "attention"), func(m *pb.Member) bool { return m.Stats[Browns] > 0 }) ||
+		slices.ContainsFunc(OfService(all, "expert"), func(m *pb.Member) bool { return len(m.United) > 0 })
+}
+
+// Members of another kind speak another version, or serve another
+// model, or compute other bits, or send tensors otherwise, under the same name. No replica of this
+// kind works with them; they are known so that what is theirs can go back to them, and each be named.
+
+// maxOtherKinds bounds those that are known.
+const maxOtherKinds = 64
+
+// OtherKinds lists them by id, as far as they are known.
+func (v *View) OtherKinds() []*pb.Member {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return byID(v.otherKinds)
+}
+
+// meet takes in a record of another kind, and says whether somebody is to be told of it.
+func (v *View) meet(m *pb.Member) (isNew bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	known := v.otherKinds[m.GetId()] != nil
+	switch {
+	case m.GetDraining():
+		delete(v.otherKinds, m.GetId())
+		return false
+	case !known && len(v.otherKinds) == maxOtherKinds:
+		return false
+	}
+	v.otherKinds[m.GetId()] = &entry{member: m}
+	return !known && v.strange != nil
+}
+
+// ageOtherKinds forgets who has been silent for TTL; v.mu is held.
+func (v *View) ageOtherKinds(passed time.Duration) {
+	maps.DeleteFunc(v.otherKinds, func(_ string, e *entry) bool {
+		e.silent += passed
+		return e.silent >= TTL
+	})
 }

@@ -16,14 +16,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/switchyard/switchyard/internal/pause"
-	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/alone"
-	"github.com/switchyard/switchyard/pkg/policy/beside"
+	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -148,7 +148,7 @@ func (p *Planner) Run(ctx context.Context) {
 	changed := p.settings.changed.wait()
 	_ = p.readSettings(ctx) // what fails is tried again
 	following.Go(func() { p.followSettings(ctx, changed) })
-	var said unrepeated.Log
+	var said pause.ErrorLog
 	for pauses := pause.Between(debounce, lastPause); p.awaitTurn(ctx); {
 		if err := p.contend(ctx, pauses); err != nil && ctx.Err() == nil {
 			said.Error(p.Logger, "planner's lease; trying again", err)
@@ -232,7 +232,7 @@ func (t *tenure) begin(ctx context.Context) error {
 }
 
 func (t *tenure) replanAlways(ctx context.Context) {
-	var said unrepeated.Log
+	var said pause.ErrorLog
 	for ctx.Err() == nil {
 		changed, replanned, written, news, again := t.Members.Changed(), t.view.Changed(), t.written.wait(), t.news(), lookAgain
 		if err := errors.Join(t.mendSettings(ctx), t.replan(ctx)); err != nil && ctx.Err() == nil {
@@ -278,7 +278,7 @@ func (t *tenure) decide(k plan.Known) (*plan.Decision, error) {
 	if t.began.Policy == "" {
 		t.began = k.Settings
 	}
-	return beside.Plan(k, func(k plan.Known) (*plan.Decision, error) {
+	return brownout.PlanBeside(k, func(k plan.Known) (*plan.Decision, error) {
 		if t.Elastic == nil && alone.Stays(k, t.began) {
 			if d, err := alone.Mend(k); err == nil {
 				return d, nil
@@ -333,4 +333,47 @@ func (p *Planner) known(ctx context.Context) (plan.Known, error) {
 	k := plan.Known{Model: p.Model, Settings: settings}
 	k.Hosts, k.Model.ExpertBytes = hosts(those, p.Model)
 	return k, err
+}
+
+// awaitTurn waits while another service plans, and says whether to contend for
+// the lease: not when ctx has ended.
+func (p *Planner) awaitTurn(ctx context.Context) bool {
+	p.awaitOther(ctx, false)
+	return ctx.Err() == nil
+}
+
+// turn is a context that ends when another service plans.
+func (p *Planner) turn(ctx context.Context) (turn context.Context, end func()) {
+	turn, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		p.awaitOther(turn, true)
+		cancel()
+	})
+	return turn, func() { cancel(); watching.Wait() }
+}
+
+// awaitOther returns when another service plans, or none does, or ctx has ended.
+func (p *Planner) awaitOther(ctx context.Context, plans bool) {
+	for {
+		changed := p.Members.Changed()
+		if p.otherPlans() == plans {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+// otherPlans says whether a service is here that plans in this one's place. Its
+// replica has answered a call: a copied record does not keep the planners away.
+func (p *Planner) otherPlans() bool {
+	if p.YieldTo == "" {
+		return false
+	}
+	those, _ := p.Members.Answered(p.YieldTo)
+	return slices.ContainsFunc(those, func(m *pb.Member) bool { return m.Ready && !m.Draining })
 }

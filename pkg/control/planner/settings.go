@@ -134,7 +134,6 @@ func (t *tenure) mendSettings(ctx context.Context) error {
 	return nil
 }
 
-// wanted is the settings to plan by.
 func (p *Planner) wanted(ctx context.Context) (plan.Settings, error) {
 	if s := p.lastSettings(); s.Policy != "" {
 		return s, nil

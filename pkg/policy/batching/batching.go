@@ -4,6 +4,8 @@
 // pure: the engine hands it what is ready and does what it says.
 package batching
 
+import "fmt"
+
 // Policy bounds microbatches.
 type Policy struct {
 	// Microbatches is how many microbatches may be in flight at once, so that one's
@@ -150,4 +152,224 @@ func decodeRows(ready []Item) (n int) {
 func (p Policy) share(decoding int) int {
 	workers := max(1, min(p.Microbatches, decoding/max(1, p.MinRows)))
 	return (decoding + workers - 1) / workers
+}
+
+// beside is what steps take that have rows of answers and of prompts, so that those of prompts can be
+// so few that who reads the answers hardly waits for them.
+type beside struct {
+	each   cost // a prompt's row, beside answers
+	newest int  // prompts' rows of the newest such step
+	run    int  // of such steps, since one without rows of prompts
+}
+
+const (
+	// mostRun is after how many steps with both one has no rows of prompts, so that it stays known
+	// what those take.
+	mostRun = 16
+	// worst is how many times as long as without prompts' rows a step counts at most.
+	worst = 16
+)
+
+// rows is how many of prompts may go beside those of answers, which take so many seconds alone (0:
+// nobody knows): as many as lengthen the step by that part of it, at most twice as many as the time
+// before, and at least so many.
+func (b *beside) rows(alone, part float64, least int) int {
+	if b.run >= mostRun {
+		return 0
+	}
+	n := 2 * b.newest
+	if each := b.each.each(0); each > 0 {
+		n = min(n, int(part*alone/each))
+	}
+	return max(least, n)
+}
+
+// Alone takes in that there was a step without rows of prompts.
+func (p *Pace) Alone() { p.beside.run = 0 }
+
+// Beside takes in what a step took that had rows of prompts beside those of answers, which take so
+// many seconds alone (0: nobody knows).
+func (p *Pace) Beside(prompts int, seconds, alone float64) {
+	p.beside.newest = prompts
+	p.beside.run++
+	if alone > 0 {
+		p.beside.each.observe(prompts, min(max(0, seconds-alone), worst*alone))
+	}
+}
+
+// Pace is what microbatches have taken lately: how long a row takes in the
+// layers, and how long its logits take, which for a large vocabulary is longer.
+// The zero value knows nothing yet.
+type Pace struct {
+	layers, logits cost
+	beside         beside
+	// Seconds is what a step of so many rows of answers alone takes, 0 if it is not known; nil: it
+	// never is.
+	Seconds func(rows int) float64
+}
+
+// alone is what a step of so many rows of answers alone takes; 0: nobody knows.
+func (p *Pace) alone(rows int) float64 {
+	if p.Seconds == nil {
+		return 0
+	}
+	return p.Seconds(rows)
+}
+
+// Observe takes in what a microbatch with prefill took: its rows in the layers,
+// and those of them whose logits were made.
+func (p *Pace) Observe(rows int, layerSeconds float64, withLogits int, logitSeconds float64) {
+	p.layers.observe(rows, layerSeconds)
+	p.logits.observe(withLogits, logitSeconds)
+}
+
+// What a row takes as long as nothing was seen: rather too much, so that the
+// first microbatch finds out without taking long.
+const (
+	unseenRow    = 0.004
+	unseenLogits = 0.040
+)
+
+// budget is the time that is left of a microbatch.
+type budget struct {
+	seconds     float64
+	row, logits float64 // what another row takes, and its logits
+	unbounded   bool
+}
+
+// budget is what maxSeconds leave beside decode rows.
+func (p *Pace) budget(maxSeconds float64, decode int) budget {
+	b := budget{seconds: maxSeconds, row: p.layers.each(unseenRow), logits: p.logits.each(unseenLogits), unbounded: maxSeconds == 0}
+	b.seconds -= float64(decode) * (b.row + b.logits)
+	return b
+}
+
+// rows is how many of an item's rows there is time for.
+func (b *budget) rows(it Item) int {
+	plain := it.Prefill - it.Scored
+	switch {
+	case b.unbounded || b.cost(it, it.Prefill) <= b.seconds:
+		return it.Prefill
+	case b.seconds <= 0:
+		return 0
+	case float64(plain)*b.row >= b.seconds:
+		return int(b.seconds / b.row)
+	}
+	return plain + int((b.seconds-float64(plain)*b.row)/(b.row+b.logits))
+}
+
+// cost is what the first n rows of an item take.
+func (b *budget) cost(it Item, n int) float64 {
+	return float64(n)*b.row + float64(max(0, n-(it.Prefill-it.Scored)))*b.logits
+}
+
+func (b *budget) take(it Item, n int) { b.seconds -= b.cost(it, n) }
+
+// cost is what one takes of those that were seen lately. What does not grow
+// with their number counts too, so it is too much for few, and comes down while
+// microbatches grow towards their bound.
+type cost struct {
+	n, seconds float64 // sums in which each observation weighs less than the one after it
+}
+
+// keep is the share of its weight that an observation keeps with each later one.
+const keep = 0.5
+
+func (c *cost) observe(n int, seconds float64) {
+	if n > 0 {
+		c.n, c.seconds = keep*c.n+float64(n), keep*c.seconds+seconds
+	}
+}
+
+func (c *cost) each(unseen float64) float64 {
+	if c.n == 0 {
+		return unseen
+	}
+	return c.seconds / c.n
+}
+
+// Scripted is a step of a run, to be made again.
+type Scripted struct {
+	// At is when it began, in seconds since the run did.
+	At    float64
+	Parts []Rows
+}
+
+// Rows are those of one request in a step: so many, from a position on.
+type Rows struct {
+	Request     string
+	First, Rows int
+}
+
+// ScriptError says which step cannot be made, and because of which request.
+type ScriptError struct {
+	Step    int // from 1
+	Steps   int
+	Request string
+	Why     string
+}
+
+// Error names step and request.
+func (e *ScriptError) Error() string {
+	return fmt.Sprintf("step %d of %d cannot be made again: request %s %s", e.Step, e.Steps, e.Request, e.Why)
+}
+
+// Script makes the steps of another run: each when all its rows are there, and the one
+// before has been made. It has no clock: now is in seconds since the run began, and never
+// goes back.
+type Script struct {
+	Steps []Scripted
+	// Paced says that no step is made sooner than it was.
+	Paced bool
+	// Patience is how many seconds rows may be missing, from when the step before was made
+	// or this one began in the other run, whichever is later.
+	Patience float64
+
+	next int
+	made float64 // when the newest one was
+}
+
+// Ended says whether all steps were made.
+func (s *Script) Ended() bool { return s.next >= len(s.Steps) }
+
+// Next takes the next step's rows of ready; none, if it is not to be made yet. It is to be
+// asked again when something has changed, or after so many seconds, if it says any.
+func (s *Script) Next(now float64, ready []Item, out []Take) (takes []Take, again float64, err error) {
+	out = out[:0]
+	if s.Ended() {
+		return out, 0, nil
+	}
+	step := &s.Steps[s.next]
+	if s.Paced && now < step.At {
+		return out, step.At - now, nil
+	}
+	for _, r := range step.Parts {
+		at := find(ready, r.Request)
+		if at < 0 {
+			if now-max(s.made, step.At) > s.Patience {
+				return out[:0], 0, s.Failed(r.Request, fmt.Sprintf("has had no rows for %v s", s.Patience))
+			}
+			return out[:0], 0, nil
+		}
+		if it := &ready[at]; it.Position != r.First || max(1, it.Prefill) < r.Rows {
+			return out[:0], 0, s.Failed(r.Request, fmt.Sprintf("has %d rows from position %d on; the step had %d from %d on", max(1, it.Prefill), it.Position, r.Rows, r.First))
+		}
+		out = append(out, Take{at, r.Rows})
+	}
+	s.next, s.made = s.next+1, now
+	return out, 0, nil
+}
+
+// Failed is the error of the step that is to be made next, if it needs a request.
+func (s *Script) Failed(request, why string) *ScriptError {
+	return &ScriptError{Step: min(s.next+1, len(s.Steps)), Steps: len(s.Steps), Request: request, Why: why}
+}
+
+func find(ready []Item, request string) int {
+	for i := range ready {
+		if ready[i].Request == request {
+			return i
+		}
+	}
+	return -1
 }

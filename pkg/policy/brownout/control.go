@@ -135,7 +135,9 @@ func (c *Controller) Advance(now float64, busy bool) Change {
 	if n == 0 || now < c.changed+min(cmp.Or(c.rule.Cuts, c.rule.Interval), c.rule.Interval) {
 		return ch
 	}
-	c.high.judge(latency)
+	if c.high.below == 0 {
+		c.high.below = latency
+	}
 	switch {
 	case latency > c.rule.SLO:
 		c.high = c.missed(now, latency)
@@ -197,4 +199,58 @@ func NearestRank(numbers []float64, of float64) float64 {
 	}
 	slices.Sort(numbers)
 	return numbers[max(0, int(math.Ceil(of*float64(len(numbers))-1e-9))-1)]
+}
+
+const (
+	// Calm keeps what the controller does under a constant load to a rise in two minutes.
+	Calm = 120
+	// tellsIn is within how many seconds a step that is done has been told of.
+	tellsIn = 0.5
+)
+
+// Steady is algorithm 2 made steady. A threshold that was too high is remembered for two minutes: none is tried
+// that it says is too high as well. And the threshold falls as soon as all that is judged is of steps behind the last change,
+// and not every five seconds, so that three cuts take five seconds in place of ten.
+func Steady(slo float64) Rule {
+	r := Paper(slo)
+	r.Calm, r.Cuts = Calm, r.Window+tellsIn
+	return r
+}
+
+// tooHigh is a threshold at which steps missed the SLO.
+type tooHigh struct {
+	threshold int
+	latency   float64 // of steps there
+	until     float64 // when that is forgotten
+	// below is the latency of lower thresholds: that by which the threshold rose to this one, if it did (rose), else
+	// the first one behind the cut; 0: it is not known yet.
+	below float64
+	rose  bool
+}
+
+func (c *Controller) missed(now, latency float64) tooHigh {
+	h := tooHigh{threshold: c.threshold, latency: latency, until: now + c.rule.Calm, below: c.rose, rose: c.rose > 0}
+	c.rose = 0
+	return h
+}
+
+// nearby is the share of a latency from which on another one is like it.
+const nearby = 0.9
+
+// holds says whether the threshold does not rise although latencies are below the warning line: it had to be taken back
+// from there, or would have to be, as it is the nearer to the one that was too high. It rises when latencies are a tenth lower
+// than they were.
+func (c *Controller) holds(now, latency float64) bool {
+	h := &c.high
+	if now >= h.until || c.threshold >= h.threshold {
+		return false
+	}
+	if latency <= nearby*h.below {
+		if !h.rose {
+			*h = tooHigh{}
+		}
+		return false
+	}
+	part := float64(min(c.rule.Increment, h.threshold-c.threshold)) / float64(h.threshold-c.threshold)
+	return h.rose || latency+part*(h.latency-latency) > c.rule.SLO
 }

@@ -2,9 +2,12 @@ package elastic
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/divide"
+	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/policy/static"
 )
 
 // Policies decide by the mean rows of a step. Steps differ: the host that is busiest in one
@@ -195,4 +198,210 @@ func (t *tally) idle(l layout, e int, slots []int) (hosts []int) {
 
 func (l layout) remove(expert, host int) {
 	l[expert] = slices.DeleteFunc(l[expert], func(s spot) bool { return s.host == host })
+}
+
+// fleet is the hosts while a plan is decided on. All experts take the same bytes,
+// so that a host has slots: it holds so many experts of whatever layer.
+type fleet struct {
+	hosts []host // by their ids
+	index map[string]int
+	cool  []int // those that do not throttle
+	// holders are those with slots.
+	holders []int
+	// refused are the refusals that are believed.
+	refused map[refusal]float64
+}
+
+// host is one of them, named by its place in the fleet.
+type host struct {
+	id    string
+	slots int
+	// used are slots that experts need who are in the group, cold ones too: their
+	// first rows must find room. Those of loaded replicas that are not used are not
+	// among them: they give way.
+	used int
+	kept int
+	// full says that it has refused something lately: it gets nothing more.
+	full bool
+	// throttles says that its device is slowed; see plan.Host.
+	throttles bool
+	// idle says that nothing was planned on it in any layer.
+	idle bool
+}
+
+func (h *host) free() int {
+	if h.full {
+		return 0
+	}
+	return max(0, h.slots-h.used)
+}
+
+// noLimit is more slots than are ever used.
+const noLimit = math.MaxInt32
+
+func newFleet(all []plan.Host, expertBytes uint64) *fleet {
+	f := &fleet{index: make(map[string]int, len(all))}
+	for _, h := range all {
+		slots := noLimit
+		if h.Budget > 0 {
+			slots = int(min(h.Budget/max(1, expertBytes), noLimit))
+		}
+		f.hosts = append(f.hosts, host{id: h.ID, slots: slots, throttles: h.Throttles, idle: true})
+	}
+	slices.SortFunc(f.hosts, func(a, b host) int { return cmp.Compare(a.id, b.id) })
+	for i, h := range f.hosts {
+		f.index[h.id] = i
+		if h.slots > 0 {
+			f.holders = append(f.holders, i)
+		}
+		if !h.throttles {
+			f.cool = append(f.cool, i)
+		}
+	}
+	return f
+}
+
+// spare is how many slots are left beside so many experts, and how many hosts
+// can take any.
+func (f *fleet) spare(experts int) (slots, able int) {
+	total := int64(-experts)
+	for i := range f.hosts {
+		if h := &f.hosts[i]; h.full {
+			total += int64(h.used)
+		} else if h.slots > 0 {
+			total += int64(h.slots)
+			able++
+		}
+	}
+	return int(max(0, total)), able
+}
+
+// refusal is a function that a host has refused for want of memory.
+type refusal struct{ host, function string }
+
+// refusedFor is for how many seconds a host that has refused a function gets no
+// more than it has.
+const refusedFor = 30
+
+// Refused takes note that a host has no room for a function, whatever memory it
+// says that it has.
+func (c *Core) Refused(now float64, host, function string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused[refusal{host, function}] = c.at(now)
+}
+
+// markFull marks the hosts that have refused something lately. If all have that have slots,
+// nobody else can have what they refused: it stays where it is, and its rows wait or go to
+// whoever borrows it.
+func (f *fleet) markFull(refused map[refusal]float64, now float64) {
+	f.refused = refused
+	for r, when := range refused {
+		if now-when > refusedFor {
+			delete(refused, r)
+		} else if h, here := f.index[r.host]; here {
+			f.hosts[h].full = true
+		}
+	}
+	if !slices.ContainsFunc(f.hosts, func(h host) bool { return h.slots > 0 && !h.full }) {
+		f.refused = nil
+		for i := range f.hosts {
+			f.hosts[i].full = false
+		}
+	}
+}
+
+// In a large fleet each layer has a part of the hosts, as the static policy deals it
+// (static.Deal): its replicas stay on these as long as they have room, so that the layer has
+// few functions, and a host has some of few layers.
+
+// deal is which of the hosts with slots a layer has, by its place among all layers.
+func (r *round) deal(layer int) static.Deal {
+	return static.DealOf(layer, len(r.k.Model.MoELayers), len(r.holders), r.k.Settings.Grouping)
+}
+
+// window are the hosts that a layer has; nil: all of them.
+func (r *round) window(layer int) (hosts []int) {
+	d := r.deal(layer)
+	if d.Whole() {
+		return nil
+	}
+	for i := range d.Hosts() {
+		hosts = append(hosts, r.holders[d.Host(0, i)])
+	}
+	return hosts
+}
+
+// freeSlots are the slots of each host that nobody has; on some hosts, or all if there are
+// none, and 0 on the others.
+func (f *fleet) freeSlots(among []int) []int {
+	slots := make([]int, len(f.hosts))
+	if among == nil {
+		for h := range slots {
+			slots[h] = f.hosts[h].free()
+		}
+	}
+	for _, h := range among {
+		slots[h] = f.hosts[h].free()
+	}
+	return slots
+}
+
+// shareFate keeps experts awake that share a function with one that is: in a large fleet a
+// function goes to zero whole, as each change of its experts makes another function of it.
+func (w *work) shareFate() {
+	if w.window == nil || w.in == nil {
+		return
+	}
+	for _, f := range w.in.Functions {
+		if f.Kind == plan.Routed && slices.ContainsFunc(f.Experts, func(e uint32) bool { return !w.idle[e] }) {
+			for _, e := range f.Experts {
+				w.idle[e] = false
+			}
+		}
+	}
+}
+
+// moveWhole gives functions without a host another one each, which has nothing of the layer: in
+// a large fleet no other function changes then. It is the host with least planned on it.
+func (r *round) moveWhole(w *work) {
+	if w.window == nil || w.in == nil {
+		return
+	}
+	for _, f := range w.in.Functions {
+		if f.Kind != plan.Routed || slices.ContainsFunc(f.Experts, func(e uint32) bool { return len(w.next[e]) > 0 }) {
+			continue
+		}
+		to := r.strange(w.next, len(f.Experts))
+		if to < 0 {
+			return
+		}
+		for _, e := range f.Experts {
+			want := warm
+			if w.idle[e] {
+				want = cold
+			}
+			w.next.set(int(e), want, to)
+			r.hosts[to].used++
+			w.why.count(byMissing, 1)
+		}
+	}
+}
+
+// strange is the host with so many slots that has nothing of a layer, and least planned on it;
+// -1 if there is none.
+func (f *fleet) strange(l layout, slots int) (best int) {
+	has := make([]bool, len(f.hosts))
+	for _, spots := range l {
+		for _, s := range spots {
+			has[s.host] = true
+		}
+	}
+	best = -1
+	for h := range f.hosts {
+		if !has[h] && f.hosts[h].free() >= slots && (best < 0 || f.hosts[h].used < f.hosts[best].used) {
+			best = h
+		}
+	}
+	return best
 }

@@ -4,7 +4,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/place"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 const (
@@ -37,7 +39,8 @@ const sideBySide = 16
 // improveBlock finds what each of some layers gains, and makes the changes that still can be
 // when those before are made.
 func (r *round) improveBlock(block []*work) {
-	r.moves()
+	most := math.Max(8, float64(len(r.layers)*r.c.model.Experts))
+	r.c.budget.fill(r.now, most, most/30)
 	r.each(block, func(w *work) {
 		w.trusted = r.trusted(w)
 		w.found = r.find(w)
@@ -269,4 +272,73 @@ func sum(all []float64) (s float64) {
 		s += v
 	}
 	return s
+}
+
+// access is what hosts take for messages of a layer: a part that each message has, such as
+// reading weights, and a part that each row has. It is a fit by least squares to what hosts
+// tell, the newest most.
+type access struct{ mm, mr, rr, mt, rt, n float64 }
+
+const (
+	accessKeep = 0.98
+	// accessLeast is after how many samples of functions a fit is believed.
+	accessLeast = 8
+)
+
+func (a *access) add(f *pb.FunctionLoad, seconds float64) {
+	m, r := float64(f.Messages), float64(f.Rows)
+	for _, v := range []*float64{&a.mm, &a.mr, &a.rr, &a.mt, &a.rt, &a.n} {
+		*v *= accessKeep
+	}
+	w := 1 / r // a sample of many rows scatters as much more
+	a.mm += w * m * m
+	a.mr += w * m * r
+	a.rr += w * r * r
+	a.mt += w * m * seconds
+	a.rt += w * r * seconds
+	a.n++
+}
+
+// timer is what a message of rows takes; false while too little is known.
+func (a *access) timer() (t affine, known bool) {
+	if a.n < accessLeast || a.mm == 0 {
+		return t, false
+	}
+	// Where all messages have as many rows, both parts cannot be told apart: then
+	// all is taken for rows, as before.
+	det := a.mm*a.rr - a.mr*a.mr
+	if det < 1e-3*a.mm*a.rr {
+		return affine{row: a.rt / a.rr}, true
+	}
+	t = affine{message: (a.mt*a.rr - a.rt*a.mr) / det, row: (a.rt*a.mm - a.mt*a.mr) / det}
+	switch {
+	case t.message < 0:
+		t = affine{row: a.rt / a.rr}
+	case t.row < 0:
+		t = affine{message: a.mt / a.mm}
+	}
+	return t, true
+}
+
+// affine is a time with a part for each access and one for each row.
+type affine struct{ message, row float64 }
+
+// Seconds implements cost.Timer.
+func (a affine) Seconds(x cost.Access) float64 {
+	if x.Rows <= 0 {
+		return 0
+	}
+	return a.message + a.row*float64(x.Rows)
+}
+
+// timer is what accesses of a layer take: by the device's profile, or as hosts tell, or
+// in proportion to rows while they have told little.
+func (r *round) timer(w *work) cost.Timer {
+	if r.c.s.Takes != nil {
+		return r.c.s.Takes.Timer
+	}
+	if t, known := w.fits.timer(); known {
+		return t
+	}
+	return cost.Printed{Alpha: r.row(w)}
 }

@@ -81,7 +81,7 @@ func extra(replicas []int) (n int) {
 // cap is how many replicas a layer may have beyond each expert's first. Each lets an expert
 // leave its function, so that a layer has no more than twice the functions that it is dealt to.
 func (r *round) cap(slots int) int {
-	if r.windowed() {
+	if !r.deal(0).Whole() {
 		slots = min(slots, r.deal(0).Hosts())
 	}
 	if r.c.mode.most != nil {

@@ -252,13 +252,6 @@ func (r *round) worthwhile(w *work, l layout, saved float64) bool {
 	return saved >= r.worth()*float64(max(0, added))
 }
 
-// moves lets replicas be loaded for speed that were not before: as many as there are experts at
-// once, and as many in half a minute. What a load takes is charged to each change beside this.
-func (r *round) moves() {
-	most := math.Max(8, float64(len(r.layers)*r.c.model.Experts))
-	r.c.budget.fill(r.now, most, most/30)
-}
-
 // bucket has tokens, which come back with time.
 type bucket struct {
 	left, at float64

@@ -59,7 +59,6 @@ func (r *round) newWorld() *world.World {
 	return v
 }
 
-// bytes are an expert's.
 func (r *round) bytes() uint64 { return max(1, r.k.Model.ExpertBytes) }
 
 // members are the hosts; one without slots is as good as gone.

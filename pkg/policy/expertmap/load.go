@@ -110,7 +110,6 @@ func (s *Store) loadPart(in *summing, h headerPart) error {
 	return p.checkOwners()
 }
 
-// load reads one map.
 func (p *part) load(in *summing) error {
 	size := recordSize
 	for _, t := range p.tables() {

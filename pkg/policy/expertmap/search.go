@@ -57,9 +57,6 @@ func (q *Search) Reset() {
 	}
 }
 
-// Tenant is whose search it is.
-func (q *Search) Tenant() string { return q.tenant }
-
 // Embedding finds the map whose embedding is the most similar to a row's; one with the
 // same embedding before others. It is false where there is no map, or no such embedding.
 func (q *Search) Embedding(e []float32) (Match, bool) {

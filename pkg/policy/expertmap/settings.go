@@ -78,7 +78,6 @@ type Settings struct {
 // What settings are by default.
 const (
 	DefaultCapacity   = 1000
-	DefaultDistance   = 3
 	DefaultRedundancy = 0.9
 	DefaultTenants    = 64
 )

@@ -94,7 +94,6 @@ func (s *Store) addBatch(tenant string, batch []Map, off float64) (err error) {
 	return err
 }
 
-// checkMap refuses and counts.
 func (s *Store) checkMap(m Map, off float64) error {
 	if len(m.Probabilities) != s.Layers*s.Experts || len(m.Embedding) != s.Embedding {
 		s.counts.RefusedShape++

@@ -17,11 +17,6 @@ func (m *moments) add(x, w float64) {
 	m.m2 += w * d * (x - m.mean)
 }
 
-// forget makes what was added weigh less.
-func (m *moments) forget(keep float64) {
-	m.w, m.squares, m.m2 = m.w*keep, m.squares*keep*keep, m.m2*keep
-}
-
 // n is as how many samples of equal weight they count.
 func (m *moments) n() float64 {
 	if m.squares == 0 {
@@ -68,7 +63,7 @@ func (c *curve) put(at int, octaves, log, weight float64) {
 		k = &class{}
 		c.classes[at] = k
 	}
-	k.forget(remember)
+	k.w, k.squares, k.m2 = k.w*remember, k.squares*remember*remember, k.m2*remember
 	k.add(log, weight)
 	k.octaves += (octaves - k.octaves) * weight / k.w
 }

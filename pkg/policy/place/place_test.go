@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -72,31 +71,6 @@ func TestPolicies(t *testing.T) {
 				t.Errorf("got %s, %v; want %s", got, err, tt.want)
 			}
 		})
-	}
-}
-
-// The example of EPLB's README, first layer: 2 nodes of 4 hosts with 2 replicas
-// each. The host numbers of a node follow each other; which node is first is no
-// matter.
-func TestEPLBHierarchy(t *testing.T) {
-	loads := []float64{90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86}
-	s := State{Hosts: hosts(20, 20, 20, 20, 20, 20, 20, 20)}
-	for i := range s.Hosts {
-		s.Hosts[i].Node = i / 4
-	}
-	for i, load := range loads {
-		e := Expert{ID: uint32(i), Replicas: 1, LoadEach: load, Bytes: 10, Node: 0}
-		if i < 3 || i > 8 {
-			e.Node = 1
-		}
-		if slices.Contains([]int{1, 4, 5, 10}, i) {
-			e.Replicas, e.LoadEach = 2, load/2
-		}
-		s.Experts = append(s.Experts, e)
-	}
-	p, err := EPLB(s)
-	if want := "0:g 1:g 1:h 2:f 3:d 4:c 4:d 5:a 5:b 6:a 7:b 8:c 9:e 10:e 10:f 11:h"; err != nil || text(p) != want {
-		t.Errorf("got %s, %v; want %s", text(p), err, want)
 	}
 }
 

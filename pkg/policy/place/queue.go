@@ -169,3 +169,82 @@ func (q *queue) Pop() any {
 	q.heap, q.at[h] = q.heap[:last], -1
 	return h
 }
+
+// RoundRobin deals replicas out to hosts by their ids, whatever the loads, and
+// passes over those that are full (§6.1, the placement of static expert
+// parallelism).
+func RoundRobin(s State) (Placement, error) {
+	f := newFleet(s)
+	dealt := 0
+	experts := slices.SortedFunc(slices.Values(s.Experts), func(a, b Expert) int { return cmp.Compare(a.ID, b.ID) })
+	for _, e := range experts {
+		f.begin(e)
+		for range e.Replicas {
+			h := f.next(dealt, func(h int) bool { return f.fits(h, e) && !f.holds(h, e) })
+			if h < 0 {
+				h = f.next(dealt, func(h int) bool { return f.fits(h, e) })
+			}
+			if h < 0 {
+				return Placement{}, f.noRoom(e, f.indices())
+			}
+			f.put(e, h)
+			dealt++
+		}
+	}
+	return f.placement(), nil
+}
+
+// next is the first host from the one whose turn it is that passes; -1 if none does.
+func (f *fleet) next(turn int, pass func(h int) bool) int {
+	for i := range f.hosts {
+		if h := (turn + i) % len(f.hosts); pass(h) {
+			return h
+		}
+	}
+	return -1
+}
+
+// EPLB is the packing of DeepSeek's Expert Parallelism Load Balancer
+// (github.com/deepseek-ai/EPLB), by its public description: heaviest first, each
+// replica goes to the least loaded host, and all hosts get equally many, which
+// here may differ by one. It moves what it likes: it does not look at what is
+// warm.
+//
+// Unlike the public one it knows memory, which comes before equal counts, and
+// keeps an expert's replicas apart (see Policy).
+func EPLB(s State) (Placement, error) {
+	f, replicas := newFleet(s), 0
+	for _, e := range s.Experts {
+		replicas += e.Replicas
+	}
+	q := newQueue(f, f.indices(), s.Experts)
+	if n := len(f.hosts); n > 0 {
+		q.each, q.extra = replicas/n, replicas%n
+	}
+	for _, e := range byLoad(s.Experts) {
+		if err := q.placeAll(e, nil); err != nil {
+			return Placement{}, err
+		}
+	}
+	return f.placement(), nil
+}
+
+// MoEless is algorithm 2: replicas are placed one after the other, most load
+// first (line 4). One goes to a host that holds its expert from before, the
+// least loaded of several (lines 5 and 6), else to the least loaded of all
+// (lines 7 and 8, Join the Shortest Queue); either only where its memory fits
+// (§4.3).
+//
+// As printed, lines 9 and 10 change a host's load while it is in the set that
+// the next minimum is taken from: they mean that it is taken out, changed, and
+// put back.
+func MoEless(s State) (Placement, error) {
+	f := newFleet(s)
+	q := newQueue(f, f.indices(), s.Experts)
+	for _, e := range byLoad(s.Experts) {
+		if err := q.placeAll(e, f.warm[e.ID]); err != nil {
+			return Placement{}, err
+		}
+	}
+	return f.placement(), nil
+}

@@ -71,7 +71,7 @@ func (r Rules) check(lp *pb.LayerPlan) (*Layer, error) {
 	if err := r.checkCounts(lp.GetFunctions()); err != nil {
 		return nil, err
 	}
-	if err := checkAccess(lp.GetDivision()); err != nil {
+	if err := Takes(lp.GetDivision()).Check(); err != nil {
 		return nil, fmt.Errorf("its division: %w", err)
 	}
 	l := &Layer{LayerPlan: lp, of: make([][]int32, r.Experts), functions: make(map[string]int32, len(lp.Functions))}

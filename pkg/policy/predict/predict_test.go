@@ -51,9 +51,7 @@ func all(t *rapid.T, g Gates, distance int) []Predictor {
 	check(t, err)
 	history, err := NewHistory(g, distance, 3)
 	check(t, err)
-	oracle, err := NewOracle(g, distance)
-	check(t, err)
-	return []Predictor{reused, aware, learned, history, oracle}
+	return []Predictor{reused, aware, learned, history}
 }
 
 func check(t rapid.TB, err error) {
@@ -124,17 +122,6 @@ func TestHistoryForgets(t *testing.T) {
 		if !h.Predict(0, nil, 4, load) || !slices.Equal(load, step.want) {
 			t.Errorf("after %d batches: %v, want %v", i+1, load, step.want)
 		}
-	}
-}
-
-func TestOracleIsRight(t *testing.T) {
-	g := Gates{Hidden: 1, Experts: 3, TopK: 2, Layers: [][]float32{{1, 1, 1}, {1, 1, 1}}}
-	o, err := NewOracle(g, 1)
-	check(t, err)
-	want, load := []float64{3, 5, 0}, make([]float64, 3)
-	o.Tell(1, want)
-	if !o.Predict(0, nil, 4, load) || !slices.Equal(load, want) {
-		t.Errorf("%v, want %v", load, want)
 	}
 }
 

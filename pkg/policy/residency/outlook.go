@@ -1,7 +1,9 @@
 package residency
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/switchyard/switchyard/pkg/policy/unit"
 )
@@ -226,4 +228,182 @@ func (o *Outlook) PerUse(u unit.Unit) float64 {
 		o.found[i], o.uses[i] = o.version, min(first/p, first+(1-p)*float64(o.layers)/rate)
 	}
 	return o.uses[i]
+}
+
+// FMoE is the order of the paper (arXiv:2502.05370, section 4.5): it evicts the largest
+// 1/(p·freq), and fetches the largest p/(l - l_now). p is the largest of what live sequences'
+// newest maps say, and 1/J where none says anything.
+type FMoE struct{ *Outlook }
+
+var _ Order = FMoE{}
+
+func (f FMoE) p(u unit.Unit) float64 {
+	if p, ok := f.Chance(u); ok {
+		return p
+	}
+	return 1 / float64(f.experts)
+}
+
+// EvictFirst is the one of which p·freq is smaller.
+func (f FMoE) EvictFirst(a, b *Item) int {
+	return cmp.Compare(f.p(a.Unit)*f.Frequency(a.Unit), f.p(b.Unit)*f.Frequency(b.Unit))
+}
+
+// FetchFirst is the one with the higher p/(l - l_now), which changes with l_now.
+func (f FMoE) FetchFirst(a, b *Item) int {
+	return cmp.Compare(f.p(b.Unit)/float64(f.Distance(b.Unit.Layer)), f.p(a.Unit)/float64(f.Distance(a.Unit.Layer)))
+}
+
+// Yields keeps what was fetched ahead, and is not due yet, from other prefetches.
+func (f FMoE) Yields(idle, to *Item) bool { return to.Urgency > Hinted || !f.Awaited(idle.Unit) }
+
+// NextUse evicts what has to be held longest for a use, as expected, and fetches ahead only what is used for less than
+// what goes for it.
+type NextUse struct {
+	*Outlook
+	// Least is the chance from which on something goes for a prefetch. Above 0 is for hosts whose link others use as
+	// well, where a prefetch that is not used costs them time.
+	Least float64
+}
+
+var _ Order = NextUse{}
+
+// EvictFirst is the one that is held for longer.
+func (n NextUse) EvictFirst(a, b *Item) int {
+	return cmp.Compare(n.PerUse(b.Unit), n.PerUse(a.Unit))
+}
+
+// FetchFirst is the one with the higher chance, where four layers more make a near one half of what it is: what rows
+// wait for goes before all of them, so that what is due soon need not. Of experts that are nearly as probable, as those
+// of batches are, the nearer goes first.
+func (n NextUse) FetchFirst(a, b *Item) int {
+	of := func(i *Item) float64 {
+		p, _ := n.Chance(i.Unit)
+		return p / float64(calm+n.Distance(i.Unit.Layer))
+	}
+	return cmp.Compare(of(b), of(a))
+}
+
+// calm is how many layers are added to those that chances are divided by. It was chosen by simulation.
+const calm = 4
+
+// Yields compares what both are held for.
+func (n NextUse) Yields(idle, to *Item) bool {
+	if to.Urgency > Hinted {
+		return true
+	}
+	p, _ := n.Chance(to.Unit)
+	return p >= n.Least && n.PerUse(idle.Unit) > n.PerUse(to.Unit)
+}
+
+// Belady knows when each unit is used next, and evicts what is used last: with units of one
+// size no order loads less (Belady, 1966). Only simulated hosts know that.
+type Belady struct {
+	// Next is when a unit is used next; what is not used any more is used last.
+	Next func(unit.Unit) int
+}
+
+var _ Order = Belady{}
+
+// EvictFirst is the one with the later use.
+func (b Belady) EvictFirst(x, y *Item) int { return cmp.Compare(b.Next(y.Unit), b.Next(x.Unit)) }
+
+// FetchFirst is the one with the sooner use.
+func (b Belady) FetchFirst(x, y *Item) int { return cmp.Compare(b.Next(x.Unit), b.Next(y.Unit)) }
+
+// Yields lets go for a prefetch only what is used later.
+func (b Belady) Yields(idle, to *Item) bool {
+	return to.Urgency > Hinted || b.Next(idle.Unit) > b.Next(to.Unit)
+}
+
+// named are the orders that an operator can name. Belady's is none of them: it knows what comes.
+var named = []struct {
+	name    string
+	outlook bool // it goes by one
+	of      func(*Outlook) Order
+}{
+	{"lru", false, func(*Outlook) Order { return LRU{} }},
+	{"lfu", true, func(o *Outlook) Order { return LFU{Outlook: o} }},
+	{"fmoe", true, func(o *Outlook) Order { return FMoE{o} }},
+	{"next-use", true, func(o *Outlook) Order { return NextUse{Outlook: o} }},
+}
+
+// Names are the orders that Named knows.
+func Names() (names []string) {
+	for _, one := range named {
+		names = append(names, one.name)
+	}
+	return names
+}
+
+// NeedsOutlook says whether the order of a name goes by an outlook.
+func NeedsOutlook(name string) bool {
+	for _, one := range named {
+		if one.name == name {
+			return one.outlook
+		}
+	}
+	return false
+}
+
+// Named is the order of a name; o is what it goes by, if it needs that. The error says which names there are.
+func Named(name string, o *Outlook) (Order, error) {
+	for _, one := range named {
+		if one.name == name {
+			return one.of(o), nil
+		}
+	}
+	return nil, fmt.Errorf("there is no order of eviction %q; there is %s", name, strings.Join(Names(), ", "))
+}
+
+// Order is how a policy ranks units. It may know more of them than an Item says; when
+// what it knows changes, Machine.Rerank makes it count. Items are read only.
+type Order interface {
+	// EvictFirst is negative if a is evicted before b.
+	EvictFirst(a, b *Item) int
+	// FetchFirst is negative if a is fetched before b, which is as urgent.
+	FetchFirst(a, b *Item) int
+	// Yields says whether an unused unit may be evicted for a wanted one.
+	Yields(idle, to *Item) bool
+}
+
+// LRU evicts what has not been used for the longest, and fetches by priority, then in
+// the order of wants.
+type LRU struct{}
+
+var _ Order = LRU{}
+
+// EvictFirst is the earlier use.
+func (LRU) EvictFirst(a, b *Item) int { return cmp.Compare(a.Used, b.Used) }
+
+// FetchFirst is the higher priority, then the earlier want.
+func (LRU) FetchFirst(a, b *Item) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Wanted, b.Wanted))
+}
+
+// Yields is true: each unit may go.
+func (LRU) Yields(_, _ *Item) bool { return true }
+
+// Newest evicts as LRU does, and fetches by priority, then what was wanted last.
+type Newest struct{ LRU }
+
+var _ Order = Newest{}
+
+// FetchFirst is the higher priority, then the later want.
+func (Newest) FetchFirst(a, b *Item) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(b.Wanted, a.Wanted))
+}
+
+// LFU evicts what was used least often, evictions notwithstanding, as MoE-Infinity does, and
+// fetches as LRU does.
+type LFU struct {
+	LRU
+	*Outlook
+}
+
+var _ Order = LFU{}
+
+// EvictFirst is the one with fewer visits.
+func (f LFU) EvictFirst(a, b *Item) int {
+	return cmp.Compare(f.Frequency(a.Unit), f.Frequency(b.Unit))
 }

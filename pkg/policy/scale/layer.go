@@ -138,3 +138,72 @@ func (l *layer) Pop() any {
 	l.heap = l.heap[:last]
 	return e
 }
+
+// Static is expert parallelism without balancing (§6.1, Megatron-LM): one
+// replica of every expert, whatever its load.
+func Static(experts []Expert, s Settings) Decision {
+	l := newLayer(experts, s)
+	return l.decision(fmt.Sprintf("one replica of each expert, whatever its load; CV %.4g", l.cv()))
+}
+
+// Reactive gives each expert as many replicas as its load has means of the
+// layer, rounded up: what an autoscaler does that compares a load with its
+// target (Kubernetes' HPA, ceil(replicas · load / target)), the target being a
+// layer in balance with one replica each. It has no threshold. Under the
+// memory cap, stragglers go first.
+func Reactive(experts []Expert, s Settings) Decision {
+	l := newLayer(experts, s)
+	mean, before := l.total/float64(len(l.experts)), l.cv()
+	l.fill(func(e int) bool {
+		// Less a little, so that rounding makes no replica of equal loads.
+		return float64(l.replicas[e]) < math.Ceil(l.experts[e].Load/mean-1e-9)
+	})
+	return l.decision(fmt.Sprintf("%d replicas added in proportion to loads, %.4g rows the mean: CV from %.4g to %.4g",
+		l.count-len(l.experts), mean, before, l.cv()))
+}
+
+// Oracle is the lower bound of §6.1: the layer in perfect balance, with one
+// replica each. It is no decision that can be carried out, for it sets aside
+// which experts the gate chose, and with that the model's answer.
+func Oracle(experts []Expert, s Settings) Decision {
+	l := newLayer(experts, s)
+	mean := l.total / float64(len(l.experts))
+	for i := range l.each {
+		l.each[i] = mean
+	}
+	return l.decision(fmt.Sprintf("every expert is given the mean, %.4g rows, against the gate's choice", mean))
+}
+
+// MoEless is algorithm 1: while the replicas' loads vary by more than the
+// threshold, the straggler gets one replica more and its load is divided anew.
+//
+// Line 3 tests M_alloc < M_cap before a replica is added, which lets the last
+// one exceed the cap; here one is added only if it fits. Where the straggler
+// gets no more, the others get none either: a layer lasts as long as its
+// straggler (§3.3, the maximum of T(l,e,r)), so their replicas would cost
+// memory and save no time.
+func MoEless(experts []Expert, s Settings) Decision {
+	l := newLayer(experts, s)
+	before, why := l.cv(), ""
+	for l.uneven() {
+		if why = l.full(); why != "" {
+			break
+		}
+		l.add()
+	}
+	return l.decision(l.explain(before, why))
+}
+
+func (l *layer) explain(before float64, why string) string {
+	now := l.cv()
+	text := fmt.Sprintf("CV %.4g is within the threshold %.4g", before, l.CV)
+	if n := l.count - len(l.experts); n > 0 {
+		text = fmt.Sprintf("%d replicas added: CV from %.4g to %.4g, threshold %.4g", n, before, now, l.CV)
+	} else if now > l.CV {
+		text = fmt.Sprintf("no replica added: CV %.4g, threshold %.4g", now, l.CV)
+	}
+	if why != "" {
+		text += "; " + why
+	}
+	return text
+}

@@ -29,8 +29,6 @@ type Settings struct {
 	// MaxReplicas bounds the replicas of one expert; 0 is no limit. More than
 	// there are hosts are of no use.
 	MaxReplicas int
-	// Groups and Nodes are for EPLB alone; see there. 0 is 1.
-	Groups, Nodes int
 }
 
 // Scaled is what is decided for one expert.
@@ -38,8 +36,6 @@ type Scaled struct {
 	ID       uint32
 	Replicas int
 	LoadEach float64 // rows of each replica
-	// Node is where all its replicas belong: 0, except with EPLB's hierarchy.
-	Node int
 }
 
 // Decision is what is decided for a layer.
@@ -82,8 +78,6 @@ func (s Settings) check() error {
 		return fmt.Errorf("cv_threshold is %g; it must be 0 or above", s.CV)
 	case s.MaxReplicas < 0:
 		return fmt.Errorf("max_replicas is %d; it must be 1 or above, or 0 for no limit", s.MaxReplicas)
-	case s.Groups < 0 || s.Nodes < 0:
-		return fmt.Errorf("there are %d groups and %d nodes; neither can be negative", s.Groups, s.Nodes)
 	}
 	return nil
 }

@@ -73,37 +73,6 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-func nodes(d Decision) []int {
-	n := make([]int, len(d.Experts))
-	for i, e := range d.Experts {
-		n[i] = e.Node
-	}
-	return n
-}
-
-// The example of EPLB's README: two layers of 12 experts in 4 groups, on 2
-// nodes with 16 slots.
-func TestEPLBHierarchy(t *testing.T) {
-	experts := loads(90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86)
-	s := Settings{MemoryCap: 40, Groups: 4, Nodes: 2}
-	d := EPLB(experts, s)
-	if got, want := replicas(d), []int{1, 2, 1, 1, 2, 2, 1, 1, 1, 1, 2, 1}; !slices.Equal(got, want) {
-		t.Errorf("replicas %v, want %v", got, want)
-	}
-	if got, want := nodes(d), []int{1, 1, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1}; !slices.Equal(got, want) {
-		t.Errorf("nodes %v, want %v", got, want)
-	}
-	second := EPLB(loads(20, 107, 104, 64, 19, 197, 187, 157, 172, 86, 16, 27), s)
-	if got, want := replicas(second), []int{1, 2, 1, 1, 1, 2, 2, 1, 2, 1, 1, 1}; !slices.Equal(got, want) {
-		t.Errorf("replicas of the second layer %v, want %v", got, want)
-	}
-	// Three groups cannot be shared evenly by two nodes: the global variant.
-	three := EPLB(experts, Settings{MemoryCap: 40, Groups: 3, Nodes: 2})
-	if global := EPLB(experts, Settings{MemoryCap: 40}); !reflect.DeepEqual(three, global) {
-		t.Errorf("got %v, want %v", three, global)
-	}
-}
-
 func TestCheck(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -119,7 +88,6 @@ func TestCheck(t *testing.T) {
 		{"endless", loads(math.Inf(1)), Settings{}, "load +Inf"},
 		{"CV", loads(1), Settings{CV: math.NaN()}, "cv_threshold is NaN"},
 		{"replicas", loads(1), Settings{MaxReplicas: -1}, "max_replicas is -1"},
-		{"nodes", loads(1), Settings{Nodes: -1}, "-1 nodes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -151,7 +119,7 @@ func draw(t *rapid.T) ([]Expert, Settings) {
 	}
 	return experts, Settings{
 		CV: rapid.Float64Range(0, 1).Draw(t, "cv"), MemoryCap: rapid.Uint64Range(0, 20_000).Draw(t, "cap"),
-		MaxReplicas: rapid.IntRange(0, 8).Draw(t, "most"), Groups: rapid.IntRange(0, 4).Draw(t, "groups"), Nodes: rapid.IntRange(0, 4).Draw(t, "nodes"),
+		MaxReplicas: rapid.IntRange(0, 8).Draw(t, "most"),
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 )
 
 // Kind says what a unit is.
@@ -53,28 +52,6 @@ func Expert(layer, index int) Unit { return Unit{Layer: layer, Kind: Routed, Ind
 
 // String is layer/kind/index, as in 3/routed/17.
 func (u Unit) String() string { return fmt.Sprintf("%d/%s/%d", u.Layer, u.Kind, u.Index) }
-
-// Parse reads what String writes.
-func Parse(s string) (Unit, error) {
-	parts := strings.Split(s, "/")
-	if len(parts) != 3 {
-		return Unit{}, fmt.Errorf("%q names no unit; a unit is layer/kind/index, as in 3/routed/17", s)
-	}
-	layer, err := strconv.ParseUint(parts[0], 10, 31)
-	if err != nil {
-		return Unit{}, fmt.Errorf("%q: the layer %q is no whole number from 0 on", s, parts[0])
-	}
-	index, err := strconv.ParseUint(parts[2], 10, 31)
-	if err != nil {
-		return Unit{}, fmt.Errorf("%q: the index %q is no whole number from 0 on", s, parts[2])
-	}
-	for kind, name := range names {
-		if parts[1] == name {
-			return Unit{Layer: int(layer), Kind: kind, Index: int(index)}, nil
-		}
-	}
-	return Unit{}, fmt.Errorf("%q: %w %q; known are routed and united", s, ErrKind, parts[1])
-}
 
 // Compare orders units by layer, then kind, then index.
 func Compare(a, b Unit) int {

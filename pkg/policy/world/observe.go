@@ -10,8 +10,8 @@ import (
 // ErrEvent says that an event cannot be, and has changed nothing.
 var ErrEvent = errors.New("an event that cannot be")
 
-// Event is something that has happened or become known: Clock, Backlog, Members, Fares, Room, Rows, Holds,
-// InForce or Took.
+// Event is something that has happened or become known: Clock, Backlog, Members, Fares, Room, Rows
+// or Holds.
 type Event interface {
 	// check says what is wrong with it in a world, and apply folds it in.
 	check(*World) error
@@ -36,7 +36,7 @@ func New(layers ...Layer) (*World, error) {
 			}
 		}
 	}
-	return &World{Layers: layers, Latencies: map[Class]Latency{}}, nil
+	return &World{Layers: layers}, nil
 }
 
 // Observe folds an event in. One that cannot be changes nothing.
@@ -103,8 +103,6 @@ func (m Members) check(w *World) error {
 			return fmt.Errorf("host %q is behind another one; ids must be there once, and ascend", h.ID)
 		case len(h.Tiers) == 0:
 			return fmt.Errorf("host %s has no tier; it takes one at least", h.ID)
-		case !(h.Speed >= 0 && h.Price >= 0) || math.IsInf(h.Speed+h.Price, 0):
-			return fmt.Errorf("host %s has speed %v and price %v; both must be 0 or above", h.ID, h.Speed, h.Price)
 		case h.Health > Gone:
 			return fmt.Errorf("host %s has health %d, which is none", h.ID, h.Health)
 		}
@@ -139,7 +137,7 @@ func (m Members) apply(w *World) {
 		w.index[h.ID] = i
 	}
 	for i := range w.Layers {
-		w.Layers[i].Held, w.Layers[i].Plan, w.Layers[i].Room = nil, nil, nil
+		w.Layers[i].Held, w.Layers[i].Room = nil, nil
 	}
 }
 
@@ -179,7 +177,7 @@ func (r Room) apply(w *World) {
 	w.Layers[r.Layer].Room, w.Layers[r.Layer].Spare = r.Bytes, max(0, r.Spare)
 }
 
-// Rows is the demand of a layer, by its place. It takes that of the same source and phase
+// Rows is the demand of a layer, by its place. It takes that of the same source
 // away that was known before.
 type Rows struct {
 	Layer int
@@ -191,9 +189,8 @@ func (r Rows) check(w *World) error {
 		return err
 	}
 	l := &w.Layers[r.Layer]
-	if len(r.Rows) != len(l.Units) || r.Source > Recent || r.Phase > Decode {
-		return fmt.Errorf("layer %d has rows of %d units, by source %d, of phase %d; there are %d units, 3 sources and 3 phases",
-			l.Number, len(r.Rows), r.Source, r.Phase, len(l.Units))
+	if len(r.Rows) != len(l.Units) || r.Source > Recent {
+		return fmt.Errorf("layer %d has rows of %d units, by source %d; there are %d units and 3 sources", l.Number, len(r.Rows), r.Source, len(l.Units))
 	}
 	for i, n := range r.Rows {
 		if err := number("the rows", n); err != nil {
@@ -206,7 +203,7 @@ func (r Rows) check(w *World) error {
 func (r Rows) apply(w *World) {
 	l := &w.Layers[r.Layer]
 	for i, d := range l.Demand {
-		if d.Source == r.Source && d.Phase == r.Phase {
+		if d.Source == r.Source {
 			l.Demand[i] = r.Demand
 			return
 		}
@@ -228,29 +225,11 @@ func (h Holds) check(w *World) error {
 		if err := w.replica(h.Layer, Replica{x.Unit, x.Host}); err != nil {
 			return err
 		}
-		if x.Tier < 0 || x.Tier >= len(w.Hosts[x.Host].Tiers) {
-			return fmt.Errorf("host %s holds a unit in tier %d of %d", w.Hosts[x.Host].ID, x.Tier, len(w.Hosts[x.Host].Tiers))
-		}
 	}
 	return nil
 }
 
 func (h Holds) apply(w *World) { w.Layers[h.Layer].Held = h.Held }
-
-// InForce is the plan of a layer, by its place.
-type InForce Placement
-
-func (p InForce) check(w *World) error { return Placement(p).check(w) }
-func (p InForce) apply(w *World)       { w.Layers[p.Layer].Plan = p.Replicas }
-
-// Took is what requests of a class take.
-type Took struct {
-	Class Class
-	Latency
-}
-
-func (t Took) check(*World) error { return errors.Join(number("TTFT", t.TTFT), number("TPOT", t.TPOT)) }
-func (t Took) apply(w *World)     { w.Latencies[t.Class] = t.Latency }
 
 func number(what string, v float64) error {
 	if !(v >= 0) || math.IsInf(v, 0) {

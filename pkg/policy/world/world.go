@@ -14,7 +14,7 @@ type World struct {
 	Hosts []Host
 	// Layers are those that have units, in ascending order of their numbers.
 	Layers []Layer
-	// Takes is what an access takes on a host of speed 1, the messages of its rows included.
+	// Takes is what an access takes on a host, the messages of its rows included.
 	Takes cost.Device
 	// CV is the operator's threshold up to which the replicas of a layer count as balanced.
 	CV float64
@@ -24,8 +24,6 @@ type World struct {
 	// which part of the last 20 s there was one, or a fifth of the part of the last second,
 	// whichever is more: 0 to 1.
 	Waiting, Queued float64
-	// Latencies are by class.
-	Latencies map[Class]Latency
 
 	index map[string]int // of Hosts
 	told  float64        // when Waiting was
@@ -37,10 +35,6 @@ type Host struct {
 	ID string
 	// Tiers hold units, the fastest first: units compute from that one.
 	Tiers []Tier
-	// Speed is how fast it computes, as a multiple of World.Takes; 0 is 1.
-	Speed float64
-	// Price is that of one GB·s of its fastest tier; 0 is unknown.
-	Price float64
 	// Health says what may be asked of it.
 	Health Health
 }
@@ -72,12 +66,10 @@ const (
 type Layer struct {
 	Number int
 	Units  []Unit
-	// Demand are the rows that come for units, by phase and source.
+	// Demand are the rows that come for units, by source.
 	Demand []Demand
 	// Held is what hosts hold of the layer, or load.
 	Held []Held
-	// Plan are the replicas of the plan in force.
-	Plan []Replica
 	// Room are the bytes that the layer's units may take on each host, those of Held
 	// included.
 	Room []uint64
@@ -90,16 +82,6 @@ type Unit struct {
 	unit.Unit
 	Bytes uint64
 }
-
-// Phase is what rows are part of.
-type Phase uint8
-
-// The phases.
-const (
-	AnyPhase Phase = iota // nobody told them apart
-	Prefill
-	Decode
-)
 
 // Source is by whose word rows come.
 type Source uint8
@@ -114,51 +96,23 @@ const (
 // Demand is what comes for a layer's units.
 type Demand struct {
 	Source Source
-	Phase  Phase
 	// Rows are those of one step, by the unit's place in the layer.
 	Rows []float64
 }
 
-// Held is a unit, by its place in its layer, that a host holds.
-type Held struct {
-	Unit, Host int
-	// Tier is the host's tier that has it.
-	Tier int
-	// Loading says that it is on its way.
-	Loading bool
-}
+// Held is a unit, by its place in its layer, that a host holds or loads.
+type Held struct{ Unit, Host int }
 
-// Class is a class of requests; the empty one is all of them.
-type Class string
-
-// Latency is what a class of requests takes, in seconds.
-type Latency struct{ TTFT, TPOT float64 }
-
-// Rows are those of a layer's units in a step, of all phases, by the surest source; nil
-// where nobody has told. They are the world's own.
+// Rows are those of a layer's units in a step, by the surest source; nil where nobody has
+// told. They are the world's own.
 func (l *Layer) Rows() (rows []float64) {
 	best := Recent + 1
 	for _, d := range l.Demand {
-		best = min(best, d.Source)
-	}
-	for _, d := range l.Demand {
-		switch {
-		case d.Source != best:
-		case rows == nil:
-			rows = d.Rows
-		default:
-			rows = added(rows, d.Rows)
+		if d.Source < best {
+			best, rows = d.Source, d.Rows
 		}
 	}
 	return rows
-}
-
-func added(a, b []float64) []float64 {
-	sum := make([]float64, len(a))
-	for i := range a {
-		sum[i] = a[i] + b[i]
-	}
-	return sum
 }
 
 // Largest are the bytes of the layer's largest unit.

@@ -35,8 +35,8 @@ func layer(number int) Layer {
 
 func host(id string, bytes uint64) Host { return Host{ID: id, Tiers: []Tier{{Bytes: bytes}}} }
 
-func rows(layer int, source Source, phase Phase, n ...float64) Rows {
-	return Rows{layer, Demand{source, phase, n}}
+func rows(layer int, source Source, n ...float64) Rows {
+	return Rows{layer, Demand{source, n}}
 }
 
 func TestNewRefuses(t *testing.T) {
@@ -57,8 +57,6 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	bad := host("c", 0)
-	bad.Speed = math.NaN()
 	slow := host("c", 0)
 	slow.Tiers[0].Bandwidth = -1
 	for name, tc := range map[string]struct {
@@ -69,20 +67,16 @@ func TestRefused(t *testing.T) {
 		"host order":    {Members{host("b", 0), host("a", 0)}, "ids must be there once"},
 		"no tier":       {Members{{ID: "a"}}, "has no tier"},
 		"small":         {Members{host("a", 9)}, "host a may hold 9 bytes, and the largest unit, of layer 3, takes 10; give the host more memory"},
-		"speed":         {Members{bad}, "speed NaN"},
 		"bandwidth":     {Members{slow}, "bandwidth -1"},
 		"health":        {Fares{0, Gone + 1}, "health 4"},
 		"no host":       {Fares{2, Well}, "host 2 of 2"},
 		"room":          {Room{Layer: 1, Bytes: []uint64{1}}, "room on 1 hosts, and there are 2"},
-		"layer":         {rows(2, Counted, AnyPhase, 1, 1, 1), "layer 2 in a list of 2"},
-		"few rows":      {rows(0, Counted, AnyPhase, 1), "rows of 1 units"},
-		"negative rows": {rows(0, Counted, AnyPhase, 1, -1, 1), "unit 3/routed/1: the rows: -1"},
-		"source":        {rows(0, Recent+1, AnyPhase, 1, 1, 1), "by source 3"},
+		"layer":         {rows(2, Counted, 1, 1, 1), "layer 2 in a list of 2"},
+		"few rows":      {rows(0, Counted, 1), "rows of 1 units"},
+		"negative rows": {rows(0, Counted, 1, -1, 1), "unit 3/routed/1: the rows: -1"},
+		"source":        {rows(0, Recent+1, 1, 1, 1), "by source 3"},
 		"holds":         {Holds{0, []Held{{Unit: 3}}}, "unit 3 on host 0; there are 3 units and 2 hosts"},
-		"tier":          {Holds{0, []Held{{Tier: 1}}}, "tier 1 of 1"},
-		"plan":          {InForce{Layer: 1, Replicas: []Replica{{0, -1}}}, "on host -1"},
 		"backlog":       {Backlog(math.NaN()), "the requests that wait: NaN"},
-		"latency":       {Took{"", Latency{TTFT: -1}}, "TTFT: -1"},
 	} {
 		w := example(t)
 		if err := w.Observe(tc.event); !errors.Is(err, ErrEvent) || !strings.Contains(err.Error(), tc.want) {
@@ -94,19 +88,18 @@ func TestRefused(t *testing.T) {
 func TestObserve(t *testing.T) {
 	w := example(t)
 	for _, e := range []Event{
-		Clock(5), Clock(3), rows(1, Counted, Prefill, 4, 0, 0), rows(1, Counted, Decode, 1, 1, 0), rows(1, Counted, Decode, 1, 2, 0),
-		rows(1, Recent, AnyPhase, 9, 9, 9), Holds{1, []Held{{Unit: 2, Host: 1, Loading: true}}}, InForce{Layer: 1, Replicas: []Replica{{2, 1}}}, Fares{1, Throttles},
-		Took{"batch", Latency{1, 0.1}},
+		Clock(5), Clock(3), rows(1, Counted, 4, 0, 0), rows(1, Counted, 5, 2, 0),
+		rows(1, Recent, 9, 9, 9), Holds{1, []Held{{Unit: 2, Host: 1}}}, Fares{1, Throttles},
 	} {
 		if err := w.Observe(e); err != nil {
 			t.Fatal(err)
 		}
 	}
 	l := &w.Layers[1]
-	if w.Now != 5 || !slices.Equal(l.Rows(), []float64{5, 2, 0}) || len(l.Held) != 1 || len(l.Plan) != 1 || w.Hosts[1].Health != Throttles || w.Latencies["batch"].TPOT != 0.1 {
+	if w.Now != 5 || !slices.Equal(l.Rows(), []float64{5, 2, 0}) || len(l.Held) != 1 || w.Hosts[1].Health != Throttles {
 		t.Errorf("%+v", w)
 	}
-	if err := w.Observe(rows(1, Predicted, AnyPhase, 7, 7, 7)); err != nil || l.Rows()[0] != 7 {
+	if err := w.Observe(rows(1, Predicted, 7, 7, 7)); err != nil || l.Rows()[0] != 7 {
 		t.Errorf("%v, %v: a prediction is the surest", l.Rows(), err)
 	}
 	if err := w.Observe(Members{host("b", 0)}); err != nil || l.Held != nil || l.Room != nil {
@@ -145,26 +138,16 @@ func TestBacklog(t *testing.T) {
 }
 
 func TestDecisionRefused(t *testing.T) {
-	w, here := example(t), unit.Expert(3, 0)
+	w := example(t)
 	for name, tc := range map[string]struct {
 		decision Decision
 		want     string // empty: it is taken
 	}{
-		"all": {Decision{
-			Layers: []Placement{{Replicas: []Replica{{0, 1}}, Keep: 1}}, Directives: []Directive{{Decode, 0.5}}, Fetch: []Rank{{here, 0, 2}}, Evict: []Rank{{here, 1, -1}},
-			Transfers: []Transfer{{here, "direct", 4}},
-		}, ""},
-		"layer":     {Decision{Layers: []Placement{{Layer: 2}}}, "layer 2 in a list of 2"},
-		"unit":      {Decision{Layers: []Placement{{Replicas: []Replica{{3, 0}}}}}, "unit 3 on host 0"},
-		"host":      {Decision{Layers: []Placement{{Replicas: []Replica{{0, 2}}}}}, "unit 0 on host 2"},
-		"keep":      {Decision{Layers: []Placement{{Keep: math.NaN()}}}, "replicas without rows stay: NaN"},
-		"threshold": {Decision{Directives: []Directive{{Threshold: 2}}}, "a threshold of 2"},
-		"phase":     {Decision{Directives: []Directive{{Phase: 3}}}, "for phase 3"},
-		"fetched":   {Decision{Fetch: []Rank{{Unit: unit.Expert(4, 0)}}}, "unit 4/routed/0 on host 0"},
-		"evicted":   {Decision{Evict: []Rank{{here, 2, 0}}}, "on host 2 has score 0"},
-		"score":     {Decision{Evict: []Rank{{here, 0, math.NaN()}}}, "score NaN"},
-		"transfer":  {Decision{Transfers: []Transfer{{Unit: unit.Expert(3, 3)}}}, "for unit 3/routed/3"},
-		"minibatch": {Decision{Transfers: []Transfer{{Unit: here, Minibatch: -1}}}, "messages of -1 rows"},
+		"all":   {Decision{Layers: []Placement{{Replicas: []Replica{{0, 1}}, Keep: 1}}}, ""},
+		"layer": {Decision{Layers: []Placement{{Layer: 2}}}, "layer 2 in a list of 2"},
+		"unit":  {Decision{Layers: []Placement{{Replicas: []Replica{{3, 0}}}}}, "unit 3 on host 0"},
+		"host":  {Decision{Layers: []Placement{{Replicas: []Replica{{0, 2}}}}}, "unit 0 on host 2"},
+		"keep":  {Decision{Layers: []Placement{{Keep: math.NaN()}}}, "replicas without rows stay: NaN"},
 	} {
 		if err := tc.decision.Check(w); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)

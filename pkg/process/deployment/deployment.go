@@ -17,15 +17,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nuid"
 
-	"github.com/switchyard/switchyard/internal/unrepeated"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/directives"
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
-	"github.com/switchyard/switchyard/pkg/control/liveness"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
@@ -112,13 +110,10 @@ type Deployment struct {
 	// Identity and Shape are what messages carry, and what they may claim.
 	Identity wire.Identity
 	Shape    *wire.Shape
-	// Earlier is Identity's model as schemas.EarlierVersion says it; 0 where that had no
-	// such models. The first call reads some of the weights.
-	Earlier func() uint64
 
 	Members jetstream.KeyValue
 	// Liveness looks for other replicas.
-	Liveness *liveness.Watcher
+	Liveness *members.LivenessWatcher
 	Plans    *planstore.Store
 	Leases   jetstream.KeyValue
 	// Functions has what hosts and gates say of functions; see FunctionRules.
@@ -170,15 +165,11 @@ func Open(ctx context.Context, s Settings) (*Deployment, error) {
 		Model:   s.Model, Pool: s.Pool, Wire: s.Wire, Identity: id,
 		Telemetry: s.Telemetry, Loads: s.Loads, Steps: s.Steps, Batches: s.Batches, Logger: s.Logger, traffic: s.Traffic, replica: s.Replica, process: thisProcess(s.Version), tellStages: s.TellStages, class: cmp.Or(s.Class, cpu.Class()), replicas: s.Replicas,
 	}
-	d.Liveness = liveness.NewWatcher(s.Conn, names.Here)
+	d.Liveness = members.NewLivenessWatcher(s.Conn, names.Here)
 	if s.LogStore != nil {
 		d.Logs = s.LogStore(s.Conn)
 	}
 	d.Shape = d.shape()
-	d.Earlier = sync.OnceValue(func() uint64 {
-		id, _ := identityOf(s.Model.EarlierHash()) // 0 where there is none
-		return id
-	})
 	if err := d.create(ctx); err != nil {
 		return nil, d.Conn.NoRoom(ctx, err, bus.Model{Streams: d.Streams, MoELayers: d.MoELayers()})
 	}
@@ -266,8 +257,8 @@ func (d *Deployment) createTensors(ctx context.Context) error {
 }
 
 // FunctionRules says what a legal record in Functions is.
-func (d *Deployment) FunctionRules() functions.Settings {
-	return functions.Settings{MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts, Illegal: d.disbelieve}
+func (d *Deployment) FunctionRules() planstore.FunctionSettings {
+	return planstore.FunctionSettings{MoELayers: d.MoELayers(), Experts: d.Model.Spec.Experts, Illegal: d.disbelieve}
 }
 
 // DirectiveRules says what a legal record in Brownout is.
@@ -295,7 +286,7 @@ func (d *Deployment) disbelieve(err error) {
 // noise is what was logged of records that are none.
 type noise struct {
 	mu   sync.Mutex
-	said unrepeated.Log
+	said pause.ErrorLog
 	// plans says that another kind's were told of.
 	plans bool
 }

@@ -2,9 +2,11 @@ package deployment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,10 +14,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/control/lease"
-	"github.com/switchyard/switchyard/pkg/control/liveness"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/siblings"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/pkg/transport/transfer"
+	"github.com/switchyard/switchyard/pkg/transport/transfer/store"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -33,7 +36,7 @@ type Presence struct {
 	// heard is when the replica's own entry came back last; nil: never.
 	heard atomic.Pointer[time.Time]
 	// listening is how others look for the replica; nil: they cannot yet.
-	listening atomic.Pointer[liveness.Listening]
+	listening atomic.Pointer[members.Listening]
 	// since is when it was announced first; nil: not yet.
 	since  atomic.Pointer[time.Time]
 	budget atomic.Uint64
@@ -146,7 +149,7 @@ func (p *Presence) Announce(ctx context.Context) error {
 	}
 	defer stop()
 	defer p.d.Telemetry.Metrics.Replica(p.service, p.id, p.d.process.host, p.d.process.pid, p.d.process.version)()
-	listening, err := liveness.Listen(ctx, p.d.Conn, p.d.Subjects.Here(p.id))
+	listening, err := members.ListenHere(ctx, p.d.Conn, p.d.Subjects.Here(p.id))
 	if err != nil {
 		return err
 	}
@@ -161,7 +164,7 @@ func (p *Presence) Lease() lease.Options {
 	return lease.Options{Watcher: p.d.Liveness, Listens: p.Listens}
 }
 
-// Listens says that others can look for this replica (pkg/control/liveness).
+// Listens says that others can look for this replica (members.LivenessWatcher).
 func (p *Presence) Listens() bool {
 	l := p.listening.Load()
 	return l != nil && l.Heard()
@@ -169,9 +172,9 @@ func (p *Presence) Listens() bool {
 
 // Siblings are the other replicas of this one's service, once it watches the members:
 // each hands on what another one had of their queue when that is gone, or hangs.
-func (p *Presence) Siblings(queue siblings.Queue, has *siblings.Holdings) *siblings.Siblings {
+func (p *Presence) Siblings(queue members.SiblingQueue, has *members.Holdings) *members.Siblings {
 	d := p.d
-	return siblings.New(siblings.Settings{
+	return members.NewSiblings(members.SiblingSettings{
 		ID: p.id, Service: p.service, Members: p.view, Queue: queue, Holdings: has,
 		Watch: d.Liveness.Watch, Listens: p.Listens, Connected: d.Conn.Connected,
 		Send: func(has *pb.Holdings) error {
@@ -221,4 +224,98 @@ func (p *Presence) member() *pb.Member {
 		m.Call = max(1, rand.Uint64())
 	}
 	return m
+}
+
+// listen hears the replica's own announcements come back: that they do is the
+// proof that the server takes and hands on messages.
+func (p *Presence) listen() (stop func(), err error) {
+	return p.d.Conn.FollowKeys(p.d.Members.Bucket(), p.id, func(string, []byte, bool) {
+		now := time.Now()
+		p.heard.Store(&now)
+	})
+}
+
+// Reachable returns nil, or why the replica can get no work: there is no
+// connection, the server does not answer, or the replica is leaving.
+func (p *Presence) Reachable() error {
+	if err := p.d.Conn.Ready(); err != nil {
+		return err
+	}
+	if p.draining.Load() {
+		return errors.New("draining")
+	}
+	heard := p.heard.Load()
+	if heard == nil {
+		return errors.New("not among the members yet")
+	}
+	if silent := time.Since(*heard); silent > members.TTL {
+		return fmt.Errorf("NATS has been silent for %v", silent.Round(100*time.Millisecond))
+	}
+	return nil
+}
+
+// process is where a replica runs.
+type process struct {
+	host    string // the machine's name; empty: it has none
+	pid     int
+	version string
+}
+
+// Bounds of what members tell of it.
+const (
+	maxHost    = 253
+	maxVersion = 64
+)
+
+func thisProcess(version string) process {
+	host, err := os.Hostname()
+	if err != nil {
+		host = ""
+	}
+	return process{host: host[:min(len(host), maxHost)], pid: os.Getpid(), version: version[:min(len(version), maxVersion)]}
+}
+
+// TellStart logs where a replica runs: its id leads there. It is in the message, too: of
+// many lines with the same message a log keeps a few.
+func (d *Deployment) TellStart() {
+	d.Logger.Info("replica "+d.replica+" starts", "host", d.process.host, "pid", d.process.pid, "version", d.process.version)
+}
+
+// ReplicaID is the id of a replica with this deployment.
+func (d *Deployment) ReplicaID(service string) string {
+	if d.replica != "" {
+		return d.replica
+	}
+	return NewID(service)
+}
+
+// uptime is the seconds since the replica was made.
+func (p *Presence) uptime() float64 { return time.Since(p.made).Seconds() }
+
+// maxTrouble bounds a replica's words about what it lacks.
+const maxTrouble = 300
+
+// trouble is why the replica is not ready, as far as it says.
+func (p *Presence) trouble() string {
+	if p.Trouble == nil {
+		return ""
+	}
+	err := p.Trouble()
+	if err == nil {
+		return ""
+	}
+	text := []rune(err.Error())
+	return string(text[:min(len(text), maxTrouble)])
+}
+
+// Rows moves the rows of one replica, over messages and objects.
+func (d *Deployment) Rows(tracer *telemetry.Tracer) *transfer.Link {
+	return transfer.New(transfer.Settings{
+		Sender: d.Hop, Objects: store.New(d.Conn, d.Streams), Shape: d.Shape, RowBytes: d.Shape.Hidden * d.Wire.ElementBytes(),
+		Payload: func() int { return int(d.Conn.MaxPayload()) }, Observer: d.Telemetry.Metrics.Transfers,
+		Span: func(ctx context.Context, stage string, key *pb.Key, minibatch int) (end func()) {
+			_, span := tracer.Child(ctx, stage, telemetry.Layer(key.GetLayer()), telemetry.Attempt(key.GetAttempt()), telemetry.Minibatch(minibatch))
+			return func() { span.End() }
+		},
+	})
 }

@@ -9,9 +9,17 @@ package gpus
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/pool"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	on "github.com/switchyard/switchyard/pkg/compute/device/cuda"
+	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -95,4 +103,114 @@ func (g *GPU) Figures() map[string]float64 {
 		figures[string(name)] = v
 	}
 	return figures
+}
+
+// Flag is a flag that may name a GPU, and one for what is taken of it, with their values.
+type Flag struct {
+	Name, Device string
+	// MemoryName may be empty where Memory is 0.
+	MemoryName, Memory string
+	// Kinds are what Device may be, for people: CPUOrGPU, or more.
+	Kinds string
+}
+
+// CPUOrGPU is what such a flag may be, unless hosts can be paced, too.
+const CPUOrGPU = "cpu, cuda or cuda:N"
+
+// IsGPU says whether a device is meant to be one.
+func IsGPU(device string) bool { return device == "cuda" || strings.HasPrefix(device, "cuda:") }
+
+// Open looks whether the GPU can be used; nil: it is none. find finds the GPU of a number.
+func (f Flag) Open(find func(index int) (*GPU, error)) (*GPU, error) {
+	memory, err := flagvalue.Bytes(f.MemoryName, f.Memory)
+	if err != nil {
+		return nil, err
+	}
+	_, number, numbered := strings.Cut(f.Device, ":")
+	switch {
+	case !IsGPU(f.Device) && memory != 0:
+		return nil, fmt.Errorf("--%s is %s; it is of --%s cuda only", f.MemoryName, f.Memory, f.Name)
+	case f.Device == "cpu", f.Device == "paced" && strings.Contains(f.Kinds, "paced"):
+		return nil, nil //nolint:nilnil // the nil GPU is none
+	}
+	index := 0
+	if numbered {
+		index, err = strconv.Atoi(number)
+	}
+	if !IsGPU(f.Device) || err != nil || index < 0 {
+		return nil, fmt.Errorf("--%s is %q; it must be %s", f.Name, f.Device, f.Kinds)
+	}
+	g, err := find(index)
+	if err != nil {
+		return nil, fmt.Errorf("--%s %s: %w", f.Name, f.Device, err)
+	}
+	g.Memory = uint64(memory)
+	return g, nil
+}
+
+// auto is cuda.Fastest.
+const auto = "auto"
+
+// MultiplyBy sets what multiplies experts on a GPU, if there is one and it can: auto, or the
+// kernels of that name.
+func (g *GPU) MultiplyBy(name string) error {
+	k := cuda.Kernels(name)
+	switch {
+	case g == nil && name != auto:
+		return fmt.Errorf("--gpu-kernels is %s; it is of --device cuda only", name)
+	case g == nil:
+		return nil
+	case name == auto:
+		k = cuda.Fastest(g.Info)
+	}
+	if err := k.On(g.Info); err != nil {
+		return fmt.Errorf("--gpu-kernels %s: %w", name, err)
+	}
+	g.Kernels = k
+	return nil
+}
+
+// Experts opens the GPU for a model's routed experts, whose rows have this wire's type.
+// It fails with *Error.
+func (g *GPU) Experts(m *model.Model, w tensor.Wire, s device.Settings) (*on.Device, error) {
+	return opened(g, func(driver cuda.Driver) (*on.Device, error) {
+		return on.Open(m, driver, g.Images, on.Settings{Settings: s, Memory: int64(g.Memory), Parts: Parts(w), Kernels: g.Kernels})
+	})
+}
+
+// Steps is what attention on a GPU is opened for.
+type Steps struct {
+	Wire tensor.Wire
+	// Positions bounds a sequence, Rows a step, Lanes how many steps compute at a time.
+	Positions, Rows, Lanes int
+	// Ungraphed is told once why launches go one by one from now on; nil: nobody is.
+	Ungraphed func(why error)
+}
+
+// Attention opens the GPU for a model's backbone. It fails with *Error.
+func (g *GPU) Attention(ctx context.Context, m *model.Model, p *pool.Pool, s Steps) (*on.Backbone, error) {
+	return opened(g, func(driver cuda.Driver) (*on.Backbone, error) {
+		return on.OpenBackbone(ctx, m, p, driver, g.Images, on.BackboneSettings{
+			Memory: int64(g.Memory), Parts: Parts(s.Wire), Positions: s.Positions, Rows: s.Rows, Lanes: s.Lanes,
+			Ungraphed: s.Ungraphed,
+		})
+	})
+}
+
+// Gates opens the GPU for a model's gates. It fails with *Error.
+func (g *GPU) Gates(ctx context.Context, m *model.Model) (*on.Gates, error) {
+	return opened(g, func(driver cuda.Driver) (*on.Gates, error) { return on.OpenGates(ctx, m, driver, g.Images, 0) })
+}
+
+// opened is what open makes of the GPU's driver.
+func opened[T any](g *GPU, open func(cuda.Driver) (*T, error)) (*T, error) {
+	driver, err := g.Open()
+	if err != nil {
+		return nil, &Error{Err: err}
+	}
+	made, err := open(driver)
+	if err != nil {
+		return nil, &Error{Err: err}
+	}
+	return made, nil
 }

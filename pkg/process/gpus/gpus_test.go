@@ -8,7 +8,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/kernels/cuda"
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 )
@@ -48,7 +47,7 @@ func TestThrottlesWhenSlowed(t *testing.T) {
 	g.Watch.mu.Lock()
 	g.Watch.throttle.Avoid, g.Watch.throttle.Share = true, 1
 	g.Watch.mu.Unlock()
-	said.Throttle(facts.HardwareThermal)
+	said.Throttle(cuda.HardwareThermal)
 	if !g.Throttles() {
 		t.Error("one that is slowed all the time does not throttle")
 	}

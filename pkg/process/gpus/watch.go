@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
 	"github.com/switchyard/switchyard/pkg/policy/quarantine"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 )
@@ -23,14 +22,14 @@ const (
 
 // Watch reads what one GPU says of itself, while somebody follows. It is safe for concurrent use.
 type Watch struct {
-	reader facts.Reader
+	reader cuda.Reader
 	every  time.Duration
 
 	mu        sync.Mutex          // guards the rest
 	followers map[int]func(error) // what each wants to hear when the GPU is lost
 	last      int
 	stop      context.CancelFunc // of the goroutine, while there are followers
-	facts     facts.Facts
+	facts     cuda.Facts
 	read      time.Time // when it was; zero: not yet
 	throttle  quarantine.Throttle
 	noted     map[uint64]int
@@ -39,9 +38,9 @@ type Watch struct {
 }
 
 // NewWatch reads nothing before somebody follows.
-func NewWatch(r facts.Reader) *Watch { return every(r, interval) }
+func NewWatch(r cuda.Reader) *Watch { return every(r, interval) }
 
-func every(r facts.Reader, interval time.Duration) *Watch {
+func every(r cuda.Reader, interval time.Duration) *Watch {
 	return &Watch{reader: r, every: interval, followers: map[int]func(error){}, noted: map[uint64]int{}}
 }
 
@@ -111,7 +110,7 @@ func (w *Watch) run(ctx context.Context, log *slog.Logger) {
 }
 
 // take takes in what a read has brought.
-func (w *Watch) take(log *slog.Logger, now time.Time, f facts.Facts, err error) {
+func (w *Watch) take(log *slog.Logger, now time.Time, f cuda.Facts, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, xid := range f.Xids {
@@ -134,7 +133,7 @@ func (w *Watch) take(log *slog.Logger, now time.Time, f facts.Facts, err error) 
 	w.facts, w.read = f, now
 }
 
-func (w *Watch) judge(log *slog.Logger, now time.Time, f facts.Facts) {
+func (w *Watch) judge(log *slog.Logger, now time.Time, f cuda.Facts) {
 	was := w.throttle
 	if !w.read.IsZero() {
 		w.throttle = was.After(now.Sub(w.read).Seconds(), f.Reasons().Throttling() != 0)
@@ -142,7 +141,7 @@ func (w *Watch) judge(log *slog.Logger, now time.Time, f facts.Facts) {
 	switch {
 	case w.throttle.Avoid && !was.Avoid:
 		log.Warn("the GPU is slowed and has been for most of the time; work goes to other replicas while there are any",
-			"by", f.Reasons().Throttling().String(), "celsius", f.Values[facts.Temperature], "watts", f.Values[facts.Power])
+			"by", f.Reasons().Throttling().String(), "celsius", f.Values[cuda.Temperature], "watts", f.Values[cuda.Power])
 	case was.Avoid && !w.throttle.Avoid:
 		log.Info("the GPU is not slowed any more")
 	}

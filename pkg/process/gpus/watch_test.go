@@ -12,7 +12,6 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/kernels/cuda"
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 )
 
@@ -46,16 +45,16 @@ func nobody(error) {}
 // not say is not there.
 func TestFollow(t *testing.T) {
 	gpu, log := fake.NewFacts(), slog.New(slog.DiscardHandler)
-	gpu.Set(facts.Power, 350)
-	gpu.Without(facts.Busy, facts.Slowed)
+	gpu.Set(cuda.Power, 350)
+	gpu.Without(cuda.Busy, cuda.Slowed)
 	w := every(gpu, soon)
 	if s := w.State(); s.Values != nil || gpu.Reads() > 0 {
 		t.Fatalf("%+v before anybody follows", s)
 	}
 	for range 2 {
 		first, second := w.Follow(t.Context(), log, nobody), w.Follow(t.Context(), log, nobody)
-		testkit.Eventually(t, "figures", func() bool { return w.State().Values[facts.Power] == 350 })
-		if _, says := w.State().Values[facts.Busy]; says {
+		testkit.Eventually(t, "figures", func() bool { return w.State().Values[cuda.Power] == 350 })
+		if _, says := w.State().Values[cuda.Busy]; says {
 			t.Error("a figure that the GPU does not say is there")
 		}
 		first()
@@ -138,12 +137,12 @@ func TestFails(t *testing.T) {
 // which a busy one usually is, is no reason, nor is an idle one's low clock.
 func TestThrottles(t *testing.T) {
 	for _, tt := range []struct {
-		reasons facts.Reasons
+		reasons cuda.Reasons
 		avoid   bool
 	}{
-		{facts.HardwareThermal | facts.HardwareSlowdown, true},
-		{facts.SoftwareThermal, true},
-		{facts.PowerBrake, true},
+		{cuda.HardwareThermal | cuda.HardwareSlowdown, true},
+		{cuda.SoftwareThermal, true},
+		{cuda.PowerBrake, true},
 		{0x01, false}, // idle
 		{0x04, false}, // its power limit
 	} {
@@ -151,10 +150,10 @@ func TestThrottles(t *testing.T) {
 			w := NewWatch(fake.NewFacts())
 			log, said := logged()
 			now := time.Now().Add(-time.Minute)
-			see := func(seconds int, r facts.Reasons) bool {
+			see := func(seconds int, r cuda.Reasons) bool {
 				for range seconds {
 					now = now.Add(time.Second)
-					w.take(log, now, facts.Facts{Values: map[facts.Name]float64{facts.Slowed: float64(r)}}, nil)
+					w.take(log, now, cuda.Facts{Values: map[cuda.FactName]float64{cuda.Slowed: float64(r)}}, nil)
 				}
 				return w.throttle.Avoid
 			}

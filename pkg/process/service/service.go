@@ -1,6 +1,6 @@
 // Package service is what the command knows of each service: beside its description for
 // everything else (pkg/transport/catalog), its own flags and how a replica is made. A
-// service's folder has its Descriptor, and package services lists them.
+// service's folder makes its Descriptor, and package services lists them.
 package service
 
 import (

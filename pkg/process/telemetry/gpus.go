@@ -1,14 +1,19 @@
 package telemetry
 
 import (
+	"errors"
+	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
+	"github.com/switchyard/switchyard/internal/flagvalue"
+	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
 // GPUs are the figures of the GPUs that this process computes with. A figure that a
@@ -26,14 +31,12 @@ type gpuRead struct {
 
 // GPUState is what is known of one GPU.
 type GPUState struct {
-	facts.Facts
+	cuda.Facts
 	// Avoid says that replicas on it ask to be passed by.
 	Avoid bool
 	// Noted counts the driver's errors by number, since this process's start.
 	Noted map[uint64]int
 }
-
-func newGPUs() *GPUs { return &GPUs{reads: map[int]gpuRead{}} }
 
 // Follow shows what read returns for a GPU by its index, until stop is called. Several
 // replicas of a process that follow the same GPU show it once.
@@ -52,7 +55,7 @@ func (g *GPUs) Follow(index int, read func() GPUState) (stop func()) {
 
 // figure is a metric whose value is a fact.
 type figure struct {
-	fact  facts.Name
+	fact  cuda.FactName
 	desc  *prometheus.Desc
 	value string // of the second label; empty: there is none
 	kind  prometheus.ValueType
@@ -77,17 +80,17 @@ var (
 
 // figures are the metrics that are one number of a GPU's.
 var figures = []figure{
-	{facts.MemoryUsed, gpuMemory, "used", prometheus.GaugeValue},
-	{facts.MemoryFree, gpuMemory, "free", prometheus.GaugeValue},
-	{facts.Busy, gpuBusy, "compute", prometheus.GaugeValue},
-	{facts.MemoryBusy, gpuBusy, "memory", prometheus.GaugeValue},
-	{facts.Power, gpuPower, "", prometheus.GaugeValue},
-	{facts.Energy, gpuEnergy, "", prometheus.CounterValue},
-	{facts.Temperature, gpuHeat, "", prometheus.GaugeValue},
-	{facts.Corrected, gpuECC, "corrected", prometheus.CounterValue},
-	{facts.Uncorrected, gpuECC, "uncorrected", prometheus.CounterValue},
-	{facts.PCIeIn, gpuPCIe, "in", prometheus.GaugeValue},
-	{facts.PCIeOut, gpuPCIe, "out", prometheus.GaugeValue},
+	{cuda.MemoryUsed, gpuMemory, "used", prometheus.GaugeValue},
+	{cuda.MemoryFree, gpuMemory, "free", prometheus.GaugeValue},
+	{cuda.Busy, gpuBusy, "compute", prometheus.GaugeValue},
+	{cuda.MemoryBusy, gpuBusy, "memory", prometheus.GaugeValue},
+	{cuda.Power, gpuPower, "", prometheus.GaugeValue},
+	{cuda.Energy, gpuEnergy, "", prometheus.CounterValue},
+	{cuda.Temperature, gpuHeat, "", prometheus.GaugeValue},
+	{cuda.Corrected, gpuECC, "corrected", prometheus.CounterValue},
+	{cuda.Uncorrected, gpuECC, "uncorrected", prometheus.CounterValue},
+	{cuda.PCIeIn, gpuPCIe, "in", prometheus.GaugeValue},
+	{cuda.PCIeOut, gpuPCIe, "out", prometheus.GaugeValue},
 }
 
 // Describe is for the registry.
@@ -124,9 +127,9 @@ func collectGPU(out chan<- prometheus.Metric, gpu string, s GPUState) {
 			out <- prometheus.MustNewConstMetric(f.desc, f.kind, v, labels...)
 		}
 	}
-	if _, says := s.Values[facts.Slowed]; says {
+	if _, says := s.Values[cuda.Slowed]; says {
 		out <- prometheus.MustNewConstMetric(gpuAvoid, prometheus.GaugeValue, flag(s.Avoid), gpu)
-		for _, reason := range facts.ReasonNames() {
+		for _, reason := range cuda.ReasonNames() {
 			out <- prometheus.MustNewConstMetric(gpuSlowed, prometheus.GaugeValue, flag(s.Reasons().Has(reason)), gpu, reason)
 		}
 	}
@@ -140,4 +143,77 @@ func flag(is bool) float64 {
 		return 1
 	}
 	return 0
+}
+
+// Config is what an operator sets about telemetry.
+type Config struct {
+	// OTLPEndpoint is where traces go by OTLP over HTTP: "http://host:4318" or "https://…".
+	// Empty: no traces are made, and they cost nothing.
+	OTLPEndpoint string
+	// TraceSample is the share of new traces that is kept, from 0 to 1. A
+	// request that comes with a trace of its own keeps that one's decision.
+	TraceSample float64
+	// MetricsAddr is where /metrics, /healthz and /readyz are served; empty: nowhere.
+	MetricsAddr string
+	// PprofAddr is where Go's profiles are served; empty: at MetricsAddr if that is on the
+	// loopback, else nowhere.
+	PprofAddr string
+	// ServiceName is the process's name in traces and metrics.
+	ServiceName string
+	// Model is the model's name, a label of every metric; empty: no label.
+	Model string
+	// Version and NumericClass tell builds apart.
+	Version, NumericClass string
+	Kernels               string // of the processor
+	// Device is the paced device whose times this process's figures are: a label
+	// of every metric, and in traces; empty: none.
+	Device string
+	// Detail is how far metrics are told apart that grow with a model; empty: ByExpert.
+	Detail Detail
+}
+
+// Validate says how to fix what cannot work.
+func (c Config) Validate() error {
+	if !(c.TraceSample >= 0 && c.TraceSample <= 1) { // so that NaN is refused, too
+		return fmt.Errorf("--trace-sample is %g; it is a ratio from 0 to 1", c.TraceSample)
+	}
+	if err := c.Detail.check(); err != nil {
+		return err
+	}
+	if c.OTLPEndpoint != "" {
+		if _, err := parseEndpoint(c.OTLPEndpoint); err != nil {
+			return err
+		}
+	}
+	return errors.Join(checkListen("metrics-addr", c.MetricsAddr), checkListen("pprof-addr", c.PprofAddr))
+}
+
+func checkListen(flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	if _, _, err := flagvalue.ListenAddress(address); err != nil {
+		return fmt.Errorf("--%s is %q; %w", flag, address, err)
+	}
+	return nil
+}
+
+// endpoint is a parsed OTLPEndpoint.
+type endpoint struct {
+	secure bool
+	host   string // host, or host:port
+	path   string // empty: the one that collectors have
+}
+
+func parseEndpoint(text string) (e endpoint, err error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return e, fmt.Errorf("--otlp-endpoint %q is none of http://host:4318, https://host:4318", text)
+	}
+	if u.Port() != "" {
+		if err := flagvalue.CheckPort(u.Port()); err != nil {
+			return e, fmt.Errorf("--otlp-endpoint is %q; %w", text, err)
+		}
+	}
+	return endpoint{secure: u.Scheme == "https", host: u.Host, path: strings.TrimSuffix(u.Path, "/")}, nil
 }

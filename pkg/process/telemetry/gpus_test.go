@@ -8,7 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
+	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
 // Each GPU is shown once, with what it says; one that nobody follows is not.
@@ -16,10 +16,10 @@ func TestGPUs(t *testing.T) {
 	r := prometheus.NewRegistry()
 	m := NewMetrics(r).GPUs
 	some := func() GPUState {
-		return GPUState{Facts: facts.Facts{Values: map[facts.Name]float64{facts.MemoryFree: 7, facts.Power: 350, facts.Energy: 12}}, Noted: map[uint64]int{31: 2}}
+		return GPUState{Facts: cuda.Facts{Values: map[cuda.FactName]float64{cuda.MemoryFree: 7, cuda.Power: 350, cuda.Energy: 12}}, Noted: map[uint64]int{31: 2}}
 	}
 	hot := func() GPUState {
-		return GPUState{Facts: facts.Facts{Values: map[facts.Name]float64{facts.Slowed: float64(facts.HardwareThermal), facts.Uncorrected: 3}}, Avoid: true}
+		return GPUState{Facts: cuda.Facts{Values: map[cuda.FactName]float64{cuda.Slowed: float64(cuda.HardwareThermal), cuda.Uncorrected: 3}}, Avoid: true}
 	}
 	for _, want := range [][]string{{
 		"gpu_ecc_errors_total 1 uncorrected 3", "gpu_energy_joules_total 0 12", "gpu_memory_bytes 0 free 7", "gpu_power_watts 0 350",

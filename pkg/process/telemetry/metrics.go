@@ -2,7 +2,6 @@ package telemetry
 
 import (
 	"runtime"
-	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -114,77 +113,63 @@ type Metrics struct {
 // NewMetrics declares every metric and registers them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
-		requests:         counters("requests_total", "Requests that ended, by how: stop, length, cancelled or an error code.", "outcome"),
-		tokens:           counters("tokens_total", "Tokens taken in (prompt) and made (completion).", "kind"),
-		stepDuration:     histogram("step_duration_seconds", "Time of one forward pass of a microbatch.", fineBuckets),
-		layerHop:         histogram("layer_hop_seconds", "Time from a layer's hidden rows leaving attention to their block's return.", fineBuckets),
-		expertRows:       counters("expert_rows_total", "Routed rows computed, by layer and expert.", "layer", "expert"),
-		expertTime:       histogram("expert_compute_seconds", "Time an expert host computes one dispatch.", fineBuckets),
-		batchRows:        histogram("batch_rows", "Rows of a microbatch.", prometheus.ExponentialBuckets(1, 2, 12)),
-		redeliveries:     counters("redeliveries_total", "Messages that JetStream delivered more than once, by stream kind.", "stream"),
-		KVPages:          newMirror("kv_pages", "Pages of the KV cache, by state: used or free.", "state"),
-		QueueDepth:       newMirror("queue_depth", "Messages that no replica has taken yet, by stream kind: prompt or sequence.", "stream"),
-		busMessages:      counters("bus_messages_total", "Messages, by stream kind and direction: in or out.", "stream", "direction"),
-		busBytes:         counters("bus_payload_bytes_total", "Payload bytes, by stream kind and direction.", "stream", "direction"),
-		loadSamples:      counters("load_samples_total", "Samples of experts' loads on Kafka, by what became of them.", "outcome"),
-		deadLetters:      counters("dead_letters_total", "Messages that were given up and kept for switchyard dlq, by stream kind and reason.", "stream", "reason"),
-		canaries:         counters("canaries_total", "Requests of one token by which tokenizers see whether a token can flow: sent, and answered.", "outcome"),
-		replicas:         prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "replica_info", Help: "Always 1; a replica of this process by the id that logs, traces, connections and members have, with the machine's name, the process's id and the version."}, []string{"service", "replica", "host", "pid", "version"}),
-		StageReady:       newMirror("stage_ready", "Whether a token finds a ready replica, as tokenizers see it (1 or 0), by stage: attention, gate, expert, aggregator; token: whether one was seen to flow in time.", "stage"),
-		Sequences:        newMirror("sequences", "Sequences that an attention replica has.", "state"),
-		Reissues:         counter("reissues_total", "Groups of rows sent again because their block was late."),
-		Preemptions:      counter("preemptions_total", "Times a sequence gave its KV pages to older ones; what they held is computed again."),
-		draftTokens:      counters("draft_tokens_total", "Tokens of answers drafted from the text before them, by what came of them: accepted or rejected.", "outcome"),
-		prefixTokens:     counters("prefix_tokens_total", "Tokens of sequences that got pages, by whether their keys and values were there: cached or computed.", "outcome"),
-		UnannouncedSteps: counter("unannounced_steps_total", "Steps whose rows were not announced: they do not fit one message, or NATS was away."),
-		late:             counters("late_total", "Messages dropped because their result is not awaited any more, by the stage that dropped them.", "stage"),
-		Repeats:          counter("repeats_total", "Messages whose key had been handled before."),
-		Refused:          counter("refused_messages_total", "Messages refused: unreadable, or of another version, model or numeric class."),
-		Poisoned:         counter("poisoned_total", "Messages that no attempt can handle, taken off their queue."),
-		LogNoise:         counter("log_noise_total", "Messages in token logs that readers passed over: unreadable, or out of place."),
-		IllegalRecords:   counter("illegal_records_total", "Plans and states of functions in buckets that were not believed: unreadable, contradictory, or out of place."),
-		Panics:           counter("panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
-		RefusedReplies:   counter("refused_replies_total", "Messages from outside whose reply subject may not be published to."),
-		StreamFill:       newMirror("stream_fill_ratio", "Share of its bound in bytes or messages that a durable stream holds, by kind: prompt, sequence, token, or a bucket.", "stream"),
-		TimeClaims:       counter("cut_time_claims_total", "Durations in blocks that were longer than the layer took, or of too many functions, and accesses that a layer cannot have."),
-		stepPart:         histograms("step_part_seconds", "Time of a step on attention's own clock, by part; they add up to the step.", stageBuckets, "part"),
-		layerStage:       histograms("layer_stage_seconds", "Time of a layer's routed experts, by layer and stage; a layer's stages add up to the layer.", stageBuckets, "layer", "stage"),
-		prediction:       histograms("prediction_seconds", "Time a predictor takes for the rows of one message, by the layer that it predicts.", stageBuckets, "layer"),
-		PredictionsLost:  counter("predictions_dropped_total", "Messages with rows that predictors were too slow for; the oldest are dropped first."),
-		Hosts:            newHostMetrics(),
-		Maps:             newMapMetrics(),
-		Directives:       newDirectiveMetrics(),
-		Brownout:         newBrownoutMetrics(),
-		Transfers:        newTransferMetrics(),
-		GPUs:             newGPUs(),
-		Scaler:           newScalerMetrics(),
-		Rented:           newRentedMetrics(),
-		Invoked:          newInvokedMetrics(),
-		Foretold:         newForetoldMetrics(),
-		genAI:            newGenAI(),
-		waits:            newWaits(),
-		Ready:            newTable("ready", "Whether this process is ready, as /readyz says (1 or 0)."),
-		Links:            newLinks(),
-		Members:          newTable("members", "Replicas that a tokenizer sees, by service and state: ready, unready or draining.", "service", "state"),
-		Tenants:          newTenantMetrics(),
-		Kafka:            newKafkaMetrics(),
+		requests:         counters(r, "requests_total", "Requests that ended, by how: stop, length, cancelled or an error code.", "outcome"),
+		tokens:           counters(r, "tokens_total", "Tokens taken in (prompt) and made (completion).", "kind"),
+		stepDuration:     histogram(r, "step_duration_seconds", "Time of one forward pass of a microbatch.", fineBuckets),
+		layerHop:         histogram(r, "layer_hop_seconds", "Time from a layer's hidden rows leaving attention to their block's return.", fineBuckets),
+		expertRows:       counters(r, "expert_rows_total", "Routed rows computed, by layer and expert.", "layer", "expert"),
+		expertTime:       histogram(r, "expert_compute_seconds", "Time an expert host computes one dispatch.", fineBuckets),
+		batchRows:        histogram(r, "batch_rows", "Rows of a microbatch.", prometheus.ExponentialBuckets(1, 2, 12)),
+		redeliveries:     counters(r, "redeliveries_total", "Messages that JetStream delivered more than once, by stream kind.", "stream"),
+		KVPages:          newMirror(r, "kv_pages", "Pages of the KV cache, by state: used or free.", "state"),
+		QueueDepth:       newMirror(r, "queue_depth", "Messages that no replica has taken yet, by stream kind: prompt or sequence.", "stream"),
+		busMessages:      counters(r, "bus_messages_total", "Messages, by stream kind and direction: in or out.", "stream", "direction"),
+		busBytes:         counters(r, "bus_payload_bytes_total", "Payload bytes, by stream kind and direction.", "stream", "direction"),
+		loadSamples:      counters(r, "load_samples_total", "Samples of experts' loads on Kafka, by what became of them.", "outcome"),
+		deadLetters:      counters(r, "dead_letters_total", "Messages that were given up and kept for switchyard dlq, by stream kind and reason.", "stream", "reason"),
+		canaries:         counters(r, "canaries_total", "Requests of one token by which tokenizers see whether a token can flow: sent, and answered.", "outcome"),
+		replicas:         declare(r, prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: namespace, Name: "replica_info", Help: "Always 1; a replica of this process by the id that logs, traces, connections and members have, with the machine's name, the process's id and the version."}, []string{"service", "replica", "host", "pid", "version"})),
+		StageReady:       newMirror(r, "stage_ready", "Whether a token finds a ready replica, as tokenizers see it (1 or 0), by stage: attention, gate, expert, aggregator; token: whether one was seen to flow in time.", "stage"),
+		Sequences:        newMirror(r, "sequences", "Sequences that an attention replica has.", "state"),
+		Reissues:         counter(r, "reissues_total", "Groups of rows sent again because their block was late."),
+		Preemptions:      counter(r, "preemptions_total", "Times a sequence gave its KV pages to older ones; what they held is computed again."),
+		draftTokens:      counters(r, "draft_tokens_total", "Tokens of answers drafted from the text before them, by what came of them: accepted or rejected.", "outcome"),
+		prefixTokens:     counters(r, "prefix_tokens_total", "Tokens of sequences that got pages, by whether their keys and values were there: cached or computed.", "outcome"),
+		UnannouncedSteps: counter(r, "unannounced_steps_total", "Steps whose rows were not announced: they do not fit one message, or NATS was away."),
+		late:             counters(r, "late_total", "Messages dropped because their result is not awaited any more, by the stage that dropped them.", "stage"),
+		Repeats:          counter(r, "repeats_total", "Messages whose key had been handled before."),
+		Refused:          counter(r, "refused_messages_total", "Messages refused: unreadable, or of another version, model or numeric class."),
+		Poisoned:         counter(r, "poisoned_total", "Messages that no attempt can handle, taken off their queue."),
+		LogNoise:         counter(r, "log_noise_total", "Messages in token logs that readers passed over: unreadable, or out of place."),
+		IllegalRecords:   counter(r, "illegal_records_total", "Plans and states of functions in buckets that were not believed: unreadable, contradictory, or out of place."),
+		Panics:           counter(r, "panics_total", "Handlers' panics that were recovered; each is a fault of the program."),
+		RefusedReplies:   counter(r, "refused_replies_total", "Messages from outside whose reply subject may not be published to."),
+		StreamFill:       newMirror(r, "stream_fill_ratio", "Share of its bound in bytes or messages that a durable stream holds, by kind: prompt, sequence, token, or a bucket.", "stream"),
+		TimeClaims:       counter(r, "cut_time_claims_total", "Durations in blocks that were longer than the layer took, or of too many functions, and accesses that a layer cannot have."),
+		stepPart:         histograms(r, "step_part_seconds", "Time of a step on attention's own clock, by part; they add up to the step.", stageBuckets, "part"),
+		layerStage:       histograms(r, "layer_stage_seconds", "Time of a layer's routed experts, by layer and stage; a layer's stages add up to the layer.", stageBuckets, "layer", "stage"),
+		prediction:       histograms(r, "prediction_seconds", "Time a predictor takes for the rows of one message, by the layer that it predicts.", stageBuckets, "layer"),
+		PredictionsLost:  counter(r, "predictions_dropped_total", "Messages with rows that predictors were too slow for; the oldest are dropped first."),
+		Hosts:            newHostMetrics(r),
+		Maps:             newMapMetrics(r),
+		Directives:       newDirectiveMetrics(r),
+		Brownout:         newBrownoutMetrics(r),
+		Transfers:        newTransferMetrics(r),
+		GPUs:             declare(r, &GPUs{reads: map[int]gpuRead{}}),
+		Scaler:           newScalerMetrics(r),
+		Rented:           newRentedMetrics(r),
+		Invoked:          newInvokedMetrics(r),
+		Foretold:         newForetoldMetrics(r),
+		genAI:            newGenAI(r),
+		waits:            newWaits(r),
+		Ready:            newTable(r, "ready", "Whether this process is ready, as /readyz says (1 or 0)."),
+		Links:            newLinks(r),
+		Members:          newTable(r, "members", "Replicas that a tokenizer sees, by service and state: ready, unready or draining.", "service", "state"),
+		Tenants:          newTenantMetrics(r),
+		Kafka:            newKafkaMetrics(r),
 	}
-	m.register(r)
 	m.begin()
 	return m
-}
-
-func (m *Metrics) register(r prometheus.Registerer) {
-	r.MustRegister(
-		m.requests, m.tokens, m.stepDuration, m.layerHop, m.expertRows, m.expertTime, m.batchRows,
-		m.redeliveries, m.KVPages, m.QueueDepth, m.busMessages, m.busBytes, m.loadSamples, m.deadLetters, m.canaries, m.replicas, m.Sequences, m.StreamFill, m.StageReady,
-		m.Reissues, m.Preemptions, m.draftTokens, m.prefixTokens, m.UnannouncedSteps, m.late, m.Repeats, m.Refused, m.Poisoned, m.LogNoise, m.IllegalRecords, m.Panics, m.RefusedReplies,
-		m.TimeClaims, m.stepPart, m.layerStage, m.prediction, m.PredictionsLost, m.genAI.request, m.genAI.firstToken, m.genAI.perToken,
-	)
-	r.MustRegister(m.waits.queue, m.waits.canary, m.Ready, m.Links.connections, m.Links.reconnects, m.Members, m.GPUs)
-	r.MustRegister(slices.Concat(m.Kafka.all(), m.Tenants.all())...)
-	r.MustRegister(slices.Concat(m.Hosts.all(), m.Maps.all(), m.Brownout.all())...)
-	r.MustRegister(slices.Concat(m.Scaler.all(), m.Directives.all(), m.Transfers.all(), m.Rented.all(), m.Invoked.all(), m.Foretold.all())...)
 }
 
 // outcomes are how a request can end: finish reasons, and the codes of errors.
@@ -356,20 +341,26 @@ func (m *Metrics) traffic(stream, direction string) Traffic {
 
 const namespace = "switchyard"
 
-func counter(name, help string) prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+// declare registers a metric.
+func declare[C prometheus.Collector](r prometheus.Registerer, c C) C {
+	r.MustRegister(c)
+	return c
 }
 
-func counters(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+func counter(r prometheus.Registerer, name, help string) prometheus.Counter {
+	return declare(r, prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}))
 }
 
-func histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets})
+func counters(r prometheus.Registerer, name, help string, labels ...string) *prometheus.CounterVec {
+	return declare(r, prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels))
 }
 
-func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+func histogram(r prometheus.Registerer, name, help string, buckets []float64) prometheus.Histogram {
+	return declare(r, prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}))
+}
+
+func histograms(r prometheus.Registerer, name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return declare(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels))
 }
 
 // labelled registers metrics with what is the same for a whole process, and the
@@ -395,4 +386,19 @@ func newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return r
+}
+
+// KafkaMetrics are of those who tell Kafka of loads, and of who reads them.
+type KafkaMetrics struct {
+	// Up says whether Kafka did what was asked of it last, 1 or 0, by role: write or read.
+	Up *Table
+	// Lag is how many samples lie before a reader.
+	Lag *Table
+}
+
+func newKafkaMetrics(r prometheus.Registerer) KafkaMetrics {
+	return KafkaMetrics{
+		Up:  newTable(r, "kafka_up", "Whether Kafka did what was asked of it last (1 or 0), by role: write or read.", "role"),
+		Lag: newTable(r, "kafka_lag_samples", "Load samples that lay before the scaler in its partitions when it looked last."),
+	}
 }

@@ -11,11 +11,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/switchyard/switchyard/internal/flagvalue"
 )
 
 // Health says how a process does; a lifecycle group is one.
@@ -221,3 +224,131 @@ func closing(err error) error {
 	}
 	return fmt.Errorf("closing the metrics server: %w", err)
 }
+
+// Handler serves /metrics, /healthz and /readyz, and on the loopback Go's profiles beneath
+// /debug/pprof/.
+func (t *Telemetry) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", t.Page())
+	mux.HandleFunc("GET /healthz", t.answer("live", Health.Live))
+	mux.HandleFunc("GET /readyz", t.answer("ready", Health.Ready))
+	if t.config.profilesBeside() {
+		withProfiles(mux)
+	}
+	return mux
+}
+
+// answer returns a page that says word, or with status 503 what is missing.
+func (t *Telemetry) answer(word string, ask func(Health) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if err := t.askAll(ask); err != nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = fmt.Fprintf(w, "not %s:\n%v\n", word, err) // the client may be gone
+			return
+		}
+		_, _ = fmt.Fprintln(w, word)
+	}
+}
+
+// ask asks the health; before there is one the process is live and not ready.
+func (t *Telemetry) ask(question func(Health) error) error {
+	t.mu.Lock()
+	health := t.health
+	t.mu.Unlock()
+	if health == nil {
+		health = unknownHealth{}
+	}
+	return question(health)
+}
+
+type unknownHealth struct{}
+
+// Live has nothing to object: the process runs.
+func (unknownHealth) Live() error { return nil }
+
+// Ready says no: it is not known what has to be ready.
+func (unknownHealth) Ready() error { return fmt.Errorf("the process is still being put together") }
+
+// ownNames serves what listens on the loopback under this machine's own names, so that no page
+// reads it whose name was made to lead there.
+func ownNames(address string, next http.Handler) http.Handler {
+	if host, _, err := net.SplitHostPort(address); err != nil || !flagvalue.IsLoopback(host) {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !flagvalue.IsOwnName(r.Host) {
+			http.Error(w, "this address is served under IP addresses and localhost alone", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// withProfiles adds Go's profiles. They show the command line and what functions do, and
+// whoever asks for one slows the process down: so only an address of this machine has them
+// unasked.
+func withProfiles(mux *http.ServeMux) {
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+}
+
+// profilesBeside says whether MetricsAddr has the profiles too.
+func (c Config) profilesBeside() bool {
+	host, _, err := net.SplitHostPort(c.MetricsAddr)
+	return c.PprofAddr == "" && err == nil && flagvalue.IsLoopback(host)
+}
+
+// ErrListenProfiles is that PprofAddr cannot be opened.
+var ErrListenProfiles = errors.New("listening on --pprof-addr")
+
+// listenForProfiles opens PprofAddr and serves it.
+func (t *Telemetry) listenForProfiles(ctx context.Context) error {
+	if t.config.PprofAddr == "" {
+		return nil
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", t.config.PprofAddr)
+	if err != nil {
+		return fmt.Errorf("%w %s (is another process there? choose another port): %w", ErrListenProfiles, t.config.PprofAddr, err)
+	}
+	mux := http.NewServeMux()
+	withProfiles(mux)
+	t.profiles = &http.Server{Handler: ownNames(t.config.PprofAddr, mux), ReadHeaderTimeout: headerWithin}
+	t.profilesAt = l.Addr().String()
+	go func() { t.served <- t.profiles.Serve(l) }()
+	return nil
+}
+
+// PprofAddr is the address that Config's became; empty without one.
+func (t *Telemetry) PprofAddr() string { return t.profilesAt }
+
+// closeProfiles waits for nobody who takes a profile.
+func (t *Telemetry) closeProfiles() error {
+	if t.profiles == nil {
+		return nil
+	}
+	return closing(t.profiles.Close())
+}
+
+// waits are how long requests wait, and canaries take.
+type waits struct {
+	queue, canary prometheus.Histogram
+}
+
+func newWaits(r prometheus.Registerer) waits {
+	return waits{
+		queue:  histogram(r, "queue_wait_seconds", "Time from a request's acceptance to its turn in attention.", waitBuckets),
+		canary: histogram(r, "canary_seconds", "Time from a canary's sending to its answer.", fineBuckets),
+	}
+}
+
+// waitBuckets reach from 1 ms to more than two hours, longer than a request may take by default.
+var waitBuckets = prometheus.ExponentialBuckets(1e-3, 2, 24)
+
+// Canary observes the seconds from a canary's sending to its answer.
+func (m *Metrics) Canary() prometheus.Observer { return m.waits.canary }
+
+// QueueWait observes the seconds from a request's acceptance to its turn.
+func (m *Metrics) QueueWait() prometheus.Observer { return m.waits.queue }

@@ -22,7 +22,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
-	_ "github.com/switchyard/switchyard/internal/testkit/testservices" // registers the services
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 )
 
@@ -244,12 +243,12 @@ func TestValidate(t *testing.T) {
 		want   string
 	}{
 		{"empty", Config{}, ""},
-		{"grpc without scheme", Config{OTLPEndpoint: "localhost:4317"}, ""},
+		{"no scheme", Config{OTLPEndpoint: "localhost:4318"}, "is none of http://host:4318"},
 		{"http with path", Config{OTLPEndpoint: "https://host:4318/v1/traces"}, ""},
 		{"other scheme", Config{OTLPEndpoint: "ftp://host"}, "--otlp-endpoint"},
 		{"no host", Config{OTLPEndpoint: "http://"}, "--otlp-endpoint"},
 		{"a word", Config{OTLPEndpoint: "foo"}, `--otlp-endpoint "foo" is none of`},
-		{"grpc without port", Config{OTLPEndpoint: "grpc://host"}, "--otlp-endpoint"},
+		{"gRPC", Config{OTLPEndpoint: "grpc://host:4317"}, "is none of http://host:4318"},
 		{"http without port", Config{OTLPEndpoint: "http://host"}, ""},
 		{"port of traces", Config{OTLPEndpoint: "http://host:99999"}, `--otlp-endpoint is "http://host:99999"; its port must be a number from 1 to 65535`},
 		{"sample", Config{TraceSample: 1.5}, "--trace-sample is 1.5; it is a ratio from 0 to 1"},
@@ -359,21 +358,17 @@ func TestLayerAttributes(t *testing.T) {
 }
 
 func TestStopFlushes(t *testing.T) {
-	for _, scheme := range []string{"http://", "grpc://"} {
-		t.Run(scheme, func(t *testing.T) {
-			got, addr := collector(t, scheme)
-			tel := setup(t, Config{OTLPEndpoint: scheme + addr, TraceSample: 1})
-			_, span := tel.Tracer("gate", "gate-1").Start(t.Context(), SpanGate)
-			span.End()
-			for range 2 {
-				if err := tel.Stop(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if n := got(); n != 1 {
-				t.Errorf("%d exports arrived, want 1", n)
-			}
-		})
+	got, url := collector(t)
+	tel := setup(t, Config{OTLPEndpoint: url, TraceSample: 1})
+	_, span := tel.Tracer("gate", "gate-1").Start(t.Context(), SpanGate)
+	span.End()
+	for range 2 {
+		if err := tel.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := got(); n != 1 {
+		t.Errorf("%d exports arrived, want 1", n)
 	}
 }
 
@@ -391,35 +386,33 @@ func TestPortTaken(t *testing.T) {
 func TestFailedStart(t *testing.T) {
 	first := setup(t, Config{MetricsAddr: "127.0.0.1:0"})
 	serve(t, first)
-	for _, scheme := range []string{"http://", "grpc://"} {
-		for name, fail := range map[string]func(Config) error{
-			"port taken": func(c Config) error {
-				c.MetricsAddr = first.Addr()
-				if tel, err := Setup(t.Context(), c); tel != nil || !errors.Is(err, ErrListen) {
-					return fmt.Errorf("set up %v: %w", tel, err)
-				}
-				return nil
-			},
-			"no port": func(c Config) error {
-				tel := setup(t, c)
-				_, span := tel.Tracer("gate", "gate-1").Start(t.Context(), SpanGate)
-				span.End()
-				return errors.Join(tel.Close(), tel.Close(), tel.Stop(t.Context()))
-			},
-		} {
-			t.Run(scheme+" "+name, func(t *testing.T) {
-				before := goleak.IgnoreCurrent()
-				t.Cleanup(func() { // after the collector has ended
-					if err := testleaks.Find(before); err != nil {
-						t.Error(err)
-					}
-				})
-				_, addr := collector(t, scheme)
-				if err := fail(Config{OTLPEndpoint: scheme + addr, TraceSample: 1}); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	for name, fail := range map[string]func(Config) error{
+		"port taken": func(c Config) error {
+			c.MetricsAddr = first.Addr()
+			if tel, err := Setup(t.Context(), c); tel != nil || !errors.Is(err, ErrListen) {
+				return fmt.Errorf("set up %v: %w", tel, err)
+			}
+			return nil
+		},
+		"no port": func(c Config) error {
+			tel := setup(t, c)
+			_, span := tel.Tracer("gate", "gate-1").Start(t.Context(), SpanGate)
+			span.End()
+			return errors.Join(tel.Close(), tel.Close(), tel.Stop(t.Context()))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := goleak.IgnoreCurrent()
+			t.Cleanup(func() { // after the collector has ended
+				if err := testleaks.Find(before); err != nil {
 					t.Error(err)
 				}
 			})
-		}
+			_, url := collector(t)
+			if err := fail(Config{OTLPEndpoint: url, TraceSample: 1}); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+		})
 	}
 }
 

@@ -3,12 +3,12 @@ package telemetry
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -233,25 +233,11 @@ func newExporter(ctx context.Context, text string) (*otlptrace.Exporter, error) 
 	if err != nil {
 		return nil, err
 	}
-	if e.http {
-		return otlptracehttp.New(ctx, e.httpOptions()...)
+	u, err := newUploader(e)
+	if err != nil {
+		return nil, err
 	}
-	opts := []otlptracegrpc.Option{otlptracegrpc.WithEndpoint(e.host)}
-	if !e.secure {
-		opts = append(opts, otlptracegrpc.WithInsecure())
-	}
-	return otlptracegrpc.New(ctx, opts...)
-}
-
-func (e endpoint) httpOptions() []otlptracehttp.Option {
-	opts := []otlptracehttp.Option{otlptracehttp.WithEndpoint(e.host)}
-	if !e.secure {
-		opts = append(opts, otlptracehttp.WithInsecure())
-	}
-	if e.path != "" {
-		opts = append(opts, otlptracehttp.WithURLPath(e.path))
-	}
-	return opts
+	return otlptrace.New(ctx, u)
 }
 
 // Layer is the attribute of a layer's spans.
@@ -334,4 +320,62 @@ func Attempt(n uint32) trace.SpanStartEventOption {
 		return trace.WithAttributes()
 	}
 	return trace.WithAttributes(AttrAttempt.Int64(int64(n)))
+}
+
+// genAI is OpenTelemetry's semantic conventions for generative AI servers
+// (gen_ai.server.*) as Prometheus names, so that dashboards made for other
+// servers show this one. Buckets are the conventions' own, and beyond their last ones
+// some more: a request may take --log-age's three quarters, 90 minutes by default.
+// https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/
+type genAI struct {
+	request    *prometheus.HistogramVec
+	firstToken *prometheus.HistogramVec
+	perToken   *prometheus.HistogramVec
+}
+
+// genAILabels are the conventional attributes; error_type is empty for success.
+var genAILabels = []string{
+	"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_response_model", "error_type",
+}
+
+func newGenAI(r prometheus.Registerer) genAI {
+	return genAI{
+		request: genAIHistogram(r, "request_duration", "Time from acceptance to the last token of a request.",
+			prometheus.ExponentialBuckets(0.01, 2, 21)),
+		firstToken: genAIHistogram(r, "time_to_first_token", "Time from acceptance to the first token of a request.",
+			[]float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120, 10240}),
+		perToken: genAIHistogram(r, "time_per_output_token", "Mean time of a request's tokens after the first.",
+			[]float64{.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 10, 20, 40, 80}),
+	}
+}
+
+func genAIHistogram(r prometheus.Registerer, name, help string, buckets []float64) *prometheus.HistogramVec {
+	opts := prometheus.HistogramOpts{Name: "gen_ai_server_" + name + "_seconds", Help: help, Buckets: buckets}
+	return declare(r, prometheus.NewHistogramVec(opts, genAILabels))
+}
+
+// Answer is how a request went, for the conventional metrics.
+type Answer struct {
+	// Operation is "chat" or "text_completion".
+	Operation string
+	Model     string
+	// ErrorCode is empty for success.
+	ErrorCode string
+	// Total and FirstToken count from acceptance; FirstToken is 0 when there was none.
+	Total, FirstToken time.Duration
+	// Tokens made.
+	Tokens int
+}
+
+// Answered observes a request that ended.
+func (m *Metrics) Answered(a Answer) {
+	labels := []string{a.Operation, "switchyard", a.Model, a.Model, a.ErrorCode}
+	m.genAI.request.WithLabelValues(labels...).Observe(a.Total.Seconds())
+	if a.FirstToken > 0 {
+		m.genAI.firstToken.WithLabelValues(labels...).Observe(a.FirstToken.Seconds())
+	}
+	if a.Tokens > 1 && a.FirstToken > 0 {
+		per := (a.Total - a.FirstToken).Seconds() / float64(a.Tokens-1)
+		m.genAI.perToken.WithLabelValues(labels...).Observe(per)
+	}
 }

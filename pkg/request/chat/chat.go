@@ -64,12 +64,10 @@ func (t *Template) Render(c Chat) (jinja.Text, error) {
 // Refusal says what is wrong with a chat.
 type Refusal struct{ why string }
 
-// Error implements error.
 func (r *Refusal) Error() string { return r.why }
 
 func refuse(format string, args ...any) error { return &Refusal{fmt.Sprintf(format, args...)} }
 
-// choose is the template for a chat.
 func (t *Template) choose(c Chat) parsed {
 	if p, ok := t.byName[toolUse]; ok && c.Tools != "" {
 		return p

@@ -9,9 +9,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
-// golden is testdata/golden.json; see make.py there.
+// golden is testdata/golden.json.gz; see make.py there.
 type golden struct {
 	Tokens   map[string]string
 	Now      time.Time
@@ -33,13 +35,7 @@ type goldenChat struct {
 
 func readGolden(t testing.TB) (g golden) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/golden.json")
-	if err == nil {
-		err = json.Unmarshal(data, &g)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.ReadJSON(t, "testdata/golden.json.gz", &g)
 	return g
 }
 

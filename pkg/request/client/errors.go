@@ -47,7 +47,6 @@ type Error struct {
 	Cause error
 }
 
-// Error says the code, what happened, and the cause.
 func (e *Error) Error() string {
 	text := e.Code + ": " + e.Message
 	if e.Cause != nil {
@@ -56,7 +55,6 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Failure returns the error of a terminal chunk as an *Error; nil if the

@@ -41,7 +41,6 @@ func (c *Client) leaveHung(ctx context.Context) {
 	}
 }
 
-// judge notes what publishing came to.
 func (c *Client) judge(err error) {
 	var api *jetstream.APIError
 	switch {

@@ -265,7 +265,6 @@ func lastHeaders(index string, c *pb.Chunk) nats.Header {
 	return h
 }
 
-// oneLine makes a message fit for a header.
 func oneLine(s string) string {
 	return string(bytes.Map(func(r rune) rune {
 		if r == '\r' || r == '\n' {

@@ -32,7 +32,6 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// Error is the code and the message, as logs have them.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Code, e.Message) }
 
 // maxMessage bounds a message in bytes: it may quote what a producer sent, and

@@ -63,7 +63,6 @@ func (m Model) checkTask(p *pb.Prompt, n int) error {
 	return nil
 }
 
-// masks are the places to fill.
 func (m Model) masks(ids []uint32) (at []uint32) {
 	for i, id := range ids {
 		if int(id) == m.Mask {

@@ -1,81 +1,64 @@
 package jinja
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"unicode/utf8"
 )
 
-func index(s, part string) int { return strings.Index(s, part) }
-
-func (e attributeOf) eval(r *run, s *scope) (value, error) {
-	of, err := e.of.eval(r, s)
-	if err != nil {
-		return nil, err
-	}
+func (e attributeOf) eval(r *run, s *scope) value {
+	of := e.of.eval(r, s)
 	return r.attribute(of, e.name)
 }
 
 // attribute is v.name: a method if there is one, else v['name'].
-func (r *run) attribute(v value, name string) (value, error) {
-	if err := r.scan(len(name)); err != nil {
-		return nil, err
-	}
+func (r *run) attribute(v value, name string) value {
+	r.scan(len(name))
 	if m := method(v, name); m != nil {
-		return &function{name, m}, nil
+		return &function{name, m}
 	}
 	return r.plainItem(v, name)
 }
 
 // plainItem is the attribute of an object or the key of a dictionary.
-func (r *run) plainItem(v value, name string) (value, error) {
+func (r *run) plainItem(v value, name string) value {
 	switch v := v.(type) {
 	case undefined:
-		return nil, v.error()
+		panic(v.failure())
 	case *Dict:
 		if i, ok := v.at[name]; ok {
-			return v.values[i], nil
+			return v.values[i]
 		}
 	case *namespace:
 		if value, ok := v.vars[name]; ok {
-			return value, nil
+			return value
 		}
 	case *loop:
 		if value, ok := v.attribute(name); ok {
-			return value, nil
+			return value
 		}
 	}
-	return undefined{why: fmt.Sprintf("%s has no attribute %q", typeName(v), name)}, nil
+	return undefined{why: fmt.Sprintf("%s has no attribute %q", typeName(v), name)}
 }
 
-func (e itemOf) eval(r *run, s *scope) (value, error) {
-	of, err := e.of.eval(r, s)
-	if err != nil {
-		return nil, err
-	}
-	key, err := e.key.eval(r, s)
-	if err != nil {
-		return nil, err
-	}
+func (e itemOf) eval(r *run, s *scope) value {
+	of := e.of.eval(r, s)
+	key := e.key.eval(r, s)
 	return r.item(of, key)
 }
 
 // item is v[key]: an item if there is one, else v.key.
-func (r *run) item(v, key value) (value, error) {
-	if err := r.scan(len(textOf(key))); err != nil {
-		return nil, err
-	}
+func (r *run) item(v, key value) value {
+	r.scan(len(textOf(key)))
 	switch v := v.(type) {
 	case undefined:
-		return nil, v.error()
+		panic(v.failure())
 	case *Dict:
 		if value, ok := v.get(key); ok {
-			return value, nil
+			return value
 		}
 	case *List:
 		if i, ok := whole(key); ok && v.indexed() {
-			return itemAt(v.items, i), nil
+			return itemAt(v.items, i)
 		}
 	case Text:
 		if i, ok := whole(key); ok {
@@ -85,8 +68,7 @@ func (r *run) item(v, key value) (value, error) {
 	if name, ok := key.(Text); ok {
 		return r.attribute(v, name.s)
 	}
-	t, err := r.str(key)
-	return undefined{why: fmt.Sprintf("%s has no item %s", typeName(v), t.s)}, err
+	return undefined{why: fmt.Sprintf("%s has no item %s", typeName(v), r.str(key).s)}
 }
 
 func itemAt(items []value, i int) value {
@@ -99,19 +81,17 @@ func itemAt(items []value, i int) value {
 	return items[i]
 }
 
-func (r *run) characterAt(t Text, i int) (value, error) {
-	if err := r.scan(len(t.s)); err != nil {
-		return nil, err
-	}
+func (r *run) characterAt(t Text, i int) value {
+	r.scan(len(t.s))
 	if i < 0 {
 		i += utf8.RuneCountInString(t.s)
 	}
 	start := byteOffset(t.s, i)
 	if i < 0 || start == len(t.s) {
-		return undefined{why: "the string has no such character"}, nil
+		return undefined{why: "the string has no such character"}
 	}
 	_, n := utf8.DecodeRuneInString(t.s[start:])
-	return t.slice(start, start+n), nil
+	return t.slice(start, start+n)
 }
 
 // byteOffset is where the nth character begins; the end if there are fewer.
@@ -128,97 +108,82 @@ func byteOffset(s string, n int) int {
 	return len(s)
 }
 
-func (e sliceOf) eval(r *run, s *scope) (value, error) {
-	of, err := e.of.eval(r, s)
-	if err != nil {
-		return nil, err
-	}
+func (e sliceOf) eval(r *run, s *scope) value {
+	of := e.of.eval(r, s)
 	var bounds [3]value
 	for i, part := range []expression{e.start, e.stop, e.step} {
 		if part == nil {
 			continue
 		}
-		if bounds[i], err = part.eval(r, s); err != nil {
-			return nil, err
-		}
+		bounds[i] = part.eval(r, s)
 		if _, ok := whole(bounds[i]); !ok && bounds[i] != nil {
-			return nil, fmt.Errorf("%s is no bound of a slice", typeName(bounds[i]))
+			panic(failf("%s is no bound of a slice", typeName(bounds[i])))
 		}
 	}
 	return r.slice(of, bounds)
 }
 
-func (r *run) slice(v value, bounds [3]value) (value, error) {
+func (r *run) slice(v value, bounds [3]value) value {
 	switch v := v.(type) {
 	case undefined:
-		return nil, v.error()
+		panic(v.failure())
 	case Text:
 		return r.sliceText(v, bounds)
 	case *List:
 		if !v.indexed() {
 			break
 		}
-		picked, err := indices(len(v.items), bounds)
-		if err == nil {
-			err = r.makeItems(len(picked))
-		}
-		if err != nil {
-			return nil, err
-		}
+		picked := indices(len(v.items), bounds)
+		r.makeItems(len(picked))
 		out := make([]value, len(picked))
 		for i, at := range picked {
 			out[i] = v.items[at]
 		}
-		return &List{items: out, kind: v.kind}, nil
+		return &List{items: out, kind: v.kind}
 	}
-	return nil, fmt.Errorf("%s has no slices", typeName(v))
+	panic(failf("%s has no slices", typeName(v)))
 }
 
-func (r *run) sliceText(t Text, bounds [3]value) (value, error) {
+func (r *run) sliceText(t Text, bounds [3]value) value {
 	n := utf8.RuneCountInString(t.s)
-	if err := r.make(len(t.s)); err != nil {
-		return nil, err
-	}
+	r.make(len(t.s))
 	if step, ok := whole(bounds[2]); !ok || step == 1 {
 		start, stop := clamp(bounds[0], n, 0, 0, n), clamp(bounds[1], n, n, 0, n)
 		from := byteOffset(t.s, start)
-		return t.slice(from, from+byteOffset(t.s[from:], max(stop-start, 0))), nil
+		return t.slice(from, from+byteOffset(t.s[from:], max(stop-start, 0)))
 	}
-	if err := r.makeItems(n); err != nil {
-		return nil, err
-	}
+	r.makeItems(n)
 	starts := make([]int, 0, n+1)
 	for i := range t.s {
 		starts = append(starts, i)
 	}
 	starts = append(starts, len(t.s))
-	picked, err := indices(n, bounds)
 	var w textWriter
-	for _, i := range picked {
+	for _, i := range indices(n, bounds) {
 		w.add(t.slice(starts[i], starts[i+1]))
 	}
-	return w.text(), err
+	return w.text()
 }
 
 // indices are the places that a slice of n items picks.
-func indices(n int, bounds [3]value) (out []int, err error) {
+func indices(n int, bounds [3]value) (out []int) {
 	step := 1
 	if s, ok := whole(bounds[2]); ok {
 		step = max(min(s, n+1), -n-1)
 	}
 	if step == 0 {
-		return nil, errors.New("the step of a slice is 0")
+		panic(failf("the step of a slice is 0"))
 	}
 	if step > 0 {
 		for i, stop := clamp(bounds[0], n, 0, 0, n), clamp(bounds[1], n, n, 0, n); i < stop; i += step {
 			out = append(out, i)
 		}
-		return out, nil
+		return out
 	}
 	for i, stop := clamp(bounds[0], n, n-1, -1, n-1), clamp(bounds[1], n, -1, -1, n-1); i > stop; i += step {
 		out = append(out, i)
 	}
-	return out, nil
+	return out
 }
 
 // clamp is a bound of a slice of n items within low and high; preset if it is none.

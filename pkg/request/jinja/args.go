@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -14,17 +13,17 @@ type args struct {
 }
 
 // take removes a named argument; false if it is not there.
-func (a *args) take(name string) (value, bool, error) {
+func (a *args) take(name string) (value, bool) {
 	i := slices.Index(a.names, name)
 	if i < 0 {
-		return nil, false, nil
+		return nil, false
 	}
 	v := a.named[i]
 	a.names, a.named = slices.Delete(slices.Clone(a.names), i, i+1), slices.Delete(slices.Clone(a.named), i, i+1)
 	if slices.Contains(a.names, name) {
-		return nil, false, fmt.Errorf("argument %q is there twice", name)
+		panic(failf("argument %q is there twice", name))
 	}
-	return v, true, nil
+	return v, true
 }
 
 // absent is the value of an argument that may be left out and is.
@@ -32,57 +31,55 @@ type absent struct{}
 
 // bind gives the arguments of function of in the order of its parameters:
 // names with spaces between them, of which those that end with ? may be absent.
-func (a args) bind(of, parameters string) ([]value, error) {
+func (a args) bind(of, parameters string) []value {
 	names := strings.Fields(parameters)
 	if len(a.values) > len(names) {
-		return nil, fmt.Errorf("%s takes at most %d arguments, not %d", of, len(names), len(a.values))
+		panic(failf("%s takes at most %d arguments, not %d", of, len(names), len(a.values)))
 	}
 	out := make([]value, len(names))
 	for i, name := range names {
 		name, optional := strings.CutSuffix(name, "?")
-		v, ok, err := a.take(name)
+		v, ok := a.take(name)
 		switch {
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", of, err)
 		case ok && i < len(a.values):
-			return nil, fmt.Errorf("%s has two values for %q", of, name)
+			panic(failf("%s has two values for %q", of, name))
 		case i < len(a.values):
 			v = a.values[i]
 		case !ok && !optional:
-			return nil, fmt.Errorf("%s needs argument %q", of, name)
+			panic(failf("%s needs argument %q", of, name))
 		case !ok:
 			v = absent{}
 		}
 		out[i] = v
 	}
 	if len(a.names) > 0 {
-		return nil, fmt.Errorf("%s has no argument %q", of, a.names[0])
+		panic(failf("%s has no argument %q", of, a.names[0]))
 	}
-	return out, nil
+	return out
 }
 
 // integer is an argument that is one, or preset if it is absent.
-func integer(v value, preset int) (int, error) {
+func integer(v value, preset int) int {
 	if v == (absent{}) {
-		return preset, nil
+		return preset
 	}
 	n, ok := whole(v)
 	if !ok {
-		return 0, fmt.Errorf("%s is no integer", typeName(v))
+		panic(failf("%s is no integer", typeName(v)))
 	}
-	return n, nil
+	return n
 }
 
 // texts is an argument that is a string, or preset if it is absent.
-func texts(v value, preset string) (Text, error) {
+func texts(v value, preset string) Text {
 	if v == (absent{}) {
-		return Inside(preset), nil
+		return Inside(preset)
 	}
 	t, ok := v.(Text)
 	if !ok {
-		return t, fmt.Errorf("%s is no string", typeName(v))
+		panic(failf("%s is no string", typeName(v)))
 	}
-	return t, nil
+	return t
 }
 
 // flag is whether an argument is there and counts as true.

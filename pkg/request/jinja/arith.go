@@ -2,56 +2,36 @@ package jinja
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 )
 
-func (e binary) eval(r *run, s *scope) (value, error) {
-	a, err := e.a.eval(r, s)
-	if err != nil {
-		return nil, err
-	}
-	b, err := e.b.eval(r, s)
-	if err == nil {
-		err = r.step(1)
-	}
-	if err != nil {
-		return nil, err
-	}
+func (e binary) eval(r *run, s *scope) value {
+	a := e.a.eval(r, s)
+	b := e.b.eval(r, s)
+	r.step(1)
 	if e.op == "~" {
 		return r.concat(a, b)
 	}
 	for _, v := range []value{a, b} {
 		if u, ok := v.(undefined); ok {
-			return nil, u.error()
+			panic(u.failure())
 		}
 	}
 	return r.binary(e.op, a, b)
 }
 
-// concat is a ~ b: both as strings.
-func (r *run) concat(a, b value) (value, error) {
-	x, err := r.str(a)
-	if err != nil {
-		return nil, err
-	}
-	y, err := r.str(b)
-	if err != nil {
-		return nil, err
-	}
-	return r.join(x, y)
+func (r *run) concat(a, b value) value {
+	return r.join(r.str(a), r.str(b))
 }
 
-func (r *run) join(a, b Text) (value, error) {
-	if err := r.make(a.size() + b.size()); err != nil {
-		return nil, err
-	}
-	return concat(a, b), nil
+func (r *run) join(a, b Text) value {
+	r.make(a.size() + b.size())
+	return concat(a, b)
 }
 
-func (r *run) binary(op string, a, b value) (value, error) {
+func (r *run) binary(op string, a, b value) value {
 	switch x := a.(type) {
 	case Text:
 		y, ok := b.(Text)
@@ -63,7 +43,8 @@ func (r *run) binary(op string, a, b value) (value, error) {
 		}
 	case *List:
 		if y, ok := b.(*List); ok && op == "+" && x.indexed() && x.kind == y.kind {
-			return &List{items: slices.Concat(x.items, y.items), kind: x.kind}, r.makeItems(len(x.items) + len(y.items))
+			r.makeItems(len(x.items) + len(y.items))
+			return &List{items: slices.Concat(x.items, y.items), kind: x.kind}
 		}
 	}
 	if op == "*" {
@@ -82,32 +63,27 @@ func isNumber(v value) bool {
 	return ok
 }
 
-// repeat is a string or list n times.
-func (r *run) repeat(v value, n int) (value, error) {
+func (r *run) repeat(v value, n int) value {
 	n = max(n, 0)
 	switch v := v.(type) {
 	case Text:
-		if err := r.make(product(v.size(), n)); err != nil {
-			return nil, err
-		}
+		r.make(product(v.size(), n))
 		var w textWriter
 		for range min(n, n*len(v.s)) {
 			w.add(v)
 		}
-		return w.text(), nil
+		return w.text()
 	case *List:
 		if !v.indexed() {
 			break
 		}
-		if err := r.makeItems(product(len(v.items), n)); err != nil {
-			return nil, err
-		}
+		r.makeItems(product(len(v.items), n))
 		if len(v.items) == 0 {
 			n = 0
 		}
-		return &List{items: slices.Repeat(v.items, n), kind: v.kind}, nil
+		return &List{items: slices.Repeat(v.items, n), kind: v.kind}
 	}
-	return nil, fmt.Errorf("%s cannot be multiplied", typeName(v))
+	panic(failf("%s cannot be multiplied", typeName(v)))
 }
 
 // product is a·b, or more than any bound.
@@ -123,11 +99,11 @@ var (
 	errOverflow = errors.New("a number has more than 64 bits")
 )
 
-func numeric(op string, a, b value) (value, error) {
+func numeric(op string, a, b value) value {
 	x, ok := number(a)
 	y, also := number(b)
 	if !ok || !also {
-		return nil, fmt.Errorf("%s and %s have no %s", typeName(a), typeName(b), op)
+		panic(failf("%s and %s have no %s", typeName(a), typeName(b), op))
 	}
 	i, ok := whole(a)
 	j, also := whole(b)
@@ -137,113 +113,109 @@ func numeric(op string, a, b value) (value, error) {
 	return floats(op, x, y)
 }
 
-func floats(op string, x, y float64) (value, error) {
+func floats(op string, x, y float64) value {
 	if y == 0 && (op == "/" || op == "//" || op == "%") {
-		return nil, errZero
+		panic(failure{errZero})
 	}
 	switch op {
 	case "+":
-		return x + y, nil
+		return x + y
 	case "-":
-		return x - y, nil
+		return x - y
 	case "*":
-		return x * y, nil
+		return x * y
 	case "/":
-		return x / y, nil
+		return x / y
 	case "//":
-		return math.Floor(x / y), nil
+		return math.Floor(x / y)
 	case "%":
 		m := math.Mod(x, y)
 		if m != 0 && (m < 0) != (y < 0) {
 			m += y
 		}
-		return m, nil
+		return m
 	}
 	p := math.Pow(x, y)
 	if math.IsNaN(p) || math.IsInf(p, 0) {
-		return nil, errors.New("a power is out of range")
+		panic(failf("a power is out of range"))
 	}
-	return p, nil
+	return p
 }
 
-func integers(op string, i, j int) (value, error) {
+func integers(op string, i, j int) value {
 	switch op {
 	case "+":
 		sum := i + j
-		return sum, overflow((sum > i) == (j > 0))
+		bounded64((sum > i) == (j > 0))
+		return sum
 	case "-":
 		difference := i - j
-		return difference, overflow((difference < i) == (j > 0))
+		bounded64((difference < i) == (j > 0))
+		return difference
 	case "*":
 		return times(i, j)
 	case "**":
 		return power(i, j)
 	}
 	if j == 0 {
-		return nil, errZero
+		panic(failure{errZero})
 	}
 	if i == math.MinInt && j == -1 {
-		return nil, errOverflow
+		panic(failure{errOverflow})
 	}
 	quotient, rest := i/j, i%j
 	if rest != 0 && (rest < 0) != (j < 0) {
 		quotient, rest = quotient-1, rest+j
 	}
 	if op == "//" {
-		return quotient, nil
+		return quotient
 	}
-	return rest, nil
+	return rest
 }
 
-func overflow(fine bool) error {
+// bounded64 wants a result to be right.
+func bounded64(fine bool) {
 	if !fine {
-		return errOverflow
+		panic(failure{errOverflow})
 	}
-	return nil
 }
 
-func times(i, j int) (int, error) {
+func times(i, j int) int {
 	p := i * j
-	fits := i == 0 || p/i == j && (i != -1 || j != math.MinInt)
-	return p, overflow(fits)
+	bounded64(i == 0 || p/i == j && (i != -1 || j != math.MinInt))
+	return p
 }
 
-func power(i, j int) (value, error) {
+func power(i, j int) value {
 	out := 1
 	for range min(j, 64) {
-		var err error
-		if out, err = times(out, i); err != nil {
-			return nil, err
-		}
+		out = times(out, i)
 	}
 	switch {
 	case j <= 64 || i == 0 || i == 1:
-		return out, nil
+		return out
 	case i == -1:
-		return 1 - j%2*2, nil
+		return 1 - j%2*2
 	}
-	return nil, errOverflow
+	panic(failure{errOverflow})
 }
 
-func (e sign) eval(r *run, s *scope) (value, error) {
-	v, err := e.of.eval(r, s)
-	if err != nil {
-		return nil, err
-	}
+func (e sign) eval(r *run, s *scope) value {
+	v := e.of.eval(r, s)
 	if u, ok := v.(undefined); ok {
-		return nil, u.error()
+		panic(u.failure())
 	}
 	n, ok := whole(v)
 	f, also := v.(float64)
 	switch {
 	case !ok && !also:
-		return nil, fmt.Errorf("%s has no sign", typeName(v))
+		panic(failf("%s has no sign", typeName(v)))
 	case !e.minus:
-		return v, nil
+		return v
 	case also:
-		return -f, nil
+		return -f
 	case n == math.MinInt:
-		return nil, errOverflow
+		panic(failure{errOverflow})
 	}
-	return -n, nil
+	return -n
 }

@@ -2,281 +2,211 @@ package jinja
 
 import (
 	"errors"
-	"fmt"
+	"slices"
+	"strings"
 )
 
-func (e constant) eval(r *run, _ *scope) (value, error) { return e.value, r.step(1) }
-
-func (e variable) eval(r *run, s *scope) (value, error) {
-	v, passed := s.get(string(e))
-	return v, r.scan(passed + len(e))
+func (e constant) eval(r *run, _ *scope) value {
+	r.step(1)
+	return e.value
 }
 
-// all evaluates expressions in order.
-func (r *run) all(list []expression, s *scope) ([]value, error) {
-	if err := r.makeItems(len(list)); err != nil {
-		return nil, err
-	}
+func (e variable) eval(r *run, s *scope) value {
+	v, passed := s.get(string(e))
+	r.scan(passed + len(e))
+	return v
+}
+
+func (r *run) all(list []expression, s *scope) []value {
+	r.makeItems(len(list))
 	out := make([]value, len(list))
 	for i, e := range list {
-		var err error
-		if out[i], err = e.eval(r, s); err != nil {
-			return nil, err
-		}
+		out[i] = e.eval(r, s)
 	}
-	return out, nil
+	return out
 }
 
-func (e listOf) eval(r *run, s *scope) (value, error) {
-	items, err := r.all(e.items, s)
-	return &List{items: items, kind: e.kind}, err
+func (e listOf) eval(r *run, s *scope) value {
+	return &List{items: r.all(e.items, s), kind: e.kind}
 }
 
-func (e dictOf) eval(r *run, s *scope) (value, error) {
+func (e dictOf) eval(r *run, s *scope) value {
 	out := NewDict()
 	for i, key := range e.keys {
-		k, err := key.eval(r, s)
-		if err != nil {
-			return nil, err
-		}
-		v, err := e.values[i].eval(r, s)
-		if err != nil {
-			return nil, err
-		}
-		if err := r.putKey(out, k, v); err != nil {
-			return nil, err
-		}
+		k := key.eval(r, s)
+		r.putKey(out, k, e.values[i].eval(r, s))
 	}
-	return out, nil
+	return out
 }
 
-// putKey sets the value of a key.
-func (r *run) putKey(d *Dict, key, v value) error {
-	h, err := hashed(key)
-	if err == nil {
-		err = firstOf(r.makeItems(4), r.scan(len(textOf(key))))
-	}
-	if err != nil {
-		return err
-	}
+func (r *run) putKey(d *Dict, key, v value) {
+	h := hashed(key)
+	r.makeItems(4)
+	r.scan(len(textOf(key)))
 	d.put(key, h, v)
-	return nil
 }
 
 // lookUp finds the value of a key; what cannot be one is an error.
-func (r *run) lookUp(d *Dict, key value) (v value, ok bool, err error) {
-	if _, err := hashed(key); err != nil {
-		return nil, false, err
-	}
+func (r *run) lookUp(d *Dict, key value) (v value, ok bool) {
+	hashed(key)
 	v, ok = d.get(key)
-	return v, ok, r.scan(len(textOf(key)))
+	r.scan(len(textOf(key)))
+	return v, ok
 }
 
-func (e condition) eval(r *run, s *scope) (value, error) {
-	test, err := e.test.eval(r, s)
+func (e condition) eval(r *run, s *scope) value {
 	switch {
-	case err != nil:
-		return nil, err
-	case truth(test):
+	case truth(e.test.eval(r, s)):
 		return e.then.eval(r, s)
 	case e.otherwise == nil:
-		return undefined{why: "an inline if without else has no value here"}, nil
+		return undefined{why: "an inline if without else has no value here"}
 	}
 	return e.otherwise.eval(r, s)
 }
 
-func (e either) eval(r *run, s *scope) (value, error) {
-	a, err := e.a.eval(r, s)
-	if err != nil || truth(a) {
-		return a, err
+func (e either) eval(r *run, s *scope) value {
+	if a := e.a.eval(r, s); truth(a) {
+		return a
 	}
 	return e.b.eval(r, s)
 }
 
-func (e both) eval(r *run, s *scope) (value, error) {
-	a, err := e.a.eval(r, s)
-	if err != nil || !truth(a) {
-		return a, err
+func (e both) eval(r *run, s *scope) value {
+	if a := e.a.eval(r, s); !truth(a) {
+		return a
 	}
 	return e.b.eval(r, s)
 }
 
-func (e negation) eval(r *run, s *scope) (value, error) {
-	v, err := e.of.eval(r, s)
-	return !truth(v), err
-}
+func (e negation) eval(r *run, s *scope) value { return !truth(e.of.eval(r, s)) }
 
-func (e comparison) eval(r *run, s *scope) (value, error) {
-	a, err := e.first.eval(r, s)
+func (e comparison) eval(r *run, s *scope) value {
+	a := e.first.eval(r, s)
 	for i, op := range e.ops {
-		if err != nil {
-			return nil, err
-		}
-		b, err := e.rest[i].eval(r, s)
-		if err != nil {
-			return nil, err
-		}
-		if holds, err := r.holds(op, a, b); err != nil || !holds {
-			return false, err
+		b := e.rest[i].eval(r, s)
+		if !r.holds(op, a, b) {
+			return false
 		}
 		a = b
 	}
-	return true, err
+	return true
 }
 
-// holds is whether a op b.
-func (r *run) holds(op string, a, b value) (bool, error) {
+func (r *run) holds(op string, a, b value) bool {
 	switch op {
 	case "==", "!=":
-		same, err := r.equal(a, b, 0)
-		return same == (op == "=="), err
+		return r.equal(a, b, 0) == (op == "==")
 	case "in", "not in":
-		in, err := r.contains(b, a)
-		return in == (op == "in"), err
+		return r.contains(b, a) == (op == "in")
 	}
 	for _, v := range []value{a, b} {
 		if u, ok := v.(undefined); ok {
-			return false, u.error()
+			panic(u.failure())
 		}
 	}
-	order, err := r.compare(a, b, 0)
-	if err != nil || order == unordered {
-		return false, err
+	order := r.compare(a, b, 0)
+	if order == unordered {
+		return false
 	}
 	switch op {
 	case "<":
-		return order < 0, nil
+		return order < 0
 	case "<=":
-		return order <= 0, nil
+		return order <= 0
 	case ">":
-		return order > 0, nil
+		return order > 0
 	}
-	return order >= 0, nil
+	return order >= 0
 }
 
-// contains is Python's in.
-func (r *run) contains(in, v value) (bool, error) {
+func (r *run) contains(in, v value) bool {
 	switch in := in.(type) {
 	case Text:
 		t, ok := v.(Text)
 		if !ok {
-			return false, fmt.Errorf("%s is in no string", typeName(v))
+			panic(failf("%s is in no string", typeName(v)))
 		}
-		return index(in.s, t.s) >= 0, r.scan(len(in.s))
+		r.scan(len(in.s))
+		return strings.Contains(in.s, t.s)
 	case *Dict:
-		_, ok, err := r.lookUp(in, v)
-		return ok, err
+		_, ok := r.lookUp(in, v)
+		return ok
 	}
-	items, err := r.items(in)
-	if err != nil {
-		return false, err
-	}
-	for _, item := range items {
-		if same, err := r.equal(item, v, 0); err != nil || same {
-			return same, err
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(r.items(in), func(item value) bool { return r.equal(item, v, 0) })
 }
 
-func (e call) eval(r *run, s *scope) (value, error) {
-	of, a, err := r.operands(e.of, e.args, s)
-	if err != nil {
-		return nil, err
-	}
+func (e call) eval(r *run, s *scope) value {
+	of, a := r.operands(e.of, e.args, s)
 	return r.call(of, a)
 }
 
 // operands evaluates what is called, filtered or tested, and with which arguments.
-func (r *run) operands(of expression, with arguments, s *scope) (value, args, error) {
-	v, err := of.eval(r, s)
-	if err != nil {
-		return nil, args{}, err
-	}
-	a, err := r.arguments(with, s)
-	return v, a, err
+func (r *run) operands(of expression, with arguments, s *scope) (value, args) {
+	v := of.eval(r, s)
+	return v, r.arguments(with, s)
 }
 
-// arguments evaluates the arguments of a call.
-func (r *run) arguments(a arguments, s *scope) (args, error) {
-	values, err := r.all(a.values, s)
-	if err != nil {
-		return args{}, err
-	}
-	named, err := r.all(a.named, s)
-	return args{values, append([]string{}, a.names...), named}, err
+func (r *run) arguments(a arguments, s *scope) args {
+	values := r.all(a.values, s)
+	return args{values, append([]string{}, a.names...), r.all(a.named, s)}
 }
 
-// call calls a function, or a recursive loop.
-func (r *run) call(of value, a args) (value, error) {
+func (r *run) call(of value, a args) value {
 	if l, ok := of.(*loop); ok && l.again != nil {
 		of = l.again
 	}
 	f, ok := of.(*function)
 	if !ok {
 		if u, ok := of.(undefined); ok {
-			return nil, u.error()
+			panic(u.failure())
 		}
-		return nil, fmt.Errorf("%s cannot be called", typeName(of))
+		panic(failf("%s cannot be called", typeName(of)))
 	}
 	if r.calls--; r.calls < 0 {
-		return nil, errCalls
+		panic(failure{errCalls})
 	}
 	defer func() { r.calls++ }()
-	if err := r.step(scopeSteps); err != nil {
-		return nil, err
-	}
+	r.step(scopeSteps)
 	return f.call(r, a)
 }
 
-func (e filtered) eval(r *run, s *scope) (value, error) {
-	of, a, err := r.operands(e.of, e.args, s)
-	if err != nil {
-		return nil, err
-	}
+func (e filtered) eval(r *run, s *scope) value {
+	of, a := r.operands(e.of, e.args, s)
 	return r.filter(e.name, of, a)
 }
 
-// filter applies a filter by name.
-func (r *run) filter(name string, v value, a args) (value, error) {
-	f := filterNamed(name)
+func (r *run) filter(name string, v value, a args) value {
+	f := filters[name]
 	if f == nil {
-		return nil, fmt.Errorf("there is no filter %q", name)
+		panic(failf("there is no filter %q", name))
 	}
-	if err := r.step(1); err != nil {
-		return nil, err
-	}
-	out, err := f(r, v, a)
-	return out, within("filter "+name, err)
+	r.step(1)
+	defer within("filter " + name)
+	return f(r, v, a)
 }
 
-// within says in what an error happened, unless that would hide what it is.
-func within(where string, err error) error {
+// within is deferred: it adds to a failure where it happened, unless that would hide what it is.
+func within(where string) {
 	var raised *Raised
-	var e *Error
-	if err == nil || errors.As(err, &raised) || errors.As(err, &e) {
-		return err
+	switch err := caught(recover()); {
+	case errors.As(err, &raised):
+		panic(failure{err})
+	case err != nil:
+		panic(failf("%s: %w", where, err))
 	}
-	return fmt.Errorf("%s: %w", where, err)
 }
 
-func (e tested) eval(r *run, s *scope) (value, error) {
-	of, a, err := r.operands(e.of, e.args, s)
-	if err != nil {
-		return nil, err
-	}
+func (e tested) eval(r *run, s *scope) value {
+	of, a := r.operands(e.of, e.args, s)
 	return r.test(e.name, of, a)
 }
 
-// test applies a test by name.
-func (r *run) test(name string, v value, a args) (bool, error) {
+func (r *run) test(name string, v value, a args) bool {
 	f := testNamed(name)
 	if f == nil {
-		return false, fmt.Errorf("there is no test %q", name)
+		panic(failf("there is no test %q", name))
 	}
-	if err := r.step(1); err != nil {
-		return false, err
-	}
-	ok, err := f(r, v, a)
-	return ok, within("test "+name, err)
+	r.step(1)
+	defer within("test " + name)
+	return f(r, v, a)
 }

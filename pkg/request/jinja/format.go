@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -11,23 +10,15 @@ import (
 )
 
 // pad is zfill, ljust, rjust or center.
-func (r *run) pad(t Text, name string, a args) (value, error) {
-	given, err := a.bind(name, "width fillchar?")
-	if err != nil {
-		return nil, err
-	}
-	width, err := integer(given[0], 0)
-	if err != nil {
-		return nil, err
-	}
-	fill, err := texts(given[1], map[bool]string{true: "0", false: " "}[name == "zfill"])
-	if err != nil || utf8.RuneCountInString(fill.s) != 1 {
-		return nil, firstOf(err, errors.New("what fills is not one character"))
+func (r *run) pad(t Text, name string, a args) value {
+	given := a.bind(name, "width fillchar?")
+	width := integer(given[0], 0)
+	fill := texts(given[1], map[bool]string{true: "0", false: " "}[name == "zfill"])
+	if utf8.RuneCountInString(fill.s) != 1 {
+		panic(failf("what fills is not one character"))
 	}
 	n := max(0, max(0, width)-utf8.RuneCountInString(t.s))
-	if err := r.make(product(n, fill.size()) + t.size()); err != nil {
-		return nil, err
-	}
+	r.make(product(n, fill.size()) + t.size())
 	left, right := 0, n
 	signed := 0
 	switch name {
@@ -46,27 +37,23 @@ func (r *run) pad(t Text, name string, a args) (value, error) {
 	w.add(fill.as(strings.Repeat(fill.s, left)))
 	w.add(t.slice(signed, len(t.s)))
 	w.add(fill.as(strings.Repeat(fill.s, right)))
-	return w.text(), nil
+	return w.text()
 }
 
 // conversion is one of the % operator: flags, width, precision, kind.
 var conversion = regexp.MustCompile(`%([-+ 0]*)(\d{0,3})(?:\.(\d{1,2}))?([a-zA-Z%])`)
 
 // format is Python's string % values, with %s, %r, %d, %i, %f, %e, %g, %x and %%.
-func (r *run) format(t Text, v value) (value, error) {
+func (r *run) format(t Text, v value) value {
 	values := []value{v}
 	if l, ok := v.(*List); ok && l.kind == tuple {
 		values = l.items
 	}
-	if err := r.makeItems(len(t.s)); err != nil { // of all matches
-		return nil, err
-	}
+	r.makeItems(len(t.s)) // of all matches
 	var w textWriter
 	at := 0
 	for _, m := range conversion.FindAllStringSubmatchIndex(t.s, -1) {
-		if err := r.step(4); err != nil {
-			return nil, err
-		}
+		r.step(4)
 		w.add(t.slice(at, m[0]))
 		at = m[1]
 		if t.s[m[1]-1] == '%' {
@@ -74,64 +61,58 @@ func (r *run) format(t Text, v value) (value, error) {
 			continue
 		}
 		if len(values) == 0 {
-			return nil, errors.New("too few values for %")
+			panic(failf("too few values for %%"))
 		}
-		out, err := r.convert(t.s[m[0]:m[1]-1], t.s[m[1]-1], values[0])
-		if err == nil {
-			err = r.put(&w, out)
-		}
-		if err != nil {
-			return nil, err
-		}
+		r.put(&w, r.convert(t.s[m[0]:m[1]-1], t.s[m[1]-1], values[0]))
 		values = values[1:]
 	}
 	if len(values) > 0 {
-		return nil, errors.New("too many values for %")
+		panic(failf("too many values for %%"))
 	}
 	w.add(t.slice(at, len(t.s)))
-	return w.text(), nil
+	return w.text()
 }
 
 // convert writes one value as %<flags><kind> asks for it.
-func (r *run) convert(flags string, kind byte, v value) (Text, error) {
+func (r *run) convert(flags string, kind byte, v value) Text {
 	switch kind {
 	case 's', 'r':
-		t, err := r.str(v)
+		t := r.str(v)
 		if kind == 'r' {
 			var w textWriter
-			err = r.repr(&w, v, 0)
+			r.repr(&w, v, 0)
 			t = w.text()
 		}
-		return t.as(fmt.Sprintf(flags+"s", t.s)), err
+		return t.as(fmt.Sprintf(flags+"s", t.s))
 	case 'd', 'i', 'x', 'X', 'o':
 		n, ok := whole(v)
 		if f, isFloat := v.(float64); isFloat && kind <= 'i' {
 			if !(math.Abs(f) < 1<<63) { // NaN neither
-				return Text{}, errOverflow
+				panic(failure{errOverflow})
 			}
 			n, ok = int(f), true
 		}
 		if !ok {
-			return Text{}, fmt.Errorf("%s is no integer", typeName(v))
+			panic(failf("%s is no integer", typeName(v)))
 		}
-		return Inside(fmt.Sprintf(flags+strings.Replace(string(kind), "i", "d", 1), n)), nil
+		return Inside(fmt.Sprintf(flags+strings.Replace(string(kind), "i", "d", 1), n))
 	case 'f', 'F', 'e', 'E', 'g', 'G':
 		f, ok := number(v)
 		if !ok {
-			return Text{}, fmt.Errorf("%s is no number", typeName(v))
+			panic(failf("%s is no number", typeName(v)))
 		}
 		if !strings.Contains(flags, ".") {
 			flags += ".6"
 		}
-		return Inside(fmt.Sprintf(flags+string(kind), f)), nil
+		return Inside(fmt.Sprintf(flags+string(kind), f))
 	}
-	return Text{}, fmt.Errorf("unknown conversion %%%c", kind)
+	panic(failf("unknown conversion %%%c", kind))
 }
 
-func formatFilter(r *run, v value, a args) (value, error) {
-	t, err := r.str(v)
-	if err != nil || len(a.names) > 0 {
-		return nil, firstOf(err, errors.New("values with names are not there"))
+func formatFilter(r *run, v value, a args) value {
+	t := r.str(v)
+	if len(a.names) > 0 {
+		panic(failf("values with names are not there"))
 	}
 	return r.format(t, newTuple(a.values...))
 }
@@ -140,10 +121,8 @@ func formatFilter(r *run, v value, a args) (value, error) {
 var field = regexp.MustCompile(`\{\{|\}\}|\{(\w*)\}`)
 
 // formatMethod is str.format without conversions and specifications.
-func formatMethod(r *run, t Text, a args) (value, error) {
-	if err := r.makeItems(len(t.s)); err != nil { // of all matches
-		return nil, err
-	}
+func formatMethod(r *run, t Text, a args) value {
+	r.makeItems(len(t.s)) // of all matches
 	var w textWriter
 	at, next := 0, 0
 	for _, m := range field.FindAllStringSubmatchIndex(t.s, -1) {
@@ -153,26 +132,19 @@ func formatMethod(r *run, t Text, a args) (value, error) {
 			w.add(t.slice(m[0], m[0]+1))
 			continue
 		}
-		v, err := a.field(t.s[m[2]:m[3]], &next)
-		if err == nil {
-			err = r.step(1 + len(a.names))
-		}
-		if err != nil {
-			return nil, err
-		}
-		if err := r.putValue(&w, v); err != nil {
-			return nil, err
-		}
+		v := a.field(t.s[m[2]:m[3]], &next)
+		r.step(1 + len(a.names))
+		r.putValue(&w, v)
 	}
 	if strings.ContainsAny(field.ReplaceAllString(t.s, ""), "{}") {
-		return nil, errors.New("of fields only {}, {0} and {name} are there")
+		panic(failf("of fields only {}, {0} and {name} are there"))
 	}
 	w.add(t.slice(at, len(t.s)))
-	return w.text(), nil
+	return w.text()
 }
 
 // field is the argument that a field names; next counts those without a name.
-func (a args) field(name string, next *int) (value, error) {
+func (a args) field(name string, next *int) value {
 	i, err := strconv.Atoi(name)
 	if name == "" {
 		i, err = *next, nil
@@ -180,13 +152,13 @@ func (a args) field(name string, next *int) (value, error) {
 	}
 	if err == nil {
 		if i < 0 || i >= len(a.values) {
-			return nil, fmt.Errorf("there is no argument %d", i)
+			panic(failf("there is no argument %d", i))
 		}
-		return a.values[i], nil
+		return a.values[i]
 	}
-	v, ok, err := a.take(name)
-	if err == nil && !ok {
-		err = fmt.Errorf("there is no argument %q", name)
+	v, ok := a.take(name)
+	if !ok {
+		panic(failf("there is no argument %q", name))
 	}
-	return v, err
+	return v
 }

@@ -57,7 +57,7 @@ func render(source string, variables map[string]any) (Text, error) {
 // What jinja2 makes of these templates is what this package makes of them.
 func TestGolden(t *testing.T) {
 	g, variables := readGolden(t)
-	before, _ := (&run{budget: newBudget(0)}).str(variables["messages"])
+	before := (&run{budget: newBudget(0)}).str(variables["messages"])
 	if len(g.Cases) < 200 {
 		t.Fatalf("%d cases", len(g.Cases))
 	}
@@ -73,7 +73,7 @@ func TestGolden(t *testing.T) {
 			t.Errorf("%s\ngot  %q, %v\nwant %q", c.Source, got.s, err, *c.Want)
 		}
 	}
-	after, _ := (&run{budget: newBudget(0)}).str(variables["messages"])
+	after := (&run{budget: newBudget(0)}).str(variables["messages"])
 	if !bytes.Equal([]byte(before.s), []byte(after.s)) {
 		t.Error("a template changed its variables")
 	}

@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"unicode/utf8"
 )
 
-// kind is what a token is.
 type kind uint8
 
 const (
@@ -35,7 +33,6 @@ type token struct {
 
 func (t token) is(k kind, value string) bool { return t.kind == k && t.value == value }
 
-// String is the token as an error about a template names it.
 func (t token) String() string {
 	switch t.kind {
 	case endToken:
@@ -57,28 +54,25 @@ type lexer struct {
 	tokens    []token
 }
 
-// lex returns the tokens of a template; the last one is end.
-func lex(source string) ([]token, int, error) {
-	l := &lexer{source: normalNewlines(source), line: 1, lineStart: true}
-	for l.at < len(l.source) {
-		if err := l.root(); err != nil {
-			return nil, l.line, err
-		}
-	}
-	l.emit(endToken, "")
-	return l.tokens, l.line, nil
+// newLexer has every line end with \n, but for the last, which loses its end.
+func newLexer(source string) *lexer {
+	source = strings.TrimSuffix(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source), "\n")
+	return &lexer{source: source, line: 1, lineStart: true}
 }
 
-// normalNewlines makes every line end with \n, but for the last, which loses its end.
-func normalNewlines(s string) string {
-	return strings.TrimSuffix(strings.ReplaceAll(strings.ReplaceAll(s, "\r\n", "\n"), "\r", "\n"), "\n")
+// all returns the tokens of a template; the last one is end.
+func (l *lexer) all() []token {
+	for l.at < len(l.source) {
+		l.root()
+	}
+	l.emit(endToken, "")
+	return l.tokens
 }
 
 func (l *lexer) emit(k kind, value string) {
 	l.tokens = append(l.tokens, token{k, value, l.line})
 }
 
-// skip passes n bytes.
 func (l *lexer) skip(n int) {
 	passed := l.source[l.at : l.at+n]
 	l.line += strings.Count(passed, "\n")
@@ -89,13 +83,13 @@ func (l *lexer) skip(n int) {
 var rawBegin = regexp.MustCompile(`^\{%[-+]?\s*raw\s*(-%\}\s*|%\})`)
 
 // root takes the text up to the next tag, and the tag.
-func (l *lexer) root() error {
+func (l *lexer) root() {
 	rest := l.source[l.at:]
 	n := nextTag(rest)
 	if n < 0 {
 		l.emit(dataToken, rest)
 		l.skip(len(rest))
-		return nil
+		return
 	}
 	opening := rest[n : n+2]
 	sign := signAt(rest, n+2)
@@ -103,20 +97,22 @@ func (l *lexer) root() error {
 	switch opening {
 	case "{#":
 		l.skip(2)
-		return l.comment()
+		l.comment()
+		return
 	case "{{":
 		l.skip(2 + len(sign))
-		return l.tag(variableBeginToken, variableEndToken)
+		l.tag(variableBeginToken, variableEndToken)
+		return
 	}
 	if m := rawBegin.FindString(rest[n:]); m != "" {
 		l.skip(len(m))
-		return l.raw()
+		l.raw()
+		return
 	}
 	l.skip(2 + len(sign))
-	return l.tag(blockBeginToken, blockEndToken)
+	l.tag(blockBeginToken, blockEndToken)
 }
 
-// nextTag is where the next tag begins, or -1.
 func nextTag(s string) int {
 	for at := 0; ; at++ {
 		n := strings.IndexByte(s[at:], '{')
@@ -177,33 +173,32 @@ func (l *lexer) closing(mark string) int {
 	return n
 }
 
-func (l *lexer) comment() error {
+func (l *lexer) comment() {
 	for l.at < len(l.source) {
 		if n := l.closing("#}"); n > 0 {
 			l.skip(n)
-			return nil
+			return
 		}
 		l.skip(1)
 	}
-	return errors.New("a comment has no end: #} is missing")
+	panic(failf("a comment has no end: #} is missing"))
 }
 
 var endRaw = regexp.MustCompile(`\{%([-+]?)\s*endraw\s*(\+%\}|-%\}\s*|%\}\n?)`)
 
 // raw takes what stands between {% raw %} and {% endraw %} as it is.
-func (l *lexer) raw() error {
+func (l *lexer) raw() {
 	rest := l.source[l.at:]
 	m := endRaw.FindStringSubmatchIndex(rest)
 	if m == nil {
-		return errors.New("{% raw %} has no end: {% endraw %} is missing")
+		panic(failf("{%% raw %%} has no end: {%% endraw %%} is missing"))
 	}
 	l.data(rest[:m[0]], rest[m[2]:m[3]], false)
 	l.skip(m[1] - m[0])
-	return nil
 }
 
 // tag takes what stands within a tag up to its end.
-func (l *lexer) tag(begin, finish kind) error {
+func (l *lexer) tag(begin, finish kind) {
 	mark := map[kind]string{variableEndToken: "}}", blockEndToken: "%}"}[finish]
 	l.emit(begin, "")
 	var open []byte // brackets that are not closed
@@ -211,34 +206,33 @@ func (l *lexer) tag(begin, finish kind) error {
 		if n := l.closing(mark); n > 0 && len(open) == 0 {
 			l.emit(finish, "")
 			l.skip(n)
-			return nil
+			return
 		}
-		if err := l.inTag(&open); err != nil {
-			return err
-		}
+		l.inTag(&open)
 	}
-	return fmt.Errorf("a tag has no end: %s is missing", mark)
+	panic(failf("a tag has no end: %s is missing", mark))
 }
 
-// inTag takes one token, or white space.
-func (l *lexer) inTag(open *[]byte) error {
+func (l *lexer) inTag(open *[]byte) {
 	rest := l.source[l.at:]
 	c, n := utf8.DecodeRuneInString(rest)
 	switch {
 	case isSpace(c):
 		l.skip(n)
-		return nil
+		return
 	case c == '\'' || c == '"':
-		return l.quoted(byte(c))
+		l.quoted(byte(c))
+		return
 	case c >= '0' && c <= '9':
-		return l.number()
+		l.number()
+		return
 	case c == '_' || unicode.IsLetter(c):
 		n = len(rest) - len(strings.TrimLeftFunc(rest, wordRune))
 		l.emit(nameToken, rest[:n])
 		l.skip(n)
-		return nil
+		return
 	}
-	return l.operator(open)
+	l.operator(open)
 }
 
 // isSpace is what Python takes for white space.
@@ -249,25 +243,22 @@ func wordRune(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.I
 // operators, those of two bytes first.
 var operators = []string{"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{", "}", ">", "<", "=", ".", ":", "|", ",", ";"}
 
-func (l *lexer) operator(open *[]byte) error {
+func (l *lexer) operator(open *[]byte) {
 	rest := l.source[l.at:]
 	for _, op := range operators {
 		if !strings.HasPrefix(rest, op) {
 			continue
 		}
-		if err := balance(open, op[0]); err != nil {
-			return err
-		}
+		balance(open, op[0])
 		l.emit(operatorToken, op)
 		l.skip(len(op))
-		return nil
+		return
 	}
 	c, _ := utf8.DecodeRuneInString(rest)
-	return fmt.Errorf("unexpected character %q", c)
+	panic(failf("unexpected character %q", c))
 }
 
-// balance keeps the brackets that are open, innermost last.
-func balance(open *[]byte, op byte) error {
+func balance(open *[]byte, op byte) {
 	switch op {
 	case '(':
 		*open = append(*open, ')')
@@ -276,12 +267,11 @@ func balance(open *[]byte, op byte) error {
 	case ')', ']', '}':
 		n := len(*open)
 		if n == 0 || (*open)[n-1] != op {
-			return fmt.Errorf("unexpected %q", op)
+			panic(failf("unexpected %q", op))
 		}
 		*open = (*open)[:n-1]
 	}
 	if len(*open) > maxNesting {
-		return fmt.Errorf("brackets are nested more than %d deep", maxNesting)
+		panic(failf("brackets are nested more than %d deep", maxNesting))
 	}
-	return nil
 }

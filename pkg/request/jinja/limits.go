@@ -53,24 +53,22 @@ func newBudget(input int) budget {
 	return budget{steps: maxSteps + stepsPerByte*input, made: maxMade + madePerByte*input, calls: maxCalls}
 }
 
-// step takes n steps.
-func (b *budget) step(n int) error {
+func (b *budget) step(n int) {
 	if b.steps -= n; b.steps < 0 {
-		return errSteps
+		panic(failure{errSteps})
 	}
-	return nil
 }
 
 // scan is for looking through n bytes.
-func (b *budget) scan(n int) error { return b.step(1 + n/bytesPerStep) }
+func (b *budget) scan(n int) { b.step(1 + n/bytesPerStep) }
 
 // make is for n bytes more in memory; it is asked before they are made.
-func (b *budget) make(n int) error {
+func (b *budget) make(n int) {
 	if n < 0 || n > b.made {
-		return errMade
+		panic(failure{errMade})
 	}
 	b.made -= n
-	return b.scan(n)
+	b.scan(n)
 }
 
 // itemBytes is what an item of a list counts.
@@ -79,12 +77,28 @@ const itemBytes = 16
 // pathItems is what a part of an attribute's path counts, with the function that reads it.
 const pathItems = 8
 
-// makeItems is for a list of n items.
-func (b *budget) makeItems(n int) error {
+func (b *budget) makeItems(n int) {
 	if n > maxMade {
-		return errMade
+		panic(failure{errMade})
 	}
-	return b.make(itemBytes * n)
+	b.make(itemBytes * n)
+}
+
+// failure is a panic that ends the reading or a run of a template, from however deep within
+// it: Parse and Render return it as an error.
+type failure struct{ error }
+
+func failf(format string, a ...any) failure { return failure{fmt.Errorf(format, a...)} }
+
+// caught is what a recover returned, if it is a failure; nil: there was no panic.
+func caught(value any) error {
+	switch v := value.(type) {
+	case nil:
+		return nil
+	case failure:
+		return v.error
+	}
+	panic(value)
 }
 
 // Error says what is wrong with a template or where its run failed.
@@ -94,15 +108,12 @@ type Error struct {
 	Err  error
 }
 
-// Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("%s, line %d: %v", e.Name, e.Line, e.Err) }
 
-// Unwrap gives the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Raised is the cause of an Error when the template itself refuses its input
 // with raise_exception.
 type Raised struct{ Message string }
 
-// Error implements error.
 func (r *Raised) Error() string { return r.Message }

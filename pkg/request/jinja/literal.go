@@ -1,8 +1,6 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,7 +14,7 @@ var (
 
 // number takes an integer or a float. A float after a dot is none: a.0.1 is an
 // item of an item.
-func (l *lexer) number() error {
+func (l *lexer) number() {
 	rest := l.source[l.at:]
 	k, m := floatToken, floatLiteral.FindString(rest)
 	if m == "" || l.at > 0 && l.source[l.at-1] == '.' {
@@ -24,38 +22,32 @@ func (l *lexer) number() error {
 	}
 	l.emit(k, strings.ReplaceAll(m, "_", ""))
 	l.skip(len(m))
-	return nil
 }
 
-// quoted takes a string.
-func (l *lexer) quoted(quote byte) error {
+func (l *lexer) quoted(quote byte) {
 	rest := l.source[l.at:]
 	for i := 1; i < len(rest); i++ {
 		switch rest[i] {
 		case '\\':
 			i++
 		case quote:
-			s, err := unescape(rest[1:i])
-			if err != nil {
-				return err
-			}
+			s := unescape(rest[1:i])
 			l.emit(textToken, s)
 			l.skip(i + 1)
-			return nil
+			return
 		}
 	}
-	return errors.New("a string has no end")
+	panic(failf("a string has no end"))
 }
 
-// simpleEscapes are those of one letter.
 var simpleEscapes = map[byte]string{
 	'\n': "", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n", 'r': "\r", 't': "\t", 'v': "\v",
 }
 
 // unescape reads the escapes of Python's strings. Unknown ones stay as they are.
-func unescape(s string) (string, error) {
+func unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
-		return s, nil
+		return s
 	}
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -64,20 +56,17 @@ func unescape(s string) (string, error) {
 			i++
 			continue
 		}
-		n, err := escape(&b, s[i+1:])
-		if err != nil {
-			return "", err
-		}
+		n := escape(&b, s[i+1:])
 		i += 1 + n
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 // escape writes what stands after a backslash and returns its length.
-func escape(b *strings.Builder, s string) (int, error) {
+func escape(b *strings.Builder, s string) int {
 	if simple, ok := simpleEscapes[s[0]]; ok {
 		b.WriteString(simple)
-		return 1, nil
+		return 1
 	}
 	digits, base := map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[0]], 16
 	at := 1
@@ -89,15 +78,15 @@ func escape(b *strings.Builder, s string) (int, error) {
 	}
 	if digits == 0 {
 		b.WriteByte('\\')
-		return 0, nil
+		return 0
 	}
 	if len(s) < at+digits {
-		return 0, fmt.Errorf("the escape \\%s is cut short", s)
+		panic(failf("the escape \\%s is cut short", s))
 	}
 	code, err := strconv.ParseUint(s[at:at+digits], base, 32)
 	if err != nil || code > utf8.MaxRune {
-		return 0, fmt.Errorf("the escape \\%s is no character", s[:at+digits])
+		panic(failf("the escape \\%s is no character", s[:at+digits]))
 	}
 	b.WriteRune(rune(code))
-	return at + digits, nil
+	return at + digits
 }

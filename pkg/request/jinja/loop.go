@@ -1,9 +1,6 @@
 package jinja
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // loop is the variable of that name in a loop.
 type loop struct {
@@ -14,80 +11,62 @@ type loop struct {
 	seen  []value // by changed
 }
 
-func (b forLoop) exec(r *run, s *scope, w *textWriter) error {
-	over, err := b.over.eval(r, s)
-	if err != nil {
-		return at(b.line, err)
-	}
-	return b.run(r, s, w, over, 0)
+func (b forLoop) exec(r *run, s *scope, w *textWriter) {
+	r.line = b.line
+	b.run(r, s, w, b.over.eval(r, s), 0)
 }
 
-// run goes through the items of a value.
-func (b forLoop) run(r *run, s *scope, w *textWriter, over value, depth int) error {
-	items, err := r.items(over)
-	if err == nil && b.where != nil {
-		items, err = b.chosen(r, s, items)
-	}
-	if err != nil {
-		return at(b.line, err)
+func (b forLoop) run(r *run, s *scope, w *textWriter, over value, depth int) {
+	items := r.items(over)
+	if b.where != nil {
+		items = b.chosen(r, s, items)
 	}
 	if len(items) == 0 {
-		return r.body(b.empty, &scope{parent: s}, w)
+		r.body(b.empty, &scope{parent: s}, w)
+		return
 	}
 	l := &loop{items: items, depth: depth}
 	if b.recursive {
 		l.again = b.recursion(s, depth)
 	}
 	for l.at = range items {
-		if err := r.step(scopeSteps); err != nil {
-			return at(b.line, err)
-		}
+		r.step(scopeSteps)
 		inner := &scope{parent: s, own: []binding{{"loop", l}}}
-		if err := b.target.assign(r, inner, items[l.at]); err != nil {
-			return at(b.line, err)
-		}
-		switch err := r.body(b.body, inner, w); {
-		case errors.Is(err, errBreak):
-			return nil
-		case err != nil && !errors.Is(err, errContinue):
-			return err
+		b.target.assign(r, inner, items[l.at])
+		r.body(b.body, inner, w)
+		jump := r.jump
+		if r.jump = nil; jump != nil && jump.leaves {
+			return
 		}
 	}
-	return nil
 }
 
 // chosen are the items for which the loop's condition holds.
-func (b forLoop) chosen(r *run, s *scope, items []value) (out []value, err error) {
+func (b forLoop) chosen(r *run, s *scope, items []value) (out []value) {
 	for _, item := range items {
 		inner := &scope{parent: s}
-		if err := b.target.assign(r, inner, item); err != nil {
-			return nil, err
-		}
-		v, err := b.where.eval(r, inner)
-		if err != nil {
-			return nil, err
-		}
-		if truth(v) {
+		b.target.assign(r, inner, item)
+		if truth(b.where.eval(r, inner)) {
 			out = append(out, item)
 		}
 	}
-	return out, r.makeItems(len(out))
+	r.makeItems(len(out))
+	return out
 }
 
 // recursion is what loop(…) does in a recursive loop: the loop's text for another value.
 func (b forLoop) recursion(s *scope, depth int) *function {
-	return &function{"loop", func(r *run, a args) (value, error) {
-		v, err := a.bind("loop", "over")
-		if err != nil {
-			return nil, err
-		}
+	return &function{"loop", func(r *run, a args) value {
+		v := a.bind("loop", "over")
 		var w textWriter
-		err = b.run(r, s, &w, v[0], depth+1)
-		return w.text(), err
+		from := r.line
+		r.line = b.line
+		b.run(r, s, &w, v[0], depth+1)
+		r.line = from
+		return w.text()
 	}}
 }
 
-// attribute is one of loop's attributes.
 func (l *loop) attribute(name string) (value, bool) {
 	n := len(l.items)
 	switch name {
@@ -128,74 +107,60 @@ func (l *loop) item(i int, missing string) value {
 	return l.items[i]
 }
 
-func (l *loop) cycle(_ *run, a args) (value, error) {
+func (l *loop) cycle(_ *run, a args) value {
 	if len(a.values) == 0 || len(a.names) > 0 {
-		return nil, errors.New("loop.cycle takes the values to go through")
+		panic(failf("loop.cycle takes the values to go through"))
 	}
-	return a.values[l.at%len(a.values)], nil
+	return a.values[l.at%len(a.values)]
 }
 
 // changed says whether it is called with other values than the last time.
-func (l *loop) changed(r *run, a args) (value, error) {
-	if l.seen != nil {
-		same, err := r.equal(newTuple(l.seen...), newTuple(a.values...), 0)
-		if err != nil || same {
-			return false, err
-		}
+func (l *loop) changed(r *run, a args) value {
+	if l.seen != nil && r.equal(newTuple(l.seen...), newTuple(a.values...), 0) {
+		return false
 	}
 	l.seen = append([]value{}, a.values...)
-	return true, nil
+	return true
 }
 
 // bind makes a macro a function that sees the scope in which it stands.
 func (m *macro) bind(s *scope) *function {
-	return &function{m.name, func(r *run, a args) (value, error) {
+	return &function{m.name, func(r *run, a args) value {
 		inner := &scope{parent: s}
-		if err := m.parameters(r, inner, a); err != nil {
-			return nil, err
-		}
-		t, err := r.capture(m.body, inner)
-		return t, at(m.line, err)
+		m.parameters(r, inner, a)
+		from := r.line
+		r.line = m.line
+		t := r.capture(m.body, inner)
+		r.line = from
+		return t
 	}}
 }
 
 // parameters sets a macro's parameters, and caller, from the arguments of a call.
-func (m *macro) parameters(r *run, s *scope, a args) error {
+func (m *macro) parameters(r *run, s *scope, a args) {
 	if len(a.values) > len(m.params) {
-		return fmt.Errorf("macro %q takes at most %d arguments, not %d", m.name, len(m.params), len(a.values))
+		panic(failf("macro %q takes at most %d arguments, not %d", m.name, len(m.params), len(a.values)))
 	}
 	for i, p := range m.params {
-		named, ok, err := a.take(p.name)
+		named, ok := a.take(p.name)
 		switch {
-		case err != nil:
-			return err
 		case i < len(a.values) && ok:
-			return fmt.Errorf("macro %q has two values for %q", m.name, p.name)
+			panic(failf("macro %q has two values for %q", m.name, p.name))
 		case i < len(a.values):
 			named = a.values[i]
 		case !ok && p.preset != nil:
-			if named, err = p.preset.eval(r, s); err != nil {
-				return err
-			}
+			named = p.preset.eval(r, s)
 		case !ok:
 			named = undefined{why: fmt.Sprintf("parameter %q of macro %q was not given", p.name, m.name)}
 		}
-		if err := s.set(p.name, named); err != nil {
-			return err
-		}
+		s.set(p.name, named)
 	}
-	caller, ok, err := a.take("caller")
-	if err != nil {
-		return err
-	}
+	caller, ok := a.take("caller")
 	if !ok {
 		caller = undefined{why: fmt.Sprintf("macro %q was not called by a call tag", m.name)}
 	}
-	if err := s.set("caller", caller); err != nil {
-		return err
-	}
+	s.set("caller", caller)
 	if len(a.names) > 0 {
-		return fmt.Errorf("macro %q has no parameter %q", m.name, a.names[0])
+		panic(failf("macro %q has no parameter %q", m.name, a.names[0]))
 	}
-	return nil
 }

@@ -1,12 +1,9 @@
 package jinja
 
-import (
-	"errors"
-	"slices"
-)
+import "slices"
 
 // callable is what a method does when called.
-type callable func(r *run, a args) (value, error)
+type callable func(r *run, a args) value
 
 // method finds the method of a value; nil if it has none of that name. Those that
 // would change a list or dictionary are not there, as in Jinja's sandbox.
@@ -25,38 +22,32 @@ func method(v value, name string) callable {
 }
 
 func dictMethod(d *Dict, name string) callable {
-	viewOf := func(kind string, items func(r *run) ([]value, error)) callable {
-		return func(r *run, a args) (value, error) {
-			if _, err := a.bind(name, ""); err != nil {
-				return nil, err
-			}
-			out, err := items(r)
-			return &List{items: out, kind: view, prefix: kind}, err
+	viewOf := func(kind string, items func(r *run) []value) callable {
+		return func(r *run, a args) value {
+			a.bind(name, "")
+			return &List{items: items(r), kind: view, prefix: kind}
 		}
 	}
 	switch name {
 	case "items":
-		return viewOf("dict_items", func(r *run) ([]value, error) { return r.pairs(d) })
+		return viewOf("dict_items", func(r *run) []value { return r.pairs(d) })
 	case "keys":
-		return viewOf("dict_keys", func(*run) ([]value, error) { return d.keys, nil })
+		return viewOf("dict_keys", func(*run) []value { return d.keys })
 	case "values":
-		return viewOf("dict_values", func(*run) ([]value, error) { return d.values, nil })
+		return viewOf("dict_values", func(*run) []value { return d.values })
 	case "get":
-		return func(r *run, a args) (value, error) {
-			given, err := a.bind("get", "key default?")
-			if err != nil {
-				return nil, err
-			}
-			if v, ok, err := r.lookUp(d, given[0]); ok || err != nil {
-				return v, err
+		return func(r *run, a args) value {
+			given := a.bind("get", "key default?")
+			if v, ok := r.lookUp(d, given[0]); ok {
+				return v
 			}
 			if given[1] == (absent{}) {
-				return nil, nil
+				return nil
 			}
-			return given[1], nil
+			return given[1]
 		}
 	case "copy":
-		return func(r *run, _ args) (value, error) { return newDict(r, args{values: []value{d}}) }
+		return func(r *run, _ args) value { return newDict(r, args{values: []value{d}}) }
 	}
 	return nil
 }
@@ -64,43 +55,30 @@ func dictMethod(d *Dict, name string) callable {
 func listMethod(l *List, name string) callable {
 	switch name {
 	case "index":
-		return func(r *run, a args) (value, error) {
-			places, err := r.places(l, a)
-			if err == nil && len(places) == 0 {
-				err = errors.New("index: the list does not have this item")
+		return func(r *run, a args) value {
+			places := r.places(l, a)
+			if len(places) == 0 {
+				panic(failf("index: the list does not have this item"))
 			}
-			if err != nil {
-				return nil, err
-			}
-			return places[0], nil
+			return places[0]
 		}
 	case "count":
-		return func(r *run, a args) (value, error) {
-			places, err := r.places(l, a)
-			return len(places), err
-		}
+		return func(r *run, a args) value { return len(r.places(l, a)) }
 	case "copy":
-		return func(r *run, _ args) (value, error) {
-			return &List{items: slices.Clone(l.items), kind: l.kind}, r.makeItems(len(l.items))
+		return func(r *run, _ args) value {
+			r.makeItems(len(l.items))
+			return &List{items: slices.Clone(l.items), kind: l.kind}
 		}
 	}
 	return nil
 }
 
-// places are where an item is in a list.
-func (r *run) places(l *List, a args) (out []int, err error) {
-	given, err := a.bind("index or count", "value")
-	if err != nil {
-		return nil, err
-	}
+func (r *run) places(l *List, a args) (out []int) {
+	given := a.bind("index or count", "value")
 	for i, item := range l.items {
-		same, err := r.equal(item, given[0], 0)
-		if err != nil {
-			return nil, err
-		}
-		if same {
+		if r.equal(item, given[0], 0) {
 			out = append(out, i)
 		}
 	}
-	return out, nil
+	return out
 }

@@ -2,20 +2,19 @@ package jinja
 
 // expression is a part of a template that has a value.
 type expression interface {
-	eval(r *run, s *scope) (value, error)
+	eval(r *run, s *scope) value
 }
 
 // statement is a part of a template that writes text or sets variables.
 type statement interface {
-	exec(r *run, s *scope, w *textWriter) error
+	exec(r *run, s *scope, w *textWriter)
 }
 
 // target is what a value can be assigned to.
 type target interface {
-	assign(r *run, s *scope, v value) error
+	assign(r *run, s *scope, v value)
 }
 
-// Expressions.
 type (
 	constant struct{ value value }
 	variable string

@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,16 +14,11 @@ type tupleRules struct {
 	parentheses bool   // they stand around it, so it may be empty
 }
 
-// tuple parses one expression, or several with commas.
-func (p *parser) tuple(rules tupleRules) (expression, error) {
+func (p *parser) tuple(rules tupleRules) expression {
 	var items []expression
 	comma := false
 	for !p.tupleEnds(rules) {
-		item, err := p.tupleItem(rules)
-		if err != nil {
-			return nil, err
-		}
-		items = append(items, item)
+		items = append(items, p.tupleItem(rules))
 		if !p.accept(operatorToken, ",") {
 			break
 		}
@@ -32,11 +26,11 @@ func (p *parser) tuple(rules tupleRules) (expression, error) {
 	}
 	switch {
 	case len(items) == 1 && !comma:
-		return items[0], nil
+		return items[0]
 	case len(items) == 0 && !rules.parentheses:
-		return nil, fmt.Errorf("unexpected %v where an expression should be", p.now())
+		panic(failf("unexpected %v where an expression should be", p.now()))
 	}
-	return listOf{tuple, items}, nil
+	return listOf{tuple, items}
 }
 
 func (p *parser) tupleEnds(rules tupleRules) bool {
@@ -44,15 +38,14 @@ func (p *parser) tupleEnds(rules tupleRules) bool {
 	return t.kind == variableEndToken || t.kind == blockEndToken || t.is(operatorToken, ")") || rules.until != "" && t.is(nameToken, rules.until)
 }
 
-func (p *parser) tupleItem(rules tupleRules) (expression, error) {
+func (p *parser) tupleItem(rules tupleRules) expression {
 	switch {
 	case rules.targets:
-		e, err := p.primary()
-		if v, ok := e.(variable); ok && err == nil && p.accept(operatorToken, ".") {
-			attribute, err := p.word()
-			return attributeOf{v, attribute}, err
+		e := p.primary()
+		if v, ok := e.(variable); ok && p.accept(operatorToken, ".") {
+			return attributeOf{v, p.word()}
 		}
-		return e, err
+		return e
 	case rules.noCondition:
 		return p.or()
 	}
@@ -60,84 +53,64 @@ func (p *parser) tupleItem(rules tupleRules) (expression, error) {
 }
 
 // expression parses a if b else c.
-func (p *parser) expression() (expression, error) {
-	leave, err := p.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	e, err := p.or()
-	for err == nil && p.accept(nameToken, "if") {
-		if err := p.term(); err != nil {
-			return nil, err
-		}
-		c := condition{then: e}
-		if c.test, err = p.or(); err == nil && p.accept(nameToken, "else") {
-			c.otherwise, err = p.expression()
+func (p *parser) expression() expression {
+	p.enter()
+	defer p.leave()
+	e := p.or()
+	for p.accept(nameToken, "if") {
+		p.term()
+		c := condition{then: e, test: p.or()}
+		if p.accept(nameToken, "else") {
+			c.otherwise = p.expression()
 		}
 		e = c
 	}
-	return e, err
+	return e
 }
 
 // chain parses left operands and operators, which bind to the left.
-func (p *parser) chain(k kind, ops string, operand func() (expression, error), join func(op string, a, b expression) expression) (expression, error) {
-	left, err := operand()
-	for err == nil && p.now().kind == k && strings.Contains(ops, " "+p.now().value+" ") {
-		if err := p.term(); err != nil {
-			return nil, err
-		}
+func (p *parser) chain(k kind, ops string, operand func() expression, join func(op string, a, b expression) expression) expression {
+	left := operand()
+	for p.now().kind == k && strings.Contains(ops, " "+p.now().value+" ") {
+		p.term()
 		op := p.next().value
-		var right expression
-		right, err = operand()
-		left = join(op, left, right)
+		left = join(op, left, operand())
 	}
-	return left, err
+	return left
 }
 
-func (p *parser) or() (expression, error) {
+func (p *parser) or() expression {
 	return p.chain(nameToken, " or ", p.and, func(_ string, a, b expression) expression { return either{a, b} })
 }
 
-func (p *parser) and() (expression, error) {
+func (p *parser) and() expression {
 	return p.chain(nameToken, " and ", p.not, func(_ string, a, b expression) expression { return both{a, b} })
 }
 
-func (p *parser) not() (expression, error) {
+func (p *parser) not() expression {
 	if !p.accept(nameToken, "not") {
 		return p.compare()
 	}
-	leave, err := p.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	e, err := p.not()
-	return negation{e}, err
+	p.enter()
+	defer p.leave()
+	return negation{p.not()}
 }
 
 // compare parses a < b <= c.
-func (p *parser) compare() (expression, error) {
-	first, err := p.sum()
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) compare() expression {
+	first := p.sum()
 	c := comparison{first: first}
 	for {
 		op, ok := p.compareOperator()
 		if !ok {
 			break
 		}
-		e, err := p.sum()
-		if err != nil {
-			return nil, err
-		}
-		c.ops, c.rest = append(c.ops, op), append(c.rest, e)
+		c.ops, c.rest = append(c.ops, op), append(c.rest, p.sum())
 	}
 	if len(c.ops) == 0 {
-		return first, nil
+		return first
 	}
-	return c, nil
+	return c
 }
 
 var compareOperators = []string{"==", "!=", "<", "<=", ">", ">="}
@@ -158,81 +131,72 @@ func (p *parser) compareOperator() (string, bool) {
 
 func binaryOf(op string, a, b expression) expression { return binary{op, a, b} }
 
-func (p *parser) sum() (expression, error) {
+func (p *parser) sum() expression {
 	return p.chain(operatorToken, " + - ", p.concat, binaryOf)
 }
 
-func (p *parser) concat() (expression, error) {
+func (p *parser) concat() expression {
 	return p.chain(operatorToken, " ~ ", p.product, binaryOf)
 }
 
-func (p *parser) product() (expression, error) {
+func (p *parser) product() expression {
 	return p.chain(operatorToken, " * / // % ", p.power, binaryOf)
 }
 
-func (p *parser) power() (expression, error) {
-	return p.chain(operatorToken, " ** ", func() (expression, error) { return p.unary(true) }, binaryOf)
+func (p *parser) power() expression {
+	return p.chain(operatorToken, " ** ", func() expression { return p.unary(true) }, binaryOf)
 }
 
 // unary parses signs, a value, and what follows it; filters bind to the whole of
 // it, signs included.
-func (p *parser) unary(withFilters bool) (expression, error) {
-	leave, err := p.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
+func (p *parser) unary(withFilters bool) expression {
+	p.enter()
+	defer p.leave()
 	var e expression
 	if t := p.now(); t.is(operatorToken, "-") || t.is(operatorToken, "+") {
 		p.next()
-		if e, err = p.unary(false); err == nil {
-			e = sign{t.value == "-", e}
-		}
+		e = sign{t.value == "-", p.unary(false)}
 	} else {
-		e, err = p.primary()
+		e = p.primary()
 	}
-	if err == nil {
-		e, err = p.postfix(e)
+	e = p.postfix(e)
+	if withFilters {
+		e = p.filters(e)
 	}
-	if err == nil && withFilters {
-		e, err = p.filters(e)
-	}
-	return e, err
+	return e
 }
 
 // primary parses a name, a literal, or what stands in brackets.
-func (p *parser) primary() (expression, error) {
+func (p *parser) primary() expression {
 	switch t := p.next(); {
 	case t.kind == nameToken:
-		return named(t.value), nil
+		return named(t.value)
 	case t.kind == textToken:
 		var s strings.Builder
 		s.WriteString(t.value)
 		for p.now().kind == textToken {
 			s.WriteString(p.next().value)
 		}
-		return constant{Inside(s.String())}, nil
+		return constant{Inside(s.String())}
 	case t.kind == integerToken:
 		n, err := strconv.ParseInt(t.value, 0, 64)
 		if err != nil {
-			return nil, fmt.Errorf("number %.40s has more than 64 bits", t.value)
+			panic(failf("number %.40s has more than 64 bits", t.value))
 		}
-		return constant{int(n)}, nil
+		return constant{int(n)}
 	case t.kind == floatToken:
 		f, _ := strconv.ParseFloat(t.value, 64) // out of range is infinite, as in Python
-		return constant{f}, nil
+		return constant{f}
 	case t.is(operatorToken, "("):
-		e, err := p.tuple(tupleRules{parentheses: true})
-		if err != nil {
-			return nil, err
-		}
-		return e, p.expect(operatorToken, ")")
+		e := p.tuple(tupleRules{parentheses: true})
+		p.expect(operatorToken, ")")
+		return e
 	case t.is(operatorToken, "["):
 		return p.list()
 	case t.is(operatorToken, "{"):
 		return p.dict()
 	default:
-		return nil, fmt.Errorf("unexpected %v", t)
+		panic(failf("unexpected %v", t))
 	}
 }
 
@@ -248,38 +212,27 @@ func named(word string) expression {
 	return variable(word)
 }
 
-func (p *parser) list() (expression, error) {
+func (p *parser) list() expression {
 	out := listOf{kind: list}
 	for !p.now().is(operatorToken, "]") {
-		e, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		if out.items = append(out.items, e); !p.accept(operatorToken, ",") {
+		if out.items = append(out.items, p.expression()); !p.accept(operatorToken, ",") {
 			break
 		}
 	}
-	return out, p.expect(operatorToken, "]")
+	p.expect(operatorToken, "]")
+	return out
 }
 
-func (p *parser) dict() (expression, error) {
+func (p *parser) dict() expression {
 	var out dictOf
 	for !p.now().is(operatorToken, "}") {
-		key, err := p.expression()
-		if err == nil {
-			err = p.expect(operatorToken, ":")
-		}
-		if err != nil {
-			return nil, err
-		}
-		value, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		out.keys, out.values = append(out.keys, key), append(out.values, value)
+		key := p.expression()
+		p.expect(operatorToken, ":")
+		out.keys, out.values = append(out.keys, key), append(out.values, p.expression())
 		if !p.accept(operatorToken, ",") {
 			break
 		}
 	}
-	return out, p.expect(operatorToken, "}")
+	p.expect(operatorToken, "}")
+	return out
 }

@@ -1,48 +1,43 @@
 package jinja
 
-import (
-	"fmt"
-	"strconv"
-)
+import "strconv"
 
 // postfix parses attributes, subscripts and calls after a value.
-func (p *parser) postfix(e expression) (expression, error) {
-	var err error
-	for ; err == nil; err = firstOf(err, p.term()) {
+func (p *parser) postfix(e expression) expression {
+	for ; ; p.term() {
 		switch t := p.now(); {
 		case t.is(operatorToken, "."):
-			e, err = p.attribute(e)
+			e = p.attribute(e)
 		case t.is(operatorToken, "["):
-			e, err = p.subscript(e)
+			e = p.subscript(e)
 		case t.is(operatorToken, "("):
-			e, err = p.call(e)
+			e = p.call(e)
 		default:
-			return e, nil
+			return e
 		}
 	}
-	return e, err
 }
 
-func (p *parser) attribute(of expression) (expression, error) {
+func (p *parser) attribute(of expression) expression {
 	p.next()
 	if t := p.now(); t.kind == integerToken {
 		p.next()
 		n, err := strconv.Atoi(t.value)
-		return itemOf{of, constant{n}}, err
+		if err != nil {
+			panic(failure{err})
+		}
+		return itemOf{of, constant{n}}
 	}
-	called, err := p.word()
-	return attributeOf{of, called}, err
+	return attributeOf{of, p.word()}
 }
 
-func (p *parser) subscript(of expression) (expression, error) {
+func (p *parser) subscript(of expression) expression {
 	p.next()
 	if first := p.now(); !first.is(operatorToken, ":") {
-		e, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
+		e := p.expression()
 		if !p.now().is(operatorToken, ":") {
-			return itemOf{of, e}, p.expect(operatorToken, "]")
+			p.expect(operatorToken, "]")
+			return itemOf{of, e}
 		}
 		return p.slice(of, e)
 	}
@@ -50,7 +45,7 @@ func (p *parser) subscript(of expression) (expression, error) {
 }
 
 // slice parses what follows the start of a slice.
-func (p *parser) slice(of, start expression) (expression, error) {
+func (p *parser) slice(of, start expression) expression {
 	s := sliceOf{of: of, start: start}
 	for _, part := range []*expression{&s.stop, &s.step} {
 		if !p.accept(operatorToken, ":") {
@@ -59,116 +54,90 @@ func (p *parser) slice(of, start expression) (expression, error) {
 		if t := p.now(); t.is(operatorToken, ":") || t.is(operatorToken, "]") {
 			continue
 		}
-		var err error
-		if *part, err = p.expression(); err != nil {
-			return nil, err
-		}
+		*part = p.expression()
 	}
-	return s, p.expect(operatorToken, "]")
+	p.expect(operatorToken, "]")
+	return s
 }
 
-func (p *parser) call(of expression) (expression, error) {
-	a, err := p.arguments()
-	return call{of, a}, err
-}
+func (p *parser) call(of expression) expression { return call{of, p.arguments()} }
 
 // arguments parses (a, b, c=d). Lists and dictionaries of arguments (*a, **b) are
 // not there: no chat template needs them.
-func (p *parser) arguments() (arguments, error) {
+func (p *parser) arguments() arguments {
 	var a arguments
-	if err := p.expect(operatorToken, "("); err != nil {
-		return a, err
-	}
+	p.expect(operatorToken, "(")
 	for !p.now().is(operatorToken, ")") {
 		if t := p.now(); t.is(operatorToken, "*") || t.is(operatorToken, "**") {
-			return a, fmt.Errorf("arguments with %s are not there", t.value)
+			panic(failf("arguments with %s are not there", t.value))
 		}
-		if err := p.argument(&a); err != nil {
-			return a, err
-		}
+		p.argument(&a)
 		if !p.accept(operatorToken, ",") {
 			break
 		}
 	}
-	return a, p.expect(operatorToken, ")")
+	p.expect(operatorToken, ")")
+	return a
 }
 
-func (p *parser) argument(a *arguments) error {
+func (p *parser) argument(a *arguments) {
 	key := ""
 	if p.now().kind == nameToken && p.ahead().is(operatorToken, "=") {
 		key = p.next().value
 		if p.next(); len(a.names) == maxParameters {
-			return fmt.Errorf("a call has more than %d arguments with names", maxParameters)
+			panic(failf("a call has more than %d arguments with names", maxParameters))
 		}
 	} else if len(a.names) > 0 {
-		return fmt.Errorf("an argument without a name follows %s=", a.names[len(a.names)-1])
+		panic(failf("an argument without a name follows %s=", a.names[len(a.names)-1]))
 	}
-	e, err := p.expression()
-	if err != nil {
-		return err
-	}
+	e := p.expression()
 	if key == "" {
 		a.values = append(a.values, e)
-		return nil
+		return
 	}
 	a.names, a.named = append(a.names, key), append(a.named, e)
-	return nil
 }
 
 // filters parses filters, tests and calls after a value.
-func (p *parser) filters(e expression) (expression, error) {
-	var err error
-	for ; err == nil; err = firstOf(err, p.term()) {
+func (p *parser) filters(e expression) expression {
+	for ; ; p.term() {
 		switch t := p.now(); {
 		case t.is(operatorToken, "|"):
 			p.next()
-			e, err = p.oneFilter(e)
+			e = p.oneFilter(e)
 		case t.is(nameToken, "is"):
-			e, err = p.test(e)
+			e = p.test(e)
 		case t.is(operatorToken, "("):
-			e, err = p.call(e)
+			e = p.call(e)
 		default:
-			return e, nil
+			return e
 		}
 	}
-	return e, err
 }
 
-func (p *parser) oneFilter(of expression) (expression, error) {
-	called, err := p.word()
-	if err != nil {
-		return nil, err
-	}
-	f := filtered{of: of, name: called}
+func (p *parser) oneFilter(of expression) expression {
+	f := filtered{of: of, name: p.word()}
 	if p.now().is(operatorToken, "(") {
-		f.args, err = p.arguments()
+		f.args = p.arguments()
 	}
-	return f, err
+	return f
 }
 
 // test parses is not name(arguments); one argument may go without parentheses.
-func (p *parser) test(of expression) (expression, error) {
+func (p *parser) test(of expression) expression {
 	p.next()
 	not := p.accept(nameToken, "not")
-	called, err := p.word()
-	if err != nil {
-		return nil, err
-	}
-	t := tested{of: of, name: called}
+	t := tested{of: of, name: p.word()}
 	switch {
 	case p.now().is(operatorToken, "("):
-		t.args, err = p.arguments()
+		t.args = p.arguments()
 	case p.testHasArgument():
-		var e expression
-		if e, err = p.primary(); err == nil {
-			e, err = p.postfix(e)
-		}
-		t.args.values = []expression{e}
+		t.args.values = []expression{p.postfix(p.primary())}
 	}
 	if not {
-		return negation{t}, err
+		return negation{t}
 	}
-	return t, err
+	return t
 }
 
 func (p *parser) testHasArgument() bool {

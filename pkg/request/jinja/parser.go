@@ -1,9 +1,6 @@
 package jinja
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // parser turns tokens into statements as jinja2's parser.py does.
 type parser struct {
@@ -16,7 +13,6 @@ type parser struct {
 
 func (p *parser) now() token { return p.tokens[p.at] }
 
-// ahead is the token after the current one.
 func (p *parser) ahead() token { return p.tokens[min(p.at+1, len(p.tokens)-1)] }
 
 // next passes a token; the last one stays.
@@ -35,114 +31,84 @@ func (p *parser) accept(k kind, value string) bool {
 	return true
 }
 
-func (p *parser) expect(k kind, value string) error {
+func (p *parser) expect(k kind, value string) {
 	if !p.accept(k, value) {
-		return fmt.Errorf("unexpected %v where %v should be", p.now(), token{kind: k, value: value})
+		panic(failf("unexpected %v where %v should be", p.now(), token{kind: k, value: value}))
 	}
-	return nil
 }
 
-func (p *parser) word() (string, error) {
+func (p *parser) word() string {
 	t := p.now()
 	if t.kind != nameToken {
-		return "", fmt.Errorf("unexpected %v where a name should be", t)
+		panic(failf("unexpected %v where a name should be", t))
 	}
 	p.next()
-	return t.value, nil
+	return t.value
 }
 
-// enter goes one deeper; the function that it returns goes back.
-func (p *parser) enter() (func(), error) {
+func (p *parser) enter() {
 	if p.depth++; p.depth > maxNesting {
-		return nil, fmt.Errorf("tags or expressions are nested more than %d deep", maxNesting)
+		panic(failf("tags or expressions are nested more than %d deep", maxNesting))
 	}
-	return func() { p.depth-- }, nil
 }
+
+func (p *parser) leave() { p.depth-- }
 
 // term counts what is evaluated within what follows it.
-func (p *parser) term() error {
+func (p *parser) term() {
 	if p.terms++; p.terms > maxTerms {
-		return fmt.Errorf("a tag has more than %d terms: operators, filters, tests, attributes, subscripts and calls", maxTerms)
+		panic(failf("a tag has more than %d terms: operators, filters, tests, attributes, subscripts and calls", maxTerms))
 	}
-	return nil
 }
 
 // body parses statements up to a tag with one of these names, which is left. At
 // the end of the template no names are wanted.
-func (p *parser) body(until ...string) ([]statement, error) {
-	leave, err := p.enter()
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
+func (p *parser) body(until ...string) []statement {
+	p.enter()
+	defer p.leave()
 	var out []statement
 	for {
 		p.terms = 0
 		switch t := p.next(); t.kind {
 		case endToken:
 			if len(until) > 0 {
-				return nil, fmt.Errorf("the template ends where tag %v should be", until)
+				panic(failf("the template ends where tag %v should be", until))
 			}
-			return out, nil
+			return out
 		case dataToken:
 			out = append(out, write{Inside(t.value)})
 		case variableBeginToken:
-			s, err := p.variableTag(t.line)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, s)
+			out = append(out, output{t.line, []expression{p.tuple(tupleRules{})}})
+			p.expect(variableEndToken, "")
 		case blockBeginToken:
 			if p.now().kind == nameToken && slices.Contains(until, p.now().value) {
-				return out, nil
+				return out
 			}
-			s, err := p.statement()
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, s)
+			out = append(out, p.statement())
 		}
 	}
 }
 
 // block is the body of a tag: its end, statements, and the tag that ends them,
 // whose name is returned.
-func (p *parser) block(until ...string) ([]statement, string, error) {
+func (p *parser) block(until ...string) ([]statement, string) {
 	p.accept(operatorToken, ":")
-	if err := p.expect(blockEndToken, ""); err != nil {
-		return nil, "", err
-	}
-	out, err := p.body(until...)
-	if err != nil {
-		return nil, "", err
-	}
-	return out, p.next().value, nil
+	p.expect(blockEndToken, "")
+	out := p.body(until...)
+	return out, p.next().value
 }
 
 // closed is a body that one tag ends, with the end of that tag.
-func (p *parser) closed(until string) ([]statement, error) {
-	out, _, err := p.block(until)
-	if err != nil {
-		return nil, err
-	}
-	return out, p.expect(blockEndToken, "")
-}
-
-func (p *parser) variableTag(line int) (statement, error) {
-	e, err := p.tuple(tupleRules{})
-	if err != nil {
-		return nil, err
-	}
-	return output{line, []expression{e}}, p.expect(variableEndToken, "")
+func (p *parser) closed(until string) []statement {
+	out, _ := p.block(until)
+	p.expect(blockEndToken, "")
+	return out
 }
 
 // statement parses a tag, up to the end of its last part.
-func (p *parser) statement() (statement, error) {
+func (p *parser) statement() statement {
 	line := p.now().line
-	tag, err := p.word()
-	if err != nil {
-		return nil, err
-	}
+	tag := p.word()
 	switch tag {
 	case "for":
 		return p.forLoop(line)
@@ -159,110 +125,82 @@ func (p *parser) statement() (statement, error) {
 	case "with":
 		return p.with(line)
 	case "generation": // marks what a model wrote; a scope of its own
-		body, err := p.closed("endgeneration")
-		return with{line: line, body: body}, err
+		return with{line: line, body: p.closed("endgeneration")}
 	case "print":
 		return p.print(line)
 	case "break", "continue":
 		if p.loops == 0 {
-			return nil, fmt.Errorf("%s is outside of a loop", tag)
+			panic(failf("%s is outside of a loop", tag))
 		}
-		return jump{tag == "break"}, p.expect(blockEndToken, "")
+		p.expect(blockEndToken, "")
+		return jump{tag == "break"}
 	case "include", "import", "from", "extends", "block":
-		return nil, fmt.Errorf("tag %q is not there: a chat template is one file", tag)
+		panic(failf("tag %q is not there: a chat template is one file", tag))
 	}
-	return nil, fmt.Errorf("unknown tag %q", tag)
+	panic(failf("unknown tag %q", tag))
 }
 
-func (p *parser) print(line int) (statement, error) {
+func (p *parser) print(line int) statement {
 	s := output{line: line}
 	for p.now().kind != blockEndToken {
 		if len(s.values) > 0 {
-			if err := p.expect(operatorToken, ","); err != nil {
-				return nil, err
-			}
+			p.expect(operatorToken, ",")
 		}
-		e, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		s.values = append(s.values, e)
+		s.values = append(s.values, p.expression())
 	}
-	return s, p.expect(blockEndToken, "")
+	p.expect(blockEndToken, "")
+	return s
 }
 
 // forLoop parses for … in … if … recursive, with else.
-func (p *parser) forLoop(line int) (statement, error) {
+func (p *parser) forLoop(line int) statement {
 	s := forLoop{line: line}
-	var err error
-	if s.target, err = p.target("in"); err != nil {
-		return nil, err
-	}
-	if err := p.expect(nameToken, "in"); err != nil {
-		return nil, err
-	}
-	if s.over, err = p.tuple(tupleRules{noCondition: true, until: "recursive"}); err != nil {
-		return nil, err
-	}
+	s.target = p.target("in")
+	p.expect(nameToken, "in")
+	s.over = p.tuple(tupleRules{noCondition: true, until: "recursive"})
 	if p.accept(nameToken, "if") {
-		if s.where, err = p.expression(); err != nil {
-			return nil, err
-		}
+		s.where = p.expression()
 	}
 	s.recursive = p.accept(nameToken, "recursive")
 	p.loops++
-	body, tag, err := p.block("endfor", "else")
+	var tag string
+	s.body, tag = p.block("endfor", "else")
 	p.loops--
-	if err != nil {
-		return nil, err
+	if tag == "else" {
+		s.empty = p.closed("endfor")
+		return s
 	}
-	if s.body = body; tag == "else" {
-		s.empty, err = p.closed("endfor")
-		return s, err
-	}
-	return s, p.expect(blockEndToken, "")
+	p.expect(blockEndToken, "")
+	return s
 }
 
-func (p *parser) ifElse(line int) (statement, error) {
+func (p *parser) ifElse(line int) statement {
 	s := ifElse{line: line}
 	for tag := "if"; tag != "else"; {
-		test, err := p.tuple(tupleRules{noCondition: true})
-		if err != nil {
-			return nil, err
-		}
-		body, next, err := p.block("elif", "else", "endif")
-		if err != nil {
-			return nil, err
-		}
+		test := p.tuple(tupleRules{noCondition: true})
+		body, next := p.block("elif", "else", "endif")
 		s.tests, s.bodies = append(s.tests, test), append(s.bodies, body)
 		if tag = next; tag == "endif" {
-			return s, p.expect(blockEndToken, "")
+			p.expect(blockEndToken, "")
+			return s
 		}
 	}
-	var err error
-	s.otherwise, err = p.closed("endif")
-	return s, err
+	s.otherwise = p.closed("endif")
+	return s
 }
 
 // set parses set … = …, and set … with a body.
-func (p *parser) set(line int) (statement, error) {
-	target, err := p.target("")
-	if err != nil {
-		return nil, err
-	}
+func (p *parser) set(line int) statement {
+	target := p.target("")
 	if p.accept(operatorToken, "=") {
-		value, err := p.tuple(tupleRules{})
-		if err != nil {
-			return nil, err
-		}
-		return set{line, target, value}, p.expect(blockEndToken, "")
+		value := p.tuple(tupleRules{})
+		p.expect(blockEndToken, "")
+		return set{line, target, value}
 	}
 	s := setBlock{line: line, target: target}
 	if p.now().is(operatorToken, "|") {
-		if s.value, err = p.filters(captured{}); err != nil {
-			return nil, err
-		}
+		s.value = p.filters(captured{})
 	}
-	s.body, err = p.closed("endset")
-	return s, err
+	s.body = p.closed("endset")
+	return s
 }

@@ -1,28 +1,20 @@
 package jinja
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // target parses what can be assigned to: a name, a namespace's attribute, or a
 // tuple of them. until is the word that ends it, if any.
-func (p *parser) target(until string) (target, error) {
-	e, err := p.tuple(tupleRules{targets: true, until: until})
-	if err != nil {
-		return nil, err
-	}
-	return asTarget(e)
+func (p *parser) target(until string) target {
+	return asTarget(p.tuple(tupleRules{targets: true, until: until}))
 }
 
-func asTarget(e expression) (target, error) {
+func asTarget(e expression) target {
 	switch e := e.(type) {
 	case variable:
-		return e, nil
+		return e
 	case attributeOf:
 		if of, ok := e.of.(variable); ok {
-			return namespaceTarget{string(of), e.name}, nil
+			return namespaceTarget{string(of), e.name}
 		}
 	case listOf:
 		if e.kind != tuple {
@@ -30,141 +22,90 @@ func asTarget(e expression) (target, error) {
 		}
 		var out tupleTarget
 		for _, item := range e.items {
-			t, err := asTarget(item)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, t)
+			out = append(out, asTarget(item))
 		}
-		return out, nil
+		return out
 	}
-	return nil, errors.New("this cannot be assigned to")
+	panic(failf("this cannot be assigned to"))
 }
 
 // macro parses macro name(parameters) … endmacro.
-func (p *parser) macro(line int) (statement, error) {
-	called, err := p.word()
-	if err != nil {
-		return nil, err
-	}
-	m := &macro{line: line, name: called}
-	if err := p.signature(m); err != nil {
-		return nil, err
-	}
-	m.body, err = p.apart("endmacro")
-	return m, err
+func (p *parser) macro(line int) statement {
+	m := &macro{line: line, name: p.word()}
+	p.signature(m)
+	m.body = p.apart("endmacro")
+	return m
 }
 
 // apart parses a body from which a loop around it cannot be left.
-func (p *parser) apart(until string) ([]statement, error) {
+func (p *parser) apart(until string) []statement {
 	loops := p.loops
 	p.loops = 0
-	defer func() { p.loops = loops }()
-	return p.closed(until)
+	body := p.closed(until)
+	p.loops = loops
+	return body
 }
 
-func (p *parser) signature(m *macro) error {
-	if err := p.expect(operatorToken, "("); err != nil {
-		return err
-	}
+func (p *parser) signature(m *macro) {
+	p.expect(operatorToken, "(")
 	for !p.now().is(operatorToken, ")") {
 		if len(m.params) == maxParameters {
-			return fmt.Errorf("macro %q has more than %d parameters", m.name, maxParameters)
+			panic(failf("macro %q has more than %d parameters", m.name, maxParameters))
 		}
 		if len(m.params) > 0 {
-			if err := p.expect(operatorToken, ","); err != nil {
-				return err
-			}
+			p.expect(operatorToken, ",")
 		}
-		param, err := p.parameter(len(m.params) > 0 && m.params[len(m.params)-1].preset != nil)
-		if err != nil {
-			return err
-		}
+		param := p.parameter(len(m.params) > 0 && m.params[len(m.params)-1].preset != nil)
 		if slices.ContainsFunc(m.params, func(other parameter) bool { return other.name == param.name }) {
-			return fmt.Errorf("parameter %q is there twice", param.name)
+			panic(failf("parameter %q is there twice", param.name))
 		}
 		m.params = append(m.params, param)
 	}
 	p.next()
-	return nil
 }
 
 // parameter parses name or name=default; after one with a default, all have one.
-func (p *parser) parameter(withDefault bool) (parameter, error) {
-	var param parameter
-	var err error
-	if param.name, err = p.word(); err != nil {
-		return param, err
-	}
+func (p *parser) parameter(withDefault bool) parameter {
+	param := parameter{name: p.word()}
 	if p.accept(operatorToken, "=") {
-		param.preset, err = p.expression()
+		param.preset = p.expression()
 	} else if withDefault {
-		err = fmt.Errorf("parameter %q has no default, but one before it has", param.name)
+		panic(failf("parameter %q has no default, but one before it has", param.name))
 	}
-	return param, err
+	return param
 }
 
 // callBlock parses call(parameters) macro(…) … endcall.
-func (p *parser) callBlock(line int) (statement, error) {
+func (p *parser) callBlock(line int) statement {
 	s := callBlock{line: line, caller: &macro{line: line, name: "caller"}}
 	if p.now().is(operatorToken, "(") {
-		if err := p.signature(s.caller); err != nil {
-			return nil, err
-		}
+		p.signature(s.caller)
 	}
-	e, err := p.expression()
-	if err != nil {
-		return nil, err
+	var ok bool
+	if s.call, ok = p.expression().(call); !ok {
+		panic(failf("tag \"call\" calls nothing"))
 	}
-	c, ok := e.(call)
-	if !ok {
-		return nil, errors.New("tag \"call\" calls nothing")
-	}
-	s.call = c
-	s.caller.body, err = p.apart("endcall")
-	return s, err
+	s.caller.body = p.apart("endcall")
+	return s
 }
 
 // filterBlock parses filter name … endfilter.
-func (p *parser) filterBlock(line int) (statement, error) {
-	value, err := p.oneFilter(captured{})
-	if err == nil {
-		value, err = p.filters(value)
-	}
-	if err != nil {
-		return nil, err
-	}
-	body, err := p.closed("endfilter")
-	return filterBlock{line, value, body}, err
+func (p *parser) filterBlock(line int) statement {
+	value := p.filters(p.oneFilter(captured{}))
+	return filterBlock{line, value, p.closed("endfilter")}
 }
 
 // with parses with a = 1, b = 2 … endwith.
-func (p *parser) with(line int) (statement, error) {
+func (p *parser) with(line int) statement {
 	s := with{line: line}
 	for p.now().kind != blockEndToken {
 		if len(s.targets) > 0 {
-			if err := p.expect(operatorToken, ","); err != nil {
-				return nil, err
-			}
+			p.expect(operatorToken, ",")
 		}
-		e, err := p.primary()
-		if err != nil {
-			return nil, err
-		}
-		t, err := asTarget(e)
-		if err == nil {
-			err = p.expect(operatorToken, "=")
-		}
-		if err != nil {
-			return nil, err
-		}
-		value, err := p.expression()
-		if err != nil {
-			return nil, err
-		}
-		s.targets, s.values = append(s.targets, t), append(s.values, value)
+		s.targets = append(s.targets, asTarget(p.primary()))
+		p.expect(operatorToken, "=")
+		s.values = append(s.values, p.expression())
 	}
-	var err error
-	s.body, err = p.closed("endwith")
-	return s, err
+	s.body = p.closed("endwith")
+	return s
 }

@@ -1,59 +1,45 @@
 package jinja
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // split is split(sep=None, maxsplit=-1), or from the right.
-func (r *run) split(t Text, right bool, a args) (value, error) {
-	given, err := a.bind("split", "sep? maxsplit?")
-	if err != nil {
-		return nil, err
-	}
-	limit, err := integer(given[1], -1)
-	if err != nil {
-		return nil, err
-	}
+func (r *run) split(t Text, right bool, a args) value {
+	given := a.bind("split", "sep? maxsplit?")
+	limit := integer(given[1], -1)
 	var parts []Text
 	if given[0] == nil || given[0] == (absent{}) {
-		parts, err = r.splitWords(t, right, limit)
+		parts = r.splitWords(t, right, limit)
 	} else {
-		parts, err = r.splitAt(t, given[0], right, limit)
-	}
-	if err != nil {
-		return nil, err
+		parts = r.splitAt(t, given[0], right, limit)
 	}
 	out := NewList()
 	for _, p := range parts {
 		out.items = append(out.items, p)
 	}
-	return out, r.makeItems(4 * len(parts))
+	r.makeItems(4 * len(parts))
+	return out
 }
 
 // ahead asks for the room of n parts before they are made.
-func (r *run) ahead(n, limit int) error {
+func (r *run) ahead(n, limit int) {
 	if limit >= 0 {
 		n = min(n, limit)
 	}
-	return r.makeItems(4 * (n + 1))
+	r.makeItems(4 * (n + 1))
 }
 
-func (r *run) splitAt(t Text, by value, right bool, limit int) (out []Text, err error) {
-	sep, err := texts(by, "")
-	if err != nil {
-		return nil, err
-	}
+func (r *run) splitAt(t Text, by value, right bool, limit int) (out []Text) {
+	sep := texts(by, "")
 	if sep.s == "" {
-		return nil, errors.New("the separator is empty")
+		panic(failf("the separator is empty"))
 	}
-	if err := r.ahead(strings.Count(t.s, sep.s), limit); err != nil {
-		return nil, err
-	}
+	r.ahead(strings.Count(t.s, sep.s), limit)
 	if right {
-		return splitRight(t, sep.s, limit), nil
+		return splitRight(t, sep.s, limit)
 	}
 	at := 0
 	for n := strings.Index(t.s, sep.s); limit != 0 && n >= 0; n = strings.Index(t.s[at:], sep.s) {
@@ -61,7 +47,7 @@ func (r *run) splitAt(t Text, by value, right bool, limit int) (out []Text, err 
 		at += n + len(sep.s)
 		limit--
 	}
-	return append(out, t.slice(at, len(t.s))), nil
+	return append(out, t.slice(at, len(t.s)))
 }
 
 func splitRight(t Text, sep string, limit int) (out []Text) {
@@ -78,14 +64,12 @@ func splitRight(t Text, sep string, limit int) (out []Text) {
 
 // splitWords splits at runs of white space, of which none is kept but what
 // surrounds the part that is left when limit is reached.
-func (r *run) splitWords(t Text, right bool, limit int) ([]Text, error) {
-	if err := r.ahead(len(t.s)/2, limit); err != nil {
-		return nil, err
-	}
+func (r *run) splitWords(t Text, right bool, limit int) []Text {
+	r.ahead(len(t.s)/2, limit)
 	if right {
-		return wordsFromRight(t, limit), nil
+		return wordsFromRight(t, limit)
 	}
-	return words(t, limit), nil
+	return words(t, limit)
 }
 
 func words(t Text, limit int) (out []Text) {
@@ -122,24 +106,19 @@ func wordsFromRight(t Text, limit int) (out []Text) {
 }
 
 // splitLines is splitlines(keepends=False).
-func splitLines(r *run, t Text, a args) (value, error) {
-	given, err := a.bind("splitlines", "keepends?")
-	if err != nil {
-		return nil, err
-	}
+func splitLines(r *run, t Text, a args) value {
+	given := a.bind("splitlines", "keepends?")
 	out := NewList()
 	for at := 0; at < len(t.s); {
 		stop, next := lineAt(t.s, at)
 		if flag(given[0]) {
 			stop = next
 		}
-		if err := r.makeItems(4); err != nil {
-			return nil, err
-		}
+		r.makeItems(4)
 		out.items = append(out.items, t.slice(at, stop))
 		at = next
 	}
-	return out, nil
+	return out
 }
 
 func endsLine(c rune) bool {
@@ -147,14 +126,11 @@ func endsLine(c rune) bool {
 }
 
 // partition is what stands before a separator, the separator, and what follows.
-func partition(t Text, right bool, a args) (value, error) {
-	given, err := a.bind("partition", "sep")
-	if err != nil {
-		return nil, err
-	}
-	sep, err := texts(given[0], "")
-	if err != nil || sep.s == "" {
-		return nil, firstOf(err, errors.New("the separator is empty"))
+func partition(t Text, right bool, a args) value {
+	given := a.bind("partition", "sep")
+	sep := texts(given[0], "")
+	if sep.s == "" {
+		panic(failf("the separator is empty"))
 	}
 	at := strings.Index(t.s, sep.s)
 	if right {
@@ -163,9 +139,9 @@ func partition(t Text, right bool, a args) (value, error) {
 	switch {
 	case at >= 0:
 		end := at + len(sep.s)
-		return newTuple(t.slice(0, at), t.slice(at, end), t.slice(end, len(t.s))), nil
+		return newTuple(t.slice(0, at), t.slice(at, end), t.slice(end, len(t.s)))
 	case right:
-		return newTuple(Text{}, Text{}, t), nil
+		return newTuple(Text{}, Text{}, t)
 	}
-	return newTuple(t, Text{}, Text{}), nil
+	return newTuple(t, Text{}, Text{})
 }

@@ -9,22 +9,23 @@ import (
 )
 
 // str is Python's str(v), with nothing for undefined values.
-func (r *run) str(v value) (Text, error) {
+func (r *run) str(v value) Text {
 	switch v := v.(type) {
 	case Text:
-		return v, nil
+		return v
 	case undefined:
-		return Text{}, nil
+		return Text{}
 	}
 	var w textWriter
-	err := r.repr(&w, v, 0)
-	return w.text(), err
+	r.repr(&w, v, 0)
+	return w.text()
 }
 
 // repr writes Python's repr(v).
-func (r *run) repr(w *textWriter, v value, depth int) error {
-	if err := r.make(itemBytes); err != nil || depth > maxDepth {
-		return firstOf(err, errDepth)
+func (r *run) repr(w *textWriter, v value, depth int) {
+	r.make(itemBytes)
+	if depth > maxDepth {
+		panic(failure{errDepth})
 	}
 	switch v := v.(type) {
 	case nil:
@@ -36,26 +37,16 @@ func (r *run) repr(w *textWriter, v value, depth int) error {
 	case float64:
 		w.WriteString(floatText(v))
 	case Text:
-		return r.reprText(w, v)
+		r.reprText(w, v)
 	case *List:
-		return r.reprList(w, v, depth)
+		r.reprList(w, v, depth)
 	case *Dict:
-		return r.reprDict(w, v, depth)
+		r.reprDict(w, v, depth)
 	case undefined:
 		w.WriteString("Undefined")
 	default:
-		return fmt.Errorf("%s cannot be written", typeName(v))
+		panic(failf("%s cannot be written", typeName(v)))
 	}
-	return nil
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // floatText is Python's repr of a float: the shortest digits that give it back.
@@ -76,9 +67,9 @@ func floatText(f float64) string {
 	return s
 }
 
-func (r *run) reprList(w *textWriter, l *List, depth int) error {
+func (r *run) reprList(w *textWriter, l *List, depth int) {
 	if l.kind == generator {
-		return fmt.Errorf("%s cannot be written: use the filter list", typeName(l))
+		panic(failf("%s cannot be written: use the filter list", typeName(l)))
 	}
 	open, shut := "[", "]"
 	if l.kind == tuple {
@@ -86,7 +77,7 @@ func (r *run) reprList(w *textWriter, l *List, depth int) error {
 	}
 	if l.kind == list && l.prefix != "" { // a range
 		w.WriteString(l.prefix)
-		return nil
+		return
 	}
 	if l.kind == view {
 		w.WriteString(l.prefix)
@@ -97,39 +88,29 @@ func (r *run) reprList(w *textWriter, l *List, depth int) error {
 		if i > 0 {
 			w.WriteString(", ")
 		}
-		if err := r.repr(w, item, depth+1); err != nil {
-			return err
-		}
+		r.repr(w, item, depth+1)
 	}
 	if l.kind == tuple && len(l.items) == 1 {
 		w.WriteString(",")
 	}
 	w.WriteString(shut)
-	return nil
 }
 
-func (r *run) reprDict(w *textWriter, d *Dict, depth int) error {
+func (r *run) reprDict(w *textWriter, d *Dict, depth int) {
 	w.WriteString("{")
 	for i, key := range d.keys {
 		if i > 0 {
 			w.WriteString(", ")
 		}
-		if err := r.repr(w, key, depth+1); err != nil {
-			return err
-		}
+		r.repr(w, key, depth+1)
 		w.WriteString(": ")
-		if err := r.repr(w, d.values[i], depth+1); err != nil {
-			return err
-		}
+		r.repr(w, d.values[i], depth+1)
 	}
 	w.WriteString("}")
-	return nil
 }
 
-func (r *run) reprText(w *textWriter, t Text) error {
-	if err := r.make(4 * len(t.s)); err != nil {
-		return err
-	}
+func (r *run) reprText(w *textWriter, t Text) {
+	r.make(4 * len(t.s))
 	quote := '\''
 	if strings.Contains(t.s, "'") && !strings.Contains(t.s, `"`) {
 		quote = '"'
@@ -143,7 +124,6 @@ func (r *run) reprText(w *textWriter, t Text) error {
 		w.write(b.String(), outside)
 	})
 	w.WriteString(string(quote))
-	return nil
 }
 
 func reprRune(c, quote rune) string {

@@ -15,7 +15,7 @@ var layouts = map[byte]string{
 }
 
 // strftime is C's, with glibc's - for numbers without leading zeros.
-func strftime(t time.Time, format string) (string, error) {
+func strftime(t time.Time, format string) string {
 	var b strings.Builder
 	for i := 0; i < len(format); i++ {
 		if format[i] != '%' || i+1 == len(format) {
@@ -27,38 +27,35 @@ func strftime(t time.Time, format string) (string, error) {
 		if short {
 			i++
 		}
-		s, err := directive(t, format[i])
-		if err != nil {
-			return "", err
-		}
+		s := directive(t, format[i])
 		if short {
 			s = strings.TrimLeft(s[:len(s)-1], "0 ") + s[len(s)-1:]
 		}
 		b.WriteString(s)
 	}
-	return b.String(), nil
+	return b.String()
 }
 
-func directive(t time.Time, c byte) (string, error) {
+func directive(t time.Time, c byte) string {
 	switch c {
 	case '%':
-		return "%", nil
+		return "%"
 	case 'n':
-		return "\n", nil
+		return "\n"
 	case 't':
-		return "\t", nil
+		return "\t"
 	case 'f':
-		return fmt.Sprintf("%06d", t.Nanosecond()/1000), nil
+		return fmt.Sprintf("%06d", t.Nanosecond()/1000)
 	case 's':
-		return strconv.FormatInt(t.Unix(), 10), nil
+		return strconv.FormatInt(t.Unix(), 10)
 	case 'w':
-		return strconv.Itoa(int(t.Weekday())), nil
+		return strconv.Itoa(int(t.Weekday()))
 	case 'u':
-		return strconv.Itoa((int(t.Weekday())+6)%7 + 1), nil
+		return strconv.Itoa((int(t.Weekday())+6)%7 + 1)
 	}
 	layout, ok := layouts[c]
 	if !ok {
-		return "", fmt.Errorf("strftime_now: unknown directive %%%c", c)
+		panic(failf("unknown directive %%%c", c))
 	}
-	return t.Format(layout), nil
+	return t.Format(layout)
 }

@@ -1,8 +1,6 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"unicode/utf8"
 )
@@ -14,24 +12,24 @@ type Template struct {
 }
 
 // Parse reads a template. Errors are *Error and call it by name.
-func Parse(name, source string) (*Template, error) {
-	fail := func(line int, err error) (*Template, error) { return nil, &Error{name, line, err} }
+func Parse(name, source string) (t *Template, err error) {
+	line := func() int { return 1 }
+	defer func() {
+		if why := caught(recover()); why != nil {
+			t, err = nil, &Error{name, line(), why}
+		}
+	}()
 	if len(source) > maxSource {
-		return fail(1, fmt.Errorf("it has %d bytes, above the limit of %d", len(source), maxSource))
+		panic(failf("it has %d bytes, above the limit of %d", len(source), maxSource))
 	}
 	if !utf8.ValidString(source) {
-		return fail(1, errors.New("it is not UTF-8"))
+		panic(failf("it is not UTF-8"))
 	}
-	tokens, line, err := lex(source)
-	if err != nil {
-		return fail(line, err)
-	}
-	p := &parser{tokens: tokens}
-	body, err := p.body()
-	if err != nil {
-		return fail(p.line(), err)
-	}
-	return &Template{name, body}, nil
+	l := newLexer(source)
+	line = func() int { return l.line }
+	p := &parser{tokens: l.all()}
+	line = p.line
+	return &Template{name, p.body()}, nil
 }
 
 // line is that of the last token that was passed.
@@ -44,21 +42,18 @@ func (t *Template) Render(variables map[string]any, input int) (Text, error) {
 	return t.within(newBudget(input), variables)
 }
 
-func (t *Template) within(b budget, variables map[string]any) (Text, error) {
-	r := &run{budget: b}
+func (t *Template) within(b budget, variables map[string]any) (text Text, err error) {
+	r := &run{budget: b, line: 1}
+	defer func() {
+		if why := caught(recover()); why != nil {
+			text, err = Text{}, &Error{t.name, r.line, why}
+		}
+	}()
 	top := &scope{given: globals()}
 	maps.Copy(top.given, variables)
 	var w textWriter
-	err := r.body(t.body, &scope{parent: top}, &w)
-	if err == nil {
-		return w.text(), nil
-	}
-	var e *Error
-	if !errors.As(err, &e) {
-		e = &Error{Line: 1, Err: err}
-	}
-	e.Name = t.name
-	return Text{}, e
+	r.body(t.body, &scope{parent: top}, &w)
+	return w.text(), nil
 }
 
 // scope is the variables of a part of a template, inside of its parent.
@@ -73,18 +68,17 @@ type binding struct {
 	value value
 }
 
-func (s *scope) set(name string, v value) error {
+func (s *scope) set(name string, v value) {
 	for i := range s.own {
 		if s.own[i].name == name {
 			s.own[i].value = v
-			return nil
+			return
 		}
 	}
 	if len(s.own) == maxVariables {
-		return errVariables
+		panic(failure{errVariables})
 	}
 	s.own = append(s.own, binding{name, v})
-	return nil
 }
 
 // get is the value of a variable; passed is how many others were looked at.
@@ -103,52 +97,34 @@ func (s *scope) get(name string) (v value, passed int) {
 	return undefined{name: name}, passed
 }
 
-// run is one rendering of a template.
-type run struct{ budget }
+type run struct {
+	budget
+	line int   // of the tag that runs
+	jump *jump // out of the bodies up to a loop's; nil: there is none
+}
 
-// body runs statements one after the other.
-func (r *run) body(body []statement, s *scope, w *textWriter) error {
-	for _, b := range body {
-		if err := r.step(1); err != nil {
-			return err
-		}
-		if err := b.exec(r, s, w); err != nil {
-			return err
-		}
+// body runs statements one after the other, up to a jump.
+func (r *run) body(body []statement, s *scope, w *textWriter) {
+	line := r.line
+	for i := 0; i < len(body) && r.jump == nil; i++ {
+		r.step(1)
+		body[i].exec(r, s, w)
 	}
-	return nil
+	r.line = line
 }
 
 // capture runs statements in a scope of their own and returns what they write.
-func (r *run) capture(body []statement, s *scope) (Text, error) {
+func (r *run) capture(body []statement, s *scope) Text {
 	var w textWriter
-	err := r.body(body, &scope{parent: s}, &w)
-	return w.text(), err
+	r.body(body, &scope{parent: s}, &w)
+	return w.text()
 }
 
-// putValue writes a value as a string.
-func (r *run) putValue(w *textWriter, v value) error {
-	t, err := r.str(v)
-	if err != nil {
-		return err
-	}
-	return r.put(w, t)
+func (r *run) putValue(w *textWriter, v value) {
+	r.put(w, r.str(v))
 }
 
-// put writes a text.
-func (r *run) put(w *textWriter, t Text) error {
-	if err := r.make(t.size()); err != nil {
-		return err
-	}
+func (r *run) put(w *textWriter, t Text) {
+	r.make(t.size())
 	w.add(t)
-	return nil
-}
-
-// at gives an error the line where it happened, if it has none yet.
-func at(line int, err error) error {
-	var e *Error
-	if err == nil || errors.As(err, &e) || errors.Is(err, errBreak) || errors.Is(err, errContinue) {
-		return err
-	}
-	return &Error{Line: line, Err: err}
 }

@@ -1,12 +1,8 @@
 package jinja
 
-import (
-	"fmt"
-	"unicode"
-)
+import "unicode"
 
-// test is what stands after is.
-type test func(r *run, v value, a args) (bool, error)
+type test func(r *run, v value, a args) bool
 
 // comparisons are the tests that compare with one value, by name.
 var comparisons = map[string]string{
@@ -17,76 +13,47 @@ var comparisons = map[string]string{
 // testNamed finds a test; nil if there is none.
 func testNamed(name string) test {
 	if op, ok := comparisons[name]; ok {
-		return func(r *run, v value, a args) (bool, error) {
-			other, err := a.bind(name, "other")
-			if err != nil {
-				return false, err
-			}
-			return r.holds(op, v, other[0])
+		return func(r *run, v value, a args) bool {
+			return r.holds(op, v, a.bind(name, "other")[0])
 		}
 	}
-	if is := kindTest(name); is != nil {
-		return func(_ *run, v value, a args) (bool, error) {
-			_, err := a.bind(name, "")
-			return is(v), err
+	if is := kindTests[name]; is != nil {
+		return func(_ *run, v value, a args) bool {
+			a.bind(name, "")
+			return is(v)
 		}
 	}
 	switch name {
 	case "odd", "even", "divisibleby":
-		return func(_ *run, v value, a args) (bool, error) { return divisible(name, v, a) }
+		return func(_ *run, v value, a args) bool { return divisible(name, v, a) }
 	case "lower", "upper":
-		return func(r *run, v value, a args) (bool, error) { return r.inCase(name, v, a) }
+		return func(r *run, v value, a args) bool { return r.inCase(name, v, a) }
 	case "sameas":
 		return sameAs
 	case "filter":
-		return func(_ *run, v value, _ args) (bool, error) { return filterNamed(textOf(v)) != nil, nil }
+		return func(_ *run, v value, _ args) bool { return filters[textOf(v)] != nil }
 	case "test":
-		return func(_ *run, v value, _ args) (bool, error) { return testNamed(textOf(v)) != nil, nil }
+		return func(_ *run, v value, _ args) bool { return testNamed(textOf(v)) != nil }
 	}
 	return nil
 }
 
-// textOf is a string's characters; "" of anything else.
 func textOf(v value) string {
 	t, _ := v.(Text)
 	return t.s
 }
 
-// kindTest finds a test of what a value is.
-func kindTest(name string) func(v value) bool {
-	switch name {
-	case "defined":
-		return func(v value) bool { return !is[undefined](v) }
-	case "undefined":
-		return is[undefined]
-	case "none":
-		return func(v value) bool { return v == nil }
-	case "string":
-		return is[Text]
-	case "mapping":
-		return is[*Dict]
-	case "iterable":
-		return func(v value) bool { return is[*List](v) || is[*Dict](v) || is[Text](v) || is[undefined](v) }
-	case "sequence":
-		return isSequence
-	case "number":
-		return isNumber
-	case "integer":
-		return is[int]
-	case "float":
-		return is[float64]
-	case "boolean":
-		return is[bool]
-	case "true":
-		return func(v value) bool { return v == true }
-	case "false":
-		return func(v value) bool { return v == false }
-	case "callable":
-		return func(v value) bool { return is[*function](v) || is[*loop](v) || is[undefined](v) }
-	case "escaped":
-		return func(value) bool { return false }
-	}
-	return nil
+// kindTests are the tests of what a value is.
+var kindTests = map[string]func(v value) bool{
+	"undefined": is[undefined], "string": is[Text], "mapping": is[*Dict], "sequence": isSequence, "number": isNumber,
+	"integer": is[int], "float": is[float64], "boolean": is[bool],
+	"defined":  func(v value) bool { return !is[undefined](v) },
+	"none":     func(v value) bool { return v == nil },
+	"iterable": func(v value) bool { return is[*List](v) || is[*Dict](v) || is[Text](v) || is[undefined](v) },
+	"true":     func(v value) bool { return v == true },
+	"false":    func(v value) bool { return v == false },
+	"callable": func(v value) bool { return is[*function](v) || is[*loop](v) || is[undefined](v) },
+	"escaped":  func(value) bool { return false },
 }
 
 func is[T any](v value) bool {
@@ -101,41 +68,29 @@ func isSequence(v value) bool {
 	return ok && l.indexed() || is[*Dict](v) || is[Text](v) || is[undefined](v)
 }
 
-func divisible(name string, v value, a args) (bool, error) {
+func divisible(name string, v value, a args) bool {
 	by, parameters := 2, ""
 	if name == "divisibleby" {
 		parameters = "num"
 	}
-	given, err := a.bind(name, parameters)
-	if err != nil {
-		return false, err
-	}
+	given := a.bind(name, parameters)
 	if len(given) > 0 {
-		if by, err = integer(given[0], 0); err != nil {
-			return false, err
-		}
+		by = integer(given[0], 0)
 	}
-	rest, err := numeric("%", v, by)
-	if err != nil {
-		return false, fmt.Errorf("%s cannot be divided: %w", typeName(v), err)
-	}
-	f, _ := number(rest)
-	return name == "odd" && f == 1 || name != "odd" && f == 0, nil
+	defer within(typeName(v) + " cannot be divided")
+	f, _ := number(numeric("%", v, by))
+	return name == "odd" && f == 1 || name != "odd" && f == 0
 }
 
 // inCase is whether a string has letters, all of one case.
-func (r *run) inCase(name string, v value, a args) (bool, error) {
-	t, err := r.str(v)
-	if err == nil {
-		err = r.scan(len(t.s))
-	}
-	if _, bad := a.bind(name, ""); bad != nil {
-		return false, bad
-	}
+func (r *run) inCase(name string, v value, a args) bool {
+	t := r.str(v)
+	r.scan(len(t.s))
+	a.bind(name, "")
 	if name == "lower" {
-		return allCased(t.s, unicode.IsLower, unicode.IsUpper), err
+		return allCased(t.s, unicode.IsLower, unicode.IsUpper)
 	}
-	return allCased(t.s, unicode.IsUpper, unicode.IsLower), err
+	return allCased(t.s, unicode.IsUpper, unicode.IsLower)
 }
 
 // allCased is whether some characters are of a case and none of the other.
@@ -150,17 +105,14 @@ func allCased(s string, wanted, other func(rune) bool) bool {
 	return some
 }
 
-func sameAs(r *run, v value, a args) (bool, error) {
-	other, err := a.bind("sameas", "other")
-	if err != nil {
-		return false, err
-	}
-	if typeName(v) != typeName(other[0]) {
-		return false, nil
+func sameAs(r *run, v value, a args) bool {
+	other := a.bind("sameas", "other")[0]
+	if typeName(v) != typeName(other) {
+		return false
 	}
 	switch v.(type) {
 	case *List, *Dict:
-		return v == other[0], nil
+		return v == other
 	}
-	return r.equal(v, other[0], 0)
+	return r.equal(v, other, 0)
 }

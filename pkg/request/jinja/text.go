@@ -29,10 +29,8 @@ func Outside(s string) Text {
 // String is the text alone.
 func (t Text) String() string { return t.s }
 
-// size is what a text takes in memory.
 func (t Text) size() int { return len(t.s) + itemBytes*len(t.outside) }
 
-// slice is the bytes from i up to j.
 func (t Text) slice(i, j int) Text {
 	out := Text{s: t.s[i:j]}
 	first, _ := slices.BinarySearchFunc(t.outside, i+1, func(p span, at int) int { return cmp.Compare(p.End, at) })
@@ -93,7 +91,6 @@ func (t Text) trimmed(left, right func(string) string) Text {
 	return t.slice(start, end)
 }
 
-// textWriter puts texts together.
 type textWriter struct {
 	strings.Builder
 	outside []span

@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -22,56 +21,49 @@ type jsonWriter struct {
 
 // toJSON is transformers' tojson(ensure_ascii=False, indent=None,
 // separators=None, sort_keys=False), which escapes no HTML.
-func toJSON(r *run, v value, a args) (value, error) {
-	given, err := a.bind("tojson", "ensure_ascii? indent? separators? sort_keys?")
-	if err != nil {
-		return nil, err
-	}
+func toJSON(r *run, v value, a args) value {
+	given := a.bind("tojson", "ensure_ascii? indent? separators? sort_keys?")
 	w := &jsonWriter{run: r, ascii: flag(given[0]), sorted: flag(given[3]), item: ", ", pair: ": "}
-	if err := w.setIndent(given[1]); err != nil {
-		return nil, err
-	}
-	if err := w.setSeparators(given[2]); err != nil {
-		return nil, err
-	}
-	err = w.value(v, 0)
-	return w.text(), err
+	w.setIndent(given[1])
+	w.setSeparators(given[2])
+	w.value(v, 0)
+	return w.text()
 }
 
-func (w *jsonWriter) setIndent(v value) error {
+func (w *jsonWriter) setIndent(v value) {
 	switch v := v.(type) {
 	case nil, absent:
-		return nil
+		return
 	case Text:
 		w.indent = v.s
 	default:
 		n, ok := whole(v)
 		if !ok || n > maxSource {
-			return fmt.Errorf("indent is %s", typeName(v))
+			panic(failf("indent is %s", typeName(v)))
 		}
 		w.indent = strings.Repeat(" ", max(n, 0))
 	}
 	w.lines, w.item = true, ","
-	return nil
 }
 
-func (w *jsonWriter) setSeparators(v value) error {
+func (w *jsonWriter) setSeparators(v value) {
 	if v == nil || v == (absent{}) {
-		return nil
+		return
 	}
 	if l, ok := v.(*List); ok && len(l.items) == 2 {
 		item, ok := l.items[0].(Text)
 		pair, also := l.items[1].(Text)
 		if w.item, w.pair = item.s, pair.s; ok && also {
-			return nil
+			return
 		}
 	}
-	return errors.New("separators are not two strings")
+	panic(failf("separators are not two strings"))
 }
 
-func (w *jsonWriter) value(v value, depth int) error {
-	if err := w.make(itemBytes + len(w.item) + len(w.pair)); err != nil || depth > maxDepth {
-		return firstOf(err, errDepth)
+func (w *jsonWriter) value(v value, depth int) {
+	w.make(itemBytes + len(w.item) + len(w.pair))
+	if depth > maxDepth {
+		panic(failure{errDepth})
 	}
 	switch v := v.(type) {
 	case nil:
@@ -83,18 +75,17 @@ func (w *jsonWriter) value(v value, depth int) error {
 	case float64:
 		w.WriteString(jsonFloat(v))
 	case Text:
-		return w.string(v)
+		w.string(v)
 	case *List:
-		if v.indexed() {
-			return w.list(v, depth)
+		if !v.indexed() {
+			panic(failf("%s is not JSON: use the filter list", typeName(v)))
 		}
-		return fmt.Errorf("%s is not JSON: use the filter list", typeName(v))
+		w.enclose("[", "]", len(v.items), depth, func(i int) { w.value(v.items[i], depth+1) })
 	case *Dict:
-		return w.dict(v, depth)
+		w.dict(v, depth)
 	default:
-		return fmt.Errorf("%s is not JSON", typeName(v))
+		panic(failf("%s is not JSON", typeName(v)))
 	}
-	return nil
 }
 
 func jsonFloat(f float64) string {
@@ -108,91 +99,56 @@ func jsonFloat(f float64) string {
 	}
 }
 
-func (w *jsonWriter) list(l *List, depth int) error {
-	return w.enclose("[", "]", len(l.items), depth, func(i int) error { return w.value(l.items[i], depth+1) })
-}
-
-func (w *jsonWriter) dict(d *Dict, depth int) error {
-	order := make([]int, len(d.keys))
-	for i := range order {
-		order[i] = i
-	}
-	if err := w.makeItems(len(order)); err != nil {
-		return err
-	}
+func (w *jsonWriter) dict(d *Dict, depth int) {
+	w.makeItems(len(d.keys))
+	order := places(len(d.keys))
 	if w.sorted {
-		if err := w.sortKeys(order, d); err != nil {
-			return err
-		}
+		slices.SortStableFunc(order, func(i, j int) int { return w.compare(d.keys[i], d.keys[j], 0) })
 	}
-	return w.enclose("{", "}", len(order), depth, func(i int) error {
-		if err := w.key(d.keys[order[i]]); err != nil {
-			return err
-		}
+	w.enclose("{", "}", len(order), depth, func(i int) {
+		w.key(d.keys[order[i]])
 		w.WriteString(w.pair)
-		return w.value(d.values[order[i]], depth+1)
+		w.value(d.values[order[i]], depth+1)
 	})
-}
-
-func (w *jsonWriter) sortKeys(order []int, d *Dict) (failed error) {
-	slices.SortStableFunc(order, func(i, j int) int {
-		c, err := w.compare(d.keys[i], d.keys[j], 0)
-		failed = firstOf(failed, err)
-		return c
-	})
-	return failed
 }
 
 // key writes a key, which is a string in JSON.
-func (w *jsonWriter) key(v value) error {
+func (w *jsonWriter) key(v value) {
 	if t, ok := v.(Text); ok {
-		return w.string(t)
+		w.string(t)
+		return
 	}
 	w.WriteString(`"`)
-	err := w.value(v, 0) // a number, a boolean or none: others are no keys
+	w.value(v, 0) // a number, a boolean or none: others are no keys
 	w.WriteString(`"`)
-	return err
 }
 
-// enclose writes n items between brackets.
-func (w *jsonWriter) enclose(open, shut string, n, depth int, item func(i int) error) error {
+func (w *jsonWriter) enclose(open, shut string, n, depth int, item func(i int)) {
 	w.WriteString(open)
 	for i := range n {
 		if i > 0 {
 			w.WriteString(w.item)
 		}
-		if err := w.newline(depth + 1); err != nil {
-			return err
-		}
-		if err := item(i); err != nil {
-			return err
-		}
+		w.newline(depth + 1)
+		item(i)
 	}
 	if n > 0 {
-		if err := w.newline(depth); err != nil {
-			return err
-		}
+		w.newline(depth)
 	}
 	w.WriteString(shut)
-	return nil
 }
 
-func (w *jsonWriter) newline(depth int) error {
+func (w *jsonWriter) newline(depth int) {
 	if !w.lines {
-		return nil
+		return
 	}
-	if err := w.make(1 + len(w.indent)*depth); err != nil {
-		return err
-	}
+	w.make(1 + len(w.indent)*depth)
 	w.WriteString("\n" + strings.Repeat(w.indent, depth))
-	return nil
 }
 
 // string writes a string; its quotes are the template's.
-func (w *jsonWriter) string(t Text) error {
-	if err := w.make(6 * len(t.s)); err != nil {
-		return err
-	}
+func (w *jsonWriter) string(t Text) {
+	w.make(6 * len(t.s))
 	w.WriteString(`"`)
 	t.Pieces(func(s string, outside bool) {
 		var b strings.Builder
@@ -202,7 +158,6 @@ func (w *jsonWriter) string(t Text) error {
 		w.write(b.String(), outside)
 	})
 	w.WriteString(`"`)
-	return nil
 }
 
 var jsonEscapes = map[rune]string{'"': `\"`, '\\': `\\`, '\n': `\n`, '\r': `\r`, '\t': `\t`, '\f': `\f`, '\b': `\b`}

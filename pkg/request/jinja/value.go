@@ -1,8 +1,6 @@
 package jinja
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -17,23 +15,21 @@ type value = any
 // with it is an error.
 type undefined struct{ why, name string } // why, or the name of a variable
 
-func (u undefined) error() error {
+func (u undefined) failure() failure {
 	if u.name != "" {
-		return fmt.Errorf("%q is undefined", u.name)
+		return failf("%q is undefined", u.name)
 	}
-	return errors.New(u.why)
+	return failf("%s", u.why)
 }
 
 // namespace is an object whose attributes can be set.
 type namespace struct{ vars map[string]value }
 
-// function is what can be called.
 type function struct {
 	name string
-	call func(r *run, a args) (value, error)
+	call func(r *run, a args) value
 }
 
-// flavour tells lists apart.
 type flavour uint8
 
 const (
@@ -98,15 +94,20 @@ func (d *Dict) put(key, hash, v value) {
 
 // get is the value of a key, false where there is none or it cannot be one.
 func (d *Dict) get(key value) (value, bool) {
-	h, err := hashed(key)
-	if err != nil {
+	if !hashable(key) {
 		return nil, false
 	}
-	i, ok := d.at[h]
+	i, ok := d.at[hashed(key)]
 	if !ok {
 		return nil, false
 	}
 	return d.values[i], true
+}
+
+// hashable says whether a value can be a key.
+func hashable(v value) bool {
+	_, text := v.(Text)
+	return v == nil || text || isNumber(v)
 }
 
 // noneKey is the hashed form of none.
@@ -114,23 +115,22 @@ type noneKey struct{}
 
 // hashed is a key in a form that Go compares as Python does: 1, 1.0 and true are
 // the same, and a text is its characters alone.
-func hashed(v value) (value, error) {
+func hashed(v value) value {
 	switch v := v.(type) {
 	case nil:
-		return noneKey{}, nil
+		return noneKey{}
 	case Text:
-		return v.s, nil
+		return v.s
 	case bool, int, float64:
 		f, _ := number(v)
 		if n, ok := v.(int); ok && float64(n) != f {
-			return n, nil
+			return n
 		}
-		return f, nil
+		return f
 	}
-	return nil, fmt.Errorf("%s cannot be a key", typeName(v))
+	panic(failf("%s cannot be a key", typeName(v)))
 }
 
-// typeName is how errors call a value.
 func typeName(v value) string {
 	switch v := v.(type) {
 	case nil:
@@ -207,122 +207,112 @@ func whole(v value) (int, bool) {
 }
 
 // items is what a loop over v goes through. A generator is empty afterwards.
-func (r *run) items(v value) ([]value, error) {
+func (r *run) items(v value) []value {
 	switch v := v.(type) {
 	case undefined:
-		return nil, nil
+		return nil
 	case Text:
 		return r.characters(v)
 	case *Dict:
-		return v.keys, r.step(1 + len(v.keys))
+		r.step(1 + len(v.keys))
+		return v.keys
 	case *List:
 		items := v.items
 		if v.kind == generator {
 			v.items = nil
 		}
-		return items, r.step(1 + len(items))
+		r.step(1 + len(items))
+		return items
 	}
-	return nil, fmt.Errorf("%s cannot be gone through", typeName(v))
+	panic(failf("%s cannot be gone through", typeName(v)))
 }
 
-func (r *run) characters(t Text) ([]value, error) {
-	if err := r.makeItems(4 * len(t.s)); err != nil { // an item and a Text each
-		return nil, err
-	}
+func (r *run) characters(t Text) []value {
+	r.makeItems(4 * len(t.s)) // an item and a Text each
 	var out []value
 	for i, c := range t.s {
 		out = append(out, t.slice(i, i+utf8.RuneLen(c)))
 	}
-	return out, nil
+	return out
 }
 
-// equal is Python's ==.
-func (r *run) equal(a, b value, depth int) (bool, error) {
-	if err := r.step(1); err != nil || depth > maxDepth {
-		return false, errors.Join(err, errDepth)
-	}
+func (r *run) equal(a, b value, depth int) bool {
+	r.goDown(depth)
 	if x, ok := number(a); ok {
 		y, ok := number(b)
 		i, whole1 := whole(a)
 		j, whole2 := whole(b)
-		return ok && x == y && (!whole1 || !whole2 || i == j), nil
+		return ok && x == y && (!whole1 || !whole2 || i == j)
 	}
 	switch a := a.(type) {
 	case nil:
-		return b == nil, nil
+		return b == nil
 	case undefined:
 		_, ok := b.(undefined)
-		return ok, nil
+		return ok
 	case Text:
 		b, ok := b.(Text)
-		return ok && a.s == b.s, r.scan(len(a.s))
+		r.scan(len(a.s))
+		return ok && a.s == b.s
 	case *List:
 		b, ok := b.(*List)
 		if !ok || a == b || !a.indexed() || a.kind != b.kind || len(a.items) != len(b.items) {
-			return ok && a == b, nil
+			return ok && a == b
 		}
-		return r.allEqual(a.items, b.items, depth)
+		for i := range a.items {
+			if !r.equal(a.items[i], b.items[i], depth+1) {
+				return false
+			}
+		}
+		return true
 	case *Dict:
 		b, ok := b.(*Dict)
 		if !ok || len(a.keys) != len(b.keys) {
-			return false, nil
+			return false
 		}
-		return r.equalDicts(a, b, depth)
+		for i, key := range a.keys {
+			if other, ok := b.get(key); !ok || !r.equal(a.values[i], other, depth+1) {
+				return false
+			}
+		}
+		return true
 	}
-	return a == b, nil
+	return a == b
 }
 
-func (r *run) allEqual(a, b []value, depth int) (bool, error) {
-	for i := range a {
-		if same, err := r.equal(a[i], b[i], depth+1); err != nil || !same {
-			return false, err
-		}
+// goDown is for looking into a value that lies so deep in another one.
+func (r *run) goDown(depth int) {
+	r.step(1)
+	if depth > maxDepth {
+		panic(failure{errDepth})
 	}
-	return true, nil
-}
-
-func (r *run) equalDicts(a, b *Dict, depth int) (bool, error) {
-	for i, key := range a.keys {
-		other, ok := b.get(key)
-		if !ok {
-			return false, nil
-		}
-		if same, err := r.equal(a.values[i], other, depth+1); err != nil || !same {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 // compare is below 0 if a < b, above if a > b.
-func (r *run) compare(a, b value, depth int) (int, error) {
-	if err := r.step(1); err != nil || depth > maxDepth {
-		return 0, errors.Join(err, errDepth)
-	}
+func (r *run) compare(a, b value, depth int) int {
+	r.goDown(depth)
 	if x, ok := number(a); ok {
 		if y, ok := number(b); ok {
-			return compareNumbers(a, b, x, y), nil
+			return compareNumbers(a, b, x, y)
 		}
 	}
 	if x, ok := a.(Text); ok {
 		if y, ok := b.(Text); ok {
-			return strings.Compare(x.s, y.s), r.scan(min(len(x.s), len(y.s)))
+			r.scan(min(len(x.s), len(y.s)))
+			return strings.Compare(x.s, y.s)
 		}
 	}
 	x, ok := a.(*List)
 	y, also := b.(*List)
 	if !ok || !also || !x.indexed() || x.kind != y.kind {
-		return 0, fmt.Errorf("%s and %s have no order", typeName(a), typeName(b))
+		panic(failf("%s and %s have no order", typeName(a), typeName(b)))
 	}
 	for i := range min(len(x.items), len(y.items)) {
-		if same, err := r.equal(x.items[i], y.items[i], depth); err != nil || !same {
-			if err != nil {
-				return 0, err
-			}
+		if !r.equal(x.items[i], y.items[i], depth) {
 			return r.compare(x.items[i], y.items[i], depth+1)
 		}
 	}
-	return len(x.items) - len(y.items), nil
+	return len(x.items) - len(y.items)
 }
 
 // unordered is the result of comparing with NaN.

@@ -34,7 +34,6 @@ type SurrogateError struct {
 	Escape string
 }
 
-// Error implements error.
 func (e *SurrogateError) Error() string {
 	return "byte " + strconv.Itoa(e.At) + ": " + e.Escape + " is half of a surrogate pair, which is no character: leave it out, or send both halves"
 }

@@ -21,7 +21,6 @@ type configJSON struct {
 // tokenJSON is a token as a string, as an object with content, or null.
 type tokenJSON string
 
-// UnmarshalJSON reads either form.
 func (t *tokenJSON) UnmarshalJSON(data []byte) error {
 	var object struct {
 		Content string `json:"content"`

@@ -49,7 +49,6 @@ func onlyFuse(steps []stepJSON) error {
 	return nil
 }
 
-// byteLevelText reads the alphabet of byte-level models.
 func byteLevelText(token string) (text, first []byte) {
 	b, _ := bytesOf(token)
 	return b, b

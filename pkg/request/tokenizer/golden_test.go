@@ -1,13 +1,14 @@
 package tokenizer
 
 import (
-	"encoding/json"
 	"os"
 	"slices"
 	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
 )
 
-// golden is testdata/golden.json; see make.py there.
+// golden is testdata/golden.json.gz; see make.py there.
 type golden struct {
 	Texts      []string
 	Tokenizers map[string]struct {
@@ -19,13 +20,7 @@ type golden struct {
 
 func readGolden(t testing.TB) (g golden) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/golden.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &g); err != nil {
-		t.Fatal(err)
-	}
+	testkit.ReadJSON(t, "testdata/golden.json.gz", &g)
 	return g
 }
 

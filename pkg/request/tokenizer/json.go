@@ -34,7 +34,6 @@ type modelJSON struct {
 // pairJSON is a merge: "a b", or ["a", "b"] in newer files.
 type pairJSON [2]string
 
-// UnmarshalJSON reads either form.
 func (p *pairJSON) UnmarshalJSON(data []byte) error {
 	var parts []string
 	if len(data) > 0 && data[0] == '"' {
@@ -53,7 +52,6 @@ func (p *pairJSON) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// parseJSON reads tokenizer.json alone.
 func parseJSON(data []byte) (*Tokenizer, *fileJSON, error) {
 	var file fileJSON
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -75,7 +73,6 @@ func parseJSON(data []byte) (*Tokenizer, *fileJSON, error) {
 	return t, &file, t.fillFromJSON(&file, pre.byteLevel)
 }
 
-// fillFromJSON takes over the vocabulary and the added tokens.
 func (t *Tokenizer) fillFromJSON(file *fileJSON, byteLevel bool) error {
 	if err := file.checkIDs(); err != nil {
 		return err

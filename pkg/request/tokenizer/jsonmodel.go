@@ -5,7 +5,7 @@ import (
 	"maps"
 	"unicode/utf8"
 
-	"github.com/switchyard/switchyard/pkg/request/tokenizer/merge"
+	"github.com/switchyard/switchyard/pkg/request/tokenizer/words"
 )
 
 // build makes what encodes words. byteLevel says that symbols are bytes.
@@ -44,7 +44,7 @@ func (m *modelJSON) buildBPE(byteLevel bool) (model, error) {
 	if err != nil {
 		return nil, err
 	}
-	pairs := merge.NewPairs(len(m.Merges))
+	pairs := words.NewPairs(len(m.Merges))
 	for rank, pair := range m.Merges {
 		if err := m.addMerge(pairs, uint32(rank), pair); err != nil {
 			return nil, err
@@ -54,8 +54,8 @@ func (m *modelJSON) buildBPE(byteLevel bool) (model, error) {
 	if m.IgnoreMerges {
 		whole = m.wholeWords(byteLevel)
 	}
-	b := merge.New(alphabet, pairs, whole)
-	if runes, ok := alphabet.(*merge.Runes); ok && !m.IgnoreMerges { // there a whole word counts, not its parts
+	b := words.NewBPE(alphabet, pairs, whole)
+	if runes, ok := alphabet.(*words.RuneAlphabet); ok && !m.IgnoreMerges { // there a whole word counts, not its parts
 		b.CutBetweenTokens(runes, maps.Keys(m.Vocab))
 	}
 	return b, nil
@@ -68,10 +68,10 @@ func (m *modelJSON) unk() uint32 {
 			return id
 		}
 	}
-	return merge.None
+	return words.NoPair
 }
 
-func (m *modelJSON) alphabet(byteLevel bool) (merge.Alphabet, error) {
+func (m *modelJSON) alphabet(byteLevel bool) (words.Alphabet, error) {
 	if byteLevel {
 		return m.bytes()
 	}
@@ -81,7 +81,7 @@ func (m *modelJSON) alphabet(byteLevel bool) (merge.Alphabet, error) {
 			ids[r] = id
 		}
 	}
-	a := merge.NewRunes(ids)
+	a := words.NewRuneAlphabet(ids)
 	a.Unk, a.Fuse = m.unk(), m.FuseUnk
 	if m.ByteFallback {
 		var err error
@@ -107,17 +107,17 @@ func fallbackBytes(vocab map[string]uint32) (*[256]uint32, error) {
 }
 
 // bytes is the alphabet of byte-level models.
-func (m *modelJSON) bytes() (*merge.Bytes, error) {
+func (m *modelJSON) bytes() (*words.ByteAlphabet, error) {
 	if m.ByteFallback {
 		return nil, fmt.Errorf("model: byte_fallback in a byte-level model is not supported")
 	}
-	a := &merge.Bytes{Unk: m.unk()}
+	a := &words.ByteAlphabet{Unk: m.unk()}
 	for x, c := range charOfByte {
 		id, ok := m.Vocab[string(c)]
 		if !ok {
-			id = merge.None
+			id = words.NoPair
 		}
-		if !ok && a.Unk != merge.None && m.FuseUnk {
+		if !ok && a.Unk != words.NoPair && m.FuseUnk {
 			return nil, fmt.Errorf("model: vocab lacks byte %#02x, and fuse_unk is not supported", x)
 		}
 		a.IDs[x] = id
@@ -125,7 +125,7 @@ func (m *modelJSON) bytes() (*merge.Bytes, error) {
 	return a, nil
 }
 
-func (m *modelJSON) addMerge(pairs *merge.Pairs, rank uint32, pair pairJSON) error {
+func (m *modelJSON) addMerge(pairs *words.Pairs, rank uint32, pair pairJSON) error {
 	left, ok1 := m.Vocab[pair[0]]
 	right, ok2 := m.Vocab[pair[1]]
 	whole, ok3 := m.Vocab[pair[0]+pair[1]]
@@ -159,7 +159,7 @@ const bertMaxChars, wordLimit = 100, 1000
 
 func (m *modelJSON) buildWordPiece() (model, error) {
 	unk := m.unk()
-	if unk == merge.None {
+	if unk == words.NoPair {
 		return nil, fmt.Errorf("model: a WordPiece has no unk_token in its vocab")
 	}
 	prefix, limit := "##", bertMaxChars

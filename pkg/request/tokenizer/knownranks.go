@@ -21,7 +21,6 @@ var knownRanks = map[int]rankFacts{
 	200000: {"llama4", llama4Specials},
 }
 
-// specials numbers special tokens from an id on.
 func specials(id uint32, tokens ...string) (list []addedToken) {
 	for i, token := range tokens {
 		list = append(list, addedToken{ID: id + uint32(i), Content: token, Special: true})
@@ -46,7 +45,6 @@ func qwenSpecials(ranks uint32) []addedToken {
 	return specials(ranks, "<|endoftext|>", "<|im_start|>", "<|im_end|>")
 }
 
-// o200kSpecials are those of gpt-oss (o200k_harmony).
 func o200kSpecials(ranks uint32) []addedToken {
 	names := []string{"<|startoftext|>", "<|endoftext|>", "<|reserved_200000|>", "<|reserved_200001|>", "<|return|>", "<|constrain|>",
 		"<|reserved_200004|>", "<|channel|>", "<|start|>", "<|end|>", "<|message|>", "<|reserved_200009|>", "<|reserved_200010|>",

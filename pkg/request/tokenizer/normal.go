@@ -12,7 +12,6 @@ import (
 // normalizer changes a text before it is split, step by step.
 type normalizer []normalStep
 
-// normalStep is one of tokenizer.json's normalizers.
 type normalStep struct {
 	apply func(string) string
 	// shrink is how many times fewer bytes a text has after it at most; 0 if
@@ -27,7 +26,6 @@ func (n normalizer) apply(s string) string {
 	return s
 }
 
-// shrink is that of all steps.
 func (n normalizer) shrink() int {
 	product := 1
 	for _, step := range n {
@@ -40,12 +38,10 @@ func (n normalizer) shrink() int {
 // what follows is composed with them.
 const maxShrink = 4
 
-// toForm brings a text into a normal form.
 func toForm(form norm.Form) normalStep {
 	return normalStep{func(s string) string { return normalForm(form, s) }, maxShrink}
 }
 
-// lowercase is Rust's char::to_lowercase of each character.
 func lowercase(s string) string {
 	lower := strings.ToLower(s)
 	if !strings.Contains(s, "İ") {
@@ -162,7 +158,6 @@ func longForm(form norm.Form, s string) string {
 
 func combining(r rune) uint8 { return norm.NFD.PropertiesString(string(r)).CCC() }
 
-// order sorts each run of combining characters by class.
 func order(runes []rune) {
 	for i := 0; i < len(runes); {
 		j := i

@@ -39,7 +39,6 @@ func OpenPath(path, pattern string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// folderFiles reads files of a folder.
 func folderFiles(folder string) Files {
 	return func(name string) ([]byte, bool) {
 		data, err := readFile(filepath.Join(folder, name))

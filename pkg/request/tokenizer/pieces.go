@@ -2,7 +2,6 @@ package tokenizer
 
 import "fmt"
 
-// pieces are the texts of all ids.
 type pieces struct {
 	bytes [][]byte // of each id; nil where there is none
 	first [][]byte // of each id as the first of a text; nil if it makes no difference
@@ -55,7 +54,6 @@ func (p *pieces) set(id uint32, text, first []byte) {
 	}
 }
 
-// has says whether an id has a token.
 func (p *pieces) has(id uint32) bool {
 	return int64(id) < int64(len(p.bytes)) && p.bytes[id] != nil
 }

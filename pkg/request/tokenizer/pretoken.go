@@ -28,7 +28,6 @@ func chain(stages []stage, last func(piece) error) func(piece) error {
 	return last
 }
 
-// cut splits at the matches of s.
 func cut(s words.Splitter, b words.Behavior, invert bool) stage {
 	return func(next func(piece) error) func(piece) error {
 		start := false
@@ -44,7 +43,6 @@ func cut(s words.Splitter, b words.Behavior, invert bool) stage {
 	}
 }
 
-// change makes another text of each piece.
 func change(to func(p piece) string) stage {
 	return func(next func(piece) error) func(piece) error {
 		return func(p piece) error {
@@ -64,7 +62,6 @@ func prefixSpace(p piece) string {
 	return " " + p.text
 }
 
-// preTokenizer is what tokenizer.json's pre_tokenizer says.
 type preTokenizer struct {
 	stages    []stage
 	removes   bool // parts of a text are left out

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/switchyard/switchyard/pkg/request/tokenizer/merge"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer/words"
 )
 
@@ -44,7 +43,6 @@ func parseRank(line []byte) (token []byte, rank uint32, err error) {
 	return token, uint32(n), nil
 }
 
-// parseRanks reads a rank file.
 func parseRanks(data []byte) (*rankTable, error) {
 	t := &rankTable{ids: make(map[string]uint32, bytes.Count(data, []byte("\n")))}
 	seen := make(map[uint32]bool, bytes.Count(data, []byte("\n")))
@@ -91,7 +89,7 @@ func openRanks(data []byte, pattern string) (*Tokenizer, error) {
 	}
 	t := newTokenizer()
 	t.stages = []stage{isolate(splitter)}
-	bpe := merge.New(a, table.pairs(), table.ids)
+	bpe := words.NewBPE(a, table.pairs(), table.ids)
 	t.model, t.badBytes = bpe, (&badBytes{t, bpe, table}).encode
 	for token, id := range table.ids {
 		if err := t.addToken(token, id, []byte(token), nil); err != nil {
@@ -123,8 +121,8 @@ func patternSplitter(pattern string, ranks int) (words.Splitter, error) {
 	return words.Compile(pattern, false)
 }
 
-func (t *rankTable) alphabet() (*merge.Bytes, error) {
-	a := &merge.Bytes{Unk: merge.None}
+func (t *rankTable) alphabet() (*words.ByteAlphabet, error) {
+	a := &words.ByteAlphabet{Unk: words.NoPair}
 	for b := range a.IDs {
 		id, ok := t.ids[string([]byte{byte(b)})]
 		if !ok {
@@ -136,8 +134,8 @@ func (t *rankTable) alphabet() (*merge.Bytes, error) {
 }
 
 // pairs are all that make a token.
-func (t *rankTable) pairs() *merge.Pairs {
-	pairs := merge.NewPairs(2 * len(t.ids))
+func (t *rankTable) pairs() *words.Pairs {
+	pairs := words.NewPairs(2 * len(t.ids))
 	var at []int
 	for token, id := range t.ids {
 		for i := len(at) + 1; i < len(token); i++ {
@@ -157,7 +155,7 @@ func (t *rankTable) pairs() *merge.Pairs {
 // Source: CoreBPE.encode_bytes in tiktoken's lib.rs.
 type badBytes struct {
 	t     *Tokenizer
-	bpe   *merge.BPE
+	bpe   *words.BPE
 	table *rankTable
 }
 

@@ -25,31 +25,13 @@ type reference struct {
 	Slice, Head    int
 	Corpus         map[string]map[string][]string // by file and tokenizer, of each slice
 	Heads          map[string]map[string]string
-	Nasty, Special map[string][]string // by tokenizer, of each string of nasty.json
+	Nasty, Special map[string][]string // by tokenizer, of each string of nasty.json.gz
 }
 
 func readReference(t *testing.T) (r reference) {
 	t.Helper()
-	readJSON(t, "testdata/reference.json.gz", &r)
+	testkit.ReadJSON(t, "testdata/reference.json.gz", &r)
 	return r
-}
-
-func readJSON(t *testing.T, path string, to any) {
-	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = file.Close() }()
-	var data io.Reader = file
-	if strings.HasSuffix(path, ".gz") {
-		if data, err = gzip.NewReader(file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := json.NewDecoder(data).Decode(to); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // repeated is some bytes, and how often they stand: in JSON a list of both.
@@ -63,11 +45,11 @@ func (r *repeated) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &[]any{&r.unit, &r.count})
 }
 
-// nastyStrings are those of nasty.json: lists of bytes and how often they stand.
+// nastyStrings are those of nasty.json.gz: lists of bytes and how often they stand.
 func nastyStrings(t *testing.T) (list []string) {
 	t.Helper()
 	var rows [][]repeated
-	readJSON(t, "testdata/nasty.json", &rows)
+	testkit.ReadJSON(t, "testdata/nasty.json.gz", &rows)
 	for _, row := range rows {
 		var b strings.Builder
 		for _, part := range row {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/switchyard/switchyard/pkg/request/tokenizer/merge"
+	"github.com/switchyard/switchyard/pkg/request/tokenizer/words"
 )
 
 // visibleSpace is how SentencePiece writes a blank in its pieces.
@@ -101,7 +101,7 @@ func (m *spModel) text(p spPiece) (text, first []byte, err error) {
 
 // build makes the merger: any two neighbours join that make a piece, the one
 // with the highest score first.
-func (m *spModel) build(ids map[string]uint32) (*merge.BPE, error) {
+func (m *spModel) build(ids map[string]uint32) (*words.BPE, error) {
 	normal := map[string]uint32{}
 	chars := map[rune]uint32{}
 	for i, p := range m.pieces {
@@ -120,7 +120,7 @@ func (m *spModel) build(ids map[string]uint32) (*merge.BPE, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := merge.New(a, m.pairs(normal), nil)
+	b := words.NewBPE(a, m.pairs(normal), nil)
 	b.CutBetweenTokens(a, maps.Keys(normal))
 	return b, nil
 }
@@ -141,8 +141,8 @@ func checkChars(normal map[string]uint32, chars map[rune]uint32) error {
 	return nil
 }
 
-func (m *spModel) alphabet(ids map[string]uint32, chars map[rune]uint32) (a *merge.Runes, err error) {
-	a = merge.NewRunes(chars)
+func (m *spModel) alphabet(ids map[string]uint32, chars map[rune]uint32) (a *words.RuneAlphabet, err error) {
+	a = words.NewRuneAlphabet(chars)
 	a.Fuse = true
 	for i, p := range m.pieces {
 		if p.kind == spUnknown {
@@ -151,16 +151,16 @@ func (m *spModel) alphabet(ids map[string]uint32, chars map[rune]uint32) (a *mer
 	}
 	if m.byteFallback {
 		a.Fallback, err = fallbackBytes(ids)
-	} else if a.Unk == merge.None {
+	} else if a.Unk == words.NoPair {
 		err = errors.New("it has no piece of type UNKNOWN")
 	}
 	return a, err
 }
 
 // pairs are all that make a normal piece. Equal scores are equal ranks.
-func (m *spModel) pairs(normal map[string]uint32) *merge.Pairs {
+func (m *spModel) pairs(normal map[string]uint32) *words.Pairs {
 	rank := m.ranks()
-	pairs := merge.NewPairs(2 * len(normal))
+	pairs := words.NewPairs(2 * len(normal))
 	var at []int
 	for text, id := range normal {
 		at = at[:0]

@@ -31,7 +31,6 @@ type spPiece struct {
 	kind  spKind
 }
 
-// spKind is a piece's type.
 type spKind uint64
 
 const (
@@ -82,7 +81,6 @@ func eachField(message []byte, take fieldFunc) error {
 	return nil
 }
 
-// parseSP reads a ModelProto.
 func parseSP(data []byte) (*spModel, error) {
 	m := &spModel{kind: 1, unkSurface: " \u2047 ", dummyPrefix: true, removeExtraSpaces: true, escapeSpaces: true}
 	err := eachField(data, func(number protowire.Number, data []byte, _ uint64) error {

@@ -37,7 +37,6 @@ type patternJSON struct {
 	String *string `json:"String"`
 }
 
-// maxNesting bounds Sequences within Sequences.
 const maxNesting = 8
 
 // readSteps reads a step, or those of a Sequence, which stand under key.

@@ -50,7 +50,6 @@ func (m *StopMatcher) Pass(text string) (emit string) {
 	return text[:cut]
 }
 
-// find returns where the text ends.
 func (m *StopMatcher) find(text string) (start int, found bool) {
 	end := len(text) + 1
 	for _, stop := range m.stops {

@@ -23,7 +23,6 @@ type Tokenizer struct {
 	config          configJSON
 }
 
-// model encodes words.
 type model interface {
 	// Encode appends the ids of one word to ids.
 	Encode(ids []uint32, word string) []uint32
@@ -73,7 +72,6 @@ func (t *Tokenizer) encode(text string, counts counts, origin *origin) ([]uint32
 	return e.ids, nil
 }
 
-// encoder is one call of Encode.
 type encoder struct {
 	t      *Tokenizer
 	counts counts
@@ -172,9 +170,6 @@ func (t *Tokenizer) MaxTokenBytes() (most int) {
 
 // Has reports whether id is a token's.
 func (t *Tokenizer) Has(id uint32) bool { return t.pieces.has(id) }
-
-// IsSpecial reports whether id is a special token.
-func (t *Tokenizer) IsSpecial(id uint32) bool { return t.special[id] }
 
 // ID returns the id of a token as the tokenizer's file writes it, such as
 // "<|endoftext|>".

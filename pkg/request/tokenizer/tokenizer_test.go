@@ -116,7 +116,7 @@ func TestMaxTokenBytes(t *testing.T) {
 
 func TestTokenizerFacts(t *testing.T) {
 	tok := openTest(t, "demo")
-	if tok.Vocab() != 8192 || !tok.IsSpecial(2) || tok.IsSpecial(3) || tok.IsSpecial(99999) {
+	if tok.Vocab() != 8192 || !tok.special[2] || tok.special[3] || tok.special[99999] {
 		t.Errorf("vocab %d, special %v", tok.Vocab(), tok.special)
 	}
 	if id, ok := tok.ID("<|assistant|>"); !ok || id != 2 || string(tok.Bytes(id)) != "<|assistant|>" {

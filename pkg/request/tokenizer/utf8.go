@@ -16,42 +16,10 @@ func charLen(b []byte) (n int, valid, more bool) {
 	if r, n := utf8.DecodeRune(b); r != utf8.RuneError || n > 1 {
 		return n, true, false
 	}
-	need, low, high := leadByte(b[0])
-	if need == 0 {
-		return 1, false, false
+	for n < len(b) && !utf8.FullRune(b[:n+1]) {
+		n++
 	}
-	for i := 1; i < need; i++ {
-		if i == len(b) {
-			return i, false, true
-		}
-		if b[i] < low || b[i] > high {
-			return i, false, false
-		}
-		low, high = 0x80, 0xbf
-	}
-	return need, true, false
-}
-
-// leadByte returns how long a character is that begins with c, 0 if none does,
-// and the bounds of its second byte (Unicode table 3-7).
-func leadByte(c byte) (need int, low, high byte) {
-	switch {
-	case c >= 0xc2 && c <= 0xdf:
-		return 2, 0x80, 0xbf
-	case c == 0xe0:
-		return 3, 0xa0, 0xbf
-	case c == 0xed:
-		return 3, 0x80, 0x9f
-	case c >= 0xe1 && c <= 0xef:
-		return 3, 0x80, 0xbf
-	case c == 0xf0:
-		return 4, 0x90, 0xbf
-	case c >= 0xf1 && c <= 0xf3:
-		return 4, 0x80, 0xbf
-	case c == 0xf4:
-		return 4, 0x80, 0x8f
-	}
-	return 0, 0, 0
+	return max(n, 1), false, n == len(b)
 }
 
 // decided turns the longest prefix of b whose characters are decided into

@@ -22,9 +22,6 @@ type Rules struct {
 	// the one that is spoken here.
 	Model   uint64
 	Version uint32
-	// Earlier is Model in the acceptances of schemas.EarlierVersion, which are read as
-	// those of this version; nil, or 0: they are another kind's.
-	Earlier func() uint64
 	// Vocab is the number of token ids.
 	Vocab int
 	// Positions is the most that the model has: a prompt and its answer together.
@@ -106,9 +103,6 @@ func (c *Chain) check(r *pb.Record) error {
 	if c.end != nil {
 		return errors.New("it comes after the end")
 	}
-	if err := c.checkEarlier(r); err != nil {
-		return err
-	}
 	switch k := r.Kind.(type) {
 	case *pb.Record_Accept:
 		return c.checkAccept(k.Accept)
@@ -117,7 +111,7 @@ func (c *Chain) check(r *pb.Record) error {
 	case *pb.Record_Token:
 		return c.checkToken(r.Epoch, k.Token)
 	case *pb.Record_Score:
-		return c.checkScore(c.scoreEpoch(r), k.Score)
+		return c.checkScore(r.Epoch, k.Score)
 	case *pb.Record_Trial:
 		return c.checkTrial(r.Epoch, k.Trial)
 	case *pb.Record_Terminal:
@@ -126,13 +120,8 @@ func (c *Chain) check(r *pb.Record) error {
 	return errors.New("it has no kind")
 }
 
-// made says whether replicas that obey these rules accept under an identity, or did before
-// they were upgraded.
+// made reports whether replicas that obey these rules accept under an identity.
 func (r *Rules) made(id *pb.Identity) bool {
-	if r.Earlier != nil && id.GetVersion() == schemas.EarlierVersion && r.Version == 0 {
-		earlier := r.Earlier()
-		return earlier != 0 && id.GetModel() == earlier
-	}
 	return id.GetVersion() == cmp.Or(r.Version, schemas.Version) && id.GetModel() == r.Model
 }
 

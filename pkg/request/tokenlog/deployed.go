@@ -1,15 +1,13 @@
 package tokenlog
 
-import (
-	"github.com/switchyard/switchyard/pkg/process/deployment"
-)
+import "github.com/switchyard/switchyard/pkg/process/deployment"
 
 // Of returns the token logs of a deployment's model, for the replica that
 // writes as id.
 func Of(d *deployment.Deployment, id string) *Log {
 	spec := d.Model.Spec
 	return New(d.Logs, d.Streams, Settings{
-		Rules:  Rules{Model: d.Identity.Model, Earlier: d.Earlier, Vocab: spec.Vocab, Positions: spec.LongestRequest(), Hidden: spec.Hidden},
+		Rules:  Rules{Model: d.Identity.Model, Vocab: spec.Vocab, Positions: spec.LongestRequest(), Hidden: spec.Hidden},
 		Writer: id, Passed: passedOver(d),
 	})
 }

@@ -378,17 +378,12 @@ func (l *Log) grown(ctx context.Context, request string, last *bus.Stored) bool 
 	return true
 }
 
-// decode reads a message that may be anything.
 func decode(m bus.Stored) (Entry, error) {
 	e := Entry{Record: &pb.Record{}, Seq: m.Sequence, Incarnation: m.Incarnation, Time: m.Time, Size: StoredSize(m.Subject, int64(len(m.Data)))}
 	if err := proto.Unmarshal(m.Data, e.Record); err != nil {
 		return e, fmt.Errorf("%w: %w", ErrNoise, err)
 	}
 	if e.Record.Format == schemas.RecordFormat && e.Record.Kind != nil {
-		return e, nil
-	}
-	if old := earlier(m.Data); old != nil {
-		e.Record = old
 		return e, nil
 	}
 	return e, fmt.Errorf("%w: %d bytes of another kind or version", ErrNoise, len(m.Data))

@@ -3,7 +3,7 @@ package tokenlog
 import (
 	"sync"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
 
@@ -37,7 +37,7 @@ func (b *mailbox) put(m bus.Stored) bool {
 		return false
 	}
 	b.waiting, b.size = append(b.waiting, m), b.size+size
-	notify.Send(b.filled)
+	pause.Wake(b.filled)
 	return true
 }
 

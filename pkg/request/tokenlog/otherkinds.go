@@ -23,7 +23,6 @@ type KindError struct {
 	Identity *pb.Identity
 }
 
-// Error says by which kind, so that its replicas can be found.
 func (e *KindError) Error() string {
 	return fmt.Sprintf("request_id %q was accepted by replicas of another kind (schema version %d, model %016x)",
 		e.Request, e.Identity.GetVersion(), e.Identity.GetModel())

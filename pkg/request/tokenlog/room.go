@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -120,7 +120,7 @@ func (r *room) full() error {
 		ErrNoRoom, r.stream, r.bytes, r.bound)
 }
 
-func (r *room) lookSoon() { notify.Send(r.soon) }
+func (r *room) lookSoon() { pause.Wake(r.soon) }
 
 // WatchRoom looks how full the stream is, until ctx ends, so that this replica's
 // writers stop well before its bound; sharers is how many replicas write.
@@ -168,8 +168,7 @@ const (
 	// roomWithin is how long a request waits for room in its log: what was
 	// delivered is packed, and what is old goes, meanwhile.
 	roomWithin = 10 * time.Second
-	// roomRetry is the pause between two looks.
-	roomRetry = 100 * time.Millisecond
+	roomRetry  = 100 * time.Millisecond
 )
 
 // await waits for room, or ends the request when that took too long: what it

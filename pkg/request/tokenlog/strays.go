@@ -17,9 +17,8 @@ import (
 const maxLoose = 100_000
 
 // Loose are the requests of a shard with messages behind a place that nobody has packed
-// since: their ends may not have been delivered. A place in a stream that is no more is
-// that of none of its messages; one of no known stream, as of schemas.EarlierVersion, is
-// taken for one of this.
+// since: their ends may not have been delivered. A place in a stream that is no more, or in no
+// known one, is that of none of its messages.
 func (l *Log) Loose(ctx context.Context, shard int, behind bus.Place) ([]string, error) {
 	subject := l.names.Subjects.TokenShard(shard)
 	last, err := l.conn.Last(ctx, l.stream, subject)
@@ -50,9 +49,6 @@ func (l *Log) here(ctx context.Context, p bus.Place) (bus.Place, error) {
 	state, err := l.conn.State(ctx, l.stream)
 	if err != nil {
 		return p, err
-	}
-	if p.Incarnation == 0 {
-		p.Incarnation = state.Incarnation
 	}
 	if !state.Holds(p) {
 		return bus.Place{}, nil

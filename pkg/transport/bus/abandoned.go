@@ -88,8 +88,7 @@ func (c *Conn) noteSilence(spec schemas.StreamSpec, since time.Time) {
 // unanswered says whether nobody had an answer, or the servers know that the
 // stream's own one is gone.
 func unanswered(err error) bool {
-	var api *jetstream.APIError
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &api) && api.ErrorCode == codeStreamOffline
+	return errors.Is(err, context.DeadlineExceeded) || hasCode(err, codeStreamOffline)
 }
 
 // abandon deletes a stream without waiting for it: who would confirm that is gone. A

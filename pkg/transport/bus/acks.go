@@ -82,7 +82,6 @@ func (t *ackTable) handle(m *nats.Msg) {
 	}
 }
 
-// parseAck reads a stream's answer to a publish.
 func parseAck(m *nats.Msg) (seq uint64, err error) {
 	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 		return 0, jetstream.ErrNoStreamResponse

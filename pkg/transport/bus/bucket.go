@@ -49,7 +49,7 @@ func (c *Conn) ensureBucket(ctx context.Context, name string, ttl time.Duration,
 	}
 	want := bucketConfig(name, ttl, c.streamReplicas(), keys)
 	_, err = c.makeStream(ctx, want)
-	if tooManyConsumers(err) { // the account allows a stream fewer
+	if hasCode(err, codeMaxConsumers) { // the account allows a stream fewer
 		want.MaxConsumers = -1
 		_, err = c.makeStream(ctx, want)
 	}
@@ -95,11 +95,6 @@ func bucketConfig(name string, ttl time.Duration, replicas int, keys []string) j
 // mostFollowers of a bucket may there be: each host follows plans, and the server's own bound is 1,000
 // consumers a stream.
 const mostFollowers = 8192
-
-func tooManyConsumers(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == codeMaxConsumers
-}
 
 func keySubjects(bucket string, keys []string) []string {
 	subjects := make([]string, len(keys))

@@ -32,7 +32,6 @@ type poisonError struct {
 	reason Reason
 }
 
-// Unwrap is the error that no attempt avoids.
 func (p poisonError) Unwrap() error { return p.error }
 
 // Poison marks an error that every further attempt would meet again: a body
@@ -49,7 +48,6 @@ type retryError struct {
 	elsewhere bool
 }
 
-// Unwrap is the error that another attempt may avoid.
 func (r retryError) Unwrap() error { return r.error }
 
 // RetryAfter marks an error that another attempt may not meet.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -16,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/switchyard/switchyard/internal/nowait"
 	"github.com/switchyard/switchyard/internal/pause"
 )
 
@@ -38,8 +36,6 @@ type Settings struct {
 	// Patience is how long what is asked of JetStream may be in vain, while there is a
 	// server, before that is an error; 0: it is asked again until it works.
 	Patience time.Duration
-	// NoWait has its system calls not told to Go's scheduler (internal/nowait), where MaxHeaders is 0.
-	NoWait bool
 	// Release is this program's, which streams bear that it makes.
 	Release string
 }
@@ -102,8 +98,6 @@ func Connect(ctx context.Context, cfg Config, s Settings) (*Conn, error) {
 	}
 	if err == nil && s.MaxHeaders > 0 {
 		opts = append(opts, settings.sieved(s)...)
-	} else if err == nil && s.NoWait {
-		opts = append(opts, nats.SetCustomDialer(dialer{}))
 	}
 	if err != nil {
 		return nil, &SettingsError{err}
@@ -215,18 +209,6 @@ func (c *Conn) dial(ctx context.Context, servers string, opts []nats.Option) (er
 			return fmt.Errorf("%w at %s: %w", ErrNoConnection, Redact(servers), err)
 		}
 	}
-}
-
-// dialer dials servers for a connection with NoWait.
-type dialer struct{}
-
-// Dial connects.
-func (dialer) Dial(network, address string) (net.Conn, error) {
-	c, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(context.Background(), network, address)
-	if err != nil {
-		return nil, err // the client looks at it
-	}
-	return nowait.Conn(c), nil
 }
 
 // linked tells the observer what has become of the connection.

@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	_ "github.com/switchyard/switchyard/internal/testkit/testservices" // registers the services
 	"github.com/switchyard/switchyard/internal/testkit/testusers"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 )
@@ -36,7 +35,7 @@ func logInWith(t *testing.T, cfg Config, s Settings) (*Conn, error) {
 func TestCredentials(t *testing.T) {
 	f := testusers.Make(t, testusers.Demo())
 	s := testusers.Serve(t, testusers.Guarded(t, f))
-	for _, settings := range []Settings{{}, {MaxHeaders: 8}, {NoWait: true}} {
+	for _, settings := range []Settings{{}, {MaxHeaders: 8}} {
 		conn, err := logInWith(t, Config{URL: s.URL(), Creds: f.Creds("gate"), TLSCA: f.CA()}, settings)
 		if err != nil {
 			t.Fatal(err)

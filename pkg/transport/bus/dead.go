@@ -44,8 +44,7 @@ const (
 	// maxUnreadable is how much is kept of what cannot be read, and so never be sent
 	// again: anybody can make such messages.
 	maxUnreadable = 64 << 10
-	// maxDeadError bounds a letter's words.
-	maxDeadError = 1 << 10
+	maxDeadError  = 1 << 10
 	// deadHeaderRoom is more than a letter's own header takes.
 	deadHeaderRoom = 256
 )

@@ -20,7 +20,6 @@ type deletions struct {
 	gone  map[string]time.Time
 }
 
-// found notes that a stream is there.
 func (d *deletions) found(name string) {
 	if d.there == nil {
 		d.there, d.gone = map[string]bool{}, map[string]time.Time{}

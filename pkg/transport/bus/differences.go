@@ -77,12 +77,6 @@ func Mend(have, want jetstream.StreamConfig, upTo Cure) (to jetstream.StreamConf
 	return to, mended, left
 }
 
-// Differences are all fields in which a stream is not what is wanted.
-func Differences(have, want jetstream.StreamConfig) []Difference {
-	_, mended, left := Mend(have, want, ByService)
-	return append(mended, left...)
-}
-
 // Fields that a service can do without.
 const (
 	messageBytes = "maximum bytes of a message"
@@ -92,7 +86,6 @@ const (
 // config is short for a stream's settings.
 type config = jetstream.StreamConfig
 
-// field is one of a stream's settings.
 type field struct {
 	name string
 	show func(config) string
@@ -100,7 +93,6 @@ type field struct {
 	set  func(to *config, want config) // nil: it cannot be changed
 }
 
-// fields are those that matter.
 var fields = []field{
 	{
 		"subjects", func(c config) string { return fmt.Sprint(slices.Sorted(slices.Values(c.Subjects))) },

@@ -45,14 +45,14 @@ func TestDifferences(t *testing.T) {
 		}, ByChange},
 	} {
 		have := tokens(tc.have)
-		got := Differences(have, want)
+		got := differences(have, want)
 		if len(got) != 1 || got[0].Cure != tc.cure || got[0].Stream != want.Name {
 			t.Errorf("%s: %+v", tc.name, got)
 			continue
 		}
 		for _, upTo := range []Cure{ByService, BySetup, ByChange} {
 			to, mended, left := Mend(have, want, upTo)
-			if (len(mended) == 1) != (tc.cure <= upTo) || len(mended)+len(left) != 1 || len(Differences(to, want)) != len(left) {
+			if (len(mended) == 1) != (tc.cure <= upTo) || len(mended)+len(left) != 1 || len(differences(to, want)) != len(left) {
 				t.Errorf("%s, up to %d: mended %v, left %v", tc.name, upTo, mended, left)
 			}
 		}
@@ -60,10 +60,10 @@ func TestDifferences(t *testing.T) {
 	rows := streamConfig(names(schemas.HopsUnacked).Hidden(), 1)
 	more := rows
 	more.Replicas = 3
-	if got := Differences(more, rows); len(got) != 1 || got[0].Cure != ByService {
+	if got := differences(more, rows); len(got) != 1 || got[0].Cure != ByService {
 		t.Errorf("three copies of rows: %+v", got)
 	}
-	if got := Differences(want, want); len(got) > 0 {
+	if got := differences(want, want); len(got) > 0 {
 		t.Errorf("of itself: %v", got)
 	}
 }
@@ -105,17 +105,23 @@ func TestNeeded(t *testing.T) {
 	want := streamConfig(names.Prompts(), 1)
 	before := want
 	before.MaxMsgs, before.MaxMsgSize, before.Duplicates = -1, -1, 2*time.Minute
-	if left := Differences(before, want); len(left) != 3 || len(needed(left)) != 0 {
+	if left := differences(before, want); len(left) != 3 || len(needed(left)) != 0 {
 		t.Errorf("of %v, %v are needed", left, needed(left))
 	}
 	if _, mended, left := Mend(before, want, ByService); len(mended) != 3 || len(left) != 0 {
 		t.Errorf("mended %v, left %v", mended, left)
 	}
 	before.Subjects = want.Subjects[:1]
-	if left := needed(Differences(before, want)); len(left) != 1 || left[0].Field != "subjects" {
+	if left := needed(differences(before, want)); len(left) != 1 || left[0].Field != "subjects" {
 		t.Errorf("%v are needed", left)
 	}
-	if left := Differences(want, streamConfig(schemas.Streams{Subjects: names.Subjects}.Prompts(), 1)); len(left) != 0 {
+	if left := differences(want, streamConfig(schemas.Streams{Subjects: names.Subjects}.Prompts(), 1)); len(left) != 0 {
 		t.Errorf("who does not know the model's size wants %v", left)
 	}
+}
+
+// differences are all fields in which a stream is not what is wanted.
+func differences(have, want jetstream.StreamConfig) []Difference {
+	_, mended, left := Mend(have, want, ByService)
+	return append(mended, left...)
 }

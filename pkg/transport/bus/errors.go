@@ -24,7 +24,6 @@ type SettingsError struct{ Err error }
 // Error is what is wrong, without passwords.
 func (e *SettingsError) Error() string { return "connecting to NATS: " + e.Err.Error() }
 
-// Unwrap is what is wrong.
 func (e *SettingsError) Unwrap() error { return e.Err }
 
 // WithCure adds to an error what to do about it, where it is a missing right, that servers
@@ -63,7 +62,6 @@ type TooLargeError struct {
 	Size, Limit int64
 }
 
-// Error has both sizes, and what to do.
 func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("message for %s has %d bytes and the NATS server takes %d: split it, or raise max_payload", e.Subject, e.Size, e.Limit)
 }
@@ -76,7 +74,6 @@ type MismatchError struct {
 	Newer string
 }
 
-// Error has all values, and what to do.
 func (e *MismatchError) Error() string {
 	if len(e.Differences) == 0 {
 		return "a stream is not what is wanted"
@@ -107,7 +104,6 @@ type MissingError struct{ Streams []string }
 // mostNamed bounds the streams that an error names.
 const mostNamed = 3
 
-// Error names streams, and who makes them.
 func (e *MissingError) Error() string {
 	names, are := strings.Join(e.Streams[:min(len(e.Streams), mostNamed)], ", "), "is"
 	if more := len(e.Streams) - mostNamed; more > 0 {
@@ -132,18 +128,22 @@ const (
 	codeStreamOffline     jetstream.ErrorCode = 10118
 )
 
+// hasCode says whether JetStream answered with one of these.
+func hasCode(err error, codes ...jetstream.ErrorCode) bool {
+	var api *jetstream.APIError
+	return errors.As(err, &api) && slices.Contains(codes, api.ErrorCode)
+}
+
 // IsFull says whether a publish was refused because the stream has reached its
 // bounds: the moment to answer "overloaded".
 func IsFull(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == codeStreamStoreFailed || api.ErrorCode == codeNoResources)
+	return hasCode(err, codeStreamStoreFailed, codeNoResources)
 }
 
 // IsHeaderTooLarge says whether a publish was refused because its headers are
 // larger than a stream takes (64 KiB).
 func IsHeaderTooLarge(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == codeHeaderTooLarge
+	return hasCode(err, codeHeaderTooLarge)
 }
 
 // IsWrongSequence says whether a publish was refused because the subject's
@@ -151,9 +151,7 @@ func IsHeaderTooLarge(err error) bool {
 // another message of the subject, perhaps this one's earlier attempt, is on its way
 // to the other servers, and that nobody can read it yet.
 func IsWrongSequence(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
-		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant)
+	return hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
 // transient says whether trying the same again can succeed without anybody

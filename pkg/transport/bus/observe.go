@@ -27,7 +27,6 @@ type Observer interface {
 	// Refused says that a message was dropped because it is not one that may
 	// come on its subject.
 	Refused(subject string)
-	// Panicked says that a message's handler panicked.
 	Panicked(subject string)
 	// Buried says that a message was given up, and kept where somebody can look at it, but
 	// for those beyond as many as are kept.

@@ -15,7 +15,6 @@ type PanicError struct {
 	Value any
 }
 
-// Error has the value that the handler panicked with.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("panic while handling a message: %v", e.Value)
 }

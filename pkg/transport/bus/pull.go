@@ -196,7 +196,6 @@ func (p *puller) ask() {
 	}
 }
 
-// hears notes a sign of life.
 func (p *puller) hears(now time.Time) { p.heard.Store(int64(now.Sub(p.began))) }
 
 // quiet is for how long there has been none.
@@ -234,7 +233,6 @@ func (p *puller) rebuild() {
 	}()
 }
 
-// pullRequest asks a consumer for messages.
 type pullRequest struct {
 	batch   int
 	expires time.Duration

@@ -126,7 +126,6 @@ func (c *Conn) newReceiving(ctx context.Context, r Receiver, acked bool, h Handl
 	return out
 }
 
-// consume receives from a stream.
 func (c *Conn) consume(ctx context.Context, r Receiver, acked bool, h Handler) (*Receiving, error) {
 	out := c.newReceiving(ctx, r, acked, h)
 	out.puller = &puller{
@@ -142,7 +141,6 @@ func (c *Conn) consume(ctx context.Context, r Receiver, acked bool, h Handler) (
 	return out, nil
 }
 
-// subscribe receives from core NATS.
 func (c *Conn) subscribe(ctx context.Context, r Receiver, h Handler) (*Receiving, error) {
 	out := c.newReceiving(ctx, r, false, h)
 	var times arrivals
@@ -205,7 +203,6 @@ func (r *Receiving) run(a arrival) {
 	}
 }
 
-// handle calls the handler and bears its panic.
 func (r *Receiving) handle(ctx context.Context, m *Msg) (err error) {
 	defer r.c.catch(m.Subject, &err)
 	return r.handler(ctx, m)
@@ -264,7 +261,6 @@ func (r *Receiving) Waiting() int {
 // Closed is closed when no handler runs any more and none will.
 func (r *Receiving) Closed() <-chan struct{} { return r.closed }
 
-// finished is called after the last take.
 func (r *Receiving) finished() {
 	r.endWorkers()
 	r.cancel()

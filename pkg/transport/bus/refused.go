@@ -28,7 +28,6 @@ func isAny(err error, of []error) bool {
 	return slices.ContainsFunc(of, func(e error) bool { return errors.Is(err, e) })
 }
 
-// notTrusted says whether the server's certificate was found wrong.
 func notTrusted(err error) bool {
 	var verification *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError

@@ -170,7 +170,6 @@ func (c *Conn) fits(ctx context.Context, trial schemas.StreamSpec, bytes int64) 
 	return false, err
 }
 
-// try makes a trial stream, and deletes it again.
 func (c *Conn) try(ctx context.Context, trial schemas.StreamSpec) (bool, error) {
 	_, err := c.js.CreateStream(ctx, streamConfig(trial, 1))
 	if refusal, _ := noStorage(err); refusal != nil {

@@ -21,10 +21,8 @@ type RoomError struct {
 	Err  error // the server's refusal
 }
 
-// Unwrap is the server's refusal.
 func (e *RoomError) Unwrap() error { return e.Err }
 
-// Error says the sum, the limit, what others hold, and the cure.
 func (e *RoomError) Error() string {
 	parts := []string{e.sum(), e.limit(), e.cure()}
 	if len(e.Left) > 0 {

@@ -8,11 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/switchyard/switchyard/internal/loopback"
-	"github.com/switchyard/switchyard/internal/ports"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 )
 
-// schemes are those of NATS URLs.
 var schemes = []string{"nats", "tls", "ws", "wss"}
 
 var (
@@ -72,7 +70,7 @@ func parseServer(text string) (*url.URL, error) {
 	case u.Hostname() == "":
 		return nil, errNoHost
 	case u.Port() != "":
-		return u, ports.Check(u.Port())
+		return u, flagvalue.CheckPort(u.Port())
 	}
 	return u, nil
 }
@@ -154,7 +152,7 @@ func checkEncrypted(f contextFile, servers []*url.URL) error {
 		return nil // these options make TLS mandatory
 	}
 	for _, u := range servers {
-		if u.Scheme != "tls" && u.Scheme != "wss" && !loopback.Is(u.Hostname()) {
+		if u.Scheme != "tls" && u.Scheme != "wss" && !flagvalue.IsLoopback(u.Hostname()) {
 			return fmt.Errorf("%w: %s; use tls://, set a TLS CA, or allow it with --insecure", errInsecure, Redact(u.String()))
 		}
 	}

@@ -46,7 +46,6 @@ func newSieve(c net.Conn, maxLines int) *sieve {
 	return &sieve{Conn: c, in: bufio.NewReaderSize(c, longestLine), maxLines: maxLines}
 }
 
-// Read reads what is left of the server's frames.
 func (s *sieve) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil

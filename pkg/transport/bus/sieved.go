@@ -35,7 +35,6 @@ type sievedServer struct {
 	maxLines int
 }
 
-// InProcessConn connects to the server.
 func (s sievedServer) InProcessConn() (net.Conn, error) {
 	c, err := s.InProcessConnProvider.InProcessConn()
 	if err != nil {
@@ -44,13 +43,11 @@ func (s sievedServer) InProcessConn() (net.Conn, error) {
 	return newSieve(c, s.maxLines), nil
 }
 
-// sievedDialer dials servers of a context.
 type sievedDialer struct {
 	settings contextFile
 	maxLines int
 }
 
-// SkipTLSHandshake says that Dial does it.
 func (d *sievedDialer) SkipTLSHandshake() bool { return true }
 
 // Dial connects, with TLS where the server has it and either side wants it.

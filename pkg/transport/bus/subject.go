@@ -21,7 +21,6 @@ type SubjectError struct {
 	Reason string
 }
 
-// Error has the beginning of the subject, and what is wrong with it.
 func (e *SubjectError) Error() string {
 	return fmt.Sprintf("nothing can be published to subject %.80q: it %s", e.Subject, e.Reason)
 }
@@ -74,7 +73,6 @@ func flaw(subject string) string {
 	return ""
 }
 
-// checkName says why a consumer cannot have a name.
 func checkName(name string) error {
 	why := flaw(name)
 	switch {

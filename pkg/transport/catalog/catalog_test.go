@@ -1,60 +1,41 @@
 package catalog_test
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	_ "github.com/switchyard/switchyard/internal/testkit/testservices" // registers the services
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
-	"github.com/switchyard/switchyard/pkg/transport/grant"
 )
 
-// described is a service that can be, with a change.
-func described(change func(*catalog.Service)) catalog.Service {
-	s := catalog.Service{Name: "echo", Help: "Run an echo.", Place: catalog.Aside, Role: catalog.Role{
-		What: "answers", Can: "answer", Cannot: "ask", Grants: func(grant.Names) []grant.Grant { return nil },
-	}}
-	change(&s)
-	return s
-}
-
-func TestRegister(t *testing.T) {
-	for name, tc := range map[string]struct {
-		change func(*catalog.Service)
-		want   string // empty: it can be
-	}{
-		"fine":          {func(*catalog.Service) {}, ""},
-		"no name":       {func(s *catalog.Service) { s.Name = "" }, "a name is"},
-		"a dot":         {func(s *catalog.Service) { s.Name = "a.b" }, "a name is"},
-		"no help":       {func(s *catalog.Service) { s.Help = "" }, "a sentence of one line"},
-		"no full stop":  {func(s *catalog.Service) { s.Help = "Run it" }, "a sentence of one line"},
-		"no rights":     {func(s *catalog.Service) { s.Grants = nil }, "has no rights"},
-		"no user":       {func(s *catalog.Service) { s.What = "" }, "has no rights"},
-		"another's":     {func(s *catalog.Service) { s.Name = "gate" }, "gate is registered twice"},
-		"after aside":   {func(s *catalog.Service) { s.After = "gate" }, "comes after gate; only one on a token's way"},
-		"lack aside":    {func(s *catalog.Service) { s.Lack = "no echo of %s" }, "only one on a token's way"},
-		"lack of whose": {func(s *catalog.Service) { s.Lack, s.Place = "no echo", catalog.Way }, "only one on a token's way"},
-	} {
-		s := described(tc.change)
-		undo := catalog.Register(s)
-		err := catalog.Problems()
-		if tc.want == "" && (err != nil || !slices.Contains(catalog.Names(), s.Name)) || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-			t.Errorf("%s: %v, want %q", name, err, tc.want)
+// Each service can be a command, a user and a part of subjects, and says what it is.
+func TestTable(t *testing.T) {
+	legal := regexp.MustCompile(`^[a-z][a-z0-9]{0,31}$`)
+	known := map[string]bool{}
+	for _, s := range catalog.All() {
+		if !legal.MatchString(s.Name) || known[s.Name] {
+			t.Errorf("service %q: a name is 1 to 32 lower-case letters and digits, begins with a letter, and is its own", s.Name)
 		}
-		undo()
-		if catalog.Problems() != nil || slices.Contains(catalog.Names(), "echo") {
-			t.Fatalf("%s is not taken back", name)
+		known[s.Name] = true
+		if !strings.HasSuffix(s.Help, ".") || strings.ContainsAny(s.Help, "\n|") {
+			t.Errorf("service %s has the help %q; that is to be a sentence of one line with its full stop", s.Name, s.Help)
+		}
+		if s.What == "" || s.Can == "" || s.Cannot == "" || s.Grants == nil {
+			t.Errorf("service %s has no rights, or does not say what its user is, can and cannot do", s.Name)
+		}
+		if s.Lack != "" && (s.Place != catalog.Way || strings.Count(s.Lack, "%s") != 1) {
+			t.Errorf("service %s says %q where none is ready; only one on a token's way does, with the model's name for %%s", s.Name, s.Lack)
 		}
 	}
 }
 
 func TestStartOrder(t *testing.T) {
-	defer catalog.Register(described(func(*catalog.Service) {}))()
-	if got := strings.Join(catalog.StartOrder(), " "); got != "aggregator expert gate attention tokenizer predictor scaler echo gateway" {
+	defer catalog.Add(catalog.Service{Name: "echo", Place: catalog.Aside})()
+	if got := strings.Join(catalog.StartOrder(), " "); got != "aggregator expert gate attention tokenizer predictor scaler gateway echo" {
 		t.Errorf("they start as %s", got)
 	}
-	if got := strings.Join(catalog.Names(catalog.Loop, catalog.Aside), " "); got != "predictor scaler echo gateway" {
+	if got := strings.Join(catalog.Names(catalog.Loop, catalog.Aside), " "); got != "predictor scaler gateway echo" {
 		t.Errorf("beside a token's way are %s", got)
 	}
 }

@@ -1,11 +1,9 @@
 // Package catalog is the one list of services, as everything else sees them: users with
 // rights, members of a model, stages on a token's way, commands. A service is a folder of
-// services, whose package about describes it, and one line in package services. Rights, the
-// order of starting, kinds of traffic, stages, pages and help are made of this list; nothing
+// services, its description and rights here (table.go, grants.go), and one line in package services. Rights,
+// the order of starting, kinds of traffic, stages, pages and help are made of this list; nothing
 // else has one of its own.
 package catalog
-
-import "github.com/switchyard/switchyard/pkg/transport/grant"
 
 // Place is where a service stands in what a model does.
 type Place uint8
@@ -29,8 +27,6 @@ type Service struct {
 	// Help is its line among the commands: a sentence with its full stop.
 	Help  string
 	Place Place
-	// After is, on a token's way, the service that sends to it; empty: producers do.
-	After string
 	// Fronts says that it hears and answers producers, in their account, by connections of
 	// its own.
 	Fronts bool
@@ -60,7 +56,7 @@ type Role struct {
 	// What the user is, for people.
 	What string
 	// Grants are its rights for one model, but for those to drain and to receive answers.
-	Grants func(grant.Names) []grant.Grant
+	Grants func(ModelNames) []Grant
 	// Can and Cannot are what an attacker with the user's credentials can do all the same, and
 	// what not.
 	Can, Cannot string

@@ -86,7 +86,6 @@ func (f Folder) makeCertificate(hosts []string) error {
 	return errors.Join(writeKey(f.serverKey(), key), writePEM(f.serverCert(), "CERTIFICATE", der))
 }
 
-// distinct are all of both lists, once each.
 func distinct(lists ...[]string) (all []string) {
 	for _, s := range slices.Concat(lists...) {
 		if !slices.Contains(all, s) {

@@ -125,7 +125,6 @@ func write(path string, data []byte) error {
 	return nil
 }
 
-// keep puts a key into the key store.
 func (f Folder) keep(key nkeys.KeyPair) (public string, err error) {
 	if public, err = key.PublicKey(); err != nil {
 		return "", err
@@ -137,7 +136,6 @@ func (f Folder) keep(key nkeys.KeyPair) (public string, err error) {
 	return public, write(f.nkey(public), seed)
 }
 
-// key takes a key out of the key store.
 func (f Folder) key(public string) (nkeys.KeyPair, error) {
 	seed, err := os.ReadFile(f.nkey(public))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -157,7 +155,6 @@ func (f Folder) key(public string) (nkeys.KeyPair, error) {
 // the same account, one would lose what he has revoked.
 var ErrLocked = errors.New("another process is changing it")
 
-// lock keeps others from changing the folder.
 func (f Folder) lock() (unlock func() error, err error) {
 	file := f.in("keys", ".lock")
 	l, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)

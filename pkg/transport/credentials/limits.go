@@ -58,7 +58,6 @@ const limitsHead = `# Made by "switchyard auth": what the streams of models may 
 # Models: %s; %d GiB are for weights in the object store.
 `
 
-// writeLimits writes what each server includes.
 func (f Folder) writeLimits(l Limits, models []rights.Model) error {
 	names := make([]string, len(models))
 	for i, m := range models {

@@ -139,7 +139,6 @@ func (m *maker) writeOperator(operator key) error {
 	return errors.Join(errs...)
 }
 
-// key is a new key pair.
 type key struct {
 	pair   nkeys.KeyPair
 	public string
@@ -183,7 +182,6 @@ func (f Folder) makeUser(account *jwt.AccountClaims, name string, lasts time.Dur
 	return token, write(f.Creds(name), creds)
 }
 
-// keepUser notes which key a user has.
 func (f Folder) keepUser(account, name, token string) error {
 	return write(f.userJWT(account, name), []byte(token))
 }

@@ -73,7 +73,6 @@ func (r Renewal) check() error {
 	return checkHosts(r.Hosts)
 }
 
-// choose checks names of users; none are all.
 func (f Folder) choose(names []string) ([]string, error) {
 	all, err := f.Users()
 	if err != nil || len(names) == 0 {
@@ -118,7 +117,6 @@ func (f Folder) rotateIn(name string, users []string, lasts time.Duration) error
 	return errors.Join(errs...)
 }
 
-// writeAccount signs an account that has changed.
 func (f Folder) writeAccount(account *jwt.AccountClaims) error {
 	operator, err := f.key(account.Issuer)
 	if err != nil {

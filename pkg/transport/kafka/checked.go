@@ -41,11 +41,6 @@ type question struct {
 	version int16
 }
 
-func newChecked(c net.Conn, refused func(error)) *checked {
-	return &checked{Conn: c, refused: refused, asked: map[int32]question{}}
-}
-
-// Write notes what is asked.
 func (c *checked) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	err := c.sent.take(p, func(number int32, q question) { c.asked[number] = q })
@@ -56,7 +51,6 @@ func (c *checked) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// Read gives of answers that were looked at.
 func (c *checked) Read(p []byte) (int, error) {
 	for len(c.ready) == 0 {
 		if c.broke != nil {
@@ -74,7 +68,6 @@ func (c *checked) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads an answer.
 func (c *checked) next() error {
 	const head = 8 // length and number
 	if err := c.have(head); err != nil {

@@ -93,7 +93,7 @@ const hungUp = "look whether the broker runs, and whether it wants TLS or a pass
 func (c *condition) cure(err error) string {
 	for _, known := range cures {
 		if errors.Is(err, known.of) {
-			return strings.NewReplacer("{topic}", c.config.topic(), "{partitions}", strconv.Itoa(c.config.partitions())).Replace(known.say)
+			return strings.NewReplacer("{topic}", c.config.topic(), "{partitions}", strconv.Itoa(LeastPartitions)).Replace(known.say)
 		}
 	}
 	return "start Kafka, or give --kafka the HOST:PORT of brokers that run"

@@ -8,8 +8,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/loopback"
-	"github.com/switchyard/switchyard/internal/ports"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 )
 
 const (
@@ -28,9 +27,6 @@ type Config struct {
 	Brokers []string
 	// Topic of the samples; empty is DefaultTopic.
 	Topic string
-	// Partitions and Replicas are of a topic that has to be created; 0 is
-	// LeastPartitions, and the brokers' own number of replicas.
-	Partitions, Replicas int
 
 	// TLS encrypts. CA is a PEM file with the authority that signed the brokers'
 	// certificates, which turns it on; empty: the system's.
@@ -47,7 +43,6 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// topicName is what Kafka allows.
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 // Validate says what is wrong, by the names of the flags. It reads the files.
@@ -63,9 +58,6 @@ func (c Config) Validate() error {
 	if t := c.topic(); !topicName.MatchString(t) || t == "." || t == ".." {
 		return fmt.Errorf("--kafka-topic is %q; it must have at most 249 letters, digits, '.', '_' or '-'", t)
 	}
-	if c.Partitions < 0 || c.Replicas < 0 {
-		return fmt.Errorf("a topic cannot have %d partitions with %d replicas", c.Partitions, c.Replicas)
-	}
 	_, err := c.security()
 	return err
 }
@@ -75,10 +67,10 @@ func (c Config) checkBroker(b string) error {
 	if err != nil || host == "" || port == "" {
 		return fmt.Errorf("--kafka has %q; it must be HOST:PORT", b)
 	}
-	if err := ports.Check(port); err != nil {
+	if err := flagvalue.CheckPort(port); err != nil {
 		return fmt.Errorf("--kafka has %q; %w", b, err)
 	}
-	if !c.encrypted() && !c.Insecure && !loopback.Is(host) {
+	if !c.encrypted() && !c.Insecure && !flagvalue.IsLoopback(host) {
 		return fmt.Errorf("--kafka has %q, which is another machine, and no TLS: give --kafka-tls or --kafka-ca, or --insecure on a network of your own", b)
 	}
 	return nil
@@ -93,18 +85,10 @@ func (c Config) topic() string {
 	return c.Topic
 }
 
-func (c Config) partitions() int {
-	if c.Partitions == 0 {
-		return LeastPartitions
-	}
-	return c.Partitions
-}
-
 const (
 	dialTimeout = 5 * time.Second
 	// metadataTTL bounds how long a broker's restart elsewhere goes unnoticed.
 	metadataTTL = time.Second
 )
 
-// requestTimeout bounds one request.
 const requestTimeout = 10 * time.Second

@@ -36,7 +36,6 @@ func TestValidate(t *testing.T) {
 		{"elsewhere, encrypted", Config{Brokers: []string{"kafka:9092"}, TLS: true}, ""},
 		{"topic", Config{Brokers: local, Topic: "a b"}, "--kafka-topic"},
 		{"topic of dots", Config{Brokers: local, Topic: ".."}, "--kafka-topic"},
-		{"partitions", Config{Brokers: local, Partitions: -1}, "partitions"},
 		{"no authority", Config{Brokers: local, CA: filepath.Join(dir, "none")}, "--kafka-ca"},
 		{"empty authority", Config{Brokers: local, CA: empty}, "no certificate"},
 		{"user alone", Config{Brokers: local, User: "a"}, "need --kafka-sasl"},

@@ -13,13 +13,12 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
-	"github.com/switchyard/switchyard/pkg/transport/kafka/kafkatest"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
 // TestConformance wants the same of the embedded broker and of Apache Kafka.
 func TestConformance(t *testing.T) {
-	for _, kind := range kafkatest.Kinds {
+	for _, kind := range kinds {
 		t.Run(kind.Name, func(t *testing.T) {
 			tests := []struct {
 				name string
@@ -38,7 +37,7 @@ func TestConformance(t *testing.T) {
 				t.Run(tt.name, func(t *testing.T) {
 					c := b.Config()
 					c.Topic = topic(tt.name)
-					tt.run(t, &scene{Broker: b, config: c})
+					tt.run(t, &scene{broker: b, config: c})
 				})
 			}
 		})
@@ -47,7 +46,7 @@ func TestConformance(t *testing.T) {
 
 // scene is a broker with a topic for one test.
 type scene struct {
-	kafkatest.Broker
+	broker
 	config kafka.Config
 }
 
@@ -228,7 +227,7 @@ func testWrongPassword(t *testing.T, s *scene) {
 }
 
 func testRightPassword(t *testing.T, s *scene) {
-	c := s.Guarded(t, kafkatest.Password)
+	c := s.Guarded(t, password)
 	c.Topic = s.config.Topic
 	flows(t, write(t, kafka.WriterSettings{Config: c}), read(t, kafka.ReaderSettings{Config: c}))
 }

@@ -161,7 +161,6 @@ func (s *share) read(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// readFrom fetches the partitions of one leader.
 func (s *share) readFrom(ctx context.Context, partitions []int) error {
 	for ctx.Err() == nil {
 		asked, cancel := context.WithTimeout(ctx, longPoll+requestTimeout)

@@ -39,7 +39,6 @@ type held struct {
 	leash *leash
 }
 
-// Close lets go of it.
 func (h *held) Close() error {
 	h.leash.mu.Lock()
 	delete(h.leash.conns, h)
@@ -75,7 +74,6 @@ func (l *leash) end() {
 	}
 }
 
-// dialing opens a connection.
 type dialing = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // dial opens connections that are encrypted if they are to be, and looked at: the
@@ -93,7 +91,7 @@ func (c Config) dial(s security, refused func(error)) dialing {
 		if err != nil {
 			return nil, err
 		}
-		return newChecked(conn, refused), nil
+		return &checked{Conn: conn, refused: refused, asked: map[int32]question{}}, nil
 	}
 }
 

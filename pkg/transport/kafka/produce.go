@@ -26,7 +26,6 @@ type producer struct {
 	balancer kafkago.Hash
 }
 
-// verdict is what became of records.
 type verdict struct {
 	sent    int
 	refused []record // for good

@@ -117,7 +117,6 @@ func (r *Reader) Consume(ctx context.Context, handle func(*pb.LoadSample)) error
 	return nil
 }
 
-// awaitTopic waits until there is a topic to share.
 func (r *Reader) awaitTopic(ctx context.Context) error {
 	pauses := pause.Between(firstPause, lastPause)
 	for {

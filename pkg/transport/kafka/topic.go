@@ -29,7 +29,6 @@ var topicConfig = []kafkago.ConfigEntry{
 // layout is where a topic's partitions are: the leader of each.
 type layout []kafkago.Broker
 
-// topics looks after one topic.
 type topics struct {
 	client *kafkago.Client
 	config Config
@@ -92,10 +91,7 @@ func (t *topics) layout(topic kafkago.Topic) (layout, error) {
 // create makes the topic, unless somebody else has made it meanwhile.
 func (t *topics) create(ctx context.Context) error {
 	topic := kafkago.TopicConfig{
-		Topic: t.config.topic(), NumPartitions: t.config.partitions(), ReplicationFactor: t.config.Replicas, ConfigEntries: topicConfig,
-	}
-	if topic.ReplicationFactor == 0 {
-		topic.ReplicationFactor = -1 // the brokers' own
+		Topic: t.config.topic(), NumPartitions: LeastPartitions, ReplicationFactor: -1, ConfigEntries: topicConfig, // the brokers' own
 	}
 	r, err := t.client.CreateTopics(ctx, &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{topic}})
 	if err == nil {

@@ -36,19 +36,15 @@ func (l *logAdapter) Fatalf(format string, v ...any) {
 	l.first.CompareAndSwap(nil, &text)
 }
 
-// Errorf logs an error of the server's.
 func (l *logAdapter) Errorf(format string, v ...any) { l.log(slog.LevelError, format, v) }
 
-// Warnf logs a warning of the server's.
 func (l *logAdapter) Warnf(format string, v ...any) { l.log(slog.LevelWarn, format, v) }
 
 // Noticef drops what the server says of its normal work.
 func (l *logAdapter) Noticef(string, ...any) {}
 
-// Debugf drops it, too.
 func (l *logAdapter) Debugf(string, ...any) {}
 
-// Tracef drops it, too.
 func (l *logAdapter) Tracef(string, ...any) {}
 
 func (l *logAdapter) log(level slog.Level, format string, v []any) {

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	_ "github.com/switchyard/switchyard/internal/testkit/testservices" // registers the services
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 )

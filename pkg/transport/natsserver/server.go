@@ -13,8 +13,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/switchyard/switchyard/internal/loopback"
-	"github.com/switchyard/switchyard/internal/ports"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
 )
 
@@ -172,11 +171,11 @@ func (s Settings) options() (*server.Options, error) {
 }
 
 func (s Settings) listenOn(opts *server.Options) error {
-	host, port, err := ports.Listen(s.Listen)
+	host, port, err := flagvalue.ListenAddress(s.Listen)
 	if err != nil {
 		return fmt.Errorf("the address to listen on is %q: %w", s.Listen, err)
 	}
-	if !s.Insecure && (s.Trust == nil || s.TLS == nil) && !loopback.Is(host) {
+	if !s.Insecure && (s.Trust == nil || s.TLS == nil) && !flagvalue.IsLoopback(host) {
 		return fmt.Errorf("%w: %s; use 127.0.0.1, add users and TLS with --auth, or allow it with --insecure", ErrPublicListen, s.Listen)
 	}
 	if s.TLS != nil {

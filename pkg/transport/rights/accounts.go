@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
-	"github.com/switchyard/switchyard/pkg/transport/grant"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -72,7 +71,7 @@ type Crossing struct {
 //     once, and no more when a server was started again.
 //   - What tokenizers reject, for `admin`.
 func (s Scope) Crossings() (all []Crossing) {
-	prompts := grant.Under(s.Prefix + ".prompt")
+	prompts := catalog.Under(s.Prefix + ".prompt")
 	for _, u := range Users(s) {
 		if !isProducer(u.Name) && !isOutside(u.Name) {
 			continue
@@ -83,7 +82,7 @@ func (s Scope) Crossings() (all []Crossing) {
 			}
 			all = append(all, Crossing{Subject: subject, From: u.Account, To: EdgeAccount, As: s.named(u.Name, subject)})
 		}
-		all = append(all, Crossing{Subject: grant.Under(u.Inbox), From: EdgeAccount, To: u.Account})
+		all = append(all, Crossing{Subject: catalog.Under(u.Inbox), From: EdgeAccount, To: u.Account})
 	}
 	return append(all, Crossing{Subject: s.Prefix + ".rejected.*", From: EdgeAccount, To: ServicesAccount})
 }

@@ -44,7 +44,6 @@ func Config(s Scope) string {
 	return b.String()
 }
 
-// writeCrossings writes what an account exports and imports.
 func writeCrossings(b *strings.Builder, account string, all []Crossing) {
 	var exports, imports []string
 	for i, c := range all {
@@ -86,7 +85,6 @@ func importers(all []Crossing, c Crossing) (accounts []string) {
 	return accounts
 }
 
-// writeUsers writes those of an account, and its end.
 func writeUsers(b *strings.Builder, s Scope, account string) {
 	b.WriteString("    users = [\n")
 	for _, u := range Users(s) {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
-	"github.com/switchyard/switchyard/pkg/transport/grant"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -17,7 +16,7 @@ func edge() role {
 	}}
 }
 
-func fronting(n grant.Names) []Grant {
+func fronting(n catalog.ModelNames) []Grant {
 	return []Grant{
 		{
 			Reason:    "to hear what producers ask, fetch again, cancel, have forgotten and tokenized, and what they send for a model that no replica serves",
@@ -26,7 +25,7 @@ func fronting(n grant.Names) []Grant {
 		{Reason: "to be found as a NATS micro service", Subscribe: []string{"$SRV.>"}},
 		{
 			Reason:    "to answer producers, and to notice that one is gone",
-			Publish:   []string{grant.Under(schemas.DefaultInboxPrefix[:len(schemas.DefaultInboxPrefix)-1])},
+			Publish:   []string{catalog.Under(schemas.DefaultInboxPrefix[:len(schemas.DefaultInboxPrefix)-1])},
 			Subscribe: []string{n.Prefix + ".probe." + n.Model + ".>"},
 		},
 		{Reason: "to send errors that have no other address", Publish: []string{n.Prefix + ".rejected.*"}},

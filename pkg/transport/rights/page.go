@@ -32,7 +32,6 @@ subscriptions, and a tenant %[6]d connections, unless ` + "`--producer-payload`,
 |---|---|---|
 `
 
-// writeAccounts writes what passes between accounts.
 func writeAccounts(b *strings.Builder, s Scope) {
 	bounds := s.Bounds.OrDefaults()
 	fmt.Fprintf(b, accountsText, ServicesAccount, EdgeAccount, Edge, bounds.Payload, bounds.Subs, bounds.Conns, GatewayAccount)
@@ -117,7 +116,6 @@ func inside() (names []string) {
 	return names
 }
 
-// sharedGrants are those that all services have.
 func sharedGrants(users []User) []Grant {
 	first, services := users[0].Grants, inside()
 	return slices.DeleteFunc(slices.Clone(first), func(g Grant) bool {

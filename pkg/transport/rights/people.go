@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
-	"github.com/switchyard/switchyard/pkg/transport/grant"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -50,14 +49,14 @@ func others() []role {
 
 // producing is for a tenant's producers. What they fetch again and cancel crosses to tokenizers
 // under the tenant's name (Crossings).
-func producing(tenant string) func(grant.Names) []Grant {
-	return func(n grant.Names) []Grant {
+func producing(tenant string) func(catalog.ModelNames) []Grant {
+	return func(n catalog.ModelNames) []Grant {
 		return append(asking(tenant, n), Grant{Reason: "to fetch answers again", Publish: []string{n.Replay()}}, Grant{Reason: "to cancel", Publish: []string{n.AnyCancel()}})
 	}
 }
 
 // naming is for who may name a tenant when it fetches answers again, cancels and deletes.
-func naming(tenant string, n grant.Names) []Grant {
+func naming(tenant string, n catalog.ModelNames) []Grant {
 	return append(asking(tenant, n),
 		Grant{Reason: "to fetch answers again", Publish: []string{n.ReplayOf(tenant)}},
 		Grant{Reason: "to cancel, and to have answers deleted", Publish: []string{n.CancelOf(tenant, "*"), n.Forget(tenant, "*")}})
@@ -65,7 +64,7 @@ func naming(tenant string, n grant.Names) []Grant {
 
 // asking is for asking in a tenant's name. The default one's subjects also have
 // a form without tenant and class.
-func asking(tenant string, n grant.Names) []Grant {
+func asking(tenant string, n catalog.ModelNames) []Grant {
 	every := schemas.Flow{Tenant: tenant, Class: "*"}
 	prompts := []string{n.AskOf(every), n.PromptOf(every)}
 	if tenant == schemas.DefaultTenant {
@@ -77,14 +76,14 @@ func asking(tenant string, n grant.Names) []Grant {
 	}
 }
 
-func looking(n grant.Names) []Grant {
+func looking(n catalog.ModelNames) []Grant {
 	return []Grant{
 		{Reason: "to see how full the streams are", Publish: []string{"$JS.API.STREAM.LIST"}},
 		{
 			Reason:  "to see how many prompts and sequences wait, and how many are in hand",
-			Publish: []string{grant.API("CONSUMER.INFO", n.Streams.Prompts().Name) + ".tokenizer", grant.API("CONSUMER.INFO", n.Streams.Sequences().Name) + ".attention"},
+			Publish: []string{catalog.API("CONSUMER.INFO", n.Streams.Prompts().Name) + ".tokenizer", catalog.API("CONSUMER.INFO", n.Streams.Sequences().Name) + ".attention"},
 		},
-		{Reason: "to see live replicas", Publish: append(n.Look("members"), grant.Get(n.Bucket("members")))},
+		{Reason: "to see live replicas", Publish: append(n.Look("members"), catalog.Get(n.Bucket("members")))},
 		{Reason: "to see which replicas experts have", Publish: slices.Concat(n.Look("plans"), n.Look("functions"))},
 		{Reason: "to ask for what each expert has computed, and to hear it", Publish: []string{n.LoadAsk()}, Subscribe: []string{n.Load()}},
 	}
@@ -92,22 +91,22 @@ func looking(n grant.Names) []Grant {
 
 // keeping is for the operator, who puts models into the object store, says what plans are to be like, and
 // looks after what was given up.
-func keeping(n grant.Names) []Grant {
+func keeping(n catalog.ModelNames) []Grant {
 	w := n.Weights()
-	subjects := append(grant.Follow(w), "$JS.API.STREAM.NAMES", grant.API("STREAM.MSG.GET", w), grant.Under("$O."+w[len("OBJ_"):]))
+	subjects := append(catalog.Follow(w), "$JS.API.STREAM.NAMES", catalog.API("STREAM.MSG.GET", w), catalog.Under("$O."+w[len("OBJ_"):]))
 	for _, call := range []string{"INFO", "PURGE"} {
-		subjects = append(subjects, grant.API("STREAM."+call, w))
+		subjects = append(subjects, catalog.API("STREAM."+call, w))
 	}
 	dead := n.Streams.Dead().Name
 	return []Grant{
 		{Reason: "to put models into the object store, to list them and to remove them", Publish: subjects},
 		{
 			Reason:  "to see plans, and to change what they are to be like (`switchyard plan`)",
-			Publish: append(n.Look("plans"), grant.Get(n.Bucket("plans")), n.Key("plans", "settings")),
+			Publish: append(n.Look("plans"), catalog.Get(n.Bucket("plans")), n.Key("plans", "settings")),
 		},
 		{
 			Reason:  "to see how far a brownout goes, and to set that (`switchyard brownout`)",
-			Publish: append(n.Look("brownout"), grant.Get(n.Bucket("brownout")), n.Key("brownout", "settings")),
+			Publish: append(n.Look("brownout"), catalog.Get(n.Bucket("brownout")), n.Key("brownout", "settings")),
 		},
 		{Reason: "to see live replicas (`switchyard plan`, `switchyard drain`)", Publish: n.Look("members")},
 		{
@@ -116,32 +115,32 @@ func keeping(n grant.Names) []Grant {
 		},
 		{
 			Reason:  "to see what was given up, and to drop it (`switchyard dlq`)",
-			Publish: []string{grant.API("STREAM.INFO", dead), grant.API("STREAM.MSG.GET", dead), grant.API("STREAM.MSG.DELETE", dead), grant.API("STREAM.PURGE", dead)},
+			Publish: []string{catalog.API("STREAM.INFO", dead), catalog.API("STREAM.MSG.GET", dead), catalog.API("STREAM.MSG.DELETE", dead), catalog.API("STREAM.PURGE", dead)},
 		},
 		{
 			Reason:  "to send what was given up again, unless the log of its request has ended",
-			Publish: append([]string{grant.API("STREAM.MSG.GET", n.Streams.Tokens().Name), n.Sequence()}, n.Prompts()...),
+			Publish: append([]string{catalog.API("STREAM.MSG.GET", n.Streams.Tokens().Name), n.Sequence()}, n.Prompts()...),
 		},
 	}
 }
 
 // makingStreams is for the user who makes streams and buckets, keeps them as they are to be, and
 // makes those of tensors anew.
-func makingStreams(n grant.Names) []Grant {
+func makingStreams(n catalog.ModelNames) []Grant {
 	all := append(n.All(), n.Weights(), n.Streams.Trial().Name)
 	return []Grant{
 		{
 			Reason: "to find streams and buckets, to make those that are missing, and to change those that differ",
 			Publish: slices.Concat([]string{"$JS.API.STREAM.NAMES", "$JS.API.INFO"},
-				grant.APIs("STREAM.INFO", all...), grant.APIs("STREAM.CREATE", all...), grant.APIs("STREAM.UPDATE", all...)),
+				catalog.APIs("STREAM.INFO", all...), catalog.APIs("STREAM.CREATE", all...), catalog.APIs("STREAM.UPDATE", all...)),
 		},
 		{
 			Reason:  "to make streams of tensors anew in a cluster, when the server that has one is gone, to take back what there is no room for, and to remake what cannot be changed",
-			Publish: grant.APIs("STREAM.DELETE", all...),
+			Publish: catalog.APIs("STREAM.DELETE", all...),
 		},
 		{
 			Reason:  "to read which layers a model of the object store has",
-			Publish: append(grant.Follow(n.Weights()), grant.API("STREAM.MSG.GET", n.Weights())),
+			Publish: append(catalog.Follow(n.Weights()), catalog.API("STREAM.MSG.GET", n.Weights())),
 		},
 	}
 }

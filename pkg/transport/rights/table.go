@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
-	"github.com/switchyard/switchyard/pkg/transport/grant"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -48,7 +47,7 @@ type User struct {
 }
 
 // Grant is what a user needs for one purpose.
-type Grant = grant.Grant
+type Grant = catalog.Grant
 
 // Names of the users that are neither a service nor a tenant's producer.
 const (
@@ -105,7 +104,7 @@ func services(tenants []string) (roles []role) {
 	for _, s := range catalog.All() {
 		of := s.Role
 		if s.Outside { // operators, who ask to drain, are in the services' account
-			of.Grants = func(n grant.Names) (all []Grant) {
+			of.Grants = func(n catalog.ModelNames) (all []Grant) {
 				for _, t := range append([]string{schemas.DefaultTenant}, tenants...) {
 					all = append(all, naming(t, n)...)
 				}
@@ -114,7 +113,7 @@ func services(tenants []string) (roles []role) {
 			roles = append(roles, role{s.Name, of})
 			continue
 		}
-		of.Grants = func(n grant.Names) []Grant { return append(s.Grants(n), grant.Draining(n, s.Name)) }
+		of.Grants = func(n catalog.ModelNames) []Grant { return append(s.Grants(n), catalog.Draining(n, s.Name)) }
 		roles = append(roles, role{s.Name, of})
 	}
 	return roles
@@ -126,9 +125,9 @@ func (s Scope) user(r role) User {
 	if isProducer(u.Name) {
 		u.Bounds = s.Bounds.OrDefaults()
 	}
-	u.add(Grant{Reason: "to receive answers, on inboxes of its own", Subscribe: []string{grant.Under(u.Inbox)}})
+	u.add(Grant{Reason: "to receive answers, on inboxes of its own", Subscribe: []string{catalog.Under(u.Inbox)}})
 	for _, m := range s.Models {
-		names := grant.NewNames(s.Prefix, m.Name, m.MoELayers)
+		names := catalog.NewModelNames(s.Prefix, m.Name, m.MoELayers)
 		names.Streams.Moved = m.Objects
 		for _, g := range r.Grants(names) {
 			u.add(g)

@@ -15,7 +15,6 @@ import (
 // direct is one message each way. A dispatch that no message takes goes by one object.
 type direct struct{ *Link }
 
-// Scatter implements Transfer.
 func (t direct) Scatter(ctx context.Context, to Address, d *pb.Dispatch) error {
 	err := t.message(ctx, to.Subject, d)
 	var large *bus.TooLargeError
@@ -26,7 +25,6 @@ func (t direct) Scatter(ctx context.Context, to Address, d *pb.Dispatch) error {
 	return indirect(t).Scatter(ctx, to, d)
 }
 
-// Serve implements Transfer.
 func (t direct) Serve(ctx context.Context, to string, d *pb.Dispatch, _ bool, compute Compute) error {
 	return compute(ctx, d, 0, func(p *pb.Partial) error {
 		d.Key.Aggregator, d.Key.RowSums = "", false // the partial's subject and places say it
@@ -34,10 +32,8 @@ func (t direct) Serve(ctx context.Context, to string, d *pb.Dispatch, _ bool, co
 	})
 }
 
-// Gather implements Transfer.
 func (t direct) Gather(_ context.Context, p *pb.Partial) (*pb.Partial, error) { return p, nil }
 
-// message sends a dispatch with its rows.
 func (l *Link) message(ctx context.Context, to string, d *pb.Dispatch) error {
 	began, bytes := time.Now(), len(d.Tensor.GetData())
 	err := l.Sender.Send(ctx, to, d)

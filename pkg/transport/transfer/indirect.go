@@ -10,7 +10,6 @@ import (
 // indirect is one object each way, which a message names.
 type indirect struct{ *Link }
 
-// Scatter implements Transfer.
 func (t indirect) Scatter(ctx context.Context, to Address, d *pb.Dispatch) error {
 	p := t.pack(to, d, &pb.Parcel{Mode: plan.Indirect})
 	if err := t.store(ctx, p, 0); err != nil {
@@ -19,7 +18,6 @@ func (t indirect) Scatter(ctx context.Context, to Address, d *pb.Dispatch) error
 	return t.Sender.Send(ctx, to.Subject, p.message())
 }
 
-// Serve implements Transfer.
 func (t indirect) Serve(ctx context.Context, to string, d *pb.Dispatch, again bool, compute Compute) error {
 	w, err := t.unpack(to, d, again)
 	if err != nil {
@@ -41,7 +39,6 @@ func (t indirect) Serve(ctx context.Context, to string, d *pb.Dispatch, again bo
 	})
 }
 
-// Gather implements Transfer.
 func (t indirect) Gather(ctx context.Context, p *pb.Partial) (*pb.Partial, error) {
 	return t.gather(ctx, p)
 }

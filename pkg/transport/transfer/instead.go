@@ -23,7 +23,6 @@ func (r *rest) now(now time.Time) bool { return now.UnixNano() < r.until.Load() 
 
 func (r *rest) begin(now time.Time) { r.until.Store(now.Add(restFor).UnixNano()) }
 
-// put stores an object, unless the store rests.
 func (l *Link) put(ctx context.Context, name string, data []byte, sum Sum) error {
 	if l.rest.now(time.Now()) {
 		return ErrNoStore
@@ -35,7 +34,6 @@ func (l *Link) put(ctx context.Context, name string, data []byte, sum Sum) error
 	return err
 }
 
-// why is the reason of a fallback.
 func why(err error) string {
 	if errors.Is(err, ErrFull) {
 		return "full"

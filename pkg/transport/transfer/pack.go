@@ -18,7 +18,6 @@ type packed struct {
 	group  string
 }
 
-// pack prepares the objects of a dispatch.
 func (l *Link) pack(to Address, d *pb.Dispatch, p *pb.Parcel) *packed {
 	out := &packed{d: d, parcel: p, rows: d.Tensor.Data, stride: len(d.Tensor.Data) / int(d.Tensor.Rows), group: Group(d.Key)}
 	out.all = l.minibatches(d, l.each(p, d.Tensor))
@@ -47,7 +46,6 @@ func (p *packed) from(k int) *pb.Dispatch {
 	return rest.of(p.d)
 }
 
-// store stores one minibatch.
 func (l *Link) store(ctx context.Context, p *packed, k int) error {
 	defer l.Span(ctx, Scatter, p.d.Key, k)()
 	began, data := time.Now(), p.all[k].bytes(p.rows, p.stride)

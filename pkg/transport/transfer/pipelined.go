@@ -65,7 +65,6 @@ func (t pipelined) Serve(ctx context.Context, to string, d *pb.Dispatch, again b
 	return err
 }
 
-// Gather implements Transfer.
 func (t pipelined) Gather(ctx context.Context, p *pb.Partial) (*pb.Partial, error) {
 	return t.gather(ctx, p)
 }

@@ -46,7 +46,6 @@ type Objects interface {
 	Put(ctx context.Context, name string, data []byte, sum Sum) error
 	// Get returns an object of at most so many bytes that is what its digest says, with that.
 	Get(ctx context.Context, name string, most int) ([]byte, Sum, error)
-	// Remove removes a group's objects.
 	Remove(ctx context.Context, group string) error
 }
 
@@ -126,10 +125,8 @@ const patience = 2 * time.Second
 
 type nobody struct{}
 
-// Moved counts nothing.
 func (nobody) Moved(pb.TransferMode, string, int, time.Duration) {}
 
-// FellBack counts nothing.
 func (nobody) FellBack(_, _ pb.TransferMode, _ string) {}
 
 // By is the transfer of a mode. minibatch is the rows of an object, of the pipelined mode alone.

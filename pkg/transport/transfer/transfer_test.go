@@ -8,10 +8,12 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
+	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
-	"github.com/switchyard/switchyard/pkg/transport/transfer/transfertest"
+	"github.com/switchyard/switchyard/pkg/transport/transfer/store"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -19,9 +21,30 @@ func TestMain(m *testing.M) { testleaks.Main(m) }
 
 // Every mode passes the suite over a store in memory.
 func TestSuite(t *testing.T) {
-	transfertest.Run(t, func(*testing.T) transfertest.Backend {
-		m := &transfertest.Memory{}
-		return transfertest.Backend{Objects: m, Count: m.Count}
+	Run(t, func(*testing.T) Backend {
+		m := &Memory{}
+		return Backend{Objects: m, Count: m.Count}
+	})
+}
+
+// Every mode passes the suite over JetStream.
+func TestSuiteOverJetStream(t *testing.T) {
+	conn, streams := testserver.Connect(t), schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "m"), Moved: true}
+	stream := streams.Objects()
+	if err := conn.Ensure(t.Context(), 1, stream); err != nil {
+		t.Fatal(err)
+	}
+	Run(t, func(t *testing.T) Backend {
+		if err := conn.Empty(t.Context(), stream.Name); err != nil {
+			t.Fatal(err)
+		}
+		return Backend{Objects: store.New(conn, streams), Count: func() int {
+			state, err := conn.State(t.Context(), stream.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(state.Messages)
+		}}
 	})
 }
 
@@ -30,13 +53,13 @@ func TestSuite(t *testing.T) {
 func TestOutgrows(t *testing.T) {
 	for name, store := range map[string]error{"stored": nil, "nothing is stored": transfer.ErrNoStore} {
 		t.Run(name, func(t *testing.T) {
-			m := &transfertest.Memory{}
-			r := transfertest.NewRig(t, m)
+			m := &Memory{}
+			r := NewRig(t, m)
 			r.Payload, r.Objects.Putting = 8000, func(string) error { return store }
 			const rows = 600
-			d := transfertest.DispatchOf(1, rows)
+			d := DispatchOf(1, rows)
 			places := len(d.Place)
-			if err := r.Scatter(transfertest.Ways[0], d); err != nil {
+			if err := r.Scatter(Ways[0], d); err != nil {
 				t.Fatal(err)
 			}
 			fell, all := r.Fell(), r.Dispatches()
@@ -56,8 +79,8 @@ func TestOutgrows(t *testing.T) {
 
 // Spans of a pipelined dispatch stand beside each other: rows are fetched while outputs of others are stored.
 func TestSpansOverlap(t *testing.T) {
-	r := transfertest.NewRig(t, &transfertest.Memory{})
-	if err := r.Scatter(transfertest.Way{Mode: plan.Pipelined, Minibatch: 3}, transfertest.Dispatch(1)); err != nil {
+	r := NewRig(t, &Memory{})
+	if err := r.Scatter(Way{Mode: plan.Pipelined, Minibatch: 3}, Dispatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	storing, fetching := make(chan struct{}), make(chan struct{})
@@ -106,8 +129,8 @@ func TestMalformed(t *testing.T) {
 		"another's name":    func(d *pb.Dispatch) { d.Parcel.Pieces[0].Name = "*.0.i.0.00" },
 		"a short name":      func(d *pb.Dispatch) { d.Parcel.Pieces[0].Name = "0.0" },
 	} {
-		r := transfertest.NewRig(t, &transfertest.Memory{})
-		if err := r.Scatter(transfertest.Way{Mode: plan.Pipelined, Minibatch: 3}, transfertest.Dispatch(1)); err != nil {
+		r := NewRig(t, &Memory{})
+		if err := r.Scatter(Way{Mode: plan.Pipelined, Minibatch: 3}, Dispatch(1)); err != nil {
 			t.Fatal(err)
 		}
 		all := r.Dispatches()
@@ -128,9 +151,9 @@ func TestMalformedPartial(t *testing.T) {
 		"no key":        func(p *pb.Partial) { p.Key = nil },
 		"no layer":      func(p *pb.Partial) { p.Key.Layer = 9 },
 	} {
-		r := transfertest.NewRig(t, &transfertest.Memory{})
+		r := NewRig(t, &Memory{})
 		p := &pb.Partial{
-			Key:    transfertest.Dispatch(1).Key,
+			Key:    Dispatch(1).Key,
 			Parcel: &pb.Parcel{Mode: plan.Indirect, Pieces: []*pb.Piece{{Name: "0f.0.o.0.00", Sha256: make([]byte, 32), Size: 9}}},
 		}
 		change(p)
@@ -145,7 +168,7 @@ func FuzzServe(f *testing.F) {
 	f.Add(uint32(3), uint32(10), uint32(24), "0f.0.i.0.00", uint32(4), true)
 	f.Add(uint32(0), uint32(0), uint32(1<<31), ">", uint32(0), false)
 	f.Fuzz(func(t *testing.T, minibatch, rows, size uint32, name string, pieces uint32, pipelined bool) {
-		r, d := transfertest.NewRig(t, &transfertest.Memory{}), transfertest.Dispatch(1)
+		r, d := NewRig(t, &Memory{}), Dispatch(1)
 		d.Tensor.Data, d.Tensor.Rows = nil, rows
 		d.Parcel = &pb.Parcel{Mode: plan.Indirect, Minibatch: minibatch}
 		if pipelined {

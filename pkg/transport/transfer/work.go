@@ -38,7 +38,6 @@ type input struct {
 	waited  time.Duration
 }
 
-// output is what became of a minibatch.
 type output struct {
 	at     int
 	name   string
@@ -48,7 +47,6 @@ type output struct {
 	took   *pb.FunctionTime // nil: it was not computed here
 }
 
-// unpack takes a dispatch whose rows are in objects.
 func (l *Link) unpack(to string, d *pb.Dispatch, again bool) (*work, error) {
 	all, err := l.checkParcel(d)
 	if err != nil {
@@ -196,7 +194,6 @@ func fill(p *pb.Partial, body []byte) error {
 	return nil
 }
 
-// gather gets the outputs that a partial names.
 func (l *Link) gather(ctx context.Context, p *pb.Partial) (*pb.Partial, error) {
 	if err := l.Shape.CheckKey(p.Key); err != nil {
 		return nil, err

@@ -4,7 +4,7 @@
 // The layout is that of NATS object stores, so the nats command line lists and
 // fetches objects: chunks on $O.<bucket>.C.<key>, what is known of an object on
 // $O.<bucket>.M.<name>. Unlike there the key of the chunks follows from what the
-// object holds (manifest.Object), so an interrupted push finds what is whole,
+// object holds (digest.Object), so an interrupted push finds what is whole,
 // and replaces what is not.
 //
 // A reader asks the server first whether all chunks of an object are there, and

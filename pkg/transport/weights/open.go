@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/pause"
-	"github.com/switchyard/switchyard/internal/unrepeated"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 )
@@ -28,7 +27,7 @@ func OpenNow(ctx context.Context, conn *bus.Conn, prefix, name string, log *slog
 }
 
 func (s *Store) open(ctx context.Context, log *slog.Logger) (*model.Model, error) {
-	var said unrepeated.Log
+	var said pause.ErrorLog
 	for {
 		m, err := s.openOnce(ctx, log)
 		if !errors.Is(err, ErrSlow) || ctx.Err() != nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/switchyard/switchyard/pkg/compute/digest"
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -50,13 +49,12 @@ const (
 	mostChunk, beside = 512 << 10, 4 << 10
 )
 
-// pushing is one push.
 type pushing struct {
 	*Store
 	settings PushSettings
 	chunk    int
 	id       string // tells this push's messages from an earlier one's
-	objects  []manifest.Object
+	objects  []digest.Object
 
 	mu                  sync.Mutex
 	done, before, total int64
@@ -65,7 +63,7 @@ type pushing struct {
 // Push puts a model into the store: the contents that are not there yet, and then
 // the manifest.
 func (s *Store) Push(ctx context.Context, identity string, tensors []digest.Tensor, contents []model.Content, settings PushSettings) error {
-	p := &pushing{Store: s, settings: settings, id: nuid.Next(), objects: make([]manifest.Object, len(contents))}
+	p := &pushing{Store: s, settings: settings, id: nuid.Next(), objects: make([]digest.Object, len(contents))}
 	if p.chunk = int(min(mostChunk, s.conn.MaxPayload()-beside)); p.chunk < 1 {
 		return fmt.Errorf("the NATS server takes messages of %d bytes; raise max_payload to at least %d", s.conn.MaxPayload(), 2*beside)
 	}
@@ -88,7 +86,7 @@ func (p *pushing) pushOnce(ctx context.Context, identity string, tensors []diges
 	if err := p.sendAll(ctx, contents); err != nil {
 		return err
 	}
-	return p.finish(ctx, &manifest.Manifest{Format: manifest.Format, Model: identity, Tensors: tensors, Objects: p.objects})
+	return p.finish(ctx, &digest.Manifest{Format: digest.ManifestFormat, Model: identity, Tensors: tensors, Objects: p.objects})
 }
 
 // refined says of a full store what to do.
@@ -143,7 +141,7 @@ func (p *pushing) sendAll(ctx context.Context, contents []model.Content) error {
 }
 
 // sendOne skips what is there.
-func (p *pushing) sendOne(ctx context.Context, u model.Content, have map[string]manifest.Object) (manifest.Object, error) {
+func (p *pushing) sendOne(ctx context.Context, u model.Content, have map[string]digest.Object) (digest.Object, error) {
 	if o, ok := have[u.Name]; ok && o.Key == u.Key && o.Bytes == u.Bytes {
 		p.tell(u.Bytes, u.Bytes)
 		return o, nil
@@ -161,7 +159,7 @@ func (p *pushing) tell(done, before int64) {
 }
 
 // have lists the objects of which all chunks are there.
-func (p *pushing) have(ctx context.Context) (map[string]manifest.Object, error) {
+func (p *pushing) have(ctx context.Context) (map[string]digest.Object, error) {
 	counts, _, err := p.conn.Subjects(ctx, p.stream(), "$O."+p.bucket+".>")
 	if err != nil {
 		return nil, err
@@ -172,7 +170,7 @@ func (p *pushing) have(ctx context.Context) (map[string]manifest.Object, error) 
 			metas++
 		}
 	}
-	have := map[string]manifest.Object{}
+	have := map[string]digest.Object{}
 	if metas == 0 {
 		return have, nil
 	}
@@ -187,7 +185,7 @@ func (p *pushing) have(ctx context.Context) (map[string]manifest.Object, error) 
 }
 
 // send puts one object into the store, in place of what is left of it.
-func (p *pushing) send(ctx context.Context, u model.Content) (o manifest.Object, err error) {
+func (p *pushing) send(ctx context.Context, u model.Content) (o digest.Object, err error) {
 	r, err := u.Open()
 	if err != nil {
 		return o, err
@@ -196,7 +194,7 @@ func (p *pushing) send(ctx context.Context, u model.Content) (o manifest.Object,
 	if err := p.conn.Purge(ctx, p.stream(), p.chunks(u.Key)); err != nil {
 		return o, err
 	}
-	o = manifest.Object{Name: u.Name, Key: u.Key}
+	o = digest.Object{Name: u.Name, Key: u.Key}
 	if err := p.sendChunks(ctx, &o, r); err != nil {
 		return o, err
 	}
@@ -212,7 +210,7 @@ func (p *pushing) send(ctx context.Context, u model.Content) (o manifest.Object,
 }
 
 // sendChunks fills what is known of the object when it is read.
-func (p *pushing) sendChunks(ctx context.Context, o *manifest.Object, r io.Reader) error {
+func (p *pushing) sendChunks(ctx context.Context, o *digest.Object, r io.Reader) error {
 	h, buf := sha256.New(), make([]byte, p.chunk)
 	for {
 		n, err := io.ReadFull(r, buf)
@@ -238,7 +236,7 @@ func (p *pushing) sendChunks(ctx context.Context, o *manifest.Object, r io.Reade
 
 // finish looks whether everything is there, removes what is of no model, and
 // writes the manifest.
-func (p *pushing) finish(ctx context.Context, m *manifest.Manifest) error {
+func (p *pushing) finish(ctx context.Context, m *digest.Manifest) error {
 	data, err := m.Encode()
 	if err != nil {
 		return err
@@ -254,7 +252,7 @@ func (p *pushing) finish(ctx context.Context, m *manifest.Manifest) error {
 		delete(counts, p.chunks(o.Key))
 		delete(counts, p.meta(o.Name))
 	}
-	key := manifest.KeyOf(sha256.Sum256(data))
+	key := digest.KeyOf(sha256.Sum256(data))
 	delete(counts, p.chunks(key))
 	delete(counts, p.meta(manifestObject))
 	for subject := range counts {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
+	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -138,11 +138,11 @@ func TestPushReplacesBadManifests(t *testing.T) {
 		spoil func(t *testing.T, r *rig)
 		want  error
 	}{
-		{"unreadable", func(t *testing.T, r *rig) { r.storeManifest(t, []byte("{}")) }, manifest.ErrBad},
-		{"unknown", func(t *testing.T, r *rig) { r.storeInfo(t, []byte("{}")) }, manifest.ErrBad},
+		{"unreadable", func(t *testing.T, r *rig) { r.storeManifest(t, []byte("{}")) }, digest.ErrBadManifest},
+		{"unknown", func(t *testing.T, r *rig) { r.storeInfo(t, []byte("{}")) }, digest.ErrBadManifest},
 		{"missing", func(t *testing.T, r *rig) {
 			r.storeManifest(t, []byte("{}"))
-			key := manifest.KeyOf(sha256.Sum256([]byte("{}")))
+			key := digest.KeyOf(sha256.Sum256([]byte("{}")))
 			if err := r.conn.Purge(t.Context(), r.store.stream(), r.store.chunks(key)); err != nil {
 				t.Fatal(err)
 			}
@@ -171,7 +171,7 @@ func TestPushReplacesBadManifests(t *testing.T) {
 func (r *rig) storeManifest(t *testing.T, data []byte) {
 	t.Helper()
 	sum := sha256.Sum256(data)
-	o := manifest.Object{Name: manifestObject, Key: manifest.KeyOf(sum), Bytes: int64(len(data)), Chunks: 1, Sum: sum}
+	o := digest.Object{Name: manifestObject, Key: digest.KeyOf(sum), Bytes: int64(len(data)), Chunks: 1, Sum: sum}
 	if _, err := r.conn.StoreBytes(t.Context(), r.store.chunks(o.Key), data, nil); err != nil {
 		t.Fatal(err)
 	}

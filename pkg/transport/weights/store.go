@@ -12,7 +12,6 @@ import (
 
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/digest"
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 )
@@ -34,12 +33,10 @@ type ObjectError struct {
 	Err           error
 }
 
-// Error names the object, its model, and what is wrong.
 func (e *ObjectError) Error() string {
 	return fmt.Sprintf("object %s of model %s: %v", e.Object, e.Model, e.Err)
 }
 
-// Unwrap is what is wrong.
 func (e *ObjectError) Unwrap() error { return e.Err }
 
 // Store is a model's place in the object store.
@@ -87,19 +84,19 @@ func (s *Store) meta(name string) string {
 }
 
 // Manifest reads what the model consists of.
-func (s *Store) Manifest(ctx context.Context) (*manifest.Manifest, error) {
+func (s *Store) Manifest(ctx context.Context) (*digest.Manifest, error) {
 	o, err := s.manifestInfo(ctx)
 	if err != nil {
 		return nil, s.wrap(manifestObject, err)
 	}
-	if o.Bytes > manifest.MaxBytes {
-		return nil, s.wrap(manifestObject, fmt.Errorf("%w: it has %d bytes, more than %d", manifest.ErrBad, o.Bytes, manifest.MaxBytes))
+	if o.Bytes > digest.MaxManifest {
+		return nil, s.wrap(manifestObject, fmt.Errorf("%w: it has %d bytes, more than %d", digest.ErrBadManifest, o.Bytes, digest.MaxManifest))
 	}
 	data, err := s.Read(ctx, o, nil)
 	if err != nil {
 		return nil, err
 	}
-	m, err := manifest.Parse(data)
+	m, err := digest.ParseManifest(data)
 	return m, s.wrap(manifestObject, err)
 }
 
@@ -107,10 +104,9 @@ func (s *Store) Manifest(ctx context.Context) (*manifest.Manifest, error) {
 // store has. Any other, such as of a slow store or a missing permission, leaves open
 // what is there.
 func isNotWhole(err error) bool {
-	return errors.Is(err, ErrNoModel) || errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged) || errors.Is(err, manifest.ErrBad)
+	return errors.Is(err, ErrNoModel) || errors.Is(err, ErrMissing) || errors.Is(err, ErrDamaged) || errors.Is(err, digest.ErrBadManifest)
 }
 
-// wrap names the object and leaves success alone.
 func (s *Store) wrap(object string, err error) error {
 	if err == nil {
 		return nil
@@ -119,21 +115,21 @@ func (s *Store) wrap(object string, err error) error {
 }
 
 // manifestInfo is what the store knows of the manifest.
-func (s *Store) manifestInfo(ctx context.Context) (manifest.Object, error) {
+func (s *Store) manifestInfo(ctx context.Context) (digest.Object, error) {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	m, err := s.conn.Last(waiting, s.stream(), s.meta(manifestObject))
 	switch {
 	case errors.Is(err, bus.ErrNoMessage), isNoStream(err):
-		return manifest.Object{}, ErrNoModel
+		return digest.Object{}, ErrNoModel
 	case err != nil && waiting.Err() != nil && ctx.Err() == nil:
-		return manifest.Object{}, fmt.Errorf("%w: %w", ErrSlow, err)
+		return digest.Object{}, fmt.Errorf("%w: %w", ErrSlow, err)
 	case err != nil:
-		return manifest.Object{}, err
+		return digest.Object{}, err
 	}
 	o, err := parseInfo(manifestObject, m.Data)
 	if err != nil {
-		return o, fmt.Errorf("%w: %w", manifest.ErrBad, err)
+		return o, fmt.Errorf("%w: %w", digest.ErrBadManifest, err)
 	}
 	return o, nil
 }
@@ -144,12 +140,12 @@ func isNoStream(err error) bool {
 }
 
 // Read returns an object's bytes, when they are what the manifest says: in into, if that is large enough.
-func (s *Store) Read(ctx context.Context, o manifest.Object, into []byte) ([]byte, error) {
+func (s *Store) Read(ctx context.Context, o digest.Object, into []byte) ([]byte, error) {
 	data, err := s.read(ctx, o, into)
 	return data, s.wrap(o.Name, err)
 }
 
-func (s *Store) read(ctx context.Context, o manifest.Object, into []byte) ([]byte, error) {
+func (s *Store) read(ctx context.Context, o digest.Object, into []byte) ([]byte, error) {
 	if err := s.present(ctx, o); err != nil {
 		return nil, err
 	}
@@ -165,7 +161,7 @@ func (s *Store) read(ctx context.Context, o manifest.Object, into []byte) ([]byt
 
 // present checks that an object's chunks are there, and that the store can hold its
 // bytes: so much is allocated before the first of them comes.
-func (s *Store) present(ctx context.Context, o manifest.Object) error {
+func (s *Store) present(ctx context.Context, o digest.Object) error {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	counts, stored, err := s.conn.Subjects(waiting, s.stream(), s.chunks(o.Key))
@@ -185,7 +181,7 @@ func (s *Store) present(ctx context.Context, o manifest.Object) error {
 }
 
 // collect joins the chunks. Another goroutine hashes them, which takes as long as all the rest.
-func (s *Store) collect(ctx context.Context, o manifest.Object, into []byte) (data []byte, sum digest.Sum, err error) {
+func (s *Store) collect(ctx context.Context, o digest.Object, into []byte) (data []byte, sum digest.Sum, err error) {
 	if o.Chunks == 0 {
 		return nil, sha256.Sum256(nil), nil
 	}

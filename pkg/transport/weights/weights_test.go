@@ -14,8 +14,8 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
+	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -168,13 +168,13 @@ func (r *rig) spoil(t *testing.T, name string) {
 	}
 }
 
-func (r *rig) object(t *testing.T, name string) manifest.Object {
+func (r *rig) object(t *testing.T, name string) digest.Object {
 	t.Helper()
 	m, err := r.store.Manifest(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(m.Objects, func(o manifest.Object) bool { return o.Name == name })
+	i := slices.IndexFunc(m.Objects, func(o digest.Object) bool { return o.Name == name })
 	if i < 0 {
 		t.Fatalf("the manifest lists no object %q", name)
 	}
@@ -282,7 +282,7 @@ func TestObjectsAreNATS(t *testing.T) {
 
 func FuzzParseInfo(f *testing.F) {
 	s := New(nil, schemas.DefaultPrefix, "m")
-	data, err := s.encodeInfo(manifest.Object{Name: "head", Key: strings.Repeat("a", 32), Bytes: 3, Chunks: 1}, 100)
+	data, err := s.encodeInfo(digest.Object{Name: "head", Key: strings.Repeat("a", 32), Bytes: 3, Chunks: 1}, 100)
 	if err != nil {
 		f.Fatal(err)
 	}

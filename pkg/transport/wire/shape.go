@@ -52,7 +52,6 @@ func (s *Shape) CheckHidden(h *pb.Hidden) (rows int, err error) {
 	return rows, checkPhases(h)
 }
 
-// checkPhases wants one phase for each row.
 func checkPhases(h *pb.Hidden) error {
 	rows := uint64(0)
 	for _, p := range h.Phases {

@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/transport/fates"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -57,13 +56,13 @@ func (s *Shape) checkDecision(p *pb.Partial) error {
 	if p.Fates == nil {
 		return nil
 	}
-	if p.Decision != fates.Hash(p.Fates) {
+	if p.Decision != HashFates(p.Fates) {
 		return fmt.Errorf("%w: a partial with fates that are not those of its decision %016x", ErrMalformed, p.Decision)
 	}
 	if err := s.CheckFates(p.Key, p.Fates); err != nil {
 		return err
 	}
-	codes, err := fates.Decode(p.Fates)
+	codes, err := DecodeFates(p.Fates)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
@@ -72,7 +71,7 @@ func (s *Shape) checkDecision(p *pb.Partial) error {
 		return err
 	}
 	for place, c := range codes {
-		if c == fates.LeftOut && awaits.Has(place) {
+		if c == FateLeftOut && awaits.Has(place) {
 			return fmt.Errorf("%w: a partial of a group that awaits place %d, which is left out", ErrMalformed, place)
 		}
 	}
@@ -81,7 +80,7 @@ func (s *Shape) checkDecision(p *pb.Partial) error {
 
 // CheckFates refuses fates that are not of a key's rows in one layer; nil is none.
 func (s *Shape) CheckFates(k *pb.Key, f *pb.Fates) error {
-	if err := fates.CheckShape(f, fates.Shape{Rows: int(k.GetRows()), Layers: 1, Slots: s.TopK}); err != nil {
+	if err := CheckFatesShape(f, FatesShape{Rows: int(k.GetRows()), Layers: 1, Slots: s.TopK}); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return nil

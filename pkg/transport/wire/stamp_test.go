@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -15,7 +14,7 @@ func TestCheckStamp(t *testing.T) {
 	partial := pb.Strategy_STRATEGY_PARTIAL
 	later := &pb.Stamp{}
 	later.ProtoReflect().SetUnknown([]byte{0xf8, 0x07, 1}) // field 127
-	united := fates.Encode(fates.Shape{Rows: 2, Layers: 1, Slots: 2}, []fates.Code{0, 1, 0, 0})
+	united := EncodeFates(FatesShape{Rows: 2, Layers: 1, Slots: 2}, []FateCode{0, 1, 0, 0})
 	for name, tc := range map[string]struct {
 		stamp  *pb.Stamp
 		change func(*pb.Hidden)
@@ -36,7 +35,7 @@ func TestCheckStamp(t *testing.T) {
 		"beyond the whole":     {nil, func(h *pb.Hidden) { h.Key.Part, h.WholeRows = 4, 5 }, false},
 		"a huge whole":         {nil, func(h *pb.Hidden) { h.WholeRows = maxWhole + 1 }, false},
 		"a replay":             {nil, func(h *pb.Hidden) { h.Replay = united }, true},
-		"another key's replay": {nil, func(h *pb.Hidden) { h.Replay = fates.Plain(fates.Shape{Rows: 3, Layers: 1, Slots: 2}) }, false},
+		"another key's replay": {nil, func(h *pb.Hidden) { h.Replay = PlainFates(FatesShape{Rows: 3, Layers: 1, Slots: 2}) }, false},
 	} {
 		h := &pb.Hidden{
 			Key:    &pb.Key{Version: schemas.Version, Model: 7, Owner: "a", Rows: 2},

@@ -19,7 +19,6 @@ type IdentityError struct {
 	GotModel, WantModel     uint64
 }
 
-// Error names both versions or, if these are the same, both models.
 func (e *IdentityError) Error() string {
 	if e.GotVersion != e.WantVersion {
 		return fmt.Sprintf("it is of schema version %d, and version %d is spoken here: run one version of switchyard everywhere",

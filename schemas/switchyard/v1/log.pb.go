@@ -9,11 +9,12 @@
 package switchyardv1
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 )
 
 const (
@@ -1602,268 +1603,6 @@ func (*Record_Packed) isRecord_Kind() {}
 
 func (*Record_Trial) isRecord_Kind() {}
 
-// EarlierRecord is a message of a token log of schema version 1. Acceptances, scores and
-// terminals of that version are read as those of this one.
-type EarlierRecord struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Types that are valid to be assigned to Kind:
-	//
-	//	*EarlierRecord_Accept
-	//	*EarlierRecord_Claim
-	//	*EarlierRecord_Token
-	//	*EarlierRecord_Score
-	//	*EarlierRecord_Terminal
-	Kind          isEarlierRecord_Kind `protobuf_oneof:"kind"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *EarlierRecord) Reset() {
-	*x = EarlierRecord{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EarlierRecord) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EarlierRecord) ProtoMessage() {}
-
-func (x *EarlierRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[15]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EarlierRecord.ProtoReflect.Descriptor instead.
-func (*EarlierRecord) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *EarlierRecord) GetKind() isEarlierRecord_Kind {
-	if x != nil {
-		return x.Kind
-	}
-	return nil
-}
-
-func (x *EarlierRecord) GetAccept() *Accept {
-	if x != nil {
-		if x, ok := x.Kind.(*EarlierRecord_Accept); ok {
-			return x.Accept
-		}
-	}
-	return nil
-}
-
-func (x *EarlierRecord) GetClaim() *EarlierClaim {
-	if x != nil {
-		if x, ok := x.Kind.(*EarlierRecord_Claim); ok {
-			return x.Claim
-		}
-	}
-	return nil
-}
-
-func (x *EarlierRecord) GetToken() *EarlierToken {
-	if x != nil {
-		if x, ok := x.Kind.(*EarlierRecord_Token); ok {
-			return x.Token
-		}
-	}
-	return nil
-}
-
-func (x *EarlierRecord) GetScore() *Score {
-	if x != nil {
-		if x, ok := x.Kind.(*EarlierRecord_Score); ok {
-			return x.Score
-		}
-	}
-	return nil
-}
-
-func (x *EarlierRecord) GetTerminal() *Terminal {
-	if x != nil {
-		if x, ok := x.Kind.(*EarlierRecord_Terminal); ok {
-			return x.Terminal
-		}
-	}
-	return nil
-}
-
-type isEarlierRecord_Kind interface {
-	isEarlierRecord_Kind()
-}
-
-type EarlierRecord_Accept struct {
-	Accept *Accept `protobuf:"bytes,1,opt,name=accept,proto3,oneof"`
-}
-
-type EarlierRecord_Claim struct {
-	Claim *EarlierClaim `protobuf:"bytes,2,opt,name=claim,proto3,oneof"`
-}
-
-type EarlierRecord_Token struct {
-	Token *EarlierToken `protobuf:"bytes,3,opt,name=token,proto3,oneof"`
-}
-
-type EarlierRecord_Score struct {
-	Score *Score `protobuf:"bytes,4,opt,name=score,proto3,oneof"`
-}
-
-type EarlierRecord_Terminal struct {
-	Terminal *Terminal `protobuf:"bytes,5,opt,name=terminal,proto3,oneof"`
-}
-
-func (*EarlierRecord_Accept) isEarlierRecord_Kind() {}
-
-func (*EarlierRecord_Claim) isEarlierRecord_Kind() {}
-
-func (*EarlierRecord_Token) isEarlierRecord_Kind() {}
-
-func (*EarlierRecord_Score) isEarlierRecord_Kind() {}
-
-func (*EarlierRecord_Terminal) isEarlierRecord_Kind() {}
-
-// EarlierClaim is a claim of schema version 1.
-type EarlierClaim struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Owner         string                 `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *EarlierClaim) Reset() {
-	*x = EarlierClaim{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[16]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EarlierClaim) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EarlierClaim) ProtoMessage() {}
-
-func (x *EarlierClaim) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[16]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EarlierClaim.ProtoReflect.Descriptor instead.
-func (*EarlierClaim) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{16}
-}
-
-func (x *EarlierClaim) GetOwner() string {
-	if x != nil {
-		return x.Owner
-	}
-	return ""
-}
-
-func (x *EarlierClaim) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
-// EarlierToken is a token of schema version 1.
-type EarlierToken struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Index         int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	Id            uint32                 `protobuf:"varint,2,opt,name=id,proto3" json:"id,omitempty"`
-	Logprobs      *TokenLogprobs         `protobuf:"bytes,3,opt,name=logprobs,proto3" json:"logprobs,omitempty"`
-	Stop          bool                   `protobuf:"varint,4,opt,name=stop,proto3" json:"stop,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *EarlierToken) Reset() {
-	*x = EarlierToken{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EarlierToken) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EarlierToken) ProtoMessage() {}
-
-func (x *EarlierToken) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EarlierToken.ProtoReflect.Descriptor instead.
-func (*EarlierToken) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *EarlierToken) GetIndex() int32 {
-	if x != nil {
-		return x.Index
-	}
-	return 0
-}
-
-func (x *EarlierToken) GetId() uint32 {
-	if x != nil {
-		return x.Id
-	}
-	return 0
-}
-
-func (x *EarlierToken) GetLogprobs() *TokenLogprobs {
-	if x != nil {
-		return x.Logprobs
-	}
-	return nil
-}
-
-func (x *EarlierToken) GetStop() bool {
-	if x != nil {
-		return x.Stop
-	}
-	return false
-}
-
-func (x *EarlierToken) GetEpoch() uint64 {
-	if x != nil {
-		return x.Epoch
-	}
-	return 0
-}
-
 // Cancel ends a request early; its subject names the request.
 type Cancel struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1876,7 +1615,7 @@ type Cancel struct {
 
 func (x *Cancel) Reset() {
 	*x = Cancel{}
-	mi := &file_switchyard_v1_log_proto_msgTypes[18]
+	mi := &file_switchyard_v1_log_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1888,7 +1627,7 @@ func (x *Cancel) String() string {
 func (*Cancel) ProtoMessage() {}
 
 func (x *Cancel) ProtoReflect() protoreflect.Message {
-	mi := &file_switchyard_v1_log_proto_msgTypes[18]
+	mi := &file_switchyard_v1_log_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1901,7 +1640,7 @@ func (x *Cancel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cancel.ProtoReflect.Descriptor instead.
 func (*Cancel) Descriptor() ([]byte, []int) {
-	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{18}
+	return file_switchyard_v1_log_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Cancel) GetRequestId() string {
@@ -2060,23 +1799,7 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\bterminal\x18\xf6\a \x01(\v2\x17.switchyard.v1.TerminalH\x00R\bterminal\x120\n" +
 	"\x06packed\x18\xf7\a \x01(\v2\x15.switchyard.v1.PackedH\x00R\x06packed\x12-\n" +
 	"\x05trial\x18\xf8\a \x01(\v2\x14.switchyard.v1.TrialH\x00R\x05trialB\x06\n" +
-	"\x04kind\"\x97\x02\n" +
-	"\rEarlierRecord\x12/\n" +
-	"\x06accept\x18\x01 \x01(\v2\x15.switchyard.v1.AcceptH\x00R\x06accept\x123\n" +
-	"\x05claim\x18\x02 \x01(\v2\x1b.switchyard.v1.EarlierClaimH\x00R\x05claim\x123\n" +
-	"\x05token\x18\x03 \x01(\v2\x1b.switchyard.v1.EarlierTokenH\x00R\x05token\x12,\n" +
-	"\x05score\x18\x04 \x01(\v2\x14.switchyard.v1.ScoreH\x00R\x05score\x125\n" +
-	"\bterminal\x18\x05 \x01(\v2\x17.switchyard.v1.TerminalH\x00R\bterminalB\x06\n" +
-	"\x04kind\":\n" +
-	"\fEarlierClaim\x12\x14\n" +
-	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
-	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\"\x98\x01\n" +
-	"\fEarlierToken\x12\x14\n" +
-	"\x05index\x18\x01 \x01(\x05R\x05index\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\rR\x02id\x128\n" +
-	"\blogprobs\x18\x03 \x01(\v2\x1c.switchyard.v1.TokenLogprobsR\blogprobs\x12\x12\n" +
-	"\x04stop\x18\x04 \x01(\bR\x04stop\x12\x14\n" +
-	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\"?\n" +
+	"\x04kind\"?\n" +
 	"\x06Cancel\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x16\n" +
@@ -2100,7 +1823,7 @@ func file_switchyard_v1_log_proto_rawDescGZIP() []byte {
 }
 
 var file_switchyard_v1_log_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_switchyard_v1_log_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_switchyard_v1_log_proto_goTypes = []any{
 	(Encoding)(0),         // 0: switchyard.v1.Encoding
 	(*Sampling)(nil),      // 1: switchyard.v1.Sampling
@@ -2118,62 +1841,53 @@ var file_switchyard_v1_log_proto_goTypes = []any{
 	(*Terminal)(nil),      // 13: switchyard.v1.Terminal
 	(*Packed)(nil),        // 14: switchyard.v1.Packed
 	(*Record)(nil),        // 15: switchyard.v1.Record
-	(*EarlierRecord)(nil), // 16: switchyard.v1.EarlierRecord
-	(*EarlierClaim)(nil),  // 17: switchyard.v1.EarlierClaim
-	(*EarlierToken)(nil),  // 18: switchyard.v1.EarlierToken
-	(*Cancel)(nil),        // 19: switchyard.v1.Cancel
-	(*Grammar)(nil),       // 20: switchyard.v1.Grammar
-	(*TokenLogprobs)(nil), // 21: switchyard.v1.TokenLogprobs
-	(*Fates)(nil),         // 22: switchyard.v1.Fates
-	(*Error)(nil),         // 23: switchyard.v1.Error
-	(*Timings)(nil),       // 24: switchyard.v1.Timings
-	(*Score)(nil),         // 25: switchyard.v1.Score
-	(*TokenFates)(nil),    // 26: switchyard.v1.TokenFates
+	(*Cancel)(nil),        // 16: switchyard.v1.Cancel
+	(*Grammar)(nil),       // 17: switchyard.v1.Grammar
+	(*TokenLogprobs)(nil), // 18: switchyard.v1.TokenLogprobs
+	(*Fates)(nil),         // 19: switchyard.v1.Fates
+	(*Error)(nil),         // 20: switchyard.v1.Error
+	(*Timings)(nil),       // 21: switchyard.v1.Timings
+	(*Score)(nil),         // 22: switchyard.v1.Score
+	(*TokenFates)(nil),    // 23: switchyard.v1.TokenFates
 }
 var file_switchyard_v1_log_proto_depIdxs = []int32{
 	2,  // 0: switchyard.v1.Sampling.logit_bias:type_name -> switchyard.v1.TokenBias
 	3,  // 1: switchyard.v1.Sequence.identity:type_name -> switchyard.v1.Identity
 	1,  // 2: switchyard.v1.Sequence.sampling:type_name -> switchyard.v1.Sampling
 	6,  // 3: switchyard.v1.Sequence.accept:type_name -> switchyard.v1.Accept
-	20, // 4: switchyard.v1.Sequence.grammar:type_name -> switchyard.v1.Grammar
+	17, // 4: switchyard.v1.Sequence.grammar:type_name -> switchyard.v1.Grammar
 	5,  // 5: switchyard.v1.Sequence.calls:type_name -> switchyard.v1.CallForm
 	3,  // 6: switchyard.v1.Accept.identity:type_name -> switchyard.v1.Identity
 	0,  // 7: switchyard.v1.Accept.encoding:type_name -> switchyard.v1.Encoding
 	7,  // 8: switchyard.v1.Accept.parse:type_name -> switchyard.v1.Parse
 	4,  // 9: switchyard.v1.Accept.sequence:type_name -> switchyard.v1.Sequence
-	21, // 10: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	22, // 11: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
+	18, // 10: switchyard.v1.Token.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	19, // 11: switchyard.v1.Token.fates:type_name -> switchyard.v1.Fates
 	10, // 12: switchyard.v1.Token.cost:type_name -> switchyard.v1.Cost
 	11, // 13: switchyard.v1.Token.degraded:type_name -> switchyard.v1.Degraded
-	23, // 14: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
-	24, // 15: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
+	20, // 14: switchyard.v1.Terminal.error:type_name -> switchyard.v1.Error
+	21, // 15: switchyard.v1.Terminal.timings:type_name -> switchyard.v1.Timings
 	10, // 16: switchyard.v1.Terminal.cost:type_name -> switchyard.v1.Cost
 	11, // 17: switchyard.v1.Terminal.degraded:type_name -> switchyard.v1.Degraded
 	6,  // 18: switchyard.v1.Packed.accept:type_name -> switchyard.v1.Accept
-	25, // 19: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
-	21, // 20: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
+	22, // 19: switchyard.v1.Packed.scores:type_name -> switchyard.v1.Score
+	18, // 20: switchyard.v1.Packed.logprobs:type_name -> switchyard.v1.TokenLogprobs
 	13, // 21: switchyard.v1.Packed.terminal:type_name -> switchyard.v1.Terminal
-	26, // 22: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
+	23, // 22: switchyard.v1.Packed.fates:type_name -> switchyard.v1.TokenFates
 	10, // 23: switchyard.v1.Packed.cost:type_name -> switchyard.v1.Cost
 	11, // 24: switchyard.v1.Packed.degraded:type_name -> switchyard.v1.Degraded
 	6,  // 25: switchyard.v1.Record.accept:type_name -> switchyard.v1.Accept
 	8,  // 26: switchyard.v1.Record.claim:type_name -> switchyard.v1.Claim
 	12, // 27: switchyard.v1.Record.token:type_name -> switchyard.v1.Token
-	25, // 28: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
+	22, // 28: switchyard.v1.Record.score:type_name -> switchyard.v1.Score
 	13, // 29: switchyard.v1.Record.terminal:type_name -> switchyard.v1.Terminal
 	14, // 30: switchyard.v1.Record.packed:type_name -> switchyard.v1.Packed
 	9,  // 31: switchyard.v1.Record.trial:type_name -> switchyard.v1.Trial
-	6,  // 32: switchyard.v1.EarlierRecord.accept:type_name -> switchyard.v1.Accept
-	17, // 33: switchyard.v1.EarlierRecord.claim:type_name -> switchyard.v1.EarlierClaim
-	18, // 34: switchyard.v1.EarlierRecord.token:type_name -> switchyard.v1.EarlierToken
-	25, // 35: switchyard.v1.EarlierRecord.score:type_name -> switchyard.v1.Score
-	13, // 36: switchyard.v1.EarlierRecord.terminal:type_name -> switchyard.v1.Terminal
-	21, // 37: switchyard.v1.EarlierToken.logprobs:type_name -> switchyard.v1.TokenLogprobs
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_switchyard_v1_log_proto_init() }
@@ -2192,20 +1906,13 @@ func file_switchyard_v1_log_proto_init() {
 		(*Record_Packed)(nil),
 		(*Record_Trial)(nil),
 	}
-	file_switchyard_v1_log_proto_msgTypes[15].OneofWrappers = []any{
-		(*EarlierRecord_Accept)(nil),
-		(*EarlierRecord_Claim)(nil),
-		(*EarlierRecord_Token)(nil),
-		(*EarlierRecord_Score)(nil),
-		(*EarlierRecord_Terminal)(nil),
-	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_switchyard_v1_log_proto_rawDesc), len(file_switchyard_v1_log_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

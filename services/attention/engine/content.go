@@ -2,9 +2,21 @@ package engine
 
 import (
 	"slices"
+	"sync"
+	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/grammar"
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/compute/sampling"
+	"github.com/switchyard/switchyard/pkg/policy/batching"
+	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/attention/renewal"
 )
 
 // content is a sequence's ids, and what is to be done with each.
@@ -93,4 +105,224 @@ func (c *content) index(at int) int {
 		return i
 	}
 	return c.generated() + at - (len(c.ids) - 1)
+}
+
+// kept is the grammar that an answer keeps to, and where in it the answer stands. It follows
+// the answer's tokens alone: an owner that takes the sequence over reads them from the log.
+type kept struct {
+	cursor *grammar.Cursor // nil: none
+	text   grammar.Bytes
+}
+
+// Keep has the answer keep to a grammar. It is called before Resume; text is what tokens add.
+func (s *Sequence) Keep(c *grammar.Cursor, text grammar.Bytes) { s.kept = kept{c, text} }
+
+// read takes a token in.
+func (k *kept) read(t *pb.Token) {
+	if k.cursor != nil && !t.Stop {
+		k.cursor.Read(k.text(t.Id, t.Index == 0))
+	}
+}
+
+// restrict bars the tokens that the grammar does not allow next. ok is false if it allows none.
+func (k *kept) restrict(p sampling.Params) (out sampling.Params, ok bool) {
+	if k.cursor == nil {
+		return p, true
+	}
+	p.Allowed, p.MayEnd = k.cursor.Mask(), k.cursor.Over()
+	ok = p.MayEnd
+	for _, word := range p.Allowed {
+		ok = ok || word != 0
+	}
+	return p, ok
+}
+
+// stuck ends an answer that no token of the vocabulary can go on with.
+func stuck() *pb.Terminal {
+	return ErrorEnd("bad_request", "no token of the model's vocabulary goes on with the answer as the grammar asks: allow more characters in it")
+}
+
+// chooser says which of the sequences step next, and with how many rows.
+type chooser struct {
+	policy batching.Policy
+	pace   batching.Pace
+	// batches chooses in the policy's place, and askWithin is after what time it is to be
+	// asked again at the latest, if not 0; nil: the policy chooses.
+	batches   deployment.Batches
+	askWithin time.Duration
+
+	items []batching.Item
+	ready []*Sequence // the same
+	takes []batching.Take
+}
+
+// collect finds those that may step, and the first doubtful one before them, which has its
+// trial next if none has.
+func (c *chooser) collect(order []*Sequence, onTrial *Sequence) (doubtful *Sequence) {
+	c.items, c.ready = c.items[:0], c.ready[:0]
+	for _, s := range order {
+		switch {
+		case !s.mayStep() || s.table.Positions() < s.extent():
+		case s.doubtful:
+			if onTrial == nil && doubtful == nil && len(c.ready) == 0 {
+				doubtful = s
+			}
+		default:
+			c.items, c.ready = append(c.items, s.item()), append(c.ready, s)
+		}
+	}
+	return doubtful
+}
+
+// item is the sequence as the policy sees it.
+func (s *Sequence) item() batching.Item {
+	it := batching.Item{Alone: s.suspect || s.doubtful, Request: s.seq.RequestId, Position: s.done}
+	switch n := s.unread(); {
+	case n > 0:
+		it.Prefill, it.Scored, it.Whole = n, s.withLogits(), true
+	case !s.decoding():
+		it.Prefill, it.Scored = s.pending(), s.withLogits()
+	}
+	return it
+}
+
+// choose makes a microbatch of those that were collected of the owned; nil: none is to step now.
+func (c *chooser) choose(own *owned) *microbatch {
+	if c.batches != nil {
+		c.takes, c.askWithin = c.batches(c.items, c.takes)
+	} else {
+		c.takes = c.policy.Next(c.items, own.decoding(), &c.pace, c.takes)
+	}
+	if len(c.takes) == 0 {
+		return nil
+	}
+	return newMicrobatch(c.ready, c.takes)
+}
+
+// observe takes in what a microbatch took. price is of rows of answers.
+func (c *chooser) observe(mb *microbatch, price *batching.Price) {
+	if mb.prompts == 0 {
+		c.pace.Alone()
+		if !mb.probes() {
+			price.Observe(mb.rows, mb.seconds())
+		}
+		return
+	}
+	c.pace.Observe(mb.rows, max(0, mb.layers-mb.stalls).Seconds(), mb.wanted, mb.heads.Seconds())
+	if n := mb.rows - mb.prompts; n > 0 {
+		c.pace.Beside(mb.prompts, mb.seconds(), price.Step(n))
+	}
+}
+
+// crew are the workers.
+type crew struct {
+	idle []*worker
+	busy map[*microbatch]*worker
+}
+
+// give gives a microbatch to an idle worker; there is one.
+func (c *crew) give(mb *microbatch) *worker {
+	w := c.idle[len(c.idle)-1]
+	c.idle = c.idle[:len(c.idle)-1]
+	c.busy[mb] = w
+	mb.with(&w.watched)
+	return w
+}
+
+// with says who computes the sequences of a microbatch; nil: nobody does.
+func (mb *microbatch) with(w *renewal.Worker) {
+	for i := range mb.parts {
+		mb.parts[i].s.delivery.With(w)
+	}
+}
+
+// Settings are what one replica steps with.
+type Settings struct {
+	Deployment *deployment.Deployment
+	Replica    string
+	Presence   *deployment.Presence
+	Tracer     *telemetry.Tracer
+
+	Backbone *forward.Backbone
+	KV       *kvcache.Pool
+	// Device is what computes, if it can be lost; or nil.
+	Device device.Failer
+	// Remote makes the way to the routed experts for a microbatch, whose progress is counted.
+	Remote func(microbatch int, progress *forward.Progress) Remote
+	Rows   Rows
+	// Drafts is how many tokens a draft has at most; 0: none are made.
+	Drafts int
+	// Directives say what gates are to obey in steps; nil: nothing.
+	Directives Directives
+
+	// SharePrefixes has sequences begin with the keys and values that others of their tenant have of
+	// the same ids.
+	SharePrefixes bool
+
+	// Tasks are what goes on until it is done, and Stopped is closed when the replica stops.
+	Tasks   *sync.WaitGroup
+	Stopped <-chan struct{}
+}
+
+// Rows bound microbatches.
+type Rows struct {
+	// Max is the most rows of a microbatch, and Microbatches how many are in flight at once.
+	Max, Microbatches int
+	// Min is the fewest decode rows for which another worker is used; 0 is by the model's size.
+	Min int
+	// Drag is by what part of itself prompts may lengthen a step that has rows of answers; 0: by any.
+	Drag float64
+	// LongSteps lets prefill take as long as Max rows take.
+	LongSteps bool
+}
+
+func (r Rows) policy(m *model.Model) batching.Policy {
+	p := batching.Policy{
+		Microbatches: r.Microbatches, MinRows: r.minRows(m), MaxRows: r.Max, MaxSeconds: r.maxSeconds(), MinPrefill: minPrefill(m), Beside: r.Drag,
+	}
+	p.LeastBeside = max(1, p.MinPrefill/leastPart)
+	return p
+}
+
+// leastPart is what part of the rows that are worth reading the weights for goes beside rows of answers
+// in any case, or prompts would hardly get on beside a step of few.
+const leastPart = 4
+
+// maxStep is about how long prefill may hold a worker: what streams, and what is
+// cancelled, waits for that.
+const maxStep = 250 * time.Millisecond
+
+func (r Rows) maxSeconds() float64 {
+	if r.LongSteps {
+		return 0
+	}
+	return maxStep.Seconds()
+}
+
+// minPrefill is for how many rows reading the weights takes as long as
+// computing them: each expert's share of that many rows is a few.
+func minPrefill(m *model.Model) int {
+	const few = 4
+	return few * max(1, m.Spec.Experts/max(1, m.Spec.TopK))
+}
+
+// What decides alone how many decode rows are worth another worker.
+const (
+	fewRows = 8
+	// cheapLayer is how many bytes of weights take about as long to read as a
+	// layer's messages take to travel.
+	cheapLayer = 32 << 20
+)
+
+// minRows is the fewest decode rows for which another worker is used. Each worker
+// reads the weights anew, so workers that hide a small model's messages cost a
+// large one more than its messages do.
+func (r Rows) minRows(m *model.Model) int {
+	switch {
+	case r.Min > 0:
+		return r.Min
+	case m.Bytes/int64(m.Spec.Layers) <= cheapLayer:
+		return fewRows
+	}
+	return r.Max
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/layer"
 )
@@ -51,12 +51,12 @@ func TestObeys(t *testing.T) {
 	}
 	for i := range b.flying[0].parts {
 		if p := &b.flying[0].parts[i]; p.s == allow {
-			p.fates = fates.Encode(fates.Shape{Rows: 1, Layers: 1, Slots: 2}, []fates.Code{fates.United, fates.Own})
+			p.fates = wire.EncodeFates(wire.FatesShape{Rows: 1, Layers: 1, Slots: 2}, []wire.FateCode{wire.FateUnited, wire.FateOwn})
 			p.fates.Way = 8
 		}
 	}
 	b.land(0, 1, nil)
-	if want := (fates.Counter{Rows: 1, Tokens: 1, Lowest: 400_000, Way: 8}); allow.degraded != want || never.degraded.Record() != nil {
+	if want := (wire.FateCounter{Rows: 1, Tokens: 1, Lowest: 400_000, Way: 8}); allow.degraded != want || never.degraded.Record() != nil {
 		t.Errorf("%+v and %+v were degraded", allow.degraded, never.degraded)
 	}
 	r.now.Share = 0.05 // of 5 rows with 2 slots each

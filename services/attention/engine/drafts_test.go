@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
-	"github.com/switchyard/switchyard/pkg/policy/speculation"
+	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -29,7 +29,7 @@ func drafting(t *testing.T, most, maxRows int, change func(*Sequence)) (logs [][
 	}
 	for b.compute() {
 		steps++
-		b.drafts.price = speculation.Price{} // whatever the machine takes
+		b.drafts.price = batching.Price{} // whatever the machine takes
 	}
 	for _, s := range all {
 		logs = append(logs, book(s).records)

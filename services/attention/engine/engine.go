@@ -4,13 +4,17 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/renewal"
 )
@@ -24,7 +28,7 @@ type Engine struct {
 	pulse    renewal.Pulse
 	device   device.Failer         // nil: nothing that can be lost
 	long     func(length int) bool // whether a sequence of so many ids is a long one; nil: none is
-	slots    fates.Shape           // layers with experts, and slots, of a row
+	slots    wire.FatesShape       // layers with experts, and slots, of a row
 	fateRoom int                   // bytes that fates may have in a record
 	workers  []*worker
 	told     *Line
@@ -49,7 +53,7 @@ func New(s Settings) *Engine {
 	// Scripts say which rows are computed, and what stamps make of rows depends on what steps beside them.
 	e.scheduler.prefix.shared = s.SharePrefixes && d.Batches == nil && s.Directives == nil && s.KV.SharePrefixes()
 	e.scheduler.directives, st.directives = s.Directives, s.Directives
-	e.slots = fates.Shape{Layers: len(d.MoELayers()), Slots: d.Model.Spec.TopK}
+	e.slots = wire.FatesShape{Layers: len(d.MoELayers()), Slots: d.Model.Spec.TopK}
 	e.fateRoom = roomOfFates(d.Conn.MaxPayload())
 	st.active(0)
 	return e
@@ -189,7 +193,7 @@ func (e *Engine) deviceFailed() <-chan struct{} {
 // and how much of prompts is to be computed.
 func (e *Engine) tellLine() {
 	d := e.scheduler
-	d.stats.lined(d.seats.waiting())
+	d.stats.presence.Set(members.InLine, float64(d.seats.waiting()))
 	e.told.tell(int64(d.seats.line.Len()), d.own.unstepped(), d.own.unread())
 	d.tellWait()
 }
@@ -205,4 +209,199 @@ func (e *Engine) launch() {
 	if launched {
 		runtime.Gosched()
 	}
+}
+
+// inbox is what happens, for the engine's goroutine to take in.
+type inbox struct {
+	admitted chan *Sequence
+	finished chan *microbatch
+	cancels  chan *pb.Cancel
+	lost     chan lostLog
+	asks     chan ownership
+	room     chan struct{}
+	stopped  <-chan struct{} // closed when nothing is taken in any more
+}
+
+func newInbox(workers int, stopped <-chan struct{}) inbox {
+	return inbox{
+		admitted: make(chan *Sequence), finished: make(chan *microbatch, workers), cancels: make(chan *pb.Cancel, 64),
+		lost: make(chan lostLog, 64), asks: make(chan ownership), room: make(chan struct{}, 1), stopped: stopped,
+	}
+}
+
+// Admit hands a sequence over that was claimed. It fails when ctx ended before.
+func (x *inbox) Admit(ctx context.Context, s *Sequence) error {
+	select {
+	case x.admitted <- s:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// End ends a request early, if the engine has it.
+func (x *inbox) End(request, reason string) {
+	if schemas.CheckRequestID(request) != nil {
+		return
+	}
+	select {
+	case x.cancels <- &pb.Cancel{RequestId: request, Reason: reason}:
+	case <-x.stopped:
+	}
+}
+
+// ownership asks whether a request is being worked on here.
+type ownership struct {
+	request string
+	answer  chan<- bool
+}
+
+// Owns says whether a request is being worked on here; false also when ctx ends.
+func (x *inbox) Owns(ctx context.Context, request string) bool {
+	answer := make(chan bool, 1)
+	select {
+	case x.asks <- ownership{request, answer}:
+		return <-answer
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// lostLog says that a sequence's log takes no more of it.
+type lostLog struct {
+	request string
+	writer  logWriter
+	full    error // its end is queued, since there was no room; nil: it is not ours to write
+}
+
+// tell lets the engine know what became of a log.
+func (x *inbox) tell(l lostLog) {
+	select {
+	case x.lost <- l:
+	case <-x.stopped:
+	}
+}
+
+// haveRoom wakes the engine: a sequence that was passed over may step again.
+func (x *inbox) haveRoom() { pause.Wake(x.room) }
+
+// Line is what the engine tells other goroutines of the sequences that it has, and what
+// they tell of those that are about to come.
+type Line struct {
+	inLine    atomic.Int64  // sequences that wait for pages
+	entering  atomic.Int64  // sequences that had their turn, and are not with the scheduler yet
+	unread    atomic.Int64  // rows of prompts that are to be computed
+	unstepped atomic.Int64  // sequences of which no step has had a row
+	moved     chan struct{} // holds a signal after each change for the better
+	fills     int64         // rows of prompts that fill all workers
+}
+
+func newLine(fills int) *Line { return &Line{moved: make(chan struct{}, 1), fills: int64(fills)} }
+
+// Await waits until at most so many sequences wait for pages, or are about to;
+// false when ctx ended before.
+func (l *Line) Await(ctx context.Context, most int64) bool {
+	for l.inLine.Load()+l.entering.Load() > most {
+		select {
+		case <-l.moved:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// Enter says that a sequence has its turn.
+func (l *Line) Enter() { l.entering.Add(1) }
+
+// Entered says that a sequence that had its turn is with the scheduler, or is not to be.
+func (l *Line) Entered() {
+	l.entering.Add(-1)
+	pause.Wake(l.moved)
+}
+
+// Waits says whether a sequence waits for pages.
+func (l *Line) Waits() bool { return l.inLine.Load() > 0 }
+
+// Occupied says that what was claimed here fills all workers.
+func (l *Line) Occupied() bool { return l.entering.Load() > 0 || l.unread.Load() >= l.fills }
+
+// Unstepped is how many sequences that had their turn wait for their first row in a step.
+func (l *Line) Unstepped() int { return int(l.entering.Load() + l.unstepped.Load()) }
+
+// tell is how many sequences wait for pages, and for their first step, and how much of
+// prompts is to be computed.
+func (l *Line) tell(inLine, unstepped, unread int64) {
+	l.unread.Store(unread)
+	l.unstepped.Store(unstepped)
+	if l.inLine.Swap(inLine) > inLine {
+		pause.Wake(l.moved)
+	}
+}
+
+// owned are the sequences of this replica.
+type owned struct {
+	byRequest map[string]*Sequence
+	order     []*Sequence // oldest served first
+}
+
+// remove takes a sequence out.
+func (o *owned) remove(s *Sequence) {
+	if o.byRequest[s.seq.RequestId] == s {
+		delete(o.byRequest, s.seq.RequestId)
+	}
+	kept := o.order[:0]
+	for _, other := range o.order {
+		if other != s {
+			kept = append(kept, other)
+		}
+	}
+	o.order = kept
+}
+
+// holds says whether a request is being worked on here.
+func (o *owned) holds(request string) bool { return o.byRequest[request] != nil }
+
+// rotate moves the chosen to the end of the order, so that all get their turn.
+func (o *owned) rotate(mb *microbatch) {
+	kept := o.order[:0]
+	for _, s := range o.order {
+		if s.flight != mb {
+			kept = append(kept, s)
+		}
+	}
+	for i := range mb.parts {
+		kept = append(kept, mb.parts[i].s)
+	}
+	o.order = kept
+}
+
+// decoding is how many make a token with each step, and may.
+func (o *owned) decoding() (n int) {
+	for _, s := range o.order {
+		if !s.ended && !s.doubtful && s.table != nil && s.decoding() && (s.flight != nil || !s.writer.Full() && s.table.Positions() >= s.extent()) {
+			n++
+		}
+	}
+	return n
+}
+
+// unread is how many rows of prompts are to be computed.
+func (o *owned) unread() (rows int64) {
+	for _, s := range o.order {
+		if !s.ended && !s.decoding() {
+			rows += int64(s.pending() + s.unread())
+		}
+	}
+	return rows
+}
+
+// unstepped is how many sequences have nothing computed, and no row in flight.
+func (o *owned) unstepped() (n int64) {
+	for _, s := range o.order {
+		if !s.ended && s.flight == nil && s.done == 0 && !s.flow.IsCanary() {
+			n++
+		}
+	}
+	return n
 }

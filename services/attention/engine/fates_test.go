@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -15,9 +15,9 @@ import (
 // with those beside them that had nothing; what is computed again is in none.
 func TestLogFates(t *testing.T) {
 	united := func(rows int) *pb.Fates {
-		codes := make([]fates.Code, rows)
-		codes[rows-1] = fates.United
-		return fates.Encode(fates.Shape{Rows: rows, Layers: 1, Slots: 1}, codes)
+		codes := make([]wire.FateCode, rows)
+		codes[rows-1] = wire.FateUnited
+		return wire.EncodeFates(wire.FatesShape{Rows: rows, Layers: 1, Slots: 1}, codes)
 	}
 	s := newSequence(&pb.Sequence{PromptIds: make([]uint32, 6)})
 	step := func(rows int, of *pb.Fates) { s.fates.add(&s.content, rows, of, 600_000); s.done += rows }
@@ -49,7 +49,7 @@ func TestLogFates(t *testing.T) {
 	if got := token(); len(got) != 1 || !got[0].Omitted || len(got[0].Codes) > 0 {
 		t.Error("too long, and kept")
 	}
-	if want := (fates.Counter{Rows: 2, Tokens: 2, Lowest: 600_000}); s.degraded != want {
+	if want := (wire.FateCounter{Rows: 2, Tokens: 2, Lowest: 600_000}); s.degraded != want {
 		t.Errorf("%+v was counted, want %+v", s.degraded, want)
 	}
 }
@@ -58,7 +58,7 @@ func TestLogFates(t *testing.T) {
 // record has for them, since rows keep their experts where they might not.
 func TestFatesFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		shape := fates.Shape{Layers: rapid.IntRange(1, 24).Draw(t, "layers"), Slots: rapid.IntRange(1, 8).Draw(t, "slots")}
+		shape := wire.FatesShape{Layers: rapid.IntRange(1, 24).Draw(t, "layers"), Slots: rapid.IntRange(1, 8).Draw(t, "slots")}
 		payload := rapid.Int64Range(1<<10, 16<<10).Draw(t, "payload")
 		s := newSequence(&pb.Sequence{PromptIds: make([]uint32, 400)})
 		s.slots, s.fateRoom = shape, roomOfFates(payload)
@@ -66,7 +66,7 @@ func TestFatesFit(t *testing.T) {
 			rows := min(rapid.IntRange(1, 100).Draw(t, "rows"), 400-s.done)
 			var of *pb.Fates
 			if !s.spared(rows) && rapid.IntRange(0, 3).Draw(t, "plain") > 0 {
-				of = worst(fates.Shape{Rows: rows, Layers: shape.Layers, Slots: shape.Slots})
+				of = worst(wire.FatesShape{Rows: rows, Layers: shape.Layers, Slots: shape.Slots})
 			}
 			s.fates.add(&s.content, rows, of, 1)
 			s.done += rows
@@ -85,12 +85,12 @@ func TestFatesFit(t *testing.T) {
 }
 
 // worst are fates that take the most bytes.
-func worst(s fates.Shape) *pb.Fates {
-	codes := make([]fates.Code, s.Rows*s.Layers*s.Slots)
+func worst(s wire.FatesShape) *pb.Fates {
+	codes := make([]wire.FateCode, s.Rows*s.Layers*s.Slots)
 	for i := range codes {
-		codes[i] = fates.Code(1 + i%2)
+		codes[i] = wire.FateCode(1 + i%2)
 	}
-	f := fates.Encode(s, codes)
+	f := wire.EncodeFates(s, codes)
 	f.Way, f.Bundle = 1000, 1<<63
 	return f
 }

@@ -3,11 +3,15 @@ package engine
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -87,7 +91,10 @@ func (j *journal) advance(p *part) {
 	for i := 0; i < len(p.choices) && s.end == nil; i++ {
 		if s.generated() == 0 {
 			s.first = j.now()
-			j.stats.answers(s)
+			if !s.flow.IsCanary() {
+				j.stats.presence.Add(members.FirstTokens, 1)
+				j.stats.presence.Add(members.FirstTokenSeconds, s.first.Sub(s.accepted).Seconds())
+			}
 		}
 		first := s.logged()
 		token := s.take(p.choices[i])
@@ -119,9 +126,6 @@ func (j *journal) close(s *Sequence) {
 	j.stats.finished(s)
 }
 
-// tidy forgets logs whose terminal record is stored.
-func (j *journal) tidy() { j.closing = slices.DeleteFunc(j.closing, isClosed) }
-
 func isClosed(w logWriter) bool {
 	select {
 	case <-w.Done():
@@ -129,4 +133,107 @@ func isClosed(w logWriter) bool {
 	default:
 		return false
 	}
+}
+
+// internal is an error of ours, as producers see it.
+const internal = string(edge.Internal)
+
+// ErrorEnd ends a log by an error.
+func ErrorEnd(code, message string) *pb.Terminal {
+	return &pb.Terminal{FinishReason: "error", Error: &pb.Error{Code: code, Message: message}}
+}
+
+// roomPause is how long a producer should wait whose request found the log full.
+const roomPause = 2 * time.Second
+
+// noRoom is the end of a sequence whose log is full.
+func noRoom(why error) *pb.Terminal {
+	end := ErrorEnd("overloaded", fmt.Sprintf("the rest of the answer could not be written: %v", why))
+	end.Error.RetryAfter = roomPause.Seconds()
+	return end
+}
+
+// ender ends the deliveries of sequences whose logs have ended.
+type ender struct {
+	log   *slog.Logger
+	tasks *sync.WaitGroup
+}
+
+// finished settles a sequence whose terminal record is in the log.
+func (t *ender) finished(s *Sequence) {
+	if s.fault != nil {
+		t.tasks.Go(func() { t.giveUp(s) })
+		return
+	}
+	if err := s.delivery.Ack(); err != nil {
+		t.log.Debug("acknowledging a sequence", "request", s.seq.RequestId, "error", err)
+	}
+}
+
+// giveUp leaves a sequence to the dead letters whose steps panic.
+func (t *ender) giveUp(s *Sequence) {
+	if err := s.delivery.End(bus.GiveUp(bus.Panicked, s.fault)); err != nil {
+		t.log.Debug("giving up a sequence", "request", s.seq.RequestId, "error", err)
+	}
+}
+
+// lost settles a sequence whose log is not ours to write any more. Another
+// owner has the work, or its end is stored.
+func (t *ender) lost(s *Sequence, err error) {
+	if errors.Is(err, tokenlog.ErrFinished) {
+		t.finished(s)
+		return
+	}
+	s.delivery.Drop()
+}
+
+// A sequence of which owner after owner made nothing may be what took them down. It steps
+// in trials: in its turn, when nothing else is in flight, and when its log says so. An
+// owner that goes away then leaves a record that blames this sequence, and no other
+// (tokenlog.Chain). Others step between the pieces of a long prompt.
+//
+//	its turn ─▶ nothing else is in flight ─▶ recorded ─▶ stored ─▶ in flight ─▶ over, or a token
+
+// trial is the one that has its turn.
+type trial struct {
+	of       *Sequence // nil: none
+	recorded bool      // its beginning is in the log, or on its way
+}
+
+// try says whether the trial's sequence may step now; it is all that is ready then. While
+// its log cannot be written, nothing steps: soon nothing else could be written either.
+func (d *scheduler) try() bool {
+	s := d.trial.of
+	if len(d.crew.busy) > 0 {
+		return false
+	}
+	if !d.trial.recorded {
+		d.trial.recorded = d.record(s, &pb.Trial{})
+	}
+	if !d.trial.recorded || !s.mayStep() { // another owner has it; or it is not stored yet
+		return false
+	}
+	d.chooser.items, d.chooser.ready = append(d.chooser.items[:0], s.item()), append(d.chooser.ready[:0], s)
+	return true
+}
+
+// endTrial lets others have their turn, if a sequence's trial goes on.
+func (d *scheduler) endTrial(s *Sequence) {
+	if d.trial.of != s {
+		return
+	}
+	recorded := d.trial.recorded
+	d.trial = trial{}
+	if recorded && s.doubtful && !s.ended {
+		d.record(s, &pb.Trial{Over: true})
+	}
+}
+
+// record writes to a log how far its trial is.
+func (d *scheduler) record(s *Sequence, t *pb.Trial) bool {
+	written := d.journal.put(s, &pb.Record{Kind: &pb.Record_Trial{Trial: t}})
+	if s.end != nil {
+		d.finish(s)
+	}
+	return written
 }

@@ -1,10 +1,14 @@
 package engine
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
 	"github.com/switchyard/switchyard/pkg/control/loads"
@@ -59,9 +63,6 @@ func (s *stats) active(n int) {
 	s.presence.Set(members.KVPages, float64(s.kv.Capacity()))
 }
 
-// lined tells how many of the active sequences have no pages yet, or no more.
-func (s *stats) lined(n int) { s.presence.Set(members.InLine, float64(n)) }
-
 // step counts a microbatch that went through the layers.
 func (s *stats) step(mb *microbatch, times *ledger.Step) {
 	tokens := 0
@@ -92,32 +93,11 @@ func (s *stats) panicked(value any, stack []byte) {
 	s.log.Error("a step panicked", "panic", value, "stack", string(stack))
 }
 
-// preempted counts a sequence that gave its pages back.
-func (s *stats) preempted() {
-	s.metrics.Preemptions.Inc()
-	s.presence.Add("preemptions_total", 1)
-}
-
 // spared counts the ids that a sequence need not compute, and those that it has to, when it gets pages.
 func (s *stats) spared(q *Sequence, ids int) {
 	if !q.flow.IsCanary() {
 		s.metrics.PrefixTokens("cached").Add(float64(ids))
 		s.metrics.PrefixTokens("computed").Add(float64(len(q.ids) - ids))
-	}
-}
-
-// answers counts a producer's request that has its first token now.
-func (s *stats) answers(q *Sequence) {
-	if !q.flow.IsCanary() {
-		s.presence.Add(members.FirstTokens, 1)
-		s.presence.Add(members.FirstTokenSeconds, q.first.Sub(q.accepted).Seconds())
-	}
-}
-
-// leftQueue observes how long a producer's request waited, at its first owner.
-func (s *stats) leftQueue(q *Sequence) {
-	if q.epoch == 1 && !q.flow.IsCanary() {
-		s.metrics.QueueWait().Observe(q.queued.Seconds())
 	}
 }
 
@@ -141,4 +121,67 @@ func (s *stats) finished(q *Sequence) {
 		Operation: "text_completion", Model: s.model, ErrorCode: code,
 		Total: seconds(q.end.Timings.Total), FirstToken: seconds(q.end.Timings.Ttft), Tokens: q.generated(),
 	})
+}
+
+// stepTimes is where the times of steps go.
+type stepTimes struct {
+	// Histograms, found beforehand: by forward.Part, and by layer and ledger.Stage.
+	parts  []prometheus.Observer
+	stages map[int][]prometheus.Observer
+	layers *loads.Times // for who plans by them; nil: nobody does
+}
+
+// newStepTimes makes the histograms of a model's layers, at 0.
+func newStepTimes(m *telemetry.Metrics, layers []int) *stepTimes {
+	t := &stepTimes{parts: m.StepParts(forward.PartNames()), stages: map[int][]prometheus.Observer{}}
+	for _, l := range layers {
+		t.stages[l] = m.LayerStages(l, ledger.StageNames())
+	}
+	return t
+}
+
+// add takes in a step of so many rows.
+func (t *stepTimes) add(rows int, s *ledger.Step) {
+	for i, part := range t.parts {
+		part.Observe(s.Own[i].Seconds())
+	}
+	for i := range s.Layers {
+		l := &s.Layers[i]
+		for at, stage := range t.stages[l.Layer] {
+			stage.Observe(l.By[at].Seconds())
+		}
+	}
+	if t.layers != nil {
+		t.tell(rows, s)
+	}
+}
+
+// tell takes in what the layers of a step took, for who plans by it.
+func (t *stepTimes) tell(rows int, s *ledger.Step) {
+	for i := range s.Layers {
+		l := &s.Layers[i]
+		t.layers.Add(l.Layer, loads.Took{
+			Rows: rows, Dispatches: l.Functions, Total: l.Time(), Messages: l.By[ledger.Messages] + l.By[ledger.AggregatorWait] + l.By[ledger.ExpertTransfer],
+		})
+	}
+}
+
+// send tells what layers took, and how many requests wait for the first of them, until ctx ends.
+func (t *stepTimes) send(ctx context.Context, d *deployment.Deployment, waiting func() int) {
+	if t.layers == nil {
+		return
+	}
+	tick := time.NewTicker(loads.TimesEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			t.layers.Wait(d.MoELayers()[0], waiting())
+			for _, sample := range t.layers.Take(loads.TimesEvery) {
+				d.Loads.Send(sample)
+			}
+		}
+	}
 }

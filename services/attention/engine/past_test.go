@@ -6,24 +6,24 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/layer"
 )
 
 // oneUnited are the fates of rows, the last slot of whose last row a united expert had.
 func oneUnited(rows int) *pb.Fates {
-	codes := make([]fates.Code, rows*2)
-	codes[len(codes)-1] = fates.United
-	return fates.Encode(fates.Shape{Rows: rows, Layers: 1, Slots: 2}, codes)
+	codes := make([]wire.FateCode, rows*2)
+	codes[len(codes)-1] = wire.FateUnited
+	return wire.EncodeFates(wire.FatesShape{Rows: rows, Layers: 1, Slots: 2}, codes)
 }
 
 // What is computed again replays what the log has of it, whatever else is in the step, and is marked
 // where there is a stamp.
 func TestPast(t *testing.T) {
 	s := newSequence(&pb.Sequence{RequestId: "r", PromptIds: make([]uint32, 6)})
-	s.slots = fates.Shape{Layers: 1, Slots: 2}
-	for i, list := range [][]*pb.Fates{{fates.Plain(fates.Shape{Rows: 2, Layers: 1, Slots: 2}), oneUnited(4)}, nil, {oneUnited(1)}} {
+	s.slots = wire.FatesShape{Layers: 1, Slots: 2}
+	for i, list := range [][]*pb.Fates{{wire.PlainFates(wire.FatesShape{Rows: 2, Layers: 1, Slots: 2}), oneUnited(4)}, nil, {oneUnited(1)}} {
 		s.remember(&pb.Token{Index: int32(i), Fates: list})
 		s.ids = append(s.ids, 7)
 	}
@@ -69,15 +69,15 @@ func TestStrangePast(t *testing.T) {
 	for name, list := range map[string][]*pb.Fates{
 		"fewer rows":  {oneUnited(5)},
 		"more rows":   {oneUnited(6), oneUnited(1)},
-		"other slots": {fates.Encode(fates.Shape{Rows: 6, Layers: 1, Slots: 1}, []fates.Code{0, 0, 0, 0, 0, 1})},
+		"other slots": {wire.EncodeFates(wire.FatesShape{Rows: 6, Layers: 1, Slots: 1}, []wire.FateCode{0, 0, 0, 0, 0, 1})},
 		"omitted":     {{Rows: 6, Layers: 1, Slots: 2, Omitted: true}},
 		"garbage":     {{Rows: 6, Layers: 1, Slots: 2, Codes: []byte{9}}},
 	} {
 		s := newSequence(&pb.Sequence{PromptIds: make([]uint32, 6)})
-		s.slots = fates.Shape{Layers: 1, Slots: 2}
+		s.slots = wire.FatesShape{Layers: 1, Slots: 2}
 		var why error
 		s.strange = func(_ int32, err error) { why = err }
-		if s.remember(&pb.Token{Fates: list}); !errors.Is(why, fates.ErrFates) || len(s.past.runs) > 0 {
+		if s.remember(&pb.Token{Fates: list}); !errors.Is(why, wire.ErrFates) || len(s.past.runs) > 0 {
 			t.Errorf("%s: %v", name, why)
 		}
 	}

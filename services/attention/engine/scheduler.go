@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -41,7 +42,7 @@ func newScheduler(policy batching.Policy, workers []*worker, now func() time.Tim
 	own := &owned{byRequest: map[string]*Sequence{}}
 	d := &scheduler{
 		now: now, log: log, stats: st, own: own, seats: &seats{kv: st.kv, own: own}, journal: &journal{now: now, log: log, stats: st},
-		crew: newCrew(workers), chooser: chooser{policy: policy}, machine: machine{log: log},
+		crew: crew{idle: slices.Clone(workers), busy: map[*microbatch]*worker{}}, chooser: chooser{policy: policy}, machine: machine{log: log},
 	}
 	d.chooser.pace.Seconds = d.drafts.price.Step
 	return d
@@ -55,7 +56,8 @@ func (d *scheduler) add(s *Sequence) {
 	} else if old != nil {
 		d.abandon(old) // its log is s's now
 	}
-	d.own.put(s)
+	d.own.byRequest[s.seq.RequestId] = s
+	d.own.order = append(d.own.order, s)
 	d.tellActive()
 	if s.end != nil {
 		d.finish(s)
@@ -111,7 +113,9 @@ func (d *scheduler) write() (ended bool) {
 
 // settle takes a microbatch's results in.
 func (d *scheduler) settle(mb *microbatch) {
-	d.crew.back(mb)
+	d.crew.idle = append(d.crew.idle, d.crew.busy[mb])
+	delete(d.crew.busy, mb)
+	mb.with(nil)
 	if mb.err == nil {
 		d.chooser.observe(mb, &d.drafts.price)
 	}
@@ -197,7 +201,7 @@ func (d *scheduler) cancel(c *pb.Cancel) {
 // tick ends the sequences that are late.
 func (d *scheduler) tick() {
 	now := d.now()
-	d.journal.tidy()
+	d.journal.closing = slices.DeleteFunc(d.journal.closing, isClosed)
 	for _, s := range slices.Clone(d.own.order) { // ending one changes the order
 		if !s.ended && !s.deadline.IsZero() && now.After(s.deadline) {
 			s.end = s.late(s.generated())
@@ -243,7 +247,9 @@ func (d *scheduler) sit(s *Sequence) bool {
 	d.stats.spared(s, d.prefix.begin(s))
 	if first {
 		s.leaveQueue(d.now(), s.epoch)
-		d.stats.leftQueue(s)
+		if s.epoch == 1 && !s.flow.IsCanary() {
+			d.stats.metrics.QueueWait().Observe(s.queued.Seconds())
+		}
 	}
 	d.tellActive()
 	return true
@@ -281,7 +287,8 @@ func (d *scheduler) grow(s *Sequence) {
 func (d *scheduler) stepAside(s *Sequence) {
 	d.seats.putAside(s)
 	d.endTrial(s)
-	d.stats.preempted()
+	d.stats.metrics.Preemptions.Inc()
+	d.stats.presence.Add("preemptions_total", 1)
 	d.log.Debug("a sequence stepped aside", "request", s.seq.RequestId, "tokens", s.generated(), "times", s.asides)
 }
 
@@ -322,4 +329,46 @@ func (d *scheduler) leave() (closing []logWriter, open []*Sequence) {
 		}
 	}
 	return d.journal.closing, open
+}
+
+// lifetime is when a sequence came, began, and has to be over, by this host's clock as the
+// log's timestamps correct it.
+type lifetime struct {
+	accepted time.Time
+	queued   time.Duration
+	first    time.Time // its first token
+	deadline time.Time // zero: none
+	limited  bool      // the deadline is the log's age
+}
+
+// endBefore gives a sequence a deadline of its own where its producer set none,
+// or a later one.
+func (l *lifetime) endBefore(longest time.Duration) {
+	if latest := l.accepted.Add(longest); l.deadline.IsZero() || latest.Before(l.deadline) {
+		l.deadline, l.limited = latest, true
+	}
+}
+
+// late is the end of a sequence whose deadline has passed.
+func (l *lifetime) late(tokens int) *pb.Terminal {
+	if l.limited {
+		return ErrorEnd("deadline_exceeded", fmt.Sprintf("the request took longer than its log is sure to last; it ended after %d tokens (raise --log-age)", tokens))
+	}
+	return ErrorEnd("deadline_exceeded", fmt.Sprintf("the deadline passed after %d tokens", tokens))
+}
+
+// leaveQueue notes for how long it waited.
+func (l *lifetime) leaveQueue(now time.Time, epoch uint64) {
+	if epoch == 1 { // as for later ones, whose first owner's wait is not known
+		l.queued = now.Sub(l.accepted)
+	}
+}
+
+// timings are in seconds since acceptance.
+func (l *lifetime) timings(now time.Time) *pb.Timings {
+	t := &pb.Timings{Queue: l.queued.Seconds(), Total: now.Sub(l.accepted).Seconds()}
+	if !l.first.IsZero() {
+		t.Ttft = l.first.Sub(l.accepted).Seconds()
+	}
+	return t
 }

@@ -5,15 +5,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/policy/brownout"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/layer"
 	"github.com/switchyard/switchyard/services/attention/renewal"
@@ -252,4 +259,150 @@ func score(s *Sequence, at int, logits []float32) *pb.Score {
 		out.Logits = slices.Clone(logits)
 	}
 	return out
+}
+
+const (
+	// maxFates bounds the bytes of fates in a record of a token; longer ones are omitted.
+	maxFates = 256 << 10
+	// fatesRoom is what the fates of a step take beside their codes, with rows before them that have none.
+	fatesRoom = 64
+)
+
+// roomOfFates is how many bytes of a record fates may have where the server takes so many of a message.
+func roomOfFates(payload int64) int { return int(min(maxFates, payload/4)) }
+
+// logFates is what became of a sequence's rows since its newest token, for the next one's record.
+type logFates struct {
+	list     []*pb.Fates
+	plain    int // the newest ones, all of whose slots had their own experts
+	bytes    int
+	degraded wire.FateCounter
+}
+
+// add takes in what became of so many rows, which are not counted as done yet, under a threshold. of
+// covers only rows that are not logged yet; rows that are computed again for the cache are not in it.
+func (l *logFates) add(c *content, rows int, of *pb.Fates, millionths uint32) {
+	base := c.logged()
+	if c.done <= base {
+		*l = logFates{}
+	}
+	if of == nil {
+		l.plain += max(0, c.done+rows-max(base, c.done))
+		return
+	}
+	l.degraded.Add(of, millionths)
+	l.flush(of)
+	if l.bytes += len(of.Codes) + fatesRoom; l.bytes <= maxFates {
+		l.list = append(l.list, of)
+		return
+	}
+	omitted := wire.PlainFates(wire.FatesShapeOf(of))
+	omitted.Omitted = true
+	l.list = append(l.list[:0], omitted)
+}
+
+// holds says whether the fates of so many rows more fit into a room, whatever becomes of them.
+func (l *logFates) holds(rows, slots, room int) bool {
+	return l.bytes+rows*(slots+3)/4+rows+fatesRoom <= room
+}
+
+// flush writes out rows without fates before those that have some.
+func (l *logFates) flush(like *pb.Fates) {
+	if l.plain > 0 {
+		l.list = append(l.list, wire.PlainFates(wire.FatesShape{Rows: l.plain, Layers: int(like.Layers), Slots: int(like.Slots)}))
+		l.plain = 0
+	}
+}
+
+// give returns what the next token's record has, and begins anew. What was degraded it adds to a counter.
+func (l *logFates) give(onto *wire.FateCounter) []*pb.Fates {
+	onto.Merge(l.degraded)
+	out, plain := l.list, l.plain
+	if len(out) > 0 && plain > 0 {
+		l.flush(out[0])
+		out = l.list
+	}
+	*l = logFates{}
+	return out
+}
+
+// handOverWithin bounds the wait for the logs of a replica that stops.
+const handOverWithin = 2 * time.Second
+
+// handOver lets another replica go on with what a scheduler leaves, at once, and from where
+// this one stopped.
+func handOver(ctx context.Context, log *slog.Logger, closing []logWriter, open []*Sequence) {
+	ctx, cancel := context.WithTimeout(ctx, handOverWithin)
+	defer cancel()
+	var flushing sync.WaitGroup
+	for _, w := range closing {
+		flushing.Go(func() { flush(ctx, log, w) })
+	}
+	for _, s := range open {
+		flushing.Go(func() {
+			flush(ctx, log, s.writer)
+			if err := s.delivery.Nak(0); err != nil {
+				log.Debug("handing over", "request", s.seq.RequestId, "error", err)
+			}
+		})
+	}
+	flushing.Wait()
+}
+
+// flush waits for a log's records. What is not stored in time is lost, and the
+// next owner makes it again.
+func flush(ctx context.Context, log *slog.Logger, w logWriter) {
+	if err := w.Flush(ctx); err != nil {
+		log.Info("handing over a log", "error", err)
+	}
+}
+
+// watcher makes spans of a step's parts.
+type watcher struct {
+	tracer *telemetry.Tracer
+	step   int
+}
+
+// Begin implements forward.Watcher.
+func (w watcher) Begin(ctx context.Context, part string, layer int) (context.Context, func()) {
+	ctx, span := w.tracer.Child(ctx, part, telemetry.Layer(uint32(layer)), trace.WithAttributes(telemetry.AttrStep.Int(w.step)))
+	return ctx, func() { span.End() }
+}
+
+// beginStep starts the span of a microbatch's step if one of its requests is
+// sampled: in the trace of the first such request, linked to the others. The
+// watcher is nil if nobody watches.
+func beginStep(ctx context.Context, tracer *telemetry.Tracer, mb *microbatch) (context.Context, forward.Watcher, func()) {
+	if tracer == nil {
+		return ctx, nil, func() {}
+	}
+	var first context.Context
+	var links []trace.Link
+	rows := 0
+	for i := range mb.parts {
+		p := &mb.parts[i]
+		rows += p.rows
+		if p.s.traceparent == "" {
+			continue
+		}
+		traced := telemetry.Propagator{}.Extract(ctx, nats.Header{"traceparent": {p.s.traceparent}})
+		if first == nil {
+			first = traced
+		} else {
+			links = append(links, trace.LinkFromContext(traced, telemetry.AttrRequest.String(p.s.seq.RequestId)))
+		}
+	}
+	if first == nil {
+		return ctx, nil, func() {}
+	}
+	first, span := tracer.Child(first, telemetry.SpanStep, trace.WithLinks(links...), trace.WithAttributes(
+		telemetry.AttrRows.Int(rows), telemetry.AttrStep.Int(mb.parts[0].s.generated())))
+	if mb.order != nil {
+		s := mb.order.Stamp
+		span.SetAttributes(
+			telemetry.AttrDirective.Int64(int64(s.Version)), telemetry.AttrWay.Int(int(s.Way)), telemetry.AttrStrategy.String(s.Strategy.String()),
+			telemetry.AttrPrefill.Float64(float64(s.PrefillMillionths)/brownout.One), telemetry.AttrDecode.Float64(float64(s.DecodeMillionths)/brownout.One),
+		)
+	}
+	return first, watcher{tracer, mb.parts[0].s.generated()}, func() { span.End() }
 }

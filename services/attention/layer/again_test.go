@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -15,11 +15,11 @@ func TestReplays(t *testing.T) {
 	y, r := newFakeLayer(t, 4)
 	r.Exchange.shape.layers, r.back.fates.layers = []int{1, 3}, []int{1, 3}
 	// Two rows before the first one of the step, and two in it, of two layers and two slots.
-	codes := make([]fates.Code, 4*2*2)
-	codes[2*4+2], codes[3*4+0] = fates.United, fates.LeftOut // row 0 in layer 3, row 1 in layer 1
-	first := fates.Encode(fates.Shape{Rows: 4, Layers: 2, Slots: 2}, codes)
+	codes := make([]wire.FateCode, 4*2*2)
+	codes[2*4+2], codes[3*4+0] = wire.FateUnited, wire.FateLeftOut // row 0 in layer 3, row 1 in layer 1
+	first := wire.EncodeFates(wire.FatesShape{Rows: 4, Layers: 2, Slots: 2}, codes)
 	first.Way, first.Bundle = 2, 9
-	second := fates.Encode(fates.Shape{Rows: 1, Layers: 2, Slots: 2}, []fates.Code{0, 0, fates.United, 0})
+	second := wire.EncodeFates(wire.FatesShape{Rows: 1, Layers: 2, Slots: 2}, []wire.FateCode{0, 0, wire.FateUnited, 0})
 	second.Way, second.Bundle = 4, 10
 	step := sixRows
 	step.Order = &Order{Stamp: &pb.Stamp{Version: 1, Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 4, Bundle: 10}}
@@ -28,7 +28,7 @@ func TestReplays(t *testing.T) {
 	checkLayer(t, r, 6)
 	var got []string
 	for _, h := range y.sent {
-		codes, err := fates.Decode(h.Replay)
+		codes, err := wire.DecodeFates(h.Replay)
 		if h.Replay == nil {
 			codes, err = nil, nil
 		}

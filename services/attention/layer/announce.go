@@ -36,7 +36,6 @@ type Step struct {
 	Probe  bool      // all its rows are of canaries
 }
 
-// countRows counts the rows of runs.
 func countRows(runs []*pb.Run) (n int) {
 	for _, r := range runs {
 		n += len(r.Tokens)

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/internal/reuse"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
@@ -59,7 +59,7 @@ func (c *collection) begin(step uint64, rows int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.step, c.layers = step, c.layers[:0]
-	c.fates.begin(rows)
+	c.fates.rows, c.fates.codes, c.fates.omitted = rows, c.fates.codes[:0], false
 	c.costs.begin(rows)
 	c.curve = stepCurve{sum: c.curve.sum}
 }
@@ -86,13 +86,14 @@ func (c *collection) prepare(layer, elements, limit int, cuts []int) []rowsPart 
 func (c *collection) ask(s *pb.Stamp) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.curve.ask(s, len(c.parts))
+	if s.GetPoints() > 0 {
+		c.curve.parts += len(c.parts)
+	}
 }
 
 // rows is how many the layer has.
 func (c *collection) rows() int { return len(c.out) / c.shape.hidden }
 
-// take takes a block in.
 func (c *collection) take(b *pb.Block) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +110,7 @@ func (c *collection) take(b *pb.Block) error {
 		}
 		if c.missing == 0 {
 			c.account(b)
-			notify.Send(c.whole)
+			pause.Wake(c.whole)
 		}
 	}
 	return nil
@@ -134,7 +135,7 @@ func (c *collection) fill(p *rowsPart, b *pb.Block) error {
 	case b.Error == nil:
 	case b.Error.Code == wire.Elsewhere:
 		if c.decliner = b.Error.Message; int(b.Key.Attempt) == len(c.issued)-1 {
-			notify.Send(c.declined)
+			pause.Wake(c.declined)
 		}
 		return nil
 	default:
@@ -203,4 +204,79 @@ func (c *collection) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.missing = 0
+}
+
+// stepFates gathers what became of the slots of a step's rows, as blocks say it. Usually they
+// say nothing, and nothing is kept. The collection's lock guards it.
+type stepFates struct {
+	layers []int // of the model that have experts
+	slots  int
+
+	rows    int
+	codes   []wire.FateCode // (rows, layers, slots); none: all had their own experts
+	stood   []stood         // of each row
+	omitted bool            // they are not whole
+}
+
+// stood is which united experts stood in for a row's.
+type stood struct {
+	way    uint32
+	bundle uint64
+}
+
+func (f *stepFates) check(p *rowsPart, of *pb.Fates) error {
+	if err := wire.CheckFatesShape(of, wire.FatesShape{Rows: p.rows, Layers: 1, Slots: f.slots}); err != nil {
+		return fmt.Errorf("%w: a block: %w", wire.ErrMalformed, err)
+	}
+	return nil
+}
+
+// take takes in what a block says of a part of a layer's rows; it was checked. Where a layer
+// has not all rows of the step, nobody can tell whose they are.
+func (f *stepFates) take(layer int, p *rowsPart, rows int, of *pb.Fates) {
+	if of == nil {
+		return
+	}
+	at := slices.Index(f.layers, layer)
+	codes, err := wire.DecodeFates(of)
+	if rows != f.rows || at < 0 || err != nil || of.Omitted {
+		f.omitted = true
+		return
+	}
+	if len(f.codes) == 0 {
+		f.codes = slices.Grow(f.codes, f.rows*len(f.layers)*f.slots)[:f.rows*len(f.layers)*f.slots]
+		clear(f.codes)
+		f.stood = reuse.Slice(f.stood, f.rows)
+		clear(f.stood)
+	}
+	for i := range p.rows {
+		from := ((p.first+i)*len(f.layers) + at) * f.slots
+		copy(f.codes[from:from+f.slots], codes[i*f.slots:(i+1)*f.slots])
+		f.stood[p.first+i] = stood{of.Way, of.Bundle}
+	}
+}
+
+// of is what became of so many rows from the first on; nil: all slots had their own experts. They
+// were computed by one stamp: those that replay what became of them before are in the log.
+func (f *stepFates) of(first, rows int) *pb.Fates {
+	if rows <= 0 {
+		return nil
+	}
+	s := wire.FatesShape{Rows: rows, Layers: len(f.layers), Slots: f.slots}
+	if f.omitted {
+		out := wire.PlainFates(s)
+		out.Omitted = true
+		return out
+	}
+	if len(f.codes) == 0 {
+		return nil
+	}
+	stride := s.Layers * s.Slots
+	out := wire.EncodeFates(s, f.codes[first*stride:(first+rows)*stride])
+	if out != nil {
+		for _, s := range f.stood[first : first+rows] {
+			out.Way, out.Bundle = max(out.Way, s.way), max(out.Bundle, s.bundle)
+		}
+	}
+	return out
 }

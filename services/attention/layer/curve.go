@@ -1,23 +1,12 @@
 package layer
 
-import (
-	"slices"
-
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-)
+import "slices"
 
 // stepCurve adds up what gates tell of a step: how many experts would have rows at each of the
 // thresholds that its stamp asks for. The collection's lock guards it.
 type stepCurve struct {
 	sum         []uint32
 	parts, told int // of layers: those that are to tell, and that have
-}
-
-// ask awaits what a stamp asks of a layer in so many parts.
-func (c *stepCurve) ask(s *pb.Stamp, parts int) {
-	if s.GetPoints() > 0 {
-		c.parts += parts
-	}
 }
 
 // take takes in what a part's gate has told; false: it cannot be of a layer with so many experts.

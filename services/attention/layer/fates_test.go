@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -15,7 +15,7 @@ func TestStepFates(t *testing.T) {
 	y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) {
 		b := twice(h)
 		if h.Key.Part == 2 {
-			b.Fates = fates.Encode(fates.Shape{Rows: 2, Layers: 1, Slots: 2}, []fates.Code{0, 0, fates.United, fates.LeftOut})
+			b.Fates = wire.EncodeFates(wire.FatesShape{Rows: 2, Layers: 1, Slots: 2}, []wire.FateCode{0, 0, wire.FateUnited, wire.FateLeftOut})
 			b.Fates.Way, b.Fates.Bundle = 4, 9
 		}
 		return []*pb.Block{b}, nil, true
@@ -26,9 +26,9 @@ func TestStepFates(t *testing.T) {
 		t.Errorf("the first row has %v", of)
 	}
 	of, _ := r.Outcome(1, 5)
-	got, err := fates.Decode(of)
-	want := make([]fates.Code, 5*2*2)
-	want[2*4+2], want[2*4+3] = fates.United, fates.LeftOut // row 3 of the step, layer 3
+	got, err := wire.DecodeFates(of)
+	want := make([]wire.FateCode, 5*2*2)
+	want[2*4+2], want[2*4+3] = wire.FateUnited, wire.FateLeftOut // row 3 of the step, layer 3
 	if err != nil || !slices.Equal(got, want) || of.Way != 4 || of.Bundle != 9 {
 		t.Errorf("%v, %v: %v", of, err, got)
 	}
@@ -45,7 +45,7 @@ func TestBadFates(t *testing.T) {
 	y, r := newFakeLayer(t, 2)
 	y.fault = func(h *pb.Hidden) ([]*pb.Block, error, bool) {
 		b := twice(h)
-		b.Fates = fates.Plain(fates.Shape{Rows: 1, Layers: 1, Slots: 2})
+		b.Fates = wire.PlainFates(wire.FatesShape{Rows: 1, Layers: 1, Slots: 2})
 		return nil, y.deliver(b), true
 	}
 	if _, _, err := layer(t.Context(), r, 2); err == nil {

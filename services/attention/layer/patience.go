@@ -49,14 +49,6 @@ func (w *wait) hurry() {
 // others: if more hosts do, somebody has to get room first.
 const maxDeclines = 4
 
-// decline sends rows again at once.
-func (w *wait) decline() {
-	if w.declines++; w.declines <= maxDeclines {
-		w.hurried, w.declined = true, true
-		w.until(time.Now())
-	}
-}
-
 // starved is how much later than due a timer goes off only where the machine does
 // not get on.
 const starved = 50 * time.Millisecond

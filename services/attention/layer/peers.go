@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/stages"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -40,13 +41,13 @@ func (p *Peers) update(all []*pb.Member) {
 	defer p.mu.Unlock()
 	p.aggregators, p.gates, p.rowSums = p.aggregators[:0], p.gates[:0], map[string]bool{}
 	for _, m := range members.OfService(all, "aggregator") {
-		if stages.Serves(m) {
+		if members.Serves(m) {
 			p.aggregators = append(p.aggregators, m.Id)
 			p.rowSums[m.Id] = m.RowSums
 		}
 	}
 	for _, m := range members.OfService(all, "gate") {
-		if stages.Serves(m) {
+		if members.Serves(m) {
 			p.gates = append(p.gates, m.Id)
 		}
 	}
@@ -100,11 +101,6 @@ func (p *Peers) Ready() error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.ok()
-}
-
-// silences counts how often a replica behind this one has fallen silent.
-func (p *Peers) silences() uint64 {
-	return p.gateRoster.Silences() + p.aggregatorRoster.Silences() + p.expertRoster.Silences()
 }
 
 // suspicion is how long a replica that did not answer is avoided: by then a dead one
@@ -204,9 +200,77 @@ func (p *Peers) onlyGate() string {
 
 func usableIDs(all []*pb.Member) (ids []string) {
 	for _, m := range all {
-		if stages.Serves(m) {
+		if members.Serves(m) {
 			ids = append(ids, m.Id)
 		}
 	}
 	return ids
+}
+
+// See takes in which members there are now. What may be with a replica that has just fallen
+// silent is hurried.
+func (l *Layer) See(all []*pb.Member) {
+	l.Peers.update(all)
+	before := l.silences
+	if l.silences = l.Peers.gateRoster.Silences() + l.Peers.aggregatorRoster.Silences() + l.Peers.expertRoster.Silences(); l.silences > before {
+		l.Exchange.hurryAll()
+	}
+}
+
+// What a server that is back had in memory is lost, and what was sent while it was away;
+// the services behind come back within returnsWithin of each other.
+const (
+	returnsWithin = 2 * time.Second
+	returnsEvery  = 250 * time.Millisecond
+)
+
+// FollowServer hurries, until ctx ends, what may have been lost with the server; back is
+// closed when it is back.
+func (l *Layer) FollowServer(ctx context.Context, back <-chan struct{}) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-back:
+		}
+		back = l.d.Conn.Reconnection()
+		for range returnsWithin / returnsEvery {
+			l.Exchange.hurryAll()
+			if pause.For(ctx, returnsEvery) != nil {
+				return
+			}
+		}
+	}
+}
+
+// FollowFunctions hurries, until ctx ends, what may be with a host whose functions
+// the gates have just found elsewhere, and notes which layers' rows wait for a cold
+// function.
+func (l *Layer) FollowFunctions(ctx context.Context) error {
+	rules, newest := l.d.FunctionRules(), newestPlans{}
+	stop, err := l.d.Conn.FollowKeys(l.d.Functions.Bucket(), planstore.AnyKey, func(key string, value []byte, deleted bool) {
+		l.Exchange.waking.hear(rules, key, value, deleted)
+		if gate, err := rules.DecodeGate(key, value); err == nil && !deleted && newest.update(gate.Versions) {
+			l.Exchange.hurryAll()
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer stop()
+	<-ctx.Done()
+	return nil
+}
+
+// newestPlans are the newest of each layer that a gate uses.
+type newestPlans map[uint32]uint64
+
+// update says whether a gate has gone over to a newer plan of a layer.
+func (n newestPlans) update(versions map[uint32]uint64) (newer bool) {
+	for l, v := range versions {
+		if v > n[l] {
+			n[l], newer = v, true
+		}
+	}
+	return newer
 }

@@ -7,7 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
@@ -58,7 +60,7 @@ func (r *Remote) Begin(ctx context.Context, s Step) {
 		Step: r.step, Microbatch: r.microbatch, Runs: s.Runs,
 	})
 	if err != nil {
-		r.counts.unannounced()
+		r.counts.metrics.UnannouncedSteps.Inc()
 	}
 }
 
@@ -117,7 +119,9 @@ func (r *Remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 		return fmt.Errorf("publishing hidden rows: %w", err)
 	}
 	if attempt == 0 {
-		r.copyRows(ctx, h)
+		if r.allRows {
+			_ = r.conn.Send(ctx, r.subjects.Rows(int(h.Key.Layer)), h, nil)
+		}
 	}
 	r.progress.Tick()
 	return nil
@@ -174,7 +178,10 @@ func (r *Remote) Wait(ctx context.Context, out []float32) error {
 		case <-r.hurried:
 			w.hurry()
 		case <-r.back.declined:
-			w.decline()
+			if w.declines++; w.declines <= maxDeclines {
+				w.hurried, w.declined = true, true
+				w.until(time.Now())
+			}
 		case <-w.timer.C:
 			if r.patient(w) {
 				continue
@@ -194,7 +201,7 @@ func (r *Remote) Waiting() bool { return r.waiting.Load() }
 func (r *Remote) take(b *pb.Block) error { return r.back.take(b) }
 
 // hurry has the next re-issue come as soon as the layer takes longer than usual.
-func (r *Remote) hurry() { notify.Send(r.hurried) }
+func (r *Remote) hurry() { pause.Wake(r.hurried) }
 
 // forget ends the wait for a layer's blocks: one that is being taken in is done by then,
 // and later ones change nothing.
@@ -266,4 +273,137 @@ func (r *Remote) Outcome(first, rows int) (*pb.Fates, Cost) {
 	r.back.mu.Lock()
 	defer r.back.mu.Unlock()
 	return r.back.fates.of(first, rows), r.back.costs.of(first, rows)
+}
+
+// Order is what gates obey in a step.
+type Order struct {
+	// Stamp is set on the rows of each layer but those that are exempt, whose rows all have their
+	// own experts.
+	Stamp  *pb.Stamp
+	Exempt []uint32
+}
+
+// stamp is that of a layer's rows, in so many messages; nil: none. Where one gate sees all of
+// them, it makes one decision; else each message is decided alone.
+func (o *Order) stamp(layer, messages int) *pb.Stamp {
+	if o == nil || slices.Contains(o.Exempt, uint32(layer)) {
+		return nil
+	}
+	if whole := messages == 1; o.Stamp.Whole != whole {
+		s := proto.CloneOf(o.Stamp)
+		s.Whole = whole
+		return s
+	}
+	return o.Stamp
+}
+
+// Replay is what became of rows of a step when they were computed before: of so many from the first on.
+// The fates are of more rows, those to skip before them.
+type Replay struct {
+	First, Rows, Skip int
+	Fates             *pb.Fates
+}
+
+// replays are those of a step, decoded. A message carries those of united experts of one bundle.
+type replays struct {
+	all  []replayed
+	cuts []int // first rows of replays that cannot be in one message with those before
+}
+
+type replayed struct {
+	Replay
+	codes []wire.FateCode // (rows, layers, slots)
+}
+
+// replaysOf decodes replays that have been checked.
+func replaysOf(all []Replay) (a replays) {
+	last := (*pb.Fates)(nil)
+	for _, r := range all {
+		codes, err := wire.DecodeFates(r.Fates)
+		if err != nil || len(codes) == 0 {
+			continue
+		}
+		a.all = append(a.all, replayed{r, codes})
+		if r.Fates.Way == 0 && r.Fates.Bundle == 0 {
+			continue
+		}
+		if last != nil && !sameBundle(last, r.Fates) {
+			a.cuts = append(a.cuts, r.First)
+		}
+		last = r.Fates
+	}
+	return a
+}
+
+type bundled interface {
+	GetWay() uint32
+	GetBundle() uint64
+}
+
+func sameBundle(a, b bundled) bool {
+	return a.GetWay() == b.GetWay() && a.GetBundle() == b.GetBundle()
+}
+
+// of is what is to become of a part's rows in a layer, which is the at-th that has experts; nil: each
+// slot has its own expert.
+func (a *replays) of(p rowsPart, at, slots int) *pb.Fates {
+	var codes []wire.FateCode
+	way, bundle := uint32(0), uint64(0)
+	for _, r := range a.all {
+		from, to := max(p.first, r.First), min(p.first+p.rows, r.First+r.Rows)
+		for row := from; row < to; row++ {
+			first := ((row-r.First+r.Skip)*int(r.Fates.Layers) + at) * slots
+			of := r.codes[first : first+slots]
+			if !slices.ContainsFunc(of, func(c wire.FateCode) bool { return c != wire.FateOwn }) {
+				continue
+			}
+			if codes == nil {
+				codes = make([]wire.FateCode, p.rows*slots)
+			}
+			copy(codes[(row-p.first)*slots:], of)
+			way, bundle = max(way, r.Fates.Way), max(bundle, r.Fates.Bundle)
+		}
+	}
+	if codes == nil {
+		return nil
+	}
+	f := wire.EncodeFates(wire.FatesShape{Rows: p.rows, Layers: 1, Slots: slots}, codes)
+	f.Way, f.Bundle = way, bundle
+	return f
+}
+
+// shape is what rows and their slots are.
+type shape struct {
+	hidden  int // elements of a row
+	slots   int // of a row
+	experts int // of a layer
+	layers  []int
+	wire    tensor.Wire
+}
+
+// rowsPart is what one Hidden message carries.
+type rowsPart struct {
+	first, rows int
+	arrived     bool
+}
+
+// split cuts rows into as few parts as there must be, of at most limit rows, and at cuts.
+func split(parts []rowsPart, rows, limit int, cuts []int) []rowsPart {
+	from := 0
+	for _, cut := range cuts {
+		if cut > from && cut < rows {
+			parts = evenly(parts, from, cut-from, limit)
+			from = cut
+		}
+	}
+	return evenly(parts, from, rows-from, limit)
+}
+
+func evenly(parts []rowsPart, from, rows, limit int) []rowsPart {
+	n := (rows + limit - 1) / limit
+	for i := range n {
+		first := i * rows / n
+		parts = append(parts, rowsPart{first: from + first, rows: (i+1)*rows/n - first})
+	}
+	return parts
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -66,8 +66,8 @@ func (w *waking) in(layer int, now time.Time) bool {
 }
 
 // hear takes in a change of the bucket of functions.
-func (w *waking) hear(s functions.Settings, key string, value []byte, deleted bool) {
-	if strings.HasPrefix(key, functions.GateKey("")) {
+func (w *waking) hear(s planstore.FunctionSettings, key string, value []byte, deleted bool) {
+	if strings.HasPrefix(key, planstore.GateKey("")) {
 		return
 	}
 	if deleted {

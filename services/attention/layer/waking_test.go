@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -57,7 +57,7 @@ func TestColdStartIsNoLoss(t *testing.T) {
 func TestWaking(t *testing.T) {
 	const warming, warm = pb.FunctionPhase_FUNCTION_PHASE_WARMING, pb.FunctionPhase_FUNCTION_PHASE_WARM
 	w, now := &waking{}, time.Now()
-	rules := functions.Settings{MoELayers: []int{3}, Experts: 2}
+	rules := planstore.FunctionSettings{MoELayers: []int{3}, Experts: 2}
 	for i, step := range []struct {
 		r    *pb.HostLayer // nil: its key is deleted
 		want bool
@@ -74,7 +74,7 @@ func TestWaking(t *testing.T) {
 			t.Errorf("step %d: %v", i, got)
 		}
 	}
-	w.hear(rules, functions.GateKey("g"), []byte("x"), false)
+	w.hear(rules, planstore.GateKey("g"), []byte("x"), false)
 	w.hear(rules, "3.other", []byte("x"), false)
 	for i := range 3 {
 		w.says(fmt.Sprintf("3.%d", i), host(warming, true), now)

@@ -5,9 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/grammar"
+	"github.com/switchyard/switchyard/pkg/compute/model"
+	"github.com/switchyard/switchyard/pkg/request/chat"
+	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/request/tokenizer"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/engine"
 )
@@ -31,7 +38,7 @@ func (c *claimer) own(ctx context.Context, a *arrival) (*engine.Sequence, error)
 	case c.engine.Owns(ctx, a.msg.RequestId):
 		return nil, errOurs
 	case a.away() && c.begun(ctx, a.msg.RequestId):
-		return nil, errLapsed // a sibling gave it back (pkg/control/siblings), and somebody goes on with it
+		return nil, errLapsed // a sibling gave it back (members.Siblings), and somebody goes on with it
 	}
 	seq := c.engine.NewSequence(a.msg, a.hold, func(ids int) {
 		c.slots.release()
@@ -80,3 +87,118 @@ func unresumable(err error) error {
 // longest is how long a request may take: it must not outlive its log, which
 // begins to go with its first record.
 func longest(logAge time.Duration) time.Duration { return logAge / 4 * 3 }
+
+// grammars has sequences keep to what their producers ask. It reads the model's tokenizer when
+// the first one does: most replicas never need it.
+type grammars struct {
+	open func() (*vocabulary, error)
+}
+
+type vocabulary struct {
+	set  *grammar.Set
+	text grammar.Bytes
+}
+
+func newGrammars(m *model.Model) *grammars {
+	return &grammars{sync.OnceValues(func() (*vocabulary, error) {
+		t, err := tokenizer.Open(m.File)
+		if err != nil {
+			return nil, fmt.Errorf("loading the tokenizer for a grammar: %w", err)
+		}
+		template, err := chat.Open(m.File)
+		if err != nil {
+			return nil, fmt.Errorf("loading the chat template for a grammar: %w", err)
+		}
+		syntax := template.Syntax(t.ID)
+		text := func(id uint32, first bool) []byte { return syntax.Bytes(id, t.AnswerBytes(id, first)) }
+		return &vocabulary{grammar.NewSet(min(m.Spec.Vocab, t.Vocab()), text), text}, nil
+	})}
+}
+
+// keep has a sequence keep to its grammar, if it has one.
+func (g *grammars) keep(msg *pb.Sequence, seq *engine.Sequence) error {
+	if !edge.Keeps(msg) {
+		return nil
+	}
+	v, err := g.open()
+	if err != nil {
+		return err
+	}
+	c, err := v.set.Begin(edge.SpecOf(msg))
+	if err == nil && c.Mask() == nil && !c.Over() {
+		err = errors.New("it allows nothing")
+	}
+	if err != nil {
+		return fmt.Errorf("grammar: %w", err)
+	}
+	seq.Keep(c, v.text)
+	return nil
+}
+
+// Why a sequence is not admitted. settler says what each means for it.
+
+// errElsewhere says that a sequence is too large for this replica and is given
+// back for a sibling.
+var errElsewhere = errors.New("a larger replica is to take it")
+
+// errTheirs says that a sibling has a sequence: the server was away, or hung.
+var errTheirs = errors.New("another replica has the sequence")
+
+// errOurs says that the work came again while it is being done here: a claim
+// was not renewed in time, as when the server was away.
+var errOurs = errors.New("this replica has the sequence")
+
+// errLapsed says that work which waited here was not renewed in time, so that
+// somebody else has it: claiming it would take it from him.
+var errLapsed = errors.New("its delivery has lapsed")
+
+// internal is an error of ours, as producers see it.
+const internal = string(edge.Internal)
+
+// refusedError is why a sequence can never be worked on.
+type refusedError struct {
+	seq  *pb.Sequence
+	code string
+	error
+}
+
+// Unwrap is why.
+func (r *refusedError) Unwrap() error { return r.error }
+
+// reason is why the sequence is given up.
+func (r *refusedError) reason() bus.Reason {
+	switch {
+	case bus.IsPanic(r.error):
+		return bus.Panicked
+	case errors.Is(r.error, tokenlog.ErrCrashed):
+		return bus.Crashed
+	case errors.Is(r.error, tokenlog.ErrFruitless):
+		return bus.Deliveries
+	}
+	return bus.Refused
+}
+
+// errUnreadable says that a message is no sequence.
+var errUnreadable = errors.New("unreadable sequence")
+
+// foreignError says that a sequence is of another kind.
+type foreignError struct {
+	seq       *pb.Sequence
+	delivered int
+	error
+}
+
+// Unwrap is how the sequence differs.
+func (f *foreignError) Unwrap() error { return f.error }
+
+const (
+	// elsewherePause is the pause before a sequence that was given back comes
+	// again, perhaps to the same replica: it grows with each time.
+	elsewherePause    = 50 * time.Millisecond
+	maxElsewherePause = time.Second
+)
+
+// toSibling gives a sequence back.
+func toSibling(delivered int) error {
+	return bus.RetryAfter(min(elsewherePause*time.Duration(delivered), maxElsewherePause), errElsewhere)
+}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/stages"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -64,7 +63,7 @@ func (k *kin) await(ctx context.Context, id *pb.Identity) bool {
 	ctx, cancel := context.WithTimeout(ctx, k.within)
 	defer cancel()
 	serves := func(m *pb.Member) bool {
-		return m.GetService() == "attention" && stages.Serves(m) && schemas.KindOf(m).Made(id.GetVersion(), id.GetModel())
+		return m.GetService() == "attention" && members.Serves(m) && schemas.KindOf(m).Made(id.GetVersion(), id.GetModel())
 	}
 	for !slices.ContainsFunc(k.members.OtherKinds(), serves) {
 		if pause.For(ctx, kinPoll) != nil {

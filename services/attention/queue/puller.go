@@ -5,7 +5,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/attention/engine"
 )
 
 // puller pulls sequences while there is room for them.
@@ -107,3 +111,96 @@ func (p *puller) pullable() int {
 	}
 	return min(p.waiting.room(), pullAtOnce)
 }
+
+// company says with whom a replica shares the stream of sequences.
+type company int32
+
+const (
+	alone company = iota
+	// shared: all siblings take sequences.
+	shared
+	// awaited: a sibling is here that takes none yet, as when all have started again.
+	awaited
+)
+
+// companyOf is a replica's among the members.
+func companyOf(all []*pb.Member, self string) (c company) {
+	for _, m := range members.OfService(all, "attention") {
+		switch {
+		case m.Id == self || m.Draining:
+		case !m.Ready:
+			return awaited
+		default:
+			c = shared
+		}
+	}
+	return c
+}
+
+// pullShared is how many sequences are pulled at once while there are siblings: as many
+// as are claimed at a time.
+const pullShared = kvcache.MaxPassed + 1
+
+// share is how many of so many free places to fill at once. Who comes first would have
+// all that waits in the stream, as when all replicas were gone, and compute its prompts
+// alone. busy says that the replica's workers have enough to do until its sibling comes.
+func (c company) share(free int, busy bool) int {
+	switch {
+	case c == alone:
+		return free
+	case c == awaited && busy:
+		return 0
+	}
+	return min(free, pullShared)
+}
+
+// places are how many sequences can begin, here and on siblings.
+type places struct {
+	slots   *slots
+	waiting *waiting
+	line    *engine.Line
+	members Members
+	replica string
+}
+
+// free is how many sequences more this replica can begin at once: none while
+// some wait for their turn, or for pages.
+func (p *places) free() int {
+	if p.waiting.size() > 0 || p.line.Waits() {
+		return 0
+	}
+	return len(p.slots.tokens)
+}
+
+// elsewhere is how many sequences other replicas can begin at once, and how
+// many pages each of these has at least.
+func (p *places) elsewhere() (n int, pages float64) {
+	return members.PlacesElsewhere(p.members.Snapshot(), p.replica)
+}
+
+// slots counts how many more sequences a replica takes.
+type slots struct {
+	tokens chan struct{}
+}
+
+func newSlots(n int) *slots {
+	s := &slots{tokens: make(chan struct{}, n)}
+	for range n {
+		s.tokens <- struct{}{}
+	}
+	return s
+}
+
+// wait returns when a slot is free; false when ctx ended before.
+func (s *slots) wait(ctx context.Context) bool {
+	select {
+	case t := <-s.tokens:
+		s.tokens <- t
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (s *slots) take()    { <-s.tokens }
+func (s *slots) release() { s.tokens <- struct{}{} }

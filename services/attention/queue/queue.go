@@ -8,11 +8,13 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/siblings"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/attention/engine"
 	"github.com/switchyard/switchyard/services/attention/renewal"
 )
 
@@ -28,7 +30,7 @@ type Queue struct {
 	reception *reception
 	puller    *puller
 	turns     *turns
-	siblings  *siblings.Siblings
+	siblings  *members.Siblings
 }
 
 // New returns a queue that is not open.
@@ -38,7 +40,7 @@ func New(s Settings) *Queue {
 	checks := newChecks(s)
 	settler := &settler{log: s.Log, logger: d.Logger, kin: newKin(s)}
 	reception := &reception{
-		conn: d.Conn, log: s.Log, keeper: s.Keeper, checks: checks, earlier: earlier{s.Log, checks}, capacity: newCapacity(s),
+		conn: d.Conn, log: s.Log, keeper: s.Keeper, checks: checks, capacity: newCapacity(s),
 		settler: settler, waiting: p.waiting, tasks: s.Tasks,
 	}
 	return &Queue{
@@ -115,3 +117,42 @@ func (q *Queue) Stop() {
 
 // HandBack leaves to others what waits.
 func (q *Queue) HandBack() { q.turns.handBack() }
+
+// Settings are what one replica takes sequences with.
+type Settings struct {
+	Deployment *deployment.Deployment
+	Replica    string
+	Presence   *deployment.Presence
+	Log        *tokenlog.Log
+	Members    Members
+	Pages      *kvcache.Pool
+	Keeper     *renewal.Keeper
+	Engine     Engine
+	// MaxSequences bounds what is handed over at once, and MaxModelLen a sequence, prompt and
+	// generated tokens together; 0 is the model's limit.
+	MaxSequences, MaxModelLen int
+	// Throttles says that the device is slow for now: siblings are to begin what they can.
+	Throttles func() bool
+	// Before is waited for before a sequence is claimed; nil: nothing is.
+	Before func(context.Context, *pb.Sequence)
+	// Tasks are what goes on until it is done, or the replica stops.
+	Tasks *sync.WaitGroup
+}
+
+// Engine is engine.Engine's part that handing sequences over needs.
+type Engine interface {
+	NewSequence(seq *pb.Sequence, hold *renewal.Hold, release func(ids int)) *engine.Sequence
+	// Writing says what follows from what becomes of a sequence's log.
+	Writing(s *engine.Sequence) tokenlog.WriterSettings
+	Admit(ctx context.Context, s *engine.Sequence) error
+	// Owns says whether a request is being worked on here.
+	Owns(ctx context.Context, request string) bool
+	Line() *engine.Line
+}
+
+// Members are those that are seen; a members.View is.
+type Members interface {
+	Snapshot() []*pb.Member
+	OtherKinds() []*pb.Member
+	Follow(ctx context.Context, fn func([]*pb.Member))
+}

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
-	"github.com/switchyard/switchyard/pkg/policy/fairness"
+	"github.com/switchyard/switchyard/internal/pause"
+	"github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -29,7 +29,7 @@ type waiting struct {
 	emptied chan struct{} // holds one when none waits any more
 
 	mu     sync.Mutex
-	queue  fairness.Queue[*arrival]
+	queue  admission.Queue[*arrival]
 	byID   map[string]*arrival
 	coming int // pulled, and not in the queue yet
 	bytes  int
@@ -54,9 +54,9 @@ func newWaiting() *waiting {
 
 // signal tells of a change; w.mu is held.
 func (w *waiting) signal() {
-	notify.Send(w.changed)
+	pause.Wake(w.changed)
 	if w.queue.Len()+w.coming == 0 {
-		notify.Send(w.emptied)
+		pause.Wake(w.emptied)
 	}
 }
 
@@ -91,8 +91,8 @@ func (w *waiting) join(a *arrival) {
 	w.signal()
 }
 
-func (a *arrival) request() fairness.Request[*arrival] {
-	return fairness.Request[*arrival]{
+func (a *arrival) request() admission.Request[*arrival] {
+	return admission.Request[*arrival]{
 		Who: a, Flow: a.flow(), Weight: a.weight(), Work: edge.Work(a.msg),
 		Arrived: a.arrived(), Begun: a.begun,
 	}

@@ -9,7 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/control/siblings"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/control/members"
 )
 
 // Delivery is bus.Delivery's part that renewing and settling needs.
@@ -29,7 +30,7 @@ type Keeper struct {
 	// lapse is after how long without a renewal work is another's.
 	lapse time.Duration
 
-	told *siblings.Holdings // what is renewed
+	told *members.Holdings // what is renewed
 
 	mu   sync.Mutex
 	held map[*Hold]struct{}
@@ -47,11 +48,11 @@ type Hold struct {
 
 // New returns a keeper of nothing. Work is another replica's after lapse without a renewal.
 func New(log *slog.Logger, engine *Pulse, workers []*Worker, lapse time.Duration) *Keeper {
-	return &Keeper{log: log, engine: engine, workers: workers, lapse: lapse, told: siblings.NewHoldings(), held: map[*Hold]struct{}{}}
+	return &Keeper{log: log, engine: engine, workers: workers, lapse: lapse, told: members.NewHoldings(), held: map[*Hold]struct{}{}}
 }
 
 // Told is what siblings are to hear that this replica renews.
-func (k *Keeper) Told() *siblings.Holdings { return k.told }
+func (k *Keeper) Told() *members.Holdings { return k.told }
 
 // Keep renews work from now on.
 func (k *Keeper) Keep(d Delivery) *Hold {
@@ -119,7 +120,7 @@ func (k *Keeper) Run(ctx context.Context) {
 func (k *Keeper) Renew() {
 	engine, stuck := k.engine.beats(engineLooks), map[*Worker]bool{}
 	for _, w := range k.workers {
-		stuck[w] = w.stuck()
+		stuck[w] = !w.beats(workerLooks) && !w.Waits()
 	}
 	for _, h := range k.all() {
 		if w := h.Worker(); !engine || w != nil && stuck[w] {
@@ -156,3 +157,46 @@ func (k *Keeper) all() []*Hold {
 	defer k.mu.Unlock()
 	return slices.Collect(maps.Keys(k.held))
 }
+
+// Pulse tells from outside whether a goroutine gets on with its work, however
+// long that takes.
+type Pulse struct {
+	Progress forward.Progress
+	busy     atomic.Bool // who has no work cannot hang
+	// The keeper's: the progress at its last look, and how many looks ago it moved.
+	seen  uint64
+	still int
+}
+
+// Begin says that the goroutine has work from now on.
+func (p *Pulse) Begin() {
+	p.Progress.Tick()
+	p.busy.Store(true)
+}
+
+// Rest says that it has none.
+func (p *Pulse) Rest() { p.busy.Store(false) }
+
+// beats says whether there was progress in the last few looks, or need not be.
+func (p *Pulse) beats(looks int) bool {
+	if done := p.Progress.Done(); done != p.seen {
+		p.seen, p.still = done, 0
+	} else {
+		p.still++
+	}
+	return p.still < looks || !p.busy.Load()
+}
+
+// Worker computes sequences.
+type Worker struct {
+	Pulse
+	// Waits says that others have its rows: it waits for them, and has a limit of its own.
+	Waits func() bool
+}
+
+// In how many looks there has to be progress: a worker counts the smallest pieces
+// of its work, the engine its turns, of which there is one each heartbeat.
+const (
+	workerLooks = 1
+	engineLooks = 3
+)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
-	"github.com/switchyard/switchyard/pkg/control/siblings"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -27,7 +27,7 @@ func (p *parcel) Ack() error         { return nil }
 // toldBy is what siblings hear that a keeper renews.
 func toldBy(t *testing.T, k *Keeper) (deliveries []string) {
 	t.Helper()
-	siblings.New(siblings.Settings{
+	members.NewSiblings(members.SiblingSettings{
 		Holdings: k.Told(), Listens: func() bool { return true }, MaxBytes: func() int64 { return 1 << 20 },
 		Send: func(has *pb.Holdings) error { deliveries = has.Deliveries; return nil },
 	}).Tell()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -51,13 +52,10 @@ type want struct {
 // priorities is what a probability of 1 is worth at the next layer.
 const priorities = 1 << 40
 
-// ahead is how many layers are left.
-func (w *want) ahead() int { return w.flow.ahead(w.id.Layer, w.after) }
-
 func (fl *flow) ahead(layer, after int) int { return max(1, after+layer-fl.at) }
 
 // priority is the probability by the layers that are left.
-func (w *want) priority() int64 { return worth(w.p, w.ahead()) }
+func (w *want) priority() int64 { return worth(w.p, w.flow.ahead(w.id.Layer, w.after)) }
 
 func worth(p float32, ahead int) int64 {
 	return int64(float64(p) * priorities / float64(ahead))
@@ -284,4 +282,61 @@ func (f *Follower) endAll(fl *flow) {
 func (f *Follower) prefetched(w *want, outcome string) {
 	w.spans.outcome = outcome
 	f.Metrics.Prefetched.WithLabelValues(outcome).Add(float64(w.bytes))
+}
+
+// unloaded is the outcome of a want, in its span alone, for which no load has begun before its step was at its layer.
+const unloaded = "unloaded"
+
+// traced is what a want's spans tell beside the want itself.
+type traced struct {
+	outcome string    // of metrics; empty until it is known
+	met     time.Time // when rows asked for it; zero: none have
+	// began and ended are those of the load; zero: it has not ended.
+	began, ended time.Time
+}
+
+// Loaded says that a load has ended well.
+func (f *Follower) Loaded(e device.Ended) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, fl := range f.flows {
+		if w := fl.wants[e.ID]; w != nil {
+			if w.has() && w.spans.ended.IsZero() {
+				w.spans.ended = time.Now()
+				w.spans.began = w.spans.ended.Add(-e.Took)
+			}
+			w.there()
+		}
+	}
+}
+
+// show makes the spans of a want that is over and was not in memory when its hint came: one from the hint to the rows
+// or to the end of the want, and below it one of the load. What a step hints at whose rows ask this host for nothing
+// has no trace.
+func (f *Follower) show(w *want) {
+	if f.Tracer == nil || !w.caused || !w.flow.trace.IsValid() {
+		return
+	}
+	s := &w.spans
+	if s.outcome == "" {
+		s.outcome = unloaded
+	}
+	ctx := trace.ContextWithSpanContext(context.Background(), w.flow.trace)
+	ctx, span := f.Tracer.Child(ctx, telemetry.SpanPrefetch, trace.WithTimestamp(w.came), telemetry.Layer(uint32(w.id.Layer)), telemetry.Prefetched(w.id.Expert, w.p, s.outcome))
+	end := s.met
+	if end.IsZero() {
+		end = time.Now()
+	}
+	if !s.ended.IsZero() {
+		_, load := f.Tracer.Child(ctx, telemetry.SpanLoad, trace.WithTimestamp(s.began), telemetry.LoadedBytes(w.bytes))
+		load.End(trace.WithTimestamp(s.ended))
+	}
+	span.End(trace.WithTimestamp(latest(end, s.ended)))
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }

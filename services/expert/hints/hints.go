@@ -10,8 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/switchyard/switchyard/internal/unrepeated"
-	control "github.com/switchyard/switchyard/pkg/control/hints"
+	"github.com/switchyard/switchyard/internal/pause"
+	control "github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -20,16 +20,16 @@ import (
 type Hints struct {
 	d      *deployment.Deployment
 	host   string
-	queue  *control.Queue
+	queue  *control.HintQueue
 	sub    *nats.Subscription // nil before Listen
-	bad    unrepeated.Log
+	bad    pause.ErrorLog
 	follow func(*pb.Hint) // nil: they are only counted
 }
 
 // New returns the hints of a host that has heard none. Those that can be go to follow, if it is
 // set.
 func New(d *deployment.Deployment, host string, follow func(*pb.Hint)) *Hints {
-	return &Hints{d: d, host: host, queue: control.NewQueue(), follow: follow}
+	return &Hints{d: d, host: host, queue: control.NewHintQueue(), follow: follow}
 }
 
 // Listen puts what predictors tell this host into a queue. A message's delivery waits for nothing.
@@ -54,7 +54,7 @@ func (h *Hints) Close() {
 
 // Run takes hints from the queue until ctx ends.
 func (h *Hints) Run(ctx context.Context) {
-	limits := control.Limits{Model: h.d.Identity.Model, Experts: h.d.Shape.Experts, MoE: h.d.Shape.MoE}
+	limits := control.HintLimits{Model: h.d.Identity.Model, Experts: h.d.Shape.Experts, MoE: h.d.Shape.MoE}
 	for {
 		select {
 		case <-ctx.Done():
@@ -67,7 +67,7 @@ func (h *Hints) Run(ctx context.Context) {
 	}
 }
 
-func (h *Hints) take(limits control.Limits, body []byte) {
+func (h *Hints) take(limits control.HintLimits, body []byte) {
 	hint, err := limits.Decode(body)
 	if err != nil {
 		h.count("refused")

@@ -7,9 +7,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	policy "github.com/switchyard/switchyard/pkg/policy/residency"
+	"github.com/switchyard/switchyard/pkg/policy/unit"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -167,4 +171,157 @@ func (f *Function) release(d device.Device) {
 		_ = d.Evict(t.ID) // in use elsewhere is no error here
 	}
 	f.experts = nil
+}
+
+// coldStart is how rows found a function cold: the first ones load it, all that
+// come meanwhile wait for the same load.
+type coldStart struct {
+	began time.Time
+	warm  bool
+	// over is when the first rows were computed; zero: not yet. What came before was
+	// sent by somebody who had no answer.
+	over time.Time
+	// computed is what was computed of that, by the attempt.
+	computed map[share]uint32
+}
+
+// maxComputed is more than waits for one load: that many are computed after it only if
+// nothing that had waited was.
+const maxComputed = 1024
+
+// seenWithin is how much later than a dispatch's end those are seen that came
+// meanwhile; rows are not sent again so soon.
+const seenWithin = 50 * time.Millisecond
+
+// share names rows of a step that one function gets, whatever the attempt.
+type share struct {
+	owner       string
+	epoch, step uint64
+	microbatch  uint32
+	layer, part uint32
+	aggregator  string
+	first, rows int
+}
+
+func shareOf(d *pb.Dispatch) share {
+	k := d.GetKey()
+	of := share{
+		owner: k.GetOwner(), epoch: k.GetEpoch(), step: k.GetStep(), microbatch: k.GetMicrobatch(),
+		layer: k.GetLayer(), part: k.GetPart(), aggregator: k.GetAggregator(), rows: len(d.GetPlace()),
+	}
+	if of.rows > 0 {
+		of.first = int(d.Place[0])
+	}
+	return of
+}
+
+func newColdStart() *coldStart {
+	return &coldStart{began: time.Now(), computed: map[share]uint32{}}
+}
+
+// past says whether what arrives then did not wait for the cold start.
+func (c *coldStart) past(arrived time.Time) bool {
+	return !c.over.IsZero() && arrived.After(c.over.Add(seenWithin)) || len(c.computed) >= maxComputed
+}
+
+// repeats says whether the same rows, to the same aggregator, were computed for an
+// earlier attempt after these came: both had waited for the same cold start.
+func (c *coldStart) repeats(d *pb.Dispatch) bool {
+	of, attempt := shareOf(d), d.GetKey().GetAttempt()
+	if earlier, computed := c.computed[of]; computed && earlier < attempt {
+		return true
+	}
+	c.computed[of] = attempt
+	return false
+}
+
+// What a function's state says of it. The table's lock is held.
+
+// loads says whether the function's experts are to be in memory.
+func (f *Function) loads() bool {
+	if f.cannot != nil {
+		return false
+	}
+	return f.want == warm || f.want == kept || f.want == cold && f.roused
+}
+
+// lacks says whether the function is to be in memory and is neither there nor refused, or is
+// offloaded and takes no rows yet.
+func (f *Function) lacks() bool {
+	if f.offloaded && f.want != nothing {
+		return f.receiving == nil
+	}
+	return f.loads() && f.state.Phase != isWarm && f.state.Phase != isRefused
+}
+
+// sleeps says that a function is warm, and that no rows are under way or wait.
+func (f *Function) sleeps() bool {
+	return f.state.Phase == isWarm && f.busy.Load() == 0 && f.waits == 0
+}
+
+// urgency is the priority of a function's loads.
+func (f *Function) urgency() int64 {
+	if f.demanded {
+		return f.priority + device.Demanded
+	}
+	return f.priority
+}
+
+// begin counts a dispatch that is under way.
+func (f *Function) begin() {
+	f.busy.Add(1)
+	if f.want == cold {
+		f.unused = time.Now()
+	}
+}
+
+// endWaits lets the dispatches go on that wait for a function.
+func (f *Function) endWaits() {
+	f.demanded = false
+	select {
+	case <-f.warmed:
+	default:
+		close(f.warmed)
+	}
+}
+
+// is makes a state of the function, in the group or not as it is now.
+func (f *Function) is(phase pb.FunctionPhase, reason string) *pb.FunctionState {
+	return &pb.FunctionState{Id: f.spec.Id, Phase: phase, Joined: f.receiving != nil, Reason: reason}
+}
+
+// shown is what the others see of a function: one that is offloaded computes what comes,
+// as a warm one does, so nobody hears of it when its experts come or go.
+func (f *Function) shown() *pb.FunctionState {
+	state := proto.CloneOf(f.state)
+	if f.offloaded && state.Joined && (state.Phase == isWarming || state.Phase == isCold) {
+		state.Phase = isWarm
+	}
+	return state
+}
+
+// item is a function as an order sees it: as its first expert.
+func (f *Function) item() *policy.Item {
+	item := &policy.Item{Urgency: policy.Planned, Priority: f.priority, Used: uint64(max(0, f.unused.UnixNano()))}
+	if len(f.spec.Experts) > 0 {
+		item.Unit = unit.Unit{Layer: f.layer, Kind: unit.Kind(f.spec.Kind), Index: int(f.spec.Experts[0])}
+	}
+	if f.demanded {
+		item.Urgency = policy.Demanded
+	}
+	return item
+}
+
+// phaseNames are those of the metrics; kept functions are warm ones.
+var phaseNames = map[pb.FunctionPhase]string{
+	isCold: "cold", isWarming: "warming", isWarm: "warm", isDraining: "draining", isRefused: "refused",
+}
+
+// phase is the function's, as the metrics name it.
+func (f *Function) phase() string {
+	state := f.shown()
+	if state.Phase == isWarm && !state.Joined {
+		return "kept"
+	}
+	return phaseNames[state.Phase]
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/pkg/compute/device"
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/internal/rig"
@@ -106,11 +106,11 @@ func (h *host) Acknowledged(string, int) uint64 {
 	return h.acknowledged
 }
 
-func (h *host) Replicas(_ int, function string) (out []functions.Replica) {
+func (h *host) Replicas(_ int, function string) (out []planstore.Replica) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.there == function {
-		out = append(out, functions.Replica{Host: "there", Phase: isWarm, Joined: true})
+		out = append(out, planstore.Replica{Host: "there", Phase: isWarm, Joined: true})
 	}
 	return out
 }

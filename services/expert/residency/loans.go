@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -55,7 +59,7 @@ func (l *loans) leave(place chan struct{}) {
 // wake lets the first one try.
 func (l *loans) wake() {
 	if len(l.line) > 0 {
-		notify.Send(l.line[0])
+		pause.Wake(l.line[0])
 	}
 }
 
@@ -164,7 +168,7 @@ func refused(t *device.Ticket) bool {
 }
 
 // Freed says that a load has ended, so that there may be room. It waits for nothing.
-func (r *Residency) Freed() { notify.Send(r.table.loans.room) }
+func (r *Residency) Freed() { pause.Wake(r.table.loans.room) }
 
 // yield frees room that nobody needs yet, and says whether there was any.
 func (t *table) yield(bytes int64) bool {
@@ -226,4 +230,144 @@ func (t *table) giveUp(lent []*device.Ticket) {
 		}
 	}
 	t.loans.wake()
+}
+
+// Fit shares the experts of a dispatch for a function out to groups, each of which the device
+// can hold; nil if it can hold all of them at once. What the device holds now comes first.
+func (r *Residency) Fit(f *Function, experts []uint32) (groups [][]uint32) {
+	t := r.table
+	if !t.Offload {
+		return nil
+	}
+	t.Lock()
+	defer t.Unlock()
+	budget := t.Device.Memory().Budget
+	if !f.offloaded || budget == 0 {
+		return nil
+	}
+	budget -= t.pinned(nil)
+	ids, bytes := f.needs(experts), int64(0)
+	for _, id := range ids {
+		bytes += t.memory.size(id)
+	}
+	if bytes <= budget {
+		return nil
+	}
+	slices.SortStableFunc(ids, func(a, b forward.ExpertID) int { return t.memory.absent(a) - t.memory.absent(b) })
+	left := int64(0)
+	for _, id := range ids {
+		size := t.memory.size(id)
+		if size > left {
+			groups, left = append(groups, nil), budget
+		}
+		left -= size
+		last := len(groups) - 1
+		groups[last] = append(groups[last], uint32(id.Expert))
+	}
+	return groups
+}
+
+// memory is what functions take of a device's memory, in bytes. It has no state of its own.
+type memory struct{ device device.Device }
+
+// size is an expert's; 0 if the device does not know it.
+func (m memory) size(id forward.ExpertID) int64 {
+	n, err := m.device.Size(id)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func (m memory) whole(f *Function) (bytes int64) {
+	f.eachExpert(func(id forward.ExpertID) { bytes += m.size(id) })
+	return bytes
+}
+
+// missing is the bytes of a function that the device does not hold.
+func (m memory) missing(f *Function) (bytes int64) {
+	f.eachExpert(func(id forward.ExpertID) {
+		if m.device.State(id).Phase == device.Cold {
+			bytes += m.size(id)
+		}
+	})
+	return bytes
+}
+
+// absent is 0 for an expert that the device holds, and else 1.
+func (m memory) absent(id forward.ExpertID) int {
+	if m.device.State(id).Phase == device.Warm {
+		return 0
+	}
+	return 1
+}
+
+// short is how many of so many bytes the device does not have free now.
+func (m memory) short(bytes int64) int64 {
+	now := m.device.Memory()
+	return bytes - (now.Budget - now.Used)
+}
+
+// bounded says whether the device has a budget at all.
+func (m memory) bounded() bool { return m.device.Memory().Budget > 0 }
+
+// holds says whether the device has room for so many bytes more as it is.
+func (m memory) holds(bytes int64) bool {
+	now := m.device.Memory()
+	return now.Budget == 0 || bytes <= now.Budget-now.Used
+}
+
+// canHoldEach says whether the device has room for each of a function's experts alone.
+func (m memory) canHoldEach(f *Function) bool {
+	budget, each := m.device.Memory().Budget, true
+	f.eachExpert(func(id forward.ExpertID) { each = each && m.size(id) <= budget })
+	return budget == 0 || each
+}
+
+// tally is what a function's dispatches have come to: the rows of each of its experts, and
+// what they took since it was last told. Any goroutine adds to it.
+type tally struct {
+	rows                                      map[uint32]prometheus.Counter // of each expert, in the metrics
+	messages, computed, queue, stall, compute atomic.Uint64
+}
+
+func newTally(layer int, spec *pb.Function, m *telemetry.Metrics) tally {
+	rows := map[uint32]prometheus.Counter{}
+	for _, e := range spec.Experts {
+		if spec.Kind == plan.United {
+			rows[e] = m.UnitedRows(layer, int(spec.Way))
+		} else {
+			rows[e] = m.ExpertRows(layer, int(e))
+		}
+	}
+	return tally{rows: rows}
+}
+
+func (t *tally) add(experts []uint32, took *pb.FunctionTime) {
+	for _, e := range experts {
+		if rows := t.rows[e]; rows != nil {
+			rows.Inc()
+		}
+	}
+	t.messages.Add(1)
+	t.computed.Add(uint64(took.Rows))
+	t.queue.Add(took.QueueNs)
+	t.stall.Add(took.StallNs)
+	t.compute.Add(took.ComputeNs)
+}
+
+// tell takes what there is to tell of a function. The table's lock is held.
+func (f *Function) tell() *pb.FunctionLoad {
+	t := &f.tally
+	l := &pb.FunctionLoad{
+		Id: f.spec.Id, Expert: slices.Sorted(slices.Values(f.spec.Experts)),
+		Messages: t.messages.Swap(0), Rows: t.computed.Swap(0), QueueNs: t.queue.Swap(0), StallNs: t.stall.Swap(0), ComputeNs: t.compute.Swap(0),
+	}
+	if f.spec.Kind == plan.United {
+		l.Kind, l.Way = f.spec.Kind, f.spec.Way
+	}
+	if f.receiving != nil {
+		l.Waiting = uint32(f.receiving.Waiting())
+	}
+	return l
 }

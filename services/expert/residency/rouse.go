@@ -65,7 +65,9 @@ func (r *Residency) Done(f *Function, a Roused) {
 	defer t.Unlock()
 	t.giveUp(a.lent)
 	if a.Waited {
-		f.start.done()
+		if f.start != nil {
+			f.start.over = time.Now()
+		}
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -41,7 +41,7 @@ func (h *actor) Acknowledged(_ string, layer int) uint64 {
 	return h.stage.routes[layer].Version
 }
 
-func (h *actor) Replicas(layer int, function string) []functions.Replica {
+func (h *actor) Replicas(layer int, function string) []planstore.Replica {
 	h.stage.mu.Lock()
 	defer h.stage.mu.Unlock()
 	return h.stage.replicas(layer, function)

@@ -15,7 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
-	"github.com/switchyard/switchyard/pkg/control/functions"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/internal/rig"
@@ -186,11 +186,11 @@ func (g *stage) route(layer int) {
 	}
 }
 
-func (g *stage) replicas(layer int, function string) (out []functions.Replica) {
+func (g *stage) replicas(layer int, function string) (out []planstore.Replica) {
 	for id, h := range g.hosts {
 		for _, f := range h.says[layer].GetFunctions() {
 			if f.Id == function {
-				out = append(out, functions.Replica{Host: id, Phase: f.Phase, Joined: f.Joined})
+				out = append(out, planstore.Replica{Host: id, Phase: f.Phase, Joined: f.Joined})
 			}
 		}
 	}

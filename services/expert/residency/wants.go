@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -110,7 +110,7 @@ func (t *table) dropRetired(all []*pb.Member) {
 
 // servedElsewhere says whether another live host takes what comes to a function that has moved.
 func (t *table) servedElsewhere(f *Function, all []*pb.Member) bool {
-	return slices.ContainsFunc(t.network.Replicas(f.layer, f.spec.Id), func(r functions.Replica) bool {
+	return slices.ContainsFunc(t.network.Replicas(f.layer, f.spec.Id), func(r planstore.Replica) bool {
 		live := slices.ContainsFunc(all, func(m *pb.Member) bool { return m.Id == r.Host && !m.Draining })
 		return r.Host != t.Host && r.Serves() && live
 	})

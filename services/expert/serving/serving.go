@@ -22,7 +22,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/compute"
-	"github.com/switchyard/switchyard/services/expert/invoked"
 	"github.com/switchyard/switchyard/services/expert/residency"
 )
 
@@ -39,7 +38,7 @@ type Settings struct {
 	// Watch sees dispatches come; nil: nobody looks.
 	Watch Watch
 	// Invoked has functions that plans rent for batches take the time of a serverless platform; nil: there are none.
-	Invoked *invoked.Host
+	Invoked *compute.RentedHost
 }
 
 // Watch is who sees dispatches; a *hints.Follower does.
@@ -231,7 +230,7 @@ func (s *Serving) handle(ctx context.Context, f *residency.Function, in incoming
 }
 
 // invocation is that of a function which a plan has rented for batches; nil: none has.
-func (s *Serving) invocation(f *residency.Function, d *pb.Dispatch) *invoked.Call {
+func (s *Serving) invocation(f *residency.Function, d *pb.Dispatch) *compute.RentedCall {
 	if s.Invoked == nil || d.GetKey() == nil {
 		return nil
 	}
@@ -239,7 +238,7 @@ func (s *Serving) invocation(f *residency.Function, d *pb.Dispatch) *invoked.Cal
 }
 
 // invoke serves a dispatch in a platform's time, and counts what the invocation is billed.
-func (s *Serving) invoke(ctx context.Context, call *invoked.Call, to string, in incoming, compute transfer.Compute) error {
+func (s *Serving) invoke(ctx context.Context, call *compute.RentedCall, to string, in incoming, compute transfer.Compute) error {
 	err := call.Serve(ctx, s.rows.Settings, to, in.d, in.begun, compute)
 	if err == nil {
 		billed, model := call.Bill(in.d.Parcel, len(in.d.Place))

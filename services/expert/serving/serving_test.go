@@ -14,9 +14,9 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/control/functions"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/control/members"
+	"github.com/switchyard/switchyard/pkg/control/planstore"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -130,7 +130,7 @@ func (network) Announce(*pb.HostLayer) {}
 
 func (network) Acknowledged(string, int) uint64 { return 0 }
 
-func (network) Replicas(int, string) []functions.Replica { return nil }
+func (network) Replicas(int, string) []planstore.Replica { return nil }
 
 func (network) Drain(context.Context) error { return nil }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/expert/compute"
 	"github.com/switchyard/switchyard/services/expert/internal/rig"
-	"github.com/switchyard/switchyard/services/expert/invoked"
 )
 
 // A host answers for a group of which it has everything, and sends a partial of any other.
@@ -59,7 +59,7 @@ func TestAnswers(t *testing.T) {
 func TestRentedForBatches(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, 0)
-	h.Invoked = invoked.NewHost(&scatter.System{
+	h.Invoked = compute.NewRentedHost(&scatter.System{
 		Model: scatter.Model{Layers: 1, Experts: 1, TopK: 1, Expert: 1, In: 1, Out: 1},
 		Functions: cost.Platform{
 			Sizes: []float64{1 << 20}, PerCPU: 1 << 20, CPU: cost.Roofline{Bandwidth: 1e12, Rate: 1e12, ElementBytes: 4}, Parameters: cost.Link{Bandwidth: 1e12}, Direct: 1e12, Replicas: 1,

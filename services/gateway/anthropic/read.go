@@ -9,7 +9,6 @@ import (
 	"github.com/switchyard/switchyard/services/gateway/conversation"
 	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/openai"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // Ask is what a body asks for.
@@ -32,12 +31,12 @@ func read(body []byte, route *fields.Route) (*Ask, error) {
 	}
 	a := &Ask{Model: openai.Or(o, "model", ""), Stream: openai.Or(o, "stream", false), Prompt: &pb.Prompt{Parse: true}}
 	if a.Model == "" {
-		o.Fail(reply.Bad("model", "model: Field required"))
+		o.Fail(openai.Bad("model", "model: Field required"))
 	}
 	p := a.Prompt
 	p.MaxTokens = openai.Take[int32](o, "max_tokens")
 	if route == fields.Messages && (p.MaxTokens == nil || *p.MaxTokens < 1) {
-		o.Fail(reply.Bad("max_tokens", "max_tokens: Field required; it must be 1 or more"))
+		o.Fail(openai.Bad("max_tokens", "max_tokens: Field required; it must be 1 or more"))
 	}
 	p.Temperature, p.TopP, p.TopK = openai.Take[float64](o, "temperature"), openai.Take[float64](o, "top_p"), openai.Take[int32](o, "top_k")
 	p.Stop, p.Brownout = openai.Or[[]string](o, "stop_sequences", nil), openai.Or(o, "brownout", "")
@@ -82,10 +81,10 @@ func tools(o *openai.Object, p *pb.Prompt) {
 		}
 		f := conversation.Function{Name: openai.Or(in, "name", ""), Description: openai.Take[string](in, "description"), Parameters: in.Raw("input_schema")}
 		if f.Name == "" {
-			in.Fail(reply.Bad(in.At("name"), "%s: Field required", in.At("name")))
+			in.Fail(openai.Bad(in.At("name"), "%s: Field required", in.At("name")))
 		}
 		if f.Parameters != nil && f.Parameters[0] != '{' {
-			in.Fail(reply.Bad(in.At("input_schema"), "%s: Input should be an object", in.At("input_schema")))
+			in.Fail(openai.Bad(in.At("input_schema"), "%s: Input should be an object", in.At("input_schema")))
 		}
 		o.EndOf(in)
 		if o.Err() != nil {
@@ -112,7 +111,7 @@ func toolChoice(o *openai.Object, p *pb.Prompt) openai.ToolChoice {
 	}
 	kind := openai.Or(in, "type", "")
 	if c.Mode = modes[kind]; c.Mode == "" {
-		in.Fail(reply.Bad(in.At("type"), "%s is %.40q; it can be auto, any, tool or none", in.At("type"), kind))
+		in.Fail(openai.Bad(in.At("type"), "%s is %.40q; it can be auto, any, tool or none", in.At("type"), kind))
 	}
 	if kind == "tool" {
 		c.Only = []string{openai.Or(in, "name", "")}

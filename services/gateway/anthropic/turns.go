@@ -7,7 +7,6 @@ import (
 
 	"github.com/switchyard/switchyard/services/gateway/conversation"
 	"github.com/switchyard/switchyard/services/gateway/openai"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // turns takes the conversation. Consecutive messages of one role are one turn, as this API says.
@@ -18,7 +17,7 @@ func turns(o *openai.Object) *conversation.Conversation {
 	}
 	all := o.List("messages")
 	if len(all) == 0 {
-		o.Fail(reply.Bad("messages", "messages: at least one message is required"))
+		o.Fail(openai.Bad("messages", "messages: at least one message is required"))
 	}
 	for i := 0; i < len(all); {
 		role := roleOf(all[i])
@@ -37,7 +36,7 @@ func roleOf(in *openai.Object) string {
 	var role string
 	_ = json.Unmarshal(in.Peek("role"), &role) // what is no string is no role
 	if role != conversation.User && role != conversation.Assistant && role != conversation.System {
-		in.Fail(reply.Bad(in.At("role"), "%s must be user or assistant", in.At("role")))
+		in.Fail(openai.Bad(in.At("role"), "%s must be user or assistant", in.At("role")))
 	}
 	return role
 }
@@ -64,7 +63,7 @@ func (r *reader) message(in *openai.Object) {
 	for _, block := range in.List("content") {
 		r.block(block)
 		if err := block.Err(); err != nil {
-			in.Fail(reply.Of(err, 0))
+			in.Fail(openai.ErrorOf(err, 0))
 		}
 	}
 }
@@ -85,14 +84,14 @@ func (r *reader) block(block *openai.Object) {
 		r.turn.Text += document(block, kind)
 		r.some = true
 	default:
-		block.Fail(reply.Unsupported(block.At("type"), fmt.Sprintf("a block of type %.40s is no text", kind)))
+		block.Fail(openai.Unsupported(block.At("type"), fmt.Sprintf("a block of type %.40s is no text", kind)))
 	}
 }
 
 func callOf(block *openai.Object) conversation.Call {
 	input := block.Raw("input")
 	if len(input) > 0 && input[0] != '{' {
-		block.Fail(reply.Bad(block.At("input"), "%s: Input should be an object", block.At("input")))
+		block.Fail(openai.Bad(block.At("input"), "%s: Input should be an object", block.At("input")))
 	}
 	return conversation.Call{ID: openai.Or(block, "id", ""), Name: openai.Or(block, "name", ""), Arguments: conversation.Arguments(string(input))}
 }
@@ -106,7 +105,7 @@ func (r *reader) result(block *openai.Object) {
 		for _, part := range block.List("content") {
 			text += resultPart(part)
 			if err := part.Err(); err != nil {
-				block.Fail(reply.Of(err, 0))
+				block.Fail(openai.ErrorOf(err, 0))
 			}
 		}
 	}
@@ -123,7 +122,7 @@ func resultPart(part *openai.Object) string {
 	case "document", "search_result":
 		return document(part, kind)
 	default:
-		part.Fail(reply.Unsupported(part.At("type"), fmt.Sprintf("a block of type %.40s is no text", kind)))
+		part.Fail(openai.Unsupported(part.At("type"), fmt.Sprintf("a block of type %.40s is no text", kind)))
 		return ""
 	}
 }
@@ -147,7 +146,7 @@ func document(block *openai.Object, kind string) string {
 	}
 	source := block.Inner("source")
 	if source == nil {
-		block.Fail(reply.Bad(block.At("source"), "%s: Field required", block.At("source")))
+		block.Fail(openai.Bad(block.At("source"), "%s: Field required", block.At("source")))
 		return ""
 	}
 	switch of := openai.Or(source, "type", ""); of {
@@ -158,10 +157,10 @@ func document(block *openai.Object, kind string) string {
 			lines = append(lines, *text)
 		}
 	default:
-		block.Fail(reply.Unsupported(block.At("source"), fmt.Sprintf("a document of type %.40s is no text", of)))
+		block.Fail(openai.Unsupported(block.At("source"), fmt.Sprintf("a document of type %.40s is no text", of)))
 	}
 	if err := source.Err(); err != nil {
-		block.Fail(reply.Of(err, 0))
+		block.Fail(openai.ErrorOf(err, 0))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -9,7 +9,6 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/conversation"
 	"github.com/switchyard/switchyard/services/gateway/openai"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // errorTypes are what this API calls errors, by their statuses.
@@ -29,11 +28,11 @@ type problem struct {
 }
 
 // ErrorBody is an error in this API's form.
-func ErrorBody(e *reply.Error) any {
+func ErrorBody(e *openai.Error) any {
 	p := problem{Type: "error"}
 	p.Error.Type, p.Error.Message = errorTypes[e.Status], e.Message
 	if p.Error.Type == "" {
-		p.Error.Type = reply.InvalidRequest
+		p.Error.Type = openai.InvalidRequest
 	}
 	return p
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/splitmix"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // Ask is what a body asks for.
@@ -47,19 +46,19 @@ func (a *Ask) Answers() int { return a.N * len(a.Prompts) }
 func common(o *Object, a *Ask) *pb.Prompt {
 	a.Model = Or(o, "model", "")
 	if a.Model == "" {
-		o.Fail(reply.Bad("model", "you must provide a model parameter"))
+		o.Fail(Bad("model", "you must provide a model parameter"))
 	}
 	a.Stream = Or(o, "stream", false)
 	if options := o.Inner("stream_options"); options != nil {
 		a.Usage = Or(options, "include_usage", false)
 		if !a.Stream {
-			o.Fail(reply.Bad("stream_options", "stream_options is only allowed when stream is true"))
+			o.Fail(Bad("stream_options", "stream_options is only allowed when stream is true"))
 		}
 		o.EndOf(options)
 	}
 	a.N, a.Numbered = int(Or(o, "n", int32(1))), Or(o, "return_tokens_as_token_ids", false)
 	if a.N < 1 || a.N > mostAnswers {
-		o.Fail(reply.Bad("n", "n is %d; it must be 1 to %d", a.N, mostAnswers))
+		o.Fail(Bad("n", "n is %d; it must be 1 to %d", a.N, mostAnswers))
 	}
 	p := &pb.Prompt{}
 	a.Names = map[string]string{}
@@ -96,7 +95,7 @@ func seed(o *Object) *uint32 {
 		bits, err = strconv.ParseUint(text.String(), 10, 64)
 	}
 	if err != nil {
-		o.Fail(reply.Bad("seed", "seed is %.40s; it must be a whole number of 64 bits", text.String()))
+		o.Fail(Bad("seed", "seed is %.40s; it must be a whole number of 64 bits", text.String()))
 		return nil
 	}
 	return new(uint32(bits ^ bits>>32)) // that is the folding
@@ -117,7 +116,7 @@ func stops(o *Object) []string {
 	}
 	var all []string
 	if json.Unmarshal(raw, &all) != nil {
-		o.Fail(reply.Bad("stop", "stop must be a string, or a list of strings"))
+		o.Fail(Bad("stop", "stop must be a string, or a list of strings"))
 	}
 	return all
 }
@@ -138,7 +137,7 @@ func (a *Ask) maxTokens(o *Object, names ...string) (n *int32) {
 		case *v == AllThatIsLeft:
 			a.Rest, given = true, true
 		case *v != math.Trunc(*v) || *v < 0 || *v > math.MaxInt32:
-			o.Fail(reply.Bad(name, "%s is %.40s; it must be a whole number from 1 to %d", name, strconv.FormatFloat(*v, 'f', -1, 64), math.MaxInt32))
+			o.Fail(Bad(name, "%s is %.40s; it must be a whole number from 1 to %d", name, strconv.FormatFloat(*v, 'f', -1, 64), math.MaxInt32))
 		default:
 			n, given = new(int32(*v)), true
 		}

@@ -8,7 +8,6 @@ import (
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/conversation"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // Call is a part of an answer that asks for a tool, or all of it.
@@ -48,17 +47,17 @@ type ToolChoice struct {
 }
 
 // Ask has a prompt ask for what may be called, and for what has to be.
-func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *reply.Error {
+func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *Error {
 	if len(tools) == 0 && (c.Mode == choiceRequired || len(c.Only) > 0) {
-		return reply.Bad("tool_choice", "tool_choice needs tools")
+		return Bad("tool_choice", "tool_choice needs tools")
 	}
 	for _, name := range c.Only {
 		if !slices.Contains(names, name) {
-			return reply.Bad("tool_choice", "tool_choice names %.140q, which is none of tools", name)
+			return Bad("tool_choice", "tool_choice names %.140q, which is none of tools", name)
 		}
 	}
 	if c.Mode == choiceRequired && c.Only != nil && len(c.Only) == 0 {
-		return reply.Bad("tool_choice", "tool_choice has a tool be called, and allows none that can be")
+		return Bad("tool_choice", "tool_choice has a tool be called, and allows none that can be")
 	}
 	if c.Mode == choiceNone || len(tools) == 0 || c.Only != nil && len(c.Only) == 0 {
 		return nil
@@ -90,7 +89,7 @@ func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *
 func ReadFunction(in *Object) conversation.Function {
 	f := conversation.Function{Name: Or(in, "name", ""), Description: Take[string](in, "description")}
 	if f.Name == "" {
-		in.Fail(reply.Bad(in.At("name"), "%s is missing", in.At("name")))
+		in.Fail(Bad(in.At("name"), "%s is missing", in.At("name")))
 	}
 	Take[bool](in, "strict")
 	if raw := in.Peek("parameters"); Take[map[string]json.RawMessage](in, "parameters") != nil {
@@ -110,7 +109,7 @@ func readToolChoice(o *Object) (c ToolChoice) {
 	if raw[0] == '"' {
 		_ = json.Unmarshal(raw, &c.Mode) // of what was JSON
 		if !slices.Contains([]string{choiceAuto, choiceNone, choiceRequired}, c.Mode) {
-			o.Fail(reply.Bad("tool_choice", `tool_choice is %.40q; it can be "auto", "none", "required", or an object that names a function`, c.Mode))
+			o.Fail(Bad("tool_choice", `tool_choice is %.40q; it can be "auto", "none", "required", or an object that names a function`, c.Mode))
 		}
 		return c
 	}
@@ -125,7 +124,7 @@ func readToolChoice(o *Object) (c ToolChoice) {
 	case "allowed_tools":
 		c = allowed(in)
 	default:
-		o.Fail(reply.Bad("tool_choice", "tool_choice is of type %.40q; it can be function or allowed_tools", kind))
+		o.Fail(Bad("tool_choice", "tool_choice is of type %.40q; it can be function or allowed_tools", kind))
 	}
 	o.EndOf(in)
 	return c
@@ -140,7 +139,7 @@ func nameIn(in *Object) (name string) {
 		name = Or(in, "name", "")
 	}
 	if name == "" && in.err == nil {
-		in.Fail(reply.Bad(in.At("name"), "%s names no function", in.At("")))
+		in.Fail(Bad(in.At("name"), "%s names no function", in.At("")))
 	}
 	return name
 }
@@ -152,7 +151,7 @@ func allowed(in *Object) (c ToolChoice) {
 	}
 	c.Mode, c.Only = Or(of, "mode", choiceAuto), []string{}
 	if c.Mode != choiceAuto && c.Mode != choiceRequired {
-		of.Fail(reply.Bad(of.At("mode"), `%s is %.40q; it can be "auto" or "required"`, of.At("mode"), c.Mode))
+		of.Fail(Bad(of.At("mode"), `%s is %.40q; it can be "auto" or "required"`, of.At("mode"), c.Mode))
 	}
 	for _, tool := range of.List("tools") {
 		if kind := Or(tool, "type", "function"); kind != "function" && offered(kind) {

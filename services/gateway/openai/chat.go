@@ -10,7 +10,6 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/conversation"
 	"github.com/switchyard/switchyard/services/gateway/fields"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // ReadChat reads the body of a chat.
@@ -36,11 +35,11 @@ func ReadChat(body []byte) (*Ask, error) {
 	return a, o.End()
 }
 
-func chatLogprobs(o *Object, a *Ask) *reply.Error {
+func chatLogprobs(o *Object, a *Ask) *Error {
 	given, top := Or(o, "logprobs", false), Take[int32](o, "top_logprobs")
 	switch {
 	case top != nil && *top != 0 && !given:
-		return reply.Bad("top_logprobs", "top_logprobs needs logprobs to be true")
+		return Bad("top_logprobs", "top_logprobs needs logprobs to be true")
 	case given && top == nil:
 		a.Logprobs = new(int32(0))
 	case given:
@@ -92,7 +91,7 @@ func Thinking(o *Object, p *pb.Prompt) {
 	case "enabled", "disabled":
 		thinking(p, kind == "enabled")
 	default:
-		in.Fail(reply.Bad(in.At("type"), "%s is %.40q; it can be enabled, disabled or adaptive", in.At("type"), kind))
+		in.Fail(Bad(in.At("type"), "%s is %.40q; it can be enabled, disabled or adaptive", in.At("type"), kind))
 	}
 	o.EndOf(in)
 }
@@ -136,11 +135,11 @@ func functionIn(in *Object) (f conversation.Function, usable bool) {
 	case kind != "function" && offered(kind):
 		return f, false
 	case kind != "function":
-		in.Fail(reply.Unsupported(in.At("type"), `it can only be "function"`))
+		in.Fail(Unsupported(in.At("type"), `it can only be "function"`))
 	}
 	of := in.Inner("function")
 	if of == nil {
-		in.Fail(reply.Bad(in.At("function"), "%s is missing", in.At("function")))
+		in.Fail(Bad(in.At("function"), "%s is missing", in.At("function")))
 		return f, false
 	}
 	f = ReadFunction(of)
@@ -167,12 +166,12 @@ func offered(kind string) bool {
 func messages(o *Object, p *pb.Prompt) {
 	all := o.List("messages")
 	if len(all) == 0 {
-		o.Fail(reply.Bad("messages", "messages is missing or empty; at least one message is needed"))
+		o.Fail(Bad("messages", "messages is missing or empty; at least one message is needed"))
 	}
 	said, field := &conversation.Conversation{}, ""
 	for _, in := range all {
 		if field != "" {
-			o.Fail(reply.Bad(field, "%s is of the last message alone", field))
+			o.Fail(Bad(field, "%s is of the last message alone", field))
 			return
 		}
 		field = begun(in)
@@ -186,7 +185,7 @@ func messages(o *Object, p *pb.Prompt) {
 	}
 	p.Messages, p.ContinueFinal = said.Messages(), field != ""
 	if p.ContinueFinal && !said.Begun() {
-		o.Fail(reply.Bad(field, "%s needs a last message of the assistant with text and without calls", field))
+		o.Fail(Bad(field, "%s needs a last message of the assistant with text and without calls", field))
 	}
 }
 
@@ -205,7 +204,7 @@ func begun(in *Object) (field string) {
 func turn(in *Object, said *conversation.Conversation) {
 	t := said.Begin(Or(in, "role", ""))
 	if t.Role == "" {
-		in.Fail(reply.Bad(in.At("role"), "%s is missing", in.At("role")))
+		in.Fail(Bad(in.At("role"), "%s is missing", in.At("role")))
 	}
 	t.Name, t.Answers = Or(in, "name", ""), Or(in, "tool_call_id", "")
 	text := Content(in)
@@ -216,7 +215,7 @@ func turn(in *Object, said *conversation.Conversation) {
 	in.Raw("reasoning")
 	t.Calls = toolCalls(in)
 	if text == nil && len(t.Calls) == 0 && t.Role != conversation.Assistant {
-		in.Fail(reply.Bad(in.At("content"), "%s is missing", in.At("content")))
+		in.Fail(Bad(in.At("content"), "%s is missing", in.At("content")))
 	}
 }
 
@@ -240,7 +239,7 @@ func Content(in *Object) *string {
 		case "refusal":
 			texts = append(texts, Or(part, "refusal", ""))
 		default:
-			in.Fail(reply.Unsupported(part.At(""), fmt.Sprintf("a part of type %.40q is no text", kind)))
+			in.Fail(Unsupported(part.At(""), fmt.Sprintf("a part of type %.40q is no text", kind)))
 		}
 		if part.err != nil {
 			in.Fail(part.err)
@@ -254,7 +253,7 @@ func Content(in *Object) *string {
 func TextOf(part *Object) string {
 	text := Take[string](part, "text")
 	if text == nil {
-		part.Fail(reply.Bad(part.At("text"), "%s is missing", part.At("text")))
+		part.Fail(Bad(part.At("text"), "%s is missing", part.At("text")))
 		return ""
 	}
 	return *text
@@ -270,7 +269,7 @@ func toolCalls(in *Object) (out []conversation.Call) {
 			one.Name, one.Arguments = Or(f, "name", ""), arguments(f)
 		}
 		if one.Name == "" {
-			call.Fail(reply.Bad(call.At("function"), "%s has no name", call.At("function")))
+			call.Fail(Bad(call.At("function"), "%s has no name", call.At("function")))
 		}
 		if call.err != nil {
 			in.Fail(call.err)

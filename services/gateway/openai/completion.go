@@ -7,7 +7,6 @@ import (
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/fields"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // completionTokens is how long a completion is that does not say, as OpenAI has it.
@@ -28,12 +27,12 @@ func ReadCompletion(body []byte) (*Ask, error) {
 	a.Echo, a.Logprobs = Or(o, "echo", false), Take[int32](o, "logprobs")
 	p.Logprobs = a.Logprobs
 	if p.MaxTokens != nil && *p.MaxTokens == 0 && !a.Echo {
-		o.Fail(reply.Bad("max_tokens", "max_tokens is 0, which needs echo; it must be 1 or more"))
+		o.Fail(Bad("max_tokens", "max_tokens is 0, which needs echo; it must be 1 or more"))
 	}
 	p.SpecialTokens, a.Bare = Or(o, "special_tokens", false), !Or(o, "add_special_tokens", true)
 	a.Prompts = prompts(o, p)
 	if n := a.Answers(); n > mostAnswers {
-		o.Fail(reply.Bad("prompt", "%d answers are asked for; one request may have %d", n, mostAnswers))
+		o.Fail(Bad("prompt", "%d answers are asked for; one request may have %d", n, mostAnswers))
 	}
 	return a, o.End()
 }
@@ -52,7 +51,7 @@ func prompts(o *Object, p *pb.Prompt) (out []*pb.Prompt) {
 	var lists [][]uint32
 	switch {
 	case raw == nil:
-		o.Fail(reply.Bad("prompt", "you must provide a prompt parameter"))
+		o.Fail(Bad("prompt", "you must provide a prompt parameter"))
 	case json.Unmarshal(raw, &text) == nil:
 		with(text, nil)
 	case json.Unmarshal(raw, &texts) == nil && len(texts) > 0:
@@ -66,7 +65,7 @@ func prompts(o *Object, p *pb.Prompt) (out []*pb.Prompt) {
 			with("", one)
 		}
 	default:
-		o.Fail(reply.Bad("prompt", "prompt must be a string, strings, a list of token ids, or lists of them, and not empty"))
+		o.Fail(Bad("prompt", "prompt must be a string, strings, a list of token ids, or lists of them, and not empty"))
 	}
 	return out
 }

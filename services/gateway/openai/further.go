@@ -4,7 +4,6 @@ import (
 	"strconv"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // further takes what decides about tokens beyond temperature, top_p and top_k.
@@ -14,7 +13,7 @@ func further(o *Object, p *pb.Prompt) {
 	for id, bias := range Or[map[string]float64](o, "logit_bias", nil) {
 		n, err := strconv.ParseUint(id, 10, 32)
 		if err != nil {
-			o.Fail(reply.Bad("logit_bias", "logit_bias has %.40q; it must be a token's id", id))
+			o.Fail(Bad("logit_bias", "logit_bias has %.40q; it must be a token's id", id))
 			return
 		}
 		if p.LogitBias == nil {

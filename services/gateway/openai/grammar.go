@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // grammars are the fields that say what an answer keeps to, beside response_format: as vLLM
@@ -67,7 +66,7 @@ func grammar(o *Object, p *pb.Prompt) (from string) {
 	}
 	switch {
 	case len(given) > 1:
-		o.Fail(reply.Bad(given[1], "%s and %s both say what the answer is to be: give one of them", given[0], given[1]))
+		o.Fail(Bad(given[1], "%s and %s both say what the answer is to be: give one of them", given[0], given[1]))
 	case len(given) == 1:
 		p.Grammar = g
 		return given[0]
@@ -77,7 +76,7 @@ func grammar(o *Object, p *pb.Prompt) (from string) {
 
 func takeGrammar(o *Object, field string, raw json.RawMessage, g *pb.Grammar, set func(*pb.Grammar, json.RawMessage) bool) string {
 	if !set(g, raw) {
-		o.Fail(reply.Bad(field, "%s is empty or of another type than it has to be", field))
+		o.Fail(Bad(field, "%s is empty or of another type than it has to be", field))
 	}
 	return field
 }
@@ -96,7 +95,7 @@ func Format(in *Object, g *pb.Grammar) bool {
 	switch kind {
 	case "text":
 		if schema != nil {
-			in.Fail(reply.Bad(in.At("schema"), "%s is of type text and has a schema: make it json_schema", in.At("")))
+			in.Fail(Bad(in.At("schema"), "%s is of type text and has a schema: make it json_schema", in.At("")))
 		}
 		return false
 	case "json_object", "json_schema":
@@ -104,10 +103,10 @@ func Format(in *Object, g *pb.Grammar) bool {
 		case schema == nil && kind == "json_object":
 			g.JsonObject = true
 		case schema == nil || !setSchema(g, schema):
-			in.Fail(reply.Bad(in.At("json_schema"), "%s is of type %s and has no schema", in.At(""), kind))
+			in.Fail(Bad(in.At("json_schema"), "%s is of type %s and has no schema", in.At(""), kind))
 		}
 	default:
-		in.Fail(reply.Bad(in.At("type"), "%s is %.40q; it can be text, json_object or json_schema", in.At("type"), kind))
+		in.Fail(Bad(in.At("type"), "%s is %.40q; it can be text, json_object or json_schema", in.At("type"), kind))
 	}
 	return true
 }

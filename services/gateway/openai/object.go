@@ -12,7 +12,6 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/request/jsontext"
 	"github.com/switchyard/switchyard/services/gateway/fields"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // Object is a JSON object whose fields are taken out one by one: what is left at the end is
@@ -20,7 +19,7 @@ import (
 type Object struct {
 	fields map[string]json.RawMessage
 	path   string // of its fields; empty: it is the body
-	err    *reply.Error
+	err    *Error
 	route  *fields.Route // whose table says what becomes of them; nil: none does
 }
 
@@ -57,35 +56,35 @@ func (o *Object) sort() *Object {
 		case f.Fate == fields.Done:
 			continue
 		case f.Fate == fields.Refused && !f.AsksNothing(o.fields[name], o.fields[f.Like]):
-			o.Fail(reply.Unsupported(o.At(name), f.Why))
+			o.Fail(Unsupported(o.At(name), f.Why))
 		}
 		delete(o.fields, name)
 	}
 	return o
 }
 
-func unknown(path string) *reply.Error {
-	e := reply.Bad(path, "Unrecognized request argument supplied: %.100s", path)
+func unknown(path string) *Error {
+	e := Bad(path, "Unrecognized request argument supplied: %.100s", path)
 	e.Code = "unknown_parameter"
 	return e
 }
 
 func parse(body []byte) (*Object, error) {
 	if !utf8.Valid(body) {
-		return nil, reply.Bad("", "The body is not UTF-8")
+		return nil, Bad("", "The body is not UTF-8")
 	}
 	if err := jsontext.CheckSurrogates(body); err != nil {
-		return nil, reply.Bad("", "The body is not text: %v", err)
+		return nil, Bad("", "The body is not text: %v", err)
 	}
 	if depth(body) > mostDepth {
-		return nil, reply.Bad("", "The body's values are nested more than %d deep", mostDepth)
+		return nil, Bad("", "The body's values are nested more than %d deep", mostDepth)
 	}
 	o := &Object{}
 	if err := json.Unmarshal(body, &o.fields); err != nil {
-		return nil, reply.Bad("", "The body is no JSON object: %v", err)
+		return nil, Bad("", "The body is no JSON object: %v", err)
 	}
 	if o.fields == nil {
-		return nil, reply.Bad("", "The body is null; a JSON object is wanted")
+		return nil, Bad("", "The body is null; a JSON object is wanted")
 	}
 	return o, nil
 }
@@ -119,7 +118,7 @@ func (o *Object) Err() error {
 }
 
 // Fail notes what is wrong, unless something else is already.
-func (o *Object) Fail(e *reply.Error) {
+func (o *Object) Fail(e *Error) {
 	if o.err == nil {
 		o.err = e
 	}
@@ -154,7 +153,7 @@ func Take[T any](o *Object, name string) *T {
 	}
 	v := new(T)
 	if err := json.Unmarshal(raw, v); err != nil {
-		o.Fail(reply.Bad(o.At(name), "%s: %s", o.At(name), mismatch(err)))
+		o.Fail(Bad(o.At(name), "%s: %s", o.At(name), mismatch(err)))
 		return nil
 	}
 	return v
@@ -222,7 +221,7 @@ func (o *Object) Ignore(names ...string) {
 func (o *Object) Refuse(why string, names ...string) {
 	for _, name := range names {
 		if raw := o.Raw(name); raw != nil && !nothing(raw) {
-			o.Fail(reply.Unsupported(o.At(name), why))
+			o.Fail(Unsupported(o.At(name), why))
 		}
 	}
 }
@@ -267,10 +266,10 @@ func (o *Object) List(name string) (out []*Object) {
 }
 
 // ParseAt is an object within a body, at a path.
-func ParseAt(raw json.RawMessage, path string) (*Object, *reply.Error) {
+func ParseAt(raw json.RawMessage, path string) (*Object, *Error) {
 	o := &Object{path: path}
 	if json.Unmarshal(raw, &o.fields) != nil || o.fields == nil {
-		return nil, reply.Bad(path, "%s must be an object", path)
+		return nil, Bad(path, "%s must be an object", path)
 	}
 	return o, nil
 }

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"strconv"
 	"unicode/utf8"
-
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // textEvent is what most events of a stream are: a text that is added to one answer, and nothing
@@ -49,6 +47,6 @@ func appendString(to []byte, s string) []byte {
 
 // jsonOf is the JSON of what can always be written as JSON.
 func jsonOf(v any) []byte {
-	data, _ := reply.Encode(v) // as said
+	data, _ := Encode(v) // as said
 	return data
 }

@@ -7,7 +7,6 @@ import (
 	"pgregory.net/rapid"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // An event of a text alone has the bytes that encoding it as any other has.
@@ -24,7 +23,7 @@ func TestTextEvent(t *testing.T) {
 		for range 2 {
 			p := c.Push(&pb.Chunk{Text: text.Draw(t, "text")})
 			for _, event := range r.Parts(c, p) {
-				want, err := reply.Encode(r.writer.part(c, p)[0])
+				want, err := Encode(r.writer.part(c, p)[0])
 				if err != nil {
 					t.Fatal(err)
 				}

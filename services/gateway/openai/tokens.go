@@ -3,7 +3,6 @@ package openai
 import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/fields"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // Tokens is what is asked of a tokenizer.
@@ -31,11 +30,11 @@ func ReadTokenize(body []byte) (*Tokens, error) {
 		template(o, t.Prompt)
 		for _, name := range []string{"special_tokens", "add_special_tokens"} {
 			if Or(o, name, false) {
-				o.Fail(reply.Unsupported(name, "a chat has those of its template alone"))
+				o.Fail(Unsupported(name, "a chat has those of its template alone"))
 			}
 		}
 	case *text == "":
-		o.Fail(reply.Bad("prompt", "prompt is empty"))
+		o.Fail(Bad("prompt", "prompt is empty"))
 	default:
 		t.Prompt.Text, t.Prompt.SpecialTokens = *text, Or(o, "special_tokens", false)
 		t.Bare = !Or(o, "add_special_tokens", true)

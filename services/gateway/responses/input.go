@@ -6,7 +6,6 @@ import (
 
 	"github.com/switchyard/switchyard/services/gateway/conversation"
 	"github.com/switchyard/switchyard/services/gateway/openai"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // input takes a user's text, or items of a conversation.
@@ -22,12 +21,12 @@ func input(o *openai.Object, said *conversation.Conversation) {
 	for _, in := range all {
 		take(in, said)
 		if err := in.Err(); err != nil {
-			o.Fail(reply.Of(err, 0))
+			o.Fail(openai.ErrorOf(err, 0))
 			return
 		}
 	}
 	if len(all) == 0 {
-		o.Fail(reply.Bad("input", "input is missing or empty; it must be a text, or a list of items"))
+		o.Fail(openai.Bad("input", "input is missing or empty; it must be a text, or a list of items"))
 	}
 }
 
@@ -51,14 +50,14 @@ func take(in *openai.Object, said *conversation.Conversation) {
 		said.Result(openai.Or(in, "call_id", ""), *result, false)
 	case "web_search_call", "tool_search_call", "mcp_list_tools": // what others did, without what came of it
 	default:
-		in.Fail(reply.Unsupported(in.At("type"), fmt.Sprintf("an item of type %.40s is none of a conversation", kind)))
+		in.Fail(openai.Unsupported(in.At("type"), fmt.Sprintf("an item of type %.40s is none of a conversation", kind)))
 	}
 }
 
 func message(in *openai.Object, said *conversation.Conversation) {
 	role, content := openai.Or(in, "role", conversation.User), openai.Content(in)
 	if content == nil {
-		in.Fail(reply.Bad(in.At("content"), "%s is missing", in.At("content")))
+		in.Fail(openai.Bad(in.At("content"), "%s is missing", in.At("content")))
 		return
 	}
 	if role == conversation.Assistant {
@@ -71,7 +70,7 @@ func message(in *openai.Object, said *conversation.Conversation) {
 func call(in *openai.Object, said *conversation.Conversation, arguments json.RawMessage) {
 	c := conversation.Call{ID: openai.Or(in, "call_id", ""), Name: openai.Or(in, "name", ""), Arguments: arguments}
 	if c.Name == "" {
-		in.Fail(reply.Bad(in.At("name"), "%s is missing", in.At("name")))
+		in.Fail(openai.Bad(in.At("name"), "%s is missing", in.At("name")))
 	}
 	turn := said.Continue(conversation.Assistant)
 	turn.Calls = append(turn.Calls, c)
@@ -95,7 +94,7 @@ func texts(in *openai.Object, field string) (all string) {
 	for _, part := range in.List(field) {
 		all += openai.Or(part, "text", "")
 		if err := part.Err(); err != nil {
-			in.Fail(reply.Of(err, 0))
+			in.Fail(openai.ErrorOf(err, 0))
 		}
 	}
 	return all

@@ -12,7 +12,6 @@ import (
 	"github.com/switchyard/switchyard/services/gateway/conversation"
 	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/openai"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // Ask is what a body asks for.
@@ -61,7 +60,7 @@ func Read(body []byte) (*Ask, error) {
 	}
 	a := &Ask{Model: openai.Or(o, "model", ""), Stream: openai.Or(o, "stream", false), Shown: DefaultShown()}
 	if a.Model == "" {
-		o.Fail(reply.Bad("model", "you must provide a model parameter"))
+		o.Fail(openai.Bad("model", "you must provide a model parameter"))
 	}
 	s := &a.Shown
 	a.Background = openai.Or(o, "background", false)
@@ -98,7 +97,7 @@ func form(o *openai.Object, p *pb.Prompt) {
 		p.Grammar = g
 	}
 	if of != nil && of.Err() != nil {
-		o.Fail(reply.Of(of.Err(), 0))
+		o.Fail(openai.ErrorOf(of.Err(), 0))
 	}
 	openai.Hint(in, "verbosity", p)
 	o.EndOf(in)
@@ -128,7 +127,7 @@ func include(o *openai.Object, a *Ask) {
 		case what == "reasoning.encrypted_content":
 			a.Shown.Sealed = true
 		case !slices.Contains(included, what):
-			o.Fail(reply.Unsupported("include", fmt.Sprintf("%.40q is not served here", what)))
+			o.Fail(openai.Unsupported("include", fmt.Sprintf("%.40q is not served here", what)))
 		}
 	}
 }
@@ -153,7 +152,7 @@ func tools(o *openai.Object, a *Ask) {
 func function(in *openai.Object) (f conversation.Function, usable bool) {
 	kind := openai.Or(in, "type", "")
 	if kind == "" {
-		in.Fail(reply.Bad(in.At("type"), "%s is missing", in.At("type")))
+		in.Fail(openai.Bad(in.At("type"), "%s is missing", in.At("type")))
 	}
 	if kind != "function" {
 		return f, false

@@ -3,7 +3,6 @@ package responses
 import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
-	"github.com/switchyard/switchyard/services/gateway/reply"
 )
 
 // Statuses of a response.
@@ -74,7 +73,7 @@ type Response struct {
 	status string
 	items  []*item
 	next   int32 // the number of the next event
-	failed *reply.Error
+	failed *openai.Error
 	usage  *pb.Usage
 }
 
@@ -109,7 +108,7 @@ func (r *Response) count(c *pb.Chunk) {
 }
 
 // Fail ends it with an error.
-func (r *Response) Fail(e *reply.Error) {
+func (r *Response) Fail(e *openai.Error) {
 	r.status, r.failed = Failed, e
 	if n := len(r.items); n > 0 && r.items[n-1].status == InProgress {
 		r.items[n-1].status = Incomplete

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/testkit"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -18,10 +18,10 @@ func TestFates(t *testing.T) {
 	s := settings(t)
 	k := s.Node.Shared.Model.Spec.TopK
 	s.Services.Gate.Fates = func(h *pb.Hidden) *pb.Fates { // the last slot of the last row
-		shape := fates.Shape{Rows: int(h.Key.Rows), Layers: 1, Slots: k}
-		codes := make([]fates.Code, shape.Rows*k)
-		codes[len(codes)-1] = fates.United
-		return fates.Encode(shape, codes)
+		shape := wire.FatesShape{Rows: int(h.Key.Rows), Layers: 1, Slots: k}
+		codes := make([]wire.FateCode, shape.Rows*k)
+		codes[len(codes)-1] = wire.FateUnited
+		return wire.EncodeFates(shape, codes)
 	}
 	y := ready(t, s)
 	conn, err := y.Connect(t.Context())
@@ -67,8 +67,8 @@ func checkLast(t *testing.T, list []*pb.Fates, k int) {
 		t.Fatal("no fates")
 	}
 	last := list[len(list)-1]
-	codes, err := fates.Decode(last)
-	if err != nil || int(last.Slots) != k || codes[len(codes)-1] != fates.United || codes[len(codes)-2] != fates.Own {
+	codes, err := wire.DecodeFates(last)
+	if err != nil || int(last.Slots) != k || codes[len(codes)-1] != wire.FateUnited || codes[len(codes)-2] != wire.FateOwn {
 		t.Errorf("%v: %v, %v", last, codes, err)
 	}
 }

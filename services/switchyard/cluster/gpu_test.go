@@ -8,7 +8,6 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
@@ -82,7 +81,7 @@ func TestGPUFallsOffBus(t *testing.T) {
 	for _, service := range []string{"expert", "gate", "attention"} {
 		t.Run(service, func(t *testing.T) {
 			services, said := s.Services, fake.NewFacts()
-			said.Set(facts.Power, 350)
+			said.Set(kernels.Power, 350)
 			_, gpu := gpuOf(t)
 			switch service {
 			case "expert":

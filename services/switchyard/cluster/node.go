@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/garbage"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/credentials"
@@ -60,7 +60,7 @@ const mostGarbage = 64 << 20
 func BoundGarbage() {
 	if os.Getenv("GOGC") == "" {
 		debug.FreeOSMemory() // what loading left
-		garbage.Bound(mostGarbage)
+		lifecycle.BoundGarbage(mostGarbage)
 	}
 }
 
@@ -82,7 +82,7 @@ func (n *Node) Connect(ctx context.Context, service string) (r Replica, err erro
 		Name: "switchyard " + r.ID, InProcess: n.inProcess, Propagator: n.propagator(), Observer: r.traffic, Logger: r.log, Release: n.Shared.Version,
 	}
 	of, _ := catalog.Find(service)
-	if s.NoWait = of.Outside; of.Fronts { // it reads prompts as producers stored them
+	if of.Fronts { // it reads prompts as producers stored them
 		s.MaxHeaders = maxHeaders
 	}
 	r.Conn, err = bus.Connect(ctx, n.config(service), s)

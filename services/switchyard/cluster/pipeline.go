@@ -18,6 +18,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
+	"github.com/switchyard/switchyard/services"
 	"github.com/switchyard/switchyard/services/provision"
 )
 
@@ -140,7 +141,7 @@ func (p *Pipeline) gather() *lifecycle.Group {
 // connect makes a service on a connection of its own. Stop ends what it comes to make,
 // also when it fails.
 func (p *Pipeline) connect(ctx context.Context, name string) error {
-	of, err := service.Find(name)
+	of, err := services.Find(name)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/pkg/transport/kafka"
-	_ "github.com/switchyard/switchyard/services" // registers them
+	"github.com/switchyard/switchyard/services"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/gate"
@@ -89,7 +89,7 @@ func (s Services) settings(name string) service.Settings {
 
 // Make makes one replica of the named service, which is not started.
 func (s Services) Make(name string, d *deployment.Deployment) (lifecycle.Service, error) {
-	of, err := service.Find(name)
+	of, err := services.Find(name)
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (s Services) Make(name string, d *deployment.Deployment) (lifecycle.Service
 
 // Check refuses what the model makes impossible for the services that run.
 func (s Services) Check(of *model.Model, count map[string]int) error {
-	for _, d := range service.All() {
+	for _, d := range services.All() {
 		if count[d.Name] == 0 || d.Check == nil {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	_ "github.com/switchyard/switchyard/internal/testkit/testservices" // registers the services
 	"github.com/switchyard/switchyard/services/switchyard/top"
 )
 

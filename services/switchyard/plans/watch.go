@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/switchyard/switchyard/internal/notify"
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -53,7 +52,7 @@ type change struct {
 func (w Watch) Run(ctx context.Context, out io.Writer) error {
 	heard := make(chan struct{}, 1)
 	stop, err := w.Conn.FollowKeys(w.KV.Bucket(), ">", func(string, []byte, bool) {
-		notify.Send(heard)
+		pause.Wake(heard)
 	})
 	if err != nil {
 		return err

@@ -4,15 +4,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
+	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/pkg/control/members"
 )
 
 func TestGPUs(t *testing.T) {
 	host := func(stats map[string]float64) Member { return Member{ID: "expert-1", Service: "expert", Stats: stats} }
 	all := map[string]float64{
-		string(facts.Power): 349.6, string(facts.Temperature): 61, string(facts.Busy): 0.75, string(facts.MemoryUsed): 3 << 30,
-		string(facts.MemoryFree): 1 << 29, string(facts.Uncorrected): 0, members.DeviceThrottled: 0,
+		string(cuda.Power): 349.6, string(cuda.Temperature): 61, string(cuda.Busy): 0.75, string(cuda.MemoryUsed): 3 << 30,
+		string(cuda.MemoryFree): 1 << 29, string(cuda.Uncorrected): 0, members.DeviceThrottled: 0,
 	}
 	for _, tt := range []struct {
 		name   string

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/stages"
 )
 
 // group is a part of the page that opens and closes.
@@ -50,7 +49,7 @@ func (s *Snapshot) services() group {
 
 // serviceNames are those that a token passes, whoever is here, and what else is here.
 func (s *Snapshot) serviceNames() []string {
-	names := stages.Names()
+	names := members.StageNames()
 	for _, m := range s.Members {
 		if !slices.Contains(names, m.Service) {
 			names = append(names, m.Service)

@@ -1,14 +1,19 @@
 package top
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -60,7 +65,6 @@ func (r *Reader) replicas(ctx context.Context, members []Member) (all []Replicas
 	return all, plans
 }
 
-// eachValue reads a bucket.
 func (r *Reader) eachValue(ctx context.Context, bucket string, take func(jetstream.KeyValueEntry)) {
 	kv, err := r.js.KeyValue(ctx, r.names.Bucket(bucket))
 	if err != nil {
@@ -157,4 +161,82 @@ func total(x []int) (n int) {
 		n += i
 	}
 	return n
+}
+
+// gpu is what the GPU of a replica says, as far as it does.
+func (m *Member) gpu() (words []string) {
+	for _, f := range []struct {
+		fact   cuda.FactName
+		format string
+		unit   float64
+	}{
+		{cuda.Power, "%.0f W", 1},
+		{cuda.Temperature, "%.0f °C", 1},
+		{cuda.Busy, "busy %.0f%%", 0.01},
+		{cuda.MemoryUsed, "memory %.1f GiB used", 1 << 30},
+		{cuda.MemoryFree, "%.1f GiB free", 1 << 30},
+		{cuda.Uncorrected, "%.0f memory errors", 1},
+	} {
+		if v, says := m.Stats[string(f.fact)]; says {
+			words = append(words, fmt.Sprintf(f.format, v/f.unit))
+		}
+	}
+	switch throttled := m.Stats[members.DeviceThrottled] > 0; {
+	case throttled && m.Service == "gate": // nobody avoids one
+		words = append(words, "throttled")
+	case throttled:
+		words = append(words, "throttled: work goes to others")
+	}
+	return words
+}
+
+// Planned is a layer's plan that a scaler has made by loads.
+type Planned struct {
+	Layer int `json:"layer"`
+	// AgeSeconds is since it was written, by the server's clock and this one.
+	AgeSeconds float64 `json:"age_seconds"`
+	Policy     string  `json:"policy"`
+	Reason     string  `json:"reason"`
+}
+
+func plannedOf(l *pb.LayerPlan, written time.Time) Planned {
+	return Planned{
+		Layer: int(l.Layer), AgeSeconds: max(0, time.Since(written).Seconds()), Policy: clean(l.Policy), Reason: clean(l.Reason),
+	}
+}
+
+// shownPlans are the plans that are shown: those that were written last.
+const shownPlans = 3
+
+// plans has why the plans of layers changed last, and what has come of changes; false while
+// no plan is made by loads.
+func (s *Snapshot) plans() (g group, byLoads bool) {
+	g = group{key: "plans", title: "Last changes of plans", table: table{head: []string{"LAYER", "AGE", "REASON"}}}
+	byLoad := slices.DeleteFunc(slices.Clone(s.Plans), func(p Planned) bool { return p.Policy == "" })
+	slices.SortStableFunc(byLoad, func(a, b Planned) int { return cmp.Compare(a.AgeSeconds, b.AgeSeconds) })
+	for _, p := range byLoad[:min(shownPlans, len(byLoad))] {
+		g.table.add(strconv.Itoa(p.Layer), fmt.Sprintf("%.0f s", p.AgeSeconds), p.Reason)
+	}
+	helped, undone := s.sum(members.TrialsHelped), s.sum(members.TrialsUndone)
+	g.brief = fmt.Sprintf("changes that helped: %.0f, undone: %.0f", helped, undone)
+	if undone > helped {
+		g.brief += "; scaling hurts here"
+	}
+	if doubted := s.doubted(); len(doubted) > 0 {
+		g.brief += "; no hosts have computed the rows that these gates tell of, which count for nothing: " + strings.Join(doubted, ", ")
+	}
+	return g, len(byLoad) > 0
+}
+
+// doubted are the gates that scalers have named, each with how many of its samples they refused.
+func (s *Snapshot) doubted() (gates []string) {
+	for _, m := range s.Members {
+		for name, n := range m.Stats {
+			if gate, ok := strings.CutPrefix(name, members.Doubted); ok && m.Service == "scaler" {
+				gates = append(gates, fmt.Sprintf("%s (%.0f samples)", clean(gate), n))
+			}
+		}
+	}
+	slices.Sort(gates)
+	return gates
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	_ "github.com/switchyard/switchyard/internal/testkit/testservices" // registers the services
 	"github.com/switchyard/switchyard/internal/transcript"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"

@@ -15,7 +15,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/stages"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -57,11 +56,11 @@ type Snapshot struct {
 	Model string    `json:"model"`
 	// Serving says whether a prompt becomes tokens now, as far as the members know;
 	// Missing is what is missing, in the order of a token's way, and then which experts.
-	Serving bool          `json:"serving"`
-	Missing []stages.Lack `json:"missing"`
-	Summary Summary       `json:"summary"`
-	Members []Member      `json:"members"`
-	Queues  []Queue       `json:"queues"`
+	Serving bool           `json:"serving"`
+	Missing []members.Lack `json:"missing"`
+	Summary Summary        `json:"summary"`
+	Members []Member       `json:"members"`
+	Queues  []Queue        `json:"queues"`
 	// Layers are what the experts have computed since their hosts' starts, as far
 	// as hosts have told it since the reader's first snapshot, so many Seconds ago;
 	// later if no expert host was here then.

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/control/stages"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -66,7 +66,7 @@ func (s *Snapshot) judge() {
 	for i := range s.Members {
 		said[i] = s.Members[i].said
 	}
-	s.Missing = append([]stages.Lack{}, stages.Lacking(said)...)
+	s.Missing = append([]members.Lack{}, members.Lacking(said)...)
 	for i := range s.Missing {
 		s.Missing[i].Why = clean(s.Missing[i].Why)
 	}
@@ -74,7 +74,7 @@ func (s *Snapshot) judge() {
 		s.Missing = append(s.Missing, s.gaps()...)
 	}
 	s.Summary = Summary{
-		TokensPerSecond: s.rateOf(members.Tokens), Running: s.running(), Waiting: s.waiting(),
+		TokensPerSecond: s.rateOf(members.Tokens), Running: max(0, s.sum(members.Active)-s.sum(members.InLine)), Waiting: s.waiting(),
 		Requests: s.sum(members.Requests), Tokens: s.sum(members.Tokens), Failed: s.sum(members.Failed), Refused: s.sum(members.Refused),
 		KVPages: s.sum(members.KVPages), KVPagesUsed: s.sum(members.KVPagesUsed),
 		Brownout: s.brownout(),
@@ -84,8 +84,7 @@ func (s *Snapshot) judge() {
 	s.Summary.AnswerSeconds, _ = s.meanOf(members.RequestSeconds, members.Finished)
 }
 
-// gaps are the experts that no live host has, layer by layer.
-func (s *Snapshot) gaps() (out []stages.Lack) {
+func (s *Snapshot) gaps() (out []members.Lack) {
 	for _, r := range s.Replicas {
 		var nowhere []int
 		for e := range r.Warm {
@@ -94,7 +93,7 @@ func (s *Snapshot) gaps() (out []stages.Lack) {
 			}
 		}
 		if len(nowhere) > 0 {
-			out = append(out, stages.Lack{Stage: "expert", Why: fmt.Sprintf("layer %d: no live host takes rows for %s", r.Layer, experts(nowhere))})
+			out = append(out, members.Lack{Stage: "expert", Why: fmt.Sprintf("layer %d: no live host takes rows for %s", r.Layer, experts(nowhere))})
 		}
 	}
 	return out
@@ -166,10 +165,6 @@ func (s *Snapshot) meanOf(seconds, count string) (mean *float64, recent bool) {
 	return &value, recent
 }
 
-// running are the sequences that attention replicas compute: those that they have begun and
-// that have pages.
-func (s *Snapshot) running() float64 { return max(0, s.sum(members.Active)-s.sum(members.InLine)) }
-
 // waiting are the prompts and sequences that nobody has taken, and the sequences that wait
 // in attention replicas; nil where the queues could not be seen.
 func (s *Snapshot) waiting() *float64 {
@@ -189,3 +184,47 @@ func (s *Snapshot) waiting() *float64 {
 
 // waitInside is how many sequences wait in attention replicas: for their turn, or for pages.
 func (s *Snapshot) waitInside() float64 { return s.sum(members.Waiting) + s.sum(members.InLine) }
+
+const (
+	statPacedComputes = "paced_computes_total"
+	statPacedLate     = "paced_computes_late_total"
+	statPacedLoads    = "paced_loads_total"
+	statPacedLoadLate = "paced_loads_late_total"
+	statPacedSeconds  = "paced_release_late_seconds_total"
+)
+
+// pacedPrefix begins the names of devices that are paced.
+const pacedPrefix = "paced:"
+
+// paced names the paced devices, and says whose times the figures are, how often this
+// machine did not keep up, and how much later than that device it released a result; empty
+// when nothing is paced.
+func (s *Snapshot) paced() (devices, says string) {
+	var names []string
+	for _, m := range s.Members {
+		if strings.HasPrefix(m.Device, pacedPrefix) && !slices.Contains(names, m.Device) {
+			names = append(names, m.Device)
+		}
+	}
+	if len(names) == 0 {
+		return "", ""
+	}
+	slices.Sort(names)
+	late, _ := s.meanOf(statPacedSeconds, statPacedComputes)
+	return strings.Join(names, ", "), fmt.Sprintf("experts take that device's time and memory, not this machine's; late: results %s   loads %s   each result by %s",
+		share(s.sum(statPacedLate), s.sum(statPacedComputes)), share(s.sum(statPacedLoadLate), s.sum(statPacedLoads)), seconds(late))
+}
+
+// longestDevice is more than any name of a device has.
+const longestDevice = 64
+
+// deviceOf is a member's word for its device, if it can be shown.
+func deviceOf(name string) string {
+	switch {
+	case name == "":
+		return "-"
+	case len(name) > longestDevice || strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) }):
+		return "?"
+	}
+	return name
+}

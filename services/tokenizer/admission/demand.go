@@ -1,12 +1,14 @@
 package admission
 
 import (
+	"errors"
 	"maps"
+	"math/rand/v2"
 	"sync"
 	"time"
 
 	policy "github.com/switchyard/switchyard/pkg/policy/admission"
-	"github.com/switchyard/switchyard/pkg/policy/fairness"
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -126,20 +128,20 @@ const keepPrefill = 0.9
 func workOf(a *pb.Accept) float64 { return float64(a.GetPromptTokens()) + float64(a.GetMaxTokens()) }
 
 // loads is what waits of each flow, of what this replica sees.
-func (d *demand) loads(now time.Time) []fairness.Load {
-	sums := map[schemas.Flow]*fairness.Load{}
+func (d *demand) loads(now time.Time) []policy.Load {
+	sums := map[schemas.Flow]*policy.Load{}
 	for _, w := range d.waiting {
 		if w.over(now) {
 			continue
 		}
 		l := sums[w.flow]
 		if l == nil {
-			l = &fairness.Load{Flow: w.flow}
+			l = &policy.Load{Flow: w.flow}
 			sums[w.flow] = l
 		}
 		l.Weight, l.Requests, l.Work = max(l.Weight, w.weight), l.Requests+1, l.Work+w.work
 	}
-	out := make([]fairness.Load, 0, len(sums))
+	out := make([]policy.Load, 0, len(sums))
 	for _, l := range sums {
 		out = append(out, *l)
 	}
@@ -157,7 +159,7 @@ func (d *demand) of(tenant string, weight uint32, now time.Time) (n int, share f
 			n += l.Requests
 		}
 	}
-	return n, fairness.Share(loads, tenant, float64(weight))
+	return n, policy.Share(loads, tenant, float64(weight))
 }
 
 // forecast is when a request that comes now would have its turn and its first
@@ -174,12 +176,12 @@ func (d *demand) forecast(request string, a *pb.Accept, seen float64, now time.T
 	defer d.mu.Unlock()
 	own, flow, weight := workOf(a), schemas.FlowOf(a), float64(a.Weight)
 	waiting, at := d.loads(now), d.seconds(now)
-	ahead := max(0, fairness.Ahead(waiting, flow, weight)-own)
+	ahead := max(0, policy.Ahead(waiting, flow, weight)-own)
 	promised := d.promises.Until(policy.Asker{Tenant: flow.Tenant, Request: request}, at, at+d.pace.Takes(ahead))
 	for _, p := range promised {
 		waiting = append(waiting, loadOf(p, flow.Class, seen))
 	}
-	ahead = max(0, fairness.Ahead(waiting, flow, weight)-own)
+	ahead = max(0, policy.Ahead(waiting, flow, weight)-own)
 	f := forecast{turn: d.pace.Takes(ahead), each: seen * d.pace.Takes(own)}
 	f.first = f.turn
 	if d.prefillTokens > 0 {
@@ -190,8 +192,8 @@ func (d *demand) forecast(request string, a *pb.Accept, seen float64, now time.T
 
 // loadOf is what a tenant was promised as if it waited already. Promises are given to
 // all requests that come here, of which so many will be seen.
-func loadOf(p policy.Promised, class schemas.Class, seen float64) fairness.Load {
-	return fairness.Load{
+func loadOf(p policy.Promised, class schemas.Class, seen float64) policy.Load {
+	return policy.Load{
 		Flow: schemas.Flow{Tenant: p.Tenant, Class: class}, Weight: p.Weight,
 		Requests: max(1, int(seen*float64(p.Requests))), Work: seen * p.Work,
 	}
@@ -200,7 +202,7 @@ func loadOf(p policy.Promised, class schemas.Class, seen float64) fairness.Load 
 // asker is the one that asks, with its tenant's share beside those who wait; d.mu is held.
 func (d *demand) asker(r Request, weight uint32, now time.Time) policy.Asker {
 	a := policy.Asker{Tenant: r.Flow.Tenant, Request: r.ID, Weight: float64(weight)}
-	a.Share = fairness.Share(d.loads(now), a.Tenant, a.Weight)
+	a.Share = policy.Share(d.loads(now), a.Tenant, a.Weight)
 	return a
 }
 
@@ -233,4 +235,51 @@ func (d *demand) kept(tenant, request string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.promises.Keep(tenant, request)
+}
+
+// OverloadPause is how long an overloaded producer should wait.
+const OverloadPause = 2 * time.Second
+
+// RetryLater gives an overload the pause after which to try again.
+func RetryLater(err error) error {
+	var e *edge.Error
+	if errors.As(err, &e) && e.Code == edge.Overloaded && e.RetryAfter == 0 {
+		e.RetryAfter = OverloadPause
+	}
+	return err
+}
+
+// overloaded is a refusal that says in how many seconds to come again.
+func overloaded(seconds float64, format string, args ...any) error {
+	refused := edge.Errorf(edge.Overloaded, format, args...)
+	refused.RetryAfter = After(seconds)
+	return refused
+}
+
+// Jitter keeps producers apart that are told the same; it is less than promises are kept for.
+const (
+	jitterShare = 0.1
+	mostJitter  = policy.Grace / 2.0
+)
+
+// After is what a producer is told of a time in seconds.
+func After(seconds float64) time.Duration {
+	seconds += rand.Float64() * min(jitterShare*seconds, mostJitter)
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// BadRequest is an error of what a producer sent.
+func BadRequest(err error) error {
+	if err == nil {
+		return nil
+	}
+	return edge.Errorf(edge.BadRequest, "%v", err)
+}
+
+// UsableID is a request's id as a refusal may repeat it.
+func UsableID(id string) string {
+	if schemas.CheckRequestID(id) != nil {
+		return ""
+	}
+	return id
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
-	"github.com/switchyard/switchyard/services/tokenizer/admission"
 )
 
 // What tests of a whole replica look at.
@@ -25,16 +24,9 @@ const (
 type Handed = handed
 
 func (v *Delivery) Stopping() bool   { return v.common.ctx.Err() != nil }
-func (v *Delivery) Announced() int64 { return v.Shards.counted().Announced() }
-
-func (s *Shards) counted() *admission.Reservations {
-	r, _ := s.owner.reserved.(*admission.Reservations)
-	return r
-}
+func (v *Delivery) Announced() int64 { return v.Shards.owner.reserved.Announced() }
 
 func (s *Shards) Sweep(ctx context.Context, shard int) error { return s.orphans.sweep(ctx, shard) }
-
-func EarlierLease(shard int) string { return earlierLease(shard) }
 
 func (k *Kinds) ShardLease(shard int) string { return k.shardLease(shard) }
 
@@ -100,7 +92,7 @@ func (o OwnedShard) Written() map[string]int64 {
 
 // Reserved are the bytes that are not written yet.
 func (o OwnedShard) Reserved() int64 {
-	r, _ := o.sh.s.reserved.(*admission.Reservations)
+	r := o.sh.s.reserved
 	return r.Announced() - r.Written()
 }
 

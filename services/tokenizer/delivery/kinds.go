@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -14,7 +15,7 @@ import (
 // what is theirs to the others. Prompts are one queue: one that was theirs before goes back to it.
 type Kinds struct {
 	own     uint64 // the model
-	members Members
+	members *members.View
 }
 
 // Here says whether there may be a live replica of those that accept under an identity.
@@ -49,11 +50,5 @@ func (k *Kinds) shardLease(shard int) string { return leaseOf(shard, k.Identity(
 
 // leaseOf is that of the tokenizers that accept under an identity.
 func leaseOf(shard int, id *pb.Identity) string {
-	if id.GetVersion() == schemas.EarlierVersion {
-		return earlierLease(shard)
-	}
 	return fmt.Sprintf("shard-%d-v%d-%016x", shard, id.GetVersion(), id.GetModel())
 }
-
-// earlierLease is the key of a shard's lease of schemas.EarlierVersion.
-func earlierLease(shard int) string { return fmt.Sprintf("shard-%d", shard) }

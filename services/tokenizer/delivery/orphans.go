@@ -37,23 +37,16 @@ type foreignLease struct {
 	id    *pb.Identity
 }
 
-// parseLease reads the key of a shard's lease: "shard-SHARD-vVERSION-MODEL", or of
-// schemas.EarlierVersion "shard-SHARD".
+// parseLease reads the key of a shard's lease: "shard-SHARD-vVERSION-MODEL".
 func parseLease(key string) (l foreignLease, ok bool) {
-	l = foreignLease{key: key, id: &pb.Identity{Version: schemas.EarlierVersion}}
+	l = foreignLease{key: key, id: &pb.Identity{}}
 	_, err := fmt.Sscanf(key, "shard-%d-v%d-%x", &l.shard, &l.id.Version, &l.id.Model)
-	if err != nil {
-		_, err = fmt.Sscanf(key, "shard-%d", &l.shard)
-		ok = err == nil && key == earlierLease(l.shard)
-	} else {
-		ok = key == leaseOf(l.shard, l.id)
-	}
-	return l, ok && l.shard >= 0 && l.shard < schemas.LogShards
+	return l, err == nil && key == leaseOf(l.shard, l.id) && l.shard >= 0 && l.shard < schemas.LogShards
 }
 
-// covers says whether tokenizers with that lease have accepted under an identity.
+// covers reports whether tokenizers with that lease have accepted under an identity.
 func (l foreignLease) covers(id *pb.Identity) bool {
-	return id.GetVersion() == l.id.Version && (l.id.Version == schemas.EarlierVersion || id.GetModel() == l.id.Model)
+	return id.GetVersion() == l.id.Version && id.GetModel() == l.id.Model
 }
 
 // end ends a shard's orphans until ctx ends: once, and whenever replicas of other kinds

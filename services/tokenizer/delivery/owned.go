@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
@@ -13,6 +14,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
+	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
 const (
@@ -28,9 +31,9 @@ type owner struct {
 	sender   *Sender
 	endings  *Endings
 	presence *deployment.Presence
-	ledger   Ledger
-	reserved Reserved
-	canaries Canaries
+	ledger   *admission.Admission
+	reserved *admission.Reservations
+	canaries *probe.Canaries
 
 	packing *packing
 	settled *recently     // requests that nothing more is delivered of
@@ -51,8 +54,6 @@ type ownedShard struct {
 	held     *lease.Held
 	requests map[string]*served
 	swept    time.Time // when requests were looked for whose logs have aged
-	// before is up to where tokenizers of schemas.EarlierVersion have delivered what is theirs.
-	before uint64
 }
 
 // served is one request that is under way.
@@ -80,7 +81,6 @@ func (sh *ownedShard) follow(ctx context.Context) error {
 	if place.Incarnation == 0 { // of no stream, so of none of its messages
 		place = bus.Place{}
 	}
-	sh.before = sh.s.deliveredBefore(ctx, sh.shard)
 	for ; ; place = (bus.Place{}) {
 		err := sh.s.log.FollowShard(ctx, sh.shard, place, func(request string, e tokenlog.Entry, err error) {
 			// The next owner begins behind the position: at what was not delivered.
@@ -142,9 +142,8 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 	}
 	sh.account(r, e.Size)
 	sh.count(r, records)
-	known := tokenlog.IsEarlier(e.Record) && e.Seq <= sh.before
 	for _, record := range records {
-		if !sh.advance(ctx, r, record, known) {
+		if !sh.advance(ctx, r, record) {
 			return false
 		}
 	}
@@ -277,17 +276,16 @@ func (sh *ownedShard) push(r *served, record *pb.Record) *pb.Chunk {
 	return r.answer.push(record)
 }
 
-// advance takes a record in, and delivers the chunk that it completes unless its producer
-// has got that before.
-func (sh *ownedShard) advance(ctx context.Context, r *served, record *pb.Record, known bool) (delivered bool) {
+// advance takes a record in, and delivers the chunk that it completes.
+func (sh *ownedShard) advance(ctx context.Context, r *served, record *pb.Record) (delivered bool) {
 	s := sh.s
-	if c := sh.push(r, record); c != nil && !known && !s.sender.insist(ctx, r.answer, c) {
+	if c := sh.push(r, record); c != nil && !s.sender.insist(ctx, r.answer, c) {
 		return false
 	}
 	if record.GetToken() != nil && r.answer != nil {
 		s.presence.Add(members.Chunks, 1)
 		if r.answer.stopped {
-			s.endings.foundStop(r.request) // again with every further token, should it get lost
+			s.endings.signal(s.endings.d.Subjects.Stop(r.request)) // again with every further token, should it get lost
 		}
 	}
 	return true
@@ -328,5 +326,56 @@ func (sh *ownedShard) mend(ctx context.Context, r *served) {
 			sh.s.endBroken(ctx, request, nil, broken)
 		})
 	default: // no replica has seen the log's beginning, and its next record comes here again
+	}
+}
+
+// account notes that a request's log has taken a message of it. What is of another kind
+// counts as no tenant's here.
+func (sh *ownedShard) account(r *served, size int64) {
+	if r.chain.Foreign() != nil {
+		sh.s.reserved.Change(r.request, 0, 0, size)
+		return
+	}
+	r.written += size
+	left := int64(0)
+	if r.chain.End() == nil {
+		left = max(0, int64(min(r.chain.Accept().GetLogBytes(), uint64(sh.s.d.Streams.Tokens().MaxBytes)))-r.written)
+	}
+	sh.s.reserved.Change(r.request, r.left, left, size)
+	if sh.requests[r.request] == r {
+		sh.s.ledger.Logged(r.tenant(), size+left-r.left)
+	}
+	r.left = left
+}
+
+// letGo forgets the reservations of a shard that is served no more.
+func (sh *ownedShard) letGo() {
+	for _, r := range sh.requests {
+		sh.forget(r)
+	}
+}
+
+// forget counts nothing of a request any more.
+func (sh *ownedShard) forget(r *served) {
+	sh.s.reserved.Change(r.request, r.left, 0, 0)
+	sh.s.ledger.Logged(r.tenant(), -r.left-r.written)
+	sh.s.ledger.Turn(r.request)
+}
+
+// endBroken ends a request whose log no replica can go on with. It tries until ctx
+// ends: the stream may be full.
+func (c *common) endBroken(ctx context.Context, request string, opened *pb.Accept, why *edge.Error) {
+	end := &pb.Terminal{FinishReason: "error", Error: edge.Proto(why)}
+	for {
+		err := c.log.End(ctx, request, opened, end)
+		switch {
+		case err == nil, errors.Is(err, tokenlog.ErrFinished), errors.Is(err, tokenlog.ErrForeign), ctx.Err() != nil:
+			return
+		case !bus.IsFull(err):
+			c.d.Logger.Warn("ending a request whose log is not whole; trying again", "request", request, "error", err)
+		}
+		if pause.For(ctx, time.Second) != nil {
+			return
+		}
 	}
 }

@@ -21,10 +21,6 @@ type Sender struct {
 	tracer   *telemetry.Tracer
 }
 
-func newSender(c *common, prefixes []string, tracer *telemetry.Tracer) *Sender {
-	return &Sender{common: c, prefixes: prefixes, tracer: tracer}
-}
-
 // Destination is where and how chunks go.
 type Destination struct {
 	Subject  string

@@ -6,11 +6,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
+	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/tokenlog"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
 )
 
 // Shards are the parts of the token log that this replica delivers: those whose leases
@@ -20,7 +30,7 @@ type Shards struct {
 	owner    *owner
 	kinds    *Kinds
 	orphans  *orphans
-	members  Members
+	members  *members.View
 	presence *deployment.Presence
 	held     shardSet
 }
@@ -54,7 +64,6 @@ func (h *shardSet) set(shard int, held bool) {
 	}
 }
 
-// count is how many are held.
 func (h *shardSet) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -164,4 +173,107 @@ func (s *Shards) share() int {
 	}
 	siblings = max(1, siblings)
 	return (schemas.LogShards + siblings - 1) / siblings
+}
+
+// deliverRetry is the pause while the server is away.
+const deliverRetry = 50 * time.Millisecond
+
+// insist sends a chunk; while the server is away it waits for it, or until ctx ends.
+func (s *Sender) insist(ctx context.Context, a *answer, c *pb.Chunk) bool {
+	if a.cut {
+		return true
+	}
+	span := s.chunkSpan(ctx, a.accept, c)
+	defer span.End()
+	for {
+		err := s.Deliver(destinationOf(a.accept), c)
+		if err == nil {
+			return true
+		}
+		if a.cut = errors.Is(err, errCut); a.cut || !bus.Transient(err) {
+			s.d.Logger.Warn("delivering a chunk", "request", a.request, "error", err)
+			return true // nor would the next owner have more success
+		}
+		if pause.For(ctx, deliverRetry) != nil {
+			return false
+		}
+	}
+}
+
+func (s *Sender) chunkSpan(ctx context.Context, accept *pb.Accept, c *pb.Chunk) trace.Span {
+	if s.tracer == nil || accept.Traceparent == "" {
+		return noop.Span{}
+	}
+	ctx = telemetry.Propagator{}.Extract(ctx, nats.Header{"traceparent": {accept.Traceparent}})
+	_, span := s.tracer.Child(ctx, telemetry.SpanChunk, trace.WithAttributes(telemetry.AttrRequest.String(c.RequestId)))
+	return span
+}
+
+// packJob is a log whose end was delivered, to become one record.
+type packJob struct {
+	request string
+	packed  *pb.Packed // nil: it would be too large
+	end     uint64
+	tenant  string
+	size    int64 // of the log as it is
+}
+
+// packing are the logs that wait to be packed. It costs the server the removal
+// of a log's records, so one goroutine does it, behind the deliveries. A log
+// that finds no room here stays as it is until it ages.
+type packing struct {
+	*common
+	ledger *admission.Admission
+	jobs   chan packJob
+}
+
+const (
+	// packQueue bounds the packed logs that wait in memory.
+	packQueue = 256
+	// packWithin bounds one attempt; the server may be away.
+	packWithin = 5 * time.Second
+)
+
+func newPacking(c *common, l *admission.Admission) *packing {
+	return &packing{common: c, ledger: l, jobs: make(chan packJob, packQueue)}
+}
+
+func (p *packing) add(j packJob) {
+	if j.packed == nil {
+		return
+	}
+	select {
+	case p.jobs <- j:
+	default:
+	}
+}
+
+// run packs logs until ctx ends.
+func (p *packing) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case j := <-p.jobs:
+			p.pack(ctx, j)
+		}
+	}
+}
+
+func (p *packing) pack(ctx context.Context, j packJob) {
+	ctx, cancel := context.WithTimeout(ctx, packWithin)
+	defer cancel()
+	err := p.log.Pack(ctx, j.request, j.packed, j.end)
+	switch {
+	case err == nil:
+		p.ledger.Kept(j.tenant, int64(proto.Size(j.packed))-j.size, time.Now())
+	case !errors.Is(err, context.Canceled):
+		p.d.Logger.Info("a log stays unpacked", "request", j.request, "error", err)
+	}
+}
+
+// limit leaves room for several packed logs in what a full stream has for them.
+func (p *packing) limit() int {
+	bound := p.d.Streams.Tokens().MaxBytes
+	return int(min(admission.MaxPacked, p.log.MaxRecord(), (bound-tokenlog.Writable(bound))/8))
 }

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/notify"
+	"github.com/switchyard/switchyard/internal/pause"
 )
 
 // timers are what is to be done about requests after a while. What is noted
@@ -45,7 +45,7 @@ func (a *timers) note(key string, after time.Duration, do func(context.Context))
 	a.byKey[key] = e
 	heap.Push(&a.due, e)
 	if e.pos == 0 {
-		notify.Send(a.wake)
+		pause.Wake(a.wake)
 	}
 	return true
 }

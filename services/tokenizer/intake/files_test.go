@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/switchyard/switchyard/pkg/compute/digest"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
-	"github.com/switchyard/switchyard/pkg/compute/manifest"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/chat"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
@@ -33,7 +33,7 @@ func TestFilesAreStored(t *testing.T) {
 	}
 	stored := storedFiles(t, asked)
 	for _, name := range asked {
-		if !slices.Contains(stored, manifest.FilePrefix+name) {
+		if !slices.Contains(stored, digest.FilePrefix+name) {
 			t.Errorf("%s is not kept in the object store", name)
 		}
 	}

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/semaphore"
 
-	"github.com/switchyard/switchyard/pkg/control/siblings"
+	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
@@ -20,13 +22,13 @@ import (
 type Prompts struct {
 	*common
 	queue    *bus.Queue
-	inHand   *siblings.Holdings
-	siblings *siblings.Siblings
+	inHand   *members.Holdings
+	siblings *members.Siblings
 	isolation
 }
 
 func newPrompts(c *common) *Prompts {
-	return &Prompts{common: c, inHand: siblings.NewHoldings(), isolation: isolation{trials: c.d.Trials, self: c.replica}}
+	return &Prompts{common: c, inHand: members.NewHoldings(), isolation: isolation{trials: c.d.Trials, self: c.replica}}
 }
 
 const (
@@ -48,12 +50,6 @@ func (s *Prompts) openQueue(ctx context.Context) (err error) {
 	}
 	s.siblings = s.presence.Siblings(s.queue, s.inHand)
 	return nil
-}
-
-func (s *Prompts) stop() {
-	if s.queue != nil {
-		s.queue.Stop()
-	}
 }
 
 // OnHoldings hears which prompts a sibling has in hand.
@@ -211,4 +207,77 @@ func (s *Prompts) giveUp(ctx context.Context, p *incoming, reason bus.Reason, wh
 		return err
 	}
 	return bus.GiveUp(reason, cause)
+}
+
+// slots counts free places.
+type slots chan struct{}
+
+func newSlots(n int) slots {
+	r := make(slots, n)
+	r.give(n)
+	return r
+}
+
+func (r slots) give(n int) {
+	for range n {
+		r <- struct{}{}
+	}
+}
+
+// take waits for a free place and takes all there are; 0: ctx has ended.
+func (r slots) take(ctx context.Context) (n int) {
+	select {
+	case <-r:
+	case <-ctx.Done():
+		return 0
+	}
+	for n = 1; ; n++ {
+		select {
+		case <-r:
+		default:
+			return n
+		}
+	}
+}
+
+const (
+	// decodingBytes bounds what prompts that are read and tokenized at a time may take in
+	// memory beside their bodies. What would take more alone is alone.
+	decodingBytes = 64 << 20
+	// smallDecoding is what does not wait: so many at once are few beside the others.
+	smallDecoding = 128 << 10
+	// What bodies, texts, and values in JSON for the chat template take at most, about,
+	// for each of their bytes.
+	perBodyByte, perTextByte, perValueByte = 8, 8, 64
+)
+
+// decoding lets as many prompts be read at a time as there is memory for, in the order in
+// which they come; small ones at once.
+type decoding struct{ room *semaphore.Weighted }
+
+func newDecoding() decoding { return decoding{semaphore.NewWeighted(decodingBytes)} }
+
+// enter waits for room; leave gives it back.
+func (d decoding) enter(ctx context.Context, bytes int64) (leave func(), err error) {
+	if bytes <= smallDecoding {
+		return func() {}, nil
+	}
+	bytes = min(bytes, decodingBytes)
+	if err := d.room.Acquire(ctx, bytes); err != nil {
+		return nil, fmt.Errorf("waiting for room to read a prompt: %w", err)
+	}
+	return func() { d.room.Release(bytes) }, nil
+}
+
+// decodedBytes is what a body of so many bytes takes to be read.
+func decodedBytes(body int) int64 { return perBodyByte * int64(body) }
+
+// tokenizedBytes is what a prompt takes to become tokens.
+func tokenizedBytes(p *pb.Prompt) int64 {
+	text, values := len(p.Text), len(p.Tools)+len(p.ChatTemplateKwargs)
+	for _, m := range p.Messages {
+		text += len(m.GetContent()) + len(m.ReasoningContent)
+		values += len(m.ToolCalls)
+	}
+	return perTextByte*int64(text) + perValueByte*int64(values)
 }

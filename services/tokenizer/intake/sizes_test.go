@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
-	"github.com/switchyard/switchyard/pkg/transport/fates"
+	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/tokenizer/admission"
@@ -61,7 +61,7 @@ func TestDegradedLogsFit(t *testing.T) {
 			}
 			token := &pb.Token{Index: int32(i), Id: 1 << 31, Stop: true, Cost: cost, Degraded: degraded}
 			for _, n := range rows {
-				token.Fates = append(token.Fates, allDegraded(fates.Shape{Rows: n, Layers: layers, Slots: slots}))
+				token.Fates = append(token.Fates, allDegraded(wire.FatesShape{Rows: n, Layers: layers, Slots: slots}))
 			}
 			packed.TokenIds, packed.Fates = append(packed.TokenIds, token.Id), append(packed.Fates, &pb.TokenFates{Index: token.Index, Fates: token.Fates})
 			log += tokenlog.StoredSize(subject, int64(proto.Size(&pb.Record{Format: schemas.RecordFormat, Epoch: 1000, Kind: &pb.Record_Token{Token: token}})))
@@ -87,12 +87,12 @@ func cuts(t *rapid.T, prompt int) (rows []int) {
 }
 
 // allDegraded are fates in the longest form that there is.
-func allDegraded(s fates.Shape) *pb.Fates {
-	codes := make([]fates.Code, s.Rows*s.Layers*s.Slots)
+func allDegraded(s wire.FatesShape) *pb.Fates {
+	codes := make([]wire.FateCode, s.Rows*s.Layers*s.Slots)
 	for i := range codes {
-		codes[i] = fates.Code(1 + i%2)
+		codes[i] = wire.FateCode(1 + i%2)
 	}
-	f := fates.Encode(s, codes)
+	f := wire.EncodeFates(s, codes)
 	f.Way, f.Bundle = 512, 1<<63
 	return f
 }

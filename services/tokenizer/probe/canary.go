@@ -14,6 +14,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -34,14 +35,14 @@ type Canaries struct {
 	d       *deployment.Deployment
 	model   *edge.Model
 	owns    func(request string) bool
-	members Members
+	members *members.View
 	flow    tokenFlow
 }
 
 func newCanaries(s Settings) *Canaries {
 	return &Canaries{
 		d: s.Deployment, model: s.Model, owns: s.Owns,
-		flow: tokenFlow{self: s.Replica, every: spread(s.CanaryEvery), least: leastPatience},
+		flow: tokenFlow{self: s.Replica, every: s.CanaryEvery + time.Duration(mathrand.Int64N(int64(s.CanaryEvery)/2+1)), least: leastPatience},
 	}
 }
 
@@ -166,5 +167,32 @@ func (c *Canaries) ended(request string, end *pb.Terminal) {
 // Failed notes that a canary came to nothing.
 func (c *Canaries) Failed(id, why string) { c.flow.failed(id, why, time.Now()) }
 
-// spread lengthens a time by up to a half, so that one replica is the first to send.
-func spread(d time.Duration) time.Duration { return d + time.Duration(mathrand.Int64N(int64(d)/2+1)) }
+// Lacks says whether no replica of a service is ready.
+func Lacks(all []*pb.Member, service string) bool {
+	for _, m := range members.OfService(all, service) {
+		if m.Ready && !m.Draining {
+			return false
+		}
+	}
+	return true
+}
+
+// stages are the services on a token's way that others take a tokenizer's requests through.
+func stages() (all []catalog.Service) {
+	for _, s := range catalog.All(catalog.Way) {
+		if s.Lack != "" {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// missing says which stage is missing on a token's way of a model; nil: none.
+func missing(all []*pb.Member, model string) error {
+	for _, s := range stages() {
+		if Lacks(all, s.Name) {
+			return fmt.Errorf(s.Lack, model)
+		}
+	}
+	return nil
+}

@@ -32,7 +32,7 @@ type Sequences struct {
 	replica string // this one
 	stream  string
 	queues  jetstream.JetStream
-	members Members
+	members *members.View
 
 	mu     sync.Mutex
 	looked time.Time

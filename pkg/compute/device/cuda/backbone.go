@@ -112,7 +112,7 @@ func (b *Backbone) load(ctx context.Context, m *model.Model) error {
 	if err != nil {
 		return err
 	}
-	r, err := newRandom(m, sized.matrices(), b.kernels.kernels, b.arena, b.driver, b.health)
+	r, err := newRandom(ctx, m, sized.matrices(), b.kernels.kernels, b.arena, b.driver, b.health)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,6 @@ func (b *Backbone) load(ctx context.Context, m *model.Model) error {
 	return nil
 }
 
-// loadTurns makes the rotary embeddings, each once.
 func (b *Backbone) loadTurns(positions int) error {
 	for _, of := range turnsOf(b.spec) {
 		r, err := forward.NewRotary(of, positions)
@@ -215,13 +214,7 @@ func (b *Backbone) Close() {
 		l.close(lost)
 	}
 	b.lanes = nil
-	if lost {
-		return
-	}
-	if b.arena != nil {
-		_ = b.arena.Close() // what is wrong with the driver has been said by a call that counts
-	}
-	_ = b.driver.Close() // the same
+	closeDriver(b.driver, b.arena, lost)
 }
 
 // failed is an error of the GPU's, as steps see it.

@@ -11,7 +11,6 @@ import (
 // FamilyError says that a model has what is not computed on GPUs.
 type FamilyError struct{ Family, Has string }
 
-// Error names the family and what of it no kernel computes.
 func (e *FamilyError) Error() string {
 	return fmt.Sprintf("attention of %s is not on the GPU yet (%s): use --device cpu for attention", e.Family, e.Has)
 }
@@ -22,7 +21,6 @@ type MatrixError struct {
 	Type safetensors.DType
 }
 
-// Error names the tensor, its type, and the types that would do.
 func (e *MatrixError) Error() string {
 	return fmt.Sprintf("%v is %v; attention on the GPU takes %v, %v and %v, one type in a matrix, and without a gate %v only: use --device cpu for attention",
 		e.Ref, e.Type, safetensors.BF16, safetensors.E4M3, safetensors.F4, safetensors.BF16)
@@ -35,7 +33,6 @@ const mostGrid = 1<<16 - 1
 // RowsError says that a step has more rows than a launch of attention.
 type RowsError struct{ Rows int }
 
-// Error names the flag and what it may be.
 func (e *RowsError) Error() string {
 	return fmt.Sprintf("--max-rows is %d; attention on the GPU takes at most %d", e.Rows, mostGrid)
 }
@@ -90,7 +87,6 @@ func unknown(l *model.LayerSpec) string {
 	return ""
 }
 
-// turnsOf are a model's rotary embeddings, each once.
 func turnsOf(s *model.Spec) (all []model.RopeSpec) {
 	for l := range s.Layer {
 		if r := s.Layer[l].Mixer.Rope; r.Kind != model.NoRope && turnOf(all, &r) < 0 {
@@ -105,7 +101,6 @@ func turnOf(all []model.RopeSpec, r *model.RopeSpec) int {
 	return slices.IndexFunc(all, func(o model.RopeSpec) bool { return o.Equal(r) })
 }
 
-// temperaturesOf are a model's temperatures, each once.
 func temperaturesOf(s *model.Spec) (all []model.TemperatureSpec) {
 	for l := range s.Layer {
 		if t := s.Layer[l].Mixer.Temperature; t.Floor > 0 && !slices.Contains(all, t) {

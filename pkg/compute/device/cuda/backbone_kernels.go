@@ -25,7 +25,6 @@ type backboneKernels struct {
 // tileFor is how many rows of so many a tile of matrices has at most.
 func (k *backboneKernels) tileFor(rows int) int { return k.variantFor(k.some, rows).tile }
 
-// attendKernels are those of one width.
 type attendKernels struct {
 	split, merge, tile        cuda.Kernel // tile: nil if a block has too little shared memory
 	width                     int

@@ -19,7 +19,6 @@ type weight struct {
 	format format
 }
 
-// normWeights are a norm's on the GPU.
 type normWeights struct {
 	weight, bias cuda.Ptr // bias 0: an RMS norm; both 0: none
 	eps          float32
@@ -81,7 +80,6 @@ type part struct {
 	vector vector
 }
 
-// end is the bytes of everything.
 func (p *placing) end() int64 { return p.bytes + 8*int64(len(p.entries)) }
 
 func (p *placing) backbone() (layers []backboneLayer, h headWeights) {
@@ -222,7 +220,6 @@ func (p *placing) norm(spec model.NormSpec, ref model.Ref) normWeights {
 	return n
 }
 
-// vector places tensors one behind the other.
 func (p *placing) vector(refs ...model.Ref) cuda.Ptr {
 	v := vector{refs: refs, at: p.bytes}
 	for _, ref := range refs {
@@ -278,43 +275,33 @@ func elementsOf(shape []int) int {
 	return n
 }
 
-// copy brings everything to its place.
 func (p *placing) copy(ctx context.Context, driver cuda.Driver, h *health, r *random) error {
-	return overWay(driver, p.end(), h, r, func(w *way) error { return p.write(ctx, w) })
+	m := p.m.With(ctx)
+	return overWay(ctx, driver, p.end(), h, r, func(w *way) { p.write(w, m) })
 }
 
-func (p *placing) write(ctx context.Context, w *way) error {
-	m := p.m.With(ctx)
+func (p *placing) write(w *way, m *model.Model) {
 	w.to = p.base
 	for _, part := range p.all {
-		if err := p.writePart(ctx, w, m, part); err != nil {
-			return err
-		}
+		p.writePart(w, m, part)
 	}
-	if err := w.fillTo(ctx, p.table); err != nil {
-		return err
-	}
-	if err := w.write(ctx, entryBytes(p.entries)); err != nil {
-		return err
-	}
-	return w.send(ctx)
+	w.fillTo(p.table)
+	w.write(entryBytes(p.entries))
 }
 
-func (p *placing) writePart(ctx context.Context, w *way, m *model.Model, of part) error {
-	if of.made.of != nil {
-		if err := w.fillTo(ctx, p.base+cuda.Ptr(of.made.at)); err != nil {
-			return err
+func (p *placing) writePart(w *way, m *model.Model, of part) {
+	switch {
+	case w.err != nil:
+	case of.made.of != nil:
+		w.fillTo(p.base + cuda.Ptr(of.made.at))
+		if t := w.weights(m, of.made.ref, of.made.format); w.err == nil {
+			w.write(of.made.of(t))
 		}
-		return of.made.write(ctx, w, m)
+	case len(of.matrix.refs) == 0:
+		w.fillTo(p.base + cuda.Ptr(of.vector.at))
+		w.vector(m, of.vector)
+	default:
+		w.fillTo(p.base + cuda.Ptr(of.matrix.at))
+		w.matrix(m, of.matrix)
 	}
-	if len(of.matrix.refs) == 0 {
-		if err := w.fillTo(ctx, p.base+cuda.Ptr(of.vector.at)); err != nil {
-			return err
-		}
-		return w.vector(ctx, m, of.vector)
-	}
-	if err := w.fillTo(ctx, p.base+cuda.Ptr(of.matrix.at)); err != nil {
-		return err
-	}
-	return w.matrix(ctx, m, of.matrix)
 }

@@ -40,7 +40,6 @@ func (c *call) sort(in forward.Routed) {
 	c.layer, c.order = in.Layer, c.sorter.Order(c.order[:0], in.Expert)
 }
 
-// group finds the experts of order.
 func (c *call) group(in forward.Routed) {
 	c.groups, c.longest = c.groups[:0], 0
 	for from := 0; from < len(c.order); {
@@ -125,7 +124,6 @@ func tablesOf(groups, tiles, rows, n, d int, sums bool) (t tables) {
 	return t
 }
 
-// write puts everything that goes over into to.
 func (c *call) write(to []byte, in forward.Routed, d int) {
 	matrices, downs := view[uint64](to, c.tables.in), view[uint64](to, c.tables.down)
 	for i, g := range c.groups {
@@ -153,7 +151,6 @@ func view[T int32 | uint32 | uint64 | float32 | tile](b []byte, from int) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
 }
 
-// resize keeps the memory if it suffices.
 func resize[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"time"
 
@@ -131,7 +132,7 @@ func (d *Device) openLanes(k *kernels) error {
 
 // openLoader cuts the rest of the memory into slots, which are the budget if s has none.
 func (d *Device) openLoader(m *model.Model, k *kernels, s *Settings, buffer int64) error {
-	r, err := newRandom(m, expertMatrices(&m.Spec), k, d.arena, d.driver, d.health)
+	r, err := newRandom(context.Background(), m, expertMatrices(&m.Spec), k, d.arena, d.driver, d.health)
 	if err != nil {
 		return err
 	}
@@ -169,7 +170,6 @@ func (d *Device) Sums(in forward.Routed, out []float32, s *forward.ExpertScratch
 	return d.onLane(func(l *lane) error { return l.sums(d.Store, in, out, &s.Read) })
 }
 
-// onLane computes on the lane that is free first.
 func (d *Device) onLane(compute func(*lane) error) error {
 	if err := d.Err(); err != nil {
 		return err
@@ -202,13 +202,7 @@ func (d *Device) free() {
 	if d.loader != nil {
 		d.loader.close(lost)
 	}
-	if lost {
-		return
-	}
-	if d.arena != nil {
-		_ = d.arena.Close() // what is wrong with the driver has been said by a call that counts
-	}
-	_ = d.driver.Close() // the same
+	closeDriver(d.driver, d.arena, lost)
 }
 
 // Class is the numeric class of what a GPU computes: what an mma rounds is an

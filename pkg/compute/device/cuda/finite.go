@@ -15,7 +15,6 @@ type NumberError struct {
 	At  int // of the tensor's elements
 }
 
-// Error names the tensor and the element.
 func (e *NumberError) Error() string {
 	return fmt.Sprintf("element %d of %v is not a finite number: the checkpoint is damaged; fetch it again", e.At, e.Ref)
 }
@@ -59,12 +58,10 @@ func notFiniteFloat(f []float32) int {
 	return -1
 }
 
-// floatBytes is the same memory.
 func floatBytes(f []float32) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(f))), 4*len(f))
 }
 
-// entryBytes is the same memory.
 func entryBytes(e []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(e))), 8*len(e))
 }

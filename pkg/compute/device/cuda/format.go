@@ -33,7 +33,6 @@ func formatFor(t safetensors.DType, k cuda.Kernels) (f format, ok bool) {
 	return f, ok
 }
 
-// quantised says whether it has scales.
 func (f format) quantised() bool { return f == fp8 || f == mxfp4 }
 
 // bits are those of a weight without its scale.
@@ -42,7 +41,6 @@ func (f format) bits() int { return [formats]int{16, 8, 4, 16}[f] }
 // infix is what the names of its kernels have of it.
 func (f format) infix() string { return [formats]string{"", "fp8_", "mxfp4_", "wgmma_"}[f] }
 
-// rowBytes are those of k columns.
 func (f format) rowBytes(k int) int64 { return int64(k) * int64(f.bits()) / 8 }
 
 // scaleBytes are those of the scales behind a matrix (n, k).

@@ -140,11 +140,5 @@ func (g *Gates) Close() {
 		g.lane.close(lost)
 		g.lane = nil
 	}
-	if lost {
-		return
-	}
-	if g.arena != nil {
-		_ = g.arena.Close() // what is wrong with the driver has been said by a call that counts
-	}
-	_ = g.driver.Close() // the same
+	closeDriver(g.driver, g.arena, lost)
 }

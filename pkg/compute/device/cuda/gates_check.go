@@ -12,7 +12,6 @@ type GateError struct {
 	Has   string
 }
 
-// Error says what to do without a GPU.
 func (e *GateError) Error() string {
 	return fmt.Sprintf("the gate of layer %d is not computed on GPUs (%s): use --device cpu for gates", e.Layer, e.Has)
 }

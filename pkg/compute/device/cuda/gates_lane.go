@@ -7,13 +7,11 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// gateKernels choose experts.
 type gateKernels struct {
 	logits [gateFormats]logitKernel
 	route  cuda.Kernel
 }
 
-// logitKernel takes matrices of one format.
 type logitKernel struct {
 	kernel cuda.Kernel
 	shared uint32
@@ -30,7 +28,6 @@ const (
 	logitGap     = 16
 )
 
-// sharedBytes is what a block has of shared memory.
 func (f gateFormat) sharedBytes() int {
 	return logitStages * (logitExperts*(logitColumns*f.bytes()+logitGap) + logitRows*logitColumns*4)
 }
@@ -71,12 +68,10 @@ func gateBuffersOf(s *model.Spec, rows int) gateBuffers {
 	return gateBuffers{x: 4 * n * int64(padded(s.Hidden)), logits: 4 * n * int64(s.Experts), chosen: 2 * ids}
 }
 
-// bytes is what they take of an arena.
 func (b gateBuffers) bytes() int64 {
 	return cuda.Aligned(b.x) + cuda.Aligned(b.logits) + cuda.Aligned(b.chosen)
 }
 
-// gateLane is what a call computes with.
 type gateLane struct {
 	launcher
 	driver cuda.Driver

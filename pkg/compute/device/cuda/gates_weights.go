@@ -19,13 +19,10 @@ const (
 	gateFormats // how many there are
 )
 
-// String is what a kernel's name has of it.
 func (f gateFormat) String() string { return [gateFormats]string{"bf16", "f32"}[f] }
 
-// bytes are those of an element.
 func (f gateFormat) bytes() int { return [gateFormats]int{2, 4}[f] }
 
-// gateWeights are a layer's on the GPU.
 type gateWeights struct {
 	spec             *model.RouterSpec
 	format           gateFormat
@@ -58,7 +55,6 @@ type gatePlace struct {
 	format  gateFormat
 }
 
-// gates places the tensors of all layers.
 func (p *gatePlaces) gates() []*gateWeights {
 	layers := make([]*gateWeights, p.m.Spec.Layers)
 	for l := range layers {
@@ -105,49 +101,27 @@ func (p *gatePlaces) place(of gatePlace, bytes int) cuda.Ptr {
 	return p.base + cuda.Ptr(of.at)
 }
 
-// copy brings everything to its place.
 func (p *gatePlaces) copy(ctx context.Context, driver cuda.Driver, h *health) error {
-	return overWay(driver, p.bytes, h, nil, func(w *way) error { return p.write(ctx, w) })
-}
-
-// write copies everything to its place.
-func (p *gatePlaces) write(ctx context.Context, w *way) error {
 	m := p.m.With(ctx)
-	w.to = p.base
-	for _, of := range p.all {
-		if err := w.fillTo(ctx, p.base+cuda.Ptr(of.at)); err != nil {
-			return err
+	return overWay(ctx, driver, p.bytes, h, nil, func(w *way) {
+		w.to = p.base
+		for _, of := range p.all {
+			w.fillTo(p.base + cuda.Ptr(of.at))
+			of.write(w, m)
 		}
-		if err := of.write(ctx, w, m); err != nil {
-			return err
-		}
-	}
-	return w.send(ctx)
+	})
 }
 
-func (of gatePlace) write(ctx context.Context, w *way, m *model.Model) error {
+func (of gatePlace) write(w *way, m *model.Model) {
 	if of.columns == 0 {
-		return w.vector(ctx, m, vector{refs: []model.Ref{of.ref}})
+		w.vector(m, vector{refs: []model.Ref{of.ref}})
+		return
 	}
-	data, err := of.read(m)
-	if err != nil {
-		return err
-	}
-	return w.rows(ctx, data, of.columns*of.format.bytes(), padded(of.columns)*of.format.bytes())
-}
-
-// read is a matrix's numbers, which are finite.
-func (of gatePlace) read(m *model.Model) ([]byte, error) {
+	var data []byte
 	if of.format == gateBF16 {
-		t, err := weights(m, of.ref, bf16)
-		return t.Data, err
+		data = w.weights(m, of.ref, bf16).Data
+	} else {
+		data = w.floats(m, of.ref, "reading weights: %w")
 	}
-	f, err := m.Floats(of.ref)
-	if err != nil {
-		return nil, fmt.Errorf("reading weights: %w", err)
-	}
-	if i := notFiniteFloat(f); i >= 0 {
-		return nil, &NumberError{of.ref, i}
-	}
-	return floatBytes(f), nil
+	w.rows(data, of.columns*of.format.bytes(), padded(of.columns)*of.format.bytes())
 }

@@ -263,14 +263,7 @@ func (g *gpuBench) load(b *testing.B, to cuda.Ptr, size int) func() error {
 		data[i] = byte(i) // memory that was never written is one page, again and again
 	}
 	return func() error {
-		w.to = to
-		if err := w.write(b.Context(), data); err != nil {
-			return err
-		}
-		if err := w.send(b.Context()); err != nil {
-			return err
-		}
-		return w.flush()
+		return w.over(b.Context(), func(w *way) { w.to = to; w.write(data) })
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 // page Backbone.scratch.
 type stepShape struct{ rows, splits int }
 
-// shapeGraphs are the launches of one shape.
 type shapeGraphs struct {
 	stepShape
 	of map[pieceSpan]cuda.Graph
@@ -118,7 +117,6 @@ func (l *stepLane) launchPiece(p piece) {
 	}
 }
 
-// flush gives the GPU what waits.
 func (l *stepLane) flush() {
 	if len(l.waiting) > 0 && l.err == nil {
 		if g := l.graph(); g != nil {

@@ -52,27 +52,22 @@ func (h *health) Err() error {
 // lostError says that a GPU has not answered.
 type lostError struct{ after time.Duration }
 
-// Error says for how long it has not.
 func (e *lostError) Error() string {
 	return fmt.Sprintf("the GPU has not ended a call for %v", e.after)
 }
 
-// Is makes it a cuda.ErrLost.
 func (e *lostError) Is(target error) bool { return target == cuda.ErrLost }
 
 // brokenError is what the driver said of work that was under way, with a code that is of
 // no kind: nobody knows what the GPU has left undone, so it is not used any more.
 type brokenError struct{ said *cuda.Error }
 
-// Error says so, and what the driver said.
 func (e *brokenError) Error() string {
 	return fmt.Sprintf("%v: waiting for it, %v", cuda.ErrLost, e.said)
 }
 
-// Is makes it a cuda.ErrLost.
 func (e *brokenError) Is(target error) bool { return target == cuda.ErrLost }
 
-// Unwrap is what the driver said.
 func (e *brokenError) Unwrap() error { return e.said }
 
 // ofWait is a wait's error: one of an unlisted code is the end of the GPU.

@@ -78,7 +78,6 @@ func openKernels(d cuda.Driver, images cuda.Images, s shape) (*kernels, error) {
 	return k, err
 }
 
-// kernelsIn finds those of the formats that are needed.
 func kernelsIn(m cuda.Module, gpu cuda.Info, needed [formats]bool, parts int) (k *kernels, err error) {
 	k = &kernels{module: m}
 	if k.split, err = m.Kernel(fmt.Sprintf("rows_split_p%d", parts), 0); err != nil {
@@ -156,7 +155,6 @@ func (k *kernels) variantFor(f format, rows int) *variant {
 	return &k.variants[f][min(best, len(k.variants[f])-1)]
 }
 
-// ceil is a/b, rounded up.
 func ceil(a, b int) int { return (a + b - 1) / b }
 
 // launches are what a call gives to its stream. Their parameters are written over
@@ -166,7 +164,6 @@ type launches struct {
 	args                 [4][13]uint64
 }
 
-// fill prepares the launches of one call.
 func (l *launches) fill(k *kernels, s shape, b *buffers, c *call) {
 	of := &s.layers[c.layer]
 	v := k.variantFor(of.format, c.longest)

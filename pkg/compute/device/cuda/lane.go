@@ -24,7 +24,6 @@ type lane struct {
 	launch  launches
 }
 
-// buffers are a lane's on the GPU.
 type buffers struct {
 	upload cuda.Ptr // tables and rows, as the lane's in
 	x      cuda.Ptr // planes (P, rows, Dp)
@@ -146,7 +145,6 @@ func (l *lane) piece(from *device.Store[*expert], in forward.Routed, read *int64
 	return nil
 }
 
-// start gives the call to the GPU.
 func (l *lane) start() error {
 	l.launch.fill(l.kernels, l.shape, &l.buffers, &l.call)
 	if err := l.stream.CopyIn(l.buffers.upload, l.in[:l.call.tables.end]); err != nil {

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
@@ -57,7 +56,6 @@ func (p *placing) latent(l int, x *model.MixerSpec) *latentWeights {
 	return w
 }
 
-// absorbShape is a head's absorb.
 func absorbShape(x *model.MixerSpec, f format) matrix {
 	return matrix{n: x.Latent.KVRank + x.Latent.RopeDim, k: x.HeadDim, format: f}
 }
@@ -100,15 +98,6 @@ func (p *placing) heads(count int, one matrix, ref model.Ref, of func(model.Pack
 	return out
 }
 
-// write computes and copies what was placed.
-func (of *made) write(ctx context.Context, w *way, m *model.Model) error {
-	t, err := weights(m, of.ref, of.format)
-	if err != nil {
-		return err
-	}
-	return w.write(ctx, of.of(t))
-}
-
 // absorbOf makes the heads' matrices of the expansion (H·(NopeDim+ValueDim), rank): its
 // keys' part transposed, and ones for the rotated elements.
 func absorbOf(up model.Packed, x *model.MixerSpec, one matrix) []byte {
@@ -135,7 +124,6 @@ func absorbOf(up model.Packed, x *model.MixerSpec, one matrix) []byte {
 	return out
 }
 
-// oneIn is 1 in each format.
 var oneIn = [formats][]byte{bf16: {0x80, 0x3f}, fp8: {0x38}}
 
 // turnedFactors are those of the absorb (n, k) of the head whose keys' rows begin with first.
@@ -153,7 +141,6 @@ func turnedFactors(factors []float32, x *model.MixerSpec, first int) (all []floa
 	return all
 }
 
-// expandOf is its values' part.
 func expandOf(up model.Packed, x *model.MixerSpec, one matrix) []byte {
 	nope, v, kp, row := x.Latent.NopeDim, x.ValueDim, padded(one.k), int(one.format.rowBytes(one.k))
 	size, width := int(cuda.Aligned(one.bytes())), cpu.FP8Scales(one.k)

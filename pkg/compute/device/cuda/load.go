@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
@@ -43,7 +42,6 @@ func newLoader(m *model.Model, k cuda.Kernels, driver cuda.Driver, slots *cuda.S
 	return l, nil
 }
 
-// Size is a slot's for each expert that the model has.
 func (l *loader) Size(id forward.ExpertID) (int64, error) {
 	if _, err := expertOf(l.m, id, l.kernels); err != nil {
 		return 0, err
@@ -63,8 +61,7 @@ func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*expert, error)
 		return nil, fmt.Errorf("%w: all %d places for experts are taken", device.ErrOutOfMemory, l.slots.Count())
 	}
 	w := <-l.ways
-	err = w.copy(ctx, l.m.With(ctx), p, slot)
-	err = errors.Join(err, w.flush())
+	err = w.over(ctx, func(w *way) { w.copy(l.m.With(ctx), p, slot) })
 	l.ways <- w
 	if err != nil {
 		l.slots.Give(slot)
@@ -81,7 +78,6 @@ func newExpert(slot cuda.Ptr, p place) *expert {
 	return e
 }
 
-// Free gives the slot back.
 func (l *loader) Free(e *expert) { l.slots.Give(e.at) }
 
 func (l *loader) close(lost bool) {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/kernels/cuda"
-	"github.com/switchyard/switchyard/kernels/cuda/facts"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
@@ -30,7 +29,7 @@ func TestLose(t *testing.T) {
 		computed <- d.Compute(in, make([]float32, len(in.Expert)*m.Spec.Hidden), &forward.ExpertScratch{})
 	}()
 	load := d.Load(t.Context(), forward.ExpertID{Layer: 0, Expert: 0}, 0)
-	why := &facts.LostError{Why: "Xid 79"}
+	why := &cuda.LostError{Why: "Xid 79"}
 	d.Lose(why)
 	d.Lose(&cuda.Error{Call: "cuEventSynchronize", Code: cuda.CodeUnknown}) // as the driver says in the end
 	if err := <-computed; !errors.Is(err, cuda.ErrLost) {
@@ -62,7 +61,7 @@ func TestLoseBackbone(t *testing.T) {
 		_, err := logits(t.Context(), y.step, rowsOf(table, idsFor(y.m, 5), 0))
 		stepped <- err
 	}()
-	why := &facts.LostError{Why: "Xid 79"}
+	why := &cuda.LostError{Why: "Xid 79"}
 	y.on.Lose(why)
 	var of *forward.DeviceError
 	if err := <-stepped; !errors.As(err, &of) || !of.Lost || !errors.Is(err, error(why)) {

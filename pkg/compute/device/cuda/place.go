@@ -41,7 +41,6 @@ func (m matrix) rows() int {
 	return m.n
 }
 
-// bytes is what a matrix takes of a slot.
 func (m matrix) bytes() int64 {
 	return int64(m.rows())*m.format.rowBytes(padded(m.k)) + m.format.scaleBytes(m.n, m.k)
 }
@@ -69,7 +68,6 @@ func expertOf(m *model.Model, id forward.ExpertID, k cuda.Kernels) (p place, err
 	return p, err
 }
 
-// expertMatrices are the tensors of all experts, without biases.
 func expertMatrices(s *model.Spec) iter.Seq[model.Ref] {
 	return func(yield func(model.Ref) bool) {
 		for ref := range s.Refs() {
@@ -99,7 +97,6 @@ func (p *place) addMatrix(m *model.Model, id forward.ExpertID, k cuda.Kernels, r
 	return w, nil
 }
 
-// addVector does the same with biases.
 func (p *place) addVector(m *model.Model, id forward.ExpertID, roles ...model.Role) (v vector, err error) {
 	v.at = p.bytes
 	for _, role := range roles {

@@ -28,7 +28,7 @@ const numbersBytes = 2 * 4096
 
 // newRandom brings there what those tensors' elements are chosen from that are random; it
 // is nil if none is.
-func newRandom(m *model.Model, refs iter.Seq[model.Ref], k *kernels, a *cuda.Arena, driver cuda.Driver, h *health) (*random, error) {
+func newRandom(ctx context.Context, m *model.Model, refs iter.Seq[model.Ref], k *kernels, a *cuda.Arena, driver cuda.Driver, h *health) (*random, error) {
 	r := &random{numbers: map[float64]cuda.Ptr{}}
 	var all []model.Random
 	for ref := range refs {
@@ -53,13 +53,11 @@ func newRandom(m *model.Model, refs iter.Seq[model.Ref], k *kernels, a *cuda.Are
 	for i, of := range all {
 		r.numbers[of.Deviation] = base + cuda.Ptr(numbersBytes*i)
 	}
-	err = overWay(driver, bytes, h, nil, func(w *way) error {
+	err = overWay(ctx, driver, bytes, h, nil, func(w *way) {
 		w.to = base
-		b := &w.buffers[w.now]
 		for _, of := range all {
-			b.used += copy(b.data[b.used:], numberBytes(of.Numbers()))
+			w.write(numberBytes(of.Numbers()))
 		}
-		return w.give()
 	})
 	if err != nil {
 		return nil, fmt.Errorf("copying the numbers of random weights to the GPU: %w", err)
@@ -67,7 +65,6 @@ func newRandom(m *model.Model, refs iter.Seq[model.Ref], k *kernels, a *cuda.Are
 	return r, nil
 }
 
-// numberBytes is the same memory.
 func numberBytes(n []uint16) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(n))), 2*len(n))
 }
@@ -105,30 +102,26 @@ func (r *random) launch(p matrix, at cuda.Ptr, of model.Random, i, above int) *c
 
 // generate lets the GPU make a matrix behind what was written before it. Whoever calls it
 // looks whether it is one of random numbers.
-func (w *way) generate(ctx context.Context, p matrix, all []model.Random) error {
-	if err := w.send(ctx); err != nil {
-		return err
-	}
+func (w *way) generate(p matrix, all []model.Random) {
+	w.send()
 	above := 0
 	for i, of := range all {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := w.launch(w.random.launch(p, w.to, of, i, above)); err != nil {
-			return err
-		}
+		w.launch(w.random.launch(p, w.to, of, i, above))
 		above += of.Rows
 	}
 	w.to += cuda.Ptr(p.bytes())
-	return nil
 }
 
-// launch starts a kernel, for which flush waits as it does for copies.
-func (w *way) launch(l *cuda.Launch) error {
+// launch starts a kernel, for which over waits as it does for copies.
+func (w *way) launch(l *cuda.Launch) {
+	if w.fail(w.ctx.Err()); w.err != nil {
+		return
+	}
 	b := &w.buffers[w.now]
 	if err := w.stream.Launch(l); err != nil {
-		return b.copied.health.judge(err)
+		w.fail(b.copied.health.judge(err))
+		return
 	}
 	b.under = true
-	return b.copied.record(w.stream)
+	w.fail(b.copied.record(w.stream))
 }

@@ -36,16 +36,14 @@ func randomMatrices(t *testing.T, driver cuda.Driver, many int) {
 			p.n, p.refs = p.n+n, append(p.refs, model.Ref{})
 			all = append(all, model.Random{Stream: random.Uint64(), Deviation: 0.5, Rows: n, Columns: p.k})
 		}
-		w.to = to
-		if err := w.generate(t.Context(), p, all); err != nil {
+		if err := w.over(t.Context(), func(w *way) { w.to = to; w.generate(p, all) }); err != nil {
 			t.Fatal(err)
 		}
 		if w.to != to+cuda.Ptr(p.bytes()) {
 			t.Fatalf("%d bytes are written of %d", w.to-to, p.bytes())
 		}
 		made := bytes.Clone(onGPU(t, w, to, p.bytes()))
-		w.to = to
-		if err := errors.Join(copyRandom(t.Context(), w, p, all), w.send(t.Context())); err != nil {
+		if err := w.over(t.Context(), func(w *way) { w.to = to; copyRandom(w, p, all) }); err != nil {
 			t.Fatal(err)
 		}
 		sameBytes(t, p, made, onGPU(t, w, to, p.bytes()))
@@ -70,14 +68,14 @@ func randomWay(t *testing.T, driver cuda.Driver) (w *way, to cuda.Ptr) {
 	}
 	t.Cleanup(func() { w.close(false) })
 	w.random, w.to = r, r.numbers[0.5]
-	if err := errors.Join(w.write(t.Context(), numberBytes(model.Random{Deviation: 0.5}.Numbers())), w.send(t.Context()), w.flush()); err != nil {
+	if err := w.over(t.Context(), func(w *way) { w.write(numberBytes(model.Random{Deviation: 0.5}.Numbers())) }); err != nil {
 		t.Fatal(err)
 	}
 	return w, to
 }
 
 // copyRandom makes the same on the CPU.
-func copyRandom(ctx context.Context, w *way, p matrix, all []model.Random) error {
+func copyRandom(w *way, p matrix, all []model.Random) {
 	var from []rows
 	for _, of := range all {
 		data := make([]byte, 2*of.Rows*of.Columns)
@@ -85,13 +83,12 @@ func copyRandom(ctx context.Context, w *way, p matrix, all []model.Random) error
 		from = append(from, rows{data, of.Rows, 2 * of.Columns})
 	}
 	if p.format == tiled {
-		return eachBand(from, p.rows(), 2*padded(p.k), func(band []byte) error { return w.write(ctx, band) })
+		eachBand(from, p.rows(), 2*padded(p.k), w.write)
+		return
 	}
-	var errs []error
 	for _, of := range from {
-		errs = append(errs, w.rows(ctx, of.data, of.bytes, 2*padded(p.k)))
+		w.rows(of.data, of.bytes, 2*padded(p.k))
 	}
-	return errors.Join(errs...)
 }
 
 // A matrix whose numbers are not on the GPU is copied, not made of what lies at address 0.
@@ -221,7 +218,7 @@ func randomAttention(t *testing.T, driver cuda.Driver) {
 	}
 	sized := placing{m: m}
 	sized.backbone()
-	r, err := newRandom(m, sized.matrices(), k.kernels, arena, driver, h)
+	r, err := newRandom(t.Context(), m, sized.matrices(), k.kernels, arena, driver, h)
 	if err != nil || len(r.numbers) < 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -233,12 +230,10 @@ func randomAttention(t *testing.T, driver cuda.Driver) {
 		}
 		p := placing{m: m, base: base, table: base + cuda.Ptr(sized.bytes)}
 		p.backbone()
-		err = overWay(driver, 1<<20, h, of, func(w *way) error {
-			if err := p.write(t.Context(), w); err != nil {
-				return err
-			}
+		err = overWay(t.Context(), driver, 1<<20, h, of, func(w *way) {
+			p.write(w, m)
+			w.send()
 			all[i] = bytes.Clone(onGPU(t, w, base, p.bytes)) // behind it are addresses
-			return nil
 		})
 		if err != nil {
 			t.Fatal(err)

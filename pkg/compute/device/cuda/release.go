@@ -29,3 +29,15 @@ func unmake(half interface{ close(lost bool) }, h *health, err error) {
 		half.close(h.Err() != nil)
 	}
 }
+
+// closeDriver ends a driver and its arena, if there is one yet. A lost GPU is asked for nothing:
+// all of it goes with the process.
+func closeDriver(driver cuda.Driver, arena *cuda.Arena, lost bool) {
+	if lost {
+		return
+	}
+	if arena != nil {
+		_ = arena.Close() // what is wrong with the driver has been said by a call that counts
+	}
+	_ = driver.Close() // the same
+}

@@ -112,7 +112,6 @@ type FormatError struct {
 	Type safetensors.DType
 }
 
-// Error names the expert, its type, and the types that would do.
 func (e *FormatError) Error() string {
 	return fmt.Sprintf("%v is %v; CUDA devices compute experts of %v, and with a gate of %v or %v, one type in a layer: use --device cpu for this model",
 		e.ID, e.Type, safetensors.BF16, safetensors.E4M3, safetensors.F4)

@@ -33,7 +33,6 @@ type stepLane struct {
 
 var _ forward.Lane = (*stepLane)(nil)
 
-// stepBuffers are a lane's on the GPU.
 type stepBuffers struct {
 	upload        cuda.Ptr // tables and rows, as the lane's in
 	norm          cuda.Ptr // (rows, D)
@@ -116,7 +115,6 @@ func (l *stepLane) x() cuda.Ptr { return l.table(l.tables.x) }
 // table is the address of what lies in the upload from a byte on.
 func (l *stepLane) table(from int) cuda.Ptr { return l.at.upload + cuda.Ptr(from) }
 
-// Begin brings the rows and their tables to the GPU.
 func (l *stepLane) Begin(rows []forward.Row) error {
 	if n := l.b.sizes.rows; len(rows) > n {
 		return fmt.Errorf("a step of %d rows; the GPU's buffers are for %d", len(rows), n)
@@ -130,7 +128,6 @@ func (l *stepLane) Begin(rows []forward.Row) error {
 	return failed(l.err)
 }
 
-// layOut fills what goes over.
 func (l *stepLane) layOut() {
 	z, pages := &l.b.sizes, 1
 	l.choose()

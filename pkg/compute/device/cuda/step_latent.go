@@ -5,7 +5,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// latentBuffers are a lane's for latent attention.
 type latentBuffers struct {
 	line   cuda.Ptr // (rows, W)
 	lines  cuda.Ptr // (rows, H, W): queries

@@ -1,8 +1,6 @@
 package cuda
 
-import (
-	"github.com/switchyard/switchyard/kernels/cuda"
-)
+import "github.com/switchyard/switchyard/kernels/cuda"
 
 // network is out (rows, D) of x (rows, D) through a network, or that added to what is
 // there.
@@ -21,7 +19,6 @@ func (l *stepLane) network(w *network, x, out cuda.Ptr, add bool) {
 	l.projectFrom(l.at.act, out, &w.down, n, tiles, l.tiles, add)
 }
 
-// Dense adds the output of the layer's own network.
 func (l *stepLane) Dense(i int) error {
 	l.compute(piece{i, densePiece})
 	return failed(l.err)
@@ -32,7 +29,6 @@ func (l *stepLane) dense(t *backboneLayer) {
 	l.after(t, &t.ffnNorm)
 }
 
-// Shared begins the expert that all rows pass.
 func (l *stepLane) Shared(i int) error {
 	l.compute(piece{i, sharedPiece})
 	l.flush()
@@ -47,7 +43,6 @@ func (l *stepLane) shared(t *backboneLayer) {
 	}
 }
 
-// Block is pinned memory.
 func (l *stepLane) Block() []float32 { return view[float32](l.block, 0)[:len(l.rows)*l.b.sizes.hidden] }
 
 // Combine adds what the routed experts gave to that of the shared one, and both to x.

@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"context"
 	"unsafe"
 
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -17,16 +16,16 @@ const (
 )
 
 // tiles reads tensors as matrix does, and writes them in tiles.
-func (w *way) tiles(ctx context.Context, m *model.Model, p matrix) error {
+func (w *way) tiles(m *model.Model, p matrix) {
 	var from []rows
 	for _, ref := range p.refs {
-		t, err := weights(m, ref, p.format)
-		if err != nil {
-			return err
+		t := w.weights(m, ref, p.format)
+		if w.err != nil {
+			return
 		}
 		from = append(from, rows{t.Data, t.Shape[0], int(p.format.rowBytes(p.k))})
 	}
-	return eachBand(from, p.rows(), int(p.format.rowBytes(padded(p.k))), func(band []byte) error { return w.write(ctx, band) })
+	eachBand(from, p.rows(), int(p.format.rowBytes(padded(p.k))), w.write)
 }
 
 // rows is a tensor's: so many, of so many bytes.
@@ -38,7 +37,7 @@ type rows struct {
 // eachBand makes the tiles beside each other for every 64 of a matrix's rows, which are filled up to so many bytes.
 // It reads whole rows, as a processor fetches ahead what follows. Of two tensors, a gate and an up, every 16
 // rows are 8 of each.
-func eachBand(from []rows, all, filled int, write func([]byte) error) error {
+func eachBand(from []rows, all, filled int, write func([]byte)) {
 	band := make([]byte, tileFeatures*filled)
 	for first := 0; first < all; first += tileFeatures {
 		for r := range tileFeatures {
@@ -48,11 +47,8 @@ func eachBand(from []rows, all, filled int, write func([]byte) error) error {
 			}
 			putRow(band, r, of.row(row, filled))
 		}
-		if err := write(band); err != nil {
-			return err
-		}
+		write(band)
 	}
-	return nil
 }
 
 // row is filled up with zeros, as is one that there is not.
@@ -67,7 +63,6 @@ func (x rows) row(i, filled int) []byte {
 	return has
 }
 
-// putRow writes row r of tiles beside each other.
 func putRow(band []byte, r int, row []byte) {
 	for ; len(row) > 0; band, row = band[tileBytes:], row[tileRow:] {
 		to, from := chunksOf(band[r*tileRow:]), chunksOf(row)
@@ -77,7 +72,6 @@ func putRow(band []byte, r int, row []byte) {
 	}
 }
 
-// chunksOf is a tile's row.
 func chunksOf(row []byte) *[tileRow / chunk][chunk]byte {
 	return (*[tileRow / chunk][chunk]byte)(unsafe.Pointer((*[tileRow]byte)(row)))
 }

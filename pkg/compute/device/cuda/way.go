@@ -18,6 +18,8 @@ type way struct {
 	now     int // the buffer that is filled
 	to      cuda.Ptr
 	random  *random // or nil
+	ctx     context.Context
+	err     error // the first one of over
 }
 
 // buffer is pinned memory, filled up to used.
@@ -31,7 +33,6 @@ type buffer struct {
 // wayBytes is the most of a buffer; an expert that is smaller goes over in one copy.
 const wayBytes = 32 << 20
 
-// newWay makes buffers of so many bytes.
 func newWay(driver cuda.Driver, bytes int64, h *health) (_ *way, err error) {
 	w := &way{driver: driver}
 	defer func() { unmake(w, h, err) }()
@@ -51,166 +52,161 @@ func newWay(driver cuda.Driver, bytes int64, h *health) (_ *way, err error) {
 }
 
 // overWay has a way for so many bytes while write copies them, or makes those that are random.
-func overWay(driver cuda.Driver, bytes int64, h *health, r *random, write func(*way) error) error {
+func overWay(ctx context.Context, driver cuda.Driver, bytes int64, h *health, r *random, write func(*way)) error {
 	w, err := newWay(driver, min(bytes, wayBytes), h)
 	if err != nil {
 		return err
 	}
 	w.random = r
-	err = errors.Join(write(w), w.flush())
+	err = w.over(ctx, write)
 	w.close(h.Err() != nil)
 	return err
 }
 
-// copy brings an expert to a slot. It returns early when ctx ends; flush has to follow.
-func (w *way) copy(ctx context.Context, m *model.Model, p place, slot cuda.Ptr) error {
+// over has write bring things over the way, and waits until all of them are there. After the first error, or when
+// ctx ends, nothing more goes over.
+func (w *way) over(ctx context.Context, write func(*way)) error {
+	w.ctx, w.err = ctx, nil
+	write(w)
+	w.send()
+	return errors.Join(w.err, w.flush())
+}
+
+func (w *way) flush() error {
+	return errors.Join(w.buffers[0].await(), w.buffers[1].await())
+}
+
+func (w *way) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *way) copy(m *model.Model, p place, slot cuda.Ptr) {
 	w.to = slot
 	for _, part := range []matrix{p.in, p.down} {
-		if err := w.fillTo(ctx, slot+cuda.Ptr(part.at)); err != nil {
-			return err
-		}
-		if err := w.matrix(ctx, m, part); err != nil {
-			return err
-		}
+		w.fillTo(slot + cuda.Ptr(part.at))
+		w.matrix(m, part)
 	}
 	for _, bias := range []vector{p.inBias, p.downBias} {
-		if len(bias.refs) == 0 {
-			continue
-		}
-		if err := w.fillTo(ctx, slot+cuda.Ptr(bias.at)); err != nil {
-			return err
-		}
-		if err := w.vector(ctx, m, bias); err != nil {
-			return err
+		if len(bias.refs) > 0 {
+			w.fillTo(slot + cuda.Ptr(bias.at))
+			w.vector(m, bias)
 		}
 	}
-	return w.send(ctx)
 }
 
 // matrix reads tensors and checks their numbers; scales follow the last one. What is random
 // is not read.
-func (w *way) matrix(ctx context.Context, m *model.Model, p matrix) error {
+func (w *way) matrix(m *model.Model, p matrix) {
 	if all := w.random.of(m, p); all != nil {
-		return w.generate(ctx, p, all)
+		w.generate(p, all)
+		return
 	}
 	if p.format == tiled {
-		return w.tiles(ctx, m, p)
+		w.tiles(m, p)
+		return
 	}
 	scales, row := make([]byte, p.format.scaleBytes(p.n, p.k)), 0
 	for _, ref := range p.refs {
-		t, err := weights(m, ref, p.format)
-		if err != nil {
-			return err
+		t := w.weights(m, ref, p.format)
+		if w.err != nil {
+			return
 		}
-		if err := w.rows(ctx, t.Data, int(p.format.rowBytes(p.k)), int(p.format.rowBytes(padded(p.k)))); err != nil {
-			return err
-		}
+		w.rows(t.Data, int(p.format.rowBytes(p.k)), int(p.format.rowBytes(padded(p.k))))
 		putScales(scales, t, row, p.n)
 		row += t.Shape[0]
 	}
-	return w.write(ctx, scales)
+	w.write(scales)
 }
 
-// weights reads a tensor whose numbers are finite.
-func weights(m *model.Model, ref model.Ref, f format) (p model.Packed, err error) {
+func (w *way) weights(m *model.Model, ref model.Ref, f format) (p model.Packed) {
+	var err error
 	if f.quantised() {
 		p, err = m.Packed(ref)
 	} else if p.Tensor, err = m.Tensor(ref); err == nil {
 		if i := notFinite(p.Data); i >= 0 {
-			return p, &NumberError{ref, i}
+			w.fail(&NumberError{ref, i})
 		}
 	}
 	if err != nil {
-		return p, fmt.Errorf("reading weights: %w", err)
+		w.fail(fmt.Errorf("reading weights: %w", err))
 	}
-	return p, nil
+	return p
 }
 
 // rows writes rows of so many bytes, filled up with zeros to more.
-func (w *way) rows(ctx context.Context, data []byte, bytes, filled int) error {
+func (w *way) rows(data []byte, bytes, filled int) {
 	if bytes == filled {
-		return w.write(ctx, data)
+		w.write(data)
+		return
 	}
-	for at := 0; at < len(data); at += bytes {
-		if err := w.write(ctx, data[at:at+bytes]); err != nil {
-			return err
-		}
-		if err := w.write(ctx, zeros[:filled-bytes]); err != nil {
-			return err
-		}
+	for at := 0; at < len(data) && w.err == nil; at += bytes {
+		w.write(data[at : at+bytes])
+		w.write(zeros[:filled-bytes])
 	}
-	return nil
 }
 
-// vector reads biases and checks their numbers.
-func (w *way) vector(ctx context.Context, m *model.Model, p vector) error {
+func (w *way) vector(m *model.Model, p vector) {
 	for _, ref := range p.refs {
-		f, err := m.Floats(ref)
-		if err != nil {
-			return fmt.Errorf("reading a bias: %w", err)
-		}
-		if i := notFiniteFloat(f); i >= 0 {
-			return &NumberError{ref, i}
-		}
-		if err := w.write(ctx, floatBytes(f)); err != nil {
-			return err
-		}
+		w.write(w.floats(m, ref, "reading a bias: %w"))
 	}
-	return nil
+}
+
+// floats reads a tensor as numbers of float32, which are finite.
+func (w *way) floats(m *model.Model, ref model.Ref, act string) []byte {
+	f, err := m.Floats(ref)
+	if err != nil {
+		w.fail(fmt.Errorf(act, err))
+		return nil
+	}
+	if i := notFiniteFloat(f); i >= 0 {
+		w.fail(&NumberError{ref, i})
+	}
+	return floatBytes(f)
 }
 
 var zeros [cuda.Align]byte
 
 // fillTo writes zeros up to an address, as places are aligned.
-func (w *way) fillTo(ctx context.Context, at cuda.Ptr) error {
-	gap := int(at) - int(w.to) - w.buffers[w.now].used
-	return w.write(ctx, zeros[:gap])
+func (w *way) fillTo(at cuda.Ptr) {
+	if w.err == nil {
+		w.write(zeros[:int(at)-int(w.to)-w.buffers[w.now].used])
+	}
 }
 
-// write appends to what goes to the slot.
-func (w *way) write(ctx context.Context, data []byte) error {
-	for len(data) > 0 {
+func (w *way) write(data []byte) {
+	for len(data) > 0 && w.err == nil {
 		b := &w.buffers[w.now]
 		n := copyWide(b.data[b.used:], data)
 		b.used += n
 		data = data[n:]
 		if b.used == len(b.data) {
-			if err := w.send(ctx); err != nil {
-				return err
-			}
+			w.send()
 		}
 	}
-	return nil
 }
 
-// send gives the GPU what was written, unless ctx has ended.
-func (w *way) send(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return w.give()
-}
-
-// give copies the buffer that is filled, and goes on with the other one once that is
-// free.
-func (w *way) give() error {
+// send copies the buffer that is filled, and goes on with the other one once that is free.
+func (w *way) send() {
+	w.fail(w.ctx.Err())
 	b := &w.buffers[w.now]
-	if b.used == 0 {
-		return nil
+	if w.err != nil || b.used == 0 {
+		return
 	}
 	if err := w.stream.CopyIn(w.to, b.data[:b.used]); err != nil {
-		return b.copied.health.judge(err)
+		w.fail(b.copied.health.judge(err))
+		return
 	}
 	w.to += cuda.Ptr(b.used)
-	if err := b.copied.record(w.stream); err != nil {
-		return err
+	if w.fail(b.copied.record(w.stream)); w.err != nil {
+		return
 	}
 	b.under = true
 	w.now = 1 - w.now
-	return w.buffers[w.now].await()
+	w.fail(w.buffers[w.now].await())
 }
 
-// await waits until the buffer's copy is over.
 func (b *buffer) await() error {
 	b.used = 0
 	if !b.under {
@@ -218,11 +214,6 @@ func (b *buffer) await() error {
 	}
 	b.under = false
 	return b.copied.wait()
-}
-
-// flush waits for all copies and launches.
-func (w *way) flush() error {
-	return errors.Join(w.buffers[0].await(), w.buffers[1].await())
 }
 
 func (w *way) close(lost bool) {

@@ -81,7 +81,6 @@ type loader struct {
 	live   atomic.Int64
 }
 
-// Size is what the test says.
 func (l *loader) Size(id forward.ExpertID) (int64, error) { return l.size(id), nil }
 
 // Load ends as the faults say, or with weights that multiply rows by the expert's number plus 1.

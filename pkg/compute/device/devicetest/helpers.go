@@ -31,7 +31,6 @@ func limited(t testing.TB, create New, s device.Settings, experts int) (device.D
 	return create(t, s)
 }
 
-// warm loads experts, one after the other.
 func warm(t testing.TB, d device.Device, experts ...int) []*device.Ticket {
 	t.Helper()
 	out := make([]*device.Ticket, len(experts))
@@ -89,7 +88,6 @@ func wantUsed(t testing.TB, d device.Device, experts int) {
 	}
 }
 
-// await polls for what a load's goroutine does.
 func await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {

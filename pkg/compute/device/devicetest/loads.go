@@ -261,7 +261,6 @@ func testUnknown(t *testing.T, create New) {
 	}
 }
 
-// ended collects what Settings.Ended tells.
 type ended struct {
 	mu   sync.Mutex
 	list []device.Ended

@@ -62,7 +62,6 @@ func (l *link) leave(p *place) {
 	l.next()
 }
 
-// give lets the next one have the link.
 func (l *link) give() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -31,7 +31,6 @@ func newLoader(p *profiles.Profile, on *Machine, cpu device.Loader[*forward.Expe
 	return l
 }
 
-// Size is the profile's for each expert that the model has.
 func (l *loader) Size(id forward.ExpertID) (int64, error) {
 	if _, err := l.Loader.Size(id); err != nil {
 		return 0, err
@@ -39,7 +38,6 @@ func (l *loader) Size(id forward.ExpertID) (int64, error) {
 	return l.profile.Expert(), nil
 }
 
-// Load is LoadInPieces without a pause.
 func (l *loader) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert, error) {
 	return l.LoadInPieces(ctx, id, device.Pieces{Next: func() <-chan struct{} { return nil }})
 }
@@ -77,7 +75,6 @@ func (l *loader) LoadInPieces(ctx context.Context, id forward.ExpertID, p device
 	return e, nil
 }
 
-// run is one load.
 type run struct {
 	*loader
 	device.Pieces
@@ -99,11 +96,10 @@ func (r *run) begin(ctx context.Context, on *link, takes time.Duration) error {
 	return err
 }
 
-// move is the transfer that has begun.
 func (r *run) move(ctx context.Context) error { return r.spend(ctx, r.takes, time.Now()) }
 
 // pieceBytes is what moves before a load stands still for a more urgent one: 66 µs of a link of
-// 32 GB/s, as in the simulator (pkg/sim/offload).
+// 32 GB/s, as in the simulator (loadtest/sim/offload).
 const pieceBytes = 2 << 20
 
 // piece is the time of a piece; that of a cold start's is as long.
@@ -162,7 +158,6 @@ func (r *run) rest(ctx context.Context, until time.Time) (urged bool, err error)
 	return false, err
 }
 
-// errUrged ends a rest early.
 var errUrged = errors.New("something more urgent has come")
 
 // pass lets others pass that are more urgent, and has the link then if it needs one. It
@@ -203,7 +198,6 @@ func (r *run) pressed() {
 // isPassed says whether a more urgent load of another device waits for the link.
 func (r *run) isPassed() bool { return r.needs != nil && r.needs.passes(r) }
 
-// enter waits for the link.
 func (r *run) enter(ctx context.Context) error {
 	if r.needs == nil || r.onLink {
 		return nil
@@ -213,7 +207,6 @@ func (r *run) enter(ctx context.Context) error {
 	return err
 }
 
-// leave gives the link back.
 func (r *run) leave() {
 	if r.onLink {
 		r.needs.give()

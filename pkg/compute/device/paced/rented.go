@@ -51,7 +51,6 @@ type Rental struct {
 	Beside  bool // attention, with memory for all layers
 }
 
-// metered is a layer's memory.
 type metered struct {
 	unit          meter.Unit
 	bytes         float64
@@ -219,15 +218,12 @@ type rentedLoader struct{ *Rented }
 
 var _ device.Piecewise[*forward.Expert] = rentedLoader{}
 
-// Size is the system's.
 func (l rentedLoader) Size(id forward.ExpertID) (int64, error) { return l.loaders[0].Size(id) }
 
-// Load is LoadInPieces without a pause.
 func (l rentedLoader) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert, error) {
 	return l.LoadInPieces(ctx, id, device.Pieces{Next: func() <-chan struct{} { return nil }})
 }
 
-// LoadInPieces is the layer's loader's.
 func (l rentedLoader) LoadInPieces(ctx context.Context, id forward.ExpertID, p device.Pieces) (*forward.Expert, error) {
 	l.comes(id.Layer)
 	e, err := l.loaders[id.Layer].LoadInPieces(ctx, id, p)
@@ -235,13 +231,11 @@ func (l rentedLoader) LoadInPieces(ctx context.Context, id forward.ExpertID, p d
 	return e, err
 }
 
-// Free gives an expert's memory back.
 func (l rentedLoader) Free(e *forward.Expert) {
 	l.goes(e)
 	l.loaders[0].Free(e)
 }
 
-// comes notes that an expert begins to load.
 func (d *Rented) comes(layer int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -269,7 +263,6 @@ func (d *Rented) came(layer int, e *forward.Expert, err error) {
 	}
 }
 
-// goes notes that an expert is given up.
 func (d *Rented) goes(e *forward.Expert) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -29,7 +29,7 @@ func Draw(kind safetensors.DType, elements int, seed uint64) []byte {
 	}
 	for block := 0; block < len(b); block += size {
 		for _, offset := range at {
-			scale := Half(most * (0.1 + 0.9*r.Float32()))
+			scale := safetensors.FloatToHalf(most * (0.1 + 0.9*r.Float32()))
 			binary.LittleEndian.PutUint16(b[block+offset:], scale|uint16(r.IntN(2))<<15)
 		}
 	}

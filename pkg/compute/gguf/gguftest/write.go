@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 )
 
@@ -69,7 +70,6 @@ func Split(part, parts uint16, tensors int) [][]byte {
 	}
 }
 
-// values are of each type.
 func values(architecture string) [][]byte {
 	all := [][]byte{Value("general.alignment", 4, alignment, 0, 0, 0)}
 	if architecture != "" {
@@ -87,13 +87,6 @@ func values(architecture string) [][]byte {
 	return append(all, Value("test.words", 9, words...), Value("test.nested", 9, nested...), Value("test.numbers", 9, append(numbers, make([]byte, 8)...)...))
 }
 
-// Half is the float16 nearest to x, which must be normal there.
-func Half(x float32) uint16 {
-	bits := math.Float32bits(x)
-	mantissa := (bits&0x7fffff + 0xfff + bits>>13&1) >> 13 // to even
-	return uint16(bits>>16&0x8000) + uint16((bits>>23&0xff)-112)<<10 + uint16(mantissa)
-}
-
 // Quantise makes blocks of Q8_0 of rows whose lengths are multiples of 32.
 func Quantise(x []float32) (b []byte) {
 	for group := range slices.Chunk(x, 32) {
@@ -101,8 +94,9 @@ func Quantise(x []float32) (b []byte) {
 		for _, v := range group {
 			most = max(most, v, -v)
 		}
-		d := safetensors.HalfToFloat(Half(most / 127))
-		b = binary.LittleEndian.AppendUint16(b, Half(most/127))
+		half := safetensors.FloatToHalf(most / 127)
+		d := cpu.HalfToFloat(half)
+		b = binary.LittleEndian.AppendUint16(b, half)
 		for _, v := range group {
 			b = append(b, byte(int8(min(127, math.RoundToEven(float64(v/d))))))
 		}

@@ -45,7 +45,6 @@ func FP8(t testing.TB, from string) (packed, plain string) {
 
 const block = 128
 
-// quantise returns codes, scales, and what they stand for.
 func quantise(t testing.TB, x safetensors.Tensor) (codes, scales, numbers safetensors.Tensor) {
 	t.Helper()
 	w, err := x.Floats()

@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 )
 
 // Fit is the time of a token's experts by memory: T(y) = θ1·exp(-θ2·y) + θ3 (section IV-E), for y
@@ -104,4 +107,306 @@ func fitAt(memory, seconds []float64, theta2 float64) (f Fit, squares float64) {
 		squares += e * e
 	}
 	return f, squares
+}
+
+// mostMemories is how many sizes of the main model Best tries for a number of remote experts.
+const mostMemories = 6
+
+// Best is the cheapest plan that breaks no limit, of those that send as many experts of each layer
+// away, for a request whose routing is known: what Remoe's steps could do at best without the
+// worst case and without mispredictions. Experts leave by their rows, sizes are as the settings say,
+// and replicas are Remoe's. It is nil where every one breaks a limit.
+func Best(s *serverless.System, r Request, d *serverless.Demand, set Settings) (best *Decision) {
+	coarse := max(1, s.Experts/8)
+	at := 0
+	try := func(away int) {
+		if away < 0 || away > s.Experts {
+			return
+		}
+		for _, memory := range memories(s, d, away) {
+			m := Main{Away: away, Ratio: float64(away) / float64(s.Experts), Memory: memory}
+			to, err := planned(s, r, m, d, set, false)
+			if err == nil && len(to.Limits) == 0 && (best == nil || to.Expected.Cost() < best.Expected.Cost()) {
+				best, at = to, away
+			}
+		}
+	}
+	for away := 0; away <= s.Experts; away += coarse {
+		try(away)
+	}
+	for step := coarse / 2; step > 0; step /= 2 {
+		middle := at
+		try(middle - step)
+		try(middle + step)
+	}
+	return best
+}
+
+// memories are sizes of the main model's host that hold the local experts: from the least up to
+// the first from which on no expert is quicker.
+func memories(s *serverless.System, d *serverless.Demand, away int) (all []float64) {
+	need := s.MainMemory(uniform(s, away, 0, 1).Layers, d.Prompt+d.Output)
+	for _, size := range s.Main {
+		if size < need {
+			continue
+		}
+		if all = append(all, size); len(all) > 1 && s.Compute(size, 1) >= s.Compute(all[len(all)-2], 1) {
+			all = all[:len(all)-1]
+			break
+		}
+	}
+	if len(all) <= mostMemories {
+		return all
+	}
+	some := make([]float64, 0, mostMemories)
+	for i := range mostMemories {
+		some = append(some, all[i*(len(all)-1)/(mostMemories-1)])
+	}
+	return some
+}
+
+// Bound is how many rows may come in the worst case: theorem 1 and its corollary.
+type Bound struct {
+	// Printed has the paper's form, √(3n)/2 + m·n/K for n tokens, which leaves out that a token
+	// has several rows.
+	Printed bool
+	// Scale multiplies the bound; 0 is 1. One that was measured makes it hold as often as wanted
+	// where rows are neither even nor independent.
+	Scale float64
+}
+
+// Rows are those that m of a layer's experts get of so many tokens, with 95 %: by Hoeffding's
+// inequality √(3n/2) more than their share of n rows, and never more than each token can have.
+func (b Bound) Rows(tokens, topK, experts, m int) float64 {
+	if m <= 0 {
+		return 0
+	}
+	scale := b.Scale
+	if scale == 0 {
+		scale = 1
+	}
+	share := float64(m) / float64(experts)
+	if b.Printed {
+		n := float64(tokens)
+		return scale * (math.Sqrt(3*n)/2 + share*n)
+	}
+	n := float64(tokens * topK)
+	return min(scale*(math.Sqrt(1.5*n)+share*n), float64(tokens*min(topK, m)))
+}
+
+// most is the largest sum of f over so many experts that have some rows together, each one of at
+// least one and at most each, where f grows ever faster from one row on: some have all they can,
+// and the others one.
+func most(experts int, rows, each float64, f func(rows float64) float64) (sum float64) {
+	left, last, of := rows, math.NaN(), 0.0
+	for i := range experts {
+		if left <= 0 {
+			break
+		}
+		n := min(each, max(min(1, left), left-float64(experts-1-i)))
+		if n != last {
+			last, of = n, f(n)
+		}
+		sum += of
+		left -= n
+	}
+	return sum
+}
+
+// even is the largest mean of f over tokens that have r of f's rows, in the mean no more than
+// mean: the highest chord between two of its points over what is allowed.
+func even(f []float64, mean float64) (most float64) {
+	for r, v := range f {
+		if float64(r) <= mean {
+			most = max(most, v)
+			continue
+		}
+		for low := 0; float64(low) <= mean; low++ {
+			part := (mean - float64(low)) / float64(r-low)
+			most = max(most, f[low]+part*(v-f[low]))
+		}
+	}
+	return most
+}
+
+// Layered is Best with a share of remote experts of each layer's own: from Best on, layer after
+// layer sends more or fewer experts away as long as that makes the plan cheaper and breaks no
+// limit. It is nil where Best is.
+func Layered(s *serverless.System, r Request, d *serverless.Demand, set Settings) *Decision {
+	best := Best(s, r, d, set)
+	if best == nil {
+		return nil
+	}
+	x := layers{System: s, r: r, d: d, set: set, best: best, away: make([]int, s.Layers)}
+	for l := range x.away {
+		x.away[l] = best.Layers[l].Size()
+	}
+	for step := max(1, s.Experts/8); step > 0; step /= 2 {
+		for l := range x.away {
+			if !x.move(l, step) {
+				x.move(l, -step)
+			}
+		}
+	}
+	return x.best
+}
+
+// layers are a plan's shares of remote experts on their way to better ones.
+type layers struct {
+	*serverless.System
+	r    Request
+	d    *serverless.Demand
+	set  Settings
+	away []int
+	best *Decision
+}
+
+// move has so many more experts of a layer leave, once and again as long as that helps.
+func (x *layers) move(l, step int) (helped bool) {
+	for {
+		away := slices.Clone(x.away)
+		if away[l] += step; away[l] < 0 || away[l] > x.Experts || !x.try(away) {
+			return helped
+		}
+		x.away, helped = away, true
+	}
+}
+
+// try has a plan with such shares take the place of the best one, if it is better: with the host's
+// memory that that has, or the least that holds the local experts.
+func (x *layers) try(away []int) (better bool) {
+	local, all := 0.0, 0
+	for _, n := range away {
+		local, all = local+float64(x.Experts-n)*x.Expert, all+n
+	}
+	need := local + x.Token*float64(x.d.Prompt+x.d.Output)
+	least := slices.IndexFunc(x.System.Main, func(size float64) bool { return size >= need })
+	if least < 0 {
+		return false
+	}
+	sizes := []float64{x.System.Main[least]}
+	if x.best.Main.Memory > sizes[0] {
+		sizes = append(sizes, x.best.Main.Memory)
+	}
+	for _, memory := range sizes {
+		m := Main{Away: all / x.Layers, Ratio: float64(all) / float64(x.Layers*x.Experts), Memory: memory}
+		to, err := layered(x.System, x.r, m, x.d, x.set, false, func(l int) int { return away[l] })
+		if err == nil && len(to.Limits) == 0 && to.Expected.Cost() < x.best.Expected.Cost()*(1-worthwhile) {
+			x.best, better = to, true
+		}
+	}
+	return better
+}
+
+// Rescaled is a plan with the numbers of replicas that a demand wants, its experts and their memory
+// left as they are.
+func Rescaled(s *serverless.System, p *serverless.Plan, d *serverless.Demand, r Request, b Bound) *serverless.Plan {
+	to := &serverless.Plan{Main: p.Main, Layers: slices.Clone(p.Layers)}
+	replicas(s, to, d, r, b)
+	return to
+}
+
+// replicas decides z (section IV-F): as many as the payload needs, then where the cost falls most
+// until the TTFT holds by theorem 4, and then as long as that makes the request cheaper.
+func replicas(s *serverless.System, p *serverless.Plan, d *serverless.Demand, r Request, b Bound) {
+	x := newScaler(s, p, d, b)
+	for l := range p.Layers {
+		x.payload(l)
+	}
+	cold, _ := s.Start(p, d.Prompt+d.Output, r.Decided)
+	for range s.Layers * s.Replicas {
+		if cold+x.worst() <= r.TTFT {
+			break
+		}
+		l, _ := x.potential(true)
+		if l < 0 {
+			break
+		}
+		p.Layers[l].Replicas++
+	}
+	for range s.Layers * s.Replicas {
+		l, gain := x.potential(false)
+		if l < 0 || gain <= 0 {
+			return
+		}
+		p.Layers[l].Replicas++
+	}
+}
+
+// scaler adds replicas to a plan.
+type scaler struct {
+	*serverless.System
+	p      *serverless.Plan
+	d      *serverless.Demand
+	second float64              // H^w
+	beside float64              // seconds of a layer's prefill beside its experts
+	parts  []serverless.Prefill // of each layer
+	one    []float64            // what an expert of each takes at most: N^up rows
+	gains  []float64
+	of     []int // the replicas that gains are for
+}
+
+func newScaler(s *serverless.System, p *serverless.Plan, d *serverless.Demand, b Bound) *scaler {
+	n := len(p.Layers)
+	x := &scaler{
+		System: s, p: p, d: d, second: s.Second(p.Main, d.Prompt+d.Output), beside: s.NonExpert(d.Prompt),
+		parts: make([]serverless.Prefill, n), one: make([]float64, n), gains: make([]float64, n), of: make([]int, n),
+	}
+	rows := b.Rows(d.Prompt, s.TopK, s.Experts, 1)
+	for l := range p.Layers {
+		one := &p.Layers[l]
+		x.parts[l], x.one[l] = s.Prefill(p.Main, one, &d.Layers[l]), s.Compute(one.Memory, rows)+rows*s.Travel()
+	}
+	return x
+}
+
+// payload sets the fewest replicas of which none has more bytes than an invocation takes, unless
+// it has one expert alone.
+func (x *scaler) payload(l int) {
+	one := &x.p.Layers[l]
+	for one.Replicas = 1; one.Replicas < x.System.Replicas && x.parts[l].Heavy(one.Replicas); one.Replicas++ {
+	}
+}
+
+// worst is what prefill takes at most, by theorem 4.
+func (x *scaler) worst() (seconds float64) {
+	for l := range x.p.Layers {
+		seconds += x.worstLayer(l, x.p.Layers[l].Replicas)
+	}
+	return seconds
+}
+
+func (x *scaler) worstLayer(l, z int) float64 {
+	part := &x.parts[l]
+	seconds := part.Local
+	if part.Remote > 0 {
+		seconds = max(seconds, replicated(part.Remote, min(part.Remote, x.one[l]), x.Overhead(), z))
+	}
+	return seconds + 2*x.Move(x.d.Prompt) + x.beside
+}
+
+// potential is the layer that gains most by one more replica, ϖ of equation 15; -1 where none may
+// have more. With quicker only layers count that the replica makes quicker in the worst case.
+func (x *scaler) potential(quicker bool) (best int, gain float64) {
+	best = -1
+	for l := range x.p.Layers {
+		one := &x.p.Layers[l]
+		z := one.Replicas
+		if one.Size() == 0 || z >= x.System.Replicas || quicker && x.worstLayer(l, z+1) >= x.worstLayer(l, z) {
+			continue
+		}
+		if x.of[l] != z {
+			x.of[l], x.gains[l] = z, x.dollars(l, z)-x.dollars(l, z+1)
+		}
+		if best < 0 || x.gains[l] > gain {
+			best, gain = l, x.gains[l]
+		}
+	}
+	return best, gain
+}
+
+// dollars is what a layer costs in prefill with so many replicas.
+func (x *scaler) dollars(l, z int) float64 {
+	seconds, functions, _ := x.parts[l].Experts(z, x.d.Prompt, x.Mean())
+	return (seconds+x.beside)*x.second + x.Functions.Run(x.p.Layers[l].Memory, functions)
 }

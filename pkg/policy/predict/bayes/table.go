@@ -91,7 +91,6 @@ func (a entry) compare(b entry) int {
 	return cmp.Or(cmp.Compare(a.position, b.position), cmp.Compare(a.key, b.key), cmp.Compare(a.expert, b.expert))
 }
 
-// entries are a token's in a layer.
 func (t *Table) entries(layer int, token uint32) []entry {
 	l := &t.layers[layer]
 	if at, ok := slices.BinarySearch(l.tokens, token); ok {
@@ -134,7 +133,6 @@ func (t *Table) Of(tokens []uint32) (pairs []Pair) {
 	return pairs
 }
 
-// checkPair says what is wrong with a pair.
 func (t *Table) checkPair(p *Pair) error {
 	switch {
 	case p.Layer < 0 || p.Layer >= len(t.Layers) || p.Expert < 0 || p.Expert >= t.Experts:

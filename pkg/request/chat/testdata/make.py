@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Makes golden.json: what transformers' apply_chat_template makes of the chats below
+"""Makes golden.json.gz: what transformers' apply_chat_template makes of the chats below
 with the templates in templates/. These are written for this test in the style of each
 family's published one, with its features and tokens and other words.
 
     pip install transformers==5.23.0 jinja2==3.1.6 && python3 make.py
 """
 import datetime
+import gzip
 import json
 import pathlib
 
@@ -71,7 +72,7 @@ def main():
     for name, source in templates.items():
         tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({"x": 0}, "x")), chat_template=source, **TOKENS)
         out["rendered"][name] = [[render(tokenizer, c, add) for add in (False, True)] for c in CHATS]
-    (here / "golden.json").write_text(json.dumps(out, ensure_ascii=False, indent=1) + "\n")
+    (here / "golden.json.gz").write_bytes(gzip.compress((json.dumps(out, ensure_ascii=False, indent=1) + "\n").encode(), mtime=0))
     for name, rows in out["rendered"].items():
         print(name, "".join(".x"[t is None] for row in rows for t in row))
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Makes golden.json: what Hugging Face tokenizers does with the texts
+"""Makes golden.json.gz: what Hugging Face tokenizers does with the texts
 below, for the demo model's tokenizer and for small ones that differ from it.
 
     pip install tokenizers==0.23.3 && python3 make.py
 """
+import gzip
 import json
 import pathlib
 
@@ -97,7 +98,7 @@ def main():
     for name, t in small():
         t.save(str(here / f"{name}.json"), pretty=False)
         out["tokenizers"][name] = case(t)
-    (here / "golden.json").write_text(json.dumps(out, ensure_ascii=True, separators=(",", ":")) + "\n")
+    (here / "golden.json.gz").write_bytes(gzip.compress((json.dumps(out, ensure_ascii=True, separators=(",", ":")) + "\n").encode(), mtime=0))
 
 
 main()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes nasty.json, strings that are hard to encode, and reference.json.gz: hashes
+"""Makes nasty.json.gz, strings that are hard to encode, and reference.json.gz: hashes
 of the ids that the reference libraries give for them and for the slices of a
 corpus and the heads of its files, and of what they decode those to.
 
@@ -177,7 +177,7 @@ def slices(path, size):
 def main(folder, corpus):
     strings = [[(as_bytes(u), n) for u, n in s] for s in nasty()]
     rows = ",\n".join(json.dumps([[base64.b64encode(u).decode(), n] for u, n in s]) for s in strings)
-    (here / "nasty.json").write_text("[\n" + rows + "\n]\n")
+    (here / "nasty.json.gz").write_bytes(gzip.compress(("[\n" + rows + "\n]\n").encode(), mtime=0))
     joined = [b"".join(u * n for u, n in s) for s in strings]
     files = sorted(pathlib.Path(corpus).glob("*.txt.gz"))
     out = {"slice": SLICE, "corpus": {f.name: {} for f in files}, "head": HEAD, "heads": {f.name: {} for f in files}, "nasty": {}, "special": {}}

@@ -36,7 +36,6 @@ func (c *Cutter) Cut(text string) error {
 	return c.flush()
 }
 
-// take is a match.
 func (c *Cutter) take(start, end int) error {
 	if c.done < start {
 		if err := c.add(c.done, start, c.invert); err != nil {

@@ -1,5 +1,6 @@
 // Package words cuts text into the words that a tokenizer's model sees one by
-// one, as the regular expressions of published tokenizers do.
+// one, as the regular expressions of published tokenizers do, and makes symbols of
+// each word (BPE).
 //
 // The known patterns are matched by hand: two orders of magnitude faster than a
 // backtracking engine, and in linear time whatever the text. Patterns that are

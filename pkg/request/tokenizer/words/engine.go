@@ -14,7 +14,6 @@ const (
 	splitTimeout = 10 * time.Second
 )
 
-// engine finds matches with a backtracking engine.
 type engine struct{ re *regexp2.Regexp }
 
 // Each fails where the pattern takes too long.

@@ -2,13 +2,11 @@ package words
 
 import "strings"
 
-// literal matches a text.
 type literal string
 
 // Literal matches a text that is not empty.
 func Literal(text string) Splitter { return literal(text) }
 
-// Each finds the text from left to right.
 func (l literal) Each(text string, found func(start, end int) error) error {
 	for at := 0; ; {
 		i := strings.Index(text[at:], string(l))

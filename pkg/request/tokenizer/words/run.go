@@ -91,7 +91,6 @@ func (p *runPattern) scan(s string, i int) int {
 	return i
 }
 
-// Each finds the runs.
 func (p *runPattern) Each(text string, found func(start, end int) error) error {
 	if p.atEnd {
 		return p.eachAtEnd(text, found)

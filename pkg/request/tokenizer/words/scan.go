@@ -5,7 +5,6 @@ import (
 	"unicode/utf8"
 )
 
-// gpt2Words matches GPT-2's pattern.
 type gpt2Words struct{ *Table }
 
 func (t gpt2Words) scan(s string, i int) int {

@@ -20,7 +20,6 @@ const (
 	codeInvalidRecord    = 87
 )
 
-// answer begins one that the guard gives itself.
 func answer(number int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(number)) }
 
 func put16(b []byte, v int16) []byte { return binary.BigEndian.AppendUint16(b, uint16(v)) }
@@ -51,7 +50,6 @@ func versions(h wire.Header) []byte {
 	return b
 }
 
-// handshake answers which mechanisms there are.
 func handshake(number int32, code int16, names []string) []byte {
 	b := put32(put16(answer(number), code), int32(len(names)))
 	for _, n := range names {
@@ -60,7 +58,6 @@ func handshake(number int32, code int16, names []string) []byte {
 	return b
 }
 
-// authenticated answers a step of a login.
 func authenticated(h wire.Header, code int16, text, step string) []byte {
 	b := putBytes(putText(put16(answer(h.Correlation), code), text), step)
 	if h.Version > 0 {
@@ -69,7 +66,6 @@ func authenticated(h wire.Header, code int16, text, step string) []byte {
 	return b
 }
 
-// notProduced answers a Produce of which nothing is stored.
 func notProduced(h wire.Header, r refusal) []byte {
 	b := putText(put32(answer(h.Correlation), 1), r.topics[0])
 	b = put32(b, int32(len(r.partitions)))
@@ -85,7 +81,6 @@ func notProduced(h wire.Header, r refusal) []byte {
 	return put32(b, 0) // not throttled
 }
 
-// notCreated answers a CreateTopics that makes none.
 func notCreated(h wire.Header, r refusal) []byte {
 	b := answer(h.Correlation)
 	if h.Version >= 2 {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/switchyard/switchyard/internal/loopback"
+	"github.com/switchyard/switchyard/internal/flagvalue"
 )
 
 // Settings are what code sets.
@@ -70,7 +70,8 @@ func Start(s Settings) (b *Broker, err error) {
 	if len(s.Topics) == 0 {
 		return nil, errors.New("the embedded Kafka broker needs a topic")
 	}
-	b = &Broker{pipes: newPipes(address(inProcess)), stop: make(chan struct{})}
+	pipes := &pipes{addr: address(inProcess), coming: make(chan net.Conn), closed: make(chan struct{})}
+	b = &Broker{pipes: pipes, stop: make(chan struct{})}
 	if s.Listen != "" {
 		if b.guard, err = newGuard(s); err != nil {
 			return nil, err
@@ -128,7 +129,6 @@ func (b *Broker) Close() {
 	_ = b.pipes.Close() // it returns nil
 }
 
-// trim drops what is too old or too much.
 func (b *Broker) trim() {
 	tick := time.NewTicker(trimEvery)
 	defer tick.Stop()
@@ -144,7 +144,7 @@ func (b *Broker) trim() {
 
 // listen opens a port on the loopback: what is reached from elsewhere is to be a Kafka.
 func listen(at string) (net.Listener, error) {
-	if host, _, err := net.SplitHostPort(at); err != nil || !loopback.Is(host) {
+	if host, _, err := net.SplitHostPort(at); err != nil || !flagvalue.IsLoopback(host) {
 		return nil, fmt.Errorf("the embedded Kafka broker's address is %q; it must be HOST:PORT on the loopback (for other machines run Kafka, and name it by --kafka)", at)
 	}
 	addr, err := net.ResolveTCPAddr("tcp", at)
@@ -161,7 +161,6 @@ func listen(at string) (net.Listener, error) {
 // logAdapter takes the broker's errors and warnings.
 type logAdapter struct{ out *slog.Logger }
 
-// Logf is called by the broker.
 func (l logAdapter) Logf(level kfake.LogLevel, format string, args ...any) {
 	if l.out == nil || level > kfake.LogLevelWarn || level == kfake.LogLevelNone {
 		return

@@ -41,13 +41,11 @@ type refusal struct {
 	bytes      int // of batches
 }
 
-// Error says why.
 func (r refusal) Error() string { return r.why }
 
 // errRefused is of a request that has no answer but the connection's end.
 var errRefused = errors.New("not allowed here")
 
-// looking goes through a request.
 type looking struct {
 	guard *guard
 	body  []byte
@@ -117,7 +115,6 @@ var wrong = map[byte]string{
 	'A': fmt.Sprintf("an assignment that is malformed, or above %d bytes", maxBlob),
 }
 
-// member looks at what is of a consumer group.
 func (l *looking) member(f wire.Field, in []byte) error {
 	ok := true
 	switch f.Kind {

@@ -18,19 +18,12 @@ type pipes struct {
 // address is one that clients are told.
 type address string
 
-// Network says that it is none.
 func (address) Network() string { return "pipe" }
 
 func (a address) String() string { return string(a) }
 
-func newPipes(a net.Addr) *pipes {
-	return &pipes{addr: a, coming: make(chan net.Conn), closed: make(chan struct{})}
-}
-
-// Addr is what clients are told.
 func (p *pipes) Addr() net.Addr { return p.addr }
 
-// Accept waits for the next connection.
 func (p *pipes) Accept() (net.Conn, error) {
 	select {
 	case c := <-p.coming:
@@ -40,7 +33,6 @@ func (p *pipes) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept and dial.
 func (p *pipes) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return nil

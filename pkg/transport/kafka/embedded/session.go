@@ -21,8 +21,7 @@ const (
 	maxStrange = 4 << 10
 	// largeFrame is what few may have at a time.
 	largeFrame = 64 << 10
-	// maxReply bounds what the broker answers.
-	maxReply = 4 << 20
+	maxReply   = 4 << 20
 )
 
 const (
@@ -65,7 +64,6 @@ func (g *guard) session(c net.Conn) {
 	}
 }
 
-// turn is a request and its answer.
 func (s *session) turn() error {
 	defer s.small()
 	message, err := s.read()
@@ -179,7 +177,6 @@ func (s *session) refuse(h wire.Header, api *wire.API, r refusal) ([]byte, error
 	return nil, fmt.Errorf("%s: %w: %w", api.Name, r, errRefused)
 }
 
-// reach connects to the broker.
 func (s *session) reach() (err error) {
 	if s.broker != nil {
 		return nil
@@ -193,7 +190,6 @@ func (s *session) reach() (err error) {
 	return nil
 }
 
-// forward asks the broker.
 func (s *session) forward(message []byte, noAnswer bool) (reply []byte, err error) {
 	if err := s.reach(); err != nil {
 		return nil, err
@@ -214,7 +210,6 @@ func (s *session) forward(message []byte, noAnswer bool) (reply []byte, err erro
 	return reply, err
 }
 
-// authenticate takes a step of a login.
 func (s *session) authenticate(api *wire.API, h wire.Header, body []byte) (reply []byte, err error) {
 	var said []byte
 	if h.Key == wire.SASLHandshake {

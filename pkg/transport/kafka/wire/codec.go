@@ -42,7 +42,6 @@ func init() {
 	}
 }
 
-// unpack undoes a batch's compression.
 func unpack(codec int, packed []byte) ([]byte, error) {
 	if codec == plain {
 		return packed, nil
@@ -122,7 +121,6 @@ func unsnappy(packed []byte, most int) (out []byte, err error) {
 	return out, nil
 }
 
-// unsnappyBlock appends what a block holds.
 func unsnappyBlock(out, block []byte, most int) ([]byte, error) {
 	n, err := snappy.DecodedLen(block)
 	if err != nil {

@@ -10,8 +10,7 @@ const (
 	// is left to the next one.
 	maxUnpacked        = 16 << 20
 	maxUnpackedRecords = 64 << 10
-	// maxPartitions bounds those of one answer.
-	maxPartitions = 16 << 10
+	maxPartitions      = 16 << 10
 )
 
 // unpacker makes batches of an answer into batches that a library can read without
@@ -81,7 +80,6 @@ func (u *unpacker) batch(out, raw []byte) []byte {
 	return u.seal(out, at, b.LastDelta, n)
 }
 
-// begin appends a batch's head; seal completes it.
 func begin(out []byte, first int64) []byte {
 	var head [batchHead]byte
 	binary.BigEndian.PutUint64(head[:], uint64(first))
@@ -102,7 +100,6 @@ func (u *unpacker) seal(out []byte, at int, lastDelta int32, count int) []byte {
 	return out
 }
 
-// skip appends a record without a value.
 func (u *unpacker) skip(out []byte, delta int64) []byte { return appendRecord(out, delta, nil, true) }
 
 // appendRecord appends a record with no key, no time and no headers.

@@ -29,7 +29,6 @@ type Field struct {
 	Null     bool
 }
 
-// maxText bounds every text.
 const maxText = 4 << 10
 
 // walker goes through a message. It makes no room for anything.

@@ -53,7 +53,6 @@ func (s *Store) subject(name string, chunk int) string {
 	return s.prefix + name + "." + strconv.Itoa(chunk)
 }
 
-// chunk is the bytes of one.
 func (s *Store) chunk() int { return int(max(leastChunk, min(mostChunk, s.conn.MaxPayload()-beside))) }
 
 // Put implements transfer.Objects.
@@ -120,7 +119,6 @@ func (s *Store) Get(ctx context.Context, name string, most int) ([]byte, transfe
 	return data, sum, nil
 }
 
-// rest reads the chunks behind the first.
 func (s *Store) rest(ctx context.Context, name string, first []byte, size, chunk int) ([]byte, error) {
 	if len(first) != chunk {
 		return nil, transfer.ErrCorrupt
@@ -143,7 +141,6 @@ func (s *Store) rest(ctx context.Context, name string, first []byte, size, chunk
 	return data, errors.Join(errs...)
 }
 
-// read reads a chunk.
 func (s *Store) read(ctx context.Context, name string, chunk int) (*nats.Msg, error) {
 	m, err := s.conn.Direct(ctx, s.stream, s.subject(name, chunk))
 	switch {

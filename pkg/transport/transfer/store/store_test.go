@@ -11,7 +11,6 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
-	"github.com/switchyard/switchyard/pkg/transport/transfer/transfertest"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -40,17 +39,6 @@ func (s *Store) count(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return int(state.Messages)
-}
-
-// Every mode passes the suite over JetStream.
-func TestSuite(t *testing.T) {
-	s := open(t, testserver.Connect(t), as)
-	transfertest.Run(t, func(t *testing.T) transfertest.Backend {
-		if err := s.conn.Empty(t.Context(), s.stream); err != nil {
-			t.Fatal(err)
-		}
-		return transfertest.Backend{Objects: s, Count: func() int { return s.count(t) }}
-	})
 }
 
 // Objects of any size come back, and go with their group alone.

@@ -13,10 +13,10 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/lab/verify"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/asker"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
@@ -158,7 +158,7 @@ func compareEncoded(t *testing.T, y clustertest.Cluster, want []encoded) {
 }
 
 // encodedOver is what messages give.
-func encodedOver(ctx context.Context, q *verify.Asker, m *model.Model, i int) (e encoded, err error) {
+func encodedOver(ctx context.Context, q *asker.Asker, m *model.Model, i int) (e encoded, err error) {
 	ids := maskedIDs(i, q.Vocab)
 	positions := len(ids)
 	if m.Spec.Task() == model.Answer {

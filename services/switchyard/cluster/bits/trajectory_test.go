@@ -18,11 +18,11 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/lab/verify"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/asker"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
@@ -52,7 +52,7 @@ func eachRowOnce(s *cluster.Settings) {
 
 // followed asks for some answers at once, and returns the tokens that have rows:
 // all but each request's last.
-func followed(t *testing.T, q *verify.Asker) map[string][]uint32 {
+func followed(t *testing.T, q *asker.Asker) map[string][]uint32 {
 	t.Helper()
 	var mu sync.Mutex
 	var all sync.WaitGroup

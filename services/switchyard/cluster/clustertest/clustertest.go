@@ -6,6 +6,8 @@ package clustertest
 import (
 	"context"
 	"log/slog"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,10 +18,14 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/policy/cost"
+	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
+	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/schemas"
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/predictor"
@@ -129,4 +135,107 @@ func Demo(t testing.TB) *model.Model {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// Turns have each request wait for a plan of its own, with what Rented has made.
+func Turns(turns *scaler.Turns) Change {
+	return func(s *cluster.Settings) {
+		r := s.Services.Scaler.Rent
+		r.Turns, r.Each, r.Window, r.Worth, r.SLO.TTFT = turns, true, 1, 0, 5
+		s.Services.Attention.Before, s.Services.Attention.MaxSequences = turns.Before, 1
+	}
+}
+
+// Rented has hosts stand for a quick serverless platform, whose functions hold half of a layer's
+// experts at most and have two replicas, and a scaler plan by Remoe.
+func Rented(t testing.TB) Change {
+	t.Helper()
+	return func(s *cluster.Settings) {
+		m, err := cluster.RentedModel(s.Node.Shared.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const prompt, answer = 32, 16
+		half := float64(m.Experts/2)*m.Expert + m.Token*prompt*float64(m.TopK)
+		y := &serverless.System{
+			Model: m, Main: []float64{4*m.All() + half}, Replicas: 2, Network: 1e9, Switch: cost.Link{Bandwidth: 1e9},
+			Functions: cost.Platform{
+				Sizes: []float64{half}, PerCPU: half, CPU: cost.Roofline{Bandwidth: 1e9, Rate: 1e12, ElementBytes: 2}, Container: 0.01,
+				Parameters: cost.Link{Bandwidth: 1e9}, Fixed: 1e-4, Payload: 2 * m.Token, Prices: cost.Prices{Memory: 1e-5},
+			},
+			GPU: cost.Roofline{Bandwidth: 1e12, Rate: 1e14, ElementBytes: 2}, GPUPrice: 3e-5,
+		}
+		s.Services.Expert.Rent = &expert.Rent{Name: "made-up", System: y, Seed: 1}
+		s.Services.Gate.Payload = y.Functions.Payload
+		Loop("static")(s)
+		s.Count["predictor"] = 0
+		s.Services.Scaler.Rent = &scaler.Rent{SharedSettings: remoe.SharedSettings{
+			System: y, Plan: remoe.Settings{Step: 1e-9}, SLO: serverless.SLO{TTFT: 60, TPOT: 10}, Most: prompt, Output: answer, Window: 4, Worth: 0.02,
+		}}
+	}
+}
+
+// Valve holds rows in the gates of a pipeline while it is shut: a test does something in the
+// middle of an answer, however long that takes, and the answer goes on behind it.
+type Valve struct {
+	mu    sync.Mutex
+	shut  chan struct{} // closed when it opens; nil: it is open
+	steps map[uint64]bool
+	at    int // at which step of generated tokens it shuts; 0: it does not by itself
+}
+
+// In has the gates of a pipeline pass rows through the valve, which is open.
+func (v *Valve) In(s *cluster.Settings) {
+	s.Services.Gate.Fates = func(h *pb.Hidden) *pb.Fates {
+		if shut := v.meet(h); shut != nil {
+			<-shut
+		}
+		return nil
+	}
+}
+
+// meet returns what rows wait for; nil: they pass.
+func (v *Valve) meet(h *pb.Hidden) <-chan struct{} {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	generated := func(p *pb.PhaseRange) bool { return p.Phase == pb.Phase_PHASE_DECODE }
+	if v.at > 0 && slices.ContainsFunc(h.Phases, generated) {
+		if v.steps[h.Key.Step] = true; len(v.steps) == v.at {
+			v.at, v.shut = 0, make(chan struct{})
+		}
+	}
+	return v.shut
+}
+
+// Shut holds rows until Open, or the test's end.
+func (v *Valve) Shut(t testing.TB) {
+	t.Helper()
+	t.Cleanup(v.Open)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.shut == nil {
+		v.shut = make(chan struct{})
+	}
+}
+
+// ShutAt holds the next answer at its step of that number behind the prompt, until Open or the test's
+// end, however late the test sees what was made: as many tokens, and more where drafts were right. No
+// other answer is under way.
+func (v *Valve) ShutAt(t testing.TB, step int) {
+	t.Helper()
+	t.Cleanup(v.Open)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.steps, v.at = map[uint64]bool{}, step
+}
+
+// Open lets all rows pass.
+func (v *Valve) Open() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.at = 0
+	if v.shut != nil {
+		close(v.shut)
+		v.shut = nil
+	}
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/pkg/compute/goldens"
 	"github.com/switchyard/switchyard/pkg/control/members"
-	"github.com/switchyard/switchyard/pkg/lab/verify"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/asker"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest/compared"
 )
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { testleaks.Main(m) }
 
 // adversary has more rights than anybody should: it writes to a pipeline's shared state.
 type adversary struct {
-	*verify.Asker
+	*asker.Asker
 	t     *testing.T
 	y     clustertest.Cluster
 	conn  *bus.Conn

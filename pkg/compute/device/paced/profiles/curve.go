@@ -32,7 +32,6 @@ func (p *Profile) Take(t Time) error {
 	return nil
 }
 
-// mostPoints are those of a curve.
 const mostPoints = 1000
 
 // curve is a list of rows, one of seconds, and their source.
@@ -66,7 +65,6 @@ func (r reader) curve(p *Profile, n *yaml.Node) error {
 	return nil
 }
 
-// yaml is the curve as a file has it.
 func (c *Curve) yaml() *yaml.Node {
 	list := func(of func(cost.Point) string) *yaml.Node {
 		n := &yaml.Node{Kind: yaml.SequenceNode, Style: yaml.FlowStyle}

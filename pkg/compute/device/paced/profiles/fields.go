@@ -54,7 +54,6 @@ var extras = [][]field[Profile]{
 	},
 }
 
-// fields are the numbers that the profile has.
 func (p *Profile) fields() []field[Profile] {
 	all := slices.Clone(fields)
 	for _, group := range extras {
@@ -65,7 +64,6 @@ func (p *Profile) fields() []field[Profile] {
 	return all
 }
 
-// check refuses what no device has.
 func (f field[T]) check(v float64) error {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -78,7 +76,6 @@ func (f field[T]) check(v float64) error {
 	return nil
 }
 
-// check refuses numbers that do not fit each other.
 func (p *Profile) check() error {
 	if p.ExpertBytes.Value > p.MemoryBytes.Value {
 		return fmt.Errorf("expert_bytes is %.0f and memory_bytes %.0f; one expert must fit", p.ExpertBytes.Value, p.MemoryBytes.Value)

@@ -52,7 +52,6 @@ var platformFields = []field[Platform]{
 // GPUs is a thousand times cheaper.
 const mostDollars = 0.1
 
-// mostReplicas bounds the replicas of a function.
 const mostReplicas = 64
 
 // Cost is the platform without sources.

@@ -61,7 +61,6 @@ type Number struct {
 
 func (n Number) duration() time.Duration { return time.Duration(n.Value * float64(time.Second)) }
 
-// String is the value, with all its digits.
 func (n Number) String() string {
 	format := byte('f')
 	if n.Value < 1 {
@@ -155,7 +154,6 @@ func (p *Profile) Values() map[string]float64 {
 	return all
 }
 
-// String is the profile for people: each number with its source.
 func (p *Profile) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "paced: experts take the time and memory of profile %s, not this machine's\n", p.Name)

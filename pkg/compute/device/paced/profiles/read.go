@@ -36,7 +36,6 @@ func Read(file string, data []byte) (*Profile, error) {
 	return p, nil
 }
 
-// reader reads one file.
 type reader struct{ file string }
 
 func (r reader) wrong(at *yaml.Node, err error) error {
@@ -62,7 +61,6 @@ func (r reader) document(data []byte) (*yaml.Node, error) {
 	return first.Content[0], nil
 }
 
-// profile fills p from the keys of a mapping.
 func (r reader) profile(p *Profile, top *yaml.Node) error {
 	keys := map[string]func(*yaml.Node) error{
 		"device":  func(n *yaml.Node) (err error) { p.Device, err = r.text("device", n); return err },
@@ -98,7 +96,6 @@ func names(n *yaml.Node, keys []string) bool {
 	return slices.ContainsFunc(n.Content, func(n *yaml.Node) bool { return slices.Contains(keys, n.Value) })
 }
 
-// number is a figure with its source.
 func (r reader) number(key string, check func(float64) error, n *yaml.Node) (out Number, err error) {
 	return out, r.mapping(key, n, map[string]func(*yaml.Node) error{
 		"value":  func(n *yaml.Node) (err error) { out.Value, err = r.value(key, check, n); return err },

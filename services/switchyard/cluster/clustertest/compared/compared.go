@@ -13,9 +13,9 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/direct"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/lab/verify"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/switchyard/cluster/asker"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 )
 
@@ -80,13 +80,13 @@ func directTokens(t testing.TB, r *direct.Runner, vocab int) (tokens [][]uint32)
 }
 
 // Asker asks with token ids.
-func Asker(y clustertest.Cluster) *verify.Asker {
+func Asker(y clustertest.Cluster) *asker.Asker {
 	return AskerOf(y.Producer, y.Settings.Node.Shared.Model.Spec.Vocab)
 }
 
 // AskerOf asks the model of a client.
-func AskerOf(c *client.Client, vocab int) *verify.Asker {
-	return &verify.Asker{Client: c, Vocab: vocab}
+func AskerOf(c *client.Client, vocab int) *asker.Asker {
+	return &asker.Asker{Client: c, Vocab: vocab}
 }
 
 // Compare wants from a pipeline with so many expert hosts what direct calls gave.
@@ -112,7 +112,7 @@ func Same(t testing.TB, y clustertest.Cluster, want [][]uint32, when string) {
 	}
 }
 
-func tokens(t testing.TB, q *verify.Asker) [][]uint32 {
+func tokens(t testing.TB, q *asker.Asker) [][]uint32 {
 	t.Helper()
 	all, errs := make([][]uint32, AtOnce), make([]error, AtOnce)
 	var asking sync.WaitGroup
@@ -129,7 +129,7 @@ func tokens(t testing.TB, q *verify.Asker) [][]uint32 {
 }
 
 // Sampled asks for the tokens of prompt i, which are among those of Direct.
-func Sampled(ctx context.Context, q *verify.Asker, i int) (tokens []uint32, err error) {
+func Sampled(ctx context.Context, q *asker.Asker, i int) (tokens []uint32, err error) {
 	n, temperature, topP, seed := int32(AnswerTokens), 0.9, 0.95, uint32(i)
 	chunks, err := q.Ask(ctx, &pb.Prompt{
 		InputIds: PromptIDs(i, PromptTokens, q.Vocab), MaxTokens: &n, Temperature: &temperature, TopP: &topP, Seed: &seed,

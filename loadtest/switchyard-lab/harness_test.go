@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/internal/testkit/testleaks"
+	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+)
+
+// TestMain has commands wait for a server as long as a busy machine may take.
+func TestMain(m *testing.M) {
+	if err := os.Setenv("SWITCHYARD_CONNECT_TIMEOUT", testkit.Patience.String()); err != nil {
+		panic(err)
+	}
+	testleaks.Main(m)
+}
+
+// result is what a command did.
+type result struct {
+	Code     int
+	Out, Err string
+}
+
+// invoke runs a command line of this program.
+func invoke(stdin string, args ...string) result {
+	var out, errOut bytes.Buffer
+	code := program.Run(args, cli.Stdio{In: strings.NewReader(stdin), Out: &out, Err: &errOut})
+	return result{code, out.String(), errOut.String()}
+}
+
+// write makes a file of a test and returns its path.
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// product builds switchyard once, and returns the program's path.
+var product = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "switchyard-*")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, cli.Product)
+	if said, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "github.com/switchyard/switchyard/services/switchyard").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building switchyard: %w: %s", err, said)
+	}
+	return path, nil
+})
+
+// serving runs a command line of switchyard itself.
+func serving(t *testing.T, args ...string) result {
+	t.Helper()
+	path, err := product()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out, errOut bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
+}
+
+// solve asks for a plan of the smallest shape.
+func solve(t *testing.T, more ...string) result {
+	t.Helper()
+	return serving(t, append([]string{"plan", "solve", "--shape", "small", "--prompt", "Once upon a time", "--slo-ttft", "60s", "--slo-tpot", "1s"}, more...)...)
+}
+
+// quietEnv is that of a command that says nothing.
+func quietEnv() *cli.Env {
+	return &cli.Env{Globals: cli.Globals{Prefix: schemas.DefaultPrefix}, Stdio: cli.Stdio{Out: io.Discard, Err: io.Discard}, Log: slog.New(slog.DiscardHandler)}
+}

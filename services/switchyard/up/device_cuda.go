@@ -1,0 +1,34 @@
+//go:build cuda
+
+package up
+
+import (
+	"github.com/switchyard/switchyard/kernels/cuda"
+	"github.com/switchyard/switchyard/kernels/cuda/images"
+	"github.com/switchyard/switchyard/kernels/cuda/nvml"
+	"github.com/switchyard/switchyard/kernels/cuda/real"
+	"github.com/switchyard/switchyard/pkg/process/gpus"
+)
+
+// openGPU looks whether a GPU can be used.
+func openGPU(index int) (*gpus.GPU, error) {
+	d, err := real.Open(index)
+	if err != nil {
+		return nil, err
+	}
+	info := d.Info()
+	if err := d.Close(); err != nil {
+		return nil, err
+	}
+	all, err := images.All()
+	if err != nil {
+		return nil, err
+	}
+	g := &gpus.GPU{Info: info, Images: all, Open: func() (cuda.Driver, error) { return real.Open(index) }}
+	if r, err := nvml.Open(info.PCI); err != nil {
+		g.Unwatched = err
+	} else {
+		g.Watch = gpus.NewWatch(r)
+	}
+	return g, nil
+}

@@ -1,0 +1,12 @@
+package up
+
+import "syscall"
+
+// MachineMemory is how many bytes of memory this machine has; 0: nobody knows.
+func MachineMemory() uint64 {
+	var info syscall.Sysinfo_t
+	if syscall.Sysinfo(&info) != nil {
+		return 0
+	}
+	return uint64(info.Totalram) * uint64(info.Unit) //nolint:unconvert // they are narrower elsewhere
+}

@@ -1,0 +1,84 @@
+package up
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/switchyard/switchyard/services/switchyard/cli"
+	"github.com/switchyard/switchyard/services/switchyard/cluster"
+)
+
+// each are the commands of the models that are served, one a model: what --model says several
+// times, each of them says once.
+func (c *Cmd) each() (all []*Cmd, err error) {
+	if len(c.Model) < 2 {
+		return []*Cmd{c}, c.checkHere()
+	}
+	if c.Name != "" {
+		return nil, cli.Usage(fmt.Errorf("--name is %q, and there are %d models: leave it out, each has its folder's name", c.Name, len(c.Model)))
+	}
+	named := map[string]string{}
+	for _, dir := range c.Model {
+		one := *c
+		one.Model = []string{dir}
+		if err := one.checkHere(); err != nil {
+			return nil, err
+		}
+		name := one.ModelToken()
+		if other, twice := named[name]; twice {
+			return nil, cli.Usage(fmt.Errorf("--model %s and --model %s would both be served as %q; give one of the folders another name", other, dir, name))
+		}
+		named[name] = dir
+		all = append(all, &one)
+	}
+	return all, c.checkShared()
+}
+
+// checkHere refuses a model that is in the server which this process starts.
+func (c *Cmd) checkHere() error {
+	if _, ok := c.InStore(); ok {
+		return cli.Usage(fmt.Errorf("--model is %q; up starts the server that this would be read from: give a directory, or start the services one by one", c.dir()))
+	}
+	return nil
+}
+
+// checkShared refuses a GPU for several models: the first one takes what is free.
+func (c *Cmd) checkShared() error {
+	for _, on := range []struct{ flag, device string }{{"device", c.Device}, {"attention-device", c.AttentionDevice}, {"gate-device", c.GateDevice}} {
+		if strings.HasPrefix(on.device, "cuda") {
+			return cli.Usage(fmt.Errorf("--%s is %s, and there are %d models, of which the first would take what the GPU has free: start up once for each, with --gpu-memory and a --listen of its own", on.flag, on.device, len(c.Model)))
+		}
+	}
+	return nil
+}
+
+// settingsOf are the settings of all models on one server. Each has what the flags say for
+// itself; threads and pages for operators they share.
+func settingsOf(ctx context.Context, e *cli.Env, models []*Cmd) (s cluster.Settings, err error) {
+	if s, err = models[0].settings(ctx, e); err != nil {
+		return s, err
+	}
+	s.Node.Shared.TellStages = true
+	for _, one := range models[1:] {
+		own, err := one.settingsBeside(ctx, e, s.Node)
+		if err != nil {
+			return s, errors.Join(err, s.Close())
+		}
+		own.Node.Shared.TellStages = true
+		s.Beside = append(s.Beside, cluster.Beside{Node: own.Node, Services: own.Services, Count: own.Count})
+		if s.Auth != nil {
+			s.Auth.For.Scope.Models = append(s.Auth.For.Scope.Models, own.Auth.For.Scope.Models...)
+		}
+	}
+	return s, nil
+}
+
+// besideOf are the names of the models beside the first one.
+func besideOf(y *cluster.Cluster) (names []string) {
+	for _, b := range y.Settings.Beside {
+		names = append(names, b.Node.ModelName())
+	}
+	return names
+}
