@@ -442,3 +442,26 @@ func TestBytes(t *testing.T) {
 		}
 	}
 }
+
+// Marks of thoughts at a prompt's end and at its answer's beginning are one.
+func TestThoughtsBegunTwice(t *testing.T) {
+	for _, tokens := range []bool{true, false} {
+		s := of(t, "hermes", tokens)
+		for _, tt := range []struct{ begun, answer, want string }{
+			{thinkOpen, "<think>\nhm</think>\nHello", `"Hello" "hm"`},
+			{thinkOpen, "\n<think>\n\nhm</think>Hello", `"Hello" "hm"`},
+			{thinkOpen, "<think></think>Hello", `"Hello" ""`},
+			{thinkOpen, "<think>", `"" ""`},
+			{thinkOpen, "hm <think> hm</think>Hello", `"Hello" "hm <think> hm"`},
+			{"", "<think><think>hm</think>Hello", `"Hello" "hm"`},
+			{"", "</think>\n\nHello", `"Hello" ""`},
+			{"", "\n</think>Hello", `"Hello" ""`},
+			{"", "</think><think>hm</think>Hello", `"Hello" "hm"`},
+			{"", "Hello </think>", `"Hello </think>" ""`},
+		} {
+			if got := read(s, Options{Begun: tt.begun}, tt.answer); got != tt.want {
+				t.Errorf("behind %q, %q (marks are tokens: %v) is %s, want %s", tt.begun, tt.answer, tokens, got, tt.want)
+			}
+		}
+	}
+}

@@ -225,6 +225,8 @@ func (r *Reader) found(mark string) {
 	case r.thinking && mark == thinkClose:
 		r.thinking = false
 		r.hush(true)
+	case r.thinking && mark == thinkOpen && r.quiet, !r.thinking && mark == thinkClose && !r.begun:
+		r.hush(true) // the prompt ends with it, and the answer begins with it once more
 	case r.thinking:
 		r.thought(mark)
 	case mark == thinkOpen && !r.begun:

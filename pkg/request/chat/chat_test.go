@@ -252,6 +252,7 @@ func FuzzRender(f *testing.F) {
 		messages := []Message{{Role: role, Content: &content}, {Role: "assistant", Name: name, ToolCalls: calls}, {Role: role, Content: &content, ToolCallID: name, Reasoning: name}}
 		for _, template := range templates {
 			_, _ = template.Render(Chat{Messages: messages, Tools: tools, Variables: variables, Now: g.Now})
+			_, _ = template.Write(Chat{Messages: messages, Tools: tools, Variables: variables, Continue: true, Now: g.Now})
 		}
 	})
 }

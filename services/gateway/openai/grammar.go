@@ -37,8 +37,8 @@ func setSchema(g *pb.Grammar, raw json.RawMessage) bool {
 }
 
 // grammar takes what an answer keeps to. Documents have no white space between their tokens
-// unless that is asked for, as with OpenAI.
-func grammar(o *Object, p *pb.Prompt) {
+// unless that is asked for, as with OpenAI. from is the field that says it.
+func grammar(o *Object, p *pb.Prompt) (from string) {
 	g := &pb.Grammar{Compact: true}
 	var given []string
 	format := o.Inner("response_format")
@@ -62,7 +62,6 @@ func grammar(o *Object, p *pb.Prompt) {
 	}
 	if in != nil {
 		g.Compact = Or(in, "disable_any_whitespace", true)
-		in.Ignore("disable_fallback", "disable_additional_properties")
 		o.EndOf(in)
 	}
 	switch {
@@ -70,7 +69,9 @@ func grammar(o *Object, p *pb.Prompt) {
 		o.Fail(Bad(given[1], "%s and %s both say what the answer is to be: give one of them", given[0], given[1]))
 	case len(given) == 1:
 		p.Grammar = g
+		return given[0]
 	}
+	return ""
 }
 
 func takeGrammar(o *Object, field string, raw json.RawMessage, g *pb.Grammar, set func(*pb.Grammar, json.RawMessage) bool) string {
