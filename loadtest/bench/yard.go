@@ -20,7 +20,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
-	"github.com/switchyard/switchyard/pkg/transport/transfer/store"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -40,8 +39,8 @@ type yard struct {
 	computers *compute.Computers
 	journeys  sync.Map // *journey by its step
 	beside    sync.WaitGroup
-	objects   *store.Store        // the host's
-	platform  *compute.RentedHost // whose times functions have
+	objects   *transfer.ObjectStore // the host's
+	platform  *compute.RentedHost   // whose times functions have
 	ends      []func()
 	step      atomic.Uint64
 	computed  map[int]float64
@@ -126,7 +125,7 @@ func (y *yard) connect(ctx context.Context) (err error) {
 		y.ends = append(y.ends, conn.Close)
 		*p = y.party(conn)
 	}
-	y.objects = store.New(y.host.conn, y.streams)
+	y.objects = transfer.NewObjectStore(y.host.conn, y.streams)
 	specs := append(y.streams.Tensors([]int{y.layer}), y.streams.Objects())
 	if err := y.gate.conn.Ensure(ctx, 1, specs...); err != nil {
 		return err
@@ -142,7 +141,7 @@ func (y *yard) connect(ctx context.Context) (err error) {
 func (y *yard) party(conn *bus.Conn) *party {
 	hop := bus.NewHop(conn, y.s.Hops)
 	return &party{conn, hop, transfer.New(transfer.Settings{
-		Sender: hop, Objects: store.New(conn, y.streams), Shape: y.shape, RowBytes: y.rowBytes(), Payload: func() int { return int(conn.MaxPayload()) },
+		Sender: hop, Objects: transfer.NewObjectStore(conn, y.streams), Shape: y.shape, RowBytes: y.rowBytes(), Payload: func() int { return int(conn.MaxPayload()) },
 	})}
 }
 

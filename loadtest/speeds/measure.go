@@ -12,9 +12,9 @@ import (
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
-	"github.com/switchyard/switchyard/pkg/serverless/curves"
 )
 
 // Settings say what is measured.
@@ -68,18 +68,18 @@ func ascending(all []float64) bool {
 }
 
 // Measure times an expert with each size and number of rows.
-func Measure(ctx context.Context, s Settings) (*curves.File, error) {
+func Measure(ctx context.Context, s Settings) (*mapfile.CurveFile, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
 	}
-	f := &curves.File{
-		Format: curves.Format, Device: "cpu", How: "a quota of processors' time inside one process", Model: s.Model.Name, Hash: s.Model.Hash, Cores: s.Cores, PerCPU: s.PerCPU,
+	f := &mapfile.CurveFile{
+		Format: mapfile.CurvesFormat, Device: "cpu", How: "a quota of processors' time inside one process", Model: s.Model.Name, Hash: s.Model.Hash, Cores: s.Cores, PerCPU: s.PerCPU,
 	}
 	for _, memory := range s.Memory {
 		cpus := memory / s.PerCPU
 		if cpus > float64(s.Cores) {
 			for _, rows := range s.Rows {
-				f.Points = append(f.Points, curves.Point{Memory: memory, CPUs: cpus, Rows: rows, Extrapolated: true})
+				f.Points = append(f.Points, mapfile.CurvePoint{Memory: memory, CPUs: cpus, Rows: rows, Extrapolated: true})
 			}
 			continue
 		}
@@ -92,7 +92,7 @@ func Measure(ctx context.Context, s Settings) (*curves.File, error) {
 }
 
 // points measures a size with as many threads as there are begun processors.
-func (s *Settings) points(ctx context.Context, f *curves.File, memory, cpus float64) error {
+func (s *Settings) points(ctx context.Context, f *mapfile.CurveFile, memory, cpus float64) error {
 	threads := int(math.Ceil(cpus))
 	p := pool.New(threads)
 	defer p.Close()
@@ -111,7 +111,7 @@ func (s *Settings) points(ctx context.Context, f *curves.File, memory, cpus floa
 		if err != nil {
 			return err
 		}
-		f.Points = append(f.Points, curves.Point{Memory: memory, CPUs: cpus, Rows: rows, Seconds: seconds})
+		f.Points = append(f.Points, mapfile.CurvePoint{Memory: memory, CPUs: cpus, Rows: rows, Seconds: seconds})
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func (a *access) mean(rows int, q *quota, least time.Duration) (float64, error) 
 
 // fit fits each number of rows' curve to what was measured, and fills in what was not: by the fit, and
 // where there is none as the last size that was measured.
-func fit(f *curves.File, rows []int) error {
+func fit(f *mapfile.CurveFile, rows []int) error {
 	for _, n := range rows {
 		memory, seconds := measured(f, n)
 		if len(memory) == 0 {
@@ -187,16 +187,16 @@ func fit(f *curves.File, rows []int) error {
 		curve, err := remoe.FitTimes(memory, seconds)
 		fill(f, n, seconds[len(seconds)-1], curve, err)
 		if err != nil {
-			f.Fits = append(f.Fits, curves.Fit{Rows: n, Refused: err.Error()})
+			f.Fits = append(f.Fits, mapfile.CurveFit{Rows: n, Refused: err.Error()})
 			continue
 		}
-		f.Fits = append(f.Fits, curves.Fit{Rows: n, Theta1: curve.Theta1, Theta2: curve.Theta2, Theta3: curve.Theta3, R2: curve.R2})
+		f.Fits = append(f.Fits, mapfile.CurveFit{Rows: n, Theta1: curve.Theta1, Theta2: curve.Theta2, Theta3: curve.Theta3, R2: curve.R2})
 	}
 	return nil
 }
 
 // measured are the times of accesses of so many rows, by GB.
-func measured(f *curves.File, rows int) (memory, seconds []float64) {
+func measured(f *mapfile.CurveFile, rows int) (memory, seconds []float64) {
 	for _, p := range f.Points {
 		if p.Rows == rows && !p.Extrapolated {
 			memory, seconds = append(memory, p.Memory/gb), append(seconds, p.Seconds)
@@ -206,7 +206,7 @@ func measured(f *curves.File, rows int) (memory, seconds []float64) {
 }
 
 // fill extrapolates; an error says that there is no curve.
-func fill(f *curves.File, rows int, last float64, curve remoe.Fit, err error) {
+func fill(f *mapfile.CurveFile, rows int, last float64, curve remoe.Fit, err error) {
 	for i := range f.Points {
 		p := &f.Points[i]
 		if p.Rows != rows || !p.Extrapolated {

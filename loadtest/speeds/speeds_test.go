@@ -13,9 +13,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/cost"
-	"github.com/switchyard/switchyard/pkg/serverless/curves"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,10 +51,10 @@ func TestQuota(t *testing.T) {
 
 // What was measured fills in the rest, and says what it is.
 func TestFit(t *testing.T) {
-	f := &curves.File{Format: curves.Format, Bytes: 10, Cores: 1}
+	f := &mapfile.CurveFile{Format: mapfile.CurvesFormat, Bytes: 10, Cores: 1}
 	for i := range 8 {
 		y := 0.2 * float64(i+1)
-		f.Points = append(f.Points, curves.Point{Memory: y * gb, Rows: 1, Seconds: 3*math.Exp(-2*y) + 1, Extrapolated: i > 5}, curves.Point{Memory: y * gb, Rows: 2, Seconds: 4, Extrapolated: i > 5})
+		f.Points = append(f.Points, mapfile.CurvePoint{Memory: y * gb, Rows: 1, Seconds: 3*math.Exp(-2*y) + 1, Extrapolated: i > 5}, mapfile.CurvePoint{Memory: y * gb, Rows: 2, Seconds: 4, Extrapolated: i > 5})
 	}
 	for i := range f.Points {
 		if f.Points[i].Extrapolated {
@@ -80,17 +80,17 @@ func TestFit(t *testing.T) {
 	if err := f.Write(path); err != nil {
 		t.Fatal(err)
 	}
-	s, err := curves.Read(path)
+	s, err := mapfile.ReadCurves(path)
 	if err != nil || math.Abs(s.Seconds(0.2*gb, cost.Access{Bytes: 10, Rows: 1})-f.Points[0].Seconds) > 1e-9 {
 		t.Errorf("%v", err)
 	}
-	if err := fit(&curves.File{Cores: 1, Points: []curves.Point{{Rows: 1, Extrapolated: true}}}, []int{1}); err == nil || !strings.Contains(err.Error(), "name smaller ones") {
+	if err := fit(&mapfile.CurveFile{Cores: 1, Points: []mapfile.CurvePoint{{Rows: 1, Extrapolated: true}}}, []int{1}); err == nil || !strings.Contains(err.Error(), "name smaller ones") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestReadRefuses(t *testing.T) {
-	if _, err := curves.Read(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := mapfile.ReadCurves(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 	for want, text := range map[string]string{
@@ -101,7 +101,7 @@ func TestReadRefuses(t *testing.T) {
 		"both must be above 0":    `{"format": "switchyard-curves-1", "expert_bytes": 1, "points": [{"memory_bytes": 1, "rows": 1}]}`,
 		"size 0 is 0 bytes":       `{"format": "switchyard-curves-1", "expert_bytes": 1, "points": [{"rows": 1, "seconds": 1}]}`,
 	} {
-		if _, err := curves.Parse([]byte(text)); !errors.Is(err, curves.ErrFile) || !strings.Contains(err.Error(), want) {
+		if _, err := mapfile.ParseCurves([]byte(text)); !errors.Is(err, mapfile.ErrCurves) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestReadRefuses(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"format": "switchyard-curves-1", "expert_bytes": 1, "points": [{"memory_bytes": 1, "rows": 1, "seconds": 1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		s, err := curves.Parse(data)
+		s, err := mapfile.ParseCurves(data)
 		if err != nil {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/loadtest/speeds"
-	"github.com/switchyard/switchyard/pkg/serverless/curves"
+	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/up"
 )
@@ -67,7 +67,7 @@ func (c *ProfileCmd) Run(ctx context.Context, e *cli.Env) (err error) {
 }
 
 // profileText is what was measured for people.
-func profileText(f *curves.File) string {
+func profileText(f *mapfile.CurveFile) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "an expert of %s (%.2f MB) on cpu, %d cores; %s\n", f.Model, f.Bytes/1e6, f.Cores, f.How)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)

@@ -15,7 +15,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/remoe"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/request/tokenizer"
-	"github.com/switchyard/switchyard/pkg/serverless/curves"
 	"github.com/switchyard/switchyard/pkg/serverless/promptvector"
 	"github.com/switchyard/switchyard/pkg/serverless/rented"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
@@ -159,7 +158,7 @@ func (c *PlanSolveCmd) system(shape rented.Shape) (*serverless.System, *profiles
 		return nil, nil, err
 	}
 	if c.Curves != "" {
-		if on.Speeds, err = curves.Read(c.Curves); err != nil {
+		if on.Speeds, err = mapfile.ReadCurves(c.Curves); err != nil {
 			return nil, nil, fmt.Errorf("--curves: %w", err)
 		}
 	}

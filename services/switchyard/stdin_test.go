@@ -17,8 +17,6 @@ func TestSignalWhileReading(t *testing.T) {
 	}{
 		{`{"text":"a"}` + "\n", []string{"tokenize", "--tokenizer", "../../models/demo"}},
 		{"Once upon", []string{"prompt"}},
-		{"{", []string{"policy", "scale", "--name", "static"}},
-		{"{", []string{"policy", "place", "--name", "eplb"}},
 	} {
 		t.Run(tt.args[0], func(t *testing.T) {
 			in, rest := io.Pipe()

@@ -1,8 +1,6 @@
 package transfer
 
-import (
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-)
+import pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 
 // minibatch is consecutive token rows of a dispatch, with their entries.
 type minibatch struct {

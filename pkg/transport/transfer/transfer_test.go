@@ -11,7 +11,6 @@ import (
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
-	"github.com/switchyard/switchyard/pkg/transport/transfer/store"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -38,7 +37,7 @@ func TestSuiteOverJetStream(t *testing.T) {
 		if err := conn.Empty(t.Context(), stream.Name); err != nil {
 			t.Fatal(err)
 		}
-		return Backend{Objects: store.New(conn, streams), Count: func() int {
+		return Backend{Objects: transfer.NewObjectStore(conn, streams), Count: func() int {
 			state, err := conn.State(t.Context(), stream.Name)
 			if err != nil {
 				t.Fatal(err)

@@ -1,10 +1,4 @@
-// Package store keeps the objects of rows in the JetStream object store of a model.
-//
-// An object lies in the layout of NATS object stores, in chunks on $O.<bucket>.C.<name>.<chunk>, each
-// chunk on a subject of its own, which a read asks for by one request. What there is to know of it
-// is in the header of its first chunk, which is stored last: who finds that finds all. The
-// stream is in memory, bounded in bytes, refuses what has no room, and forgets by age.
-package store
+package transfer
 
 import (
 	"context"
@@ -20,20 +14,19 @@ import (
 
 	"github.com/switchyard/switchyard/internal/parallel"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	"github.com/switchyard/switchyard/schemas"
 )
 
-// Store is a model's; it implements transfer.Objects.
-type Store struct {
+// ObjectStore is a model's; it implements transfer.Objects.
+type ObjectStore struct {
 	conn   *bus.Conn
 	stream string
 	prefix string // of its subjects
 }
 
-// New returns the store of a model, which need not be there.
-func New(conn *bus.Conn, of schemas.Streams) *Store {
-	return &Store{conn: conn, stream: of.Objects().Name, prefix: of.ObjectPrefix()}
+// NewObjectStore returns the store of a model, which need not be there.
+func NewObjectStore(conn *bus.Conn, of schemas.Streams) *ObjectStore {
+	return &ObjectStore{conn: conn, stream: of.Objects().Name, prefix: of.ObjectPrefix()}
 }
 
 const (
@@ -49,14 +42,16 @@ const (
 // header is where the first chunk has an object's bytes and digest.
 const header = "Switchyard-Object"
 
-func (s *Store) subject(name string, chunk int) string {
+func (s *ObjectStore) subject(name string, chunk int) string {
 	return s.prefix + name + "." + strconv.Itoa(chunk)
 }
 
-func (s *Store) chunk() int { return int(max(leastChunk, min(mostChunk, s.conn.MaxPayload()-beside))) }
+func (s *ObjectStore) chunk() int {
+	return int(max(leastChunk, min(mostChunk, s.conn.MaxPayload()-beside)))
+}
 
 // Put implements transfer.Objects.
-func (s *Store) Put(ctx context.Context, name string, data []byte, sum transfer.Sum) error {
+func (s *ObjectStore) Put(ctx context.Context, name string, data []byte, sum Sum) error {
 	ctx, cancel := context.WithTimeout(ctx, putWithin)
 	defer cancel()
 	size := s.chunk()
@@ -81,7 +76,7 @@ func (s *Store) Put(ctx context.Context, name string, data []byte, sum transfer.
 				return refined(err)
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("%w in %v", transfer.ErrNoStore, putWithin)
+			return fmt.Errorf("%w in %v", ErrNoStore, putWithin)
 		}
 	}
 	return nil
@@ -90,18 +85,18 @@ func (s *Store) Put(ctx context.Context, name string, data []byte, sum transfer.
 // refined tells a full store from one that does not answer.
 func refined(err error) error {
 	if bus.IsNoRoom(err) {
-		return fmt.Errorf("%w: %w", transfer.ErrFull, err)
+		return fmt.Errorf("%w: %w", ErrFull, err)
 	}
-	return fmt.Errorf("%w: %w", transfer.ErrNoStore, err)
+	return fmt.Errorf("%w: %w", ErrNoStore, err)
 }
 
 // Get implements transfer.Objects.
-func (s *Store) Get(ctx context.Context, name string, most int) ([]byte, transfer.Sum, error) {
+func (s *ObjectStore) Get(ctx context.Context, name string, most int) ([]byte, Sum, error) {
 	ctx, cancel := context.WithTimeout(ctx, getWithin)
 	defer cancel()
 	first, err := s.read(ctx, name, 0)
 	if err != nil {
-		return nil, transfer.Sum{}, err
+		return nil, Sum{}, err
 	}
 	size, chunk, sum, err := parse(first.Header.Get(header), most)
 	if err != nil {
@@ -114,14 +109,14 @@ func (s *Store) Get(ctx context.Context, name string, most int) ([]byte, transfe
 		}
 	}
 	if len(data) != size || sha256.Sum256(data) != sum {
-		return nil, sum, transfer.ErrCorrupt
+		return nil, sum, ErrCorrupt
 	}
 	return data, sum, nil
 }
 
-func (s *Store) rest(ctx context.Context, name string, first []byte, size, chunk int) ([]byte, error) {
+func (s *ObjectStore) rest(ctx context.Context, name string, first []byte, size, chunk int) ([]byte, error) {
 	if len(first) != chunk {
-		return nil, transfer.ErrCorrupt
+		return nil, ErrCorrupt
 	}
 	data, n := make([]byte, size), (size+chunk-1)/chunk
 	copy(data, first)
@@ -133,7 +128,7 @@ func (s *Store) rest(ctx context.Context, name string, first []byte, size, chunk
 		case err != nil:
 			errs[i] = err
 		case len(m.Data) != len(into):
-			errs[i] = transfer.ErrCorrupt
+			errs[i] = ErrCorrupt
 		default:
 			copy(into, m.Data)
 		}
@@ -141,34 +136,34 @@ func (s *Store) rest(ctx context.Context, name string, first []byte, size, chunk
 	return data, errors.Join(errs...)
 }
 
-func (s *Store) read(ctx context.Context, name string, chunk int) (*nats.Msg, error) {
+func (s *ObjectStore) read(ctx context.Context, name string, chunk int) (*nats.Msg, error) {
 	m, err := s.conn.Direct(ctx, s.stream, s.subject(name, chunk))
 	switch {
 	case errors.Is(err, bus.ErrNoMessage):
-		return nil, fmt.Errorf("%w (chunk %d)", transfer.ErrMissing, chunk)
+		return nil, fmt.Errorf("%w (chunk %d)", ErrMissing, chunk)
 	case err != nil:
-		return nil, fmt.Errorf("%w: %w", transfer.ErrNoStore, err)
+		return nil, fmt.Errorf("%w: %w", ErrNoStore, err)
 	}
 	return m, nil
 }
 
 // parse reads what a first chunk says of its object.
-func parse(text string, most int) (size, chunk int, sum transfer.Sum, err error) {
+func parse(text string, most int) (size, chunk int, sum Sum, err error) {
 	fields := strings.Fields(text)
 	if len(fields) != 3 {
-		return 0, 0, sum, fmt.Errorf("%w: it says %.80q of itself", transfer.ErrCorrupt, text)
+		return 0, 0, sum, fmt.Errorf("%w: it says %.80q of itself", ErrCorrupt, text)
 	}
 	size, errSize := strconv.Atoi(fields[0])
 	chunk, errChunk := strconv.Atoi(fields[1])
 	digest, errSum := hex.DecodeString(fields[2])
 	if errSize != nil || errChunk != nil || errSum != nil || size < 0 || size > most || chunk < leastChunk || len(digest) != len(sum) {
-		return 0, 0, sum, fmt.Errorf("%w: it says %.80q of itself, and may have %d bytes", transfer.ErrCorrupt, text, most)
+		return 0, 0, sum, fmt.Errorf("%w: it says %.80q of itself, and may have %d bytes", ErrCorrupt, text, most)
 	}
-	return size, chunk, transfer.Sum(digest), nil
+	return size, chunk, Sum(digest), nil
 }
 
 // Remove implements transfer.Objects.
-func (s *Store) Remove(ctx context.Context, group string) error {
+func (s *ObjectStore) Remove(ctx context.Context, group string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeWithin)
 	defer cancel()
 	return s.conn.Purge(ctx, s.stream, s.prefix+group+".>")

@@ -1,6 +1,4 @@
-// Package curves keeps in files what an expert takes by rows and by the memory of a serverless
-// platform's function.
-package curves
+package mapfile
 
 import (
 	"encoding/json"
@@ -14,23 +12,23 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/cost"
 )
 
-// File is what was measured, as it is kept.
-type File struct {
+// CurveFile is what was measured, as it is kept.
+type CurveFile struct {
 	Format string `json:"Format"`
 	Device string `json:"device"`
 	How    string `json:"how"`
 	Model  string `json:"model"`
 	Hash   string `json:"model_hash"`
 	// Bytes are those of the expert, PerCPU those of memory for which there is a processor.
-	Bytes  float64 `json:"expert_bytes"`
-	PerCPU float64 `json:"memory_per_cpu_bytes"`
-	Cores  int     `json:"cores"`
-	Points []Point `json:"points"`
-	Fits   []Fit   `json:"fits"`
+	Bytes  float64      `json:"expert_bytes"`
+	PerCPU float64      `json:"memory_per_cpu_bytes"`
+	Cores  int          `json:"cores"`
+	Points []CurvePoint `json:"points"`
+	Fits   []CurveFit   `json:"fits"`
 }
 
-// Point is the time of an access.
-type Point struct {
+// CurvePoint is the time of an access.
+type CurvePoint struct {
 	Memory       float64 `json:"memory_bytes"`
 	CPUs         float64 `json:"cpus"`
 	Rows         int     `json:"rows"`
@@ -38,8 +36,8 @@ type Point struct {
 	Extrapolated bool    `json:"extrapolated"`
 }
 
-// Fit is T(y) = θ1·exp(-θ2·y) + θ3, for y in GB, or why there is none.
-type Fit struct {
+// CurveFit is T(y) = θ1·exp(-θ2·y) + θ3, for y in GB, or why there is none.
+type CurveFit struct {
 	Rows    int     `json:"rows"`
 	Theta1  float64 `json:"theta1"`
 	Theta2  float64 `json:"theta2"`
@@ -49,16 +47,16 @@ type Fit struct {
 }
 
 const (
-	// Format is what a file says it is.
-	Format   = "switchyard-curves-1"
-	mostFile = 16 << 20
+	// CurvesFormat is what a file says it is.
+	CurvesFormat = "switchyard-curves-1"
+	mostCurves   = 16 << 20
 )
 
-// ErrFile says that a file has no times that can be used.
-var ErrFile = errors.New("no times of an expert")
+// ErrCurves says that a file has no times that can be used.
+var ErrCurves = errors.New("no times of an expert")
 
 // Write puts the file at path, in place of what is there.
-func (f *File) Write(path string) error {
+func (f *CurveFile) Write(path string) error {
 	err := wholefile.Write(path, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetIndent("", " ")
@@ -70,31 +68,31 @@ func (f *File) Write(path string) error {
 	return nil
 }
 
-// Read reads times from a file.
-func Read(path string) (*cost.Speeds, error) {
+// ReadCurves reads times from a file.
+func ReadCurves(path string) (*cost.Speeds, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading times: %w", err)
 	}
 	defer func() { _ = file.Close() }() // it is only read
-	data, err := io.ReadAll(io.LimitReader(file, mostFile))
+	data, err := io.ReadAll(io.LimitReader(file, mostCurves))
 	if err == nil {
 		var s *cost.Speeds
-		if s, err = Parse(data); err == nil {
+		if s, err = ParseCurves(data); err == nil {
 			return s, nil
 		}
 	}
 	return nil, fmt.Errorf("reading times %s: %w", path, err)
 }
 
-// Parse reads times from a file's bytes.
-func Parse(data []byte) (*cost.Speeds, error) {
-	var f File
+// ParseCurves reads times from a file's bytes.
+func ParseCurves(data []byte) (*cost.Speeds, error) {
+	var f CurveFile
 	if err := json.Unmarshal(data, &f); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+		return nil, fmt.Errorf("%w: %w", ErrCurves, err)
 	}
-	if f.Format != Format {
-		return nil, fmt.Errorf("%w: the Format is %q, not %q: it is no file of switchyard profile", ErrFile, f.Format, Format)
+	if f.Format != CurvesFormat {
+		return nil, fmt.Errorf("%w: the Format is %q, not %q: it is no file of switchyard profile", ErrCurves, f.Format, CurvesFormat)
 	}
 	var sizes []float64
 	of := map[float64][]cost.Point{}
@@ -109,13 +107,13 @@ func Parse(data []byte) (*cost.Speeds, error) {
 	for _, size := range sizes {
 		c, err := cost.NewCurve(f.Bytes, of[size])
 		if err != nil {
-			return nil, fmt.Errorf("%w: with %v bytes of memory: %w", ErrFile, size, err)
+			return nil, fmt.Errorf("%w: with %v bytes of memory: %w", ErrCurves, size, err)
 		}
 		curves = append(curves, c)
 	}
 	s, err := cost.NewSpeeds(sizes, curves)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFile, err)
+		return nil, fmt.Errorf("%w: %w", ErrCurves, err)
 	}
 	return s, nil
 }

@@ -1,4 +1,4 @@
-package store
+package transfer
 
 import (
 	"bytes"
@@ -7,32 +7,28 @@ import (
 	"math"
 	"testing"
 
-	"github.com/switchyard/switchyard/internal/testkit/testleaks"
 	"github.com/switchyard/switchyard/internal/testkit/testserver"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
-	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	"github.com/switchyard/switchyard/schemas"
 )
-
-func TestMain(m *testing.M) { testleaks.Main(m) }
 
 var streams = schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "m"), Moved: true}
 
 // open makes a store, of a spec that is changed.
-func open(t *testing.T, conn *bus.Conn, change func(*schemas.StreamSpec)) *Store {
+func open(t *testing.T, conn *bus.Conn, change func(*schemas.StreamSpec)) *ObjectStore {
 	t.Helper()
 	spec := streams.Objects()
 	change(&spec)
 	if err := conn.Ensure(t.Context(), 1, spec); err != nil {
 		t.Fatal(err)
 	}
-	return New(conn, streams)
+	return NewObjectStore(conn, streams)
 }
 
 func as(*schemas.StreamSpec) {}
 
 // count is how many messages the store has.
-func (s *Store) count(t *testing.T) int {
+func (s *ObjectStore) count(t *testing.T) int {
 	t.Helper()
 	state, err := s.conn.State(t.Context(), s.stream)
 	if err != nil {
@@ -56,7 +52,7 @@ func TestSizes(t *testing.T) {
 		if err != nil || !bytes.Equal(got, data) || sum != sha256.Sum256(data) {
 			t.Errorf("%d bytes came back as %d: %v", size, len(got), err)
 		}
-		if _, _, err := s.Get(t.Context(), "a.0.0.i.0.0", size-1); !errors.Is(err, transfer.ErrCorrupt) {
+		if _, _, err := s.Get(t.Context(), "a.0.0.i.0.0", size-1); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%d bytes where fewer may be: %v", size, err)
 		}
 	}
@@ -66,7 +62,7 @@ func TestSizes(t *testing.T) {
 	if err := s.Remove(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Get(t.Context(), "a.0.0.i.0.0", math.MaxInt32); !errors.Is(err, transfer.ErrMissing) || s.count(t) != 1 {
+	if _, _, err := s.Get(t.Context(), "a.0.0.i.0.0", math.MaxInt32); !errors.Is(err, ErrMissing) || s.count(t) != 1 {
 		t.Errorf("%d are left; %v", s.count(t), err)
 	}
 }
@@ -96,7 +92,7 @@ func TestCorrupt(t *testing.T) {
 		if err := spoil(s.prefix + "a.0.0.i.0.0"); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := s.Get(t.Context(), "a.0.0.i.0.0", len(data)); !errors.Is(err, transfer.ErrCorrupt) {
+		if _, _, err := s.Get(t.Context(), "a.0.0.i.0.0", len(data)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -105,15 +101,15 @@ func TestCorrupt(t *testing.T) {
 // A full store and one that is not there are told apart.
 func TestNoRoom(t *testing.T) {
 	conn := testserver.Connect(t)
-	s := New(conn, streams)
-	if err := s.Put(t.Context(), "a.0.0.i.0.0", []byte("x"), sha256.Sum256([]byte("x"))); !errors.Is(err, transfer.ErrNoStore) || errors.Is(err, transfer.ErrFull) {
+	s := NewObjectStore(conn, streams)
+	if err := s.Put(t.Context(), "a.0.0.i.0.0", []byte("x"), sha256.Sum256([]byte("x"))); !errors.Is(err, ErrNoStore) || errors.Is(err, ErrFull) {
 		t.Errorf("without a store: %v", err)
 	}
-	if _, _, err := s.Get(t.Context(), "a.0.0.i.0.0", 9); !errors.Is(err, transfer.ErrNoStore) {
+	if _, _, err := s.Get(t.Context(), "a.0.0.i.0.0", 9); !errors.Is(err, ErrNoStore) {
 		t.Errorf("without a store: %v", err)
 	}
 	s = open(t, conn, func(spec *schemas.StreamSpec) { spec.MaxBytes = 4096 })
-	if err := s.Put(t.Context(), "a.0.0.i.0.0", make([]byte, 8192), transfer.Sum{}); !errors.Is(err, transfer.ErrFull) {
+	if err := s.Put(t.Context(), "a.0.0.i.0.0", make([]byte, 8192), Sum{}); !errors.Is(err, ErrFull) {
 		t.Errorf("a full store: %v", err)
 	}
 }
@@ -126,7 +122,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, most int) {
 		size, chunk, _, err := parse(text, most)
 		switch {
-		case err != nil && !errors.Is(err, transfer.ErrCorrupt):
+		case err != nil && !errors.Is(err, ErrCorrupt):
 			t.Error(err)
 		case err == nil && (size < 0 || size > most || chunk < leastChunk):
 			t.Errorf("%q: %d bytes in chunks of %d", text, size, chunk)
