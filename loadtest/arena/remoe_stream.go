@@ -123,7 +123,7 @@ func (c RemoeStreamChange) String() string {
 }
 
 // String is the line for people.
-func (l *RemoeStreamLine) String() string {
+func (l RemoeStreamLine) String() string {
 	of := l.Policy
 	if l.Idle >= 0 {
 		of += fmt.Sprintf(" at %g", l.Idle)
