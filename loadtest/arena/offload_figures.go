@@ -63,14 +63,6 @@ func (b *offloadBench) entropy() {
 	}
 }
 
-func (r *OffloadReport) entropyRows() [][]string {
-	rows := [][]string{{"shape", "routing", "seed", "rows", "bits"}}
-	for _, e := range r.Entropies {
-		rows = append(rows, []string{e.Shape, e.Routing, number(float64(e.Seed)), number(float64(e.Rows)), number(e.Bits)})
-	}
-	return rows
-}
-
 // across are the figures with all shapes in one.
 func (r *OffloadReport) across() (all []figure, err error) {
 	for _, draw := range []func() (figure, error){

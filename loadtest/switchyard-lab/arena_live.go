@@ -87,7 +87,7 @@ func (c *MoElessCmd) live(ctx context.Context, e *cli.Env) error {
 		return err
 	}
 	for repeat := range c.Repeats + 2 { // the first one and the last one measure the pipeline only
-		for _, policy := range inTurn(c.Policies, repeat) {
+		for _, policy := range arena.InTurns(c.Policies, repeat) {
 			if err := s.turn(ctx, e, policy, repeat); err != nil {
 				return fmt.Errorf("policy %s: %w", policy, err)
 			}
@@ -162,15 +162,6 @@ func chosenPolicies(names []string, use registry.Use) (all []sim.Policy, err err
 		all = append(all, p)
 	}
 	return all, nil
-}
-
-// inTurn is the order of policies in a repeat: forwards and backwards in turns.
-func inTurn(policies []string, repeat int) []string {
-	order := slices.Clone(policies)
-	if repeat%2 == 1 {
-		slices.Reverse(order)
-	}
-	return order
 }
 
 // mix is real text, as the demo model's tokens.
