@@ -46,8 +46,9 @@ func suiteFirst(args []string, configured func(key string) string) ([]string, er
 	}) {
 		return args, nil
 	}
-	if name = cmp.Or(name, os.Getenv("SWITCHYARD_SUITE"), configured("arena-suite")); !slices.Contains(suites, name) {
-		return nil, fmt.Errorf("the suite is %q; it must be one of %s, as in arena moeless", name, strings.Join(suites, ", "))
+	name = cmp.Or(name, os.Getenv("SWITCHYARD_SUITE"), configured("arena-suite"))
+	if !slices.Contains(suites, name) {
+		return nil, fmt.Errorf("%q has the suite %q; it must be one of %s, as in arena moeless", strings.Join(args, " "), name, strings.Join(suites, ", "))
 	}
 	return slices.Concat(args[:at+1], []string{name}, rest), nil
 }
