@@ -53,6 +53,7 @@ type drawnPart struct {
 func (r *OffloadReport) figures() (all []figure, err error) {
 	budget := func(l *OffloadLine) float64 { return l.Budget }
 	value := func(l *OffloadLine) float64 { return l.Value }
+	var draws []func() (figure, error)
 	for _, at := range r.places() {
 		if at.routing != routingFitted && at.routing != routingRecorded {
 			continue
@@ -67,14 +68,11 @@ func (r *OffloadReport) figures() (all []figure, err error) {
 			{partCapacity, "similarity by maps", "maps", "cosine", "Mean score of trajectory searches by the store's capacity (figure 14a).", value, func(l *OffloadLine) float64 { return l.Trajectory }, false},
 			{partBatch, "TPOT by batch", "sequences", "ms", "Time of a decode step by the batch (figure 14b).", value, tpot.of, false},
 		} {
-			f, err := r.draw(at, d)
-			if err != nil {
-				return nil, err
-			}
-			if f.Plot != "" {
-				all = append(all, f)
-			}
+			draws = append(draws, func() (figure, error) { return r.draw(at, d) })
 		}
+	}
+	if all, err = drawn(draws); err != nil {
+		return nil, err
 	}
 	for _, more := range []func() ([]figure, error){r.pictures, r.across, r.cdfs} {
 		figures, err := more()
