@@ -31,10 +31,10 @@ type Result struct {
 	Took, Experts [2]float64
 	Before, After int // accesses without and with the brownout
 	Routed, Kept  int // routed rows, and those that their own experts computed
-	Changes    []Change
-	Trace      []Second
-	of         [2][]float64 // seconds of steps in the second at hand
-	all        [2][]float64 // and of all
+	Changes       []Change
+	Trace         []Second
+	of            [2][]float64 // seconds of steps in the second at hand
+	all           [2][]float64 // and of all
 }
 
 // Change is a move of a threshold.
