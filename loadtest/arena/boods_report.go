@@ -1,11 +1,9 @@
 package arena
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
+	"slices"
 
-	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/pkg/policy/cost/scatter"
 	"github.com/switchyard/switchyard/pkg/policy/deployplan/ods"
 )
@@ -148,22 +146,16 @@ func (r *BOODSReport) compare() {
 }
 
 func appended[T comparable](list []T, v T) []T {
-	for _, had := range list {
-		if had == v {
-			return list
-		}
+	if slices.Contains(list, v) {
+		return list
 	}
 	return append(list, v)
 }
 
 func changeOf(c BOODSChange, by, speed []float64) BOODSChange {
-	c.Seeds, c.Cost, c.Speed = len(by), by[0], speed[0]
-	half := 0.0
-	if c.Seeds > 1 {
-		c.Cost, half = quantile.Interval95(by)
-		c.Speed, _ = quantile.Interval95(speed)
-	}
-	c.Low, c.High = c.Cost-half, c.Cost+half
+	c.Seeds = len(by)
+	c.Cost, c.Low, c.High = Interval95(by)
+	c.Speed, _, _ = Interval95(speed)
 	return c
 }
 
@@ -206,13 +198,7 @@ func unless(is bool, words string) string {
 // Write writes the report into a folder, which is made: report.json, lines.csv, changes.csv and searches.csv.
 func (r *BOODSReport) Write(folder string) error {
 	return writeFiles(folder, []file{
-		{"report.json", r.writeJSON}, {"lines.csv", table(fieldRows(r.Lines)).write}, {"changes.csv", table(fieldRows(r.Changes)).write},
-		{"searches.csv", table(fieldRows(r.Searches)).write},
+		{"report.json", asJSON(r)}, {"lines.csv", asCSV(r.Lines)}, {"changes.csv", asCSV(r.Changes)},
+		{"searches.csv", asCSV(r.Searches)},
 	})
-}
-
-func (r *BOODSReport) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(r)
 }

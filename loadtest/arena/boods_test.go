@@ -56,7 +56,7 @@ func TestBOODS(t *testing.T) {
 		t.Error(err)
 	}
 	var b bytes.Buffer
-	if err := r.writeJSON(&b); err != nil || !strings.Contains(b.String(), `"prediction_error"`) {
+	if err := asJSON(r)(&b); err != nil || !strings.Contains(b.String(), `"prediction_error"`) {
 		t.Errorf("%v", err)
 	}
 }

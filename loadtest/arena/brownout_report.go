@@ -1,11 +1,7 @@
 package arena
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"reflect"
-	"strings"
 
 	"github.com/switchyard/switchyard/loadtest/sim/bursts"
 )
@@ -155,34 +151,7 @@ func (l BrownoutLine) String() string {
 // Write writes the report into a folder, which is made: report.json, lines.csv, and traces.csv with
 // the P90s and thresholds of each second of a burst.
 func (r *BrownoutReport) Write(folder string) error {
-	return writeFiles(folder, []file{{"report.json", r.writeJSON}, {"lines.csv", table(fieldRows(r.Lines)).write}, {"traces.csv", table(r.traceRows()).write}})
-}
-
-func (r *BrownoutReport) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(r)
-}
-
-// fieldRows has a column for each field that JSON has, and a row for each line.
-func fieldRows[T any](lines []T) (rows [][]string) {
-	of := reflect.TypeFor[T]()
-	var head []string
-	var fields []int
-	for i := range of.NumField() {
-		if name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ","); name != "-" {
-			head, fields = append(head, name), append(fields, i)
-		}
-	}
-	rows = append(rows, head)
-	for _, l := range lines {
-		var row []string
-		for _, i := range fields {
-			row = append(row, fmt.Sprint(reflect.ValueOf(l).Field(i).Interface()))
-		}
-		rows = append(rows, row)
-	}
-	return rows
+	return writeFiles(folder, []file{{"report.json", asJSON(r)}, {"lines.csv", asCSV(r.Lines)}, {"traces.csv", table(r.traceRows()).write}})
 }
 
 func (r *BrownoutReport) traceRows() [][]string {

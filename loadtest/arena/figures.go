@@ -15,19 +15,19 @@ type figure struct {
 
 // figures are all plots of the report, in the order of the paper's.
 func (r *Report) figures() (all []figure, err error) {
+	var draws []func() (figure, error)
 	for _, shape := range r.shapes() {
 		for _, of := range []func(shape string) (figure, error){r.cdf, r.byDistance, r.byThreshold, r.parts} {
-			f, err := of(shape)
-			if err != nil {
-				return nil, err
-			}
-			if f.Plot != "" {
-				all = append(all, f)
-			}
+			draws = append(draws, func() (figure, error) { return of(shape) })
 		}
 	}
-	for _, of := range []func() (figure, error){r.costs, r.residents, r.replicas, r.accuracy} {
-		f, err := of()
+	return drawn(append(draws, r.costs, r.residents, r.replicas, r.accuracy))
+}
+
+// drawn are the figures that have data.
+func drawn(draws []func() (figure, error)) (all []figure, err error) {
+	for _, draw := range draws {
+		f, err := draw()
 		if err != nil {
 			return nil, err
 		}

@@ -40,19 +40,19 @@ func (s Settings) runAll(ctx context.Context, jobs []job) ([]Line, error) {
 
 // inParallel does n things, as many at once as there are threads. The first error ends the
 // others.
-func (s Settings) inParallel(ctx context.Context, n int, of string, do func(ctx context.Context, i int) error) error {
+func inParallel(ctx context.Context, threads, n int, progress func(done int64), do func(ctx context.Context, i int) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var next, done atomic.Int64
 	var wait sync.WaitGroup
-	for range max(1, s.Threads) {
+	for range max(1, threads) {
 		wait.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				if err := do(ctx, i); err != nil {
 					stop(err)
 					return
 				}
-				s.Progress("%s: %d of %d runs done", of, done.Add(1), n)
+				progress(done.Add(1))
 			}
 		})
 	}
@@ -61,6 +61,23 @@ func (s Settings) inParallel(ctx context.Context, n int, of string, do func(ctx 
 		return err
 	}
 	return ctx.Err()
+}
+
+// inParallel tells of what runs are done.
+func (s Settings) inParallel(ctx context.Context, n int, of string, do func(ctx context.Context, i int) error) error {
+	return inParallel(ctx, s.Threads, n, func(done int64) { s.Progress("%s: %d of %d runs done", of, done, n) }, do)
+}
+
+// eachLab makes the lab of every shape and seed, several at a time: seeds of a shape side by side, in
+// the shapes' order. Progress is told as each is done.
+func eachLab[L any](ctx context.Context, threads int, shapes []string, seeds int, first uint64, progress func(string, ...any), lab func(ctx context.Context, shape string, seed uint64) (L, error)) ([]L, error) {
+	n := len(shapes) * seeds
+	labs := make([]L, n)
+	err := inParallel(ctx, threads, n, func(done int64) { progress("%d of %d shapes and seeds…", done, n) }, func(ctx context.Context, i int) (err error) {
+		labs[i], err = lab(ctx, shapes[i/seeds], first+uint64(i%seeds))
+		return err
+	})
+	return labs, err
 }
 
 func (s Settings) run(ctx context.Context, j job) (Line, error) {

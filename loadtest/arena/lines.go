@@ -1,6 +1,8 @@
 package arena
 
 import (
+	"fmt"
+
 	"github.com/switchyard/switchyard/loadtest/sim"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
 )
@@ -61,4 +63,10 @@ func find(lines []Line, part, shape, routing, policy string) *Line {
 		}
 	}
 	return nil
+}
+
+// String is a line of the report.
+func (l Line) String() string {
+	return fmt.Sprintf("%-14s %-10s %8.2f ms a layer, p99 %8.2f; %9.0f GB·s billed, %9.0f resident; %5.1f replicas, %d loads\n",
+		l.Shape, l.Policy, l.Mean, l.P99, l.Cost, l.Resident, l.Replicas, l.ColdStarts)
 }

@@ -63,17 +63,9 @@ func (b *offloadBench) entropy() {
 	}
 }
 
-func (r *OffloadReport) entropyRows() [][]string {
-	rows := [][]string{{"shape", "routing", "seed", "rows", "bits"}}
-	for _, e := range r.Entropies {
-		rows = append(rows, []string{e.Shape, e.Routing, number(float64(e.Seed)), number(float64(e.Rows)), number(e.Bits)})
-	}
-	return rows
-}
-
 // across are the figures with all shapes in one.
-func (r *OffloadReport) across() (all []figure, err error) {
-	for _, draw := range []func() (figure, error){
+func (r *OffloadReport) across() ([]figure, error) {
+	return drawn([]func() (figure, error){
 		r.unevenness, r.correlations,
 		func() (figure, error) {
 			return r.grouped(partPatterns, hits.of, "hits by what tracks patterns", "part", "Hits by what tracks patterns, with fMoE's order (figure 12a).")
@@ -82,16 +74,7 @@ func (r *OffloadReport) across() (all []figure, err error) {
 			return r.grouped(partOrders, hits.of, "hits by the order of eviction", "part", "Hits by the order of eviction, with fMoE's maps (figure 12b).")
 		},
 		r.breakdown, r.memory,
-	} {
-		f, err := draw()
-		if err != nil {
-			return nil, err
-		}
-		if f.Plot != "" {
-			all = append(all, f)
-		}
-	}
-	return all, nil
+	})
 }
 
 // unevenness is figure 3c, whose ends are 3b.

@@ -3,7 +3,6 @@ package arena
 import (
 	"fmt"
 
-	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/loadtest/sim/offload"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
 )
@@ -189,10 +188,7 @@ func change(ours, theirs []*OffloadLine, of func(*OffloadLine) float64) (mean, h
 		}
 		changes[i] = of(ours[i])/b - 1
 	}
-	if len(changes) == 1 {
-		return changes[0], 0, true
-	}
-	mean, half = quantile.Interval95(changes)
+	mean, half = interval(changes)
 	return mean, half, true
 }
 

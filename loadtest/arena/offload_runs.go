@@ -144,7 +144,13 @@ func valuesOf(runs []*OffloadRun, of func(*OffloadRun) float64) (values []float6
 	return values
 }
 
-// interval is Interval95, of no width for one value.
+// Interval95 is the mean of values, and where it lies with 95 % (Student's t); of one value, that.
+func Interval95(values []float64) (mean, low, high float64) {
+	mean, half := interval(values)
+	return mean, mean - half, mean + half
+}
+
+// interval is quantile.Interval95, of no width for one value.
 func interval(values []float64) (mean, half float64) {
 	if len(values) == 1 {
 		return values[0], 0
@@ -181,10 +187,10 @@ func (r *OffloadLiveReport) compare(policy LiveOffload, gb float64) {
 		if len(changes) < len(ours) {
 			continue
 		}
-		change, half := interval(changes)
+		change, low, high := Interval95(changes)
 		r.Changes = append(r.Changes, OffloadClaim{
 			Shape: r.Model, Routing: "live", Policy: policy.Name, Against: policy.Against, What: m.what, Budget: gb,
-			Ours: average(valuesOf(ours, m.of)), Theirs: average(valuesOf(theirs, m.of)), Change: change, Low: change - half, High: change + half,
+			Ours: average(valuesOf(ours, m.of)), Theirs: average(valuesOf(theirs, m.of)), Change: change, Low: low, High: high,
 		})
 	}
 }
@@ -219,9 +225,9 @@ func (r *OffloadLiveReport) simulate(p *OffloadPipeline, policy LiveOffload, gb 
 				off = append(off, said/max(v, 1e-9)-1)
 			}
 		}
-		mean, half := interval(off)
+		mean, low, high := Interval95(off)
 		r.Fidelity = append(r.Fidelity, OffloadFidelity{
-			Policy: policy.Name, Budget: gb, What: m.what, Live: average(valuesOf(runs, m.of)), Simulated: said, Off: mean, Low: mean - half, High: mean + half,
+			Policy: policy.Name, Budget: gb, What: m.what, Live: average(valuesOf(runs, m.of)), Simulated: said, Off: mean, Low: low, High: high,
 		})
 	}
 	return nil

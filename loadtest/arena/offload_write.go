@@ -2,11 +2,9 @@ package arena
 
 import (
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
-	"strconv"
 
 	"gonum.org/v1/plot/plotter"
 
@@ -17,60 +15,11 @@ import (
 // gaps.csv, prefetching.csv, entropies.csv, online.csv, tables.md and report.html.
 func (r *OffloadReport) Write(folder string) error {
 	return writeFiles(folder, []file{
-		{"report.json", r.writeJSON}, {"lines.csv", table(r.lineRows()).write}, {"claims.csv", table(r.claimRows()).write},
-		{"gaps.csv", table(r.gapRows()).write}, {"prefetching.csv", table(r.boundRows()).write},
-		{"entropies.csv", table(r.entropyRows()).write}, {"online.csv", table(r.onlineRows()).write},
+		{"report.json", asJSON(r)}, {"lines.csv", asCSV(r.Lines)}, {"claims.csv", asCSV(r.Claims)},
+		{"gaps.csv", asCSV(r.Gaps)}, {"prefetching.csv", asCSV(r.Bounds)},
+		{"entropies.csv", asCSV(r.Entropies)}, {"online.csv", table(r.onlineRows()).write},
 		{"tables.md", r.writeTables}, {"report.html", r.writePage},
 	})
-}
-
-func (r *OffloadReport) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(r)
-}
-
-func (r *OffloadReport) lineRows() [][]string {
-	rows := [][]string{{
-		"part", "shape", "routing", "policy", "budget_gb", "value", "constant", "seed", "fits", "ttft_ms", "tpot_ms", "hits", "late", "hits_prefill", "recall", "stall_ms", "floor_ms",
-		"moved_mb", "prefetched_used_gb", "prefetched_late_gb", "prefetched_wasted_gb", "similarity_semantic", "similarity_trajectory", "pearson", "pearson_semantic", "links_ms", "predicting_ms", "loads",
-	}}
-	for _, l := range r.Lines {
-		row := []string{l.Part, l.Shape, l.Routing, l.Policy, number(l.Budget), number(l.Value), l.Constant, strconv.FormatUint(l.Seed, 10), strconv.FormatBool(l.Fits)}
-		for _, v := range []float64{l.TTFT, l.TPOT, l.Hits, l.Late, l.Prefill, l.Recall, l.Stall, l.Floor, l.Loads, l.Used, l.Overdue, l.Wasted, l.Semantic, l.Trajectory, l.Pearson, l.PearsonSemantic, l.Links, l.Predicting, float64(l.Loaded)} {
-			row = append(row, number(v))
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-func (r *OffloadReport) claimRows() [][]string {
-	rows := [][]string{{"shape", "routing", "budget_gb", "policy", "what", "against", "value", "baseline", "change", "low", "high", "paper"}}
-	for _, c := range r.Claims {
-		row := []string{c.Shape, c.Routing, number(c.Budget), c.Policy, c.What, c.Against}
-		for _, v := range []float64{c.Ours, c.Theirs, c.Change, c.Low, c.High, c.Paper} {
-			row = append(row, number(v))
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-func (r *OffloadReport) gapRows() [][]string {
-	rows := [][]string{{"shape", "routing", "budget_gb", "policy", "tpot_ms", "best_baseline", "best_baseline_ms", "limit_ms", "floor_ms", "closed"}}
-	for _, g := range r.Gaps {
-		rows = append(rows, []string{g.Shape, g.Routing, number(g.Budget), g.Policy, number(g.TPOT), g.Best, number(g.BestTPOT), number(g.Limit), number(g.Floor), number(g.Closed)})
-	}
-	return rows
-}
-
-func (r *OffloadReport) boundRows() [][]string {
-	rows := [][]string{{"shape", "routing", "budget_gb", "batch", "policy", "against", "tpot_times", "low", "high", "wasted_gb", "moved_times"}}
-	for _, b := range r.Bounds {
-		rows = append(rows, []string{b.Shape, b.Routing, number(b.Budget), number(b.Batch), b.Policy, b.Against, number(b.Times), number(b.Low), number(b.High), number(b.Wasted), number(b.Unneeded)})
-	}
-	return rows
 }
 
 //go:embed offload.html
@@ -104,6 +53,7 @@ type drawnPart struct {
 func (r *OffloadReport) figures() (all []figure, err error) {
 	budget := func(l *OffloadLine) float64 { return l.Budget }
 	value := func(l *OffloadLine) float64 { return l.Value }
+	var draws []func() (figure, error)
 	for _, at := range r.places() {
 		if at.routing != routingFitted && at.routing != routingRecorded {
 			continue
@@ -118,14 +68,11 @@ func (r *OffloadReport) figures() (all []figure, err error) {
 			{partCapacity, "similarity by maps", "maps", "cosine", "Mean score of trajectory searches by the store's capacity (figure 14a).", value, func(l *OffloadLine) float64 { return l.Trajectory }, false},
 			{partBatch, "TPOT by batch", "sequences", "ms", "Time of a decode step by the batch (figure 14b).", value, tpot.of, false},
 		} {
-			f, err := r.draw(at, d)
-			if err != nil {
-				return nil, err
-			}
-			if f.Plot != "" {
-				all = append(all, f)
-			}
+			draws = append(draws, func() (figure, error) { return r.draw(at, d) })
 		}
+	}
+	if all, err = drawn(draws); err != nil {
+		return nil, err
 	}
 	for _, more := range []func() ([]figure, error){r.pictures, r.across, r.cdfs} {
 		figures, err := more()

@@ -1,10 +1,8 @@
 package arena
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/switchyard/switchyard/internal/quantile"
@@ -235,42 +233,9 @@ func (r *Operating) ruling(c claimed) Ruling {
 // Write writes points.json, points.csv, changes.csv and points.md into a folder, which is made.
 func (r *Operating) Write(folder string) error {
 	return writeFiles(folder, []file{
-		{"points.json", func(w io.Writer) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", " ")
-			return e.Encode(r)
-		}},
-		{"points.csv", table(r.rows()).write}, {"changes.csv", table(r.changeRows()).write}, {"points.md", r.writeText},
+		{"points.json", asJSON(r)},
+		{"points.csv", asCSV(r.Lines)}, {"changes.csv", asCSV(r.Changes)}, {"points.md", r.writeText},
 	})
-}
-
-func (r *Operating) rows() [][]string {
-	rows := [][]string{{
-		"shape", "routing", "idle", "load", "seed", "policy", "rate", "requests_per_s", "layer_ms_mean", "layer_ms_p50", "layer_ms_p99", "prefill_layer_ms", "decode_layer_ms",
-		"ttft_ms_mean", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_mean", "tpot_ms_p50", "tpot_ms_p99", "good_share", "good_share_half_slo", "good_share_twice_slo", "goodput_rps",
-		"behind_s", "unfinished", "requests", "memory_gb_mean", "memory_gb_peak", "cost_resident_gb_s", "cost_gb_s", "cold_starts", "elapsed_s",
-	}}
-	for _, l := range r.Lines {
-		row := []string{l.Shape, l.Routing, strconv.FormatBool(l.Idle), number(l.Point), strconv.FormatUint(l.Seed, 10), l.Policy}
-		for _, v := range []float64{
-			l.Rate, l.PerSecond, l.Mean, l.P50, l.P99, l.Prefill, l.Decode, l.TTFTMean, l.TTFTP50, l.TTFTP99, l.TPOTMean, l.TPOTP50, l.TPOTP99, l.Good, l.Strict, l.Lax, l.Goodput,
-			l.Behind, float64(l.Unfinished), float64(l.Requests), l.Average, l.Peak, l.Resident, l.Cost, float64(l.ColdStarts), l.Elapsed,
-		} {
-			row = append(row, number(v))
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-func (r *Operating) changeRows() [][]string {
-	rows := [][]string{{"shape", "routing", "idle", "load", "policy", "against", "what", "change", "low", "high"}}
-	for _, c := range r.Changes {
-		rows = append(rows, []string{
-			c.Shape, c.Routing, strconv.FormatBool(c.Idle), number(c.Point), c.Policy, c.Against, c.What, number(c.Change), number(c.Low), number(c.High),
-		})
-	}
-	return rows
 }
 
 // writeText writes what is in the documents: verdicts, and means over seeds.

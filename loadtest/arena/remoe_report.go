@@ -1,14 +1,10 @@
 package arena
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"slices"
-	"strconv"
 
-	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/loadtest/sim/renting"
 )
 
@@ -176,12 +172,8 @@ func (r *RemoeReport) compare() {
 
 // over fills in what seeds gave.
 func (c RemoeChange) over(by *[2][]float64, best float64) RemoeChange {
-	c.Seeds, c.Best, c.Change = len(by[0]), best, by[0][0]
-	half := 0.0
-	if c.Seeds > 1 {
-		c.Change, half = quantile.Interval95(by[0])
-	}
-	c.Low, c.High = c.Change-half, c.Change+half
+	c.Seeds, c.Best = len(by[0]), best
+	c.Change, c.Low, c.High = Interval95(by[0])
 	for _, v := range by[1] {
 		c.Cold += v / float64(c.Seeds)
 	}
@@ -210,26 +202,8 @@ func (c RemoeChange) String() string {
 // stream_changes.csv and report.html.
 func (r *RemoeReport) Write(folder string) error {
 	return writeFiles(folder, []file{
-		{"report.json", r.writeJSON}, {"lines.csv", table(fieldRows(r.Lines)).write}, {"changes.csv", table(fieldRows(r.Changes)).write},
-		{"gaps.csv", table(r.gapRows()).write}, {"report.html", r.writePage},
-		{"streamed.csv", table(fieldRows(r.Streamed)).write}, {"stream_changes.csv", table(fieldRows(r.StreamChanges)).write},
+		{"report.json", asJSON(r)}, {"lines.csv", asCSV(r.Lines)}, {"changes.csv", asCSV(r.Changes)},
+		{"gaps.csv", asCSV(r.Gaps)}, {"report.html", r.writePage},
+		{"streamed.csv", asCSV(r.Streamed)}, {"stream_changes.csv", asCSV(r.StreamChanges)},
 	})
-}
-
-func (r *RemoeReport) gapRows() [][]string {
-	rows := [][]string{{"shape", "seed", "request", "slo_times_mix", "gap", "misprediction", "worst_case", "relaxation", "replicas_lpt", "selection"}}
-	for _, g := range r.Gaps {
-		row := []string{g.Shape, strconv.FormatUint(g.Seed, 10), strconv.Itoa(g.Request)}
-		for _, v := range []float64{g.SLO, g.Whole, g.Prediction, g.WorstCase, g.Relaxation, g.Replicas, g.Selection} {
-			row = append(row, number(v))
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
-func (r *RemoeReport) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(r)
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/internal/quantile"
 	"github.com/switchyard/switchyard/loadtest/sim"
 	"github.com/switchyard/switchyard/loadtest/sim/choices"
 	"github.com/switchyard/switchyard/loadtest/sim/renting"
@@ -123,7 +122,7 @@ func (c RemoeStreamChange) String() string {
 }
 
 // String is the line for people.
-func (l *RemoeStreamLine) String() string {
+func (l RemoeStreamLine) String() string {
 	of := l.Policy
 	if l.Idle >= 0 {
 		of += fmt.Sprintf(" at %g", l.Idle)
@@ -427,10 +426,6 @@ func streamChange(ours, others []*RemoeStreamLine, idle float64) RemoeStreamChan
 		changes = append(changes, ours[i].Cost(idle)/others[i].Cost(idle)-1)
 		c.Good, c.GoodAgainst = c.Good+ours[i].Good/float64(c.Seeds), c.GoodAgainst+others[i].Good/float64(c.Seeds)
 	}
-	half := 0.0
-	if c.Change = changes[0]; c.Seeds > 1 {
-		c.Change, half = quantile.Interval95(changes)
-	}
-	c.Low, c.High = c.Change-half, c.Change+half
+	c.Change, c.Low, c.High = Interval95(changes)
 	return c
 }

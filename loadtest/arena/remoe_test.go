@@ -72,7 +72,7 @@ func TestRemoe(t *testing.T) {
 		t.Errorf("%d figures in the page: %v", strings.Count(string(page), "<figure>"), err)
 	}
 	var b bytes.Buffer
-	if err := r.writeJSON(&b); err != nil || !strings.Contains(b.String(), `"slo_miss_ratio"`) {
+	if err := asJSON(r)(&b); err != nil || !strings.Contains(b.String(), `"slo_miss_ratio"`) {
 		t.Errorf("%v", err)
 	}
 }

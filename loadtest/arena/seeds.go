@@ -109,13 +109,3 @@ func (r *Report) bySeed(shape, policy string) (lines []*Line) {
 	}
 	return lines
 }
-
-func (r *Report) intervalRows() [][]string {
-	rows := [][]string{{"shape", "policy", "what", "against", "seeds", "change", "low", "high"}}
-	for _, i := range r.Intervals {
-		rows = append(rows, []string{
-			i.Shape, i.Policy, i.What, i.Against, fmt.Sprint(i.Seeds), number(i.Change), number(i.Low), number(i.High),
-		})
-	}
-	return rows
-}

@@ -160,13 +160,3 @@ func (r *Report) swept(as *Line, policy string) *Line {
 	}
 	return nil
 }
-
-func (r *Report) swingRows() [][]string {
-	rows := [][]string{{"shape", "policy", "what", "against", "low", "low_constant", "low_factor", "high", "high_constant", "high_factor"}}
-	for _, w := range r.Swings {
-		rows = append(rows, []string{
-			w.Shape, w.Policy, w.What, w.Against, number(w.Low.Change), w.Low.Constant, number(w.Low.Factor), number(w.High.Change), w.High.Constant, number(w.High.Factor),
-		})
-	}
-	return rows
-}

@@ -7,15 +7,17 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strconv"
+	"strings"
 )
 
 // Write writes the report into a folder, which is made: report.json, lines.csv,
 // cdf.csv, claims.csv, intervals.csv, swings.csv and report.html.
 func (r *Report) Write(folder string) error {
 	return writeFiles(folder, []file{
-		{"report.json", r.writeJSON}, {"lines.csv", table(r.lineRows()).write}, {"cdf.csv", table(r.cdfRows()).write},
-		{"claims.csv", table(r.claimRows()).write}, {"intervals.csv", table(r.intervalRows()).write}, {"swings.csv", table(r.swingRows()).write}, {"report.html", r.writePage},
+		{"report.json", asJSON(r)}, {"lines.csv", asCSV(r.Lines)}, {"cdf.csv", table(r.cdfRows()).write},
+		{"claims.csv", table(r.claimRows()).write}, {"intervals.csv", asCSV(r.Intervals)}, {"swings.csv", asCSV(r.Swings)}, {"report.html", r.writePage},
 	})
 }
 
@@ -50,10 +52,38 @@ func writeFile(path string, write func(io.Writer) error) (err error) {
 	return write(f)
 }
 
-func (r *Report) writeJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	return e.Encode(r)
+// asJSON writes a report whole.
+func asJSON(report any) func(io.Writer) error {
+	return func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", " ")
+		return e.Encode(report)
+	}
+}
+
+// asCSV writes a column for each field that JSON has, and a row for each line.
+func asCSV[T any](lines []T) func(io.Writer) error {
+	var head []string
+	var fields [][]int
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "-" && f.IsExported() && !f.Anonymous {
+			head, fields = append(head, name), append(fields, f.Index)
+		}
+	}
+	rows := table{head}
+	for _, l := range lines {
+		var row []string
+		for _, at := range fields {
+			switch v := reflect.ValueOf(l).FieldByIndex(at).Interface().(type) {
+			case float64:
+				row = append(row, number(v))
+			default:
+				row = append(row, fmt.Sprint(v))
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows.write
 }
 
 // table is a CSV file.
@@ -68,20 +98,6 @@ func (t table) write(w io.Writer) error {
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
-
-func (r *Report) lineRows() [][]string {
-	rows := [][]string{{
-		"part", "shape", "routing", "policy", "value", "layer_ms_mean", "layer_ms_p50", "layer_ms_p99", "layer_ms_mean_by_replica",
-		"cost_gb_s", "cost_resident_gb_s", "replicas_mean", "cold_starts", "cold_waits", "tokens", "elapsed_s", "device", "constant",
-	}}
-	for _, l := range r.Lines {
-		rows = append(rows, []string{
-			l.Part, l.Shape, l.Routing, l.Policy, number(l.Value), number(l.Mean), number(l.P50), number(l.P99), number(l.ByReplica),
-			number(l.Cost), number(l.Resident), number(l.Replicas), strconv.Itoa(l.ColdStarts), strconv.Itoa(l.Waits), strconv.Itoa(l.Tokens), number(l.Elapsed), l.Device, l.Constant,
-		})
-	}
-	return rows
-}
 
 func (r *Report) cdfRows() [][]string {
 	rows := [][]string{{"shape", "policy", "share", "layer_ms"}}

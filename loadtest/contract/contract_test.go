@@ -141,8 +141,19 @@ func TestCommands(t *testing.T) {
 func TestCommandBudgets(t *testing.T) {
 	program := program(t)
 	commands := regexp.MustCompile(`(?m)^  [a-z]`).FindAllString(run(t, "", program, "--help").out, -1)
-	flags := regexp.MustCompile(`(?m)^ +(-[a-z], )?--[a-z\[]`).FindAllString(run(t, "", program, "up", "--help").out, -1)
-	testkit.Budgets(t, filepath.Join(root, "internal/imports/testdata/budgets.txt"), map[string]int{"subcommands": len(commands), "flags-of-up": len(flags)})
+	flag := regexp.MustCompile(`(?m)^ +(-[a-z], )?--[a-z\[]`)
+	count := func(help string) int { return len(flag.FindAllString(help, -1)) }
+	suites := 0
+	for _, s := range []string{"moeless", "elastic", "fmoe", "brownout", "remoe", "bo-ods"} {
+		own, _, found := strings.Cut(run(t, "", program, "arena", s, "--help").out, "\nConnection, logs and configuration:")
+		if !found || count(own) == 0 {
+			t.Errorf("the suite %s has no help", s)
+		}
+		suites = max(suites, count(own))
+	}
+	testkit.Budgets(t, filepath.Join(root, "internal/imports/testdata/budgets.txt"), map[string]int{
+		"subcommands": len(commands), "flags-of-up": count(run(t, "", program, "up", "--help").out), "flags-of-a-suite": suites,
+	})
 }
 
 func (r *row) judge(t *testing.T, got result) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/internal/quantile"
+	"github.com/switchyard/switchyard/loadtest/arena"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/brownout"
 )
@@ -75,7 +76,7 @@ func (l *DimmedLine) fill(runs []dimmedRun, simulated bool) {
 		return
 	}
 	l.Predicted, _ = quantile.Interval95(predicted)
-	l.Difference, l.Low, l.High = interval(off)
+	l.Difference, l.Low, l.High = arena.Interval95(off)
 	l.Within = withinTenth(l.Low, l.High)
 }
 

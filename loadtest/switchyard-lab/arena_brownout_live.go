@@ -23,13 +23,13 @@ var dimmed = []struct {
 	way, threshold int
 }{{"way 2, 0", 2, 0}, {"way 4, 0.2", 4, 200_000}, {"way 8, 0.4", 8, 400_000}}
 
-// brownoutLive decodes the same requests at each setting, in turns, on the pipeline with one host. In each run
+// live decodes the same requests at each setting, in turns, on the pipeline with one host. In each run
 // steps with and without a brownout take turns, so that what the machine does beside them meets both alike.
 // What a step takes is compared with the simulator's word on that step's own rows. What it takes beside its
 // experts is not simulated: it is measured without a brownout, in the same run.
-func (c *ArenaCmd) brownoutLive(ctx context.Context, e *cli.Env) error {
+func (c *BrownoutCmd) live(ctx context.Context, e *cli.Env) error {
 	s, err := c.dimmer()
-	if err := c.beforeWork(err); err != nil {
+	if err := c.beforeWork(e, err); err != nil {
 		return err
 	}
 	for repeat := range c.Repeats {
@@ -46,27 +46,22 @@ func (c *ArenaCmd) brownoutLive(ctx context.Context, e *cli.Env) error {
 		}
 	}
 	lines := s.lines()
-	for _, l := range lines {
-		if err := cli.Show(e, c.JSON, l, l.String()); err != nil {
-			return err
-		}
+	if err := showAll(e, c.JSON, lines); err != nil {
+		return err
 	}
 	return writeJSON(c.Out, "live.json", lines)
 }
 
 // dimmedSuite are the runs of each setting.
 type dimmedSuite struct {
-	*ArenaCmd
+	*BrownoutCmd
 	profile  *profiles.Profile
 	requests []replay.Request
 	runs     [][]dimmedRun // by setting
 }
 
-func (c *ArenaCmd) dimmer() (s *dimmedSuite, err error) {
-	s = &dimmedSuite{ArenaCmd: c, runs: make([][]dimmedRun, len(dimmed))}
-	if c.Device, err = c.device("paced"); err != nil {
-		return nil, err
-	}
+func (c *BrownoutCmd) dimmer() (s *dimmedSuite, err error) {
+	s = &dimmedSuite{BrownoutCmd: c, runs: make([][]dimmedRun, len(dimmed))}
 	if c.United == "" {
 		return nil, errors.New("--united is missing; name the folder of united experts of ways 2, 4 and 8 (switchyard distill)")
 	}
@@ -81,13 +76,10 @@ func (c *ArenaCmd) dimmer() (s *dimmedSuite, err error) {
 			return nil, cli.Usage(fmt.Errorf("--ways names %d; settings are of ways 2, 4 and 8", way))
 		}
 	}
-	if c.Profile == defaultProfile {
-		c.Profile = "a100x4-qwen1.5-moe"
-	}
 	if s.profile, err = profiles.Open(c.Profile); err != nil {
 		return nil, err
 	}
-	mix, err := c.mix()
+	mix, err := c.mix(c.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +108,7 @@ func (s *dimmedSuite) run(ctx context.Context, e *cli.Env, k int) error {
 	if err != nil {
 		return err
 	}
-	r, err := s.replay(ctx, e, dimmed[k].name, replay.Settings{Cluster: pipeline, Requests: s.requests})
+	r, err := replayed(ctx, e, dimmed[k].name, replay.Settings{Cluster: pipeline, Requests: s.requests})
 	if err == nil {
 		err = r.Failed()
 	}

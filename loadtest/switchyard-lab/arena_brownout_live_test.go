@@ -18,7 +18,7 @@ func TestDimmedLines(t *testing.T) {
 	run := func(none, experts, dim, dimExperts float64, after int) dimmedRun {
 		return dimmedRun{dimmedSteps{none, experts, 7, 100, 100}, dimmedSteps{dim, dimExperts, 7, 100, after}, 0}
 	}
-	s := dimmedSuite{ArenaCmd: &ArenaCmd{}, profile: &profiles.Profile{Name: "mine"}, runs: [][]dimmedRun{
+	s := dimmedSuite{BrownoutCmd: &BrownoutCmd{}, profile: &profiles.Profile{Name: "mine"}, runs: [][]dimmedRun{
 		{run(0.03, 0.02, 0.02, 0.01, 50), run(0.06, 0.05, 0.04, 0.03, 50)}, {run(0.03, 0.02, 0.016, 0.004, 20), run(0.03, 0.02, 0.016, 0.004, 20)}, {run(0.03, 0.02, 0.03, 0.01, 50), run(0.03, 0.02, 0.02, 0.01, 50)},
 	}}
 	s.Device, s.Engine = "paced", "separate"
@@ -77,7 +77,7 @@ func TestTurns(t *testing.T) {
 // Layers that the model does not have are refused by name.
 func TestDimmedExempt(t *testing.T) {
 	for layer, want := range map[int]string{-1: "layer -1", 8: "--exempt names layer 8; the model has layers 0 to 7", 7: ""} {
-		s := dimmedSuite{ArenaCmd: &ArenaCmd{BrownoutFlags: BrownoutFlags{Exempt: []int{0, layer}}}}
+		s := dimmedSuite{BrownoutCmd: &BrownoutCmd{Exempt: []int{0, layer}}}
 		got, err := s.exempt(8)
 		if want == "" && (err != nil || !slices.Equal(got, []uint32{0, 7})) {
 			t.Errorf("layer %d: %v, %v", layer, got, err)

@@ -15,14 +15,21 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
-// ElasticFlags are of the suite elasticity.
-type ElasticFlags struct {
-	Phase    time.Duration `default:"20s" help:"Elasticity: how long each domain's requests last." placeholder:"TIME"`
-	Rounds   int           `default:"1" help:"Elasticity: how often all domains follow each other." placeholder:"N"`
-	Pause    time.Duration `default:"0s" help:"Elasticity: time without requests behind each domain's." placeholder:"TIME"`
-	Interval time.Duration `default:"125ms" help:"Elasticity: time between two requests." placeholder:"TIME"`
-	Prompt   int           `default:"48" help:"Elasticity: tokens of a prompt." placeholder:"N"`
-	Answer   int           `default:"40" help:"Elasticity: tokens of an answer." placeholder:"N"`
+// ElasticCmd films a load that shifts from domain to domain. BackEnd changes nothing.
+type ElasticCmd struct {
+	SuiteFlags    `embed:""`
+	PipelineFlags `embed:""`
+
+	BackEnd  string        `default:"live" enum:"sim,live" hidden:"" help:"What runs it: always the pipeline." placeholder:"KIND"`
+	Policies []string      `help:"The last one is filmed, with settings as in eplb:every=300s: ${live_policies}; moeless without it, whose experts without rows go to zero in each pause." placeholder:"NAME,..."`
+	Device   string        `default:"cpu" enum:"cpu,paced" help:"What hosts compute on: cpu, or paced as --profile." placeholder:"KIND"`
+	Profile  string        `default:"a6000-mixtral" help:"The device that hosts are paced as: a profile's name or a file." placeholder:"NAME"`
+	Phase    time.Duration `default:"20s" help:"How long each domain's requests last." placeholder:"TIME"`
+	Rounds   int           `default:"1" help:"How often all domains follow each other." placeholder:"N"`
+	Pause    time.Duration `default:"0s" help:"Time without requests behind each domain's." placeholder:"TIME"`
+	Interval time.Duration `default:"125ms" help:"Time between two requests." placeholder:"TIME"`
+	Prompt   int           `default:"48" help:"Tokens of a prompt." placeholder:"N"`
+	Answer   int           `default:"40" help:"Tokens of an answer." placeholder:"N"`
 }
 
 // elasticity is what came of a load that shifts from domain to domain, beside the
@@ -64,25 +71,20 @@ from a load change to a plan %.2f s / %.2f s, to warm replicas serving %.2f s / 
 		y.Planned.P50, y.Planned.P99, y.Serving.P50, y.Serving.P99, y.Reactions)
 }
 
-// elastic sends requests whose domain shifts, under static plans and under a
+// Run sends requests whose domain shifts, under static plans and under a
 // scaler, and films the latter.
-func (c *ArenaCmd) elastic(ctx context.Context, e *cli.Env) error {
-	device, err := c.device("cpu")
-	if err != nil {
-		return cli.Usage(err)
-	}
-	c.Device = device
+func (c *ElasticCmd) Run(ctx context.Context, e *cli.Env) error {
 	if len(c.Policies) == 0 {
-		c.Policies = []string{filmedPolicy}
+		c.Policies = []string{"moeless"}
 	}
-	if err := c.checkPolicies(); err != nil {
+	if err := c.checkPolicies(c.Policies); err != nil {
 		return cli.Usage(err)
 	}
 	if c.Rounds < 1 {
 		return cli.Usage(fmt.Errorf("--rounds is %d; it must be at least 1", c.Rounds))
 	}
 	requests, err := c.shifting()
-	if err := c.beforeWork(err); err != nil {
+	if err := c.beforeWork(e, err); err != nil {
 		return err
 	}
 	static, err := c.elasticRun(ctx, e, plan.Static, requests)
@@ -109,8 +111,8 @@ func (c *ArenaCmd) elastic(ctx context.Context, e *cli.Env) error {
 }
 
 // shifting are requests of one domain after the other.
-func (c *ArenaCmd) shifting() ([]replay.Request, error) {
-	mix, err := c.mix()
+func (c *ElasticCmd) shifting() ([]replay.Request, error) {
+	mix, err := c.mix(c.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +125,11 @@ func (c *ArenaCmd) shifting() ([]replay.Request, error) {
 	return mix.Phases(order, c.Phase, c.Pause, c.Interval, c.Prompt, c.Answer)
 }
 
-// filmedPolicy is filmed by default: experts without rows go to zero in each pause.
-const filmedPolicy = "moeless"
-
 // filmedCanaries is how long no token flows before one is asked for: less than a pause takes, so
 // that a canary comes where experts go to zero.
 const filmedCanaries = 3 * time.Second
 
-func (c *ArenaCmd) elasticRun(ctx context.Context, e *cli.Env, policy string, requests []replay.Request) (*replay.Result, error) {
+func (c *ElasticCmd) elasticRun(ctx context.Context, e *cli.Env, policy string, requests []replay.Request) (*replay.Result, error) {
 	s, err := c.pipeline(ctx, e, policy, func(up *up.Cmd) {
 		up.CanaryEvery = filmedCanaries
 		if c.Device == "paced" {
@@ -140,10 +139,10 @@ func (c *ArenaCmd) elasticRun(ctx context.Context, e *cli.Env, policy string, re
 	if err != nil {
 		return nil, err
 	}
-	return c.replay(ctx, e, policy, replay.Settings{Cluster: s, Requests: requests, Views: time.Second})
+	return replayed(ctx, e, policy, replay.Settings{Cluster: s, Requests: requests, Views: time.Second})
 }
 
-func (c *ArenaCmd) elasticity(r, static *replay.Result, requests []replay.Request) *elasticity {
+func (c *ElasticCmd) elasticity(r, static *replay.Result, requests []replay.Request) *elasticity {
 	y := &elasticity{Model: "demo", Device: c.Device, Hosts: c.Hosts, Requests: len(requests), Plans: len(r.Changes), Cold: r.Cold, Moves: r.Moves()}
 	if c.Device == "paced" {
 		y.Device += ":" + c.Profile
@@ -174,7 +173,7 @@ func quantilesOf(seconds []float64) quantiles {
 }
 
 // writeElastic writes figures, film and picture.
-func (c *ArenaCmd) writeElastic(y *elasticity, r *replay.Result) error {
+func (c *ElasticCmd) writeElastic(y *elasticity, r *replay.Result) error {
 	layer := r.Liveliest()
 	picture, err := r.Picture(layer, fmt.Sprintf("layer %d", layer))
 	if err != nil {

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/switchyard/switchyard/internal/quantile"
+	"github.com/switchyard/switchyard/loadtest/arena"
 )
 
 // fidelity is how far what was simulated of a policy's runs is from what they took, over
@@ -79,20 +79,11 @@ func (f fidelity) over(off []float64) fidelity {
 		return f
 	}
 	f.Live, f.Simulated = f.Live/float64(f.Repeats), f.Simulated/float64(f.Repeats)
-	f.Difference, f.Low, f.High = interval(off)
+	f.Difference, f.Low, f.High = arena.Interval95(off)
 	if f.Within = withinTenth(f.Low, f.High); f.Repeats < 2 {
 		f.Within = "open"
 	}
 	return f
-}
-
-// interval is a mean, and where it lies with 95 %; of one number, that.
-func interval(of []float64) (middle, low, high float64) {
-	if len(of) < 2 {
-		return of[0], of[0], of[0]
-	}
-	middle, half := quantile.Interval95(of)
-	return middle, middle - half, middle + half
 }
 
 // liveChange is how much more a policy takes than the first one on the same steps, repeat by
@@ -139,7 +130,7 @@ func changesOf(policies []string, lines []liveLine) (all []liveChange) {
 				}
 			}
 			if y.Repeats = len(more); y.Repeats > 0 {
-				y.Change, y.Low, y.High = interval(more)
+				y.Change, y.Low, y.High = arena.Interval95(more)
 				all = append(all, y)
 			}
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/loadtest/arena"
 	"github.com/switchyard/switchyard/loadtest/replay"
+	"github.com/switchyard/switchyard/loadtest/sim"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/policy/elastic"
@@ -25,22 +25,23 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
-// LiveFlags are of the arena on the real pipeline, with the demo model.
-type LiveFlags struct {
-	Texts       []string      `help:"Live: files of text, one a domain, in the order in which they follow each other; plain or packed (.gz)." placeholder:"FILE"`
-	Device      string        `help:"Live: what hosts compute on: cpu, or paced as --profile; the suite moeless is paced without it, and elasticity on the cpu." placeholder:"KIND"`
-	Profile     string        `default:"a6000-mixtral" help:"Live: the device that hosts are paced as, and that is simulated: a profile's name or a file, such as bench --profile-out writes for the cpu." placeholder:"NAME"`
-	Paced       bool          `help:"Live: no step begins sooner than in the run whose steps are made again; without it each begins when its rows are there."`
-	Repeats     int           `default:"5" help:"Live: how often each policy runs, in turns with the others." placeholder:"N"`
-	Every       int           `default:"2" help:"Live: each such request of the trace is sent." placeholder:"N"`
-	Shrink      int           `default:"8" help:"Live: by what requests' lengths are divided." placeholder:"N"`
-	Speed       float64       `default:"2" help:"Live: how much faster than the trace time runs." placeholder:"RATIO"`
-	Horizon     time.Duration `default:"10s" help:"Live: how long a change of the plan may take to pay for itself." placeholder:"TIME"`
-	MessageTime time.Duration `default:"25us" help:"Live: what the scaler takes a message to cost; 0s: nothing." placeholder:"TIME"`
+// PipelineFlags are of suites that scale on hosts.
+type PipelineFlags struct {
+	TextsFlag `embed:""`
+
+	Hosts       int           `default:"8" help:"Hosts that hold experts." placeholder:"N"`
+	CV          float64       `name:"cv" default:"0.2" advanced:"" help:"Coefficient of variation up to which a layer counts as balanced." placeholder:"RATIO"`
+	KeepAlive   time.Duration `default:"60s" help:"How long a replica without rows stays in memory." placeholder:"TIME"`
+	Time        profiles.Time `default:"roofline" enum:"roofline,measured,printed" help:"What an expert's rows take: roofline (its weights are read once an access), measured (the curve of --profile, live only) or printed (MoEless's price a row)." placeholder:"FORM"`
+	BatchRows   int           `default:"256" advanced:"" of:"load,live" help:"With --load or live: most rows of a batch, as attention's --max-rows." placeholder:"N"`
+	Horizon     time.Duration `default:"10s" advanced:"" of:"live" help:"Live: how long a change of the plan may take to pay for itself." placeholder:"TIME"`
+	MessageTime time.Duration `default:"25us" advanced:"" of:"live" help:"Live: what the scaler takes a message to cost; 0s: nothing." placeholder:"TIME"`
 }
 
-// defaultProfile is that of --profile.
-const defaultProfile = "a6000-mixtral"
+// TextsFlag is of suites whose live requests are of real text.
+type TextsFlag struct {
+	Texts []string `of:"live" help:"Live: files of text, one a domain, in the order in which they follow each other; plain or packed (.gz)." placeholder:"FILE"`
+}
 
 // liveReport is what the live back end writes.
 type liveReport struct {
@@ -77,16 +78,16 @@ func (l liveLine) String() string {
 // live compares policies on the real pipeline. The demo model stands in for the profile's:
 // its layers, experts and routing, that device's times. Policies take turns, so that what
 // the machine does beside them meets all alike.
-func (c *ArenaCmd) live(ctx context.Context, e *cli.Env) error {
+func (c *MoElessCmd) live(ctx context.Context, e *cli.Env) error {
 	s, err := c.prepareLive()
-	if err := c.beforeWork(err); err != nil {
+	if err := c.beforeWork(e, err); err != nil {
 		return err
 	}
 	if err := s.record(ctx, e); err != nil {
 		return err
 	}
 	for repeat := range c.Repeats + 2 { // the first one and the last one measure the pipeline only
-		for _, policy := range inTurn(c.Policies, repeat) {
+		for _, policy := range arena.InTurns(c.Policies, repeat) {
 			if err := s.turn(ctx, e, policy, repeat); err != nil {
 				return fmt.Errorf("policy %s: %w", policy, err)
 			}
@@ -99,32 +100,25 @@ func (c *ArenaCmd) live(ctx context.Context, e *cli.Env) error {
 func (s *liveSuite) sumUp(e *cli.Env) error {
 	r := s.report
 	r.Fidelity, r.Changes = fidelities(s.Policies, r.Lines), changesOf(s.Policies, r.Lines)
-	for _, f := range r.Fidelity {
-		if err := cli.Show(e, s.JSON, f, f.String()); err != nil {
-			return err
-		}
-	}
-	for _, y := range r.Changes {
-		if err := cli.Show(e, s.JSON, y, y.String()); err != nil {
-			return err
-		}
+	if err := errors.Join(showAll(e, s.JSON, r.Fidelity), showAll(e, s.JSON, r.Changes)); err != nil {
+		return err
 	}
 	return writeJSON(s.Out, "live.json", r)
 }
 
 // prepareLive checks what is asked for, and makes the requests.
-func (c *ArenaCmd) prepareLive() (s *liveSuite, err error) {
-	s = &liveSuite{ArenaCmd: c, last: map[string]liveResult{}}
-	if c.Device, err = c.device("paced"); err != nil {
-		return nil, err
-	}
+func (c *MoElessCmd) prepareLive() (s *liveSuite, err error) {
+	s = &liveSuite{MoElessCmd: c, last: map[string]liveResult{}}
 	if err = up.CheckRange("repeats", c.Repeats, 1, arena.MostSeeds); err != nil {
 		return nil, err
 	}
 	if err := up.CheckRange("batch-rows", c.BatchRows, 1, attention.MostRows); err != nil {
 		return nil, err
 	}
-	if err := c.checkPolicies(); err != nil {
+	if len(c.Policies) == 0 {
+		c.Policies = livePolicies()
+	}
+	if err := c.checkPolicies(c.Policies); err != nil {
 		return nil, err
 	}
 	if err := s.fill(); err != nil {
@@ -142,43 +136,37 @@ func (c *ArenaCmd) prepareLive() (s *liveSuite, err error) {
 }
 
 // checkPolicies refuses policies that cannot be chosen live, and settings that they do not take.
-func (c *ArenaCmd) checkPolicies() error {
-	if len(c.Policies) == 0 {
-		c.Policies = livePolicies()
-	}
-	if _, err := c.chosen(registry.Live); err != nil {
+func (f *PipelineFlags) checkPolicies(names []string) error {
+	if _, err := chosenPolicies(names, registry.Live); err != nil {
 		return err
 	}
-	for _, policy := range c.Policies {
-		if err := c.scaling(policy).Check(); err != nil {
+	for _, policy := range names {
+		if err := f.scaling(policy).Check(); err != nil {
 			return fmt.Errorf("--%w", err)
 		}
 	}
 	return nil
 }
 
-// inTurn is the order of policies in a repeat: forwards and backwards in turns.
-func inTurn(policies []string, repeat int) []string {
-	order := slices.Clone(policies)
-	if repeat%2 == 1 {
-		slices.Reverse(order)
+// chosenPolicies are those that are named, each by what it was named.
+func chosenPolicies(names []string, use registry.Use) (all []sim.Policy, err error) {
+	for i, text := range names {
+		p, err := registry.Choose(text, use)
+		if err != nil {
+			return nil, fmt.Errorf("--policies: %w", err)
+		}
+		if slices.Contains(names[:i], text) {
+			return nil, fmt.Errorf("--policies: %s is there twice; name it once", text)
+		}
+		p.Name = text
+		all = append(all, p)
 	}
-	return order
-}
-
-// device is what hosts compute on, for a suite that has one without being told.
-func (f *LiveFlags) device(usual string) (string, error) {
-	switch d := cmp.Or(f.Device, usual); d {
-	case "cpu", "paced":
-		return d, nil
-	default:
-		return "", fmt.Errorf("--device is %q; it must be cpu or paced", d)
-	}
+	return all, nil
 }
 
 // mix is real text, as the demo model's tokens.
-func (c *ArenaCmd) mix() (*replay.Mix, error) {
-	if len(c.Texts) == 0 {
+func (f *TextsFlag) mix(seed uint64) (*replay.Mix, error) {
+	if len(f.Texts) == 0 {
 		return nil, errors.New("--texts is missing; name a file of text for each domain")
 	}
 	m, err := model.Demo()
@@ -189,8 +177,8 @@ func (c *ArenaCmd) mix() (*replay.Mix, error) {
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	mix := &replay.Mix{Longest: liveContext, Seed: c.Seed}
-	for _, path := range c.Texts {
+	mix := &replay.Mix{Longest: liveContext, Seed: seed}
+	for _, path := range f.Texts {
 		text, err := readText(path)
 		if err != nil {
 			return nil, errors.Join(err, m.Close())
@@ -207,30 +195,27 @@ func (c *ArenaCmd) mix() (*replay.Mix, error) {
 // liveContext is the most tokens of a request.
 const liveContext = 256
 
-// apart says whether each expert is a function of its own.
-func (c *ArenaCmd) apart(policy string) bool { return c.Device == "paced" || policy != plan.Static }
-
 // pipeline is one in this process: with a control loop unless plans are static.
-func (c *ArenaCmd) pipeline(ctx context.Context, e *cli.Env, policy string, set func(*up.Cmd)) (cluster.Settings, error) {
+func (f *PipelineFlags) pipeline(ctx context.Context, e *cli.Env, policy string, set func(*up.Cmd)) (cluster.Settings, error) {
 	return up.InProcess(ctx, e, func(up *up.Cmd) {
-		up.Hosts, up.KeepAlive, up.Grouping, up.MaxModelLen, up.MaxRows = c.Hosts, c.KeepAlive, "expert", liveContext, c.BatchRows
+		up.Hosts, up.KeepAlive, up.Grouping, up.MaxModelLen, up.MaxRows = f.Hosts, f.KeepAlive, "expert", liveContext, f.BatchRows
 		if policy != plan.Static {
-			up.Scaling, up.CV, up.Horizon, up.MessageTime = policy, c.CV, c.Horizon, c.MessageTime.String()
+			up.Scaling, up.CV, up.Horizon, up.MessageTime = policy, f.CV, f.Horizon, f.MessageTime.String()
 		}
 		set(up)
 	})
 }
 
 // scaling are the settings of the scaler.
-func (c *ArenaCmd) scaling(policy string) elastic.Settings {
+func (f *PipelineFlags) scaling(policy string) elastic.Settings {
 	s := elastic.DefaultSettings()
-	s.Scaling, s.CV, s.KeepAlive, s.Horizon, s.MessageSeconds = policy, c.CV, c.KeepAlive.Seconds(), c.Horizon.Seconds(), c.MessageTime.Seconds()
+	s.Scaling, s.CV, s.KeepAlive, s.Horizon, s.MessageSeconds = policy, f.CV, f.KeepAlive.Seconds(), f.Horizon.Seconds(), f.MessageTime.Seconds()
 	s.MessageFixed = true
 	return s
 }
 
-// replay runs a pipeline, and shows how far it is.
-func (c *ArenaCmd) replay(ctx context.Context, e *cli.Env, policy string, s replay.Settings) (*replay.Result, error) {
+// replayed runs a pipeline, and shows how far it is.
+func replayed(ctx context.Context, e *cli.Env, policy string, s replay.Settings) (*replay.Result, error) {
 	line := e.Progress()
 	defer line.Clear()
 	s.Settle, s.Every = time.Second, 250*time.Millisecond

@@ -16,87 +16,68 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/serverless/routing"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
-	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
-// OffloadFlags are of the suite fmoe.
-type OffloadFlags struct {
-	Budget   []string `default:"6,12,24,48,96GB" help:"fMoE: memory for experts of all hosts together, in gigabytes." placeholder:"N,...GB"`
-	Prefetch int      `default:"3" help:"fMoE: how many layers ahead experts are predicted." placeholder:"N"`
-	Maps     int      `default:"1000" help:"fMoE: capacity of the store of expert maps." placeholder:"N"`
-	Online   []string `help:"fMoE: traces of requests (CSV as Azure publishes them), of each of which 64 are also served one after the other, with stores that are empty at the start (figure 10); live: these alone, their lengths multiplied by one factor, so that the longest fills the demo model's context." placeholder:"FILE"`
-	Routings []string `default:"fitted,weak,strong,unpredictable,recorded" help:"fMoE: which routings are simulated: fitted (to the demo model's, or to --recording), weak and strong (with a quarter of the odds of foretelling, and four times as large ones), unpredictable, and recorded (--recording itself)." placeholder:"NAME,..."`
-	Served   int      `default:"12" help:"fMoE: how many texts are served; stores are built of 28 others." placeholder:"N"`
+// OffloadCmd compares policies of experts in a memory budget.
+type OffloadCmd struct {
+	SuiteFlags  `embed:""`
+	BackEndFlag `embed:""`
+
+	Seeds     int      `default:"5" of:"sim" help:"With how many seeds, from --seed on, the simulation is run for 95 % intervals; 0 is 1." placeholder:"N"`
+	Variants  bool     `default:"true" negatable:"" help:"Also vary distances, capacities and parts of predictors."`
+	Shapes    []string `help:"Shapes of models; all that the suite has without it." placeholder:"NAME,..."`
+	Recording string   `help:"Recording of the demo model (switchyard record --inputs) to fit routing to, whose texts are served live." placeholder:"FILE"`
+	Budget    []string `default:"6,12,24,48,96GB" help:"Memory for experts of all hosts together, in gigabytes." placeholder:"N,...GB"`
+	Prefetch  int      `default:"3" help:"How many layers ahead experts are predicted." placeholder:"N"`
+	Maps      int      `default:"1000" help:"Capacity of the store of expert maps." placeholder:"N"`
+	Online    []string `help:"Traces of requests (CSV as Azure publishes them), of each of which 64 are also served one after the other, with stores that are empty at the start (figure 10); live: these alone, their lengths multiplied by one factor, so that the longest fills the demo model's context." placeholder:"FILE"`
+	Routings  []string `default:"fitted,weak,strong,unpredictable,recorded" help:"Which routings are simulated: fitted (to the demo model's, or to --recording), weak and strong (with a quarter of the odds of foretelling, and four times as large ones), unpredictable, and recorded (--recording itself)." placeholder:"NAME,..."`
+	Served    int      `default:"12" help:"How many texts are served; stores are built of 28 others." placeholder:"N"`
+	Policies  []string `of:"live" help:"Live: what is compared; simulated, all are." placeholder:"NAME,..."`
+	Profile   string   `default:"rtx3090-phi-3.5-moe" of:"live" help:"Live: the device that hosts are paced as: a profile's name or a file." placeholder:"NAME"`
+	Repeats   int      `default:"5" of:"live" help:"Live: how often each policy runs, in turns with the others." placeholder:"N"`
 }
 
-// moelessShapes is the default of --shapes, which the suite fmoe has its own in place of.
-const moelessShapes = "mixtral-8x7b,phi-3.5-moe,llama-4-scout"
-
-// offload compares policies of experts in a memory budget.
-func (c *ArenaCmd) offload(ctx context.Context, e *cli.Env) error {
+// Run compares, and writes the report.
+func (c *OffloadCmd) Run(ctx context.Context, e *cli.Env) error {
 	if c.BackEnd == "live" && len(c.Online) > 0 {
-		return c.offloadOnline(ctx, e)
+		return c.online(ctx, e)
 	}
 	if c.BackEnd == "live" {
-		return c.offloadLive(ctx, e)
+		return c.live(ctx, e)
 	}
-	line := e.Progress()
-	defer line.Clear()
-	s, err := c.offloadSettings()
+	s, err := c.settings()
 	if err == nil {
 		err = s.Check()
 	}
-	if err := c.beforeWork(err); err != nil {
-		return err
-	}
-	s.Progress = line.Set
-	cluster.BoundGarbage() // what is foreseen is kept for many runs
-	r, err := arena.RunOffload(ctx, s)
-	if err != nil {
-		return err
-	}
-	line.Clear()
-	if err := c.showOffload(e, r); err != nil {
-		return err
-	}
-	return r.Write(c.Out)
+	return simulate(e, &c.SuiteFlags, err, func(progress func(string, ...any)) (*arena.OffloadReport, error) {
+		s.Progress = progress
+		return arena.RunOffload(ctx, s)
+	}, func(r *arena.OffloadReport) error { return c.show(e, r) })
 }
 
-// showOffload prints a line for each shape, policy and budget as JSON, and for people what is
+// show prints a line for each shape, policy and budget as JSON, and for people what is
 // beside the paper.
-func (c *ArenaCmd) showOffload(e *cli.Env, r *arena.OffloadReport) error {
-	if c.JSON {
-		for _, l := range r.Summary() {
-			if err := cli.Show(e, true, l, ""); err != nil {
-				return err
-			}
-		}
-		return nil
+func (c *OffloadCmd) show(e *cli.Env, r *arena.OffloadReport) error {
+	if !c.JSON {
+		return errors.Join(showAll(e, false, r.Claims), showAll(e, false, r.Online))
 	}
-	for _, claim := range r.Claims {
-		if err := cli.Show(e, false, nil, claim.String()); err != nil {
-			return err
-		}
-	}
-	for _, o := range r.Online {
-		if err := cli.Show(e, false, nil, o.String()); err != nil {
+	for _, l := range r.Summary() {
+		if err := cli.Show(e, true, l, ""); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *ArenaCmd) offloadSettings() (s arena.Offload, err error) {
-	if err := c.checkOffload(); err != nil {
-		return s, err
-	}
+func (c *OffloadCmd) settings() (s arena.Offload, err error) {
 	texts := offload.DefaultTexts()
 	texts.Served = c.Served
 	s = arena.Offload{
 		Shapes: c.Shapes, Seed: c.Seed, Seeds: max(1, c.Seeds), Distance: c.Prefetch, Capacity: c.Maps, Texts: texts,
 		Routing: routing.DemoStates(), Fitted: "Routing is fitted to rows of the demo model", Variants: c.Variants, Routings: c.Routings, Threads: runtime.GOMAXPROCS(0),
 	}
-	if strings.Join(c.Shapes, ",") == moelessShapes {
+	if len(s.Shapes) == 0 {
 		s.Shapes = offload.Models()
 	}
 	if s.Online, err = c.onlineTraces(); err != nil {
@@ -105,11 +86,11 @@ func (c *ArenaCmd) offloadSettings() (s arena.Offload, err error) {
 	if s.Budgets, err = budgets(c.Budget); err != nil || c.Recording == "" {
 		return s, err
 	}
-	return s, c.recordedOffload(&s)
+	return s, c.recorded(&s)
 }
 
 // onlineTraces reads those of --online.
-func (c *ArenaCmd) onlineTraces() (all []arena.OnlineTrace, err error) {
+func (c *OffloadCmd) onlineTraces() (all []arena.OnlineTrace, err error) {
 	for _, path := range c.Online {
 		rs, err := readFile(path, trace.Read)
 		if err != nil {
@@ -120,9 +101,9 @@ func (c *ArenaCmd) onlineTraces() (all []arena.OnlineTrace, err error) {
 	return all, nil
 }
 
-// recordedOffload takes the demo model's routing from --recording, and fits the other models'
+// recorded takes the demo model's routing from --recording, and fits the other models'
 // to it.
-func (c *ArenaCmd) recordedOffload(s *arena.Offload) (err error) {
+func (c *OffloadCmd) recorded(s *arena.Offload) (err error) {
 	m, err := model.Demo()
 	if err != nil {
 		return err
@@ -139,30 +120,6 @@ func (c *ArenaCmd) recordedOffload(s *arena.Offload) (err error) {
 	s.Routing, s.Fitted = fit, fmt.Sprintf("Routing is fitted to %s: %+v gives %+v", c.Recording, figures, fit)
 	s.Recorded, err = r.Traffics(s.Texts, s.Seed, s.Seeds)
 	return err
-}
-
-// checkOffload refuses flags that the suite has no use for.
-func (c *ArenaCmd) checkOffload() error {
-	if len(c.Policies) > 0 {
-		return errors.New("--suite fmoe compares all of its policies where it is simulated; leave --policies out")
-	}
-	if name, err := cli.Changed(&c.LiveFlags, &LiveFlags{}); err != nil || name != "" {
-		return errors.Join(err, fmt.Errorf("--%s is of --back-end live only; leave it out", name))
-	}
-	return c.checkOffloadFlags()
-}
-
-// checkOffloadFlags refuses flags that neither of its back ends has a use for.
-func (c *ArenaCmd) checkOffloadFlags() error {
-	if c.Trace != "" || c.Lengths != "" {
-		return errors.New("--suite fmoe makes its own requests; leave --trace and --lengths out")
-	}
-	for _, other := range []struct{ flags, empty any }{{&c.ElasticFlags, &ElasticFlags{}}, {&c.PointFlags, &PointFlags{}}, {&c.BatchFlags, &BatchFlags{}}, {&c.BrownoutFlags, &BrownoutFlags{}}, {&c.RemoeFlags, &RemoeFlags{}}, {&c.BOODSFlags, &BOODSFlags{}}} {
-		if name, err := cli.Changed(other.flags, other.empty); err != nil || name != "" {
-			return errors.Join(err, fmt.Errorf("--%s is of another suite; leave it out", name))
-		}
-	}
-	return nil
 }
 
 // budgets reads budgets: numbers, each of which may end in GB.

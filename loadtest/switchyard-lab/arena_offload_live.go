@@ -25,7 +25,7 @@ import (
 
 // offloadLive is the suite fmoe on paced hosts.
 type offloadLive struct {
-	*ArenaCmd
+	*OffloadCmd
 	serves   arena.OffloadPipeline // of settings alone
 	pipeline *arena.OffloadPipeline
 	policies []arena.LiveOffload
@@ -37,8 +37,6 @@ type offloadLive struct {
 const (
 	// offloadHosts are the paper's GPUs.
 	offloadHosts = 6
-	// offloadProfile is of a device that holds experts like those that budgets are of.
-	offloadProfile = "rtx3090-phi-3.5-moe"
 	// mostServed is more texts than a recording has for a report.
 	mostServed = 10_000
 	// mostMaps is more than there are rows to make maps of.
@@ -47,10 +45,10 @@ const (
 	heldBack, forEver = time.Second, 24 * time.Hour
 )
 
-// offloadLive runs policies on the pipeline, in turns, and the simulator beside them.
-func (c *ArenaCmd) offloadLive(ctx context.Context, e *cli.Env) (err error) {
-	s, err := c.prepareOffloadLive()
-	if err := c.beforeWork(err); err != nil {
+// live runs policies on the pipeline, in turns, and the simulator beside them.
+func (c *OffloadCmd) live(ctx context.Context, e *cli.Env) (err error) {
+	s, err := c.prepare()
+	if err := c.beforeWork(e, err); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "switchyard-maps-")
@@ -89,35 +87,22 @@ func (s *offloadLive) conclude(e *cli.Env, file string) error {
 	if err := s.report.Conclude(s.pipeline, s.policies); err != nil {
 		return err
 	}
-	for _, y := range s.report.Changes {
-		if err := cli.Show(e, s.JSON, y, y.String()); err != nil {
-			return err
-		}
-	}
-	for _, f := range s.report.Fidelity {
-		if err := cli.Show(e, s.JSON, f, f.String()); err != nil {
-			return err
-		}
+	if err := errors.Join(showAll(e, s.JSON, s.report.Changes), showAll(e, s.JSON, s.report.Fidelity)); err != nil {
+		return err
 	}
 	return writeJSON(s.Out, file, s.report)
 }
 
-func (c *ArenaCmd) prepareOffloadLive() (*offloadLive, error) {
+func (c *OffloadCmd) prepare() (*offloadLive, error) {
 	if c.Recording == "" {
 		return nil, errors.New("--recording is missing; name a recording of the demo model (switchyard record) whose texts are served")
 	}
-	if err := errors.Join(up.CheckRange("repeats", c.Repeats, 1, arena.MostSeeds), up.CheckRange("served", c.Served, 1, mostServed), up.CheckRange("maps", c.Maps, 1, mostMaps), c.checkOffloadFlags()); err != nil {
+	if err := errors.Join(up.CheckRange("repeats", c.Repeats, 1, arena.MostSeeds), up.CheckRange("served", c.Served, 1, mostServed), up.CheckRange("maps", c.Maps, 1, mostMaps)); err != nil {
 		return nil, err
 	}
-	if name, err := cli.Changed(&c.SizeFlags, &SizeFlags{}); err != nil || name != "" {
-		return nil, cmp.Or(err, fmt.Errorf("--%s: --suite fmoe runs live on %d hosts, with one seed and --repeats; leave it out", name, offloadHosts))
-	}
-	s := &offloadLive{ArenaCmd: c}
+	s := &offloadLive{OffloadCmd: c}
 	if err := s.choosePolicies(); err != nil {
 		return nil, err
-	}
-	if c.Profile == defaultProfile {
-		c.Profile = offloadProfile
 	}
 	profile, err := profiles.Open(c.Profile)
 	if err != nil {
@@ -212,7 +197,7 @@ func (s *offloadLive) run(ctx context.Context, e *cli.Env, policy arena.LiveOffl
 	if policy.Maps == arena.Killed {
 		settings.Disturb = leavePredictors
 	}
-	result, err := s.replay(ctx, e, policy.Name, settings)
+	result, err := replayed(ctx, e, policy.Name, settings)
 	if err != nil {
 		return nil, err
 	}

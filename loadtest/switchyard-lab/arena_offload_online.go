@@ -18,11 +18,11 @@ import (
 // onlineContext is the demo model's, which the longest request fills.
 const onlineContext = 512
 
-// offloadOnline serves requests of traces on the pipeline, from empty stores, one after the other,
+// online serves requests of traces on the pipeline, from empty stores, one after the other,
 // and has the simulator say what it takes of the same ones (figure 10).
-func (c *ArenaCmd) offloadOnline(ctx context.Context, e *cli.Env) error {
+func (c *OffloadCmd) online(ctx context.Context, e *cli.Env) error {
 	first, traces, err := c.prepareOnline()
-	if err := c.beforeWork(err); err != nil {
+	if err := c.beforeWork(e, err); err != nil {
 		return err
 	}
 	factor, err := arena.OnlineFactor(traces, c.Seed, onlineContext)
@@ -54,17 +54,15 @@ func (c *ArenaCmd) offloadOnline(ctx context.Context, e *cli.Env) error {
 		}
 		served, last = append(served, all...), s.pipeline
 	}
-	for _, o := range served {
-		if err := cli.Show(e, c.JSON, o, o.String()); err != nil {
-			return err
-		}
+	if err := showAll(e, c.JSON, served); err != nil {
+		return err
 	}
 	return arena.OnlineReport(last, first.report.Budgets, served).Write(c.Out)
 }
 
 // prepareOnline reads what is served.
-func (c *ArenaCmd) prepareOnline() (*offloadLive, []arena.OnlineTrace, error) {
-	s, err := c.prepareOffloadLive()
+func (c *OffloadCmd) prepareOnline() (*offloadLive, []arena.OnlineTrace, error) {
+	s, err := c.prepare()
 	if err != nil {
 		return nil, nil, err
 	}

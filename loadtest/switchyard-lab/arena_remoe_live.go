@@ -28,9 +28,9 @@ const (
 	rentedVaried = 60
 )
 
-// remoeLive serves requests one by one with experts that are rented, and models the same rows.
-func (c *ArenaCmd) remoeLive(ctx context.Context, e *cli.Env) error {
-	if err := c.beforeWork(c.checkRemoeLive()); err != nil {
+// live serves requests one by one with experts that are rented, and models the same rows.
+func (c *RemoeCmd) live(ctx context.Context, e *cli.Env) error {
+	if err := c.beforeWork(e, c.checkLive()); err != nil {
 		return err
 	}
 	s, err := up.InProcess(ctx, e, func(f *up.Cmd) {
@@ -47,7 +47,7 @@ func (c *ArenaCmd) remoeLive(ctx context.Context, e *cli.Env) error {
 	}
 	live := arena.RemoeLive{System: rent.System, MoELayers: deployment.MoELayers(s.Node.Shared.Model), Told: rentedTold}
 	requests := c.rentedRequests(s.Node.Shared.Model.Spec.Vocab)
-	r, err := c.replay(ctx, e, "remoe", replay.Settings{Cluster: s, Requests: requests, Hosts: 1, InTurn: true})
+	r, err := replayed(ctx, e, "remoe", replay.Settings{Cluster: s, Requests: requests, Hosts: 1, InTurn: true})
 	if err != nil {
 		return err
 	}
@@ -93,10 +93,10 @@ func rentedObjective(r *scaler.Rent) (o serverless.SLO, err error) {
 	return o, nil
 }
 
-func (c *ArenaCmd) checkRemoeLive() error {
+func (c *RemoeCmd) checkLive() error {
 	switch {
 	case len(c.Policies) > 0 && (len(c.Policies) > 1 || c.Policies[0] != "remoe"):
-		return errors.New("--suite remoe --back-end live runs remoe alone; leave the other --policies to --back-end sim")
+		return errors.New("arena remoe --back-end live runs remoe alone; leave the other --policies to --back-end sim")
 	case c.Requests <= rentedTold || c.Requests > 1000:
 		return fmt.Errorf("--requests is %d; it must be %d to 1000, as the first %d tell what is beside experts", c.Requests, rentedTold+1, rentedTold)
 	case len(c.Prices) == 0:
@@ -106,7 +106,7 @@ func (c *ArenaCmd) checkRemoeLive() error {
 }
 
 // rentedRequests are prompts of random tokens.
-func (c *ArenaCmd) rentedRequests(vocab int) (all []replay.Request) {
+func (c *RemoeCmd) rentedRequests(vocab int) (all []replay.Request) {
 	state := splitmix.Mix(c.Seed)
 	draw := func(below int) int { return int(splitmix.Next(&state) % uint64(below)) }
 	for i := range c.Requests {

@@ -22,7 +22,7 @@ import (
 // in the repeats before and after, with the other set's, so that a machine that
 // becomes slower or faster meanwhile is not taken for a difference.
 type liveSuite struct {
-	*ArenaCmd
+	*MoElessCmd
 	profile *profiles.Profile
 	sets    [2]liveSet
 	last    map[string]liveResult // by policy
@@ -41,6 +41,9 @@ type liveSet struct {
 	script   []batching.Scripted
 }
 
+// apart says whether each expert is a function of its own.
+func (s *liveSuite) apart(policy string) bool { return s.Device == "paced" || policy != plan.Static }
+
 // livePolicies are all that can be chosen live. EPLB decides at an interval that a short
 // run has some of.
 func livePolicies() []string {
@@ -56,7 +59,7 @@ func livePolicies() []string {
 // fill makes the requests: those of the slice, and as many others of it: the next after each, of other
 // texts.
 func (s *liveSuite) fill() error {
-	mix, err := s.mix()
+	mix, err := s.mix(s.Seed)
 	if err != nil {
 		return err
 	}
@@ -103,7 +106,7 @@ func (s *liveSuite) run(ctx context.Context, e *cli.Env, policy string, set live
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.replay(ctx, e, policy, replay.Settings{Cluster: pipeline, Requests: set.requests, Script: set.script, Paced: s.Paced})
+	r, err := replayed(ctx, e, policy, replay.Settings{Cluster: pipeline, Requests: set.requests, Script: set.script, Paced: s.Paced})
 	if err == nil {
 		err = r.Failed()
 	}

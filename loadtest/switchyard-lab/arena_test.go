@@ -78,7 +78,7 @@ func TestArena(t *testing.T) {
 	}{
 		"live":       {args("--back-end", "live"), "--texts is missing"},
 		"repeats":    {args("--back-end", "live", "--repeats", "21"), "--repeats is 21; it must be 1 to 20"},
-		"device":     {args("--back-end", "live", "--device", "tpu"), `--device is "tpu"; it must be cpu or paced`},
+		"device":     {args("--back-end", "live", "--device", "tpu"), `--device must be one of "cpu","paced" but got "tpu"`},
 		"trace":      {args("--back-end", "sim", "--trace", filepath.Join(dir, "no.csv")), "reading the trace"},
 		"recording":  {args("--back-end", "sim", "--recording", csv), "trace.csv"},
 		"predictors": {args("--back-end", "sim", "--predictors", csv), "predictors' report"},
@@ -90,12 +90,12 @@ func TestArena(t *testing.T) {
 		"texts":      {args("--back-end", "sim", "--texts", csv), "--texts is of --back-end live only; leave it out"},
 		"point":      {args("--back-end", "sim", "--load=0.3,-1"), "load -1 is no part of a capacity; it must be 0, which is the trace as it is, to 100"},
 		"no points":  {args("--back-end", "sim", "--slo-ttft", "3s"), "--slo-ttft is of --back-end sim with --load only"},
-		"live point": {args("--back-end", "live", "--load", "0.3"), "--load is of --back-end sim with --load only"},
-		"phase":      {args("--back-end", "live", "--phase", "3s"), "--phase is of --suite elasticity only; leave it out"},
+		"live point": {args("--back-end", "live", "--load", "0.3"), "--load is of --back-end sim only"},
+		"phase":      {args("--back-end", "live", "--phase", "3s"), "unknown flag --phase"},
 		"policy":     {args("--policies", "static,moles"), `--policies: there is no policy "moles"; nearest is moeless;`},
 		"twice":      {args("--policies", "static,static"), "static is there twice"},
 		"setting":    {args("--policies", "moeless:gain=2"), "gain is a setting of moeless+, moeless+lean"},
-		"suite":      {args("--back-end", "sim", "--suite", "all"), "--suite must be one of"},
+		"suite":      {args("--back-end", "sim", "--suite", "all"), `has the suite "all"; it must be one of moeless, elastic,`},
 	}) {
 		if got := invoke("", tc.args...); got.Code != cli.ExitUsage || got.Out != "" || !strings.Contains(got.Err, tc.want) {
 			t.Errorf("%s: %+v, want %q", name, got, tc.want)
@@ -111,7 +111,7 @@ func TestArenaOffload(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "out")
 	args := func(more ...string) []string {
-		return append([]string{"arena", "--suite", "fmoe", "--out", out, "--seeds", "2"}, more...)
+		return append([]string{"arena", "--suite", "fmoe", "--out", out}, more...)
 	}
 	got := invoke("", args("--shapes", "phi-3.5-moe", "--budget", "12GB", "--no-variants", "--seeds", "1", "--served", "4", "--json")...)
 	lines := strings.Split(strings.TrimSpace(got.Out), "\n")
@@ -145,16 +145,16 @@ func TestArenaOffload(t *testing.T) {
 		"--maps: the capacity of the store":  {"--maps", "0"},
 		"it must be 1 or more":               {"--maps", "0"},
 		"--repeats is of --back-end live":    {"--repeats", "3"},
-		"--recording is missing":             {"--back-end", "live", "--seeds", "5"},
-		"no live policy \"static\"":          {"--back-end", "live", "--seeds", "5", "--recording", "no.st", "--policies", "static"},
+		"--recording is missing":             {"--back-end", "live"},
+		"no live policy \"static\"":          {"--back-end", "live", "--recording", "no.st", "--policies", "static"},
 		"--online: reading the trace":        {"--online", "no.csv"},
-		"--recording: opening safetensors":   {"--back-end", "live", "--seeds", "5", "--recording", "no.st", "--online", "none.csv"},
-		"--hosts: --suite fmoe runs":         {"--back-end", "live", "--seeds", "5", "--recording", "no.st", "--hosts", "7"},
-		"--seeds: --suite fmoe runs live":    {"--back-end", "live", "--recording", "no.st", "--seeds", "3"},
-		"--maps is 0; it must be 1 to":       {"--back-end", "live", "--seeds", "5", "--recording", "no.st", "--maps", "0"},
-		"leave --trace and --lengths out":    {"--trace", "x.csv"},
-		"leave --policies out":               {"--policies", "static"},
-		"--phase is of another suite":        {"--phase", "3s"},
+		"--recording: opening safetensors":   {"--back-end", "live", "--recording", "no.st", "--online", "none.csv"},
+		"unknown flag --hosts":               {"--back-end", "live", "--recording", "no.st", "--hosts", "7"},
+		"--seeds is of --back-end sim":       {"--back-end", "live", "--recording", "no.st", "--seeds", "3"},
+		"--maps is 0; it must be 1 to":       {"--back-end", "live", "--recording", "no.st", "--maps", "0"},
+		"unknown flag --trace":               {"--trace", "x.csv"},
+		"--policies is of --back-end live":   {"--policies", "static"},
+		"unknown flag --phase":               {"--phase", "3s"},
 		"no.st":                              {"--recording", "no.st"},
 		`there is no shape "llama-4-scout"`:  {"--shapes", "llama-4-scout"},
 	} {
@@ -162,7 +162,7 @@ func TestArenaOffload(t *testing.T) {
 			t.Errorf("%v: %+v, want %q", more, got, want)
 		}
 	}
-	if got := invoke("", "arena", "--suite", "moeless", "--trace", out, "--out", out, "--maps", "5"); got.Code != cli.ExitUsage || !strings.Contains(got.Err, "--maps is of --suite fmoe only") {
+	if got := invoke("", "arena", "--suite", "moeless", "--trace", out, "--out", out, "--maps", "5"); got.Code != cli.ExitUsage || !strings.Contains(got.Err, "unknown flag --maps") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -226,5 +226,37 @@ func TestElasticity(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(out, name)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A suite may be named by the flag, the environment and the configuration, with the same flags under the name of
+// arena or of the suite.
+func TestSuiteNames(t *testing.T) {
+	config := write(t, "arena: {suite: bo-ods, batch-tokens: 1, bo-ods: {batches: 0}}")
+	for _, tc := range []struct {
+		args, variable, want string
+	}{
+		{"arena moeless --out x", "", "arena moeless --out x"},
+		{"arena --out x --suite moeless --seed 2", "", "arena moeless --out x --seed 2"},
+		{"arena --suite=fmoe --suite=moeless", "", "arena moeless"},
+		{"--nats x arena --suite remoe --help", "", "--nats x arena remoe --help"},
+		{"arena --help", "remoe", "arena --help"},
+		{"arena --out x", "elasticity", "arena elasticity --out x"},
+		{"record --out arena --suite", "remoe", "record --out arena --suite"},
+		{"arena --out x", "", ""},
+	} {
+		t.Setenv("SWITCHYARD_SUITE", tc.variable)
+		got, err := suiteFirst(strings.Fields(tc.args), func(string) string { return "" })
+		if strings.Join(got, " ") != tc.want || (err != nil) != (tc.want == "") {
+			t.Errorf("%s: %q, %v; want %s", tc.args, got, err, tc.want)
+		}
+	}
+	for _, want := range []string{"--batch-tokens is 1;", "--batches is 0;"} {
+		if got := invoke("", "arena", "--out", t.TempDir(), "--config", config); got.Code != cli.ExitUsage || !strings.Contains(got.Err, want) {
+			t.Errorf("%+v, want %q", got, want)
+		}
+	}
+	if got := invoke("", "arena", "--out", t.TempDir()); got.Code != cli.ExitUsage || !strings.Contains(got.Err, "it must be one of moeless, elastic, ") {
+		t.Errorf("%+v", got)
 	}
 }

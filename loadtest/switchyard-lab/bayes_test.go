@@ -179,9 +179,9 @@ func TestBayesRefuses(t *testing.T) {
 		{"arena --suite bo-ods --out OUT --sequences 131073", "--sequences is 131073; it must be 1 to"},
 		{"arena --suite bo-ods --out OUT --sequences 131072", "--sequences is 131072 and test batches need"},
 		{"arena --suite bo-ods --out OUT --latency 0", "--latency is 0; it must be above 0"},
-		{"arena --suite bo-ods --out OUT --back-end live", "--suite bo-ods is simulated"},
-		{"arena --suite bo-ods --out OUT --slo 3", "--slo is of another suite"},
-		{"arena --suite remoe --out OUT --pairs 3", "--pairs is of another suite"},
+		{"arena --suite bo-ods --out OUT --back-end live", `--back-end must be one of "sim" but got "live"`},
+		{"arena --suite bo-ods --out OUT --slo 3", "unknown flag --slo"},
+		{"arena --suite remoe --out OUT --pairs 3", "unknown flag --pairs"},
 	} {
 		args := strings.NewReplacer("PLAIN", in("plain"), "FEW", in("few"), "NONE", in("none"), "OUT", in("out"), " T", " "+in("t")).Replace(tt.args)
 		if got := invoke("", strings.Fields(args)...); got.Code != cli.ExitUsage || !strings.Contains(got.Err, tt.want) {

@@ -130,8 +130,8 @@ func TestArenaBrownout(t *testing.T) {
 		"--united is missing":                {"--back-end", "live"},
 		"streams is 65":                      {"--back-end", "live", "--united", dir, "--streams", "65"},
 		"--texts is missing":                 {"--back-end", "live", "--united", dir},
-		"leave --policies out":               {"--policies", "static"},
-		"--maps is of another suite":         {"--maps", "5"},
+		"unknown flag --policies":            {"--policies", "static"},
+		"unknown flag --maps":                {"--maps", "5"},
 	} {
 		if got := invoke("", args(more...)...); got.Code != cli.ExitUsage || !strings.Contains(got.Err, want) {
 			t.Errorf("%v: %+v, want %q", more, got, want)

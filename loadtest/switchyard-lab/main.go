@@ -23,7 +23,7 @@ type CLI struct {
 	Upcycle        UpcycleCmd        `cmd:"" group:"Models:" help:"Make a Mixture-of-Experts model of a dense GPT-2, BERT or BERT2BERT model."`
 	Maps           MapsCmd           `cmd:"" group:"Measure:" help:"Build expert maps from recordings."`
 	Bench          BenchCmd          `cmd:"" group:"Measure:" help:"Measure what messages cost: the pipeline beside the same layers by direct calls."`
-	Arena          ArenaCmd          `cmd:"" group:"Measure:" help:"Compare the control loop's policies on one trace, and write a report."`
+	Arena          ArenaCmd          `cmd:"" group:"Measure:" help:"Compare policies, and write a report."`
 	Policy         PolicyCmd         `cmd:"" group:"Measure:" help:"Make one scaling or placement decision from a state in JSON, without a server."`
 	Record         RecordCmd         `cmd:"" group:"Measure:" help:"Write what a model's gates see and choose on texts, to train predictors and to simulate."`
 	SPS            SPSCmd            `cmd:"" group:"Measure:" name:"sps" help:"Build stores of past prompts that foretell experts of similar ones, ask them, and measure what they foretell."`
@@ -45,6 +45,7 @@ var program = cli.Program{
 		c := &CLI{}
 		return c, &c.Globals, nil
 	},
+	Rewrite: suiteFirst,
 }
 
 func main() {

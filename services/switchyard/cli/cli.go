@@ -65,6 +65,9 @@ type Program struct {
 	// New returns an empty grammar as kong reads it, with commands and Globals, and the structs with
 	// more commands that it embeds.
 	New func() (grammar any, globals *Globals, more []any)
+	// Rewrite, where there is one, returns the arguments that are parsed in place of others; configured is what
+	// the configuration has for a key.
+	Rewrite func(args []string, configured func(key string) string) ([]string, error)
 }
 
 // Run runs the command line and returns the exit code.
@@ -150,6 +153,11 @@ func (p Program) Parse(args []string, std Stdio) (*kong.Context, *Globals, error
 	file, err := loadConfig(configPath(args))
 	if err != nil {
 		return nil, nil, Usage(err)
+	}
+	if p.Rewrite != nil {
+		if args, err = p.Rewrite(args, file.text); err != nil {
+			return nil, nil, Usage(err)
+		}
 	}
 	grammar, globals, more := p.New()
 	if file != nil {

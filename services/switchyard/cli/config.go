@@ -122,7 +122,7 @@ func (f *configFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag
 			return nil, nil
 		}
 	}
-	e, ok := f.entries[nameIn(parent.Node(), flag.Name)]
+	e, ok := f.find(parent.Node(), flag.Name)
 	if !ok || e.node.Tag == "!!null" {
 		return nil, nil
 	}
@@ -134,6 +134,31 @@ func (f *configFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag
 		return nil, f.wrong(e.line, err)
 	}
 	return value, nil
+}
+
+// find is the value of a command's flag: its own, or else that of the command above it, which all commands there
+// have.
+func (f *configFile) find(n *kong.Node, flag string) (e entry, ok bool) {
+	for ; n != nil && !ok; n = above(n) {
+		e, ok = f.entries[nameIn(n, flag)]
+	}
+	return e, ok
+}
+
+// above is the command that a command stands under; nil without one.
+func above(n *kong.Node) *kong.Node {
+	if n.Parent == nil || n.Parent.Type == kong.ApplicationNode {
+		return nil
+	}
+	return n.Parent
+}
+
+// text is the value that the file has for a key, or "".
+func (f *configFile) text(key string) string {
+	if f == nil || f.entries[key].node == nil {
+		return ""
+	}
+	return f.entries[key].node.Value
 }
 
 // nameIn is a flag's name behind the names of its commands.
@@ -198,11 +223,13 @@ func (f *configFile) Validate(app *kong.Application) error {
 // they begin with: keys that others may stand under.
 func collect(flags, groups map[string]bool, node *kong.Node) {
 	for _, flag := range node.Flags {
-		name := nameIn(node, flag.Name)
-		flags[name] = true
-		for i, r := range name {
-			if r == '-' {
-				groups[name[:i]] = true
+		for n := node; n != nil; n = above(n) {
+			name := nameIn(n, flag.Name)
+			flags[name] = true
+			for i, r := range name {
+				if r == '-' {
+					groups[name[:i]] = true
+				}
 			}
 		}
 	}
