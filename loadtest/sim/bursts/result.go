@@ -31,12 +31,10 @@ type Result struct {
 	Took, Experts [2]float64
 	Before, After int // accesses without and with the brownout
 	Routed, Kept  int // routed rows, and those that their own experts computed
-	// Means of the thresholds, over the steps of the phase.
-	thresholds [2]float64
-	Changes    []Change
-	Trace      []Second
-	of         [2][]float64 // seconds of steps in the second at hand
-	all        [2][]float64 // and of all
+	Changes       []Change
+	Trace         []Second
+	of            [2][]float64 // seconds of steps in the second at hand
+	all           [2][]float64 // and of all
 }
 
 // Change is a move of a threshold.
@@ -68,7 +66,6 @@ func (r *Result) took(at float64, s spent, prompts, sequences int, thresholds [2
 	r.Took[phase] += s.seconds
 	r.Experts[phase] += s.experts
 	r.Before, r.After, r.Routed, r.Kept = r.Before+s.before, r.After+s.after, r.Routed+s.total, r.Kept+s.kept
-	r.thresholds[phase] += share(thresholds[phase])
 	for len(r.Trace) <= int(at) {
 		for i := range r.of {
 			r.of[i] = r.of[i][:0]
@@ -89,14 +86,6 @@ func (r *Result) token(gap, slo float64) {
 	if gap > slo {
 		r.Late++
 	}
-}
-
-// Threshold is the mean of a phase's steps; 1 of none.
-func (r *Result) Threshold(phase int) float64 {
-	if r.Steps[phase] == 0 {
-		return 1
-	}
-	return r.thresholds[phase] / float64(r.Steps[phase])
 }
 
 // MissedSeconds is the share of the seconds in [from, to) that have steps of the phase whose P90
