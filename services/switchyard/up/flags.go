@@ -27,7 +27,8 @@ import (
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
-// Flags of services that are also those of a process with all of them.
+// AttentionFlags and the others are flags of services that a process with all of them has as well.
+// They have names of their own, as a struct embeds one field of a name alone.
 type (
 	AttentionFlags = attention.Flags
 	ExpertFlags    = expert.Flags
