@@ -271,6 +271,10 @@ scaling-test: ## Compare "up" with its control loop and without, live: SWITCHYAR
 door-test: ## A gateway under 1,000 streams, slow readers, half-open connections and kills, and beside a NATS client (9 minutes)
 	SWITCHYARD_DOOR=1 $(GO) test -count=1 -timeout 30m -v ./loadtest/door
 
+.PHONY: agents-test
+agents-test: build ## Coding agents of npm and pip, unchanged, through turns with tools against a gateway (fetches them; 10 minutes)
+	loadtest/clients/agents
+
 .PHONY: soak
 soak: ## Kill services while the token log passes its bound again and again (20 minutes)
 	SWITCHYARD_SOAK_LOG=$${SWITCHYARD_SOAK_LOG:-20m} $(GO) test -count=1 -timeout 2h -v -run TestFullLog ./loadtest/soak

@@ -19,5 +19,6 @@ const (
 	AboutWaiting = "requests_waiting" // that wait for their turn
 	AboutKVUsed  = "kv_used_ratio"    // share of the pages of keys and values that are used
 	AboutReady   = "ready"            // whether a token can flow
+	AboutSecret  = "secret"           // of which gateways make ids of their clients' keys: a server with users tells it to gateways alone
 	AboutCreated = "created"          // since when this replica serves it, in seconds since 1970
 )

@@ -30,6 +30,8 @@ const (
 	// HeaderRefused tells the refusal of a replay, which says nothing of the request
 	// itself, from that of the request.
 	HeaderRefused = "Switchyard-Refused"
+	// HeaderCount asks a tokenizer for how many ids a prompt has, and not for them.
+	HeaderCount = "Switchyard-Count"
 	// HeaderContentType tells protobuf from JSON and text.
 	HeaderContentType = "Content-Type"
 	// ContentProtobuf is the content type of protobuf bodies.

@@ -72,6 +72,12 @@ func (s Subjects) AnyPrompt() []string { return Subjects{s.Prefix, "*"}.anyFlow(
 // Replay is the service subject that streams a request's chunks again.
 func (s Subjects) Replay() string { return s.join("replay", s.Model) }
 
+// ReplayOf is Replay for a tenant: to it the requests of others are unknown.
+func (s Subjects) ReplayOf(tenant string) string { return s.join("replay", s.Model, tenant) }
+
+// Replays match the replays of all who ask for them.
+func (s Subjects) Replays() []string { return []string{s.Replay(), s.ReplayOf("*")} }
+
 // Tokenize is the service subject that turns prompts into ids and ids into text.
 func (s Subjects) Tokenize() string { return s.join("tokenize", s.Model) }
 
@@ -94,12 +100,48 @@ func (s Subjects) Cancel(request string) string { return s.join("cancel", s.Mode
 // AnyCancel matches the cancellation of every request.
 func (s Subjects) AnyCancel() string { return s.join("cancel", s.Model, "*") }
 
+// CancelOf is Cancel for a tenant: it ends no request of others.
+func (s Subjects) CancelOf(tenant, request string) string {
+	return s.join("cancel", s.Model, tenant, request)
+}
+
+// AnyCancels match the cancellation of every request, whoever asks for it.
+func (s Subjects) AnyCancels() []string { return []string{s.AnyCancel(), s.CancelOf("*", "*")} }
+
+// Forget is where a tenant asks for one of its requests to be ended and to be kept no longer.
+func (s Subjects) Forget(tenant, request string) string {
+	return s.join("forget", s.Model, tenant, request)
+}
+
+// AnyForget matches what every tenant asks to be forgotten.
+func (s Subjects) AnyForget() string { return s.Forget("*", "*") }
+
+// TenantOf is the tenant that a subject of ReplayOf, CancelOf or Forget names; empty: it is one of
+// Replay or Cancel, which name none.
+func (s Subjects) TenantOf(subject string) string {
+	verb, rest, _ := strings.Cut(strings.TrimPrefix(subject, s.Prefix+"."), ".")
+	tokens := strings.Split(rest, ".")
+	if len(tokens) == 1 || len(tokens) == 2 && verb == "cancel" {
+		return ""
+	}
+	return tokens[1]
+}
+
 // Cancelled ends one request as its producer would. Only tokenizers publish it: what
 // producers send, they alone hear.
 func (s Subjects) Cancelled(request string) string { return s.join("cancelled", s.Model, request) }
 
 // AnyCancelled matches the end of every request whose producer wants it no more.
 func (s Subjects) AnyCancelled() string { return s.join("cancelled", s.Model, "*") }
+
+// CancelledOf says that a tenant has cancelled a request that may be on its way. Only tokenizers
+// publish it.
+func (s Subjects) CancelledOf(tenant, request string) string {
+	return s.join("cancelled", s.Model, tenant, request)
+}
+
+// AnyCancelledOf matches every request that a tenant has cancelled.
+func (s Subjects) AnyCancelledOf() string { return s.CancelledOf("*", "*") }
 
 // Token is the token log of one request.
 func (s Subjects) Token(request string) string {

@@ -27,7 +27,7 @@ func TestSlow(t *testing.T) {
 	t.Logf("alone: %s", y.chats(t))
 	body := `{"model":"demo","messages":[{"role":"user","content":"Tell me a story"}],"ignore_eos":true,"stream":true}`
 	for range slowReaders {
-		c := y.dial(t, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+		c := y.dial(t, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 		go func() {
 			for one := make([]byte, 1); ; time.Sleep(time.Second) {
 				if _, err := c.Read(one); err != nil {
@@ -39,7 +39,7 @@ func TestSlow(t *testing.T) {
 	time.Sleep(2 * time.Second) // their answers are under way
 	t.Logf("beside %d slow readers: %s", slowReaders, y.chats(t))
 	for i := range halfOpen {
-		text := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
+		text := "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
 		if i%2 == 0 {
 			text = ""
 		}

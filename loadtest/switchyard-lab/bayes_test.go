@@ -108,7 +108,7 @@ type batchSolved struct {
 func solvesBatches(t *testing.T, in func(string) string) {
 	t.Helper()
 	solve := func(more ...string) (s batchSolved, got result) {
-		got = serving(t, append([]string{"plan", "solve", "--policy", "bo-ods", "--json", "--table", in("t"), "--text", in("texts.txt"), "--tokens", "400"}, more...)...)
+		got = invoke("", append([]string{"plan", "solve", "--policy", "bo-ods", "--json", "--table", in("t"), "--text", in("texts.txt"), "--tokens", "400"}, more...)...)
 		if err := json.Unmarshal([]byte(got.Out), &s); err != nil && got.Out != "" {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -144,7 +144,7 @@ func solvesBatches(t *testing.T, in func(string) string) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
-	if got := serving(t, "plan", "solve", "--table", in("t")); got.Code != cli.ExitUsage || !strings.Contains(got.Err, "--table is of --policy bo-ods") {
+	if got := invoke("", "plan", "solve", "--table", in("t")); got.Code != cli.ExitUsage || !strings.Contains(got.Err, "--table is of --policy bo-ods") {
 		t.Errorf("%+v", got)
 	}
 }

@@ -32,8 +32,12 @@ type result struct {
 	Out, Err string
 }
 
-// invoke runs a command line of this program.
+// invoke runs a command line as switchyard does: of this program in this process, of switchyard in one of
+// its own.
 func invoke(stdin string, args ...string) result {
+	if !cli.IsLabCommand(args) {
+		return serve(stdin, args)
+	}
 	var out, errOut bytes.Buffer
 	code := program.Run(args, cli.Stdio{In: strings.NewReader(stdin), Out: &out, Err: &errOut})
 	return result{code, out.String(), errOut.String()}
@@ -49,39 +53,37 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// product builds switchyard once, and returns the program's path.
+// product builds both programs once, and returns the path of switchyard.
 var product = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "switchyard-*")
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, cli.Product)
-	if said, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", path, "github.com/switchyard/switchyard/services/switchyard").CombinedOutput(); err != nil {
+	if said, err := exec.Command("go", "build", "-ldflags", "-s -w", "-o", dir, "github.com/switchyard/switchyard/services/switchyard", "github.com/switchyard/switchyard/loadtest/switchyard-lab").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building switchyard: %w: %s", err, said)
 	}
 	return path, nil
 })
 
-// serving runs a command line of switchyard itself.
-func serving(t *testing.T, args ...string) result {
-	t.Helper()
+// serve runs a command line of switchyard itself.
+func serve(stdin string, args []string) result {
 	path, err := product()
 	if err != nil {
-		t.Fatal(err)
+		return result{Code: -1, Err: err.Error()}
 	}
 	var out, errOut bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), path, args...)
-	cmd.Stdout, cmd.Stderr = &out, &errOut
-	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
-		t.Fatal(err)
+	cmd := exec.Command(path, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
+	if err := cmd.Run(); cmd.ProcessState == nil {
+		return result{Code: -1, Err: err.Error()}
 	}
 	return result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
 // solve asks for a plan of the smallest shape.
-func solve(t *testing.T, more ...string) result {
-	t.Helper()
-	return serving(t, append([]string{"plan", "solve", "--shape", "small", "--prompt", "Once upon a time", "--slo-ttft", "60s", "--slo-tpot", "1s"}, more...)...)
+func solve(more ...string) result {
+	return invoke("", append([]string{"plan", "solve", "--shape", "small", "--prompt", "Once upon a time", "--slo-ttft", "60s", "--slo-tpot", "1s"}, more...)...)
 }
 
 // quietEnv is that of a command that says nothing.

@@ -38,7 +38,7 @@ func TestMaps(t *testing.T) {
 		}
 		Digest string
 	}
-	got = serving(t, "maps", "inspect", "--json", in("m"))
+	got = invoke("", "maps", "inspect", "--json", in("m"))
 	if err := json.Unmarshal([]byte(got.Out), &one); err != nil || one.Digest != report.Digest || len(one.Tenants) != 1 || one.Tenants[0].Tenant != "acme" || one.Tenants[0].Maps != report.Maps {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -50,7 +50,7 @@ func TestMaps(t *testing.T) {
 		{"inspect N", "other: 5 maps"},
 	} {
 		args := strings.Fields(strings.NewReplacer("DIR", dir, "M", in("m"), "N", in("n"), "X", in("x")).Replace(step.args))
-		if got := serving(t, append([]string{"maps"}, args...)...); got.Code != 0 || !strings.Contains(got.Out, step.want) {
+		if got := invoke("", append([]string{"maps"}, args...)...); got.Code != 0 || !strings.Contains(got.Out, step.want) {
 			t.Fatalf("%v: %+v", args, got)
 		}
 	}
@@ -85,7 +85,7 @@ func TestMapsRefuse(t *testing.T) {
 		{"build --replace lru none", cli.ExitUsage, "replace"},
 	}) {
 		args := strings.Fields(strings.NewReplacer("BAD", bad, "EMPTY", t.TempDir()).Replace(tt.args))
-		if got := serving(t, append([]string{"maps"}, args...)...); got.Code != tt.code || !strings.Contains(got.Err, tt.want) {
+		if got := invoke("", append([]string{"maps"}, args...)...); got.Code != tt.code || !strings.Contains(got.Err, tt.want) {
 			t.Errorf("%v: %+v", args, got)
 		}
 	}

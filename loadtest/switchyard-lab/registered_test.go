@@ -44,7 +44,7 @@ func TestRegistered(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
-	for _, command := range []string{"scaler", "up", "plan set", "policy scale", "policy place", "arena"} {
+	for _, command := range []string{"policy scale", "policy place", "arena"} {
 		if got := invoke("", append(strings.Fields(command), "--help")...); !strings.Contains(strings.Join(strings.Fields(got.Out), " "), name) {
 			t.Errorf("%s --help does not have it: %s", command, got.Out)
 		}

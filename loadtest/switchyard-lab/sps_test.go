@@ -112,7 +112,7 @@ func TestProfile(t *testing.T) {
 	if got.Code != cli.ExitDone || !strings.Contains(got.Out, "extrapolated") || !strings.Contains(got.Out, "no fit") {
 		t.Fatalf("%+v", got)
 	}
-	if got := solve(t, "--curves", out); got.Code != cli.ExitDone {
+	if got := solve("--curves", out); got.Code != cli.ExitDone {
 		t.Errorf("%+v", got)
 	}
 	for args, want := range map[string]string{"--memory 2,1": "ascend", "--memory x": "name numbers as", "--rows 0": "rows are [0]", "--memory-per-cpu 0": "must be above 0"} {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -30,7 +29,7 @@ func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancel(c.r.Context())
+	ctx, cancel := context.WithCancel(withNames(c.r.Context(), ask.Names))
 	defer cancel()
 	m, err := d.Upstream.Find(ctx, ask.Model)
 	if err != nil {
@@ -39,6 +38,11 @@ func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
 	if ask.Chat && !m.Chat {
 		return openai.Bad("messages", "the model %.100s has no chat template: use /v1/completions", ask.Model)
 	}
+	kind := "completion"
+	if ask.Chat {
+		kind = "chat"
+	}
+	c.claim(m, kind)
 	operation := "text_completion"
 	if ask.Chat {
 		operation = "chat"
@@ -82,6 +86,7 @@ func (d *Door) tell(ctx context.Context, c *call, m upstream.Model, ask *openai.
 // stream writes what comes as events. That the client is gone ends it, and is no error.
 func (d *Door) stream(ctx context.Context, c *call, m upstream.Model, to upstream.To, asked []*asking, r *openai.Reply, t *tale) error {
 	events := openai.NewEvents(c.w, d.Stall)
+	defer events.Waits(d.quiet, openai.Comment)()
 	for got, err := range d.gather(ctx, to, asked) {
 		switch {
 		case err != nil && !events.Begun():
@@ -120,6 +125,16 @@ type asking struct {
 func (d *Door) asked(ctx context.Context, c *call, m upstream.Model, ask *openai.Ask) (all []*asking, err error) {
 	for _, p := range ask.Prompts {
 		var e *echo
+		if ask.Bare {
+			if p, err = d.bare(ctx, m, p); err != nil {
+				return nil, err
+			}
+		}
+		if ask.Rest {
+			if p, err = d.rest(ctx, m, p); err != nil {
+				return nil, err
+			}
+		}
 		if ask.Echo {
 			if p, e, err = d.echoed(ctx, m, p); err != nil {
 				return nil, err
@@ -127,10 +142,7 @@ func (d *Door) asked(ctx context.Context, c *call, m upstream.Model, ask *openai
 		}
 		for n := range ask.N {
 			one := &asking{prompt: proto.CloneOf(p), echo: e.fresh()}
-			one.prompt.RequestId = c.id
-			if i := len(all); i > 0 {
-				one.prompt.RequestId = fmt.Sprintf("%.120s-%d", c.id, i)
-			}
+			one.prompt.RequestId = c.several(len(all))
 			if p.Seed != nil {
 				one.prompt.Seed = new(openai.SeedOf(*p.Seed, n))
 			}

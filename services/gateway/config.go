@@ -18,6 +18,8 @@ type Flags struct {
 	HTTPKeys       string        `name:"http-keys" help:"File with the clients' API keys, a line each: the key's SHA-256 in hex, the tenant, and the class (docs/operations/gateway.md); without it there are no keys." placeholder:"FILE"`
 	HTTPCert       string        `name:"http-cert" help:"PEM file with the certificate for TLS with HTTP's clients." placeholder:"FILE"`
 	HTTPKey        string        `name:"http-key" help:"PEM file with its key." placeholder:"FILE"`
+	HTTPHosts      []string      `name:"http-hosts" help:"Names under which a gateway without keys is served, beside IP addresses, localhost and where it listens: other names may be a page's that wants to reach it." placeholder:"NAME,…" advanced:""`
+	HTTPOrigins    []string      `name:"http-origins" help:"Origins whose pages may ask, as in https://chat.example; * is all, where clients have keys." placeholder:"ORIGIN,…" advanced:""`
 	HTTPMaxBody    string        `name:"http-max-body" default:"4MiB" help:"Most bytes of a request's body." placeholder:"BYTES" advanced:""`
 	HTTPMaxStreams int           `name:"http-max-streams" default:"1024" help:"Answers that may be under way at a time; more are refused as overload." placeholder:"N" advanced:""`
 	HTTPMaxConns   int           `name:"http-max-conns" default:"16384" help:"Connections that may be open at a time; more are closed." placeholder:"N" advanced:""`
@@ -41,6 +43,7 @@ type Config struct {
 	Alone bool
 
 	Keys, Cert, Key string
+	Hosts, Origins  []string
 	MaxBody         int64
 	MaxStreams      int
 	MaxConns        int
@@ -59,7 +62,7 @@ const mostStreams = 1 << 20
 
 // Config is what they say of a gateway that listens at an address.
 func (f *Flags) Config(listen string, p service.Process) (Config, error) {
-	c := Config{Listen: listen, Keys: f.HTTPKeys, Cert: f.HTTPCert, Key: f.HTTPKey, MaxStreams: f.HTTPMaxStreams, MaxConns: f.HTTPMaxConns, Stall: f.HTTPStall}
+	c := Config{Listen: listen, Keys: f.HTTPKeys, Cert: f.HTTPCert, Key: f.HTTPKey, MaxStreams: f.HTTPMaxStreams, MaxConns: f.HTTPMaxConns, Stall: f.HTTPStall, Hosts: f.HTTPHosts, Origins: f.HTTPOrigins}
 	host, _, err := flagvalue.ListenAddress(listen)
 	if err != nil {
 		return c, fmt.Errorf("the gateway's address (--listen, or --http of up) is %q; %w", listen, err)
@@ -75,5 +78,5 @@ func (f *Flags) Config(listen string, p service.Process) (Config, error) {
 	case !flagvalue.IsLoopback(host) && !p.Insecure && (c.Cert == "" || c.Keys == ""):
 		return c, fmt.Errorf("the gateway would listen at %s, off the loopback: give --http-cert, --http-key and --http-keys, or --insecure where something before it has TLS and knows its clients", listen)
 	}
-	return c, errors.Join(service.CheckRange("http-max-streams", c.MaxStreams, 1, mostStreams), service.CheckRange("http-max-conns", c.MaxConns, 1, mostStreams))
+	return c, errors.Join(checkHosts(c.Hosts), checkOrigins(c.Origins, c.Keys), service.CheckRange("http-max-streams", c.MaxStreams, 1, mostStreams), service.CheckRange("http-max-conns", c.MaxConns, 1, mostStreams))
 }

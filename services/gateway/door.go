@@ -37,6 +37,7 @@ type Door struct {
 	metrics  *telemetry.GatewayMetrics
 	unfollow []func()
 	handler  http.Handler
+	quiet    time.Duration // as quietFirst but in tests
 	draining atomic.Bool
 
 	// cutting ends what is under way, with errDraining.
@@ -44,16 +45,19 @@ type Door struct {
 	end     context.CancelCauseFunc
 }
 
+// quietFirst is how long a client that waits for a stream hears nothing at most: then it begins,
+// without a token, and what fails afterwards has no status of its own.
+const quietFirst = 5 * time.Second
+
 var errDraining = errors.New("the gateway stops")
 
 // NewDoor returns what answers requests.
 func NewDoor(s DoorSettings) *Door {
-	d := &Door{DoorSettings: s, keys: &keys{file: s.Keys, log: s.Logger}, streams: semaphore.NewWeighted(int64(s.MaxStreams)), bodies: semaphore.NewWeighted(bodyBytes), tracer: s.Telemetry.Tracer("gateway", s.Replica)}
+	d := &Door{DoorSettings: s, keys: &keys{file: s.Keys, log: s.Logger}, streams: semaphore.NewWeighted(int64(s.MaxStreams)), bodies: semaphore.NewWeighted(bodyBytes), tracer: s.Telemetry.Tracer("gateway", s.Replica), quiet: quietFirst}
 	d.metrics = s.Telemetry.Gateway()
 	d.followLoads()
 	d.cutting, d.end = context.WithCancelCause(context.Background())
-	// Pages of other sites may not ask with their reader's rights.
-	d.handler = d.timed(http.NewCrossOriginProtection().Handler(d.routes()))
+	d.handler = d.timed(d.guardPages(d.routes()))
 	return d
 }
 
@@ -66,6 +70,7 @@ const (
 func (d *Door) server() *http.Server {
 	return &http.Server{
 		Handler: d.handler, ReadHeaderTimeout: headerWithin, MaxHeaderBytes: mostHeader, IdleTimeout: idleFor,
+		ConnContext: withConn,
 		BaseContext: func(net.Listener) context.Context { return d.cutting },
 		ErrorLog:    slog.NewLogLogger(d.Logger.Handler(), slog.LevelDebug), // what clients do wrong
 	}
@@ -124,5 +129,13 @@ func (d *Door) refusal(ctx context.Context, err error, tokens int) *openai.Error
 	if errors.As(err, &of) && of.Code == client.CodeCancelled && errors.Is(context.Cause(ctx), errDraining) {
 		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.ServerError, Code: client.CodeModelNotReady, Message: "this gateway stopped before the answer was whole; ask again", RetryAfter: time.Second}
 	}
-	return openai.ErrorOf(err, tokens)
+	names, _ := ctx.Value(namesKey{}).(map[string]string)
+	return openai.ErrorFor(err, tokens, names)
+}
+
+type namesKey struct{}
+
+// withNames notes what a request's route calls fields that the services name otherwise.
+func withNames(ctx context.Context, names map[string]string) context.Context {
+	return context.WithValue(ctx, namesKey{}, names)
 }

@@ -48,6 +48,7 @@ func newDoor(t testing.TB, u *fake.Upstream, changes ...func(*Config)) *Door {
 // ask sends a body, and returns what comes.
 func ask(d http.Handler, method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(context.Background(), method, path, strings.NewReader(body))
+	r.Host = "localhost:8080"
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
@@ -172,7 +173,7 @@ func TestFailures(t *testing.T) {
 // What says that it has too many bytes is refused before it is sent.
 func TestTooLongBody(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", iotest.ErrReader(errors.New("the body was read")))
-	r.ContentLength = 1 << 50
+	r.ContentLength, r.Host = 1<<50, "127.0.0.1"
 	w := httptest.NewRecorder()
 	newDoor(t, &fake.Upstream{}).ServeHTTP(w, r)
 	if w.Code != 413 || w.Header().Get("Connection") != "close" || !strings.Contains(w.Body.String(), "--http-max-body") {
@@ -276,7 +277,8 @@ func TestSeveral(t *testing.T) {
 			t.Errorf("max_tokens %v", p.MaxTokens)
 		}
 	}
-	if len(ids) != 4 || !ids["key"] || !ids["key-3"] || len(seeds) != 2 || seeds[5] != 2 {
+	id := w.Header().Get("X-Request-Id")
+	if len(ids) != 4 || !ids[id] || !ids[id+"-3"] || len(seeds) != 2 || seeds[5] != 2 {
 		t.Errorf("ids %v, seeds %v", ids, seeds)
 	}
 }
@@ -362,7 +364,7 @@ func TestOthers(t *testing.T) {
 		{"GET", "/healthz", "", "live"},
 		{"GET", "/metrics", "", "go_goroutines"},
 		{"GET", "/nowhere", "", `"code":"unknown_url"`},
-		{"GET", "/v1/chat/completions", "", `"code":"unknown_url"`},
+		{"GET", "/v1/chat/completions", "", `"code":"method_not_allowed"`},
 	} {
 		if w := ask(d, tc.method, tc.path, tc.body); !strings.Contains(w.Body.String(), tc.want) {
 			t.Errorf("%s %s: %d %s", tc.method, tc.path, w.Code, w.Body)
@@ -509,4 +511,42 @@ func FuzzBodies(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A client that waits for a stream hears something after a while, in the form of its API, and gets
+// then what it would have got; what fails by then is told in the stream.
+func TestSilence(t *testing.T) {
+	for path, tc := range map[string]struct{ body, first, behind string }{
+		"/v1/chat/completions": {hi + `,"stream":true}`, ": waiting\n\n", `"delta":{"role":"assistant","content":"Hello world"}`},
+		"/v1/completions":      {`{"model":"demo","prompt":"x","stream":true}`, ": waiting\n\n", `"text":"Hello world"`},
+		"/v1/responses":        {`{"model":"demo","input":"x","stream":true}`, "event: response.created\n", `"type":"response.completed"`},
+		"/v1/messages":         {`{"model":"demo","max_tokens":9,"messages":[{"role":"user","content":"hi"}],"stream":true}`, "event: message_start\n", "event: message_stop\n"},
+	} {
+		for _, fails := range []error{nil, &client.Error{Code: client.CodeOverloaded, Message: "full"}} {
+			u := &fake.Upstream{Holds: make(chan struct{}), Fails: fails, Answer: func(p *pb.Prompt) []*pb.Chunk { return fake.Words(p, "stop", "Hello world") }}
+			d := newDoor(t, u)
+			d.quiet = time.Millisecond
+			s := httptest.NewServer(d)
+			r, err := http.Post(s.URL+path, "application/json", strings.NewReader(tc.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := make([]byte, len(tc.first))
+			if _, err := io.ReadFull(r.Body, begin); err != nil || string(begin) != tc.first || r.StatusCode != 200 {
+				t.Errorf("%s: %d %q %v", path, r.StatusCode, begin, err)
+			}
+			close(u.Holds)
+			rest, _ := io.ReadAll(r.Body)
+			_ = r.Body.Close()
+			want := tc.behind
+			if fails != nil {
+				want = "full"
+			}
+			if n := strings.Count(string(begin)+string(rest), tc.first); !strings.Contains(string(rest), want) || path != "/v1/chat/completions" && path != "/v1/completions" && n != 1 {
+				t.Errorf("%s: then %s", path, rest)
+			}
+			s.Close()
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
 }

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -27,7 +29,8 @@ func (d *Door) echoed(ctx context.Context, m upstream.Model, p *pb.Prompt) (scor
 			return nil, nil, err
 		}
 	}
-	e = &echo{text: p.Text}
+	text := p.Text
+	e = &echo{text: text}
 	if e.text == "" {
 		e.text = tokens.Text
 	}
@@ -42,8 +45,61 @@ func (d *Door) echoed(ctx context.Context, m upstream.Model, p *pb.Prompt) (scor
 		for i := range e.tokens {
 			e.tokens[i] = openai.Token{ID: tokens.Ids[i], Bytes: pieceOf(tokens, i), First: i == 0}
 		}
+		if text != "" {
+			show(e.tokens, text, m)
+		}
 	}
 	return p, e, nil
+}
+
+// show notes which tokens of a text are not in it: those that its tokenizer has put around it, and
+// the space with which some begin the first word.
+func show(tokens []openai.Token, text string, m upstream.Model) {
+	begin, end := 0, len(tokens)
+	if begun, ended := around(text, m, func(i int) string { return string(tokens[i].Bytes) }, len(tokens)); begun || ended {
+		if begun {
+			tokens[0].Shown, begin = &[]byte{}, 1
+		}
+		if ended {
+			end--
+			tokens[end].Shown = &[]byte{}
+		}
+	}
+	if begin < end && !strings.HasPrefix(text, " ") {
+		if word, spaced := bytes.CutPrefix(tokens[begin].Bytes, []byte(" ")); spaced {
+			tokens[begin].Shown = &word
+		}
+	}
+}
+
+// rest lets an answer take what its prompt leaves of the context.
+func (d *Door) rest(ctx context.Context, m upstream.Model, p *pb.Prompt) (*pb.Prompt, error) {
+	ids := p.InputIds
+	if len(ids) == 0 {
+		tokens, err := d.Upstream.Tokens(ctx, m.Name, &pb.Prompt{Text: p.Text, SpecialTokens: p.SpecialTokens})
+		if err != nil {
+			return nil, err
+		}
+		ids = tokens.Ids
+	}
+	p = proto.CloneOf(p)
+	p.MaxTokens = new(int32(max(1, m.Context-len(ids)))) // a context is less
+	return p, nil
+}
+
+// bare makes a text's prompt one of ids, without what its tokenizer puts around texts.
+func (d *Door) bare(ctx context.Context, m upstream.Model, p *pb.Prompt) (*pb.Prompt, error) {
+	if p.Text == "" {
+		return p, nil // ids are as they are
+	}
+	tokens, err := d.Upstream.Tokens(ctx, m.Name, &pb.Prompt{Text: p.Text, SpecialTokens: p.SpecialTokens})
+	if err != nil {
+		return nil, err
+	}
+	withoutEnds(tokens, p.Text, m)
+	p = proto.CloneOf(p)
+	p.Text, p.InputIds = "", tokens.Ids
+	return p, nil
 }
 
 func pieceOf(t *pb.Tokens, i int) []byte {

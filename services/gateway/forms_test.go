@@ -56,7 +56,7 @@ func TestResponses(t *testing.T) {
 	if !strings.HasSuffix(all, rest) || strings.Count(all, "event: ") != 11 || strings.Count(rest, "event: ") != 6 || !strings.HasPrefix(all, "event: response.created\ndata: {") {
 		t.Errorf("%s\nand behind 4\n%s", all, rest)
 	}
-	if ask(d, "POST", "/v1/responses/"+r.ID+"/cancel", ""); len(u.Cancelled()) != 1 || !strings.Contains(r.ID, u.Cancelled()[0]) {
+	if ask(d, "POST", "/v1/responses/"+r.ID+"/cancel", ""); len(u.Cancelled()) != 1 || !strings.Contains(r.ID, strings.TrimPrefix(u.Cancelled()[0], keptID)) {
 		t.Errorf("cancelled %v", u.Cancelled())
 	}
 	for path, status := range map[string]int{"/v1/responses/resp_x.demo": 404, "/v1/responses/x": 404, "/v1/responses/resp_x.none": 404, "/v1/responses/" + r.ID + "?stream=true&starting_after=x": 400} {
@@ -141,6 +141,53 @@ func TestMessages(t *testing.T) {
 		`{"model":"demo","max_tokens":1,"messages":[{"role":"user","content":[{"type":"text"}]}]}`:                                          "content[0].text is missing"} {
 		if got := ask(d, "POST", "/v1/messages", body).Body.String(); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", body, got)
+		}
+	}
+}
+
+// A call that was cut is no block of a message, whose input would be no object.
+func TestMessageCutCalls(t *testing.T) {
+	const body = `{"model":"demo","max_tokens":9,"tools":[{"name":"f","input_schema":{}}],"messages":[{"role":"user","content":"hi"}]}`
+	for arguments, want := range map[string]string{
+		`{"a":1}}</tool_call>`: `"input":{"a":1}}]`, `{"a":1`: `"content":[]`, `{"a":"x`: `"content":[]`, `{"a":[`: `"content":[]`, `{`: `"content":[]`, `{"a":"x"}`: `"input":{"a":"x"}}]`,
+		`[1]}</tool_call>`: `"content":[]`, `"x"}</tool_call>`: `"content":[]`, `5}</tool_call>`: `"content":[]`, `null}</tool_call>`: `"input":{}}]`, ` {}}</tool_call>`: `"input":{}}]`,
+	} {
+		d := newDoor(t, &fake.Upstream{Answer: func(p *pb.Prompt) []*pb.Chunk {
+			return fake.Said(p, "length", `<tool_call>{"name":"f","arguments":`+arguments)
+		}})
+		if got := ask(d, "POST", "/v1/messages", body).Body.String(); !strings.Contains(got, want) || !strings.Contains(got, `"stop_reason":"max_tokens"`) {
+			t.Errorf("%s: %s, want %s", arguments, got, want)
+		}
+	}
+}
+
+// Calls of a history without arguments have empty ones, however clients write that.
+func TestNoArguments(t *testing.T) {
+	chat := func(function string) (path, body string) {
+		return "/v1/chat/completions", `{"model":"demo","messages":[{"role":"user","content":"x"},{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f"` + function + `}}]},{"role":"tool","tool_call_id":"1","content":"y"}]}`
+	}
+	message := func(block string) (path, body string) {
+		return "/v1/messages", `{"model":"demo","max_tokens":9,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f"` + block + `}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"y"}]}]}`
+	}
+	response := func(item string) (path, body string) {
+		return "/v1/responses", `{"model":"demo","input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"1","name":"f"` + item + `},{"type":"function_call_output","call_id":"1","output":"y"}]}`
+	}
+	for _, tt := range []struct {
+		of   func(string) (path, body string)
+		with []string
+	}{
+		{chat, []string{``, `,"arguments":""`, `,"arguments":" "`, `,"arguments":"\n\t"`, `,"arguments":null`, `,"arguments":"null"`, `,"arguments":"{}"`, `,"arguments":{}`}},
+		{message, []string{``, `,"input":null`, `,"input":{}`}},
+		{response, []string{``, `,"arguments":""`, `,"arguments":" "`, `,"arguments":null`, `,"arguments":"null"`}},
+	} {
+		for _, with := range tt.with {
+			u := &fake.Upstream{}
+			path, body := tt.of(with)
+			w := ask(newDoor(t, u), "POST", path, body)
+			prompts, _ := u.Asked()
+			if w.Code != 200 || len(prompts) != 1 || !strings.Contains(prompts[0].Messages[1].ToolCalls, `"arguments":{}`) {
+				t.Errorf("%s %s: %d %s, asked %v", path, with, w.Code, w.Body, prompts)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -85,20 +86,26 @@ func readKeys(data []byte) (map[[sha256.Size]byte]schemas.Flow, error) {
 	return flows, lines.Err()
 }
 
-// of is the tenant and class of a request's key. OpenAI's clients send a key as a bearer, Anthropic's by itself.
+// keyOf is a request's key. OpenAI's clients send it as a bearer, Anthropic's and Azure's by itself.
+func keyOf(h http.Header) string {
+	scheme, key, _ := strings.Cut(strings.TrimSpace(h.Get("Authorization")), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		key = cmp.Or(h.Get("X-Api-Key"), h.Get("Api-Key"))
+	}
+	return strings.TrimSpace(key)
+}
+
+// of is the tenant and class of a request's key.
 func (k *keys) of(r *http.Request) (schemas.Flow, *openai.Error) {
 	if k.file == "" {
 		return schemas.DefaultFlow(), nil
 	}
-	key, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !is {
-		key = r.Header.Get("X-Api-Key")
-	}
+	key := keyOf(r.Header)
 	k.refresh()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// What is compared are hashes, of which the time tells nothing.
-	flow, known := k.flows[sha256.Sum256([]byte(strings.TrimSpace(key)))]
+	flow, known := k.flows[sha256.Sum256([]byte(key))]
 	if !known || key == "" {
 		return flow, &openai.Error{Status: http.StatusUnauthorized, Type: openai.Authentication, Code: "invalid_api_key", Message: "Incorrect API key provided: send a known one as Authorization: Bearer KEY"}
 	}

@@ -42,7 +42,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		}
 		select {
 		case l.free <- struct{}{}:
-			return &counted{Conn: c, end: sync.OnceFunc(func() { <-l.free })}, nil
+			return &counted{Conn: c, socket: c, end: sync.OnceFunc(func() { <-l.free })}, nil
 		default:
 			l.refuse(c)
 		}
@@ -77,7 +77,9 @@ func (l *limited) Close() error {
 // counted gives its place back when it is closed.
 type counted struct {
 	net.Conn
-	end func()
+	socket net.Conn // as it was accepted
+	end    func()
+	half   half
 }
 
 // Close closes the connection.

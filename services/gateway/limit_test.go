@@ -47,7 +47,7 @@ func dial(t *testing.T, address, text string) net.Conn {
 // One connection too many is told so at once; when another one has gone there is room.
 func TestConnectionBound(t *testing.T) {
 	address := open(t, newDoor(t, &fake.Upstream{}), 2)
-	const ask = "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+	const ask = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 	first := dial(t, address, ask)
 	dial(t, address, ask)
 	status := func(c net.Conn) int {
@@ -102,8 +102,8 @@ func TestSlowReadersDisturbNobody(t *testing.T) {
 	address := open(t, d, 4*slow)
 	for i := range slow {
 		body := hi + `,"stream":true}`
-		dial(t, address, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
-		dial(t, address, strings.Repeat("GET /v1/models HTTP/1.1\r\nHost: x\r\nX: ", i%2))
+		dial(t, address, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+		dial(t, address, strings.Repeat("GET /v1/models HTTP/1.1\r\nHost: localhost\r\nX: ", i%2))
 	}
 	testkit.Eventually(t, "the slow ones are under way", func() bool { prompts, _ := u.Asked(); return len(prompts) == slow })
 	r, err := post(t.Context(), "http://"+address, hi+`,"max_tokens":1}`)

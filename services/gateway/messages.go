@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -24,12 +27,16 @@ func (d *Door) message(c *call) error {
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancel(c.r.Context())
+	ctx, cancel := context.WithCancel(withNames(c.r.Context(), anthropic.Names()))
 	defer cancel()
 	m, tokens, err := d.counted(ctx, ask)
 	if err != nil {
 		return err
 	}
+	if int(tokens) >= m.Context {
+		return &openai.Error{Status: http.StatusBadRequest, Type: openai.InvalidRequest, Code: "context_length_exceeded", Message: fmt.Sprintf("prompt is too long: %d tokens > %d maximum, which the context holds with one to generate", tokens, m.Context-1)}
+	}
+	c.claim(m, "message")
 	// max_tokens is only a bound here, as this API says.
 	p := proto.CloneOf(ask.Prompt)
 	p.RequestId, p.MaxTokens = c.id, new(max(1, min(*p.MaxTokens, int32(m.Context)-tokens))) // a context is less
@@ -40,6 +47,11 @@ func (d *Door) message(c *call) error {
 
 func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, stream bool, p *pb.Prompt, a *anthropic.Answer, t *tale) error {
 	events := openai.NewEvents(c.w, d.Stall)
+	if stream {
+		_ = events.Opens("message_start", a.Begin()) // of texts and numbers
+		defer events.Waits(d.quiet, ping)()
+	}
+	var ids []uint32
 	for chunk, err := range d.Upstream.Ask(ctx, c.to(m), p) {
 		if err == nil {
 			err = client.Failure(chunk)
@@ -53,6 +65,9 @@ func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, strea
 			return err
 		}
 		t.chunk(chunk)
+		if ids = append(ids, chunk.TokenIds...); chunk.FinishReason == "stop" && len(p.Stop) > 0 {
+			a.Stopped(d.stoppedBy(ctx, m, p.Stop, ids))
+		}
 		if !stream {
 			a.Push(chunk)
 			continue
@@ -68,13 +83,32 @@ func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, strea
 	return nil
 }
 
+// mostStopIDs is how many tokens' bytes a stop string can be in.
+const mostStopIDs = 1100
+
+// stoppedBy is the stop string that an answer's last token completes; empty: none is known to.
+func (d *Door) stoppedBy(ctx context.Context, m upstream.Model, stops []string, ids []uint32) (by string) {
+	tokens, err := d.Upstream.Tokens(ctx, m.Name, &pb.Prompt{InputIds: ids[max(0, len(ids)-mostStopIDs):]})
+	if err != nil || len(tokens.Pieces) == 0 {
+		return "" // the answer is whole without it
+	}
+	text := string(bytes.Join(tokens.Pieces, nil))
+	before, first := len(text)-len(tokens.Pieces[len(tokens.Pieces)-1]), len(text)
+	for _, stop := range stops {
+		from := max(0, before-len(stop)+1) // it ends in the last token
+		if at := strings.Index(text[from:], stop); stop != "" && at >= 0 && from+at < first {
+			by, first = stop, from+at
+		}
+	}
+	return by
+}
+
+// ping is what this API's clients wait by.
+const ping = "event: ping\ndata: {\"type\": \"ping\"}\n\n"
+
 // sendMessage writes what a chunk adds; false: the client is gone.
 func sendMessage(events *openai.Events, a *anthropic.Answer, chunk *pb.Chunk) bool {
-	var all []anthropic.Event
-	if !events.Begun() {
-		all = append(all, a.Begin())
-	}
-	for _, e := range append(all, a.Push(chunk)...) {
+	for _, e := range a.Push(chunk) {
 		if events.Named(e.Name, e) != nil {
 			return false
 		}
@@ -105,9 +139,9 @@ func (d *Door) counted(ctx context.Context, ask *anthropic.Ask) (upstream.Model,
 		return m, 0, err
 	}
 	p := ask.Prompt
-	got, err := d.Upstream.Tokens(ctx, m.Name, &pb.Prompt{Messages: p.Messages, Tools: p.Tools})
+	tokens, err := d.Upstream.Count(ctx, m.Name, &pb.Prompt{Messages: p.Messages, Tools: p.Tools, ChatTemplateKwargs: p.ChatTemplateKwargs, ContinueFinal: p.ContinueFinal})
 	if err != nil {
 		return m, 0, d.refusal(ctx, err, m.Context)
 	}
-	return m, int32(len(got.Ids)), nil // a context holds them
+	return m, tokens, nil
 }

@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"net/http"
+	"strconv"
 
+	"github.com/switchyard/switchyard/services/gateway/anthropic"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
@@ -23,6 +25,9 @@ func shown(m upstream.Model) shownModel {
 }
 
 func (d *Door) listModels(c *call) error {
+	if isAnthropic(c.r) {
+		return d.pageModels(c)
+	}
 	list := []shownModel{}
 	for _, m := range d.Upstream.Models() {
 		list = append(list, shown(m))
@@ -34,10 +39,35 @@ func (d *Door) listModels(c *call) error {
 	return nil
 }
 
+// pageModels lists models as Anthropic's clients read them.
+func (d *Door) pageModels(c *call) error {
+	query, most := c.r.URL.Query(), 20
+	if limit := query.Get("limit"); limit != "" {
+		n, err := strconv.Atoi(limit)
+		if err != nil || n < 1 || n > mostListed {
+			return openai.Bad("limit", "limit: Input should be a whole number from 1 to %d", mostListed)
+		}
+		most = n
+	}
+	var all []anthropic.Model
+	for _, m := range d.Upstream.Models() {
+		all = append(all, anthropic.NewModel(m.Name, m.Created))
+	}
+	openai.WriteJSON(c.w, http.StatusOK, anthropic.PageOf(all, most, query.Get("after_id"), query.Get("before_id")))
+	return nil
+}
+
+// mostListed is how many models a page can have.
+const mostListed = 1000
+
 func (d *Door) showModel(c *call) error {
 	m, err := d.Upstream.Find(c.r.Context(), c.r.PathValue("name"))
 	if err != nil {
 		return err
+	}
+	if isAnthropic(c.r) {
+		openai.WriteJSON(c.w, http.StatusOK, anthropic.NewModel(c.r.PathValue("name"), m.Created))
+		return nil
 	}
 	s := shown(m)
 	s.ID = c.r.PathValue("name")

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/request/client"
-	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/responses"
@@ -24,24 +23,24 @@ func (d *Door) respond(c *call) error {
 	if err != nil {
 		return err
 	}
+	if ask.Background && !ask.Shown.Store {
+		return openai.Bad("background", "background needs store: what goes on without its client is kept for it")
+	}
 	leave, err := d.enter(1)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancel(c.r.Context())
+	ctx, cancel := context.WithCancel(withNames(c.r.Context(), responses.Names()))
 	defer cancel()
 	m, err := d.Upstream.Find(ctx, ask.Model)
 	if err != nil {
 		return err
 	}
 	now := time.Now().Unix()
-	p := proto.CloneOf(ask.Prompt)
-	if p.RequestId = c.id; c.r.Header.Get(headerIdempotency) == "" {
-		p.RequestId += strconv.FormatInt(now, 16) // so that every gateway knows when it was
-		c.w.Header().Set("X-Request-Id", p.RequestId)
-	}
-	r := responses.New(responseID(p.RequestId, m.Name), ask.Model, m.Fingerprint(), now, ask.Shown)
+	p, public := proto.CloneOf(ask.Prompt), ""
+	public, p.RequestId = c.claimResponse(m, ask.Shown.Store, now)
+	r := responses.New(responseID(public, m.Name), ask.Model, m.Fingerprint(), now, ask.Shown)
 	to := c.to(m)
 	t := d.watch(ctx, c, m, "chat", ask.Model)
 	err = d.tellResponse(t.ctx, c, m, to, ask, p, r, t)
@@ -58,7 +57,7 @@ func (d *Door) tellResponse(ctx context.Context, c *call, m upstream.Model, to u
 			openai.WriteJSON(c.w, http.StatusOK, r.Object())
 			return nil
 		}
-		chunks = d.Upstream.Replay(ctx, m.Name, p.RequestId, 0)
+		chunks = d.Upstream.Replay(ctx, to, p.RequestId, 0)
 	}
 	if ask.Stream {
 		return d.streamResponse(ctx, c, m, chunks, r, -1, t)
@@ -80,6 +79,12 @@ func (d *Door) tellResponse(ctx context.Context, c *call, m upstream.Model, to u
 // streamResponse writes a response's events behind a number.
 func (d *Door) streamResponse(ctx context.Context, c *call, m upstream.Model, chunks upstream.Chunks, r *responses.Response, after int32, t *tale) error {
 	events := openai.NewEvents(c.w, d.Stall)
+	for _, e := range r.Begin() {
+		if e.Number > after {
+			_ = events.Opens(e.Type, e) // of texts and numbers
+		}
+	}
+	defer events.Waits(d.quiet, openai.Comment)()
 	send := func(all ...responses.Event) bool {
 		for _, e := range all {
 			if e.Number > after && events.Named(e.Type, e) != nil {
@@ -89,18 +94,13 @@ func (d *Door) streamResponse(ctx context.Context, c *call, m upstream.Model, ch
 		}
 		return true
 	}
-	began := false
 	for chunk, err := range chunks {
 		if err == nil {
 			err = client.Failure(chunk)
 		}
-		if err != nil && !began {
+		if err != nil && !events.Begun() {
 			return err
 		}
-		if !began && !send(r.Begin()...) {
-			return nil
-		}
-		began = true
 		if err != nil {
 			r.Fail(d.refusal(ctx, err, m.Context))
 			send(r.End()...)
@@ -117,40 +117,39 @@ func (d *Door) streamResponse(ctx context.Context, c *call, m upstream.Model, ch
 	return nil
 }
 
-// responseID is a response's: the request's id, and the model whose log has it.
-func responseID(request, model string) string { return "resp_" + request + "." + model }
-
-// ofResponse takes a response's id apart.
-func ofResponse(id string) (request, model string, created int64, err error) {
-	rest, is := strings.CutPrefix(id, "resp_")
-	request, model, named := strings.Cut(rest, ".")
-	if !is || !named || schemas.CheckRequestID(request) != nil || model == "" || schemas.ModelToken(model) != model {
-		return "", "", 0, notFound(id)
-	}
-	if len(request) > timeDigits {
-		created, err = strconv.ParseInt(request[len(request)-timeDigits:], 16, 64)
-	}
-	if err != nil || created < 0 {
-		created = 0 // the client's own key, which does not say when
-	}
-	return request, model, created, nil
-}
-
-// timeDigits are those of seconds since 1970 in hex, for the next centuries.
-const timeDigits = 8
-
 func notFound(id string) error {
 	return &openai.Error{Status: http.StatusNotFound, Type: openai.InvalidRequest, Code: "not_found", Param: "response_id", Message: "Response with id '" + id + "' not found: it is unknown here, or too old"}
 }
 
+// found is what a response's id names.
+type found struct {
+	id, request string
+	m           upstream.Model
+	created     int64
+}
+
+// find is the response of a call's path, unless it cannot be one. Whose it is, the services see.
+func (d *Door) find(c *call) (f found, err error) {
+	f.id = c.r.PathValue("id")
+	request, model, created, err := ofResponse(f.id)
+	if err != nil {
+		return f, err
+	}
+	f.request, f.created = request, created
+	if f.m, err = d.Upstream.Find(c.r.Context(), model); hasCode(err, client.CodeModelNotFound) {
+		return f, notFound(f.id)
+	}
+	return f, err
+}
+
+// response is what there is of it before its tokens are read.
+func (f found) response() *responses.Response {
+	return responses.New(f.id, f.m.Name, f.m.Fingerprint(), f.created, responses.DefaultShown())
+}
+
 // showResponse tells a response as it is now, or streams it from behind a number on.
 func (d *Door) showResponse(c *call) error {
-	id := c.r.PathValue("id")
-	request, model, created, err := ofResponse(id)
-	if err != nil {
-		return err
-	}
-	m, err := d.Upstream.Find(c.r.Context(), model)
+	f, err := d.find(c)
 	if err != nil {
 		return err
 	}
@@ -159,10 +158,9 @@ func (d *Door) showResponse(c *call) error {
 		return err
 	}
 	defer leave()
-	r := responses.New(id, model, m.Fingerprint(), created, responses.DefaultShown())
 	query := c.r.URL.Query()
 	if query.Get("stream") != "true" {
-		return d.showNow(c, m, request, r)
+		return d.showNow(c, f)
 	}
 	after, err := strconv.ParseInt(query.Get("starting_after"), 10, 32)
 	if query.Get("starting_after") == "" {
@@ -171,29 +169,36 @@ func (d *Door) showResponse(c *call) error {
 	if err != nil {
 		return openai.Bad("starting_after", "starting_after must be the sequence_number of an event")
 	}
-	err = d.streamResponse(c.r.Context(), c, m, d.Upstream.Replay(c.r.Context(), m.Name, request, 0), r, int32(after), nil)
+	err = d.streamResponse(c.r.Context(), c, f.m, d.Upstream.Replay(c.r.Context(), c.to(f.m), f.request, 0), f.response(), int32(after), nil)
 	if isUnknown(err) {
-		return notFound(id)
+		return notFound(f.id)
 	}
 	return err
 }
 
-// isUnknown says whether the services refused an id that they do not know.
+// isUnknown says whether the services refused an id that they do not know, or not as the tenant's.
 func isUnknown(err error) bool {
 	var of *client.Error
-	return errors.As(err, &of) && of.Code == client.CodeBadRequest && strings.Contains(of.Message, "is unknown")
+	return hasCode(err, client.CodeBadRequest) && errors.As(err, &of) && strings.Contains(of.Message, "is unknown")
+}
+
+// hasCode reports whether the services refused with a code.
+func hasCode(err error, code string) bool {
+	var of *client.Error
+	return errors.As(err, &of) && of.Code == code
 }
 
 // quietFor is how long nothing more comes of an answer that is told as it is now.
 const quietFor = 150 * time.Millisecond
 
 // showNow tells what there is of a response, without waiting for the rest.
-func (d *Door) showNow(c *call, m upstream.Model, request string, r *responses.Response) error {
+func (d *Door) showNow(c *call, f found) error {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	defer cancel(nil)
 	quiet := time.AfterFunc(quietFor, func() { cancel(errQuiet) })
 	defer quiet.Stop()
-	for chunk, err := range d.Upstream.Replay(ctx, m.Name, request, 0) {
+	r := f.response()
+	for chunk, err := range d.Upstream.Replay(ctx, c.to(f.m), f.request, 0) {
 		if err == nil {
 			err = client.Failure(chunk)
 		}
@@ -202,12 +207,12 @@ func (d *Door) showNow(c *call, m upstream.Model, request string, r *responses.R
 		}
 		if err != nil {
 			if isUnknown(err) {
-				return notFound(r.Object().ID)
+				return notFound(f.id)
 			}
 			if c.r.Context().Err() != nil {
 				return err
 			}
-			r.Fail(d.refusal(ctx, err, m.Context))
+			r.Fail(d.refusal(ctx, err, f.m.Context))
 			break
 		}
 		quiet.Reset(quietFor)
@@ -221,17 +226,32 @@ var errQuiet = errors.New("nothing has come for a while")
 
 // cancelResponse ends a response in the background, and tells what it is then.
 func (d *Door) cancelResponse(c *call) error {
-	id := c.r.PathValue("id")
-	request, model, created, err := ofResponse(id)
+	f, err := d.find(c)
 	if err != nil {
 		return err
 	}
-	m, err := d.Upstream.Find(c.r.Context(), model)
-	if err != nil {
-		return err
-	}
-	if err := d.Upstream.Cancel(m.Name, request); err != nil {
+	if err := d.Upstream.Cancel(c.to(f.m), f.request); err != nil {
 		return &client.Error{Code: client.CodeInterrupted, Message: "the cancellation did not get through", Cause: err}
 	}
-	return d.showNow(c, m, request, responses.New(id, model, m.Fingerprint(), created, responses.DefaultShown()))
+	return d.showNow(c, f)
+}
+
+// deleteResponse ends a response, and has nothing of it kept.
+func (d *Door) deleteResponse(c *call) error {
+	f, err := d.find(c)
+	if err != nil {
+		return err
+	}
+	if err := d.Upstream.Forget(c.r.Context(), c.to(f.m), f.request); err != nil {
+		if isUnknown(err) {
+			return notFound(f.id)
+		}
+		return err
+	}
+	openai.WriteJSON(c.w, http.StatusOK, struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		Deleted bool   `json:"deleted"`
+	}{f.id, "response", true})
+	return nil
 }

@@ -1,14 +1,12 @@
 package gateway
 
 import (
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base32"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"path"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 
@@ -27,8 +25,6 @@ type call struct {
 	flow schemas.Flow
 	// id is the services' request id, and the client's.
 	id string
-	// form makes an error the body that this route's clients read; nil: OpenAI's.
-	form func(*openai.Error) any
 }
 
 // to is the model and the tenant of a call's request. Several clients may send one Idempotency-Key.
@@ -39,29 +35,54 @@ func (c *call) to(m upstream.Model) upstream.To {
 // action answers a call. An error of it is the answer, unless some of that is sent.
 type action func(*call) error
 
-// routes are what clients can ask.
+// route is a path with a method, and what answers it.
+type route struct {
+	method, path string
+	handler      http.Handler
+}
+
+// table are what clients can ask.
+func (d *Door) table() (all []route) {
+	api := func(method, path string, do action) {
+		all = append(all, route{method, path, d.guarded(do)})
+	}
+	api("GET", "/v1/models", d.listModels)
+	api("GET", "/v1/models/{name...}", d.showModel)
+	api("POST", "/v1/chat/completions", d.chat)
+	api("POST", "/v1/completions", d.complete)
+	api("POST", "/v1/responses", d.respond)
+	api("GET", "/v1/responses/{id}", d.showResponse)
+	api("DELETE", "/v1/responses/{id}", d.deleteResponse)
+	api("POST", "/v1/responses/{id}/cancel", d.cancelResponse)
+	api("POST", "/v1/messages", d.message)
+	api("POST", "/v1/messages/count_tokens", d.countTokens)
+	api("POST", "/tokenize", d.tokenize)
+	api("POST", "/detokenize", d.detokenize)
+	api("GET", "/tokenizer_info", d.tokenizerInfo)
+	api("GET", "/metrics", d.showMetrics())
+	return append(all,
+		route{"GET", "/health", http.HandlerFunc(d.ready)}, route{"GET", "/readyz", http.HandlerFunc(d.ready)},
+		route{"GET", "/healthz", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "live\n") })})
+}
+
+// routes answer what clients ask. A path that has another method says which.
 func (d *Door) routes() http.Handler {
-	mux := http.NewServeMux()
-	api := func(pattern string, do action) { mux.Handle(pattern, d.guarded(do, nil)) }
-	api("GET /v1/models", d.listModels)
-	api("GET /v1/models/{name...}", d.showModel)
-	api("POST /v1/chat/completions", d.chat)
-	api("POST /v1/completions", d.complete)
-	api("POST /v1/responses", d.respond)
-	api("GET /v1/responses/{id}", d.showResponse)
-	api("POST /v1/responses/{id}/cancel", d.cancelResponse)
-	mux.Handle("POST /v1/messages", d.guarded(d.message, anthropic.ErrorBody))
-	mux.Handle("POST /v1/messages/count_tokens", d.guarded(d.countTokens, anthropic.ErrorBody))
-	api("POST /tokenize", d.tokenize)
-	api("POST /detokenize", d.detokenize)
-	api("GET /tokenizer_info", d.tokenizerInfo)
-	api("GET /metrics", d.showMetrics())
-	mux.HandleFunc("GET /health", d.ready)
-	mux.HandleFunc("GET /readyz", d.ready)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "live\n") })
+	mux, methods := http.NewServeMux(), map[string][]string{}
+	for _, r := range d.table() {
+		mux.Handle(r.method+" "+r.path, r.handler)
+		if methods[r.path] = append(methods[r.path], r.method); r.method == http.MethodGet {
+			methods[r.path] = append(methods[r.path], http.MethodHead)
+		}
+	}
+	for path, has := range methods {
+		mux.Handle(path, d.guarded(func(c *call) error {
+			allow := strings.Join(has, ", ")
+			return &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.InvalidRequest, Code: "method_not_allowed", Message: fmt.Sprintf("%s %.200s is not served; it has %s", c.r.Method, c.r.URL.Path, allow), Allow: allow}
+		}))
+	}
 	unknown := d.guarded(func(c *call) error {
 		return &openai.Error{Status: http.StatusNotFound, Type: openai.InvalidRequest, Code: "unknown_url", Message: fmt.Sprintf("Unknown request URL: %s %.200s", c.r.Method, c.r.URL.Path)}
-	}, nil)
+	})
 	mux.Handle("/", unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodConnect || !plainPath(r.URL.Path) { // the mux answers these itself, in HTML
@@ -72,6 +93,20 @@ func (d *Door) routes() http.Handler {
 	})
 }
 
+// formOf is the form in which a request's client reads errors; nil: OpenAI's.
+func formOf(r *http.Request) func(*openai.Error) any {
+	if r.URL.Path == messagesPath || strings.HasPrefix(r.URL.Path, messagesPath+"/") || isAnthropic(r) {
+		return anthropic.ErrorBody
+	}
+	return nil
+}
+
+// messagesPath begins the paths of Anthropic's API.
+const messagesPath = "/v1/messages"
+
+// isAnthropic reports whether a client is one of Anthropic's API.
+func isAnthropic(r *http.Request) bool { return r.Header.Get("Anthropic-Version") != "" }
+
 // plainPath says that a path has no empty element, and none that leads back.
 func plainPath(p string) bool {
 	clean := path.Clean(p)
@@ -79,9 +114,9 @@ func plainPath(p string) bool {
 }
 
 // guarded answers calls of clients that are known. A panic ends the call alone.
-func (d *Door) guarded(do action, form func(*openai.Error) any) http.Handler {
+func (d *Door) guarded(do action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: w, r: r, form: form}
+		c, form := &call{w: w, r: r}, formOf(r)
 		defer func() {
 			p := recover()
 			if p == nil {
@@ -109,38 +144,14 @@ func (d *Door) guarded(do action, form func(*openai.Error) any) http.Handler {
 	})
 }
 
-// headerIdempotency names a request, so that asking again does not compute again.
-const headerIdempotency = "Idempotency-Key"
-
-// identify finds a call's tenant and class by its key, and gives the call its id.
+// identify finds a call's tenant and class by its key, and gives the call an id.
 func (d *Door) identify(c *call) (wrong *openai.Error) {
+	c.id = newID()
+	c.w.Header().Set("X-Request-Id", c.id)
 	if c.flow, wrong = d.keys.of(c.r); wrong != nil {
-		c.id = rand.Text()
-		c.w.Header().Set("X-Request-Id", c.id)
 		return wrong
 	}
-	c.id = newID()
-	if key := c.r.Header.Get(headerIdempotency); key != "" {
-		if err := schemas.CheckRequestID(key); err != nil {
-			return openai.Bad(headerIdempotency, "%s: %v", headerIdempotency, err)
-		}
-		c.id = idOf(c.flow.Tenant, key)
-	}
-	c.w.Header().Set("X-Request-Id", c.id)
-	return nil
-}
-
-// newID is a request's id that cannot be guessed: a client that knows it can read the answer.
-func newID() string { return rand.Text() }
-
-// idOf is the id of a client's own key. Those of tenants beside the default one are told apart,
-// and cannot be guessed from the key alone.
-func idOf(tenant, key string) string {
-	if tenant == schemas.DefaultTenant {
-		return key
-	}
-	sum := sha256.Sum256([]byte(tenant + "\n" + key))
-	return base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:20])
+	return checkKey(c.r.Header.Get(headerIdempotency))
 }
 
 // ready says whether a model can be asked.

@@ -12,3 +12,12 @@ func openFiles() uint64 {
 	}
 	return uint64(limit.Cur) //nolint:unconvert // it has a sign elsewhere
 }
+
+// canTell says that a connection tells whether its other side is gone.
+const canTell = true
+
+// hasError reports whether a socket has an error.
+func hasError(fd uintptr) bool {
+	code, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR) //nolint:gosec // it is a small number
+	return err != nil || code != 0
+}

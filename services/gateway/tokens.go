@@ -48,12 +48,25 @@ func (d *Door) tokenize(c *call) error {
 
 // withoutEnds takes from a text's ids what its tokenizer has put around it.
 func withoutEnds(t *pb.Tokens, text string, m upstream.Model) {
-	if len(t.Ids) > 0 && m.BOS != "" && string(pieceOf(t, 0)) == m.BOS && !strings.HasPrefix(text, m.BOS) {
-		t.Ids, t.Pieces = t.Ids[1:], t.Pieces[1:]
-	}
-	if n := len(t.Ids) - 1; n >= 0 && m.EOS != "" && string(pieceOf(t, n)) == m.EOS && !strings.HasSuffix(text, m.EOS) {
+	begun, ended := around(text, m, func(i int) string { return string(pieceOf(t, i)) }, len(t.Ids))
+	if ended {
+		n := len(t.Ids) - 1
 		t.Ids, t.Pieces = t.Ids[:n], t.Pieces[:n]
 	}
+	if begun {
+		t.Ids, t.Pieces = t.Ids[1:], t.Pieces[1:]
+	}
+}
+
+// around reports whether the first and the last of a text's tokens are none of it.
+func around(text string, m upstream.Model, piece func(int) string, tokens int) (begun, ended bool) {
+	begun = tokens > 0 && m.BOS != "" && piece(0) == m.BOS && !strings.HasPrefix(text, m.BOS)
+	left := tokens
+	if begun {
+		left--
+	}
+	ended = left > 0 && m.EOS != "" && piece(tokens-1) == m.EOS && !strings.HasSuffix(text, m.EOS)
+	return begun, ended
 }
 
 // detokenize tells the text of ids.

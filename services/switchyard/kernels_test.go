@@ -20,7 +20,7 @@ func TestKernelsFlag(t *testing.T) {
 		}
 	}
 	defer func(old string) { _ = cpu.Pin(old) }(cpu.Name())
-	for _, args := range [][]string{{"up"}, {"expert"}, {"attention"}, {"gate"}, {"bench"}, {"verify", "."}, {"eval", "--recording", "rec"}} {
+	for _, args := range [][]string{{"up"}, {"expert"}, {"attention"}, {"gate"}} {
 		t.Setenv("SWITCHYARD_NO_AVX2", "")
 		var c CLI
 		parsed, err := parse(&c, append(args, "--kernels", "generic"), cli.Stdio{})

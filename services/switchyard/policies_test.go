@@ -5,8 +5,21 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/internal/testkit"
+	"github.com/switchyard/switchyard/internal/testkit/testplan"
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
+
+// A policy that is registered is told of by the help of what plans.
+func TestRegisteredPolicyInHelp(t *testing.T) {
+	policy := testplan.StackingPolicy()
+	defer registry.Register(policy)()
+	for _, command := range []string{"scaler", "up", "plan set"} {
+		if got := invoke("", append(strings.Fields(command), "--help")...); !strings.Contains(strings.Join(strings.Fields(got.Out), " "), policy.Name) {
+			t.Errorf("%s --help does not have it: %s", command, got.Out)
+		}
+	}
+}
 
 // What is no policy, or no setting of one, is refused with what is nearest, before anything
 // is dialled.

@@ -50,7 +50,7 @@ func TestCalls(t *testing.T) {
 
 func TestCallsRefused(t *testing.T) {
 	for says, spec := range map[string]Spec{
-		"tools: /properties/a: not": {Calls: []Call{{Schema: `{"properties":{"a":{"not":{}}}}`}}},
+		"tools: /properties/a: not": {Calls: []Call{{Schema: `{"properties":{"a":{"not":{"minLength":1}}}}`}}},
 		"exclude each other":        {JSONObject: true, Calls: []Call{{Schema: "{}"}}},
 		"tools allows nothing":      {Calls: []Call{{Schema: `{"type":"string"}`}}},
 		"tools has":                 {Calls: []Call{{Schema: strings.Repeat(" ", MaxBytes) + "{}"}}},

@@ -10,11 +10,8 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/grammar/pushdown"
 )
 
-// Bounds of what is read.
-const (
-	maxNesting = 64
-	maxRepeat  = 4096
-)
+// maxNesting bounds parentheses within others.
+const maxNesting = 64
 
 // parser reads a grammar and makes its rules as it goes.
 type parser struct {
@@ -163,6 +160,11 @@ func (p *parser) repeated(from pushdown.Place) (pushdown.Place, error) {
 		}
 		return to, p.rules.Err()
 	}
+	if max(least, most) >= countFrom {
+		from, err = p.counted(pushdown.Guard{Least: least, Most: most}, from, once)
+		p.at = end
+		return from, err
+	}
 	for range least {
 		if from, err = once(from); err != nil {
 			return from, err
@@ -188,6 +190,26 @@ func (p *parser) repeated(from pushdown.Place) (pushdown.Place, error) {
 	}
 	p.at = end
 	return out, p.rules.Err()
+}
+
+// countFrom is the least count that is worth a rule that counts.
+const countFrom = 16
+
+// counted adds a rule that goes through an item as often as a guard says.
+func (p *parser) counted(times pushdown.Guard, from pushdown.Place, once func(from pushdown.Place) (pushdown.Place, error)) (pushdown.Place, error) {
+	to := p.rules.Place()
+	id, begin, last := p.rules.Add("a repetition")
+	p.rules.Call(from, to, id)
+	item, first, end := p.rules.Add("what is repeated")
+	p.rules.FreeIf(pushdown.Guard{Least: times.Least, Most: -1}, begin, last)
+	more := pushdown.Guard{Most: times.Most - 1, Adds: true}
+	if times.Most < 0 {
+		more.Most = -1
+	}
+	p.rules.CallIf(more, begin, begin, item)
+	behind, err := once(first)
+	p.rules.Free(behind, end)
+	return to, err
 }
 
 // skip passes over an item, to see what stands behind it.
@@ -223,8 +245,11 @@ func (p *parser) times() (least, most int, err error) {
 				most, err = strconv.Atoi(high)
 			}
 		}
-		if err != nil || least < 0 || least > maxRepeat || most > maxRepeat || most >= 0 && most < least {
-			return 0, 0, fmt.Errorf("line %d: {%.40s} is no number of times from 0 to %d", t.line, t.text, maxRepeat)
+		if err != nil || least < 0 || least > bytewise.MaxTimes || most >= 0 && most < least {
+			return 0, 0, fmt.Errorf("line %d: {%.40s} is no number of times from 0 to %d", t.line, t.text, bytewise.MaxTimes)
+		}
+		if most > bytewise.MaxTimes {
+			most = -1 // more than any answer has
 		}
 		return least, most, nil
 	}

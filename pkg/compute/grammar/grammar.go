@@ -115,13 +115,33 @@ func (s *Spec) rules(budget *bytewise.Budget, rules *pushdown.Rules) (pushdown.R
 	case s.EBNF != "":
 		return compileEBNF(s.EBNF, budget, rules)
 	}
-	d, err := s.automaton(budget)
-	if err != nil {
-		return 0, err
-	}
 	id, from, to := rules.Add(s.kinds()[0])
-	rules.Term(from, to, d)
-	return id, nil
+	if s.Regex != "" {
+		t, err := regexOf(budget, s.Regex)
+		if err == nil {
+			rules.Text(from, to, t)
+		}
+		return id, err
+	}
+	d, err := bytewise.Literals(budget, s.Choice...)
+	if err == nil {
+		rules.Term(from, to, d)
+	}
+	return id, err
+}
+
+// regexOf are the texts that all of a regular expression matches.
+func regexOf(budget *bytewise.Budget, regex string) (*bytewise.Strings, error) {
+	e, err := bytewise.Perl(regex)
+	if err != nil {
+		return nil, err
+	}
+	all, within := bytewise.Simplify([]*bytewise.Expression{e}, bytewise.AnyLength)
+	body, err := bytewise.NewBody(budget, all, within == bytewise.AnyLength, bytewise.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return bytewise.NewStrings(budget, body, within)
 }
 
 // calls makes a rule with a way for each call.
@@ -156,13 +176,6 @@ func (s *Spec) literal(settings jsonschema.Settings, from, to pushdown.Place, te
 		settings.Rules.Term(from, to, d)
 	}
 	return err
-}
-
-func (s *Spec) automaton(budget *bytewise.Budget) (*bytewise.DFA, error) {
-	if s.Regex != "" {
-		return bytewise.Regexp(budget, s.Regex, bytewise.Options{})
-	}
-	return bytewise.Literals(budget, s.Choice...)
 }
 
 // explain says what of a request an error is about, and what to do.

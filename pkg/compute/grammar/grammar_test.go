@@ -3,6 +3,8 @@ package grammar
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -103,16 +105,25 @@ func validate(t *testing.T, schema, document string) error {
 // Whatever is taken of what is allowed, the document is valid, and comes to an end.
 func TestDocumentsAreValid(t *testing.T) {
 	set := vocabulary()
-	for _, schema := range testkit.Some(grammartest.Schemas) {
+	for _, schema := range testkit.Some(everySchema()) {
+		seeds := uint64(30)
+		if !slices.Contains(grammartest.Schemas, schema) {
+			seeds = 8
+		}
 		for _, compact := range []bool{false, true} {
-			checkSchema(t, set, schema, compact)
+			checkSchema(t, set, schema, compact, seeds)
 		}
 	}
 }
 
-func checkSchema(t *testing.T, set *Set, schema string, compact bool) {
+// everySchema are all that people write.
+func everySchema() []string {
+	return slices.Concat(grammartest.Schemas, grammartest.Counted, grammartest.Seldom, grammartest.Narrowed)
+}
+
+func checkSchema(t *testing.T, set *Set, schema string, compact bool, seeds uint64) {
 	t.Helper()
-	for seed := range uint64(30) {
+	for seed := range seeds {
 		w, err := walk(t, set, Spec{JSONSchema: schema, Compact: compact}, seed)
 		if err != nil {
 			t.Errorf("%s: %v", schema, err)
@@ -134,7 +145,7 @@ func TestGeneratedSchemas(t *testing.T) {
 		seeds = 2 // one goroutine computes
 	}
 	for seed := range seeds {
-		checkSchema(t, set, grammartest.Schema(seed), seed%2 == 0)
+		checkSchema(t, set, grammartest.Schema(seed), seed%2 == 0, 30)
 	}
 }
 
@@ -143,9 +154,10 @@ func TestMaskIsWhatCanBeRead(t *testing.T) {
 	set := vocabulary()
 	specs := []Spec{
 		{JSONObject: true}, {Regex: `(a|bc)*x=\d{2,4}`}, {Choice: []string{"name", "nano", "true"}},
+		{Regex: `^[a-f]{17,40}x?$`}, {Regex: `(abc){16,}`}, {EBNF: "root ::= (\"abc\" | [0-9]){17,40} x{2,300}\nx ::= \"x=\" | root\n"},
 		{EBNF: "root ::= \"[\" (item (\",\" item)*)? \"]\" # a list\nitem ::= root | [0-9]+ | \"ab\"?\n"},
 	}
-	for _, schema := range grammartest.Schemas {
+	for _, schema := range everySchema() {
 		specs = append(specs, Spec{JSONSchema: schema})
 	}
 	for i, spec := range specs {
@@ -252,43 +264,42 @@ func TestFirstToken(t *testing.T) {
 func TestRefused(t *testing.T) {
 	deep := strings.Repeat(`{"items":`, 70) + "{}" + strings.Repeat("}", 70)
 	for says, spec := range map[string]Spec{
-		"set json_schema":                       {},
-		"json_object and regex exclude":         {JSONObject: true, Regex: "a"},
-		"at most 65536":                         {Regex: strings.Repeat("a", 65537)},
-		"choice has an empty text":              {Choice: []string{"a", ""}},
-		"regex is not UTF-8":                    {Regex: "\xff"},
-		"lookaheads":                            {Regex: "a(?!b)"},
-		"regex is too large":                    {Regex: "(a|b)*a(a|b){40}"},
-		"regex allows nothing":                  {Regex: `[^\x00-\x{10FFFF}]`},
-		"it ends too early":                     {JSONSchema: `{"type":`},
-		"something stands behind":               {JSONSchema: `{} {}`},
-		"nested more than 64 deep":              {JSONSchema: deep},
-		`key "a" is there twice`:                {JSONSchema: `{"a":1,"a":2}`},
-		"/properties/a: not: it cannot be kept": {JSONSchema: `{"properties":{"a":{"not":{}}}}`},
-		"patternProperties: it cannot be kept: name the properties": {JSONSchema: `{"patternProperties":{}}`},
-		"uniqueItems: it cannot be kept":                            {JSONSchema: `{"uniqueItems":true}`},
-		"format: \"phone\" is not known":                            {JSONSchema: `{"format":"phone"}`},
-		"there is no #/$defs/x":                                     {JSONSchema: `{"$ref":"#/$defs/x"}`},
-		"only references within":                                    {JSONSchema: `{"$ref":"https://example.com"}`},
-		"schemas 0 and 1: use anyOf":                                {JSONSchema: `{"oneOf":[{"type":"string"},{"minLength":2}]}`},
-		"json_schema allows nothing that ends":                      {JSONSchema: `{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`},
-		"allows nothing":                                            {JSONSchema: `{"type":"string","minLength":3,"maxLength":2}`},
-		"maxLength: the grammar is too large":                       {JSONSchema: `{"type":"string","maxLength":1000000}`},
-		"minItems":                                                  {JSONSchema: `{"type":"array","minItems":1000000000}`},
-		"is none of null, boolean":                                  {JSONSchema: `{"type":"text"}`},
-		"minProperties: 3 cannot be kept":                           {JSONSchema: `{"type":"object","minProperties":3}`},
-		"maxProperties: 3 cannot be kept":                           {JSONSchema: `{"type":"object","maxProperties":3}`},
-		"pattern: missing closing":                                  {JSONSchema: `{"pattern":"["}`},
-		"multipleOf: it must be above 0":                            {JSONSchema: `{"type":"number","multipleOf":0}`},
-		"too many digits":                                           {JSONSchema: `{"minimum":1` + strings.Repeat("0", 50) + `}`},
-		"rule root begins with itself":                              {EBNF: `root ::= root "a" | "b"`},
-		"line 2: no rule is named \"b\"":                            {EBNF: "root ::= a\na ::= b"},
-		"line 1: a closing parenthesis is wanted":                   {EBNF: `root ::= ("a"`},
-		"a rule's name is wanted":                                   {EBNF: `"a"`},
-		"rule \"root\" is there twice":                              {EBNF: "root ::= \"a\"\nroot ::= \"b\""},
-		"is not closed on its line":                                 {EBNF: `root ::= "a`},
-		"is no number of times":                                     {EBNF: `root ::= "a"{3,1}`},
-		"parentheses are nested":                                    {EBNF: "root ::= " + strings.Repeat("(", 100)},
+		"set json_schema":                                  {},
+		"json_object and regex exclude":                    {JSONObject: true, Regex: "a"},
+		"at most 65536":                                    {Regex: strings.Repeat("a", 65537)},
+		"choice has an empty text":                         {Choice: []string{"a", ""}},
+		"regex is not UTF-8":                               {Regex: "\xff"},
+		"lookaheads":                                       {Regex: "a(?!b)"},
+		"regex is too large":                               {Regex: "(a|b)*a(a|b){40}"},
+		"regex allows nothing":                             {Regex: `[^\x00-\x{10FFFF}]`},
+		"it ends too early":                                {JSONSchema: `{"type":`},
+		"something stands behind":                          {JSONSchema: `{} {}`},
+		"nested more than 64 deep":                         {JSONSchema: deep},
+		`key "a" is there twice`:                           {JSONSchema: `{"a":1,"a":2}`},
+		"/properties/a: not: it cannot be kept":            {JSONSchema: `{"properties":{"a":{"not":{"minLength":1}}}}`},
+		"patternProperties: lookaheads":                    {JSONSchema: `{"type":"object","patternProperties":{"^(?!x)":{}}}`},
+		"uniqueItems: it cannot be kept":                   {JSONSchema: `{"uniqueItems":true}`},
+		"there is no #/$defs/x":                            {JSONSchema: `{"$ref":"#/$defs/x"}`},
+		"only references within":                           {JSONSchema: `{"$ref":"https://example.com"}`},
+		"schemas 0 and 1: use anyOf":                       {JSONSchema: `{"oneOf":[{"type":"string"},{"minLength":2}]}`},
+		"json_schema allows nothing that ends":             {JSONSchema: `{"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]}`},
+		"allows nothing":                                   {JSONSchema: `{"type":"string","minLength":3,"maxLength":2}`},
+		"minLength: no answer has so many":                 {JSONSchema: `{"type":"string","minLength":100000000}`},
+		"minItems":                                         {JSONSchema: `{"type":"array","minItems":1000000000}`},
+		"is none of null, boolean":                         {JSONSchema: `{"type":"text"}`},
+		"minProperties: 3 cannot be kept":                  {JSONSchema: `{"type":"object","minProperties":3}`},
+		"json_schema allows nothing that ends: the schema": {JSONSchema: `{"type":"object","properties":{"a":{}},"minProperties":2,"additionalProperties":false}`},
+		"pattern: missing closing":                         {JSONSchema: `{"pattern":"["}`},
+		"multipleOf: it must be above 0":                   {JSONSchema: `{"type":"number","multipleOf":0}`},
+		"too many digits":                                  {JSONSchema: `{"minimum":1` + strings.Repeat("0", 50) + `}`},
+		"rule root begins with itself":                     {EBNF: `root ::= root "a" | "b"`},
+		"line 2: no rule is named \"b\"":                   {EBNF: "root ::= a\na ::= b"},
+		"line 1: a closing parenthesis is wanted":          {EBNF: `root ::= ("a"`},
+		"a rule's name is wanted":                          {EBNF: `"a"`},
+		"rule \"root\" is there twice":                     {EBNF: "root ::= \"a\"\nroot ::= \"b\""},
+		"is not closed on its line":                        {EBNF: `root ::= "a`},
+		"is no number of times":                            {EBNF: `root ::= "a"{3,1}`},
+		"parentheses are nested":                           {EBNF: "root ::= " + strings.Repeat("(", 100)},
 	} {
 		if g, err := Compile(spec); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, %v; want %q", g != nil, err, says)
@@ -314,7 +325,7 @@ func TestLarge(t *testing.T) {
 		"enum":       {Spec{JSONSchema: `{"enum":[` + many(8000, `"v%d"`) + `]}`}, ""},
 		"properties": {Spec{JSONSchema: `{"properties":{` + many(900, `"p%d":{"type":"string"}`) + `},"additionalProperties":false}`}, ""},
 		"optional":   {Spec{JSONSchema: `{"properties":{` + many(5000, `"%d":{}`) + `}}`}, "more than 4096 different subschemas"},
-		"references": {Spec{JSONSchema: `{"$ref":"#/$defs/0","$defs":{` + many(2000, `"%d":{"$ref":"#/$defs/0"}`) + `}}`}, ""},
+		"references": {Spec{JSONSchema: `{"$ref":"#/$defs/0","$defs":{` + many(2000, `"%d":{"$ref":"#/$defs/x"}`) + `,"x":{}}}`}, ""},
 		"anyOf":      {Spec{JSONSchema: `{"anyOf":[` + many(2000, `{"const":%d}`) + `]}`}, ""},
 		"allOf":      {Spec{JSONSchema: `{"allOf":[` + many(1500, `{"properties":{"a%d":{}}}`) + `]}`}, "too many properties in too many schemas"},
 		"oneOf":      {Spec{JSONSchema: `{"oneOf":[` + many(1500, `{"const":%d}`) + `]}`}, "at most 128 are allowed"},
@@ -330,6 +341,124 @@ func TestLarge(t *testing.T) {
 		g, err := Compile(tt.spec)
 		if (err == nil) != (tt.want == "") || (g != nil) != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: made %v, error %v; want %q", name, g != nil, err, tt.want)
+		}
+	}
+}
+
+// What people send with large counts is served, and a count has no say in what that takes.
+func TestCountsAreServed(t *testing.T) {
+	fields := func(n int, of string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, `"f%d":%s,`, i, of)
+		}
+		return `{"type":"object","properties":{` + strings.TrimSuffix(b.String(), ",") + `},"additionalProperties":false}`
+	}
+	for _, schema := range []string{
+		`{"type":"string","maxLength":N}`, `{"type":"string","minLength":N}`, fields(4, `{"type":"string","maxLength":N}`), fields(16, `{"type":"string","maxLength":N}`), fields(16, `{"type":"string","minLength":7,"maxLength":N}`),
+		fields(8, `{"type":"array","maxItems":N,"items":{"type":"object","properties":{"a":{"type":"string","maxLength":N},"b":{"type":"array","maxItems":N}},"required":["a"]}}`),
+		fields(20, `{"type":"string","pattern":"^[a-zA-Z0-9_.-]{1,N}$"}`), fields(20, `{"type":"string","pattern":"^arn:aws:[a-z]+:[0-9]{12}:.{1,N}$"}`), fields(10, `{"type":"string","pattern":"^[\\w+=,.@-]+$","minLength":1,"maxLength":N}`),
+		`{"type":"object","maxProperties":N,"additionalProperties":{"type":"string","maxLength":N}}`, `{"type":"array","items":{"type":"array","items":{"type":"array","items":{"type":"string"},"maxItems":N},"maxItems":N},"maxItems":N}`,
+		`{"type":"string","pattern":"^\\p{L}{1,N}$"}`, `{"type":"string","format":"email","maxLength":N}`, `{"type":"object","propertyNames":{"maxLength":N}}`,
+	} {
+		for _, count := range []int{929, 10_000, 1_000_000} {
+			if _, err := Compile(Spec{JSONSchema: strings.ReplaceAll(schema, "N", strconv.Itoa(count))}); err != nil {
+				t.Errorf("%.120s of %d: %v", schema, count, err)
+			}
+		}
+	}
+	tools := Spec{Compact: true}
+	for i := range 20 {
+		tools.Calls = append(tools.Calls, Call{fmt.Sprintf(`{"name": "f%d", "arguments": `, i), fields(16, fmt.Sprintf(`{"type":"string","minLength":1,"maxLength":%d}`, 1000+i)), "}"})
+	}
+	for _, spec := range []Spec{tools, {Regex: `[a-z]{1,100000}`}, {Regex: `(\d{3}-){20,4000}\d`}, {EBNF: "root ::= [a-z]{1,100000} item{20,}\nitem ::= \"x\" | root \"y\"\n"}} {
+		if _, err := Compile(spec); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Masks of strings and lists are as many as there are differences, however far their bounds are.
+func TestMasksAreSharedByCounts(t *testing.T) {
+	set := vocabulary()
+	for _, schema := range []string{`{"type":"string","minLength":5,"maxLength":50000}`, `{"type":"array","items":{"const":1},"maxItems":50000}`, `{"type":"string","pattern":"^([a-b]c){1,50000}$"}`} {
+		f, err := set.find(Spec{JSONSchema: schema, Compact: true})()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, masks := f.Begin(), map[*uint64]bool{}
+		for i := range 3000 {
+			text := "1,"
+			if strings.Contains(schema, "string") {
+				text = "ac"
+			}
+			if i == 0 {
+				text = map[bool]string{true: `"`, false: "["}[text == "ac"]
+			}
+			if s = f.Read(s, []byte(text)); s == nil {
+				t.Fatalf("%s: stuck at %d", schema, i)
+			}
+			masks[&f.Mask(s)[0]] = true
+		}
+		if len(masks) > 40 {
+			t.Errorf("%s: %d masks", schema, len(masks))
+		}
+	}
+}
+
+// Draft 4 says of minimum and maximum that they are exclusive.
+func TestExclusiveOfDraft4(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"integer","minimum":3,"exclusiveMinimum":true,"maximum":5,"exclusiveMaximum":true}`: "4", `{"type":"integer","minimum":3,"exclusiveMinimum":false,"maximum":3}`: "3",
+		`{"type":"integer","exclusiveMaximum":true,"maximum":2,"minimum":1}`: "1",
+	} {
+		w, err := walk(t, vocabulary(), Spec{JSONSchema: schema}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.document(5); got != want {
+			t.Errorf("%s: %s, want %s", schema, got, want)
+		}
+	}
+}
+
+// Draft 3 says at a property that it is required.
+func TestRequiredOfDraft3(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"type":"object","properties":{"a":{"const":1,"required":true},"b":{"const":2,"required":false}},"additionalProperties":false}`: `{"a":1}`,
+		`{"allOf":[],"type":"null"}`: `null`,
+		`{"type":"object","required":true,"properties":{"a":{"const":1}},"maxProperties":0}`: `{}`,
+	} {
+		w, err := walk(t, vocabulary(), Spec{JSONSchema: schema, Compact: true}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := w.document(0); got != want {
+			t.Errorf("%s: %s, want %s", schema, got, want)
+		}
+	}
+}
+
+// Each keyword that cannot be kept is named, with the place and what to do.
+func TestSchemasRefused(t *testing.T) {
+	for schema, says := range map[string]string{
+		`{"$ref":"#"}`: "$ref: it leads back to itself", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a"}}}`: "/$defs/a: $ref: it leads back", `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`: "$ref: it leads back",
+		`{"allOf":[{"$ref":"#"}]}`: "it leads back", `{"type":"object","properties":{"a":{"$ref":"#/properties/a"}}}`: "/properties/a: $ref: it leads back", `{"allOf":[{"allOf":[{"$ref":"#/allOf/0"}]}]}`: "it leads back",
+		`{"anyOf":[{"$ref":"#"},{"type":"null"}]}`: "begins with itself", `{"type":"string","pattern":"a(?=b)"}`: "pattern: lookaheads", `{"type":"string","pattern":"(a)\\1"}`: "references back", `{"type":"string","pattern":"\\bword"}`: `\b and \B are not known`,
+		`{"type":"string","pattern":"\\p{Emoji}"}`: `\p{Emoji} is not known`, `{"type":"string","pattern":"\\A"}`: `\A is not known`, `{"type":"string","not":{"minLength":3}}`: "not: it cannot be kept", `{"not":{"type":"integer"}}`: "not: it cannot be kept",
+		`{"if":{"type":"string"},"then":{"minLength":2}}`: "if: it cannot be kept", `{"type":"array","contains":{"type":"string"}}`: "contains: it cannot be kept", `{"type":"array","items":{"type":"string"},"uniqueItems":true}`: "uniqueItems: it cannot be kept",
+		`{"$dynamicRef":"#a"}`: "$dynamicRef: it cannot be kept", `{"type":"object","propertyNames":{"anyOf":[{"maxLength":3},{"pattern":"^x"}]}}`: "propertyNames: anyOf of names cannot be kept", `{"type":"object","propertyNames":"x"}`: "propertyNames: it is a schema",
+		`{"type":"object","patternProperties":{"a":{},"b":{},"c":{},"d":{},"e":{}}}`: "at most 4 are kept", `{"type":"object","patternProperties":{"(":{}}}`: "patternProperties: missing closing )", `{"type":"object","dependentRequired":{"a":[1]}}`: "it has lists of names",
+		`{"type":"object","minProperties":5,"properties":{"a":{}}}`: "minProperties: 5 cannot be kept", `{"type":"object","allOf":[{"properties":{"a":{}},"unevaluatedProperties":false}],"properties":{"b":{}}}`: "unevaluatedProperties: it cannot be kept",
+		`{"type":"string","pattern":"a{17000000}"}`: "has no room in any answer", `{"type":"array","minItems":100000000}`: "minItems: no answer has so many items",
+	} {
+		for _, spec := range []Spec{{JSONSchema: schema}, {Calls: []Call{{Schema: `{"type":"object","properties":{"p":` + schema + `}}`}}}} {
+			if len(spec.Calls) > 0 && strings.ContainsAny(schema, "#5") {
+				continue
+			}
+			if _, err := Compile(spec); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v, want %q", schema, err, says)
+			}
 		}
 	}
 }

@@ -137,7 +137,7 @@ func (t *Telemetry) listen(ctx context.Context) (err error) {
 	if t.listener, err = lc.Listen(ctx, "tcp", t.config.MetricsAddr); err != nil {
 		return fmt.Errorf("%w %s (is another process there? choose another port): %w", ErrListen, t.config.MetricsAddr, err)
 	}
-	t.server = &http.Server{Handler: t.Handler(), ReadHeaderTimeout: headerWithin}
+	t.server = &http.Server{Handler: ownNames(t.config.MetricsAddr, t.Handler()), ReadHeaderTimeout: headerWithin}
 	go func() { t.served <- t.server.Serve(t.listener) }()
 	return nil
 }
@@ -270,6 +270,21 @@ func (unknownHealth) Live() error { return nil }
 // Ready says no: it is not known what has to be ready.
 func (unknownHealth) Ready() error { return fmt.Errorf("the process is still being put together") }
 
+// ownNames serves what listens on the loopback under this machine's own names, so that no page
+// reads it whose name was made to lead there.
+func ownNames(address string, next http.Handler) http.Handler {
+	if host, _, err := net.SplitHostPort(address); err != nil || !flagvalue.IsLoopback(host) {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !flagvalue.IsOwnName(r.Host) {
+			http.Error(w, "this address is served under IP addresses and localhost alone", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // withProfiles adds Go's profiles. They show the command line and what functions do, and
 // whoever asks for one slows the process down: so only an address of this machine has them
 // unasked.
@@ -300,7 +315,7 @@ func (t *Telemetry) listenForProfiles(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	withProfiles(mux)
-	t.profiles = &http.Server{Handler: mux, ReadHeaderTimeout: headerWithin}
+	t.profiles = &http.Server{Handler: ownNames(t.config.PprofAddr, mux), ReadHeaderTimeout: headerWithin}
 	t.profilesAt = l.Addr().String()
 	go func() { t.served <- t.profiles.Serve(l) }()
 	return nil

@@ -120,6 +120,31 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
+// What listens on the loopback is served under names of this machine alone: a page whose name was
+// made to lead there reads neither metrics nor profiles.
+func TestStrangeNames(t *testing.T) {
+	tel := setup(t, Config{MetricsAddr: "127.0.0.1:0", PprofAddr: "127.0.0.1:0"})
+	serve(t, tel)
+	for _, url := range []string{"http://" + tel.Addr() + "/metrics", "http://" + tel.Addr() + "/readyz", "http://" + tel.PprofAddr() + "/debug/pprof/cmdline"} {
+		for host, refused := range map[string]bool{"evil.example": true, "evil.example:9090": true, "localhost.evil.example": true, "localhost": false, "127.0.0.1:9090": false} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = host
+			got, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = got.Body.Close()
+			if (got.StatusCode == http.StatusForbidden) != refused {
+				t.Errorf("%s under %s: %d", url, host, got.StatusCode)
+			}
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
 func TestEndpoints(t *testing.T) {
 	tel := setup(t, Config{MetricsAddr: "127.0.0.1:0", Model: "demo", Version: "v1", NumericClass: "fma32", Kernels: "avx2"})
 	serve(t, tel)

@@ -69,6 +69,8 @@ func (m *bare) give(r *Reader) {
 	r.content(text)
 }
 
+func (m *bare) reading() (is bool, json *value) { return m.call != nil, m.call.json() }
+
 // mark takes a mark: it says nothing that the text does not.
 func (m *bare) mark(*Reader, string) {}
 

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -135,6 +136,117 @@ var answers = []struct {
 	{"llama", "{\"answer\": 5} so", `"{\"answer\": 5} so" ""`},
 	{"llama", " {\"na", `" {\"na" ""`},
 	{"llama", "Hello {\"name\": \"f\", \"parameters\": {}}", `"Hello {\"name\": \"f\", \"parameters\": {}}" ""`},
+}
+
+// marksInStrings are values that have what ends calls elsewhere.
+var marksInStrings = []string{
+	`{"a":"x</tool_call>y"}`, `{"</tool_call>":1}`, `{"a":["<tool_call>","\\\"</tool_call>"]}`, `{"a":"<think>b</think>c"}`, `{"a":"\"","<think>":"</tool_call>"}`, `{"</think>":{"b":"<think>"}}`,
+	`{"a":"x<｜tool▁call▁end｜>y"}`, `{"<｜tool▁calls▁end｜>":"<｜tool▁call▁begin｜>"}`, `{"a":"<｜tool▁sep｜>"}`, `{"a":"<|tool_call_end|>"}`, `{"<|tool_calls_section_end|>":["<|tool_call_begin|>"]}`,
+	`{"a":"x<|call|>y"}`, `{"<|end|>":"<|start|>assistant<|channel|>final<|message|>"}`, `{"a":"<|return|>"}`, `{"a":"[TOOL_CALLS][ARGS]","[TOOL_CALLS]":"[CALL_ID]"}`,
+	`{"a":"<|python_tag|>","<|eom|>":"<|python_end|>"}`, `{"a":"}]\\","b":"</tool"}`,
+}
+
+// A mark within a string of a call's arguments is a part of it, in each family, with marks of both
+// kinds, and wherever the answer is cut.
+func TestMarksInStrings(t *testing.T) {
+	for name := range templates {
+		for _, tokens := range []bool{false, true} {
+			s := of(t, name, tokens)
+			for _, arguments := range marksInStrings {
+				checkWhole(t, s, arguments)
+			}
+		}
+	}
+}
+
+// checkWhole reads an answer that a form allows, whole and cut into two.
+func checkWhole(t *testing.T, s *Syntax, arguments string) {
+	t.Helper()
+	forms, err := s.Forms([]Tool{{Name: "f"}}, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := strings.ReplaceAll(string(forms[0].Before)+arguments+string(forms[0].After), noText, "")
+	want := fmt.Sprintf(`"" "" 0:f(%s)`, arguments)
+	for i := range answer {
+		if len(s.ids) > 0 && i > 0 {
+			return // marks that are tokens are whole
+		}
+		if got := read(s, both, answer[:i], answer[i:]); got != want {
+			t.Fatalf("%s, %q cut at %d:\ngot  %s\nwant %s", s.Name(), answer, i, got, want)
+		}
+	}
+}
+
+// The same of any arguments whose strings are made of marks.
+func TestMarksInAnyStrings(t *testing.T) {
+	for name := range templates {
+		s := of(t, name, false)
+		pieces := append(strings.Split("ab\"\\{}[],:é\n", ""), append(s.every(), "</", "</tool", "[TOOL", "<|")...)
+		text := rapid.Custom(func(t *rapid.T) string {
+			return strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 5).Draw(t, "pieces"), "")
+		})
+		t.Run(name, rapid.MakeCheck(func(t *rapid.T) {
+			arguments, err := json.Marshal(map[string]any{text.Draw(t, "key"): text.Draw(t, "value"), "b": []any{text.Draw(t, "item"), 1, map[string]any{text.Draw(t, "inner"): nil}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			compact := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(arguments))
+			forms, err := s.Forms([]Tool{{Name: "f"}}, "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer := string(forms[0].Before) + compact + string(forms[0].After)
+			at := rapid.IntRange(0, len(answer)).Draw(t, "at")
+			if got, want := read(s, both, answer[:at], answer[at:]), fmt.Sprintf(`"" "" 0:f(%s)`, compact); got != want {
+				t.Fatalf("%q cut at %d:\ngot  %s\nwant %s", answer, at, got, want)
+			}
+		}))
+	}
+}
+
+// Names and other members beside the arguments may have marks in them as well.
+func TestMarksBesideArguments(t *testing.T) {
+	for _, tt := range []struct{ family, text, want string }{
+		{"hermes", `<tool_call>{"arguments":{"a":"<think></tool_call>"},"name":"f"}</tool_call>`, `"" "" 0:f({"a":"<think></tool_call>"})`},
+		{"hermes", `<tool_call>{"id":"</tool_call>","name":"f","arguments":{}}</tool_call>so`, `"so" "" 0:f({})`},
+		{"mistral", `[TOOL_CALLS] [{"arguments":{"a":"<think>[TOOL_CALLS]"},"name":"f"}]`, `"" "" 0:f({"a":"<think>[TOOL_CALLS]"})`},
+		{"llama", `{"parameters":{"a":"<think><|python_tag|>"},"name":"f"}`, `"" "" 0:f({"a":"<think><|python_tag|>"})`},
+		{"llama", `{"<|eom|>":1,"name":"f","parameters":{}}`, `"" "" 0:f({})`},
+		{"harmony", `<|channel|>commentary to=functions.f<|message|>{"a":"<|call|>"} so<|call|>`, `"so" "" 0:f({"a":"<|call|>"})`},
+	} {
+		for _, tokens := range []bool{false, true} {
+			if got := read(of(t, tt.family, tokens), both, tt.text); got != tt.want {
+				t.Errorf("%s, %q, tokens %v:\ngot  %s\nwant %s", tt.family, tt.text, tokens, got, tt.want)
+			}
+		}
+	}
+}
+
+// What is left of a mark at the end of an answer is no content where a mark had to come.
+func TestRestsOfMarks(t *testing.T) {
+	for _, tt := range []struct{ family, call, mark, want string }{
+		{"hermes", `<tool_call>{"name":"f","arguments":{}}`, callClose, `"" "" 0:f({})`},
+		{"hermes", `<tool_call>{"name":"f","arguments":{}}</tool_call>`, callOpen, `"" "" 0:f({})`},
+		{"hermes", `<tool_call>{"name":"f","arguments":{}}</tool_call>` + "\n", callOpen, `"" "" 0:f({})`},
+		{"hermes", `<think>hm`, thinkClose, `"" "hm"`},
+		{"mistral", `[TOOL_CALLS] [{"name":"f","arguments":{}}]`, listOpen, `"" "" 0:f({})`},
+		{"mistral", `[TOOL_CALLS]f[ARGS]{}`, listOpen, `"" "" 0:f({})`},
+		{"deepseek", deepseekMarks.open + deepseekMarks.callOpen + "f" + deepseekMarks.split + "{}", deepseekMarks.callClose, `"" "" 0:f({})`},
+		{"deepseek", deepseekMarks.open + deepseekMarks.callOpen + "f" + deepseekMarks.split + "{}" + deepseekMarks.callClose, deepseekMarks.close, `"" "" 0:f({})`},
+		{"deepseek", "So" + deepseekMarks.open, deepseekMarks.callOpen, `"So" ""`},
+		{"kimi", kimiMarks.open + kimiMarks.callOpen + "functions.f:0" + kimiMarks.split + "{}", kimiMarks.callClose, `"" "" 0:f({})`},
+		{"kimi", kimiMarks.open + kimiMarks.callOpen + "functions.f:0" + kimiMarks.split + "{}" + kimiMarks.callClose, kimiMarks.close, `"" "" 0:f({})`},
+		{"harmony", "<|channel|>commentary to=functions.f<|message|>{}", callMark, `"" "" 0:f({})`},
+		{"harmony", "<|channel|>final<|message|>So", returnMark, `"So" ""`},
+	} {
+		s := of(t, tt.family, false)
+		for n := 2; n < len(tt.mark); n++ {
+			if got := read(s, both, tt.call+tt.mark[:n]); got != tt.want {
+				t.Errorf("%s, %q behind %q:\ngot  %s\nwant %s", tt.family, tt.mark[:n], tt.call, got, tt.want)
+			}
+		}
+	}
 }
 
 // Answers are told apart in the same way wherever they are cut, with marks of text and of tokens.
@@ -327,6 +439,29 @@ func TestBytes(t *testing.T) {
 		text := map[uint32]string{7: "", 8: "a", 9: noText}[id]
 		if got := s.Bytes(id, []byte(text)); string(got) != want {
 			t.Errorf("token %d: %q", id, got)
+		}
+	}
+}
+
+// Marks of thoughts at a prompt's end and at its answer's beginning are one.
+func TestThoughtsBegunTwice(t *testing.T) {
+	for _, tokens := range []bool{true, false} {
+		s := of(t, "hermes", tokens)
+		for _, tt := range []struct{ begun, answer, want string }{
+			{thinkOpen, "<think>\nhm</think>\nHello", `"Hello" "hm"`},
+			{thinkOpen, "\n<think>\n\nhm</think>Hello", `"Hello" "hm"`},
+			{thinkOpen, "<think></think>Hello", `"Hello" ""`},
+			{thinkOpen, "<think>", `"" ""`},
+			{thinkOpen, "hm <think> hm</think>Hello", `"Hello" "hm <think> hm"`},
+			{"", "<think><think>hm</think>Hello", `"Hello" "hm"`},
+			{"", "</think>\n\nHello", `"Hello" ""`},
+			{"", "\n</think>Hello", `"Hello" ""`},
+			{"", "</think><think>hm</think>Hello", `"Hello" "hm"`},
+			{"", "Hello </think>", `"Hello </think>" ""`},
+		} {
+			if got := read(s, Options{Begun: tt.begun}, tt.answer); got != tt.want {
+				t.Errorf("behind %q, %q (marks are tokens: %v) is %s, want %s", tt.begun, tt.answer, tokens, got, tt.want)
+			}
 		}
 	}
 }

@@ -24,7 +24,9 @@ var channelMarks = []string{channelMark, startMark, messageMark, endMark, callMa
 type channels struct {
 	in     channelState
 	header strings.Builder
-	args   bool // some have come
+	marked bool   // a mark has come
+	some   bool   // arguments have come
+	args   *value // those of an object
 }
 
 type channelState byte
@@ -35,6 +37,7 @@ const (
 	inThoughts
 	inText
 	inCall
+	behindCall
 )
 
 func newChannels(*Syntax) machine { return &channels{} }
@@ -43,11 +46,10 @@ func (m *channels) text(r *Reader, text string) {
 	switch m.in {
 	case inThoughts:
 		r.thought(text)
-	case inText:
+	case inText, behindCall:
 		r.content(text)
 	case inCall:
-		m.args = m.args || strings.TrimLeft(text, white) != ""
-		r.arguments(text)
+		m.arguments(r, text)
 	case inHeader:
 		m.header.WriteString(text)
 	case inFirst:
@@ -60,6 +62,27 @@ func (m *channels) text(r *Reader, text string) {
 	}
 }
 
+// arguments tells those of a call, which end with their object. What is none goes on to the next mark.
+func (m *channels) arguments(r *Reader, text string) {
+	if begin := strings.TrimLeft(text, white); !m.some && begin != "" {
+		m.some = true
+		if begin[0] == '{' {
+			m.args = &value{}
+		}
+	}
+	n, ended := len(text), false
+	if m.args != nil {
+		n, ended = m.args.push(text)
+	}
+	r.arguments(text[:n])
+	if ended {
+		m.in, m.args = behindCall, nil
+		m.text(r, text[n:])
+	}
+}
+
+func (m *channels) reading() (is bool, json *value) { return m.marked, m.args }
+
 // mayBegin says whether a text begins like another one, as far as both go.
 func mayBegin(text, like string) bool {
 	n := min(len(text), len(like))
@@ -67,6 +90,7 @@ func mayBegin(text, like string) bool {
 }
 
 func (m *channels) mark(r *Reader, mark string) {
+	m.marked = true
 	switch mark {
 	case startMark:
 		m.close(r)
@@ -95,7 +119,7 @@ func (m *channels) open(r *Reader) {
 	m.header.Reset()
 	r.hush(true)
 	if to := recipient.FindStringSubmatch(header); to != nil && r.o.Tools && isName(to[1]) {
-		m.in, m.args = inCall, false
+		m.in, m.some, m.args = inCall, false, nil
 		r.open(to[1], "")
 		return
 	}
@@ -107,14 +131,14 @@ func (m *channels) open(r *Reader) {
 
 // close ends the message.
 func (m *channels) close(r *Reader) {
-	if m.in == inCall {
-		if !m.args {
+	if m.in == inCall || m.in == behindCall {
+		if !m.some {
 			r.arguments("{}")
 		}
 		r.closed()
 	}
 	m.header.Reset()
-	m.in = inFirst
+	m.in, m.args = inFirst, nil
 	r.spaces.Reset()
 }
 

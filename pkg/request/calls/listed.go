@@ -174,6 +174,13 @@ func (m *listed) mark(r *Reader, mark string) {
 	}
 }
 
+func (m *listed) reading() (is bool, json *value) {
+	if m.in == inArgs {
+		return true, &m.args
+	}
+	return m.in != outside, m.call.json()
+}
+
 func (m *listed) end(r *Reader) {
 	switch {
 	case m.in == inArgs:

@@ -168,3 +168,11 @@ func (o *object) finish(r *Reader) int {
 
 // done says that nothing more belongs to it.
 func (o *object) done() bool { return o.state == whole || o.state == failed }
+
+// json is the key or the value that is being read; nil: none is.
+func (o *object) json() *value {
+	if o == nil || o.state != inKey && o.state != inValue {
+		return nil
+	}
+	return &o.value
+}

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
@@ -29,6 +30,9 @@ type Options struct {
 	Single bool
 	// Begun is what the prompt ends with that begins the answer.
 	Begun string
+	// Show says what of a piece of content is shown, and whether the answer ends there; nil: all
+	// is. A call, or the end, comes behind a piece that is the last.
+	Show func(content string, last bool) (shown string, over bool)
 }
 
 // machine follows what one family writes.
@@ -36,6 +40,8 @@ type machine interface {
 	text(r *Reader, text string)
 	mark(r *Reader, mark string)
 	end(r *Reader)
+	// reading says whether a call is under way; json is the value of it that is, if any is.
+	reading() (is bool, json *value)
 }
 
 // Reader tells an answer apart. It is not safe for concurrent use.
@@ -48,6 +54,7 @@ type Reader struct {
 	calls int    // begun
 	ended int    // whole
 	held  string // text that may begin a mark
+	over  bool   // what was shown ends the answer
 
 	begun    bool            // something other than white space has come
 	thinking bool            // between the marks of thoughts
@@ -93,22 +100,52 @@ func cut(text string, marks []string) (before, mark, after string) {
 // MarkOf is the mark that a token is; empty: it is text.
 func (r *Reader) MarkOf(id uint32) string { return r.syntax.ids[id] }
 
-// Text takes the next piece of the answer's text in.
+// Text takes the next piece of the answer's text in. It goes on in pieces that end with
+// quotation marks: no mark counts between two of these within a call.
 func (r *Reader) Text(text string) {
 	text = r.held + text
 	r.held = ""
-	for {
-		before, mark, after := cut(text, r.syntax.textual)
-		if mark == "" {
-			keep := overlap(text, r.syntax.textual)
-			r.held = text[len(text)-keep:]
-			r.text(text[:len(text)-keep])
+	for text != "" {
+		n := r.quoted(text)
+		if n == 0 {
+			n = strings.IndexByte(text, '"') + 1
+			if before, mark, _ := cut(text[:cmp.Or(n, len(text))], r.syntax.textual); mark != "" {
+				r.text(before)
+				r.found(mark)
+				text = text[len(before)+len(mark):]
+				continue
+			}
+		}
+		if n == 0 {
+			n = len(text) - overlap(text, r.syntax.textual)
+			r.held = text[n:]
+			r.text(text[:n])
 			return
 		}
-		r.text(before)
-		r.found(mark)
-		text = after
+		r.text(text[:n])
+		text = text[n:]
 	}
+}
+
+// quoted is how many bytes of a text are of a string within a call.
+func (r *Reader) quoted(text string) int {
+	if !r.inString() {
+		return 0
+	}
+	_, json := r.machine.reading()
+	v := *json
+	for i := range len(text) {
+		if v.inString(text[i]); !v.text {
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// inString says whether what comes next is of a string within a call.
+func (r *Reader) inString() bool {
+	_, json := r.machine.reading()
+	return !r.thinking && json != nil && json.text
 }
 
 // overlap is how many bytes at the end of a text may begin a mark.
@@ -135,15 +172,19 @@ func (r *Reader) flush() {
 	r.text(held)
 }
 
-// End says that nothing more comes.
+// End says that nothing more comes. The rest of a mark is not told where one had to come.
 func (r *Reader) End() {
-	r.flush()
+	if calling, _ := r.machine.reading(); !calling && r.calls == 0 && !(r.thinking && len(r.held) > 1) {
+		r.flush()
+	}
 	if !r.thinking {
 		r.machine.end(r)
 	}
+	rest := ""
 	if r.calls == 0 && !r.thinking { // a text may end with white space
-		r.said.Content += r.spaces.String()
+		rest = r.spaces.String()
 	}
+	r.show(rest, true)
 	r.spaces.Reset()
 }
 
@@ -154,8 +195,8 @@ func (r *Reader) Take() Said {
 	return said
 }
 
-// Over says that the answer ends here: it was to have one call.
-func (r *Reader) Over() bool { return r.o.Single && r.ended > 0 }
+// Over says that the answer ends here: it was to have one call, or Show ended it.
+func (r *Reader) Over() bool { return r.over || r.o.Single && r.ended > 0 }
 
 // Thinking says whether what comes next is a thought.
 func (r *Reader) Thinking() bool {
@@ -177,11 +218,15 @@ func (r *Reader) text(text string) {
 // found takes a mark: of thoughts, which come before all else, or of the family.
 func (r *Reader) found(mark string) {
 	switch {
+	case r.inString():
+		r.text(mark)
 	case r.syntax.silent:
 		r.machine.mark(r, mark)
 	case r.thinking && mark == thinkClose:
 		r.thinking = false
 		r.hush(true)
+	case r.thinking && mark == thinkOpen && r.quiet, !r.thinking && mark == thinkClose && !r.begun:
+		r.hush(true) // the prompt ends with it, and the answer begins with it once more
 	case r.thinking:
 		r.thought(mark)
 	case mark == thinkOpen && !r.begun:
@@ -206,6 +251,9 @@ const white = " \t\r\n"
 
 // thought adds to the thoughts, without the white space at their beginning and end.
 func (r *Reader) thought(text string) {
+	if r.over {
+		return
+	}
 	if r.quiet {
 		if text = strings.TrimLeft(text, white); text == "" {
 			return
@@ -232,13 +280,27 @@ func (r *Reader) content(text string) {
 		return
 	}
 	r.begun = r.begun || rest != ""
-	r.said.Content += r.spaces.String() + text
+	r.show(r.spaces.String()+text, false)
 	r.quiet, r.drop = false, false
 	r.spaces.Reset()
 }
 
+// show adds content to what is told; nothing is told behind its end.
+func (r *Reader) show(text string, last bool) {
+	if r.over {
+		return
+	}
+	if r.o.Show != nil {
+		text, r.over = r.o.Show(text, last)
+	}
+	r.said.Content += text
+}
+
 // open begins a call.
 func (r *Reader) open(name, id string) {
+	if r.show("", true); r.over {
+		return
+	}
 	if id == "" {
 		id = r.id()
 	}
@@ -260,7 +322,7 @@ func (r *Reader) id() string {
 
 // arguments adds to the newest call.
 func (r *Reader) arguments(text string) {
-	if text == "" {
+	if text == "" || r.over {
 		return
 	}
 	n := len(r.said.Calls)

@@ -157,6 +157,13 @@ func (m *sections) mark(r *Reader, mark string) {
 	}
 }
 
+func (m *sections) reading() (is bool, json *value) {
+	if m.in == inArguments {
+		return true, &m.args
+	}
+	return m.in != noCall || m.inside, nil
+}
+
 func (m *sections) end(r *Reader) {
 	switch m.in {
 	case inHead, beforeArgs:

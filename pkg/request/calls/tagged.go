@@ -45,6 +45,8 @@ func (m *tagged) mark(r *Reader, mark string) {
 	}
 }
 
+func (m *tagged) reading() (is bool, json *value) { return m.call != nil, m.call.json() }
+
 func (m *tagged) finish(r *Reader, mark string) {
 	call := m.call
 	m.call = nil

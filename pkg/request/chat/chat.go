@@ -30,16 +30,21 @@ type Chat struct {
 	// Variables are more of what the template sees: a JSON object. Those that
 	// Render sets itself are replaced by them.
 	Variables string
+	// Continue says that the last message is an assistant's that the answer goes on with.
+	Continue bool
 	// Now is the time that a template may write.
 	Now time.Time
 }
 
-// Render writes a chat, up to where the model's answer begins. Errors are the
+// Render writes a chat, up to where the model's answer begins or goes on. Errors are the
 // caller's fault, or the template's: *Refusal if the chat is not one that the
 // template knows, else an error that names the template and the line.
 func (t *Template) Render(c Chat) (jinja.Text, error) {
 	if err := t.checkRoles(c.Messages); err != nil {
 		return jinja.Text{}, err
+	}
+	if n := len(c.Messages); c.Continue && (n == 0 || !c.Messages[n-1].mayGoOn()) {
+		return jinja.Text{}, refuse("continue_final needs a last message of the assistant that has content, and no calls")
 	}
 	variables, err := t.variables(c)
 	if err != nil {
@@ -49,6 +54,9 @@ func (t *Template) Render(c Chat) (jinja.Text, error) {
 	var raised *jinja.Raised
 	if errors.As(err, &raised) {
 		return jinja.Text{}, refuse("the chat template refuses the messages: %s", raised.Message)
+	}
+	if err == nil && c.Continue {
+		return begun(text, c.Messages[len(c.Messages)-1])
 	}
 	return text, err
 }
@@ -108,6 +116,9 @@ func (t *Template) variables(c Chat) (map[string]any, error) {
 		}
 		maps.Copy(out, more.Map())
 	}
+	if c.Continue {
+		out["add_generation_prompt"] = false
+	}
 	return out, nil
 }
 
@@ -148,9 +159,33 @@ func (m Message) value() (*jinja.Dict, error) {
 		if err != nil {
 			return nil, err
 		}
+		fillArguments(calls)
 		d.Set("tool_calls", calls)
 	}
 	return d, nil
+}
+
+// fillArguments gives calls without arguments empty ones, as clients mean it that send null, a
+// text without anything in it, or no arguments at all.
+func fillArguments(calls *jinja.List) {
+	for _, call := range calls.Items() {
+		c, _ := call.(*jinja.Dict)
+		if c == nil {
+			continue
+		}
+		function, _ := c.Map()["function"].(*jinja.Dict)
+		if function == nil {
+			continue
+		}
+		arguments, text := function.Map()["arguments"], ""
+		if t, is := arguments.(jinja.Text); is {
+			text = strings.TrimSpace(t.String())
+			arguments = nil
+		}
+		if arguments == nil && (text == "" || text == "null") {
+			function.Set("arguments", jinja.NewDict())
+		}
+	}
 }
 
 // roles are those that chats have everywhere.

@@ -196,6 +196,33 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A call without arguments has empty ones, in its place.
+func TestNoArguments(t *testing.T) {
+	template := open(t, "{% for m in messages %}{{ m.tool_calls | tojson }}{% endfor %}", nil)
+	for _, arguments := range []string{`""`, `" "`, `"\n\t"`, `null`, `"null"`, `"{}"`, `{}`, ``} {
+		function := `{"name": "f", "arguments": ` + arguments + `, "x": 1}`
+		if arguments == "" {
+			function = `{"name": "f", "x": 1}`
+		}
+		got, err := template.Render(Chat{Messages: []Message{{Role: "assistant", ToolCalls: `[{"id": "1", "function": ` + function + `}]`}}})
+		want := `[{"id": "1", "function": {"name": "f", "arguments": {}, "x": 1}}]`
+		switch arguments {
+		case "":
+			want = `[{"id": "1", "function": {"name": "f", "x": 1, "arguments": {}}}]`
+		case `"{}"`:
+			want = strings.Replace(want, "{}", `"{}"`, 1)
+		}
+		if err != nil || got.String() != want {
+			t.Errorf("%s: %q, %v; want %q", arguments, got, err, want)
+		}
+	}
+	for _, calls := range []string{`[5, {"function": 5}, {}]`, `[]`} {
+		if got, err := template.Render(Chat{Messages: []Message{{Role: "assistant", ToolCalls: calls}}}); err != nil || got.String() != calls {
+			t.Errorf("%s: %q, %v", calls, got, err)
+		}
+	}
+}
+
 func TestRenderConcurrently(t *testing.T) {
 	g := readGolden(t)
 	template := family(t, g, "qwen3")
@@ -225,6 +252,7 @@ func FuzzRender(f *testing.F) {
 		messages := []Message{{Role: role, Content: &content}, {Role: "assistant", Name: name, ToolCalls: calls}, {Role: role, Content: &content, ToolCallID: name, Reasoning: name}}
 		for _, template := range templates {
 			_, _ = template.Render(Chat{Messages: messages, Tools: tools, Variables: variables, Now: g.Now})
+			_, _ = template.Write(Chat{Messages: messages, Tools: tools, Variables: variables, Continue: true, Now: g.Now})
 		}
 	})
 }

@@ -50,6 +50,9 @@ type Settings struct {
 	// Away is how long the connection may be broken before the stream counts as
 	// interrupted; 0: as Patience.
 	Away time.Duration
+	// ByTenant says that replays and cancellations go by subjects with the tenant, whose requests
+	// alone they are about. Where a server has users, it does so by itself for producers.
+	ByTenant bool
 	// Inject writes the trace of a context to a message's headers; nil: none.
 	Inject func(context.Context, nats.Header)
 }
@@ -60,6 +63,9 @@ func (s Settings) withDefaults() Settings {
 	}
 	if s.Model == "" {
 		s.Model = DefaultModel
+	}
+	if s.Tenant == "" {
+		s.Tenant = schemas.DefaultTenant
 	}
 	if s.Silence == 0 {
 		s.Silence = 2 * time.Second
@@ -162,7 +168,11 @@ func (c *Client) Cancel(request string) error {
 	if err != nil {
 		return fmt.Errorf("encoding the cancellation of %s: %w", request, err)
 	}
-	msg := protobufMsg(c.subjects.Cancel(request), body)
+	subject := c.subjects.Cancel(request)
+	if c.settings.ByTenant {
+		subject = c.subjects.CancelOf(c.settings.Tenant, request)
+	}
+	msg := protobufMsg(subject, body)
 	if err := c.nc.PublishMsg(msg); err != nil {
 		return fmt.Errorf("publishing the cancellation of %s: %w", request, err)
 	}

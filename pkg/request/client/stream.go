@@ -252,7 +252,11 @@ func (s *Stream) replay() error {
 	if err != nil {
 		return &Error{Code: CodeInternal, Message: "encoding a replay request", Cause: err}
 	}
-	msg := protobufMsg(s.client.subjects.Replay(), body)
+	subject := s.client.subjects.Replay()
+	if s.client.settings.ByTenant {
+		subject = s.client.subjects.ReplayOf(s.client.settings.Tenant)
+	}
+	msg := protobufMsg(subject, body)
 	msg.Reply = s.inbox.Subject
 	// A connection that breaks now is noticed by its status, and the timer asks again.
 	if err := s.client.nc.PublishMsg(msg); errors.Is(err, nats.ErrConnectionClosed) {

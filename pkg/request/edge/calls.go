@@ -67,7 +67,7 @@ func (m Model) call(p *pb.Prompt, c calling, seq *pb.Sequence) (*pb.Parse, error
 	if !p.Parse || m.Calls == nil {
 		return nil, nil
 	}
-	return &pb.Parse{Tools: p.Tools != "", Single: p.ParallelToolCalls != nil && !*p.ParallelToolCalls, Begun: begun}, nil
+	return &pb.Parse{Tools: p.Tools != "", Single: p.ParallelToolCalls != nil && !*p.ParallelToolCalls, Begun: begun, Forced: c.choice.Forced}, nil
 }
 
 // endIDs are so many ids as hold the end of a prompt.

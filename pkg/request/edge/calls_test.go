@@ -60,7 +60,7 @@ func TestForcedCallsRefused(t *testing.T) {
 		"leave one out":         func(p *pb.Prompt) { p.ToolChoice, p.Grammar = "required", &pb.Grammar{JsonObject: true} },
 		"leave out ignore_eos":  func(p *pb.Prompt) { p.ToolChoice, p.IgnoreEos = "required", true },
 		"tools: /properties/a: not": func(p *pb.Prompt) {
-			p.ToolChoice, p.Tools = "required", `[{"name":"f","parameters":{"properties":{"a":{"not":{}}}}}]`
+			p.ToolChoice, p.Tools = "required", `[{"name":"f","parameters":{"properties":{"a":{"not":{"minLength":1}}}}}]`
 		},
 		"a schema is an object": func(p *pb.Prompt) { p.ToolChoice, p.Tools = "required", `[{"name":"f","parameters":"x"}]` },
 	} {

@@ -17,7 +17,7 @@ func TestGrammarRefused(t *testing.T) {
 	for says, change := range map[string]func(*pb.Prompt){
 		"grammar: it is empty":          ask(&pb.Grammar{}),
 		"exclude each other":            ask(&pb.Grammar{JsonObject: true, Regex: "a"}),
-		"/properties/a: not: it cannot": ask(&pb.Grammar{JsonSchema: `{"properties":{"a":{"not":{}}}}`}),
+		"/properties/a: not: it cannot": ask(&pb.Grammar{JsonSchema: `{"properties":{"a":{"not":{"minLength":1}}}}`}),
 		"regex is too large":            ask(&pb.Grammar{Regex: "(a|b)*a(a|b){40}"}),
 		"leave out ignore_eos":          func(p *pb.Prompt) { p.Grammar, p.IgnoreEos = object, true },
 		"ignore_eos and min_tokens":     func(p *pb.Prompt) { p.Grammar, p.MinTokens = object, proto.Int32(1) },

@@ -48,6 +48,8 @@ type Model struct {
 	// With special, special tokens in what the producer wrote count; else they are text.
 	EncodeText func(text string, special bool) ([]uint32, error)
 	EncodeChat func(p *pb.Prompt, now time.Time, special bool) ([]uint32, error)
+	// EncodeLong is EncodeChat of chats that no context has to hold; nil: there is none such.
+	EncodeLong func(p *pb.Prompt, now time.Time, special bool) ([]uint32, error)
 	// DecodeIDs is the text of ids, and Calls how the model writes calls; nil if it has no tokenizer.
 	DecodeIDs func(ids []uint32) string
 	Calls     *calls.Syntax
@@ -151,8 +153,8 @@ func checkOneInput(p *pb.Prompt) error {
 		return Errorf(BadPrompt, "the prompt is empty: set text, messages or input_ids")
 	case n > 1:
 		return Errorf(BadRequest, "text, messages and input_ids exclude each other; %d of them are set", n)
-	case len(p.Messages) == 0 && (p.Tools != "" || p.ChatTemplateKwargs != ""):
-		return Errorf(BadRequest, "tools and chat_template_kwargs are for the chat template: they need messages")
+	case len(p.Messages) == 0 && (p.Tools != "" || p.ChatTemplateKwargs != "" || p.ContinueFinal):
+		return Errorf(BadRequest, "tools, chat_template_kwargs and continue_final are for the chat template: they need messages")
 	}
 	return nil
 }

@@ -75,6 +75,7 @@ func TestRefused(t *testing.T) {
 		{"two inputs", func(p *pb.Prompt) { p.InputIds = []uint32{1} }, BadRequest, "exclude"},
 		{"no tokens", func(p *pb.Prompt) { p.Text = "  " }, BadPrompt, "no tokens"},
 		{"tools of a text", func(p *pb.Prompt) { p.Tools = "[]" }, BadRequest, "need messages"},
+		{"a text that goes on", func(p *pb.Prompt) { p.ContinueFinal = true }, BadRequest, "need messages"},
 		{"variables of a text", func(p *pb.Prompt) { p.ChatTemplateKwargs = "{}" }, BadRequest, "need messages"},
 		{"untokenizable", func(p *pb.Prompt) { p.Text = "!" }, BadPrompt, "tokenized"},
 		{"over the context", func(p *pb.Prompt) { p.Text = strings.Repeat("a", 65) }, BadPrompt, "65 tokens"},

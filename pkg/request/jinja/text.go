@@ -43,6 +43,9 @@ func (t Text) slice(i, j int) Text {
 	return out
 }
 
+// Before is the text up to byte n.
+func (t Text) Before(n int) Text { return t.slice(0, n) }
+
 // as gives s the origin of t: from outside if any of t is.
 func (t Text) as(s string) Text {
 	if len(t.outside) > 0 {

@@ -51,6 +51,9 @@ type List struct {
 // NewList is a list of what the constructors of this package make.
 func NewList(items ...any) *List { return &List{items: items} }
 
+// Items are those of the list. They are not to be changed.
+func (l *List) Items() []any { return l.items }
+
 func newTuple(items ...value) *List { return &List{items: items, kind: tuple} }
 
 // indexed says whether the list has subscripts and a length.

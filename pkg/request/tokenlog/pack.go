@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"google.golang.org/protobuf/proto"
 
@@ -106,6 +107,28 @@ func unfold(p *pb.Packed) []*pb.Record {
 		out = append(out, &pb.Record{Epoch: packedEpoch, Kind: &pb.Record_Token{Token: t}})
 	}
 	return append(out, &pb.Record{Kind: &pb.Record_Terminal{Terminal: p.GetTerminal()}})
+}
+
+// Erase leaves of a log that has ended what opened it, without what was asked, and an end that says so;
+// ErrUnknown of one that was erased before.
+func (l *Log) Erase(ctx context.Context, request string, why *pb.Terminal) error {
+	for {
+		h, err := l.readAs(ctx, request, l.s.Rules, math.MaxUint64, maxNoise)
+		switch {
+		case err != nil:
+			return err
+		case h.chain.accept == nil || proto.Equal(h.chain.end, why):
+			return fmt.Errorf("%w: %s has no acceptance, or was erased", ErrUnknown, request)
+		case h.chain.end == nil:
+			return fmt.Errorf("erasing the log of %s: it has not ended", request)
+		}
+		opened := proto.CloneOf(h.chain.accept)
+		opened.Sequence, opened.FilledIds, opened.Fill, opened.Stop = nil, nil, nil, nil
+		_, err = l.put(ctx, request, &pb.Record{Kind: &pb.Record_Packed{Packed: &pb.Packed{Accept: opened, Terminal: why}}}, h.tail)
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+	}
 }
 
 // maxBehind bounds the noise behind the end of a log that is packed: each message takes a

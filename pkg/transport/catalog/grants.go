@@ -30,8 +30,8 @@ func tokenizerGrants(n ModelNames) []Grant {
 		{
 			Reason: "to end requests that are cancelled, whose caller is gone or whose stop string has come, to ask the others for waiting callers, " +
 				"and to leave them its readers",
-			Publish:   []string{n.AnyCancelled(), n.AnyStop(), interest},
-			Subscribe: []string{n.AnyCancelled(), n.AnyStop(), interest},
+			Publish:   []string{n.AnyCancelled(), n.AnyCancelledOf(), n.AnyStop(), interest},
+			Subscribe: []string{n.AnyCancelled(), n.AnyCancelledOf(), n.AnyStop(), interest},
 		},
 	}...)
 }

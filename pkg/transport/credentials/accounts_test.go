@@ -122,15 +122,40 @@ func heard(t *testing.T, all map[string]*nats.Conn, from string, subjects []stri
 	return out
 }
 
-// crossesTo are the accounts in which a subject of one is heard, by the table.
-func crossesTo(crossings []rights.Crossing, from, subject string) []string {
+// heardAs is what an account hears a subject of another one as.
+func heardAs(c rights.Crossing, subject string) string {
+	if c.As == "" {
+		return subject
+	}
+	return strings.ReplaceAll(c.As, "$1", schemas.LastToken(subject))
+}
+
+// heardUnder is the other name of an account's subject, and where it has that; empty: it has none.
+func heardUnder(crossings []rights.Crossing, from, subject string) (as, in string) {
+	for _, c := range crossings {
+		if c.As != "" && c.From == from && rights.Covers([]string{c.Subject}, subject) {
+			return heardAs(c, subject), c.To
+		}
+	}
+	return "", ""
+}
+
+// crossesTo are the accounts in which a subject is heard when all subjects are published in one, by
+// the table.
+func crossesTo(crossings []rights.Crossing, from, subject string, all []string) []string {
 	to := []string{from}
 	for _, c := range crossings {
+		renamed := func(other string) bool {
+			return rights.Covers([]string{c.Subject}, other) && heardAs(c, other) == subject
+		}
+		if c.As != "" && c.From == from && slices.ContainsFunc(all, renamed) {
+			to = append(to, c.To)
+		}
 		if there, here := c.To, c.From; rights.Covers([]string{c.Subject}, subject) {
 			if c.Service {
 				there, here = here, there
 			}
-			if here == from {
+			if here == from && c.As == "" {
 				to = append(to, there)
 			}
 		}
@@ -164,10 +189,13 @@ func TestCrossings(t *testing.T) {
 		for _, subject := range subjects {
 			in := got[subject]
 			slices.Sort(in)
-			if want := crossesTo(s.Crossings(), from, subject); !slices.Equal(in, want) {
+			if want := crossesTo(s.Crossings(), from, subject, subjects); !slices.Equal(in, want) {
 				t.Errorf("%s of %s is heard in %v, want %v", subject, from, in, want)
 			}
 			cells += len(all)
+			if as, other := heardUnder(s.Crossings(), from, subject); as != "" && !slices.Contains(got[as], other) {
+				t.Errorf("%s of %s is not heard as %s in %s, but in %v", subject, from, as, other, got[as])
+			}
 		}
 	}
 	t.Logf("%d accounts, %d cells", len(all), cells)
@@ -378,4 +406,62 @@ func TestTenantLeaves(t *testing.T) {
 		t.Errorf("his credentials of before, when he is there again: %v", err)
 	}
 	mustAs(t, f, srv, "producer-acme")
+}
+
+// What producers fetch again and cancel reaches tokenizers under their tenant's name, whatever they
+// do, and answers come back; gateways name the tenant themselves.
+func TestTenantsAreNamed(t *testing.T) {
+	f := made(t, demoScope("acme", "globex"))
+	srv := serve(t, f)
+	edge := mustAs(t, f, srv, rights.Edge)
+	heard := make(chan *nats.Msg, 16)
+	for _, subject := range []string{"switchyard.replay.demo", "switchyard.replay.demo.*", "switchyard.cancel.demo.*", "switchyard.cancel.demo.*.*", "switchyard.forget.demo.*.*"} {
+		if _, err := edge.ChanSubscribe(subject, heard); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := edge.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ user, subject, as string }{
+		{"producer", "switchyard.replay.demo", "switchyard.replay.demo.default"}, {"producer", "switchyard.cancel.demo.r1", "switchyard.cancel.demo.default.r1"},
+		{"producer-acme", "switchyard.replay.demo", "switchyard.replay.demo.acme"}, {"producer-acme", "switchyard.cancel.demo.r1", "switchyard.cancel.demo.acme.r1"},
+		{"producer-globex", "switchyard.replay.demo", "switchyard.replay.demo.globex"}, {"producer-globex", "switchyard.cancel.demo.acme", "switchyard.cancel.demo.globex.acme"},
+		{"gateway", "switchyard.replay.demo.acme", "switchyard.replay.demo.acme"}, {"gateway", "switchyard.cancel.demo.default.r1", "switchyard.cancel.demo.default.r1"},
+		{"gateway", "switchyard.forget.demo.globex.r1", "switchyard.forget.demo.globex.r1"},
+	} {
+		nc := mustAs(t, f, srv, tc.user)
+		answers, err := nc.SubscribeSync(nc.NewInbox())
+		if err = errors.Join(err, nc.PublishRequest(tc.subject, answers.Subject, []byte("x")), nc.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case m := <-heard:
+			if m.Subject != tc.as || m.Reply != answers.Subject {
+				t.Errorf("%s of %s is heard as %s with reply %s", tc.subject, tc.user, m.Subject, m.Reply)
+			}
+			if err := edge.Publish(m.Reply, []byte("y")); err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(testkit.Patience):
+			t.Fatalf("%s of %s is not heard", tc.subject, tc.user)
+		}
+		if _, err := answers.NextMsg(testkit.Patience); err != nil {
+			t.Errorf("%s of %s is not answered: %v", tc.subject, tc.user, err)
+		}
+	}
+	for _, user := range []string{"producer", "producer-acme"} {
+		nc := mustAs(t, f, srv, user)
+		for _, subject := range []string{"switchyard.replay.demo.globex", "switchyard.replay.demo.acme", "switchyard.replay.demo.default", "switchyard.cancel.demo.globex.r1", "switchyard.cancel.demo.acme.r1", "switchyard.forget.demo.acme.r1", "switchyard.cancelled.demo.acme.r1"} {
+			if err := errors.Join(nc.Publish(subject, nil), nc.Flush()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := edge.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if len(heard) > 0 {
+		t.Errorf("%s of a producer is heard", (<-heard).Subject)
+	}
 }

@@ -81,7 +81,7 @@ func addCrossing(from, to *jwt.AccountClaims, c rights.Crossing) {
 	if !slices.ContainsFunc(from.Exports, func(e *jwt.Export) bool { return e.Subject == subject }) {
 		from.Exports.Add(export)
 	}
-	to.Imports.Add(&jwt.Import{Name: c.Subject, Subject: subject, Account: from.Subject, Type: kind})
+	to.Imports.Add(&jwt.Import{Name: c.Subject, Subject: subject, Account: from.Subject, Type: kind, LocalSubject: jwt.RenamingSubject(c.As)})
 }
 
 // movedFrom are the producers who can still log in to the services' account: until they had

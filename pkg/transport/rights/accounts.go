@@ -1,10 +1,12 @@
 package rights
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // Names of the accounts. What is published in one is heard in another only where Crossings
@@ -50,6 +52,8 @@ type Crossing struct {
 	Subject string
 	// From has it, To imports it.
 	From, To string
+	// As is what To hears it as, with $1 for what the subject's wildcard stands for; empty: as it is.
+	As string
 	// Service says that messages go from To to From, and one answer back; else they go from
 	// From to To, as they are.
 	Service bool
@@ -61,7 +65,8 @@ type Crossing struct {
 //     subject that the server makes, and from there to the reply subject that the producer
 //     named, in the producer's account, where nothing is stored.
 //   - What producers send, on its way to tokenizers; prompts too, as no other service
-//     refuses those for a model that no replica serves.
+//     refuses those for a model that no replica serves. Tokenizers hear replays and
+//     cancellations under the tenant's name, which the server puts there.
 //   - Answers, each to the account whose inboxes they are for; a service could answer but
 //     once, and no more when a server was started again.
 //   - What tokenizers reject, for `admin`.
@@ -73,13 +78,29 @@ func (s Scope) Crossings() (all []Crossing) {
 		}
 		for _, subject := range u.Publish() {
 			if Covers([]string{prompts}, subject) {
-				all = append(all, Crossing{subject, ServicesAccount, u.Account, true})
+				all = append(all, Crossing{Subject: subject, From: ServicesAccount, To: u.Account, Service: true})
 			}
-			all = append(all, Crossing{subject, u.Account, EdgeAccount, false})
+			all = append(all, Crossing{Subject: subject, From: u.Account, To: EdgeAccount, As: s.named(u.Name, subject)})
 		}
-		all = append(all, Crossing{catalog.Under(u.Inbox), EdgeAccount, u.Account, false})
+		all = append(all, Crossing{Subject: catalog.Under(u.Inbox), From: EdgeAccount, To: u.Account})
 	}
-	return append(all, Crossing{s.Prefix + ".rejected.*", EdgeAccount, ServicesAccount, false})
+	return append(all, Crossing{Subject: s.Prefix + ".rejected.*", From: EdgeAccount, To: ServicesAccount})
+}
+
+// named is what tokenizers hear of a producer's replays and cancellations: the tenant stands behind
+// the model. Gateways name it themselves.
+func (s Scope) named(user, subject string) string {
+	verb, rest, _ := strings.Cut(strings.TrimPrefix(subject, s.Prefix+"."), ".")
+	if !isProducer(user) || verb != "replay" && verb != "cancel" {
+		return ""
+	}
+	tenant := cmp.Or(strings.TrimPrefix(strings.TrimPrefix(user, Producer), "-"), schemas.DefaultTenant)
+	model, request, _ := strings.Cut(rest, ".")
+	as := schemas.NewSubjects(s.Prefix, model)
+	if request == "" {
+		return as.ReplayOf(tenant)
+	}
+	return as.CancelOf(tenant, "$1")
 }
 
 // Accounts are the names of all accounts, in a steady order.

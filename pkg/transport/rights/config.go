@@ -55,7 +55,11 @@ func writeCrossings(b *strings.Builder, account string, all []Crossing) {
 			exports = append(exports, fmt.Sprintf("{ %s: %q, accounts: [ %s ] }", kind, c.Subject, strings.Join(importers(all, c), ", ")))
 		}
 		if c.To == account {
-			imports = append(imports, fmt.Sprintf("{ %s: { account: %s, subject: %q } }", kind, c.From, c.Subject))
+			as := ""
+			if c.As != "" {
+				as = fmt.Sprintf(", to: %q", c.As)
+			}
+			imports = append(imports, fmt.Sprintf("{ %s: { account: %s, subject: %q }%s }", kind, c.From, c.Subject, as))
 		}
 	}
 	for _, list := range []struct {

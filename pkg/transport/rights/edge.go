@@ -19,8 +19,8 @@ func edge() role {
 func fronting(n catalog.ModelNames) []Grant {
 	return []Grant{
 		{
-			Reason:    "to hear what producers ask, fetch again, cancel and have tokenized, and what they send for a model that no replica serves",
-			Subscribe: slices.Concat(n.AnyAsk(), n.AnyPrompt(), []string{n.Replay(), n.AnyCancel(), n.Tokenize()}),
+			Reason:    "to hear what producers ask, fetch again, cancel, have forgotten and tokenized, and what they send for a model that no replica serves",
+			Subscribe: slices.Concat(n.AnyAsk(), n.AnyPrompt(), n.Replays(), n.AnyCancels(), []string{n.AnyForget(), n.Tokenize()}),
 		},
 		{Reason: "to be found as a NATS micro service", Subscribe: []string{"$SRV.>"}},
 		{

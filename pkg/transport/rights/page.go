@@ -45,6 +45,9 @@ func writeAccounts(b *strings.Builder, s Scope) {
 		case c.From == EdgeAccount:
 			why = "its producers get answers"
 		}
+		if c.As != "" {
+			why = fmt.Sprintf("tokenizers hear it as `%s`", c.As)
+		}
 		fmt.Fprintf(b, "| `%s` | %s → %s | %s |\n", c.Subject, from, to, why)
 	}
 	b.WriteString("\n")

@@ -19,7 +19,7 @@ func producers(tenants []string) []role {
 func producer(tenant, what string) role {
 	return role{ProducerOf(tenant), catalog.Role{
 		What: what, Grants: producing(tenant),
-		Can: "cancel any request with a known or guessed id, and read its answer, if it is of the same tenant, by `replay` or by repeating its body; " +
+		Can: "cancel a request of the same tenant with a known or guessed id, and read its answer by `replay` or by repeating its body; " +
 			"have a prompt taken for a copy by its `Nats-Msg-Id`; have JetStream's acknowledgement of a prompt, whose text " +
 			"is the server's, sent to any subject of the producers' account",
 		Cannot: "read another's inbox; ask for another tenant, or a model that `--models` does not name; store anything but prompts; reach any other subject of the services",
@@ -47,21 +47,32 @@ func others() []role {
 	}
 }
 
-// producing is for a tenant's producers. The default one's subjects also have
-// a form without tenant and class.
+// producing is for a tenant's producers. What they fetch again and cancel crosses to tokenizers
+// under the tenant's name (Crossings).
 func producing(tenant string) func(catalog.ModelNames) []Grant {
 	return func(n catalog.ModelNames) []Grant {
-		every := schemas.Flow{Tenant: tenant, Class: "*"}
-		prompts := []string{n.AskOf(every), n.PromptOf(every)}
-		if tenant == schemas.DefaultTenant {
-			prompts = append([]string{n.Ask(), n.Prompt()}, prompts...)
-		}
-		return []Grant{
-			{Reason: "to ask, and to publish prompts", Publish: prompts},
-			{Reason: "to fetch answers again", Publish: []string{n.Replay()}},
-			{Reason: "to cancel", Publish: []string{n.AnyCancel()}},
-			{Reason: "to have prompts tokenized", Publish: []string{n.Tokenize()}},
-		}
+		return append(asking(tenant, n), Grant{Reason: "to fetch answers again", Publish: []string{n.Replay()}}, Grant{Reason: "to cancel", Publish: []string{n.AnyCancel()}})
+	}
+}
+
+// naming is for who may name a tenant when it fetches answers again, cancels and deletes.
+func naming(tenant string, n catalog.ModelNames) []Grant {
+	return append(asking(tenant, n),
+		Grant{Reason: "to fetch answers again", Publish: []string{n.ReplayOf(tenant)}},
+		Grant{Reason: "to cancel, and to have answers deleted", Publish: []string{n.CancelOf(tenant, "*"), n.Forget(tenant, "*")}})
+}
+
+// asking is for asking in a tenant's name. The default one's subjects also have
+// a form without tenant and class.
+func asking(tenant string, n catalog.ModelNames) []Grant {
+	every := schemas.Flow{Tenant: tenant, Class: "*"}
+	prompts := []string{n.AskOf(every), n.PromptOf(every)}
+	if tenant == schemas.DefaultTenant {
+		prompts = append([]string{n.Ask(), n.Prompt()}, prompts...)
+	}
+	return []Grant{
+		{Reason: "to ask, and to publish prompts", Publish: prompts},
+		{Reason: "to have prompts tokenized", Publish: []string{n.Tokenize()}},
 	}
 }
 

@@ -106,7 +106,7 @@ func services(tenants []string) (roles []role) {
 		if s.Outside { // operators, who ask to drain, are in the services' account
 			of.Grants = func(n catalog.ModelNames) (all []Grant) {
 				for _, t := range append([]string{schemas.DefaultTenant}, tenants...) {
-					all = append(all, producing(t)(n)...)
+					all = append(all, naming(t, n)...)
 				}
 				return append(all, s.Grants(n)...)
 			}

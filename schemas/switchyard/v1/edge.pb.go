@@ -181,7 +181,10 @@ type Prompt struct {
 	Parse bool `protobuf:"varint,32,opt,name=parse,proto3" json:"parse,omitempty"`
 	// Whether other experts may stand in for those that a brownout spares: "allow" or "never";
 	// empty: as the deployment has it.
-	Brownout      string `protobuf:"bytes,33,opt,name=brownout,proto3" json:"brownout,omitempty"`
+	Brownout string `protobuf:"bytes,33,opt,name=brownout,proto3" json:"brownout,omitempty"`
+	// The last message is an assistant's that has begun: the answer goes on with its text, and
+	// does not repeat it.
+	ContinueFinal bool `protobuf:"varint,40,opt,name=continue_final,json=continueFinal,proto3" json:"continue_final,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -445,6 +448,13 @@ func (x *Prompt) GetBrownout() string {
 		return x.Brownout
 	}
 	return ""
+}
+
+func (x *Prompt) GetContinueFinal() bool {
+	if x != nil {
+		return x.ContinueFinal
+	}
+	return false
 }
 
 // Grammar is what an answer keeps to. Exactly one of the first five is set.
@@ -1326,8 +1336,10 @@ type Tokens struct {
 	// What the ids stand for, special tokens too.
 	Text string `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
 	// The bytes of each id, in their order.
-	Pieces        [][]byte `protobuf:"bytes,3,rep,name=pieces,proto3" json:"pieces,omitempty"`
-	Error         *Error   `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	Pieces [][]byte `protobuf:"bytes,3,rep,name=pieces,proto3" json:"pieces,omitempty"`
+	Error  *Error   `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	// How many ids there are. With header Switchyard-Count nothing else is told.
+	Count         int32 `protobuf:"varint,5,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1390,6 +1402,13 @@ func (x *Tokens) GetError() *Error {
 	return nil
 }
 
+func (x *Tokens) GetCount() int32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 var File_switchyard_v1_edge_proto protoreflect.FileDescriptor
 
 const file_switchyard_v1_edge_proto_rawDesc = "" +
@@ -1405,7 +1424,7 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"tool_calls\x18\x05 \x01(\tR\ttoolCalls\x12+\n" +
 	"\x11reasoning_content\x18\x06 \x01(\tR\x10reasoningContentB\n" +
 	"\n" +
-	"\b_content\"\x9c\v\n" +
+	"\b_content\"\xc3\v\n" +
 	"\x06Prompt\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x126\n" +
 	"\bmessages\x18\x02 \x03(\v2\x1a.switchyard.v1.ChatMessageR\bmessages\x12\x1b\n" +
@@ -1448,7 +1467,8 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"toolChoice\x123\n" +
 	"\x13parallel_tool_calls\x18\x1f \x01(\bH\vR\x11parallelToolCalls\x88\x01\x01\x12\x14\n" +
 	"\x05parse\x18  \x01(\bR\x05parse\x12\x1a\n" +
-	"\bbrownout\x18! \x01(\tR\bbrownout\x1a<\n" +
+	"\bbrownout\x18! \x01(\tR\bbrownout\x12%\n" +
+	"\x0econtinue_final\x18( \x01(\bR\rcontinueFinal\x1a<\n" +
 	"\x0eLogitBiasEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\rR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x01R\x05value:\x028\x01B\r\n" +
@@ -1551,12 +1571,13 @@ const file_switchyard_v1_edge_proto_rawDesc = "" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1d\n" +
 	"\n" +
-	"from_index\x18\x02 \x01(\x05R\tfromIndex\"r\n" +
+	"from_index\x18\x02 \x01(\x05R\tfromIndex\"\x88\x01\n" +
 	"\x06Tokens\x12\x10\n" +
 	"\x03ids\x18\x01 \x03(\rR\x03ids\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x16\n" +
 	"\x06pieces\x18\x03 \x03(\fR\x06pieces\x12*\n" +
-	"\x05error\x18\x04 \x01(\v2\x14.switchyard.v1.ErrorR\x05errorBEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
+	"\x05error\x18\x04 \x01(\v2\x14.switchyard.v1.ErrorR\x05error\x12\x14\n" +
+	"\x05count\x18\x05 \x01(\x05R\x05countBEZCgithub.com/switchyard/switchyard/schemas/switchyard/v1;switchyardv1b\x06proto3"
 
 var (
 	file_switchyard_v1_edge_proto_rawDescOnce sync.Once

@@ -825,7 +825,9 @@ type Parse struct {
 	// The answer ends with its first call.
 	Single bool `protobuf:"varint,2,opt,name=single,proto3" json:"single,omitempty"`
 	// What the prompt ends with that begins the answer, such as <think>.
-	Begun         string `protobuf:"bytes,3,opt,name=begun,proto3" json:"begun,omitempty"`
+	Begun string `protobuf:"bytes,3,opt,name=begun,proto3" json:"begun,omitempty"`
+	// The answer is a call, so that none of it is content.
+	Forced        bool `protobuf:"varint,4,opt,name=forced,proto3" json:"forced,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -879,6 +881,13 @@ func (x *Parse) GetBegun() string {
 		return x.Begun
 	}
 	return ""
+}
+
+func (x *Parse) GetForced() bool {
+	if x != nil {
+		return x.Forced
+	}
+	return false
 }
 
 // Claim makes the record's writer, an attention replica, the sequence's owner
@@ -1734,11 +1743,12 @@ const file_switchyard_v1_log_proto_rawDesc = "" +
 	"\x05parse\x18\x19 \x01(\v2\x14.switchyard.v1.ParseR\x05parse\x123\n" +
 	"\bsequence\x18\x1a \x01(\v2\x17.switchyard.v1.SequenceR\bsequence\x12#\n" +
 	"\rnumeric_class\x18\x1b \x01(\tR\fnumericClass\x12\x12\n" +
-	"\x04wire\x18\x1c \x01(\tR\x04wire\"K\n" +
+	"\x04wire\x18\x1c \x01(\tR\x04wire\"c\n" +
 	"\x05Parse\x12\x14\n" +
 	"\x05tools\x18\x01 \x01(\bR\x05tools\x12\x16\n" +
 	"\x06single\x18\x02 \x01(\bR\x06single\x12\x14\n" +
-	"\x05begun\x18\x03 \x01(\tR\x05begun\"\a\n" +
+	"\x05begun\x18\x03 \x01(\tR\x05begun\x12\x16\n" +
+	"\x06forced\x18\x04 \x01(\bR\x06forced\"\a\n" +
 	"\x05Claim\"\x1b\n" +
 	"\x05Trial\x12\x12\n" +
 	"\x04over\x18\x01 \x01(\bR\x04over\"G\n" +

@@ -4,9 +4,10 @@ package anthropic
 
 import (
 	"encoding/json"
-	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/conversation"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 )
 
@@ -18,13 +19,13 @@ type Ask struct {
 }
 
 // Read reads the body of a message.
-func Read(body []byte) (*Ask, error) { return read(body, true) }
+func Read(body []byte) (*Ask, error) { return read(body, fields.Messages) }
 
 // ReadCount reads that of a count, which makes no tokens.
-func ReadCount(body []byte) (*Ask, error) { return read(body, false) }
+func ReadCount(body []byte) (*Ask, error) { return read(body, fields.CountTokens) }
 
-func read(body []byte, answers bool) (*Ask, error) {
-	o, err := openai.Parse(body)
+func read(body []byte, route *fields.Route) (*Ask, error) {
+	o, err := openai.Open(body, route)
 	if err != nil {
 		return nil, err
 	}
@@ -34,60 +35,62 @@ func read(body []byte, answers bool) (*Ask, error) {
 	}
 	p := a.Prompt
 	p.MaxTokens = openai.Take[int32](o, "max_tokens")
-	if answers && (p.MaxTokens == nil || *p.MaxTokens < 1) {
+	if route == fields.Messages && (p.MaxTokens == nil || *p.MaxTokens < 1) {
 		o.Fail(openai.Bad("max_tokens", "max_tokens: Field required; it must be 1 or more"))
 	}
 	p.Temperature, p.TopP, p.TopK = openai.Take[float64](o, "temperature"), openai.Take[float64](o, "top_p"), openai.Take[int32](o, "top_k")
 	p.Stop, p.Brownout = openai.Or[[]string](o, "stop_sequences", nil), openai.Or(o, "brownout", "")
-	if system := openai.Content(o.As("system", "content")); system != nil && *system != "" {
-		p.Messages = append(p.Messages, &pb.ChatMessage{Role: "system", Content: system})
-	}
-	all := o.List("messages")
-	if len(all) == 0 {
-		o.Fail(openai.Bad("messages", "messages: at least one message is required"))
-	}
-	for _, in := range all {
-		p.Messages = append(p.Messages, messages(in)...)
-		o.EndOf(in)
-	}
+	said := turns(o)
+	p.Messages, p.ContinueFinal = said.Messages(), said.Begun()
+	openai.Thinking(o, p)
+	form(o, p)
 	tools(o, p)
-	thinking(o)
-	o.Refuse("it is not served here", "mcp_servers", "container", "context_management", "output_format", "output_config")
-	o.Ignore("metadata", "service_tier", "cache_control", "inference_geo", "speed")
 	return a, o.End()
 }
 
-// thinking can only be left to the model.
-func thinking(o *openai.Object) {
-	in := o.Inner("thinking")
-	if in == nil {
-		return
+// form takes the form that an answer is to have, and how much is to be thought.
+func form(o *openai.Object, p *pb.Prompt) {
+	formats := []*openai.Object{o.Inner("output_format")}
+	config := o.Inner("output_config")
+	if config != nil {
+		openai.Effort(config, "effort", p)
+		formats = append(formats, config.Inner("format"))
 	}
-	if kind := openai.Or(in, "type", "disabled"); kind != "disabled" {
-		o.Fail(openai.Unsupported("thinking", "the model thinks as its chat template has it"))
+	for _, of := range formats {
+		g := &pb.Grammar{Compact: true}
+		if openai.Format(of, g) {
+			p.Grammar = g
+		}
+		if of != nil {
+			o.EndOf(of)
+		}
+	}
+	if config != nil {
+		o.EndOf(config)
 	}
 }
 
+// tools takes those that the client runs itself. Others, whose types name them, are offers of
+// Anthropic's servers: they are left out.
 func tools(o *openai.Object, p *pb.Prompt) {
 	var list []json.RawMessage
 	var names []string
 	for _, in := range o.List("tools") {
-		if kind := openai.Or(in, "type", "custom"); kind != "custom" {
-			o.Fail(openai.Unsupported(in.At("type"), "only tools of the client can be called"))
+		if openai.Or(in, "type", "custom") != "custom" {
+			continue
 		}
-		name, schema := openai.Or(in, "name", ""), in.Raw("input_schema")
-		if name == "" {
+		f := conversation.Function{Name: openai.Or(in, "name", ""), Description: openai.Take[string](in, "description"), Parameters: in.Raw("input_schema")}
+		if f.Name == "" {
 			in.Fail(openai.Bad(in.At("name"), "%s: Field required", in.At("name")))
 		}
-		if schema != nil && schema[0] != '{' {
+		if f.Parameters != nil && f.Parameters[0] != '{' {
 			in.Fail(openai.Bad(in.At("input_schema"), "%s: Input should be an object", in.At("input_schema")))
 		}
-		tool, _ := json.Marshal(map[string]any{"type": "function", "function": map[string]any{
-			"name": name, "description": openai.Or(in, "description", ""), "parameters": schema,
-		}}) // of what was JSON
-		list, names = append(list, tool), append(names, name)
-		in.Ignore("cache_control", "strict", "input_examples", "eager_input_streaming", "defer_loading", "allowed_callers")
 		o.EndOf(in)
+		if o.Err() != nil {
+			return
+		}
+		list, names = append(list, f.Tool()), append(names, f.Name)
 	}
 	choice := toolChoice(o, p)
 	if o.Err() == nil {
@@ -118,58 +121,4 @@ func toolChoice(o *openai.Object, p *pb.Prompt) openai.ToolChoice {
 	}
 	o.EndOf(in)
 	return c
-}
-
-// messages are those that one of Anthropic's becomes: results of tools are messages of their own.
-func messages(in *openai.Object) (out []*pb.ChatMessage) {
-	role := openai.Or(in, "role", "")
-	if role != "user" && role != "assistant" && role != "system" {
-		in.Fail(openai.Bad(in.At("role"), "%s must be user or assistant", in.At("role")))
-	}
-	raw := in.Raw("content")
-	var text string
-	if raw == nil || json.Unmarshal(raw, &text) == nil {
-		return []*pb.ChatMessage{{Role: role, Content: &text}}
-	}
-	in.Put("content", raw)
-	said := &pb.ChatMessage{Role: role}
-	var texts []string
-	var calls []any
-	for _, block := range in.List("content") {
-		switch kind := openai.Or(block, "type", ""); kind {
-		case "text":
-			texts = append(texts, openai.TextOf(block))
-		case "thinking":
-			said.ReasoningContent += openai.Or(block, "thinking", "")
-		case "redacted_thinking":
-		case "tool_use":
-			input := block.Raw("input")
-			if len(input) > 0 && input[0] != '{' {
-				block.Fail(openai.Bad(block.At("input"), "%s: Input should be an object", block.At("input")))
-			}
-			calls = append(calls, map[string]any{"id": openai.Or(block, "id", ""), "type": "function", "function": map[string]any{
-				"name": openai.Or(block, "name", ""), "arguments": input,
-			}})
-		case "tool_result":
-			result := openai.Content(block)
-			if result == nil {
-				result = new("")
-			}
-			out = append(out, &pb.ChatMessage{Role: "tool", ToolCallId: openai.Or(block, "tool_use_id", ""), Content: result})
-		default:
-			in.Fail(openai.Unsupported(block.At("type"), "a block of type "+kind+" is no text"))
-		}
-		if err := block.Err(); err != nil {
-			in.Fail(openai.ErrorOf(err, 0))
-		}
-	}
-	if len(calls) > 0 {
-		list, _ := json.Marshal(calls) // of what was JSON
-		said.ToolCalls = string(list)
-	}
-	if len(texts) > 0 || len(calls) > 0 || len(out) == 0 {
-		said.Content = new(strings.Join(texts, ""))
-		out = append(out, said)
-	}
-	return out
 }

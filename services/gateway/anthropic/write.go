@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/conversation"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 )
 
@@ -98,6 +100,13 @@ func New(id, model string, promptTokens int32) *Answer {
 	return &Answer{m: Message{ID: "msg_" + id, Type: "message", Role: "assistant", Model: model, Content: []block{}, Usage: usage{InputTokens: promptTokens}}}
 }
 
+// Stopped says which stop string ends the message; empty: none does.
+func (a *Answer) Stopped(by string) {
+	if by != "" {
+		a.m.StopSequence = &by
+	}
+}
+
 // stopReasons are what this API calls the ends of answers.
 var stopReasons = map[string]string{"stop": "end_turn", "length": "max_tokens"}
 
@@ -113,8 +122,11 @@ func (a *Answer) Push(c *pb.Chunk) (events []Event) {
 		events = append(events, a.add([]part{{}})...)
 	}
 	a.m.StopReason = new(stopReasons[c.FinishReason])
-	if c.FinishReason == "stop" && a.calls() {
-		a.m.StopReason = new("tool_use")
+	switch {
+	case c.FinishReason == "stop" && a.calls():
+		a.m.StopReason, a.m.StopSequence = new("tool_use"), nil
+	case c.FinishReason == "stop" && a.m.StopSequence != nil:
+		a.m.StopReason = new("stop_sequence")
 	}
 	a.m.Usage.count(c.GetUsage())
 	return append(events, a.end()...)
@@ -212,14 +224,16 @@ func delta(p part) *block {
 	return nil
 }
 
-// Whole is the message.
+// Whole is the message, without a call that was cut: its input would be no object.
 func (a *Answer) Whole() any {
 	m := a.m
 	for _, p := range a.parts {
 		b := begun(p)
 		switch b.Type {
 		case "tool_use":
-			b.Input = openai.Arguments(p.call.Arguments)
+			if b.Input = conversation.Arguments(strings.TrimSpace(p.call.Arguments)); b.Input[0] != '{' {
+				continue
+			}
 		case "thinking":
 			b.Thinking = &p.thoughts
 		default:
@@ -254,7 +268,7 @@ func (a *Answer) end() []Event {
 		{Name: "message_delta", Delta: struct {
 			StopReason   *string `json:"stop_reason"`
 			StopSequence *string `json:"stop_sequence"`
-		}{a.m.StopReason, nil}, Usage: &a.m.Usage},
+		}{a.m.StopReason, a.m.StopSequence}, Usage: &a.m.Usage},
 		{Name: "message_stop"},
 	}
 }

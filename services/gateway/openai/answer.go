@@ -2,6 +2,7 @@ package openai
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -20,6 +21,25 @@ type Token struct {
 	Top     []*pb.TokenLogprob
 	// First says that nothing is before it that it could follow from.
 	First bool
+	// Shown is what the text has of it, where that is not its bytes: nothing of what a tokenizer
+	// puts around a text.
+	Shown *[]byte
+}
+
+// advance is how many characters a token begins behind the last one that is whole, and the bytes
+// that are no whole character yet.
+func (t Token) advance(rest []byte) (characters int, left []byte) {
+	more := t.Bytes
+	if t.Shown != nil {
+		more = *t.Shown
+	}
+	left = append(rest[:len(rest):len(rest)], more...)
+	for len(left) > 0 && utf8.FullRune(left) {
+		_, n := utf8.DecodeRune(left)
+		left = left[n:]
+		characters++
+	}
+	return characters, left
 }
 
 // Choice gathers one answer.
@@ -34,7 +54,9 @@ type Choice struct {
 	finish    string
 	usage     *pb.Usage
 	begun     bool
-	offset    int // of the text that was told, in characters
+	thoughts  bool   // what it thinks is told
+	offset    int    // of the tokens that were told, in characters of the text
+	rest      []byte // bytes of the last ones that are no whole character yet
 }
 
 // Piece is what a chunk adds to an answer.
@@ -66,6 +88,9 @@ func (p Piece) textAlone() bool {
 // Push takes a chunk of the answer in.
 func (c *Choice) Push(chunk *pb.Chunk) Piece {
 	p := Piece{Text: chunk.Text, Finish: chunk.FinishReason, Reasoning: chunk.GetParsed().GetReasoningContent(), Calls: CallsOf(chunk)}
+	if !c.thoughts {
+		p.Reasoning = ""
+	}
 	if c.numbered {
 		p.ids = chunk.TokenIds
 	}

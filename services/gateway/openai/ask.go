@@ -23,6 +23,13 @@ type Ask struct {
 	Echo bool
 	// Logprobs is how many candidates are told of each token; nil: none are told of.
 	Logprobs *int32
+	// Bare says that what begins and ends a text is not put around a prompt, and Thoughts that
+	// what the model thinks is told.
+	Bare, Thoughts bool
+	// Rest says that answers may take what their prompts leave of the context.
+	Rest bool
+	// Names are what the route, or this request, calls fields that the services name otherwise.
+	Names map[string]string
 	// IDs says that the ids of an answer's tokens are told, as vLLM's clients ask for them, and
 	// Numbered that log-probabilities name tokens by their ids, as token_id:7.
 	IDs, Numbered bool
@@ -44,7 +51,6 @@ func common(o *Object, a *Ask) *pb.Prompt {
 	a.Stream = Or(o, "stream", false)
 	if options := o.Inner("stream_options"); options != nil {
 		a.Usage = Or(options, "include_usage", false)
-		options.Ignore("include_obfuscation", "continuous_usage_stats")
 		if !a.Stream {
 			o.Fail(Bad("stream_options", "stream_options is only allowed when stream is true"))
 		}
@@ -55,12 +61,11 @@ func common(o *Object, a *Ask) *pb.Prompt {
 		o.Fail(Bad("n", "n is %d; it must be 1 to %d", a.N, mostAnswers))
 	}
 	p := &pb.Prompt{}
+	a.Names = map[string]string{}
 	sampling(o, p)
-	grammar(o, p)
-	o.Ignore("user", "store", "metadata", "service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "prediction", "priority",
-		"request_id", "skip_special_tokens", "spaces_between_special_tokens", "return_token_ids", "length_penalty")
-	o.Refuse("it is not served here", "include_stop_str_in_output", "use_beam_search",
-		"prompt_logprobs", "truncate_prompt_tokens", "bad_words", "logits_processors", "allowed_token_ids", "kv_transfer_params", "mm_processor_kwargs", "cache_salt")
+	if from := grammar(o, p); from != "" {
+		a.Names["grammar"] = from
+	}
 	return p
 }
 
@@ -116,16 +121,25 @@ func stops(o *Object) []string {
 	return all
 }
 
-// maxTokens is the first of fields that is given.
-func maxTokens(o *Object, names ...string) (n *int32) {
+// AllThatIsLeft is how many tokens clients ask for that want no bound but the context's.
+const AllThatIsLeft = -1
+
+// maxTokens is the first of fields that is given; nil: there is no bound but what is left.
+func (a *Ask) maxTokens(o *Object, names ...string) (n *int32) {
+	given := false
 	for _, name := range names {
 		v := Take[float64](o, name)
+		if v != nil && !given {
+			a.Names["max_tokens"] = name
+		}
 		switch {
-		case v == nil || n != nil:
+		case v == nil || given:
+		case *v == AllThatIsLeft:
+			a.Rest, given = true, true
 		case *v != math.Trunc(*v) || *v < 0 || *v > math.MaxInt32:
 			o.Fail(Bad(name, "%s is %.40s; it must be a whole number from 1 to %d", name, strconv.FormatFloat(*v, 'f', -1, 64), math.MaxInt32))
 		default:
-			n = new(int32(*v))
+			n, given = new(int32(*v)), true
 		}
 	}
 	return n

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/conversation"
 )
 
 // Call is a part of an answer that asks for a tool, or all of it.
@@ -47,7 +48,7 @@ type ToolChoice struct {
 
 // Ask has a prompt ask for what may be called, and for what has to be.
 func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *Error {
-	if len(tools) == 0 && c.Mode != choiceNone && (c.Mode != choiceAuto || c.Only != nil) {
+	if len(tools) == 0 && (c.Mode == choiceRequired || len(c.Only) > 0) {
 		return Bad("tool_choice", "tool_choice needs tools")
 	}
 	for _, name := range c.Only {
@@ -55,7 +56,10 @@ func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *
 			return Bad("tool_choice", "tool_choice names %.140q, which is none of tools", name)
 		}
 	}
-	if c.Mode == choiceNone || len(tools) == 0 {
+	if c.Mode == choiceRequired && c.Only != nil && len(c.Only) == 0 {
+		return Bad("tool_choice", "tool_choice has a tool be called, and allows none that can be")
+	}
+	if c.Mode == choiceNone || len(tools) == 0 || c.Only != nil && len(c.Only) == 0 {
 		return nil
 	}
 	kept := tools
@@ -80,44 +84,18 @@ func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *
 	return nil
 }
 
-// functionNames checks tools, and returns their names.
-func functionNames(o *Object, tools []json.RawMessage) (names []string) {
-	for i, raw := range tools {
-		in, err := ParseAt(raw, fmt.Sprintf("tools[%d]", i))
-		if err != nil {
-			o.Fail(err)
-			return nil
-		}
-		if kind := Or(in, "type", ""); kind != "function" {
-			in.Fail(Unsupported(in.At("type"), `it can only be "function"`))
-		}
-		f := in.Inner("function")
-		if f == nil {
-			in.Fail(Bad(in.At("function"), "%s is missing", in.At("function")))
-			f = &Object{path: in.At("function")}
-		}
-		names = append(names, CheckFunction(f))
-		if f.err != nil {
-			in.Fail(f.err)
-		}
-		if in.err != nil {
-			o.Fail(in.err)
-			return nil
-		}
+// ReadFunction takes what is said of a function. That its arguments keep to its schema is so in
+// any case where a call is forced.
+func ReadFunction(in *Object) conversation.Function {
+	f := conversation.Function{Name: Or(in, "name", ""), Description: Take[string](in, "description")}
+	if f.Name == "" {
+		in.Fail(Bad(in.At("name"), "%s is missing", in.At("name")))
 	}
-	return names
-}
-
-// CheckFunction checks the types of a function's fields, and returns its name.
-func CheckFunction(f *Object) string {
-	name := Or(f, "name", "")
-	if name == "" {
-		f.Fail(Bad(f.At("name"), "%s is missing", f.At("name")))
+	Take[bool](in, "strict")
+	if raw := in.Peek("parameters"); Take[map[string]json.RawMessage](in, "parameters") != nil {
+		f.Parameters = raw
 	}
-	Take[string](f, "description")
-	Take[bool](f, "strict")
-	Take[map[string]json.RawMessage](f, "parameters")
-	return name
+	return f
 }
 
 // readToolChoice reads OpenAI's forms: a word, or an object. Those of Responses have a name at
@@ -176,7 +154,9 @@ func allowed(in *Object) (c ToolChoice) {
 		of.Fail(Bad(of.At("mode"), `%s is %.40q; it can be "auto" or "required"`, of.At("mode"), c.Mode))
 	}
 	for _, tool := range of.List("tools") {
-		tool.Ignore("type")
+		if kind := Or(tool, "type", "function"); kind != "function" && offered(kind) {
+			continue // it was left out of tools, too
+		}
 		c.Only = append(c.Only, nameIn(tool))
 		of.EndOf(tool)
 	}
@@ -186,15 +166,31 @@ func allowed(in *Object) (c ToolChoice) {
 	return c
 }
 
-// ReadTools takes what an answer may or has to call. names checks the tools, and makes them what
-// chat templates know; they are returned as they were given.
-func ReadTools(o *Object, p *pb.Prompt, names func(*Object, []json.RawMessage) (names []string, tools []json.RawMessage)) (given []json.RawMessage) {
+// ReadTools takes what an answer may or has to call. read reads a tool, and says whether it can be
+// used here; those that cannot are left out. All are returned as they were given.
+func ReadTools(o *Object, p *pb.Prompt, read func(*Object) (f conversation.Function, usable bool)) (given []json.RawMessage) {
 	given = Or[[]json.RawMessage](o, "tools", nil)
-	named, tools := names(o, given)
+	var names []string
+	var list []json.RawMessage
+	for i, raw := range given {
+		in, err := ParseAt(raw, fmt.Sprintf("tools[%d]", i))
+		if err != nil {
+			o.Fail(err)
+			return given
+		}
+		f, usable := read(in)
+		if in.err != nil {
+			o.Fail(in.err)
+			return given
+		}
+		if usable {
+			names, list = append(names, f.Name), append(list, f.Tool())
+		}
+	}
 	choice := readToolChoice(o)
 	p.ParallelToolCalls = Take[bool](o, "parallel_tool_calls")
 	if o.err == nil {
-		if err := choice.Ask(p, named, tools); err != nil {
+		if err := choice.Ask(p, names, list); err != nil {
 			o.Fail(err)
 		}
 	}

@@ -1,36 +1,36 @@
 package openai
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/conversation"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 )
 
 // ReadChat reads the body of a chat.
 func ReadChat(body []byte) (*Ask, error) {
-	o, err := Parse(body)
+	o, err := Open(body, fields.Chat)
 	if err != nil {
 		return nil, err
 	}
-	a := &Ask{Chat: true}
+	a := &Ask{Chat: true, IDs: Or(o, "return_token_ids", false)}
 	p := common(o, a)
 	p.Parse = true
-	p.MaxTokens = maxTokens(o, "max_completion_tokens", "max_tokens")
-	p.Messages = messages(o)
+	p.MaxTokens = a.maxTokens(o, "max_completion_tokens", "max_tokens")
+	messages(o, p)
 	tools(o, p)
 	template(o, p)
 	if err := chatLogprobs(o, a); err != nil {
 		o.Fail(err)
 	}
 	p.Logprobs = a.Logprobs
-	if modes := Or[[]string](o, "modalities", nil); len(modes) > 1 || len(modes) == 1 && modes[0] != "text" {
-		o.Fail(Unsupported("modalities", "answers are text"))
-	}
-	o.Refuse("answers are text of the model alone", "audio", "web_search_options", "functions", "function_call", "verbosity")
-	o.Ignore("add_generation_prompt", "add_special_tokens", "documents", "separate_reasoning", "include_reasoning")
+	a.Rest, a.Names["logprobs"], a.Names["input_ids"] = false, "top_logprobs", "messages" // a chat has what is left without saying so
+	a.Thoughts = Or(o, "include_reasoning", true)
 	a.Prompts = []*pb.Prompt{p}
 	return a, o.End()
 }
@@ -48,71 +48,175 @@ func chatLogprobs(o *Object, a *Ask) *Error {
 	return nil
 }
 
-// template takes variables for the chat template.
+// template takes variables for the chat template. Those that the client names itself come before
+// what other fields say.
 func template(o *Object, p *pb.Prompt) {
-	if raw := o.Raw("chat_template_kwargs"); raw != nil {
-		if bytes.TrimSpace(raw)[0] != '{' {
-			o.Fail(Bad("chat_template_kwargs", "chat_template_kwargs must be an object"))
-		}
-		p.ChatTemplateKwargs = string(raw)
+	if raw := o.Peek("chat_template_kwargs"); raw != nil && Take[map[string]json.RawMessage](o, "chat_template_kwargs") != nil {
+		p.ChatTemplateKwargs = string(raw) // as it is written, its keys in their order
 	}
 	Effort(o, "reasoning_effort", p)
-	o.Refuse("the model's own template is used", "chat_template", "continue_final_message")
+	Hint(o, "verbosity", p)
+	if in := o.Inner("reasoning"); in != nil {
+		Effort(in, "effort", p)
+		in.Ignore("summary", "generate_summary", "max_tokens", "exclude", "enabled")
+		o.EndOf(in)
+	}
+	Thinking(o, p)
+	if think := Take[bool](o, "enable_thinking"); think != nil {
+		thinking(p, *think)
+	}
+	if documents := Take[[]map[string]json.RawMessage](o, "documents"); documents != nil {
+		Variable(p, "documents", *documents)
+	}
+	if begin := Take[bool](o, "add_generation_prompt"); begin != nil && !*begin {
+		Variable(p, "add_generation_prompt", false)
+	}
 }
 
 // Effort takes how much is to be thought, which templates that know it read as a variable.
 func Effort(o *Object, name string, p *pb.Prompt) {
-	effort := Take[string](o, name)
-	if effort != nil && p.ChatTemplateKwargs == "" {
-		quoted, _ := json.Marshal(*effort) // of a string it cannot fail
-		p.ChatTemplateKwargs = `{"reasoning_effort":` + string(quoted) + `}`
+	if effort := Take[string](o, name); effort != nil {
+		Variable(p, "reasoning_effort", *effort)
 	}
 }
 
+// Thinking takes whether there are to be thoughts. How many there are is the model's.
+func Thinking(o *Object, p *pb.Prompt) {
+	in := o.Inner("thinking")
+	if in == nil {
+		return
+	}
+	switch kind := Or(in, "type", ""); kind {
+	case "adaptive", "auto": // the model decides
+	case "enabled", "disabled":
+		thinking(p, kind == "enabled")
+	default:
+		in.Fail(Bad(in.At("type"), "%s is %.40q; it can be enabled, disabled or adaptive", in.At("type"), kind))
+	}
+	o.EndOf(in)
+}
+
+// thinking tells templates that can leave thoughts out, under both of the names that they have for it.
+func thinking(p *pb.Prompt, wanted bool) {
+	Variable(p, "enable_thinking", wanted)
+	Variable(p, "thinking", wanted)
+}
+
+// Hint takes what may be left: a template that knows it reads it as a variable of its name.
+func Hint(o *Object, name string, p *pb.Prompt) {
+	if hint := Take[string](o, name); hint != nil {
+		Variable(p, name, *hint)
+	}
+}
+
+// Variable gives the chat template one more, unless it has it.
+func Variable(p *pb.Prompt, name string, value any) {
+	given := strings.TrimSpace(cmp.Or(p.ChatTemplateKwargs, "{}"))
+	var names map[string]json.RawMessage
+	_ = json.Unmarshal([]byte(given), &names) // which it was read as before
+	if _, has := names[name]; has {
+		return
+	}
+	one, _ := json.Marshal(map[string]any{name: value}) // of what was JSON
+	if len(names) > 0 {
+		one = append([]byte(","), one[1:]...)
+		p.ChatTemplateKwargs = strings.TrimSuffix(given, "}") + string(one)
+		return
+	}
+	p.ChatTemplateKwargs = string(one)
+}
+
 // tools takes what the model may call.
-func tools(o *Object, p *pb.Prompt) {
-	ReadTools(o, p, func(o *Object, all []json.RawMessage) ([]string, []json.RawMessage) {
-		return functionNames(o, all), all
+func tools(o *Object, p *pb.Prompt) { ReadTools(o, p, functionIn) }
+
+// functionIn reads a tool as chats have them. Kinds that others run are offers that are left out.
+func functionIn(in *Object) (f conversation.Function, usable bool) {
+	switch kind := Or(in, "type", ""); {
+	case kind != "function" && offered(kind):
+		return f, false
+	case kind != "function":
+		in.Fail(Unsupported(in.At("type"), `it can only be "function"`))
+	}
+	of := in.Inner("function")
+	if of == nil {
+		in.Fail(Bad(in.At("function"), "%s is missing", in.At("function")))
+		return f, false
+	}
+	f = ReadFunction(of)
+	f.More = of.fields
+	if of.err != nil {
+		in.Fail(of.err)
+	}
+	return f, true
+}
+
+// offers are kinds of tools that are run elsewhere, or whose calls have a form that no model here
+// was told of. Names of some go on with a version.
+var offers = []string{"custom", "namespace", "web_search", "web_fetch", "file_search", "code_interpreter", "code_execution", "image_generation", "mcp", "computer", "local_shell", "shell", "apply_patch", "tool_search"}
+
+// offered says whether a kind of tools is one that is known, and not of functions.
+func offered(kind string) bool {
+	return slices.ContainsFunc(offers, func(known string) bool {
+		rest, begins := strings.CutPrefix(kind, known)
+		return begins && (rest == "" || rest[0] == '_')
 	})
 }
 
 // messages takes the conversation.
-func messages(o *Object) (out []*pb.ChatMessage) {
+func messages(o *Object, p *pb.Prompt) {
 	all := o.List("messages")
 	if len(all) == 0 {
 		o.Fail(Bad("messages", "messages is missing or empty; at least one message is needed"))
 	}
+	said, field := &conversation.Conversation{}, ""
 	for _, in := range all {
-		m, err := message(in)
-		if err != nil {
-			o.Fail(err)
-			return nil
+		if field != "" {
+			o.Fail(Bad(field, "%s is of the last message alone", field))
+			return
 		}
-		out = append(out, m)
+		field = begun(in)
+		turn(in, said)
+		if o.EndOf(in); o.err != nil {
+			return
+		}
 	}
-	return out
+	if Or(o, "continue_final_message", false) {
+		field = "continue_final_message"
+	}
+	p.Messages, p.ContinueFinal = said.Messages(), field != ""
+	if p.ContinueFinal && !said.Begun() {
+		o.Fail(Bad(field, "%s needs a last message of the assistant with text and without calls", field))
+	}
 }
 
-func message(in *Object) (*pb.ChatMessage, *Error) {
-	m := &pb.ChatMessage{Role: Or(in, "role", ""), Name: Or(in, "name", ""), ToolCallId: Or(in, "tool_call_id", "")}
-	if m.Role == "" {
+// begun is the field by which a message is the beginning of the answer, as DeepSeek's and Mistral's
+// clients have it, or Moonshot's; empty: it is none.
+func begun(in *Object) (field string) {
+	for _, name := range []string{"prefix", "partial"} {
+		if Or(in, name, false) {
+			field = in.At(name)
+		}
+	}
+	return field
+}
+
+// turn takes a message.
+func turn(in *Object, said *conversation.Conversation) {
+	t := said.Begin(Or(in, "role", ""))
+	if t.Role == "" {
 		in.Fail(Bad(in.At("role"), "%s is missing", in.At("role")))
 	}
-	m.Content = Content(in)
-	m.ReasoningContent = Or(in, "reasoning_content", Or(in, "reasoning", ""))
-	m.ToolCalls = toolCalls(in)
-	in.Ignore("refusal", "annotations", "audio", "id", "provider_specific_fields", "thinking_blocks", "reasoning", "reasoning_details", "index")
-	in.Refuse("tool_calls take its place", "function_call")
-	if in.End() != nil {
-		return nil, in.err
+	t.Name, t.Answers = Or(in, "name", ""), Or(in, "tool_call_id", "")
+	text := Content(in)
+	if text != nil {
+		t.Text = *text
 	}
-	if m.Content == nil && m.ToolCalls == "" {
-		if m.Role != "assistant" {
-			return nil, Bad(in.At("content"), "%s is missing", in.At("content"))
-		}
-		m.Content = new("")
+	t.Thoughts = Or(in, "reasoning_content", Or(in, "reasoning", ""))
+	in.Raw("reasoning")
+	t.Calls = toolCalls(in)
+	if text == nil && len(t.Calls) == 0 && t.Role != conversation.Assistant {
+		in.Fail(Bad(in.At("content"), "%s is missing", in.At("content")))
 	}
-	return m, nil
 }
 
 // Content is a string, or the text of parts.
@@ -155,33 +259,38 @@ func TextOf(part *Object) string {
 	return *text
 }
 
-// Arguments are a call's, as the values that they are.
-func Arguments(text string) json.RawMessage {
-	if json.Valid([]byte(text)) {
-		return json.RawMessage(text)
+// toolCalls are an assistant's calls.
+func toolCalls(in *Object) (out []conversation.Call) {
+	for _, call := range in.List("tool_calls") {
+		one := conversation.Call{ID: Or(call, "id", "")}
+		if custom := call.Inner("custom"); custom != nil {
+			one.Name, one.Arguments = Or(custom, "name", ""), FreeForm(Or(custom, "input", ""))
+		} else if f := call.Inner("function"); f != nil {
+			one.Name, one.Arguments = Or(f, "name", ""), arguments(f)
+		}
+		if one.Name == "" {
+			call.Fail(Bad(call.At("function"), "%s has no name", call.At("function")))
+		}
+		if call.err != nil {
+			in.Fail(call.err)
+		}
+		out = append(out, one)
 	}
-	quoted, _ := json.Marshal(text) // of a string it cannot fail
-	return quoted
+	return out
 }
 
-// toolCalls are an assistant's calls for the chat template, which wants arguments as the values
-// that they are, and not as a string of JSON.
-func toolCalls(in *Object) string {
-	calls := Or[[]map[string]json.RawMessage](in, "tool_calls", nil)
-	if len(calls) == 0 {
-		return ""
+// arguments are a text of JSON, as this API has them, or the values that they are.
+func arguments(f *Object) json.RawMessage {
+	raw := f.Raw("arguments")
+	var text string
+	if raw == nil || json.Unmarshal(raw, &text) == nil {
+		return conversation.Arguments(text)
 	}
-	for _, call := range calls {
-		var function map[string]json.RawMessage
-		if json.Unmarshal(call["function"], &function) != nil {
-			continue
-		}
-		var arguments string
-		if json.Unmarshal(function["arguments"], &arguments) == nil {
-			function["arguments"] = Arguments(arguments)
-			call["function"], _ = json.Marshal(function) // of what was JSON
-		}
-	}
-	list, _ := json.Marshal(calls) // as above
-	return string(list)
+	return raw
+}
+
+// FreeForm are the arguments of a tool whose input is a text of no form.
+func FreeForm(input string) json.RawMessage {
+	out, _ := json.Marshal(map[string]string{"input": input}) // of a string it cannot fail
+	return out
 }

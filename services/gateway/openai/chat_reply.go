@@ -20,6 +20,7 @@ type ChatChoice struct {
 	Index        int           `json:"index"`
 	Message      *Message      `json:"message,omitempty"`
 	Delta        *Delta        `json:"delta,omitempty"`
+	TokenIDs     []uint32      `json:"token_ids,omitempty"`
 	Logprobs     *ChatLogprobs `json:"logprobs"`
 	FinishReason *string       `json:"finish_reason"`
 }
@@ -127,7 +128,7 @@ func (w chatWriter) whole(choices []*Choice, u *Usage) any {
 	all := make([]ChatChoice, len(choices))
 	for i, c := range choices {
 		all[i] = ChatChoice{
-			Index: c.Index, Message: messageOf(c), Logprobs: w.logprobsOf(c.tokens), FinishReason: &c.finish,
+			Index: c.Index, Message: messageOf(c), TokenIDs: c.ids, Logprobs: w.logprobsOf(c.tokens), FinishReason: &c.finish,
 		}
 	}
 	return w.head.chat(all, u)
@@ -145,8 +146,8 @@ func (w chatWriter) part(c *Choice, p Piece) (out []any) {
 	if p.Reasoning != "" {
 		delta.Reasoning = &p.Reasoning
 	}
-	if delta.Content != nil || delta.Reasoning != nil {
-		one := ChatChoice{Index: c.Index, Delta: delta}
+	if delta.Content != nil || delta.Reasoning != nil || len(p.ids) > 0 {
+		one := ChatChoice{Index: c.Index, Delta: delta, TokenIDs: p.ids}
 		if len(p.Tokens) > 0 {
 			one.Logprobs = w.logprobsOf(p.Tokens)
 		}

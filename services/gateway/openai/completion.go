@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 )
 
 // completionTokens is how long a completion is that does not say, as OpenAI has it.
@@ -13,27 +14,22 @@ const completionTokens = 16
 
 // ReadCompletion reads the body of a completion.
 func ReadCompletion(body []byte) (*Ask, error) {
-	o, err := Parse(body)
+	o, err := Open(body, fields.Completion)
 	if err != nil {
 		return nil, err
 	}
 	a := &Ask{IDs: Or(o, "return_token_ids", false)}
 	p := common(o, a)
-	p.MaxTokens = maxTokens(o, "max_tokens", "max_completion_tokens")
-	if p.MaxTokens == nil {
+	p.MaxTokens = a.maxTokens(o, "max_tokens", "max_completion_tokens")
+	if p.MaxTokens == nil && !a.Rest {
 		p.MaxTokens = new(int32(completionTokens))
 	}
 	a.Echo, a.Logprobs = Or(o, "echo", false), Take[int32](o, "logprobs")
 	p.Logprobs = a.Logprobs
-	if *p.MaxTokens == 0 && !a.Echo {
+	if p.MaxTokens != nil && *p.MaxTokens == 0 && !a.Echo {
 		o.Fail(Bad("max_tokens", "max_tokens is 0, which needs echo; it must be 1 or more"))
 	}
-	if best := Take[int32](o, "best_of"); best != nil && int(*best) != a.N {
-		o.Fail(Unsupported("best_of", "it can only be n"))
-	}
-	o.Refuse("text is only added behind a prompt", "suffix")
-	p.SpecialTokens = Or(o, "special_tokens", false)
-	o.Ignore("add_special_tokens")
+	p.SpecialTokens, a.Bare = Or(o, "special_tokens", false), !Or(o, "add_special_tokens", true)
 	a.Prompts = prompts(o, p)
 	if n := a.Answers(); n > mostAnswers {
 		o.Fail(Bad("prompt", "%d answers are asked for; one request may have %d", n, mostAnswers))

@@ -59,13 +59,15 @@ func (w completionWriter) named(id uint32, token []byte) string {
 	return TokenText(token)
 }
 
-// logprobsOf are those of tokens whose first one stands at an offset, in characters.
-func (w completionWriter) logprobsOf(tokens []Token, offset int) *CompletionLogprobs {
+// logprobsOf are those of tokens that stand in a choice's text behind those that were told.
+func (w completionWriter) logprobsOf(tokens []Token, c *Choice) *CompletionLogprobs {
 	out := &CompletionLogprobs{Tokens: []string{}, Logprobs: []*float32{}, Top: []map[string]float32{}, Offsets: []int{}}
 	for _, t := range tokens {
 		text := w.named(t.ID, t.Bytes)
-		out.Tokens, out.Offsets = append(out.Tokens, text), append(out.Offsets, offset)
-		offset += utf8.RuneCount(t.Bytes)
+		out.Tokens, out.Offsets = append(out.Tokens, text), append(out.Offsets, c.offset)
+		n := 0
+		n, c.rest = t.advance(c.rest)
+		c.offset += n
 		if t.First {
 			out.Logprobs, out.Top = append(out.Logprobs, nil), append(out.Top, nil)
 			continue
@@ -94,7 +96,7 @@ func (w completionWriter) whole(choices []*Choice, u *Usage) any {
 	for i, c := range choices {
 		all[i] = CompletionChoice{Index: c.Index, Text: c.text.String(), TokenIDs: c.ids, FinishReason: &c.finish}
 		if w.logprobs {
-			all[i].Logprobs = w.logprobsOf(c.tokens, 0)
+			all[i].Logprobs = w.logprobsOf(c.tokens, c)
 		}
 	}
 	return w.head.completion(all, u)
@@ -103,10 +105,7 @@ func (w completionWriter) whole(choices []*Choice, u *Usage) any {
 func (w completionWriter) part(c *Choice, p Piece) []any {
 	one := CompletionChoice{Index: c.Index, Text: p.Text, TokenIDs: p.ids}
 	if w.logprobs && len(p.Tokens) > 0 {
-		one.Logprobs = w.logprobsOf(p.Tokens, c.offset)
-		for _, t := range p.Tokens {
-			c.offset += utf8.RuneCount(t.Bytes)
-		}
+		one.Logprobs = w.logprobsOf(p.Tokens, c)
 	}
 	if p.Finish != "" {
 		one.FinishReason = &p.Finish

@@ -31,6 +31,8 @@ type Error struct {
 	Param string
 	// RetryAfter is when to ask again; 0: it does not help.
 	RetryAfter time.Duration
+	// Allow are the methods that a path has, of a refusal of another one.
+	Allow string
 }
 
 // Error implements error.
@@ -72,7 +74,10 @@ const (
 )
 
 // ErrorOf makes what came of a request an Error. context is the model's, in tokens; 0: unknown.
-func ErrorOf(err error, context int) *Error {
+func ErrorOf(err error, context int) *Error { return ErrorFor(err, context, nil) }
+
+// ErrorFor is ErrorOf a request whose route has own names for fields that the services name in their messages.
+func ErrorFor(err error, context int, names map[string]string) *Error {
 	var own *Error
 	if errors.As(err, &own) {
 		return own
@@ -85,7 +90,8 @@ func ErrorOf(err error, context int) *Error {
 	if !known {
 		kind = kinds[client.CodeInternal]
 	}
-	e := &Error{Status: kind.status, Type: kind.kind, Code: of.Code, Message: of.Message, Param: paramOf(of.Message)}
+	e := &Error{Status: kind.status, Type: kind.kind, Code: of.Code, Message: of.Message}
+	e.name(names)
 	switch e.Status {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		e.RetryAfter = min(max(of.RetryAfter, retrySoon), mostRetry)
@@ -118,12 +124,15 @@ var params = map[string]string{
 	"tool_choice": "tool_choice", "grammar": "response_format", "brownout": "brownout",
 }
 
-func paramOf(message string) string {
-	word := message
-	if end := strings.IndexAny(message, " [.:"); end > 0 {
-		word = message[:end]
+// name finds the field that the message begins with, and calls it what the route does.
+func (e *Error) name(names map[string]string) {
+	word, rest := e.Message, ""
+	if end := strings.IndexAny(e.Message, " [.:"); end > 0 {
+		word, rest = e.Message[:end], e.Message[end:]
 	}
-	return params[word]
+	if e.Param = params[word]; e.Param != "" && names[word] != "" {
+		e.Param, e.Message = names[word], names[word]+rest
+	}
 }
 
 // body is an Error as clients read it.
@@ -147,10 +156,16 @@ func (e *Error) Body() any {
 	return body{c}
 }
 
-// header says when to ask again, if at all.
+// header says when to ask again, if at all, and how.
 func (e *Error) header(h http.Header) {
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	if e.Status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="switchyard"`)
+	}
+	if e.Allow != "" {
+		h.Set("Allow", e.Allow)
 	}
 	if e.Status == http.StatusGatewayTimeout {
 		h.Set("X-Should-Retry", "false")

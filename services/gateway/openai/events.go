@@ -3,6 +3,7 @@ package openai
 import (
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -12,9 +13,16 @@ type Events struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	stall   time.Duration
-	until   time.Time // a client that has read nothing until then is gone
-	line    []byte    // of an event, written anew for each
-	begun   bool
+
+	mu    sync.Mutex
+	until time.Time // a client that has read nothing until then is gone
+	line  []byte    // of an event, written anew for each
+	begun bool
+	// opening is what is sent before all else, and beat what is sent when nothing else was for
+	// a while; nil: nothing is.
+	opening, beat []byte
+	waits         *time.Timer
+	quiet         time.Duration
 }
 
 // appender is a value that writes its own JSON.
@@ -25,39 +33,95 @@ func NewEvents(w http.ResponseWriter, stall time.Duration) *Events {
 	return &Events{w: w, control: http.NewResponseController(w), stall: stall}
 }
 
-// Begun says whether anything was sent.
-func (e *Events) Begun() bool { return e.begun }
+// Opens has the stream begin with an event before all that are sent.
+func (e *Events) Opens(event string, v any) error {
+	line, err := appendEvent(nil, event, v)
+	e.opening = append(e.opening, line...)
+	return err
+}
+
+// Comment is a line that clients pass over.
+const Comment = ": waiting\n\n"
+
+// Waits has the stream begin, and go on, when nothing is sent for so long: with its opening, and
+// with beat. stop ends that.
+func (e *Events) Waits(quiet time.Duration, beat string) (stop func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.quiet, e.beat = quiet, []byte(beat)
+	e.waits = time.AfterFunc(quiet, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.waits != nil {
+			_ = e.write(e.beat) // a client that is gone is noticed by its request
+		}
+	})
+	return func() { e.Begun() }
+}
+
+// Begun says whether anything was sent. From then on nothing is but events.
+func (e *Events) Begun() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.waits != nil {
+		e.waits.Stop()
+		e.waits = nil
+	}
+	return e.begun
+}
 
 // Send sends v as one event.
 func (e *Events) Send(v any) error { return e.send("", v) }
 
 // Named sends v as one event of a kind.
-func (e *Events) Named(event string, v any) error { return e.send("event: "+event+"\n", v) }
+func (e *Events) Named(event string, v any) error { return e.send(event, v) }
 
-func (e *Events) send(before string, v any) error {
-	line := append(append(e.line[:0], before...), "data: "...)
+func (e *Events) send(event string, v any) (err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.line, err = appendEvent(e.line[:0], event, v); err != nil {
+		return err
+	}
+	return e.write(e.line)
+}
+
+// appendEvent writes v as an event of a kind; empty: of none.
+func appendEvent(line []byte, event string, v any) ([]byte, error) {
+	if event != "" {
+		line = append(append(append(line, "event: "...), event...), '\n')
+	}
+	line = append(line, "data: "...)
 	if own, is := v.(appender); is {
 		line = own.AppendJSON(line)
 	} else {
 		data, err := Encode(v)
 		if err != nil {
-			return fmt.Errorf("encoding an event: %w", err)
+			return nil, fmt.Errorf("encoding an event: %w", err)
 		}
 		line = append(line, data...)
 	}
-	line = append(line, "\n\n"...)
-	e.line = line
-	return e.write(line)
+	return append(line, "\n\n"...), nil
 }
 
 // Done ends the stream, for clients that wait for OpenAI's mark.
-func (e *Events) Done() error { return e.write([]byte("data: [DONE]\n\n")) }
+func (e *Events) Done() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.write([]byte("data: [DONE]\n\n"))
+}
 
-// write sends bytes at once. A client that does not read within stall is gone, or an eighth of
-// it earlier: the bound is not set for each of many events.
+// write sends bytes at once; e.mu is held. A client that does not read within stall is gone, or an
+// eighth of it earlier: the bound is not set for each of many events.
 func (e *Events) write(line []byte) error {
-	e.begin()
-	if now := time.Now(); e.until.Sub(now) < e.stall-e.stall/8 {
+	if !e.begun {
+		e.begin()
+		line = append(e.opening, line...)
+	}
+	now := time.Now()
+	if e.waits != nil {
+		e.waits.Reset(e.quiet)
+	}
+	if e.until.Sub(now) < e.stall-e.stall/8 {
 		e.until = now.Add(e.stall)
 		_ = e.control.SetWriteDeadline(e.until) // a recorder in tests has none
 	}
@@ -71,9 +135,6 @@ func (e *Events) write(line []byte) error {
 }
 
 func (e *Events) begin() {
-	if e.begun {
-		return
-	}
 	e.begun = true
 	h := e.w.Header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")

@@ -37,8 +37,8 @@ func setSchema(g *pb.Grammar, raw json.RawMessage) bool {
 }
 
 // grammar takes what an answer keeps to. Documents have no white space between their tokens
-// unless that is asked for, as with OpenAI.
-func grammar(o *Object, p *pb.Prompt) {
+// unless that is asked for, as with OpenAI. from is the field that says it.
+func grammar(o *Object, p *pb.Prompt) (from string) {
 	g := &pb.Grammar{Compact: true}
 	var given []string
 	format := o.Inner("response_format")
@@ -62,7 +62,6 @@ func grammar(o *Object, p *pb.Prompt) {
 	}
 	if in != nil {
 		g.Compact = Or(in, "disable_any_whitespace", true)
-		in.Ignore("disable_fallback", "disable_additional_properties")
 		o.EndOf(in)
 	}
 	switch {
@@ -70,7 +69,9 @@ func grammar(o *Object, p *pb.Prompt) {
 		o.Fail(Bad(given[1], "%s and %s both say what the answer is to be: give one of them", given[0], given[1]))
 	case len(given) == 1:
 		p.Grammar = g
+		return given[0]
 	}
+	return ""
 }
 
 func takeGrammar(o *Object, field string, raw json.RawMessage, g *pb.Grammar, set func(*pb.Grammar, json.RawMessage) bool) string {
@@ -80,22 +81,29 @@ func takeGrammar(o *Object, field string, raw json.RawMessage, g *pb.Grammar, se
 	return field
 }
 
-// Format takes a form of answers as OpenAI's APIs have it into g; false: it is text.
+// Format takes a form of answers as OpenAI's APIs have it into g; false: it is text. An object
+// may have a schema, too, as llama.cpp's clients write it.
 func Format(in *Object, g *pb.Grammar) bool {
 	if in == nil {
 		return false
 	}
-	switch kind := Or(in, "type", ""); kind {
+	kind := Or(in, "type", "")
+	schema := in.Raw("schema")
+	if inner := in.Inner("json_schema"); inner != nil && schema == nil { // chats have it one level deeper than responses
+		schema = inner.Raw("schema")
+	}
+	switch kind {
 	case "text":
-		return false
-	case "json_object":
-		g.JsonObject = true
-	case "json_schema":
-		if inner := in.Inner("json_schema"); inner != nil { // chats have it one level deeper than responses
-			in.fields["schema"] = inner.Raw("schema")
+		if schema != nil {
+			in.Fail(Bad(in.At("schema"), "%s is of type text and has a schema: make it json_schema", in.At("")))
 		}
-		if raw := in.Raw("schema"); raw == nil || !setSchema(g, raw) {
-			in.Fail(Bad(in.At("json_schema"), "%s is of type json_schema and has no schema", in.At("")))
+		return false
+	case "json_object", "json_schema":
+		switch {
+		case schema == nil && kind == "json_object":
+			g.JsonObject = true
+		case schema == nil || !setSchema(g, schema):
+			in.Fail(Bad(in.At("json_schema"), "%s is of type %s and has no schema", in.At(""), kind))
 		}
 	default:
 		in.Fail(Bad(in.At("type"), "%s is %.40q; it can be text, json_object or json_schema", in.At("type"), kind))

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/switchyard/switchyard/pkg/request/jsontext"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 )
 
 // Object is a JSON object whose fields are taken out one by one: what is left at the end is
@@ -18,13 +20,56 @@ type Object struct {
 	fields map[string]json.RawMessage
 	path   string // of its fields; empty: it is the body
 	err    *Error
+	route  *fields.Route // whose table says what becomes of them; nil: none does
 }
 
 // mostDepth bounds how deep values are nested: no schema or tool needs more.
 const mostDepth = 200
 
-// Parse reads a body.
-func Parse(body []byte) (*Object, error) {
+// Open reads a body of a route. What is left of it are the fields that are done there: hints are
+// dropped, and what is refused or unknown is its error.
+func Open(body []byte, route *fields.Route) (*Object, error) {
+	o, err := parse(body)
+	if err != nil {
+		return nil, err
+	}
+	o.route = route
+	o.sort()
+	return o, nil
+}
+
+// sort goes by the table, which may have none of this object's fields.
+func (o *Object) sort() *Object {
+	at := fields.General(o.path)
+	if o.route == nil || !o.route.Inner(at) {
+		o.route = nil
+		return o
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.fields)) {
+		path := name
+		if at != "" {
+			path = at + "." + name
+		}
+		switch f := o.route.Find(path); {
+		case f == nil:
+			o.Fail(unknown(o.At(name)))
+		case f.Fate == fields.Done:
+			continue
+		case f.Fate == fields.Refused && !f.AsksNothing(o.fields[name], o.fields[f.Like]):
+			o.Fail(Unsupported(o.At(name), f.Why))
+		}
+		delete(o.fields, name)
+	}
+	return o
+}
+
+func unknown(path string) *Error {
+	e := Bad(path, "Unrecognized request argument supplied: %.100s", path)
+	e.Code = "unknown_parameter"
+	return e
+}
+
+func parse(body []byte) (*Object, error) {
 	if !utf8.Valid(body) {
 		return nil, Bad("", "The body is not UTF-8")
 	}
@@ -198,9 +243,7 @@ func (o *Object) End() error {
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
-		e := Bad(o.At(names[0]), "Unrecognized request argument supplied: %.100s", o.At(names[0]))
-		e.Code = "unknown_parameter"
-		o.Fail(e)
+		o.Fail(unknown(o.At(names[0])))
 	}
 	return o.Err()
 }
@@ -211,13 +254,13 @@ func (o *Object) Inner(name string) *Object {
 	if in == nil {
 		return nil
 	}
-	return &Object{fields: *in, path: o.At(name)}
+	return (&Object{fields: *in, path: o.At(name), route: o.route}).sort()
 }
 
 // List takes a field that is a list of objects.
 func (o *Object) List(name string) (out []*Object) {
-	for i, fields := range Or[[]map[string]json.RawMessage](o, name, nil) {
-		out = append(out, &Object{fields: fields, path: fmt.Sprintf("%s[%d]", o.At(name), i)})
+	for i, in := range Or[[]map[string]json.RawMessage](o, name, nil) {
+		out = append(out, (&Object{fields: in, path: fmt.Sprintf("%s[%d]", o.At(name), i), route: o.route}).sort())
 	}
 	return out
 }

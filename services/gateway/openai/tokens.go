@@ -1,6 +1,9 @@
 package openai
 
-import pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+import (
+	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/fields"
+)
 
 // Tokens is what is asked of a tokenizer.
 type Tokens struct {
@@ -11,10 +14,10 @@ type Tokens struct {
 	Texts, Bare bool
 }
 
-// ReadTokenize reads what is to become ids: prompt, or messages. Special tokens in a prompt count
-// here, as they do for vLLM.
+// ReadTokenize reads what is to become ids: prompt, or messages. The ids are those that a completion
+// or a chat of the same has.
 func ReadTokenize(body []byte) (*Tokens, error) {
-	o, err := Parse(body)
+	o, err := Open(body, fields.Tokenize)
 	if err != nil {
 		return nil, err
 	}
@@ -22,22 +25,26 @@ func ReadTokenize(body []byte) (*Tokens, error) {
 	text := Take[string](o, "prompt")
 	switch {
 	case text == nil:
-		t.Prompt.Messages = messages(o)
+		messages(o, t.Prompt)
 		tools(o, t.Prompt)
 		template(o, t.Prompt)
+		for _, name := range []string{"special_tokens", "add_special_tokens"} {
+			if Or(o, name, false) {
+				o.Fail(Unsupported(name, "a chat has those of its template alone"))
+			}
+		}
 	case *text == "":
 		o.Fail(Bad("prompt", "prompt is empty"))
 	default:
-		t.Prompt.Text, t.Prompt.SpecialTokens = *text, Or(o, "special_tokens", true)
+		t.Prompt.Text, t.Prompt.SpecialTokens = *text, Or(o, "special_tokens", false)
 		t.Bare = !Or(o, "add_special_tokens", true)
 	}
-	o.Ignore("add_special_tokens", "add_generation_prompt")
 	return t, o.End()
 }
 
 // ReadDetokenize reads ids that are to become text.
 func ReadDetokenize(body []byte) (*Tokens, error) {
-	o, err := Parse(body)
+	o, err := Open(body, fields.Detokenize)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ func NewWriter(a *Ask, h Head) *Reply {
 	}
 	r := &Reply{ask: a, writer: w, text: newTextEvent(h, a.Chat)}
 	for i := range a.Answers() {
-		r.Choices = append(r.Choices, &Choice{Index: i, numbered: a.IDs})
+		r.Choices = append(r.Choices, &Choice{Index: i, numbered: a.IDs, thoughts: !a.Chat || a.Thoughts})
 	}
 	return r
 }

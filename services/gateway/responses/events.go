@@ -51,7 +51,7 @@ func (r *Response) Told(c *pb.Chunk) (out []Event) {
 
 // begin begins an item.
 func (r *Response) begin(p piece) []Event {
-	r.items = append(r.items, &item{kind: p.kind, id: r.itemID(p.kind), call: p.call, name: p.name, status: InProgress})
+	r.items = append(r.items, &item{kind: p.kind, id: r.itemID(p.kind), call: p.call, name: p.name, status: InProgress, sealed: r.shown.Sealed})
 	at, it := new(len(r.items)-1), r.items[len(r.items)-1]
 	shown := it.shown()
 	events := []Event{{Type: "response.output_item.added", Output: at, Item: &shown}}

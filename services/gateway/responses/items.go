@@ -17,6 +17,7 @@ type item struct {
 	kind, id   string
 	call, name string // of a call: its id, and whom it calls
 	status     string
+	sealed     bool // thoughts are told sealed, too
 	text       strings.Builder
 }
 
@@ -63,6 +64,7 @@ type outputItem struct {
 	CallID    string  `json:"call_id,omitempty"`
 	Name      string  `json:"name,omitempty"`
 	Arguments *string `json:"arguments,omitempty"`
+	Encrypted *string `json:"encrypted_content,omitempty"`
 }
 
 type part struct {
@@ -95,6 +97,9 @@ func (i *item) shown() outputItem {
 		out.Summary = &[]any{}
 		if text != "" {
 			content = append(content, textPart("reasoning_text", text))
+		}
+		if i.sealed && i.status != InProgress {
+			out.Encrypted = new(sealed(text))
 		}
 		out.Content = &content
 	case kindCall:

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/conversation"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 )
 
@@ -36,6 +38,8 @@ type Shown struct {
 	ToolChoice      json.RawMessage   `json:"tool_choice"`
 
 	ParallelToolCalls bool `json:"parallel_tool_calls"`
+	// Sealed says that thoughts are told as encrypted_content, too.
+	Sealed bool `json:"-"`
 }
 
 // DefaultShown is what is shown of a request that is not known.
@@ -43,9 +47,14 @@ func DefaultShown() Shown {
 	return Shown{Metadata: map[string]string{}, Store: true, Tools: []json.RawMessage{}, ToolChoice: json.RawMessage(`"auto"`), ParallelToolCalls: true}
 }
 
+// Names are what this API calls fields that the services name otherwise.
+func Names() map[string]string {
+	return map[string]string{"max_tokens": "max_output_tokens", "messages": "input", "input_ids": "input", "grammar": "text.format"}
+}
+
 // Read reads a body.
 func Read(body []byte) (*Ask, error) {
-	o, err := openai.Parse(body)
+	o, err := openai.Open(body, fields.Responses)
 	if err != nil {
 		return nil, err
 	}
@@ -60,17 +69,20 @@ func Read(body []byte) (*Ask, error) {
 	s.Metadata = openai.Or(o, "metadata", s.Metadata)
 	s.Temperature, s.TopP = openai.Take[float64](o, "temperature"), openai.Take[float64](o, "top_p")
 	s.User = openai.Take[string](o, "user")
-	s.MaxOutputTokens = openai.Take[int32](o, "max_output_tokens")
-	a.Prompt = &pb.Prompt{Temperature: s.Temperature, TopP: s.TopP, MaxTokens: s.MaxOutputTokens, Parse: true, Brownout: openai.Or(o, "brownout", "")}
-	if s.Instructions != nil && *s.Instructions != "" {
-		a.Prompt.Messages = append(a.Prompt.Messages, &pb.ChatMessage{Role: "system", Content: s.Instructions})
+	if s.MaxOutputTokens = openai.Take[int32](o, "max_output_tokens"); s.MaxOutputTokens != nil && *s.MaxOutputTokens == openai.AllThatIsLeft {
+		s.MaxOutputTokens = nil
 	}
-	a.Prompt.Messages = append(a.Prompt.Messages, input(o)...)
+	a.Prompt = &pb.Prompt{Temperature: s.Temperature, TopP: s.TopP, MaxTokens: s.MaxOutputTokens, Parse: true, Brownout: openai.Or(o, "brownout", "")}
+	said := &conversation.Conversation{}
+	if s.Instructions != nil && *s.Instructions != "" {
+		said.Begin(conversation.System).Text = *s.Instructions
+	}
+	input(o, said)
+	a.Prompt.Messages = said.Messages()
 	form(o, a.Prompt)
 	tools(o, a)
 	effort(o, a.Prompt)
-	include(o)
-	rest(o)
+	include(o, a)
 	return a, o.End()
 }
 
@@ -87,7 +99,7 @@ func form(o *openai.Object, p *pb.Prompt) {
 	if of != nil && of.Err() != nil {
 		o.Fail(openai.ErrorOf(of.Err(), 0))
 	}
-	in.Refuse("it is not served here", "verbosity")
+	openai.Hint(in, "verbosity", p)
 	o.EndOf(in)
 }
 
@@ -98,38 +110,32 @@ func effort(o *openai.Object, p *pb.Prompt) {
 		return
 	}
 	openai.Effort(in, "effort", p)
-	in.Ignore("summary", "generate_summary")
+	in.Ignore("summary", "generate_summary", "context")
 	o.EndOf(in)
 }
 
 // included are what clients may ask for by default: it is of tools that are not here, or not made.
 var included = []string{
-	"reasoning.encrypted_content", "file_search_call.results", "web_search_call.results", "web_search_call.action.sources", "message.input_image.image_url",
+	"file_search_call.results", "web_search_call.results", "web_search_call.action.sources", "message.input_image.image_url",
 	"computer_call_output.output.image_url", "code_interpreter_call.outputs",
 }
 
-// include refuses what would be more in an answer.
-func include(o *openai.Object) {
+// include takes what is to be told beside an answer, and refuses what cannot be.
+func include(o *openai.Object, a *Ask) {
 	for _, what := range openai.Or[[]string](o, "include", nil) {
-		if !slices.Contains(included, what) {
+		switch {
+		case what == "reasoning.encrypted_content":
+			a.Shown.Sealed = true
+		case !slices.Contains(included, what):
 			o.Fail(openai.Unsupported("include", fmt.Sprintf("%.40q is not served here", what)))
 		}
 	}
 }
 
-func rest(o *openai.Object) {
-	if kind := openai.Or(o, "truncation", "disabled"); kind != "disabled" {
-		o.Fail(openai.Unsupported("truncation", "a prompt is not shortened"))
-	}
-	o.Refuse("responses are not kept as conversations: send the whole of it as input", "previous_response_id", "conversation", "prompt")
-	o.Refuse("it is not served here", "top_logprobs", "max_tool_calls")
-	o.Ignore("service_tier", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "stream_options")
-}
-
 // tools takes functions, in the form that chat templates know.
 func tools(o *openai.Object, a *Ask) {
 	shown := o.Peek("tool_choice")
-	given := openai.ReadTools(o, a.Prompt, functions)
+	given := openai.ReadTools(o, a.Prompt, function)
 	if given != nil {
 		a.Shown.Tools = given
 	}
@@ -141,70 +147,15 @@ func tools(o *openai.Object, a *Ask) {
 	}
 }
 
-// functions are tools as chat templates know them, and their names.
-func functions(o *openai.Object, given []json.RawMessage) (names []string, list []json.RawMessage) {
-	for i, raw := range given {
-		in, err := openai.ParseAt(raw, fmt.Sprintf("tools[%d]", i))
-		if err != nil {
-			o.Fail(err)
-			return nil, nil
-		}
-		if kind := openai.Or(in, "type", ""); kind != "function" {
-			o.Fail(openai.Unsupported(in.At("type"), "only functions can be called"))
-			return nil, nil
-		}
-		in.Ignore("strict")
-		function := in.Rest() // of what was JSON
-		names = append(names, openai.CheckFunction(in))
-		if err := in.Err(); err != nil {
-			o.Fail(openai.ErrorOf(err, 0))
-			return nil, nil
-		}
-		list = append(list, json.RawMessage(`{"type":"function","function":`+string(function)+`}`))
+// function reads a tool. All kinds but functions are offers of OpenAI's servers, or have calls in
+// a form of their own: they are left out.
+func function(in *openai.Object) (f conversation.Function, usable bool) {
+	kind := openai.Or(in, "type", "")
+	if kind == "" {
+		in.Fail(openai.Bad(in.At("type"), "%s is missing", in.At("type")))
 	}
-	return names, list
-}
-
-// input is a user's text, or items of a conversation.
-func input(o *openai.Object) (out []*pb.ChatMessage) {
-	raw := o.Raw("input")
-	var text string
-	if raw != nil && json.Unmarshal(raw, &text) == nil {
-		return []*pb.ChatMessage{{Role: "user", Content: &text}}
+	if kind != "function" {
+		return f, false
 	}
-	o.Put("input", raw)
-	for _, item := range o.List("input") {
-		if m := message(item); m != nil {
-			out = append(out, m)
-		}
-		if err := item.Err(); err != nil {
-			o.Fail(openai.ErrorOf(err, 0))
-			return nil
-		}
-	}
-	if len(out) == 0 {
-		o.Fail(openai.Bad("input", "input is missing or empty; it must be a text, or a list of items"))
-	}
-	return out
-}
-
-// message is an item as a message; nil: it is none.
-func message(item *openai.Object) *pb.ChatMessage {
-	switch kind := openai.Or(item, "type", "message"); kind {
-	case "message":
-		role := openai.Or(item, "role", "user")
-		return &pb.ChatMessage{Role: role, Content: openai.Content(item)}
-	case "function_call":
-		call, _ := json.Marshal([]any{map[string]any{"id": openai.Or(item, "call_id", ""), "type": "function", "function": map[string]any{
-			"name": openai.Or(item, "name", ""), "arguments": openai.Arguments(openai.Or(item, "arguments", "{}")),
-		}}}) // of strings
-		return &pb.ChatMessage{Role: "assistant", Content: new(""), ToolCalls: string(call)}
-	case "function_call_output":
-		return &pb.ChatMessage{Role: "tool", ToolCallId: openai.Or(item, "call_id", ""), Content: openai.Content(item.As("output", "content"))}
-	case "reasoning":
-		return nil
-	default:
-		item.Fail(openai.Unsupported(item.At("type"), "an item of type "+kind+" is none of a conversation"))
-		return nil
-	}
+	return openai.ReadFunction(in), true
 }

@@ -71,6 +71,7 @@ func (m *models) onInfo(msg *nats.Msg) {
 		return
 	case known:
 		about.Created = min(about.Created, before.Created)
+		about.Secret = cmp.Or(about.Secret, before.Secret) // which one of an earlier release does not tell
 	}
 	m.all[about.Name] = heard{about, now}
 	if !known {
@@ -101,7 +102,7 @@ func readAbout(meta map[string]string) (m Model, err error) {
 		Running: figure(schemas.AboutRunning), Waiting: figure(schemas.AboutWaiting), KVUsed: figure(schemas.AboutKVUsed),
 		Name: meta[schemas.AboutModel], Context: number(schemas.AboutContext), Vocab: number(schemas.AboutVocab), Created: int64(number(schemas.AboutCreated)),
 		Family: meta[schemas.AboutFamily], Hash: meta[schemas.AboutHash], Class: meta[schemas.AboutClass], Wire: meta[schemas.AboutWire],
-		BOS: meta[schemas.AboutBOS], EOS: meta[schemas.AboutEOS],
+		Secret: meta[schemas.AboutSecret], BOS: meta[schemas.AboutBOS], EOS: meta[schemas.AboutEOS],
 		Text: meta[schemas.AboutText] == "true", Chat: meta[schemas.AboutChat] == "true", Ready: meta[schemas.AboutReady] == "true",
 	}
 	if m.Name == "" || schemas.ModelToken(m.Name) != m.Name {

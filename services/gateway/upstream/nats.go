@@ -24,6 +24,8 @@ const (
 	refusedWithin = 500 * time.Millisecond
 	// tokensWithin bounds the wait for ids.
 	tokensWithin = 10 * time.Second
+	// forgetWithin bounds the wait for an answer's end and erasure.
+	forgetWithin = 15 * time.Second
 )
 
 // NATS is Interface over a connection.
@@ -92,6 +94,7 @@ func (n *NATS) Find(ctx context.Context, name string) (Model, error) {
 func (n *NATS) client(to To) *client.Client {
 	return client.New(n.conn.NATS(), client.Settings{
 		Prefix: n.prefix, Model: to.Model, Tenant: to.Flow.Tenant, Class: to.Flow.Class, Silence: silence, Patience: patience, Inject: n.inject,
+		ByTenant: true,
 	})
 }
 
@@ -130,9 +133,9 @@ func (n *NATS) Accept(ctx context.Context, to To, p *pb.Prompt) error {
 
 // Replay streams an accepted request's answer. Its own context is not ctx, whose end would
 // cancel the request.
-func (n *NATS) Replay(ctx context.Context, model, request string, from int32) Chunks {
+func (n *NATS) Replay(ctx context.Context, to To, request string, from int32) Chunks {
 	return func(yield func(*pb.Chunk, error) bool) {
-		stream, err := n.client(To{Model: model}).Resume(context.WithoutCancel(ctx), request, from)
+		stream, err := n.client(to).Resume(context.WithoutCancel(ctx), request, from)
 		if err != nil {
 			yield(nil, err)
 			return
@@ -142,20 +145,53 @@ func (n *NATS) Replay(ctx context.Context, model, request string, from int32) Ch
 }
 
 // Cancel ends a request.
-func (n *NATS) Cancel(model, request string) error {
-	return n.client(To{Model: model}).Cancel(request)
+func (n *NATS) Cancel(to To, request string) error { return n.client(to).Cancel(request) }
+
+// Forget has a request ended and erased.
+func (n *NATS) Forget(ctx context.Context, to To, request string) error {
+	ctx, cancel := context.WithTimeout(ctx, forgetWithin)
+	defer cancel()
+	got, err := n.conn.NATS().RequestWithContext(ctx, schemas.NewSubjects(n.prefix, to.Model).Forget(to.Flow.Tenant, request), nil)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
+		return &client.Error{Code: client.CodeModelNotReady, Message: "no tokenizer of the model answers", Cause: err}
+	case err != nil:
+		return &client.Error{Code: client.CodeInterrupted, Message: "asking a tokenizer", Cause: err}
+	}
+	c := &pb.Chunk{}
+	if err := proto.Unmarshal(got.Data, c); err != nil {
+		return &client.Error{Code: client.CodeInternal, Message: "reading a tokenizer's answer", Cause: err}
+	}
+	if c.Error != nil {
+		return client.Failure(c)
+	}
+	return nil
 }
 
 // Tokens asks a tokenizer for ids, or for text.
 func (n *NATS) Tokens(ctx context.Context, model string, p *pb.Prompt) (*pb.Tokens, error) {
+	return n.tokens(ctx, model, p, nats.Header{})
+}
+
+// Count asks a tokenizer how many ids there are.
+func (n *NATS) Count(ctx context.Context, model string, p *pb.Prompt) (int32, error) {
+	t, err := n.tokens(ctx, model, p, nats.Header{schemas.HeaderCount: {"1"}})
+	if n := len(t.GetIds()); n > 0 { // a tokenizer that does not count
+		return int32(n), err
+	}
+	return t.GetCount(), err
+}
+
+func (n *NATS) tokens(ctx context.Context, model string, p *pb.Prompt, header nats.Header) (*pb.Tokens, error) {
 	body, err := proto.Marshal(p)
 	if err != nil {
 		return nil, &client.Error{Code: client.CodeBadRequest, Message: "the prompt cannot be encoded", Cause: err}
 	}
 	ctx, cancel := context.WithTimeout(ctx, tokensWithin)
 	defer cancel()
+	header.Set(schemas.HeaderContentType, schemas.ContentProtobuf)
 	got, err := n.conn.NATS().RequestMsgWithContext(ctx, &nats.Msg{
-		Subject: schemas.NewSubjects(n.prefix, model).Tokenize(), Data: body, Header: nats.Header{schemas.HeaderContentType: {schemas.ContentProtobuf}},
+		Subject: schemas.NewSubjects(n.prefix, model).Tokenize(), Data: body, Header: header,
 	})
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):

@@ -27,13 +27,17 @@ type Interface interface {
 	Ask(ctx context.Context, to To, p *pb.Prompt) Chunks
 	// Accept has a request accepted, which goes on without its caller.
 	Accept(ctx context.Context, to To, p *pb.Prompt) error
-	// Replay streams the answer of an accepted request from a token on. That ctx ends changes
-	// nothing for the request.
-	Replay(ctx context.Context, model, request string, from int32) Chunks
-	// Cancel ends a request.
-	Cancel(model, request string) error
+	// Replay streams the answer of an accepted request of a tenant from a token on. That ctx ends
+	// changes nothing for the request.
+	Replay(ctx context.Context, to To, request string, from int32) Chunks
+	// Cancel ends a request of a tenant.
+	Cancel(to To, request string) error
+	// Forget ends a request of a tenant and has nothing of it kept.
+	Forget(ctx context.Context, to To, request string) error
 	// Tokens are the ids of a prompt, or the text of its ids.
 	Tokens(ctx context.Context, model string, p *pb.Prompt) (*pb.Tokens, error)
+	// Count is how many ids a prompt has, which may be more than the context holds.
+	Count(ctx context.Context, model string, p *pb.Prompt) (int32, error)
 	// Ready says why no model could be asked.
 	Ready() error
 }
@@ -55,6 +59,8 @@ type Model struct {
 	Created int64 // in seconds since 1970
 	// Family, Hash, Class and Wire are what its bits depend on.
 	Family, Hash, Class, Wire string
+	// Secret is what ids of clients' keys are made of, the same at every gateway.
+	Secret string
 	// BOS and EOS are the special tokens that begin and end its texts; empty: there are none.
 	BOS, EOS string
 	// Running and Waiting count its requests, and KVUsed is the share of its pages of keys and

@@ -176,11 +176,7 @@ func (a *answer) end(t *pb.Terminal) *pb.Chunk {
 		c.FinishReason, c.Error = "stop", nil
 		a.finish(c, "")
 	} else {
-		text, stopped := a.show(a.rest(t))
-		if !stopped {
-			text += a.stops.Flush()
-		}
-		a.finish(c, text)
+		a.finish(c, a.rest(t))
 	}
 	if a.accept.MixedClasses {
 		c.MixedClasses = proto.Bool(true)
@@ -212,11 +208,26 @@ func (a *answer) usage(t *pb.Terminal) *pb.Usage {
 	return u
 }
 
-// parseAs has thoughts and calls told apart from the text, if the request asked for that.
+// parseAs has thoughts and calls told apart from the text, if the request asked for that. Stop
+// strings are looked for in what is left as text.
 func (a *answer) parseAs(s *calls.Syntax) {
-	if p := a.accept.Parse; p != nil && s != nil {
-		a.parser = s.Read(calls.Options{Request: a.request, Tools: p.Tools, Single: p.Single, Begun: p.Begun})
+	p := a.accept.Parse
+	if p == nil || s == nil {
+		return
 	}
+	show := a.showContent
+	if p.Forced {
+		show = func(string, bool) (string, bool) { return "", false } // of a call that was cut
+	}
+	a.parser = s.Read(calls.Options{Request: a.request, Tools: p.Tools, Single: p.Single, Begun: p.Begun, Show: show})
+}
+
+// showContent is show for a piece of content; no stop string goes on behind the last one.
+func (a *answer) showContent(text string, last bool) (shown string, stopped bool) {
+	if shown, stopped = a.show(text); last {
+		shown += a.stops.Flush()
+	}
+	return shown, stopped
 }
 
 // say adds what a token says to its chunk.
@@ -228,21 +239,14 @@ func (a *answer) say(c *pb.Chunk, t *pb.Token) {
 	if a.parser.Thinking() {
 		a.reasoned++
 	}
-	mark := a.parser.MarkOf(t.Id)
-	if mark == "" {
-		a.parse(a.text(t))
-	} else if a.parse(a.detok.Flush()); !a.stopped {
-		a.parser.Text(a.stops.Flush()) // no stop string goes on through a mark
+	if mark := a.parser.MarkOf(t.Id); mark == "" {
+		a.parser.Text(a.text(t))
+	} else {
+		a.parser.Text(a.detok.Flush())
 		a.parser.Mark(mark)
 	}
-	a.stopped = a.stopped || a.parser.Over()
+	a.stopped = a.parser.Over()
 	a.tell(c)
-}
-
-// parse parses what can be shown of a text.
-func (a *answer) parse(text string) {
-	text, a.stopped = a.show(text)
-	a.parser.Text(text)
 }
 
 // tell adds what was parsed to a chunk.
@@ -269,7 +273,8 @@ func (a *answer) tell(c *pb.Chunk) {
 // finish adds the rest of the text to the last chunk.
 func (a *answer) finish(c *pb.Chunk, rest string) {
 	if a.parser == nil {
-		c.Text += rest
+		shown, _ := a.show(rest)
+		c.Text += shown + a.stops.Flush()
 		return
 	}
 	a.parser.Text(rest)

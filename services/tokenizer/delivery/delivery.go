@@ -34,7 +34,7 @@ func New(s Settings) *Delivery {
 	c := newCommon(s)
 	sender := &Sender{common: c, prefixes: s.InboxPrefixes, tracer: s.Tracer}
 	kinds := &Kinds{own: s.Deployment.Identity.Model}
-	endings := newEndings(c)
+	endings := newEndings(c, sender)
 	return &Delivery{
 		Sender: sender, Kinds: kinds, Endings: endings, common: c,
 		Shards:  newShards(c, newOwner(c, s, sender, endings), kinds, s.Presence),
@@ -45,7 +45,7 @@ func New(s Settings) *Delivery {
 // Begin has what is noted be done until ctx ends, beside the members that are seen.
 func (v *Delivery) Begin(ctx context.Context, all *members.View) {
 	v.common.ctx, v.Kinds.members, v.Shards.members = ctx, all, all
-	for _, t := range []*timers{v.Endings.soon, v.Endings.overdue, v.Replays.deserted} {
+	for _, t := range []*timers{v.Endings.soon, v.Endings.overdue, v.Endings.owned, v.Replays.deserted} {
 		v.common.tasks.Go(func() { t.run(ctx) })
 	}
 }
@@ -69,6 +69,7 @@ func (v *Delivery) Listeners() []Listener {
 	s := v.common.d.Subjects
 	return []Listener{
 		{s.AnyCancelled(), "", v.Endings.onCancelled},
+		{s.AnyCancelledOf(), "", v.Endings.onCancelledOf},
 		{s.AnyCancelled(), "tokenizer", v.Endings.onCancelledOne},
 		{s.AnyStop(), "tokenizer", v.Endings.onStop},
 		{s.AnyInterest(interestAsked), "", v.Replays.onInterestAsked},

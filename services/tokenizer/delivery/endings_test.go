@@ -111,7 +111,7 @@ func TestManyCancellations(t *testing.T) {
 	}
 	r.Eventually("the last one is heard", func() bool {
 		most = max(most, runtime.NumGoroutine())
-		return s.Delivery.Endings.Cancelled("none-9999")
+		return s.Delivery.Endings.Cancelled("default", "none-9999")
 	})
 	r.Prompt(`{"text":"hi","request_id":"none-9999"}`)
 	r.Eventually("the end of the last one", func() bool {

@@ -18,6 +18,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/tokenizer/admission"
 )
 
 // What tokenizers tell each other about a request's readers.
@@ -189,12 +190,13 @@ type handed struct {
 	Until    uint64      `json:"until,omitempty"`
 	Asked    bool        `json:"asked,omitempty"`
 	Turn     int64       `json:"turn"`
+	Reader   string      `json:"reader,omitempty"` // the reader's tenant
 }
 
 func (st *replay) handed() handed {
 	return handed{
 		Subject: st.to.Subject, Named: st.to.Origin == Named, Encoding: st.to.Encoding,
-		From: st.to.From, Until: st.until, Asked: st.asked, Turn: st.turn + 1,
+		From: st.to.From, Until: st.until, Asked: st.asked, Turn: st.turn + 1, Reader: st.reader,
 	}
 }
 
@@ -252,7 +254,7 @@ func parseHanded(request string, body []byte) (*replay, error) {
 	if h.Named {
 		to.Origin = Named
 	}
-	return &replay{request: request, to: to, until: h.Until, asked: h.Asked, turn: h.Turn}, nil
+	return &replay{request: request, to: to, until: h.Until, asked: h.Asked, turn: h.Turn, reader: h.Reader}, nil
 }
 
 const (
@@ -278,11 +280,17 @@ type Endings struct {
 	// soon are requests that end unless attention ends them before; overdue are those whose
 	// deadline passes while they wait.
 	soon, overdue *timers
+	// owned are those of which it is looked up whether they are of the tenant that wants their end,
+	// in shares of the tenants.
+	owned  *timers
+	shares *admission.Shares
+	sender *Sender
 }
 
-func newEndings(c *common) *Endings {
+func newEndings(c *common, sender *Sender) *Endings {
 	return &Endings{
-		common: c, cancelled: newRecently(maxCancelled, cancelledFor),
+		common: c, cancelled: newRecently(maxCancelled, cancelledFor), sender: sender,
+		owned: newTimers(maxTenantEnding, endingAtOnce), shares: admission.NewShares(maxTenantEnding),
 		soon: newTimers(maxEnding, endingAtOnce), overdue: newTimers(maxDeadlines, endingAtOnce),
 	}
 }
@@ -331,8 +339,11 @@ func (s *Endings) Finish(ctx context.Context, request string, end *pb.Terminal) 
 // Cancel ends a request as its producer would.
 func (s *Endings) Cancel(request string) { s.signal(s.d.Subjects.Cancelled(request)) }
 
-// Cancelled says whether a request was cancelled lately, as before it came.
-func (s *Endings) Cancelled(request string) bool { return s.cancelled.has(request, time.Now()) }
+// Cancelled says whether a tenant's request was cancelled lately, as before it came.
+func (s *Endings) Cancelled(tenant, request string) bool {
+	now := time.Now()
+	return s.cancelled.has(request, now) || s.cancelled.has(ofTenant(tenant, request), now)
+}
 
 // EndOverdue ends a request that waits for attention past its deadline. An
 // attention replica that has it, or gets it later, sees to that itself.

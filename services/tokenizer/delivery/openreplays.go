@@ -36,6 +36,7 @@ const (
 type replay struct {
 	request string
 	tenant  string // whose request it is; "": it is not known yet
+	reader  string // the tenant that reads it; "": its subject does not say
 	asked   bool   // its reader waits as the one of an ask
 	turn    int64
 	id      uint64
@@ -46,6 +47,9 @@ type replay struct {
 	to    Destination
 	until uint64
 }
+
+// mayRead reports whether the reader may have a tenant's answer, as far as its subject says.
+func (st *replay) mayRead(tenant string) bool { return st.reader == "" || st.reader == tenant }
 
 // openReplays are those under way: one for each request and reader.
 type openReplays struct {

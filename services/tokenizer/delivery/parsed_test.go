@@ -91,6 +91,15 @@ func TestParsed(t *testing.T) {
 		{"begun", "hm|</think>|So", &pb.Accept{MaxTokens: 99, Parse: &pb.Parse{Begun: "<think>"}}, []string{`0 "" thinks "hm"`, `2 "So"`, `3 "" stop`}},
 		{"a stop string", "a|<think>|EN|D|x", &pb.Accept{MaxTokens: 99, Stop: []string{"END"}, Parse: &pb.Parse{}}, []string{`0 "a"`, `1 "<think>"`, `3 "" stop`}},
 		{"a stop string that a mark cuts", "EN|<think>|D", &pb.Accept{MaxTokens: 99, Stop: []string{"END"}, Parse: &pb.Parse{}}, []string{`1 "EN<think>"`, `2 "D"`, `3 "" stop`}},
+		{"a stop string in a mark", `<tool_call>|{"name":"f",|"arguments":{}|}|</tool_call>`, &pb.Accept{MaxTokens: 99, Stop: []string{"<tool", "call>"}, Parse: &pb.Parse{Tools: true}}, []string{`2 "" 0:f({})`, `5 "" stop`}},
+		{"a stop string around a call", `<tool_call>|\n|{"name":"f",|"arguments":{"a":"x\ny"}|}|\n|</tool_call>`, &pb.Accept{MaxTokens: 99, Stop: []string{"\n"}, Parse: &pb.Parse{Tools: true, Forced: true}}, []string{`3 "" 0:f({"a":"x` + "\n" + `y"})`, `7 "" stop`}},
+		{"a stop string in arguments", `<tool_call>|{"name":"f",|"arguments":{"a":"END"}|}|</tool_call>|END|x`, &pb.Accept{MaxTokens: 99, Stop: []string{"END"}, Parse: &pb.Parse{Tools: true}}, []string{`2 "" 0:f({"a":"END"})`, `5 "" stop`}},
+		{"a stop string in thoughts", `<think>|a END b|</think>|so| END |x`, &pb.Accept{MaxTokens: 99, Stop: []string{"END"}, Parse: &pb.Parse{Tools: true}}, []string{`1 "" thinks "a END b"`, `3 "so"`, `4 " " stop`}},
+		{"a stop string behind thoughts", `hm|</think>|EN|D|x`, &pb.Accept{MaxTokens: 99, Stop: []string{"END", "hm"}, Parse: &pb.Parse{Begun: "<think>"}}, []string{`0 "" thinks "hm"`, `3 "" stop`}},
+		{"a stop string before a call", `so END|<tool_call>|{"name":"f"}|</tool_call>`, &pb.Accept{MaxTokens: 99, Stop: []string{"END"}, Parse: &pb.Parse{Tools: true}}, []string{`0 "so " stop`}},
+		{"a stop string that a call cuts", `EN|<tool_call>|{"name":"f"}|</tool_call>|D`, &pb.Accept{MaxTokens: 99, Stop: []string{"END"}, Parse: &pb.Parse{Tools: true}}, []string{`2 "EN" 0:f({})`, `4 "D"`, `5 "" stop`}},
+		{"a stop string of a call's quotes", `<tool_call>|{"name":"f"|}|</tool_call>`, &pb.Accept{MaxTokens: 99, Stop: []string{"\"", "{", "}"}, Parse: &pb.Parse{Tools: true, Forced: true}}, []string{`2 "" 0:f({})`, `4 "" stop`}},
+		{"a forced call that was cut", `<tool_call>|{"name"`, &pb.Accept{MaxTokens: 2, Parse: &pb.Parse{Tools: true, Forced: true}}, []string{`1 "" stop`}},
 		{"cut", `<tool_call>|{"name"`, &pb.Accept{MaxTokens: 2, Parse: &pb.Parse{Tools: true}}, []string{`1 "<tool_call>{\"name\"" stop`}},
 	} {
 		text := strings.ReplaceAll(tt.text, `\n`, "\n")

@@ -67,7 +67,7 @@ func (s *Replays) OnReplay(m *nats.Msg) {
 		return
 	}
 	to.From = Beginning(req.FromIndex)
-	s.lookUp(&replay{request: req.RequestId, to: to, turn: s.open.next()})
+	s.lookUp(&replay{request: req.RequestId, reader: s.d.Subjects.TenantOf(m.Subject), to: to, turn: s.open.next()})
 }
 
 // refuseReplay tells a reader that it gets none. The request's own refusal may go to
@@ -98,7 +98,13 @@ func (s *Replays) lookUp(st *replay) {
 		opened, err := s.openingOf(st.request)
 		switch {
 		case err == nil:
-			st.tenant = schemas.FlowOf(opened).Tenant
+			whose := schemas.FlowOf(opened).Tenant
+			if !st.mayRead(whose) { // it takes no place of theirs
+				s.metrics.RefusedReplies.Inc()
+				s.endReplay(st.to, st.request, tokenlog.ErrUnknown)
+				return
+			}
+			st.tenant = whose
 		case s.ctx.Err() != nil:
 			s.handOn(st)
 			return
@@ -163,7 +169,7 @@ func (s *Replays) serve(ctx context.Context, st *replay, wait time.Duration) {
 // endReplay says why a reader gets no more.
 func (s *Replays) endReplay(to Destination, request string, why error) {
 	if errors.Is(why, tokenlog.ErrUnknown) {
-		why = edge.Errorf(edge.BadRequest, "request_id %q is unknown; requests are kept for %v (--log-age)", request, s.d.Streams.Tokens().MaxAge)
+		why = unknown(s.common, request)
 	}
 	if errors.Is(why, tokenlog.ErrNotWhole) {
 		why = edge.Errorf(edge.Internal, "request_id %q cannot be read any more: records of its log are gone from stream %s", request, s.d.Streams.Tokens().Name)
@@ -216,7 +222,11 @@ func (s *Replays) stream(ctx context.Context, st *replay) error {
 // readable says why a stream's reader may not have a tenant's answer. To a reader in
 // another tenant's account the request is unknown.
 func (s *Replays) readable(st *replay, tenant string) error {
-	if err := schemas.CheckInboxOf(tenant, st.to.Subject); err != nil {
+	err := schemas.CheckInboxOf(tenant, st.to.Subject)
+	if !st.mayRead(tenant) {
+		err = errors.New("the reader is of another tenant")
+	}
+	if err != nil {
 		s.metrics.RefusedReplies.Inc()
 		s.d.Logger.Debug("not replaying a request", "error", err)
 		return tokenlog.ErrUnknown

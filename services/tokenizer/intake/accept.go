@@ -62,7 +62,7 @@ func (s *Prompts) admit(ctx context.Context, in *incoming) error {
 	default:
 		return s.repeat(ctx, in, existing, hash)
 	}
-	if s.delivery.Endings.Cancelled(in.prompt.RequestId) {
+	if s.delivery.Endings.Cancelled(in.flow.Tenant, in.prompt.RequestId) {
 		return s.end(ctx, in.prompt.RequestId, &pb.Terminal{FinishReason: "cancelled"})
 	}
 	req.Sequence.Accept = brief(accept)

@@ -107,7 +107,7 @@ func (e *service) metadata() map[string]string {
 		schemas.AboutModel: e.d.Subjects.Model, schemas.AboutContext: strconv.Itoa(m.MaxLen), schemas.AboutVocab: strconv.Itoa(m.Vocab),
 		schemas.AboutFamily: spec.Family, schemas.AboutHash: e.d.Model.Hash, schemas.AboutClass: e.d.Kind().NumericClass, schemas.AboutWire: e.d.Kind().Wire,
 		schemas.AboutText: flag(m.EncodeText != nil), schemas.AboutChat: flag(m.EncodeChat != nil), schemas.AboutBOS: bos, schemas.AboutEOS: eos, schemas.AboutTask: taskNames[m.Task],
-		schemas.AboutReady: flag(e.presence.Ready() && e.probe.Canaries.Ready() == nil && e.notReady() == nil), schemas.AboutCreated: strconv.FormatInt(e.started.Unix(), 10),
+		schemas.AboutSecret: e.secret, schemas.AboutReady: flag(e.presence.Ready() && e.probe.Canaries.Ready() == nil && e.notReady() == nil), schemas.AboutCreated: strconv.FormatInt(e.started.Unix(), 10),
 	}
 }
 

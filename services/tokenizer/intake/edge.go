@@ -41,13 +41,18 @@ func (s *Edge) Listen() error {
 	if err != nil {
 		return err
 	}
-	if err := s.offer("replay", s.delivery.Kinds.Group(), []string{s.d.Subjects.Replay()}, "the chunks of a request again, from an index on", s.delivery.Replays.OnReplay); err != nil {
+	if err := s.offer("replay", s.delivery.Kinds.Group(), s.d.Subjects.Replays(), "the chunks of a request again, from an index on", s.delivery.Replays.OnReplay); err != nil {
 		return err
 	}
 	if err := s.offer("tokenize", s.delivery.Kinds.Group(), []string{s.d.Subjects.Tokenize()}, "text or messages in, token ids out, and back", s.tokens.OnTokenize); err != nil {
 		return err
 	}
-	if err := s.subscribe(s.d.Subjects.AnyCancel(), s.delivery.Kinds.Group(), s.onCancel); err != nil {
+	for _, subject := range s.d.Subjects.AnyCancels() {
+		if err := s.subscribe(subject, s.delivery.Kinds.Group(), s.onCancel); err != nil {
+			return err
+		}
+	}
+	if err := s.subscribe(s.d.Subjects.AnyForget(), s.delivery.Kinds.Group(), s.delivery.Endings.OnForget); err != nil {
 		return err
 	}
 	if err := s.subscribe(s.d.Subjects.AnyProbe(s.replica), "", s.delivery.Replays.OnProbe); err != nil {
@@ -108,6 +113,10 @@ func (s *Edge) onCancel(m *nats.Msg) {
 	if err := schemas.CheckRequestID(request); err != nil {
 		s.metrics.Refused.Inc()
 		s.d.Logger.Debug("not cancelling a request", "error", err)
+		return
+	}
+	if tenant := s.d.Subjects.TenantOf(m.Subject); tenant != "" {
+		s.delivery.Endings.CancelOf(tenant, request)
 		return
 	}
 	s.delivery.Endings.Cancel(request)

@@ -39,6 +39,13 @@ func New(s Settings) *Intake {
 func (i *Intake) Begin(ctx, own context.Context, all *members.View) error {
 	i.common.ctx, i.common.members = own, all
 	i.Asks.asking, i.Asks.end = context.WithCancel(context.WithoutCancel(ctx))
+	err := i.common.d.Conn.Persist(ctx, "sharing the secret of clients' keys", func(ctx context.Context) (err error) {
+		i.common.secret, err = secret(ctx, i.common.d.Leases)
+		return err
+	})
+	if err != nil {
+		return err //nolint:wrapcheck // it says what was done
+	}
 	return i.Prompts.openQueue(ctx)
 }
 
@@ -87,6 +94,7 @@ type common struct {
 	model    *edge.Model
 	limits   edge.Limits // of what is read
 	decoding decoding
+	secret   string // of which gateways make ids of their clients' keys
 
 	probe     *probe.Probe
 	admission *admission.Admission

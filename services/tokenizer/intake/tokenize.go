@@ -40,7 +40,7 @@ func (s *Tokenizing) OnTokenize(m *nats.Msg) {
 	if !s.delivery.Sender.Answerable(to) {
 		return
 	}
-	if err := s.limits.CheckSize(len(m.Data)); err != nil {
+	if err := s.limitsOf(m).CheckSize(len(m.Data)); err != nil {
 		s.answer(to, nil, err)
 		return
 	}
@@ -56,6 +56,14 @@ func (s *Tokenizing) OnTokenize(m *nats.Msg) {
 	})
 }
 
+// limitsOf are those of a body. One that is counted alone need not fit the context.
+func (s *Tokenizing) limitsOf(m *nats.Msg) edge.Limits {
+	if m.Header.Get(schemas.HeaderCount) != "" {
+		return edge.Limits{}
+	}
+	return s.limits
+}
+
 // tokenize reads a prompt and makes its ids, or the text of the ids that it has.
 func (s *Tokenizing) tokenize(m *nats.Msg) (*pb.Tokens, error) {
 	leave, err := s.decoding.enter(s.asks.asking, decodedBytes(len(m.Data)))
@@ -63,7 +71,7 @@ func (s *Tokenizing) tokenize(m *nats.Msg) (*pb.Tokens, error) {
 		return nil, edge.Errorf(edge.Overloaded, "the tokenizer that had the request stops; ask again")
 	}
 	defer leave()
-	p, _, err := s.limits.DecodePrompt(m.Header, m.Data, true)
+	p, _, err := s.limitsOf(m).DecodePrompt(m.Header, m.Data, true)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +83,11 @@ func (s *Tokenizing) tokenize(m *nats.Msg) (*pb.Tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &pb.Tokens{Ids: ids, Text: text.Decode(ids, false)}
+	out := &pb.Tokens{Count: int32(len(ids))} // a message has fewer
+	if m.Header.Get(schemas.HeaderCount) != "" {
+		return out, nil
+	}
+	out.Ids, out.Text = ids, text.Decode(ids, false)
 	for _, id := range ids {
 		out.Pieces = append(out.Pieces, text.Bytes(id))
 	}
@@ -134,6 +146,7 @@ func Read(m *model.Model, maxLen int) (edge.Model, *tokenizer.Tokenizer, error) 
 	out.Calls = template.Syntax(t.ID)
 	if template != nil {
 		out.EncodeChat = (&chats{template, t, out.CheckText}).encode
+		out.EncodeLong = (&chats{template, t, func(string) error { return nil }}).encode
 	}
 	return out, t, nil
 }
@@ -148,7 +161,7 @@ type chats struct {
 // encode writes a chat with the model's template. The template's special tokens
 // count; with special, those in what the producer wrote do, too.
 func (c *chats) encode(p *pb.Prompt, now time.Time, special bool) ([]uint32, error) {
-	text, err := c.template.Render(chatOf(p, now))
+	text, err := c.template.Write(chatOf(p, now))
 	var refusal *chat.Refusal
 	if errors.As(err, &refusal) {
 		return nil, edge.Errorf(edge.BadRequest, "%v", err)
@@ -166,7 +179,7 @@ func (c *chats) encode(p *pb.Prompt, now time.Time, special bool) ([]uint32, err
 }
 
 func chatOf(p *pb.Prompt, now time.Time) chat.Chat {
-	out := chat.Chat{Tools: p.Tools, Variables: p.ChatTemplateKwargs, Now: now.UTC()}
+	out := chat.Chat{Tools: p.Tools, Variables: p.ChatTemplateKwargs, Continue: p.ContinueFinal, Now: now.UTC()}
 	for _, m := range p.Messages {
 		out.Messages = append(out.Messages, chat.Message{
 			Role: m.Role, Content: m.Content, Name: m.Name, ToolCallID: m.ToolCallId, Reasoning: m.ReasoningContent, ToolCalls: m.ToolCalls,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -78,6 +79,26 @@ func ParseDecimal(text string) (Decimal, error) {
 	}
 	d.Negative = d.Negative && (d.Whole != "0" || d.Fraction != "")
 	return d, nil
+}
+
+// Within is the number of the digits that are allowed next to one that has more, if all numbers
+// beyond it are: above the least one, or below the most.
+func Within(text string, least bool) (Decimal, bool) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil && !errors.Is(err, strconv.ErrRange) || f == 0 {
+		return Decimal{}, false
+	}
+	d := Decimal{Negative: f < 0, Whole: strings.Repeat("9", maxDigits)}
+	switch size := math.Abs(f); {
+	case size >= 1e40:
+		return d, d.Negative == least
+	case size > 1e-40:
+		return d, false
+	case d.Negative == least:
+		return Decimal{Whole: "0"}, true
+	}
+	d.Whole, d.Fraction = "0", strings.Repeat("0", maxDigits-1)+"1"
+	return d, true
 }
 
 // Where in a number its text is.

@@ -5,69 +5,47 @@ import (
 	"fmt"
 	"regexp/syntax"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
-// Options say how a regular expression is meant.
-type Options struct {
-	// Quoted has characters as JSON's strings have them.
-	Quoted bool
-	// Plain has no escapes of characters that can stand as they are, and one for each other.
-	Plain bool
-	// Search accepts what has a match anywhere; else all has to match.
-	Search bool
-}
-
-// Regexp makes the automaton of a regular expression.
-func Regexp(budget *Budget, expression string, o Options) (*DFA, error) {
-	re, err := syntax.Parse(ecma(expression), syntax.Perl)
-	if err != nil {
-		return nil, notKnown(err)
-	}
-	n := newNFA(budget, o)
-	start := n.add()
-	if o.Search {
-		n.loop(start)
-	}
-	end, err := n.expression(re, start)
-	if err != nil {
-		return nil, err
-	}
-	n.match = end
-	if o.Search {
-		n.match = n.add()
-		n.free(end, n.match)
-		n.universal = true
-		n.loop(n.match)
-	}
-	return n.determine(start)
-}
-
-// notKnown says what a regular expression has that is not known.
-func notKnown(err error) error {
-	why := "lookaheads, lookbehinds and references back are not known"
+// Perl reads a regular expression as Go, Python and most others have it. What ECMA-262 alone
+// has is known as well.
+func Perl(expression string) (*Expression, error) {
+	re, err := syntax.Parse(ecma16(expression), syntax.Perl)
 	var wrong *syntax.Error
-	if errors.As(err, &wrong) && wrong.Code == syntax.ErrInvalidRepeatSize {
-		why = "a repetition may be of 1000 at most, with those around it"
+	if errors.As(err, &wrong) && (wrong.Code == syntax.ErrInvalidRepeatSize || wrong.Code == syntax.ErrInvalidEscape) {
+		return ECMA(expression)
 	}
-	return fmt.Errorf("%s: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "), why)
+	if err != nil {
+		return nil, fmt.Errorf("%s: lookaheads, lookbehinds and references back are not known", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+	}
+	return fromSyntax(re)
 }
 
-// Text accepts strings of so many characters; most < 0: however many more.
-func Text(budget *Budget, least, most int, o Options) (*DFA, error) {
-	n := newNFA(budget, o)
-	start := n.add()
-	end, err := n.repeat(start, least, most, func(from int32) (int32, error) { return n.anyRune(from), n.err })
+// Regexp makes the automaton of a text that all of a regular expression matches, as Perl reads it.
+func Regexp(budget *Budget, expression string, o Options) (*DFA, error) {
+	e, err := Perl(expression)
 	if err != nil {
 		return nil, err
 	}
-	n.match = end
-	return n.determine(start)
+	return automaton(budget, e, o)
 }
 
-// ecma writes what ECMA-262 has in another way than regexp/syntax: \uXXXX.
-func ecma(expression string) string {
+// automaton is that of an expression's texts, with nothing counted.
+func automaton(budget *Budget, e *Expression, o Options) (*DFA, error) {
+	body, err := NewBody(budget, []*Expression{e}, false, o)
+	if err != nil {
+		return nil, err
+	}
+	t, err := NewStrings(budget, body, AnyLength)
+	if err != nil {
+		return nil, err
+	}
+	return t.DFA(budget)
+}
+
+// ecma16 writes \uXXXX in the way of regexp/syntax.
+func ecma16(expression string) string {
 	if !strings.Contains(expression, `\u`) {
 		return expression
 	}
@@ -88,118 +66,68 @@ func ecma(expression string) string {
 	return out.String()
 }
 
-func isHex(s string) bool {
-	return strings.Trim(s, "0123456789abcdefABCDEF") == ""
-}
-
-// expression adds an expression behind a node, and returns the node behind it.
-func (n *nfa) expression(re *syntax.Regexp, from int32) (int32, error) {
-	if n.err != nil {
-		return from, n.err
-	}
+// fromSyntax takes an expression over.
+func fromSyntax(re *syntax.Regexp) (*Expression, error) {
+	out := &Expression{}
 	switch re.Op {
 	case syntax.OpNoMatch:
-		return n.add(), n.err
+		out.op = opRunes
 	case syntax.OpEmptyMatch:
-		return from, nil
 	case syntax.OpLiteral:
+		out.op = opJoin
 		for _, r := range re.Rune {
-			from = n.runes(from, foldsOf(r, re.Flags&syntax.FoldCase != 0))
+			ranges := []rune{r, r}
+			if re.Flags&syntax.FoldCase != 0 {
+				ranges = folded(ranges)
+			}
+			out.sub = append(out.sub, &Expression{op: opRunes, runes: ranges})
 		}
-		return from, n.err
 	case syntax.OpCharClass:
-		return n.runes(from, re.Rune), n.err
+		out.op, out.runes = opRunes, normal(re.Rune)
 	case syntax.OpAnyCharNotNL:
-		return n.runes(from, []rune{0, '\n' - 1, '\n' + 1, utf8.MaxRune}), n.err
+		out.op, out.runes = opRunes, []rune{0, '\n' - 1, '\n' + 1, utf8.MaxRune}
 	case syntax.OpAnyChar:
-		return n.anyRune(from), n.err
-	case syntax.OpBeginText, syntax.OpEndText:
-		to := n.add()
-		if re.Op == syntax.OpBeginText {
-			n.nodes[from].begin = append(n.nodes[from].begin, to)
-		} else {
-			n.nodes[from].end = append(n.nodes[from].end, to)
-		}
-		return to, n.err
+		return anyRune(), nil
+	case syntax.OpBeginText:
+		out.op = opBegin
+	case syntax.OpEndText:
+		out.op = opEnd
+	case syntax.OpWordBoundary, syntax.OpNoWordBoundary:
+		return nil, errors.New(`\b and \B are not known`)
+	case syntax.OpBeginLine, syntax.OpEndLine:
+		return nil, errors.New("(?m) is not known")
+	default:
+		return fromCompound(re)
 	}
-	return n.compound(re, from)
+	return out, nil
 }
 
-func (n *nfa) compound(re *syntax.Regexp, from int32) (int32, error) {
-	again := func(from int32) (int32, error) { return n.expression(re.Sub[0], from) }
+func fromCompound(re *syntax.Regexp) (*Expression, error) {
+	out := &Expression{}
+	for _, sub := range re.Sub {
+		e, err := fromSyntax(sub)
+		if err != nil {
+			return nil, err
+		}
+		out.sub = append(out.sub, e)
+	}
 	switch re.Op {
 	case syntax.OpCapture:
-		return again(from)
-	case syntax.OpStar:
-		return n.repeat(from, 0, -1, again)
-	case syntax.OpPlus:
-		return n.repeat(from, 1, -1, again)
-	case syntax.OpQuest:
-		return n.repeat(from, 0, 1, again)
-	case syntax.OpRepeat:
-		return n.repeat(from, re.Min, re.Max, again)
+		return out.sub[0], nil
 	case syntax.OpConcat:
-		for _, sub := range re.Sub {
-			var err error
-			if from, err = n.expression(sub, from); err != nil {
-				return from, err
-			}
-		}
-		return from, nil
+		out.op = opJoin
 	case syntax.OpAlternate:
-		end := n.add()
-		for _, sub := range re.Sub {
-			begin := n.add()
-			n.free(from, begin)
-			to, err := n.expression(sub, begin)
-			if err != nil {
-				return to, err
-			}
-			n.free(to, end)
-		}
-		return end, n.err
-	case syntax.OpWordBoundary, syntax.OpNoWordBoundary:
-		return from, errors.New(`\b and \B are not known`)
+		out.op = opEither
+	case syntax.OpStar:
+		return repeated(out.sub[0], 0, -1), nil
+	case syntax.OpPlus:
+		return repeated(out.sub[0], 1, -1), nil
+	case syntax.OpQuest:
+		return repeated(out.sub[0], 0, 1), nil
+	case syntax.OpRepeat:
+		return repeated(out.sub[0], re.Min, re.Max), nil
+	default:
+		return nil, fmt.Errorf("%v is not known", re.Op)
 	}
-	return from, errors.New("(?m) is not known")
-}
-
-// repeat adds something some times; most < 0: however many more.
-func (n *nfa) repeat(from int32, least, most int, what func(from int32) (int32, error)) (int32, error) {
-	var err error
-	for range least {
-		if from, err = what(from); err != nil {
-			return from, err
-		}
-	}
-	end := n.add()
-	n.free(from, end)
-	if most < 0 {
-		begin := n.add()
-		n.free(from, begin)
-		to, err := what(begin)
-		n.free(to, begin)
-		n.free(to, end)
-		return end, errors.Join(err, n.err)
-	}
-	for range most - least {
-		begin := n.add()
-		n.free(from, begin)
-		if from, err = what(begin); err != nil {
-			return from, err
-		}
-		n.free(from, end)
-	}
-	return end, n.err
-}
-
-// foldsOf are the ranges of a character, and of those that differ from it in case alone.
-func foldsOf(r rune, fold bool) []rune {
-	out := []rune{r, r}
-	if fold {
-		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
-			out = append(out, f, f)
-		}
-	}
-	return out
+	return out, nil
 }

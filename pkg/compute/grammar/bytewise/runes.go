@@ -7,22 +7,6 @@ import (
 	"unicode/utf8"
 )
 
-// runes adds a character of some ranges (low, high, low, high, …) behind a node.
-func (n *nfa) runes(from int32, ranges []rune) int32 {
-	end := n.add()
-	for i := 0; i+1 < len(ranges); i += 2 {
-		if n.Quoted {
-			n.quotedRange(from, end, ranges[i], ranges[i+1])
-		} else {
-			n.plainRange(from, end, ranges[i], ranges[i+1])
-		}
-	}
-	return end
-}
-
-// anyRune adds any character.
-func (n *nfa) anyRune(from int32) int32 { return n.runes(from, []rune{0, utf8.MaxRune}) }
-
 // The characters that are no characters: halves of pairs in UTF-16.
 const firstHalf, lastHalf = 0xd800, 0xdfff
 
@@ -110,23 +94,62 @@ func (n *nfa) quotedRange(from, to int32, low, high rune) {
 		n.controls(escape, to, low, min(high, 0x1f))
 		return
 	}
-	if low <= 0 && high >= utf8.MaxRune {
-		n.anyEscape(escape(), to)
-		return
-	}
-	n.escapedRange(escape, to, low, min(high, 0x7f))
+	n.numbered(escape, to, low, high)
 }
 
-// escapedRange adds \u00XX of ASCII characters.
-func (n *nfa) escapedRange(escape func() int32, to int32, low, high rune) {
-	if low > high {
+// numbered adds \uXXXX of a range of characters, in pairs where UTF-16 has them in two halves.
+func (n *nfa) numbered(escape func() int32, to int32, low, high rune) {
+	last := rune(utf8.MaxRune)
+	if !n.every {
+		last = 0x7f
+	}
+	const digits, half = 4, 0x400
+	for _, whole := range [][2]rune{{0, firstHalf - 1}, {lastHalf + 1, 0xffff}} {
+		if l, h := max(low, whole[0]), min(high, whole[1], last); l <= h {
+			n.hexes(n.literal(escape(), "u"), to, l, h, digits)
+		}
+	}
+	low, high = max(low, 0x10000)-0x10000, min(high, last)-0x10000
+	for low <= high {
+		end := low | (half - 1) // of the characters with the same first half
+		if low%half == 0 && high-low >= half {
+			end = (high+1)/half*half - 1
+		}
+		end = min(end, high)
+		second := n.add()
+		n.hexes(n.literal(escape(), "u"), second, firstHalf+low/half, firstHalf+end/half, digits)
+		first, last := low%half, end%half
+		if low/half != end/half {
+			first, last = 0, half-1
+		}
+		n.hexes(n.literal(second, `\u`), to, firstHalf+half+first, firstHalf+half+last, digits)
+		low = end + 1
+	}
+}
+
+// hexes adds the hexadecimal numbers of a range, of so many digits.
+func (n *nfa) hexes(from, to int32, low, high rune, digits int) {
+	if digits == 1 {
+		n.hex(from, to, int(low), int(high))
 		return
 	}
-	zeros := n.literal(escape(), "u00")
-	for top := low >> 4; top <= high>>4; top++ {
-		at := n.add()
-		n.hex(zeros, at, int(top), int(top))
-		n.hex(at, to, int(max(low, top<<4)&15), int(min(high, top<<4|15)&15))
+	size := rune(1) << (4 * (digits - 1))
+	for low <= high {
+		top, end := low/size, low|(size-1)
+		last := top
+		if low%size == 0 && high-low >= size-1 { // all numbers below some digits
+			last = (high+1)/size - 1
+			end = (last+1)*size - 1
+		}
+		next := n.add()
+		n.hex(from, next, int(top), int(last))
+		end = min(end, high)
+		if top == last {
+			n.hexes(next, to, low%size, end%size, digits-1)
+		} else {
+			n.hexes(next, to, 0, size-1, digits-1)
+		}
+		low = end + 1
 	}
 }
 
@@ -138,34 +161,6 @@ func (n *nfa) controls(escape func() int32, to int32, low, high rune) {
 			n.free(top, to)
 		}
 	}
-}
-
-// anyEscape adds \uXXXX of any character, in pairs where UTF-16 has it in two halves.
-func (n *nfa) anyEscape(slash, to int32) {
-	u := n.literal(slash, "u")
-	digits := func(from, to int32, count int) {
-		for range count - 1 {
-			next := n.add()
-			n.hex(from, next, 0, 15)
-			from = next
-		}
-		n.hex(from, to, 0, 15)
-	}
-	three, half, second := n.add(), n.add(), n.add()
-	n.hex(u, three, 0, 12)
-	n.hex(u, three, 14, 15)
-	digits(three, to, 3)
-	n.hex(u, half, 13, 13)
-	two := n.add()
-	n.hex(half, two, 0, 7)
-	digits(two, to, 2)
-	paired, pair := n.add(), n.add()
-	n.hex(half, paired, 8, 11)
-	digits(paired, pair, 2)
-	n.hex(n.literal(pair, `\u`), second, 13, 13)
-	last := n.add()
-	n.hex(second, last, 12, 15)
-	digits(last, to, 2)
 }
 
 func (n *nfa) literal(from int32, text string) int32 {

@@ -37,13 +37,18 @@ type combined struct {
 
 	properties []property
 	required   map[string]bool
-	additional []*value
+	names      []*value // propertyNames
+	patterned  []patterned
+	absent     []string // properties that may not be there
+	shut       bool     // no properties are allowed that none of the schemas tells of
 	leastKeys  int
 	mostKeys   int
 
-	first []*value // the parts with prefixItems, or with items
-	least int      // items
-	most  int      // or -1
+	first  []*value // the parts with prefixItems, or with items
+	ended  *value   // what unevaluatedItems says of items that no other keyword tells of
+	unique bool
+	least  int // items
+	most   int // or -1
 
 	shortest, longest int // or -1
 	patterns          []pattern
@@ -51,9 +56,19 @@ type combined struct {
 	limited           bool // numbers say anything
 }
 
+// nothing is a schema that allows nothing.
+var nothing = &value{kind: 'b'}
+
 type property struct {
 	key string
 	of  []*value
+}
+
+// patterned is what patternProperties say of some names.
+type patterned struct {
+	part *value
+	pattern
+	of *value
 }
 
 type pattern struct {
@@ -77,8 +92,8 @@ func (c *compiler) combine(parts []*value) (*combined, error) {
 
 // take adds one keyword.
 func (c *compiler) take(all *combined, p *value, m member) (err error) {
-	if why, ok := unknown[m.key]; ok {
-		return refuse(p, m.key, "%s", why)
+	if take, ok := seldom[m.key]; ok {
+		return take(c, all, p, m)
 	}
 	switch m.key {
 	case "type":
@@ -92,7 +107,7 @@ func (c *compiler) take(all *combined, p *value, m member) (err error) {
 		if all.choices == nil {
 			all.choices, all.choice = p, m.key
 		}
-	case "properties", "additionalProperties", "required", "minProperties", "maxProperties":
+	case "properties", "required", "minProperties", "maxProperties":
 		return c.takeObject(all, p, m)
 	case "items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems":
 		return c.takeList(all, p, m)
@@ -166,31 +181,47 @@ func atMost(a, b int) int {
 func (c *compiler) takeObject(all *combined, p *value, m member) error {
 	switch m.key {
 	case "properties":
-		if m.of.kind != 'o' {
-			return refuse(p, m.key, "it is an object of schemas")
-		}
-	case "additionalProperties":
-		all.additional = append(all.additional, m.of)
+		return all.takeProperties(p, m)
 	case "required":
-		for _, name := range m.of.items {
-			if name.kind != 's' {
-				return refuse(p, m.key, "it is a list of names")
-			}
-			all.required[name.text] = true
+		return all.takeRequired(p, m)
+	}
+	n, err := count(p, m)
+	if err != nil {
+		return err
+	}
+	if m.key == "minProperties" {
+		all.leastKeys = max(all.leastKeys, n)
+	} else {
+		all.mostKeys = atMost(all.mostKeys, n)
+	}
+	return nil
+}
+
+// takeProperties takes those that say that they are required, as draft 3 has it.
+func (all *combined) takeProperties(p *value, m member) error {
+	if m.of.kind != 'o' {
+		return refuse(p, m.key, "it is an object of schemas")
+	}
+	for _, of := range m.of.members {
+		if is := of.of.get("required"); is != nil && is.yes {
+			all.required[of.key] = true
 		}
-		if m.of.kind != 'a' {
+	}
+	return nil
+}
+
+func (all *combined) takeRequired(p *value, m member) error {
+	if m.of.kind == 'b' { // draft 3 says it to the object around
+		return nil
+	}
+	if m.of.kind != 'a' {
+		return refuse(p, m.key, "it is a list of names")
+	}
+	for _, name := range m.of.items {
+		if name.kind != 's' {
 			return refuse(p, m.key, "it is a list of names")
 		}
-	default:
-		n, err := count(p, m)
-		if err != nil {
-			return err
-		}
-		if m.key == "minProperties" {
-			all.leastKeys = max(all.leastKeys, n)
-		} else {
-			all.mostKeys = atMost(all.mostKeys, n)
-		}
+		all.required[name.text] = true
 	}
 	return nil
 }
@@ -206,9 +237,7 @@ func (c *compiler) takeList(all *combined, p *value, m member) error {
 		}
 		return nil
 	case "uniqueItems":
-		if m.of.yes {
-			return refuse(p, m.key, "it cannot be kept: leave it out, and drop what is there twice")
-		}
+		all.unique = all.unique || m.of.yes
 		return nil
 	}
 	n, err := count(p, m)
@@ -243,16 +272,28 @@ func (all *combined) takeText(p *value, m member) error {
 	return nil
 }
 
+// isExclusive says whether a bound is: by its name, or by what draft 4 and OpenAPI 3.0 have beside it.
+func isExclusive(p *value, m member) bool {
+	of := p.get(map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}[m.key])
+	return of != nil && of.yes || m.key == "exclusiveMinimum" || m.key == "exclusiveMaximum"
+}
+
 func (all *combined) takeNumber(p *value, m member) error {
+	exclusive := isExclusive(p, m)
+	if exclusive && m.of.kind == 'b' {
+		return nil
+	}
 	d, err := bytewise.ParseDecimal(m.of.text)
 	if m.of.kind != 'n' {
 		err = errors.New("it is a number")
+	} else if inner, ok := bytewise.Within(m.of.text, m.key == "minimum" || m.key == "exclusiveMinimum"); err != nil && ok && m.key != "multipleOf" {
+		d, err = inner, nil
 	}
 	if err != nil {
 		return refuse(p, m.key, "%v", err)
 	}
 	all.limited = true
-	b := &bytewise.Bound{Decimal: d, Exclusive: m.key == "exclusiveMinimum" || m.key == "exclusiveMaximum"}
+	b := &bytewise.Bound{Decimal: d, Exclusive: exclusive}
 	switch m.key {
 	case "minimum", "exclusiveMinimum":
 		if low := all.numbers.Low; low == nil || d.Compare(low.Decimal) > 0 || d == low.Decimal && b.Exclusive {
@@ -279,7 +320,15 @@ func (c *compiler) combineProperties(all *combined) error {
 		return refuse(all.parts[0], "allOf", "there are too many properties in too many schemas together: ask for less")
 	}
 	for _, p := range all.parts {
-		all.fillProperties(p)
+		if err := c.fillProperties(all, p); err != nil {
+			return err
+		}
+	}
+	for i := range all.properties {
+		p := &all.properties[i]
+		if slices.Contains(all.absent, p.key) || all.shut && len(p.of) == 0 {
+			p.of = append(p.of, nothing)
+		}
 	}
 	return nil
 }
@@ -307,10 +356,13 @@ func (all *combined) nameProperties() {
 			}
 		}
 	}
+	for _, name := range all.absent {
+		add(name)
+	}
 }
 
 // fillProperties adds what a schema says of each property.
-func (all *combined) fillProperties(p *value) {
+func (c *compiler) fillProperties(all *combined, p *value) error {
 	named, further := map[string]*value{}, p.get("additionalProperties")
 	if of := p.get("properties"); of != nil {
 		for _, m := range of.members {
@@ -319,12 +371,18 @@ func (all *combined) fillProperties(p *value) {
 	}
 	for i := range all.properties {
 		property := &all.properties[i]
+		matched, err := c.matching(all, p, property.key)
+		if err != nil {
+			return err
+		}
+		property.of = append(property.of, matched...)
 		if of := named[property.key]; of != nil {
 			property.of = append(property.of, of)
-		} else if further != nil {
+		} else if further != nil && len(matched) == 0 {
 			property.of = append(property.of, further)
 		}
 	}
+	return nil
 }
 
 // item is what holds of an item of a list.
@@ -340,6 +398,9 @@ func (all *combined) item(i int) (of []*value) {
 		case rest != nil:
 			of = append(of, rest)
 		}
+	}
+	if all.ended != nil && len(of) == 0 {
+		return []*value{all.ended}
 	}
 	return of
 }

@@ -31,6 +31,9 @@ type compiler struct {
 	rules   map[string]pushdown.Rule
 	bare    map[bared]*value
 	dfas    map[string]*bytewise.DFA
+	bodies  map[string]*bytewise.Body
+	texts   map[string]*bytewise.Strings
+	made    map[string]*value // schemas that stand for what others say
 	todo    []body
 	steps   int
 }
@@ -59,7 +62,7 @@ func Compile(schema string, s Settings) (pushdown.Rule, error) {
 	}
 	c := &compiler{
 		Settings: s, root: root, numbers: map[*value]uint32{}, rules: map[string]pushdown.Rule{},
-		bare: map[bared]*value{}, dfas: map[string]*bytewise.DFA{}, steps: maxSteps,
+		bare: map[bared]*value{}, dfas: map[string]*bytewise.DFA{}, bodies: map[string]*bytewise.Body{}, texts: map[string]*bytewise.Strings{}, made: map[string]*value{}, steps: maxSteps,
 	}
 	of := []*value{root}
 	if s.Object {
@@ -140,10 +143,10 @@ func (c *compiler) rule(parts, more []*value) (pushdown.Rule, error) {
 }
 
 // call adds a value for which all of some schemas hold.
-func (c *compiler) call(from, to pushdown.Place, of []*value) error {
+func (c *compiler) call(when pushdown.Guard, from, to pushdown.Place, of []*value) error {
 	id, err := c.rule(nil, of)
 	if err == nil {
-		c.Rules.Call(from, to, id)
+		c.Rules.CallIf(when, from, to, id)
 	}
 	return err
 }
@@ -176,13 +179,19 @@ func (c *compiler) body(b body) error {
 	return nil
 }
 
-// choose adds a way for each of anyOf's or oneOf's schemas.
+// choose adds a way for each of anyOf's or oneOf's schemas, or of what stands for them.
 func (c *compiler) choose(b body, all *combined) error {
-	of := all.choices.get(all.choice).items
-	if all.choice == "oneOf" {
-		if err := c.checkApart(all.choices, of); err != nil {
+	at := all.choices.get(all.choice)
+	of := at.items
+	switch all.choice {
+	case "oneOf":
+		var err error
+		if of, err = c.apart(all, of); err != nil {
 			return err
 		}
+	case "anyOf":
+	default:
+		of = c.dependents(all.choices, all.choice, at)
 	}
 	rest := slices.Clone(b.parts)
 	rest[slices.Index(rest, all.choices)] = c.without(all.choices, all.choice)
@@ -192,40 +201,6 @@ func (c *compiler) choose(b body, all *combined) error {
 			return err
 		}
 		c.Rules.Call(b.from, b.to, id)
-	}
-	return nil
-}
-
-// maxOneOf bounds oneOf, whose schemas are compared with each other.
-const maxOneOf = 128
-
-func (c *compiler) checkApart(v *value, of []*value) error {
-	if len(of) > maxOneOf {
-		return refuse(v, "oneOf", "it has %d schemas; at most %d are allowed: use anyOf", len(of), maxOneOf)
-	}
-	flat := make([][]*value, len(of))
-	for i := range of {
-		parts, never, err := c.flatten(of[i])
-		if err != nil {
-			return err
-		}
-		if flat[i] = append([]*value{}, parts...); never {
-			flat[i] = nil
-		}
-	}
-	for i, a := range flat {
-		for j, b := range flat[:i] {
-			if a == nil || b == nil {
-				continue
-			}
-			apart, err := c.disjoint(a, b, 0)
-			if err != nil {
-				return err
-			}
-			if !apart {
-				return refuse(v, "oneOf", "a value may be of its schemas %d and %d: use anyOf, or give each a const of its own in a property that all require", j, i)
-			}
-		}
 	}
 	return nil
 }
@@ -257,22 +232,31 @@ func (c *compiler) dfa(key string, build func() (*bytewise.DFA, error)) (*bytewi
 }
 
 // term adds a text that an automaton accepts.
-func (c *compiler) term(from, to pushdown.Place, key string, build func() (*bytewise.DFA, error)) error {
+func (c *compiler) term(when pushdown.Guard, from, to pushdown.Place, key string, build func() (*bytewise.DFA, error)) error {
 	d, err := c.dfa(key, build)
 	if err == nil {
-		c.Rules.Term(from, to, d)
+		c.Rules.TermIf(when, from, to, d)
 	}
 	return err
 }
 
+// comma adds one between items or properties.
+func (c *compiler) comma(when pushdown.Guard, from, to pushdown.Place) error {
+	return c.tokenIf(when, from, to, ",", true, true)
+}
+
 // token adds one of JSON's punctuation marks, with white space around; before or behind.
 func (c *compiler) token(from, to pushdown.Place, mark string, before, behind bool) error {
+	return c.tokenIf(pushdown.Always, from, to, mark, before, behind)
+}
+
+func (c *compiler) tokenIf(when pushdown.Guard, from, to pushdown.Place, mark string, before, behind bool) error {
 	const space = `[ \t\n\r]*`
 	expression := escapeExpression(mark)
 	if !c.Compact {
 		expression = strings.Repeat(space, b2i(before)) + expression + strings.Repeat(space, b2i(behind))
 	}
-	return c.term(from, to, "token "+mark, func() (*bytewise.DFA, error) { return bytewise.Regexp(c.Budget, expression, bytewise.Options{}) })
+	return c.term(when, from, to, "token "+mark, func() (*bytewise.DFA, error) { return bytewise.Regexp(c.Budget, expression, bytewise.Options{}) })
 }
 
 func b2i(b bool) int {

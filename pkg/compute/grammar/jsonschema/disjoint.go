@@ -1,5 +1,103 @@
 package jsonschema
 
+import "slices"
+
+// maxOneOf bounds oneOf, whose schemas are compared with each other.
+const maxOneOf = 128
+
+// apart are the schemas of oneOf, with what has to be absent so that no value is of two of them.
+func (c *compiler) apart(all *combined, of []*value) ([]*value, error) {
+	v := all.choices
+	if len(of) > maxOneOf {
+		return nil, refuse(v, "oneOf", "it has %d schemas; at most %d are allowed: use anyOf", len(of), maxOneOf)
+	}
+	flat, err := c.flattenEach(of)
+	if err != nil {
+		return nil, err
+	}
+	without := make([][]string, len(of))
+	for i, a := range flat {
+		for j, b := range flat[:i] {
+			apart, err := c.disjointNow(a, b)
+			if err != nil {
+				return nil, err
+			}
+			if !apart && !(c.absentIn(all, &without[i], a, b) && c.absentIn(all, &without[j], b, a)) {
+				return nil, refuse(v, "oneOf", "a value may be of its schemas %d and %d: use anyOf, or give each a const of its own in a property that all require", j, i)
+			}
+		}
+	}
+	out := slices.Clone(of)
+	for i, keys := range without {
+		if len(keys) > 0 {
+			out[i] = c.lacking(of[i], keys)
+		}
+	}
+	return out, nil
+}
+
+// disjointNow is disjoint for schemas of which some may allow nothing.
+func (c *compiler) disjointNow(a, b []*value) (bool, error) {
+	if a == nil || b == nil {
+		return true, nil
+	}
+	return c.disjoint(a, b, 0)
+}
+
+// flattenEach flattens each of some schemas; nil: it allows nothing.
+func (c *compiler) flattenEach(of []*value) ([][]*value, error) {
+	flat := make([][]*value, len(of))
+	for i := range of {
+		parts, never, err := c.flatten(of[i])
+		if err != nil {
+			return nil, err
+		}
+		if flat[i] = append([]*value{}, parts...); never {
+			flat[i] = nil
+		}
+	}
+	return flat, nil
+}
+
+// absentIn finds a property that objects of one schema need not have, and those of another one
+// have to: without it no object is of both.
+func (c *compiler) absentIn(all *combined, without *[]string, a, b []*value) bool {
+	one, err1 := c.combine(a)
+	other, err2 := c.combine(b)
+	if err1 != nil || err2 != nil || all.types&one.possible()&other.possible() != object {
+		return false
+	}
+	found := ""
+	for _, p := range other.properties {
+		if !other.required[p.key] || one.required[p.key] || all.required[p.key] {
+			continue
+		}
+		named := slices.ContainsFunc(one.properties, func(q property) bool { return q.key == p.key })
+		if !named || found == "" {
+			if found = p.key; !named {
+				break
+			}
+		}
+	}
+	if found != "" && !slices.Contains(*without, found) {
+		*without = append(*without, found)
+	}
+	return found != ""
+}
+
+// lacking is a schema without some properties.
+func (c *compiler) lacking(v *value, keys []string) *value {
+	names := &value{kind: 'a'}
+	none := &value{kind: 'o'}
+	for _, key := range keys {
+		names.items = append(names.items, &value{kind: 's', text: key})
+		none.members = append(none.members, member{key, &value{kind: 'b'}})
+	}
+	return c.make(v, "without", names, func() []member {
+		return []member{{"allOf", &value{kind: 'a', items: []*value{v, {kind: 'o', pointer: v.pointer, members: []member{{"properties", none}}}}}}}
+	})
+}
+
 // typeOf is a literal's type.
 func typeOf(v *value) types {
 	switch v.kind {

@@ -7,6 +7,6 @@
 // ways through a rule, and each subschema is a rule of its own, so schemas may refer to
 // themselves.
 //
-// What a schema asks and rules cannot keep is refused by name. What is no keyword of JSON
-// Schema changes nothing, as in a validator.
+// What a schema asks and rules cannot keep is refused by name (seldom.go has what is kept in
+// part). What is no keyword of JSON Schema, or says nothing, changes nothing, as in a validator.
 package jsonschema

@@ -11,7 +11,7 @@ import (
 // flatten lists the schemas that hold of one value together: v and what it refers to, whose
 // own $ref and allOf are among them. never is true where nothing can be.
 func (c *compiler) flatten(v *value) (parts []*value, never bool, err error) {
-	f := flattening{compiler: c, seen: map[*value]bool{}}
+	f := flattening{compiler: c, holds: map[*value]bool{}}
 	err = f.add(v)
 	return f.parts, f.never, err
 }
@@ -19,7 +19,7 @@ func (c *compiler) flatten(v *value) (parts []*value, never bool, err error) {
 // flattening is what flatten has found so far.
 type flattening struct {
 	*compiler
-	seen  map[*value]bool
+	holds map[*value]bool // false: it is being added
 	parts []*value
 	never bool
 }
@@ -32,15 +32,19 @@ func (f *flattening) add(v *value) error {
 		return nil
 	case v.kind != 'o':
 		return refuse(v, "", "a schema is an object, true or false")
-	case f.seen[v]:
-		return nil // it holds already
 	}
-	f.seen[v] = true
+	if whole, met := f.holds[v]; met && !whole {
+		return refuse(v, "$ref", "it leads back to itself, and says nothing of any value")
+	} else if met {
+		return nil
+	}
+	f.holds[v] = false
 	for _, m := range v.members {
 		if err := f.follow(v, m); err != nil {
 			return err
 		}
 	}
+	f.holds[v] = true
 	f.parts = append(f.parts, v)
 	return nil
 }
@@ -55,7 +59,7 @@ func (f *flattening) follow(v *value, m member) error {
 		}
 		return f.add(to)
 	case "allOf":
-		if m.of.kind != 'a' || len(m.of.items) == 0 {
+		if m.of.kind != 'a' {
 			return refuse(v, "allOf", "it is a list of schemas")
 		}
 		for _, of := range m.of.items {
@@ -69,7 +73,18 @@ func (f *flattening) follow(v *value, m member) error {
 
 // resolve finds what a $ref refers to.
 func (c *compiler) resolve(v, ref *value) (*value, error) {
-	path, ok := strings.CutPrefix(ref.text, "#")
+	text := ref.text
+	if id := c.root.get("$id"); id != nil && id.text != "" { // its own name, if it has one
+		if path, own := strings.CutPrefix(text, strings.TrimSuffix(id.text, "#")); own && (path == "" || path[0] == '#') {
+			text = "#" + strings.TrimPrefix(path, "#")
+		}
+	}
+	path, ok := strings.CutPrefix(text, "#")
+	if ok && path != "" && path[0] != '/' {
+		if at := c.root.anchored(path); at != nil {
+			return at, nil
+		}
+	}
 	if ref.kind != 's' || !ok || path != "" && path[0] != '/' {
 		return nil, refuse(v, "$ref", "only references within the schema are followed, such as #/$defs/name")
 	}
@@ -90,6 +105,26 @@ func (c *compiler) resolve(v, ref *value) (*value, error) {
 		at = next
 	}
 	return at, nil
+}
+
+// anchored finds the schema with a name of its own; nil: there is none.
+func (v *value) anchored(name string) *value {
+	for _, key := range []string{"$anchor", "$id", "id"} {
+		if of := v.get(key); of != nil && of.kind == 's' && strings.TrimPrefix(of.text, "#") == name && (key == "$anchor" || of.text != name) {
+			return v
+		}
+	}
+	for _, m := range v.members {
+		if at := m.of.anchored(name); at != nil {
+			return at
+		}
+	}
+	for _, of := range v.items {
+		if at := of.anchored(name); at != nil {
+			return at
+		}
+	}
+	return nil
 }
 
 // keyOf tells lists of schemas that hold together apart.

@@ -1,11 +1,5 @@
 package jsonschema
 
-import (
-	"maps"
-	"slices"
-	"strings"
-)
-
 // Parts of formats.
 const (
 	date   = `(\d{4}-((0[13578]|1[02])-(0[1-9]|[12]\d|3[01])|(0[469]|11)-(0[1-9]|[12]\d|30)|02-(0[1-9]|1\d|2[0-8]))|(\d\d(0[48]|[2468][048]|[13579][26])|([02468][048]|[13579][26])00)-02-29)`
@@ -22,7 +16,7 @@ const (
 	behind = `([a-zA-Z0-9._~!$&'()*+,;=:@/?-]|` + escape + `)*`
 )
 
-// formats are those that strings can be held to.
+// formats are those that strings are held to. Others say what a string is for.
 var formats = map[string]string{
 	"date":      date,
 	"time":      clock,
@@ -37,8 +31,4 @@ var formats = map[string]string{
 	"hostname": label + `(\.` + label + `)*`,
 	"email":    atom + `(\.` + atom + `)*@` + label + `(\.` + label + `)*`,
 	"uri":      scheme + `(//[a-zA-Z0-9._~-]*(:[0-9]*)?(/` + part + `)*/?|` + part + `(/` + part + `)*)(\?` + behind + `)?(#` + behind + `)?`,
-}
-
-func formatNames() string {
-	return strings.Join(slices.Sorted(maps.Keys(formats)), ", ")
 }

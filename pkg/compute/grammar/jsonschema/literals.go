@@ -44,7 +44,7 @@ func (c *compiler) holds(all *combined, v *value) (bool, error) {
 		if len(all.patterns) == 0 && all.shortest == 0 && all.longest < 0 {
 			return true, nil
 		}
-		d, err := c.textDFA(all, false)
+		d, err := c.strings(all, bytewise.Options{})
 		if err != nil {
 			return false, ignoreEmpty(err)
 		}
@@ -59,12 +59,18 @@ func (c *compiler) holds(all *combined, v *value) (bool, error) {
 		}
 		return d.Match(numberText(v.text)), nil
 	case list, object:
-		if len(all.properties) > 0 || len(all.required) > 0 || len(all.first) > 0 || len(all.additional) > 0 ||
+		if len(all.properties) > 0 || len(all.required) > 0 || len(all.first) > 0 || all.told() ||
 			all.least > 0 || all.most >= 0 || all.leastKeys > 0 || all.mostKeys >= 0 {
 			return false, refuse(all.parts[0], "enum", "lists and objects beside other keywords cannot be kept: leave those out")
 		}
 	}
 	return true, nil
+}
+
+// told says whether anything is said of properties that are not named.
+func (all *combined) told() bool {
+	return all.shut || len(all.names) > 0 || len(all.patterned) > 0 || all.unique || all.ended != nil ||
+		slices.ContainsFunc(all.parts, func(p *value) bool { return p.get("additionalProperties") != nil })
 }
 
 func ignoreEmpty(err error) error {
@@ -84,7 +90,7 @@ func (c *compiler) write(from, to pushdown.Place, v *value) error {
 	case 'o':
 		return c.writeEach(from, to, "{}", len(v.members), func(at, next pushdown.Place, i int) error {
 			behind := c.Rules.Place()
-			if err := c.key(at, behind, v.members[i].key); err != nil {
+			if err := c.key(pushdown.Always, at, behind, v.members[i].key); err != nil {
 				return err
 			}
 			return c.write(behind, next, v.members[i].of)

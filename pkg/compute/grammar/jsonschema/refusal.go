@@ -51,24 +51,3 @@ func because(v *value, keyword string, err error) error {
 	}
 	return refuse(v, keyword, "%v", err)
 }
-
-// unknown are keywords that no rules keep, with what to do.
-var unknown = map[string]string{
-	"not":                   "it cannot be kept: say what is allowed instead",
-	"if":                    "it cannot be kept: use anyOf with both cases",
-	"then":                  "it cannot be kept: use anyOf with both cases",
-	"else":                  "it cannot be kept: use anyOf with both cases",
-	"dependentRequired":     "it cannot be kept: use anyOf with the cases",
-	"dependentSchemas":      "it cannot be kept: use anyOf with the cases",
-	"dependencies":          "it cannot be kept: use anyOf with the cases",
-	"contains":              "it cannot be kept: use items or prefixItems",
-	"minContains":           "it cannot be kept: use items or prefixItems",
-	"maxContains":           "it cannot be kept: use items or prefixItems",
-	"patternProperties":     "it cannot be kept: name the properties, or use additionalProperties",
-	"propertyNames":         "it cannot be kept: name the properties",
-	"unevaluatedProperties": "it cannot be kept: use additionalProperties",
-	"unevaluatedItems":      "it cannot be kept: use items: false with prefixItems",
-	"$dynamicRef":           "it cannot be kept: use $ref",
-	"$recursiveRef":         "it cannot be kept: use $ref",
-	"contentSchema":         "it cannot be kept: leave it out",
-}

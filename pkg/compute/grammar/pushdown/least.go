@@ -1,6 +1,7 @@
 package pushdown
 
-// Least is how many more bytes there are at least until the text may end.
+// Least is how many more bytes there are at least until the text may end, or some more than that:
+// some byte always leads to less.
 func (f *Follower) Least(s *State) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -9,8 +10,7 @@ func (f *Follower) Least(s *State) int {
 	}
 	least := int32(never)
 	for _, it := range s.items {
-		term, base := f.g.terminal(it.at)
-		least = min(least, int32(term.Least(it.at-base))+f.leastOf(it.calls))
+		least = min(least, f.g.terms[it.term].least(it.within)+f.leastOf(it.calls))
 	}
 	return int(least)
 }
@@ -22,7 +22,7 @@ func (f *Follower) leastOf(calls *stack) int32 {
 	if calls.least == 0 {
 		calls.least = never
 		for _, to := range calls.frames {
-			calls.least = min(calls.least, f.g.least[to.to]+f.leastOf(to.next))
+			calls.least = min(calls.least, f.g.distance(to.to, to.count)+f.leastOf(to.next))
 		}
 	}
 	return calls.least

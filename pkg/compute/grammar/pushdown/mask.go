@@ -13,9 +13,29 @@ type local struct {
 	ends []int32  // the nodes of the trie that end it, and have more below
 }
 
+// loose is local for strings of any length, by where tokens end and how many characters they have.
+type loose struct {
+	mask   []uint64
+	groups []group
+	ends   []looseEnd
+}
+
+type group struct {
+	to  within
+	ids []uint32
+}
+
+type looseEnd struct{ node, count int32 }
+
+// looseKey is a place in strings that differ in their length alone.
+type looseKey struct {
+	of *bytewise.Body
+	at int32
+}
+
 // scratch is reused from mask to mask.
 type scratch struct {
-	path []int32 // states of a terminal, by depth in the trie
+	path []within // places in a terminal, by depth in the trie
 	// looked is how many nodes of the trie locals took.
 	looked int
 	met    map[meeting]struct{}
@@ -37,10 +57,19 @@ func (f *Follower) Mask(s *State) []uint64 {
 	if f.kept > maxMasks {
 		f.forget()
 	}
+	as := f.like(s)
+	if as.mask == nil {
+		as.mask = f.maskOf(as)
+	}
+	s.mask = as.mask
+	return s.mask
+}
+
+func (f *Follower) maskOf(s *State) []uint64 {
 	mask := f.newMask()
 	f.met = map[meeting]struct{}{}
 	for _, it := range s.items {
-		l := f.localOf(it.at)
+		l := f.localOf(it.inside)
 		for i, word := range l.mask {
 			mask[i] |= word
 		}
@@ -48,7 +77,6 @@ func (f *Follower) Mask(s *State) []uint64 {
 			f.beyond(mask, node, it.calls)
 		}
 	}
-	s.mask = mask
 	return mask
 }
 
@@ -58,43 +86,102 @@ func (f *Follower) newMask() []uint64 {
 }
 
 // localOf is what follows from a place in a terminal.
-func (f *Follower) localOf(at int32) *local {
+func (f *Follower) localOf(at inside) *local {
 	l, ok := f.local[at]
 	if !ok {
-		l = &local{mask: f.newMask()}
-		f.looked += f.below(l.mask, 0, at, func(node int32) { l.ends = append(l.ends, node) })
+		term := &f.g.terms[at.term]
+		if term.text != nil && term.text.Free() != nil {
+			l = f.bounded(term.text, at.within)
+		} else {
+			l = &local{mask: f.newMask()}
+			f.looked += f.below(term, 0, at.within, func(i int32, to within) {
+				v := f.vocab
+				for _, id := range v.tokens(i) {
+					l.mask[id>>6] |= 1 << (id & 63)
+				}
+				if v.nodes[i].end > i+1 && term.accepts(to) {
+					l.ends = append(l.ends, i)
+				}
+			})
+		}
 		f.kept += 4 * len(l.ends)
 		f.local[at] = l
 	}
 	return l
 }
 
-// below marks the tokens below a node that end within a terminal, and tells of the nodes that
-// end it and have more below.
-func (f *Follower) below(mask []uint64, node, at int32, ends func(node int32)) (looked int) {
-	term, base := f.g.terminal(at)
+// bounded is localOf in strings of some length: what is too long for them is left out.
+func (f *Follower) bounded(t *bytewise.Strings, at within) *local {
+	all := f.looseOf(t, at.at)
+	l := &local{mask: f.newMask()}
+	copy(l.mask, all.mask)
+	for _, g := range all.groups {
+		if !t.Alive(g.to.at, at.count+g.to.count) {
+			for _, id := range g.ids {
+				l.mask[id>>6] &^= 1 << (id & 63)
+			}
+		}
+	}
+	for _, end := range all.ends {
+		if t.Ends(at.count + end.count) {
+			l.ends = append(l.ends, end.node)
+		}
+	}
+	return l
+}
+
+// looseOf is what follows from a state of strings, of whatever length.
+func (f *Follower) looseOf(t *bytewise.Strings, at int32) *loose {
+	key := looseKey{t.Body, at}
+	all, ok := f.loose[key]
+	if ok {
+		return all
+	}
+	all = &loose{mask: f.newMask()}
+	free := &terminal{text: t.Free()}
+	number := map[within]int{}
+	f.looked += f.below(free, 0, within{at: at}, func(i int32, to within) {
+		v := f.vocab
+		if ids := v.tokens(i); len(ids) > 0 {
+			n, known := number[to]
+			if !known {
+				n = len(all.groups)
+				number[to], all.groups = n, append(all.groups, group{to: to})
+			}
+			all.groups[n].ids = append(all.groups[n].ids, ids...)
+			for _, id := range ids {
+				all.mask[id>>6] |= 1 << (id & 63)
+			}
+			f.kept += 4 * len(ids)
+		}
+		if v.nodes[i].end > i+1 && free.accepts(to) {
+			all.ends = append(all.ends, looseEnd{i, to.count})
+			f.kept += 8
+		}
+	})
+	f.loose[key] = all
+	return all
+}
+
+// below goes through the nodes below one that a terminal can read, and tells of each.
+func (f *Follower) below(term *terminal, node int32, at within, tell func(node int32, to within)) (looked int) {
 	v := f.vocab
 	if len(f.path) <= v.deep {
-		f.path = make([]int32, v.deep+1)
+		f.path = make([]within, v.deep+1)
 	}
-	states := f.path
-	states[v.nodes[node].depth] = at - base
+	path := f.path
+	path[v.nodes[node].depth] = at
 	for i, end := node+1, v.nodes[node].end; i < end; {
 		n := &v.nodes[i]
 		looked++
-		to := term.Next(states[n.depth-1], n.b)
-		if to == bytewise.Dead {
+		to := term.next(path[n.depth-1], n.b)
+		if to.at == bytewise.Dead {
 			i = n.end
 			continue
 		}
-		states[n.depth] = to
-		for _, id := range v.tokens(i) {
-			mask[id>>6] |= 1 << (id & 63)
-		}
+		path[n.depth] = to
+		tell(i, to)
 		i++
-		if n.end > i && term.Accepts(to) {
-			ends(i - 1)
-		}
 	}
 	return looked
 }
@@ -107,20 +194,35 @@ const warmNodes = 4 << 20
 func (f *Follower) Warm() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.looked = 0
+	places := make([][]within, len(f.g.terms))
 	order := make([]int, len(f.g.terms))
 	for i := range order {
-		order[i] = i
+		order[i], places[i] = i, f.g.terms[i].places()
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(f.g.terms[a].States(), f.g.terms[b].States()) })
-	f.looked = 0
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(places[a]), len(places[b])) })
 	for _, i := range order {
-		for s := range int32(f.g.terms[i].States()) {
+		for _, at := range places[i] {
 			if f.looked > warmNodes || f.kept > maxMasks/2 {
 				return
 			}
-			f.localOf(f.g.bases[i] + s)
+			f.localOf(inside{int32(i), f.g.terms[i].like(at, f.vocab.deep)})
 		}
 	}
+}
+
+// places are those of a terminal where nothing was counted.
+func (t *terminal) places() (out []within) {
+	if t.dfa != nil {
+		for at := range int32(t.dfa.States()) {
+			out = append(out, within{at: at})
+		}
+		return out
+	}
+	for at := range t.text.Between {
+		out = append(out, within{at: at})
+	}
+	return out
 }
 
 // beyond marks the tokens below a node at which a terminal ended.
@@ -135,7 +237,15 @@ func (f *Follower) beyond(mask []uint64, node int32, calls *stack) {
 	var ends []int32
 	for _, it := range calls.behind.items {
 		ends = ends[:0]
-		f.below(mask, node, it.at, func(at int32) { ends = append(ends, at) })
+		term, v := &f.g.terms[it.term], f.vocab
+		f.below(term, node, it.within, func(i int32, to within) {
+			for _, id := range v.tokens(i) {
+				mask[id>>6] |= 1 << (id & 63)
+			}
+			if v.nodes[i].end > i+1 && term.accepts(to) {
+				ends = append(ends, i)
+			}
+		})
 		for _, at := range ends {
 			m := meeting{at, it.calls}
 			if _, ok := f.met[m]; !ok {
@@ -144,10 +254,4 @@ func (f *Follower) beyond(mask []uint64, node int32, calls *stack) {
 			}
 		}
 	}
-}
-
-// terminal is the automaton that a state belongs to, and the number of that automaton's first state.
-func (g *Grammar) terminal(at int32) (term *bytewise.DFA, base int32) {
-	i := g.of[at]
-	return g.terms[i], g.bases[i]
 }

@@ -1,6 +1,7 @@
 package pushdown
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 )
@@ -8,33 +9,46 @@ import (
 // stack is what calls return to: some places, each with the calls around it. The same calls
 // are one stack. nil is the outermost.
 type stack struct {
-	frames []frame // by place, each once
+	frames []frame // by place and count, each once
 	bottom bool    // what was begun with may end here
 	depth  int
 	serial uint32
 	least  int32  // bytes to the end of all, once it was looked for
 	behind *State // what comes where they return, once it was looked for
+	like   *stack // with counts for which the next bytes are alike, once it was looked for
 }
 
+// frame is a place that is returned to, and what its rule has counted.
 type frame struct {
-	to   Place
-	next *stack
+	to    Place
+	count int32
+	next  *stack
+}
+
+// inside is a place in a terminal.
+type inside struct {
+	term int32
+	within
 }
 
 // item is a place in a terminal, with what it returns to.
 type item struct {
-	at    int32 // of all terminals' states
+	inside
 	calls *stack
 }
 
 // State is where a text stands.
 type State struct {
-	items  []item // by at, each once
+	items  []item // in order, each once
 	over   bool   // the text may end
 	serial uint32
-	next   [256]*State
-	known  [4]uint64 // of next
+	next   []successor
 	mask   []uint64
+}
+
+type successor struct {
+	b  byte
+	to *State
 }
 
 // Over says whether the text may end.
@@ -44,7 +58,7 @@ func (s *State) Over() bool { return s.over }
 const (
 	maxDepth  = 512     // calls within calls
 	maxUnions = 1 << 14 // of stacks, for one byte
-	maxStates = 1 << 13 // and stacks; a state takes some KiB
+	maxStates = 1 << 13 // and stacks
 	maxMasks  = 64 << 20
 )
 
@@ -57,7 +71,8 @@ type Follower struct {
 	serial uint32
 	stacks map[string]*stack
 	states map[string]*State
-	local  map[int32]*local
+	local  map[inside]*local
+	loose  map[looseKey]*loose
 	kept   int // bytes of masks
 	scratch
 }
@@ -71,7 +86,12 @@ func (g *Grammar) Follow(v *Vocabulary) *Follower {
 
 // forget begins anew: states that cursors hold stay as they are.
 func (f *Follower) forget() {
-	f.begin, f.stacks, f.states, f.local, f.kept = nil, map[string]*stack{}, map[string]*State{}, map[int32]*local{}, 0
+	f.forgetStates()
+	f.local, f.loose, f.kept = map[inside]*local{}, map[looseKey]*loose{}, 0
+}
+
+func (f *Follower) forgetStates() {
+	f.begin, f.stacks, f.states = nil, map[string]*stack{}, map[string]*State{}
 }
 
 // Begin is where nothing has been read.
@@ -80,7 +100,7 @@ func (f *Follower) Begin() *State {
 	defer f.mu.Unlock()
 	if f.begin == nil {
 		w := f.walk()
-		w.open(f.g.begin, f.stack([]frame{}, true))
+		w.open(frame{f.g.begin, 0, f.stack([]frame{}, true)})
 		f.begin = w.state()
 	}
 	return f.begin
@@ -100,23 +120,26 @@ func (f *Follower) Read(s *State, text []byte) *State {
 
 // after is the state after a byte.
 func (f *Follower) after(s *State, b byte) *State {
-	if s.known[b>>6]>>(b&63)&1 == 1 {
-		return s.next[b]
+	for _, known := range s.next {
+		if known.b == b {
+			return known.to
+		}
 	}
 	w := f.walk()
 	for _, it := range s.items {
-		w.read(it, b)
+		if to := f.g.terms[it.term].next(it.within, b); to.at >= 0 {
+			w.add(inside{it.term, to}, it.calls)
+		}
 	}
 	to := w.state()
-	s.next[b] = to
-	s.known[b>>6] |= 1 << (b & 63)
+	s.next = append(s.next, successor{b, to})
 	return to
 }
 
 // walk is a state that is being made.
 type walk struct {
 	*Follower
-	items map[int32]*stack
+	items map[inside]*stack
 	over  bool
 	seen  map[frame]bool // that were opened
 	joint map[[2]*stack]*stack
@@ -125,26 +148,18 @@ type walk struct {
 }
 
 func (f *Follower) walk() *walk {
-	return &walk{Follower: f, items: map[int32]*stack{}, seen: map[frame]bool{}, joint: map[[2]*stack]*stack{}}
-}
-
-// read adds what an item is after a byte.
-func (w *walk) read(it item, b byte) {
-	term, base := w.g.terminal(it.at)
-	if to := term.Next(it.at-base, b); to >= 0 {
-		w.add(base+to, it.calls)
-	}
+	return &walk{Follower: f, items: map[inside]*stack{}, seen: map[frame]bool{}, joint: map[[2]*stack]*stack{}}
 }
 
 // add adds a place in a terminal, and what may come behind it.
-func (w *walk) add(at int32, calls *stack) {
+func (w *walk) add(at inside, calls *stack) {
 	if has, ok := w.items[at]; ok {
 		if calls = w.union(has, calls); calls == has {
 			return
 		}
 	}
 	w.items[at] = calls
-	if term, base := w.g.terminal(at); term.Accepts(at - base) {
+	if w.g.terms[at.term].accepts(at.within) {
 		w.back(calls)
 	}
 }
@@ -153,41 +168,49 @@ func (w *walk) add(at int32, calls *stack) {
 func (w *walk) back(calls *stack) {
 	w.over = w.over || calls.bottom
 	for _, to := range calls.frames {
-		w.open(to.to, to.next)
+		w.open(to)
 	}
 }
 
 // open adds what a place can begin with.
-func (w *walk) open(p Place, calls *stack) {
-	if w.seen[frame{p, calls}] {
+func (w *walk) open(at frame) {
+	if w.seen[at] {
 		return
 	}
-	w.seen[frame{p, calls}] = true
-	flat := &w.g.flat[p]
-	if flat.ends {
-		w.back(calls)
+	w.seen[at] = true
+	flat := &w.g.flat[at.to]
+	if slices.ContainsFunc(flat.ends, func(when Guard) bool { return when.lets(at.count) }) {
+		w.back(at.next)
 	}
 	for _, m := range flat.terms {
-		if to := w.push(m.to, calls); to != nil {
-			w.add(w.g.bases[m.term]+w.g.terms[m.term].Start, to)
+		if to := w.push(at, m.to, m.when); to != nil {
+			w.add(inside{m.term, w.g.terms[m.term].start()}, to)
 		}
 	}
 	for _, m := range flat.calls {
-		if to := w.push(m.to, calls); to != nil {
-			w.open(Place(m.rule), to)
+		if to := w.push(at, m.to, m.when); to != nil {
+			w.open(frame{Place(m.rule), 0, to})
 		}
 	}
 }
 
-// push is a stack with one more call; a place that only ends its rule needs none. nil: too deep.
-func (w *walk) push(to Place, calls *stack) *stack {
-	if f := &w.g.flat[to]; f.ends && len(f.terms) == 0 && len(f.calls) == 0 {
-		return calls
-	}
-	if calls.depth >= maxDepth {
+// push is a stack with one more call; a place that only ends its rule needs none. nil: it may
+// not be, comes to no end, or is too deep.
+func (w *walk) push(at frame, to Place, when Guard) *stack {
+	if !when.lets(at.count) {
 		return nil
 	}
-	return w.stack([]frame{{to, calls}}, false)
+	count := w.g.counts[to].at(when.after(at.count))
+	if w.g.distance(to, count) == never {
+		return nil
+	}
+	if f := &w.g.flat[to]; len(f.ends) == 1 && f.ends[0] == Always && len(f.terms) == 0 && len(f.calls) == 0 {
+		return at.next
+	}
+	if at.next.depth >= maxDepth {
+		return nil
+	}
+	return w.stack([]frame{{to, count, at.next}}, false)
 }
 
 // state makes the state, or finds it; nil: nothing can be there.
@@ -199,39 +222,51 @@ func (w *walk) state() *State {
 	for at, calls := range w.items {
 		items = append(items, item{at, calls})
 	}
-	slices.SortFunc(items, func(a, b item) int { return int(a.at) - int(b.at) })
-	key := make([]byte, 1, 1+8*len(items))
-	if w.over {
+	return w.stateOf(items, w.over)
+}
+
+func inOrder(a, b inside) int {
+	return cmp.Or(cmp.Compare(a.term, b.term), cmp.Compare(a.at, b.at), cmp.Compare(a.count, b.count))
+}
+
+// stateOf finds the state of some items, or makes it.
+func (f *Follower) stateOf(items []item, over bool) *State {
+	slices.SortFunc(items, func(a, b item) int { return inOrder(a.inside, b.inside) })
+	key := make([]byte, 1, 1+16*len(items))
+	if over {
 		key[0] = 1
 	}
 	for _, it := range items {
-		key = appendNumber(appendNumber(key, uint32(it.at)), it.calls.serial)
+		key = appendNumbers(key, uint32(it.term), uint32(it.at), uint32(it.count), it.calls.serial)
 	}
-	s, ok := w.states[string(key)]
+	s, ok := f.states[string(key)]
 	if !ok {
-		if len(w.states)+len(w.stacks) >= maxStates {
-			w.forget()
+		if len(f.states)+len(f.stacks) >= maxStates {
+			f.forgetStates()
 		}
-		w.serial++
-		s = &State{items: items, over: w.over, serial: w.serial}
-		w.states[string(key)] = s
+		f.serial++
+		s = &State{items: items, over: over, serial: f.serial}
+		f.states[string(key)] = s
 	}
 	return s
 }
 
-func appendNumber(key []byte, n uint32) []byte {
-	return append(key, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
+func appendNumbers(key []byte, all ...uint32) []byte {
+	for _, n := range all {
+		key = append(key, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
+	}
+	return key
 }
 
 // stack finds a stack, or makes it. Frames are in order.
 func (f *Follower) stack(frames []frame, bottom bool) *stack {
-	key := make([]byte, 1, 1+8*len(frames))
+	key := make([]byte, 1, 1+12*len(frames))
 	if bottom {
 		key[0] = 1
 	}
 	depth := 0
 	for _, fr := range frames {
-		key = appendNumber(appendNumber(key, uint32(fr.to)), fr.next.serial)
+		key = appendNumbers(key, uint32(fr.to), uint32(fr.count), fr.next.serial)
 		depth = max(depth, fr.next.depth)
 	}
 	s, ok := f.stacks[string(key)]
@@ -256,15 +291,24 @@ func (w *walk) union(a, b *stack) *stack {
 	out := make([]frame, 0, len(a.frames)+len(b.frames))
 	i, j := 0, 0
 	for i < len(a.frames) || j < len(b.frames) {
+		order := 0
 		switch {
-		case j == len(b.frames) || i < len(a.frames) && a.frames[i].to < b.frames[j].to:
+		case j == len(b.frames):
+			order = -1
+		case i == len(a.frames):
+			order = 1
+		default:
+			order = framesInOrder(a.frames[i], b.frames[j])
+		}
+		switch {
+		case order < 0:
 			out = append(out, a.frames[i])
 			i++
-		case i == len(a.frames) || b.frames[j].to < a.frames[i].to:
+		case order > 0:
 			out = append(out, b.frames[j])
 			j++
 		default:
-			out = append(out, frame{a.frames[i].to, w.union(a.frames[i].next, b.frames[j].next)})
+			out = append(out, frame{a.frames[i].to, a.frames[i].count, w.union(a.frames[i].next, b.frames[j].next)})
 			i++
 			j++
 		}
@@ -272,4 +316,8 @@ func (w *walk) union(a, b *stack) *stack {
 	both := w.stack(out, a.bottom || b.bottom)
 	w.joint[[2]*stack{a, b}] = both
 	return both
+}
+
+func framesInOrder(a, b frame) int {
+	return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.count, b.count))
 }

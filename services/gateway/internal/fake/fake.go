@@ -3,6 +3,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"sync"
@@ -27,18 +28,51 @@ type Upstream struct {
 	Unready error
 	// Bare says that the model has no tokenizer.
 	Bare bool
+	// Pieces are the bytes of ids, where they are not those of words.
+	Pieces map[uint32]string
+	// Secret is the model's; empty: one of a test.
+	Secret string
+	// Special says that its tokenizer puts <s> before texts.
+	Special bool
 
 	mu        sync.Mutex
 	prompts   []*pb.Prompt
+	tokenized []*pb.Prompt
 	tos       []upstream.To
 	cancelled []string
-	accepted  map[string]*pb.Prompt
+	accepted  map[string]kept
 	left      int
+}
+
+// kept is a request that was asked, and whose it is.
+type kept struct {
+	prompt *pb.Prompt
+	tenant string
+}
+
+// keep has a request's answer be told again.
+func (u *Upstream) keep(to upstream.To, p *pb.Prompt) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.accepted == nil {
+		u.accepted = map[string]kept{}
+	}
+	u.accepted[p.RequestId] = kept{p, to.Flow.Tenant}
+}
+
+// of is a tenant's request; nil: there is none.
+func (u *Upstream) of(to upstream.To, request string) *pb.Prompt {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if k := u.accepted[request]; k.tenant == to.Flow.Tenant {
+		return k.prompt
+	}
+	return nil
 }
 
 // Model is the model that there is.
 func Model() upstream.Model {
-	return upstream.Model{Name: "demo", Context: 512, Vocab: 8192, Created: 1, Family: "f", Hash: "h", Class: "c", Wire: "bf16", EOS: "</s>", Text: true, Chat: true, Ready: true}
+	return upstream.Model{Secret: "secret", Name: "demo", Context: 512, Vocab: 8192, Created: 1, Family: "f", Hash: "h", Class: "c", Wire: "bf16", EOS: "</s>", Text: true, Chat: true, Ready: true}
 }
 
 // Words are the chunks of an answer with these tokens, the last of which ends it.
@@ -56,12 +90,19 @@ func Words(p *pb.Prompt, reason string, words ...string) (out []*pb.Chunk) {
 	return out
 }
 
+// bos begins texts.
+const bos = "<s>"
+
 // Models is the one.
 func (u *Upstream) Models() []upstream.Model { return []upstream.Model{u.model()} }
 
 func (u *Upstream) model() upstream.Model {
 	m := Model()
 	m.Text, m.Chat = !u.Bare, !u.Bare
+	if u.Special {
+		m.BOS = bos
+	}
+	m.Secret = cmp.Or(u.Secret, m.Secret)
 	return m
 }
 
@@ -78,6 +119,7 @@ func (u *Upstream) Ask(ctx context.Context, to upstream.To, p *pb.Prompt) upstre
 	u.mu.Lock()
 	u.prompts, u.tos = append(u.prompts, proto.CloneOf(p)), append(u.tos, to)
 	u.mu.Unlock()
+	u.keep(to, p)
 	return u.tell(ctx, p, 0)
 }
 
@@ -129,30 +171,40 @@ func (u *Upstream) note(n *int) {
 
 // Accept keeps a prompt.
 func (u *Upstream) Accept(_ context.Context, to upstream.To, p *pb.Prompt) error {
+	u.keep(to, p)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.accepted == nil {
-		u.accepted = map[string]*pb.Prompt{}
-	}
-	u.accepted[p.RequestId], u.tos = p, append(u.tos, to)
+	u.tos = append(u.tos, to)
 	return nil
 }
 
 // Replay answers what was accepted.
-func (u *Upstream) Replay(ctx context.Context, _, request string, from int32) upstream.Chunks {
-	u.mu.Lock()
-	p := u.accepted[request]
-	u.mu.Unlock()
+func (u *Upstream) Replay(ctx context.Context, to upstream.To, request string, from int32) upstream.Chunks {
+	p := u.of(to, request)
 	if p == nil {
-		return func(yield func(*pb.Chunk, error) bool) {
-			yield(nil, &client.Error{Code: client.CodeBadRequest, Message: "request_id is unknown; requests are kept for 2h"})
-		}
+		return func(yield func(*pb.Chunk, error) bool) { yield(nil, errUnknown) }
 	}
 	return u.tell(ctx, p, from)
 }
 
-// Cancel notes a cancellation.
-func (u *Upstream) Cancel(_, request string) error {
+var errUnknown = &client.Error{Code: client.CodeBadRequest, Message: "request_id is unknown; requests are kept for 2h"}
+
+// Forget keeps a request no longer.
+func (u *Upstream) Forget(_ context.Context, to upstream.To, request string) error {
+	if u.of(to, request) == nil {
+		return errUnknown
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.accepted, request)
+	return nil
+}
+
+// Cancel notes a cancellation of a tenant's own request.
+func (u *Upstream) Cancel(to upstream.To, request string) error {
+	if u.of(to, request) == nil {
+		return nil
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.cancelled = append(u.cancelled, request)
@@ -164,19 +216,35 @@ func (u *Upstream) Tokens(_ context.Context, _ string, p *pb.Prompt) (*pb.Tokens
 	if u.Bare {
 		return nil, &client.Error{Code: client.CodeBadRequest, Message: "the model has no tokenizer"}
 	}
+	u.mu.Lock()
+	u.tokenized = append(u.tokenized, proto.CloneOf(p))
+	u.mu.Unlock()
 	out := &pb.Tokens{Ids: p.InputIds}
+	if u.Special && p.Text != "" {
+		out.Ids, out.Pieces = []uint32{99}, [][]byte{[]byte(bos)}
+	}
 	for i, w := range strings.SplitAfter(p.Text, " ") {
 		if w != "" {
 			out.Ids, out.Pieces, out.Text = append(out.Ids, uint32(i+1)), append(out.Pieces, []byte(w)), out.Text+w
 		}
 	}
-	for range p.InputIds {
+	for _, id := range p.InputIds {
+		if piece, has := u.Pieces[id]; has {
+			out.Pieces, out.Text = append(out.Pieces, []byte(piece)), out.Text+piece
+			continue
+		}
 		out.Pieces, out.Text = append(out.Pieces, []byte("w ")), out.Text+"w "
 	}
 	for i := range p.Messages {
 		out.Ids = append(out.Ids, uint32(i+1))
 	}
 	return out, nil
+}
+
+// Count is how many ids Tokens has.
+func (u *Upstream) Count(ctx context.Context, model string, p *pb.Prompt) (int32, error) {
+	t, err := u.Tokens(ctx, model, p)
+	return int32(len(t.GetIds())), err
 }
 
 // Ready says whether it is.
@@ -187,6 +255,13 @@ func (u *Upstream) Asked() ([]*pb.Prompt, []upstream.To) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return append([]*pb.Prompt(nil), u.prompts...), append([]upstream.To(nil), u.tos...)
+}
+
+// Tokenized are the prompts whose ids were asked for.
+func (u *Upstream) Tokenized() []*pb.Prompt {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return append([]*pb.Prompt(nil), u.tokenized...)
 }
 
 // Cancelled are the requests that were.

@@ -1,0 +1,108 @@
+// Package fields says what becomes of each field of a body: one table, of which the readers,
+// docs/operations/fields.md and a test of every field are made.
+package fields
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+)
+
+// Fate is what becomes of a field.
+type Fate int
+
+const (
+	// Done has an effect: two of its values give two prompts, or two answers.
+	Done Fate = iota
+	// Hint may be left: no answer depends on it.
+	Hint
+	// Refused would change an answer, and cannot be done.
+	Refused
+)
+
+// Field is one of a body's. The path of one that stands deeper is as in messages[].role.
+type Field struct {
+	Path string
+	Fate Fate
+	// Why is what hints are for, or why a field is refused.
+	Why string
+	// Nothing are values of a refused field, or elements of its list, that ask for nothing,
+	// beside null, false, 0 and what is empty.
+	Nothing []string
+	// Like is another field, whose value asks for nothing here.
+	Like string
+}
+
+// Route is what may stand in the bodies of a path.
+type Route struct {
+	Path   string
+	Fields []Field
+	byPath map[string]*Field
+	inner  map[string]bool // the fields below which some are listed
+}
+
+func route(path string, groups ...[]Field) *Route {
+	r := &Route{Path: path, Fields: slices.Concat(groups...), byPath: map[string]*Field{}, inner: map[string]bool{}}
+	for i := range r.Fields {
+		at := r.Fields[i].Path
+		r.byPath[at] = &r.Fields[i]
+		for j := range at {
+			if at[j] == '.' {
+				r.inner[at[:j]] = true
+			}
+		}
+	}
+	return r
+}
+
+func done(paths ...string) []Field { return all(Field{}, paths...) }
+
+func hints(why string, paths ...string) []Field { return all(Field{Fate: Hint, Why: why}, paths...) }
+
+func refused(why string, paths ...string) []Field {
+	return all(Field{Fate: Refused, Why: why}, paths...)
+}
+
+// unless is a field that is refused but for some values.
+func unless(why, path string, nothing ...string) []Field {
+	return all(Field{Fate: Refused, Why: why, Nothing: nothing}, path)
+}
+
+func all(f Field, paths ...string) (out []Field) {
+	for _, f.Path = range paths {
+		out = append(out, f)
+	}
+	return out
+}
+
+var index = regexp.MustCompile(`\[\d+\]`)
+
+// General is the path of a field in any element of a list.
+func General(path string) string { return index.ReplaceAllString(path, "[]") }
+
+// Find is a field by its general path; nil: it is unknown.
+func (r *Route) Find(path string) *Field { return r.byPath[path] }
+
+// Inner reports whether the fields of the object at a general path are listed.
+func (r *Route) Inner(path string) bool { return path == "" || r.inner[path] }
+
+// AsksNothing reports whether a value of a refused field asks for nothing; like is the value of
+// the field that it is Like.
+func (f *Field) AsksNothing(value, like json.RawMessage) bool {
+	var text bytes.Buffer
+	if json.Compact(&text, value) != nil {
+		return false
+	}
+	if slices.Contains(nothings, text.String()) || slices.Contains(f.Nothing, text.String()) || f.Like != "" && bytes.Equal(value, like) {
+		return true
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(value, &list) != nil {
+		return false
+	}
+	return !slices.ContainsFunc(list, func(one json.RawMessage) bool { return !slices.Contains(f.Nothing, string(one)) })
+}
+
+// nothings ask for nothing of any field.
+var nothings = []string{"null", "false", "0", "0.0", `""`, "[]", "{}"}
