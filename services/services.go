@@ -9,21 +9,13 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/transport/catalog"
 	"github.com/switchyard/switchyard/services/aggregator"
-	_ "github.com/switchyard/switchyard/services/aggregator"
 	"github.com/switchyard/switchyard/services/attention"
-	_ "github.com/switchyard/switchyard/services/attention"
 	"github.com/switchyard/switchyard/services/expert"
-	_ "github.com/switchyard/switchyard/services/expert"
 	"github.com/switchyard/switchyard/services/gate"
-	_ "github.com/switchyard/switchyard/services/gate"
 	"github.com/switchyard/switchyard/services/gateway"
-	_ "github.com/switchyard/switchyard/services/gateway"
 	"github.com/switchyard/switchyard/services/predictor"
-	_ "github.com/switchyard/switchyard/services/predictor"
 	"github.com/switchyard/switchyard/services/scaler"
-	_ "github.com/switchyard/switchyard/services/scaler"
 	"github.com/switchyard/switchyard/services/tokenizer"
-	_ "github.com/switchyard/switchyard/services/tokenizer"
 )
 
 // all are in the order of the catalog.

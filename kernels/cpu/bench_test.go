@@ -155,7 +155,7 @@ func eachFormat(n, k int, f func(name string, m *Matrix)) {
 	w8, _ := w8a8Matrix(1, n, k)
 	w4, _ := w4a8Matrix(1, n, k)
 	f("bf16", PackBF16(make([]byte, 2*n*k), n, k))
-	f("w16a16", PackPairs(make([]byte, 2*n*k), n, k))
+	f("w16a16", Packer{}.Pairs(k, make([]byte, 2*n*k)))
 	f("fp8", f8)
 	f("mxfp4", mx)
 	f("q8", m8)

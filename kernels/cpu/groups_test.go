@@ -34,7 +34,7 @@ func TestGroups(t *testing.T) {
 		for f, in := range filed {
 			t.Run(fmt.Sprintf("%d/%dx%d", f, n, k), func(t *testing.T) {
 				restore, _ := Use("generic")
-				want, err := Quantise(n, k, f, func(i int, row []float32) error { copy(row, w[i*k:]); return nil })
+				want, err := Packer{}.Quantise(n, k, f, func(i int, row []float32) error { copy(row, w[i*k:]); return nil })
 				restore()
 				if err != nil {
 					t.Fatal(err)

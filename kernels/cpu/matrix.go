@@ -15,7 +15,7 @@ type Matrix struct {
 	N, K int // outputs, inputs
 
 	// One of them is set. In bf16, a 32-bit word holds outputs j (low half)
-	// and j+16 (high half): one load and a shift or a mask give 16 floats. In W16A16 see PackPairs.
+	// and j+16 (high half): one load and a shift or a mask give 16 floats. In W16A16 see Packer.Pairs.
 	bf    []uint16
 	f32   []float32
 	codes []byte // with one of the scales below

@@ -115,12 +115,6 @@ func putFour(to []uint16, v uint64) {
 	to[0], to[1], to[2], to[3] = uint16(v), uint16(v>>16), uint16(v>>32), uint16(v>>48)
 }
 
-// PackPairs packs src, row-major (n, k) little-endian bf16, for rows that are rounded to bf16.
-func PackPairs(src []byte, n, k int) *Matrix {
-	mustHold("PackPairs", len(src), n, k, 2)
-	return Packer{}.Pairs(k, src)
-}
-
 // Pairs is StackBF16 for rows that are rounded to bf16.
 func (p Packer) Pairs(k int, parts ...[]byte) *Matrix {
 	all := stack(2*k, parts...)

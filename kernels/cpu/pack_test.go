@@ -198,3 +198,6 @@ func BenchmarkPackAgain(b *testing.B) {
 		})
 	}
 }
+
+// pairAt returns the place in a panel of pairs of input k and output j.
+func pairAt(k, j int) int { return k/2*2*PanelWidth + 2*j + k%2 }

@@ -16,9 +16,6 @@ import (
 // pairsOf is how many pairs k inputs are.
 func pairsOf(k int) int { return (k + 1) / 2 }
 
-// pairAt is the place in a panel of input k and output j.
-func pairAt(k, j int) int { return k/2*2*PanelWidth + 2*j + k%2 }
-
 func pairRow(dst []byte, x []float32) {
 	ToBF16(dst[:2*len(x)], x)
 	clear(dst[2*len(x) : 4*pairsOf(len(x))])

@@ -16,7 +16,7 @@ import (
 // pairsMatrix is random weights, as W16A16 and in float32.
 func pairsMatrix(seed uint64, n, k int) (*Matrix, []float32) {
 	w := floats(seed, n*k)
-	return PackPairs(bytesOf(w), n, k), w
+	return Packer{}.Pairs(k, bytesOf(w)), w
 }
 
 // pairedChain is the contract in other words: each sum is exact and rounded once, to 24 bits
@@ -95,7 +95,7 @@ func TestPairedExtremes(t *testing.T) {
 	}
 	for range 400 {
 		w := some(n * k)
-		m, x := PackPairs(bytesOf(w), n, k), some(2*k)
+		m, x := Packer{}.Pairs(k, bytesOf(w)), some(2*k)
 		eachVariant(t, func(t *testing.T) {
 			for rows := 1; rows <= 2; rows++ { // AMX takes tiles for two
 				got := make([]float32, rows*n)
@@ -125,7 +125,7 @@ func TestLeastNormal(t *testing.T) {
 		for _, v := range w {
 			raw = binary.LittleEndian.AppendUint16(raw, bf16Bits(v))
 		}
-		m := PackPairs(raw, 1, 2)
+		m := Packer{}.Pairs(2, raw)
 		eachVariant(t, func(t *testing.T) {
 			want := tt.want
 			if active == amxTiles { // has one sum of x[0], and another of x[1]

@@ -29,15 +29,10 @@ func CheckGroups(k int) error {
 
 // Quantise makes an (n, k) matrix in Q8, Q4, W8A8 or W4A8, of what row fills in for each output. A
 // weight becomes a whole code, of -127 to 127 or -8 to 7, times its group's scale in
-// bf16: 8.5 or 4.5 bits. CheckGroups has passed k. Errors are OutputErrors.
-func Quantise(n, k int, f Format, row func(i int, w []float32) error) (*Matrix, error) {
-	return Packer{}.Quantise(n, k, f, row)
-}
-
-// Quantise is the function of that name; row may be called side by side.
+// bf16: 8.5 or 4.5 bits. CheckGroups has passed k. Errors are OutputErrors. Calls of row may overlap.
 func (p Packer) Quantise(n, k int, f Format, row func(i int, w []float32) error) (*Matrix, error) {
 	if k%QGroup != 0 || !f.Grouped() {
-		panic(fmt.Sprintf("cpu.Quantise: (%d, %d) in format %d", n, k, f))
+		panic(fmt.Sprintf("cpu.Packer.Quantise: (%d, %d) in format %d", n, k, f))
 	}
 	m := &Matrix{N: n, K: k, rounds: f.rounds()}
 	m.steps = take[uint16](p.Space, m.Panels()*k/QGroup*PanelWidth)

@@ -16,7 +16,7 @@ import (
 // quantisedMatrix is a random matrix and its weights by package ref.
 func quantisedMatrix(seed uint64, n, k int, f Format, most int) (*Matrix, []float32) {
 	w := floats(seed, n*k)
-	m, err := Quantise(n, k, f, func(i int, row []float32) error { copy(row, w[i*k:]); return nil })
+	m, err := Packer{}.Quantise(n, k, f, func(i int, row []float32) error { copy(row, w[i*k:]); return nil })
 	if err != nil {
 		panic(err)
 	}
@@ -43,7 +43,7 @@ func TestEveryQ(t *testing.T) {
 				n = 16
 			}
 			want := make([]float32, n)
-			m, err := Quantise(n, QGroup, f, func(i int, w []float32) error {
+			m, err := Packer{}.Quantise(n, QGroup, f, func(i int, w []float32) error {
 				clear(w)
 				w[0] = float32(least+i) * step
 				w[1] = float32(least) * step // gives the scale
@@ -69,7 +69,7 @@ func TestQuantiseRoundTrip(t *testing.T) {
 		k := QGroup * rapid.IntRange(1, 4).Draw(t, "groups")
 		w := rapid.SliceOfN(rapid.Float32Range(-0x1p100, 0x1p100), k, k).Draw(t, "weights")
 		quantised := func(w []float32) []float32 {
-			m, err := Quantise(1, k, f, func(_ int, row []float32) error { copy(row, w); return nil })
+			m, err := Packer{}.Quantise(1, k, f, func(_ int, row []float32) error { copy(row, w); return nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestQuantiseRoundTrip(t *testing.T) {
 
 func TestQuantiseRefusals(t *testing.T) {
 	for _, v := range []float32{float32(math.NaN()), float32(math.Inf(1)), -0x1.1p100} {
-		_, err := Quantise(2, 2*QGroup, Q4, func(i int, w []float32) error {
+		_, err := Packer{}.Quantise(2, 2*QGroup, Q4, func(i int, w []float32) error {
 			clear(w)
 			if i == 1 {
 				w[QGroup+1] = v
@@ -134,7 +134,7 @@ func TestQuantisedExtremes(t *testing.T) {
 				x[i] *= sizes.Draw(t, "size")
 			}
 		}
-		m, err := Quantise(n, k, f, func(i int, row []float32) error { copy(row, w[i*k:]); return nil })
+		m, err := Packer{}.Quantise(n, k, f, func(i int, row []float32) error { copy(row, w[i*k:]); return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

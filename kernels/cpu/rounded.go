@@ -18,7 +18,7 @@ import (
 // A group whose largest magnitude is below smallestRow is zero, and one with a value that is
 // no finite number has NaN for its scale.
 //
-// For W16A16 it holds rows in bf16, see PackPairs.
+// For W16A16 it holds rows in bf16, see Packer.Pairs.
 type Rounded struct {
 	rows, k int
 	paired  bool // for W16A16

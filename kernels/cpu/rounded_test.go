@@ -168,7 +168,7 @@ func TestRoundedPanics(t *testing.T) {
 	plain, _ := q8Matrix(1, 40, 64)
 	r := m.NewRounded(2)
 	narrow, _ := w8a8Matrix(1, 40, 32)
-	pairs := PackPairs(make([]byte, 2*40*64), 40, 64)
+	pairs := Packer{}.Pairs(64, make([]byte, 2*40*64))
 	for what, f := range map[string]func(){
 		"other inputs":     func() { MatMulRounded(make([]float32, 80), 40, narrow.NewRounded(2), m, 0, 2) },
 		"other rows":       func() { MatMulRounded(make([]float32, 80), 40, pairs.NewRounded(2), m, 0, 2) },

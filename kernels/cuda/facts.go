@@ -25,11 +25,6 @@ const (
 	PCIeOut     FactName = "gpu_pcie_out_bytes_per_second"
 )
 
-// FactNames are all of them.
-func FactNames() []FactName {
-	return []FactName{MemoryUsed, MemoryFree, Busy, MemoryBusy, Power, Energy, Temperature, Slowed, Corrected, Uncorrected, PCIeIn, PCIeOut}
-}
-
 // Facts are what a GPU said at one moment.
 type Facts struct {
 	// Values are figures by name. What a GPU does not say is not there.

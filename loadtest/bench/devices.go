@@ -90,7 +90,7 @@ func (d *Devices) openExperts(ctx context.Context, m *model.Model, p *pool.Pool,
 	s := device.Settings{Loads: min(max(device.DefaultLoads, p.Threads()), mostLoads)}
 	d.Experts = device.NewCPU(m, p, s)
 	if gpu != nil {
-		on, err := gpu.Experts(m, w, s)
+		on, err := gpu.Experts(m, w, s) //nolint:contextcheck,nolintlint // loads have a context of their own
 		if err != nil {
 			return fmt.Errorf("opening the experts' device: %w", err)
 		}

@@ -22,7 +22,7 @@ func (s *Site) Play(ctx context.Context, plan schedule.Schedule, clock func() ti
 			played = i
 			break
 		}
-		all.Go(func() { hits[i] = s.hit(f, clock) }) //nolint:contextcheck // processes outlive the schedule
+		all.Go(func() { hits[i] = s.hit(f, clock) }) //nolint:contextcheck,nolintlint // processes outlive the schedule
 	}
 	all.Wait()
 	return hits[:played]

@@ -4,7 +4,6 @@ package conductor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -26,9 +25,10 @@ const poll = 2 * time.Millisecond
 // Conductor is a scaler to the others.
 type Conductor struct {
 	*deployment.Deployment
+	// States are what hosts say that they do with functions, and gates with plans.
+	States *planstore.FunctionView
 	conn   *bus.Conn
 	view   *members.View
-	states *planstore.FunctionView
 	by     planstore.Writer
 	plans  planstore.State
 	stop   context.CancelFunc
@@ -60,13 +60,13 @@ func (c *Conductor) begin(ctx, own context.Context) (err error) {
 	if c.view, err = presence.Watch(own); err != nil {
 		return err
 	}
-	if c.states, err = planstore.NewFunctionView(c.Functions, c.FunctionRules()); err != nil {
+	if c.States, err = planstore.NewFunctionView(c.Functions, c.FunctionRules()); err != nil {
 		return err
 	}
 	presence.SetReady(true)
 	held := make(chan planstore.Writer)
 	c.tasks.Go(func() { _ = presence.Announce(own) }) // nobody misses it
-	c.tasks.Go(func() { c.states.Follow(own, nil, func(planstore.FunctionChange) {}) })
+	c.tasks.Go(func() { c.States.Follow(own, nil, func(planstore.FunctionChange) {}) })
 	c.tasks.Go(func() {
 		_ = planner.InBucket(c.Leases, id, lease.Options{}).Hold(own, func(tenure context.Context, by planstore.Writer) error {
 			select {
@@ -125,32 +125,11 @@ func await(ctx context.Context, what string, happened func() bool) error {
 func (c *Conductor) inUse() bool {
 	gates := members.OfService(c.view.Snapshot(), "gate")
 	for layer, l := range c.plans.Layers() {
-		if !c.states.UsedBy(gates, layer, l.Version) {
+		if !c.States.UsedBy(gates, layer, l.Version) {
 			return false
 		}
 	}
 	return true
-}
-
-// Replicas are the hosts that have said what they do with a function.
-func (c *Conductor) Replicas(layer int, function string) []planstore.Replica {
-	return c.states.Replicas(layer, function)
-}
-
-// Consumers counts the consumer groups of the functions of all layers on the server.
-func (c *Conductor) Consumers(ctx context.Context) (n int, err error) {
-	for _, layer := range c.MoELayers() {
-		stream, e := c.conn.JetStream().Stream(ctx, c.Streams.Expert(layer).Name)
-		if e != nil {
-			return 0, e
-		}
-		names := stream.ConsumerNames(ctx)
-		for range names.Name() {
-			n++
-		}
-		err = errors.Join(err, names.Err())
-	}
-	return n, err
 }
 
 // Close gives the lease back.

@@ -33,7 +33,7 @@ type MapsBuildCmd struct {
 	JSON        bool    `name:"json" help:"Print a JSON object."`
 	Recording   string  `arg:"" name:"recording" help:"File of switchyard record, with inputs of gates."`
 
-	up.MapStoreFlags `embed:""`
+	cli.MapStoreFlags `embed:""`
 }
 
 // Run builds, measures and writes.

@@ -33,7 +33,7 @@ type ProfileCmd struct {
 
 // Run measures and writes.
 func (c *ProfileCmd) Run(ctx context.Context, e *cli.Env) (err error) {
-	memory, err := up.Megabytes("memory", c.Memory)
+	memory, err := cli.Megabytes("memory", c.Memory)
 	if err != nil {
 		return err
 	}

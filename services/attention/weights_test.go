@@ -2,6 +2,7 @@ package attention
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
@@ -9,7 +10,8 @@ import (
 
 // Memory that holds less than a sequence may have is told with both numbers and the cure.
 func TestShortOfRoom(t *testing.T) {
-	mixtral := kvcache.Uniform(32, 8, 128) // of 32,768 positions
+	layer := kvcache.LayerShape{Heads: 8, KeyDim: 128, ValueDim: 128}
+	mixtral := kvcache.Shape{Layers: slices.Repeat([]kvcache.LayerShape{layer}, 32)} // of 32,768 positions
 	for _, tc := range []struct {
 		name    string
 		bytes   int64

@@ -64,7 +64,7 @@ func (d *desk) plan(layer int) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	d.to.plan.Put(planstore.At(1, planstore.Value{Layer: layer, Plan: l}))
+	d.to.plan.Put(planstore.Value{Layer: layer, Plan: l, Revision: 1})
 }
 
 // runs are a step's rows: each is a row of one token that was generated.

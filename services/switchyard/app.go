@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -49,16 +48,4 @@ var program = cli.Program{
 		c := &CLI{Services: serviceCommands()}
 		return c, &c.Globals, c.Services
 	},
-}
-
-// run runs the command line and returns the exit code.
-func run(args []string, std cli.Stdio) int { return program.Run(args, std) }
-
-// runUntil runs the command line; the end of ctx is what a signal is.
-func runUntil(ctx context.Context, args []string, std cli.Stdio) int {
-	return program.RunUntil(ctx, args, std)
-}
-
-func runWaiting(ctx context.Context, args []string, std cli.Stdio, w cli.Waits) int {
-	return program.RunWaiting(ctx, args, std, w)
 }

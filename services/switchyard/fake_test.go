@@ -224,3 +224,16 @@ func (w *interrupting) Write(p []byte) (int, error) {
 	w.signal()
 	return w.told.Write(p)
 }
+
+// run runs the command line and returns the exit code.
+func run(args []string, std cli.Stdio) int { return program.Run(args, std) }
+
+// runUntil runs the command line; the end of ctx is what a signal is.
+func runUntil(ctx context.Context, args []string, std cli.Stdio) int {
+	return program.RunUntil(ctx, args, std)
+}
+
+// runWaiting is runUntil with bounds of its own for what the command waits for.
+func runWaiting(ctx context.Context, args []string, std cli.Stdio, w cli.Waits) int {
+	return program.RunWaiting(ctx, args, std, w)
+}

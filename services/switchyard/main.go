@@ -23,5 +23,5 @@ func main() {
 	// its request is cancelled rather than left behind.
 	signal.Ignore(syscall.SIGPIPE)
 	cli.NameVersion()
-	os.Exit(run(args, std))
+	os.Exit(program.Run(args, std))
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/mapfile"
 	"github.com/switchyard/switchyard/pkg/policy/expertmap"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
-	"github.com/switchyard/switchyard/services/switchyard/up"
 )
 
 // MapsImportCmd adds maps to a snapshot.
@@ -21,7 +20,7 @@ type MapsImportCmd struct {
 	Tenant string   `env:"-" help:"Whose the maps of exported files are from now on; default is whose they were." placeholder:"NAME"`
 	Files  []string `arg:"" name:"file" help:"Snapshots, and files of switchyard maps export."`
 
-	up.MapStoreFlags `embed:""`
+	cli.MapStoreFlags `embed:""`
 }
 
 // Run adds all files' maps, or none.

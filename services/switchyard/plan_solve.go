@@ -151,10 +151,10 @@ func (c *PlanSolveCmd) system(shape rented.Shape) (*serverless.System, *profiles
 		return nil, nil, fmt.Errorf("--platform: %w", err)
 	}
 	on := rented.Conditions{Platform: platform.Cost(), Ratio: c.Price, Replicas: c.Replicas, Payload: c.Payload}
-	if on.Functions, err = up.Megabytes("memory", c.Sizes); err != nil {
+	if on.Functions, err = cli.Megabytes("memory", c.Sizes); err != nil {
 		return nil, nil, err
 	}
-	if on.Main, err = up.Megabytes("main-memory", c.MainSizes); err != nil {
+	if on.Main, err = cli.Megabytes("main-memory", c.MainSizes); err != nil {
 		return nil, nil, err
 	}
 	if c.Curves != "" {

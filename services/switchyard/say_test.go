@@ -77,19 +77,6 @@ func TestSaidInJSON(t *testing.T) {
 	})
 }
 
-// A panic of the command's own goroutine is told as the logs are.
-func TestPanicInJSON(t *testing.T) {
-	var out strings.Builder
-	code := 0
-	func() {
-		defer cli.ExitByPanic(&out, cli.JSONFormat, &code)
-		panic("a fault")
-	}()
-	if said := wantJSON(t, out.String()); code != cli.Panicked || len(said) != 1 || !strings.Contains(out.String(), "a fault") {
-		t.Errorf("%d, %s", code, out.String())
-	}
-}
-
 // processArgs has the arguments of the process that TestProcessInJSON starts.
 const processArgs = "TEST_PROCESS_ARGS"
 

@@ -26,7 +26,10 @@ var _ cuda.Reader = (*Facts)(nil)
 // NewFacts returns those of a GPU that says everything and has nothing to do.
 func NewFacts() *Facts {
 	f := &Facts{values: map[cuda.FactName]float64{}}
-	for _, name := range cuda.FactNames() {
+	for _, name := range []cuda.FactName{
+		cuda.MemoryUsed, cuda.MemoryFree, cuda.Busy, cuda.MemoryBusy, cuda.Power, cuda.Energy, cuda.Temperature, cuda.Slowed,
+		cuda.Corrected, cuda.Uncorrected, cuda.PCIeIn, cuda.PCIeOut,
+	} {
 		f.values[name] = 0
 	}
 	return f

@@ -1,7 +1,11 @@
+// Package changes tests that tokens stay the same, and few rows are sent twice, while plans,
+// hosts and replicas of a pipeline change, hang, are slow or leave; and that what requests and
+// operators are told of it is right.
 package changes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -9,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/internal/testkit/testleaks"
@@ -34,6 +40,7 @@ type conducted struct {
 	*conductor.Conductor
 	t       *testing.T
 	y       clustertest.Cluster
+	js      jetstream.JetStream
 	q       *asker.Asker
 	hosts   []string
 	layers  []int
@@ -57,7 +64,7 @@ func startElastic(t *testing.T) *conducted {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	e := &conducted{Conductor: c, t: t, y: y, q: compared.Asker(y), layers: c.MoELayers(), experts: n.Shared.Model.Spec.Experts}
+	e := &conducted{Conductor: c, t: t, y: y, js: y.Conn(t).JetStream(), q: compared.Asker(y), layers: c.MoELayers(), experts: n.Shared.Model.Spec.Experts}
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	if e.hosts, err = e.AwaitHosts(ctx, elasticHosts); err != nil {
@@ -106,7 +113,7 @@ func (e *conducted) asleep(layer int) {
 	e.t.Helper()
 	id := plan.FunctionID(layer, []uint32{0}, plan.Routed)
 	testkit.Eventually(e.t, "expert 0 cold", func() bool {
-		for _, r := range e.Replicas(layer, id) {
+		for _, r := range e.States.Replicas(layer, id) {
 			if r.Phase != pb.FunctionPhase_FUNCTION_PHASE_COLD {
 				return false
 			}
@@ -239,7 +246,23 @@ func (e *conducted) awaitConsumers() {
 	last := 0
 	defer func() { e.t.Logf("%d functions, %d consumers", functions, last) }()
 	testkit.Eventually(e.t, fmt.Sprintf("a consumer for each of %d functions", functions), func() bool {
-		last, err = e.Consumers(e.t.Context())
+		last, err = e.consumers()
 		return err == nil && last == functions
 	})
+}
+
+// consumers counts the consumer groups of the functions of all layers on the server.
+func (e *conducted) consumers() (n int, err error) {
+	for _, layer := range e.layers {
+		stream, failed := e.js.Stream(e.t.Context(), e.Streams.Expert(layer).Name)
+		if failed != nil {
+			return 0, failed
+		}
+		names := stream.ConsumerNames(e.t.Context())
+		for range names.Name() {
+			n++
+		}
+		err = errors.Join(err, names.Err())
+	}
+	return n, err
 }

@@ -48,9 +48,6 @@ type Result struct {
 	Tokens                     int
 }
 
-// Cost is in dollars.
-func (r *Result) Cost() float64 { return r.Main + r.Computing + r.Starting + r.Kept }
-
 // engine computes batches.
 type engine struct {
 	*fleet

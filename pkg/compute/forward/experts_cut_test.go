@@ -32,9 +32,9 @@ func drawnMatrix(tb testing.TB, seed uint64, n, k int, f cpu.Format) *cpu.Matrix
 		if cpu.ToBF16(raw, w); f == cpu.BF16 {
 			return cpu.PackBF16(raw, n, k)
 		}
-		return cpu.PackPairs(raw, n, k)
+		return cpu.Packer{}.Pairs(k, raw)
 	}
-	m, err := cpu.Quantise(n, k, f, func(i int, row []float32) error { copy(row, w[i*k:]); return nil })
+	m, err := cpu.Packer{}.Quantise(n, k, f, func(i int, row []float32) error { copy(row, w[i*k:]); return nil })
 	if err != nil {
 		tb.Fatal(err)
 	}

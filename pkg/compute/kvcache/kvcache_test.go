@@ -14,7 +14,12 @@ import (
 
 const layers, heads, width = 2, 3, 4
 
-var shape = Uniform(layers, heads, width)
+var shape = uniform(layers, heads, width)
+
+// uniform returns the shape of layers that are all alike and keep everything.
+func uniform(layers, heads, dim int) Shape {
+	return Shape{Layers: slices.Repeat([]LayerShape{{Heads: heads, KeyDim: dim, ValueDim: dim}}, layers)}
+}
 
 func pool(t testing.TB, pages int64) *Pool {
 	t.Helper()
@@ -205,12 +210,12 @@ func checkStored(t testing.TB, table *Table, seq, length int) {
 // rounded to that.
 func TestFormats(t *testing.T) {
 	const dim, budget = 32, 1 << 20
-	whole := Uniform(1, 2, dim)
+	whole := uniform(1, 2, dim)
 	for f, tt := range map[cpu.KVFormat]struct {
 		bytes int64 // of a number, times dim
 		near  float32
 	}{cpu.KVF32: {4 * dim, 0}, cpu.KVBF16: {2 * dim, 0.1}, cpu.KVInt8: {dim + 4, 0.13}} {
-		shape := Uniform(1, 2, dim)
+		shape := uniform(1, 2, dim)
 		shape.Layers[0].Format = f
 		if want := whole.PageBytes() * tt.bytes / (4 * dim); shape.PageBytes() != want {
 			t.Errorf("format %d: a page of %d bytes, want %d", f, shape.PageBytes(), want)

@@ -75,7 +75,7 @@ func TestLineServesTheLarge(t *testing.T) {
 // free somebody is served.
 func TestLineProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		one := Uniform(1, 1, 1)
+		one := uniform(1, 1, 1)
 		p, err := NewPool(one, rapid.Int64Range(1, 20).Draw(rt, "capacity")*one.PageBytes())
 		if err != nil {
 			rt.Fatal(err)

@@ -72,11 +72,6 @@ func Latent(rank, rope int, f cpu.KVFormat) LayerShape {
 	return LayerShape{Heads: 1, KeyDim: rank, ValueDim: rope, Format: f}
 }
 
-// Uniform is the shape of layers that are all alike and keep everything.
-func Uniform(layers, heads, dim int) Shape {
-	return Shape{Layers: slices.Repeat([]LayerShape{{Heads: heads, KeyDim: dim, ValueDim: dim}}, layers)}
-}
-
 // head is the number of floats of one page's keys and values of one head.
 func (l *LayerShape) head() int { return l.keys() + l.Format.Words(l.ValueDim) }
 

@@ -149,7 +149,7 @@ func (s *stage) deploy(t testing.TB, hosts []string, only int) {
 			t.Fatal(err)
 		}
 		s.revision++
-		s.plan[l] = planstore.At(s.revision, planstore.Value{Layer: l, Plan: checked, Raw: raw})
+		s.plan[l] = planstore.Value{Layer: l, Plan: checked, Raw: raw, Revision: s.revision}
 		if s.view != nil {
 			s.view.Put(s.plan[l])
 		}

@@ -150,7 +150,7 @@ func (w *world) spoil(raw *pb.LayerPlan) {
 	w.plan = planstore.State{}
 	for _, l := range testModel.MoELayers {
 		w.revision++
-		w.plan[l] = planstore.At(w.revision, planstore.Value{Layer: l, Raw: raw})
+		w.plan[l] = planstore.Value{Layer: l, Raw: raw, Revision: w.revision}
 		if w.view != nil {
 			w.view.Put(w.plan[l])
 		}
@@ -178,7 +178,7 @@ func (w *world) Write(_ context.Context, old planstore.State, wanted []*pb.Layer
 			return now, changed, err
 		}
 		w.revision++
-		now[l] = planstore.At(w.revision, planstore.Value{Layer: l, Plan: checked, Raw: want})
+		now[l] = planstore.Value{Layer: l, Plan: checked, Raw: want, Revision: w.revision}
 		w.events = append(w.events, fmt.Sprintf("  layer %d:%s", l, functions(want)))
 		changed = append(changed, l)
 	}

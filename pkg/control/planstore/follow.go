@@ -61,7 +61,7 @@ func (f *follower) take(key string, body []byte, revision uint64) {
 		return // settings, or nobody's
 	}
 	if len(body) == 0 {
-		f.got(Value{Layer: layer, revision: revision})
+		f.got(Value{Layer: layer, Revision: revision})
 		return
 	}
 	v := f.s.value(layer, body, revision)
@@ -93,7 +93,7 @@ func NewView() *View { return &View{state: State{}, changed: make(chan struct{})
 func (v *View) Put(value Value) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if there, ok := v.state[value.Layer]; ok && value.revision <= there.revision {
+	if there, ok := v.state[value.Layer]; ok && value.Revision <= there.Revision {
 		return
 	}
 	v.state = maps.Clone(v.state)

@@ -56,12 +56,9 @@ type Value struct {
 	Raw *pb.LayerPlan
 	// Err says why there is no plan; nil for one and for a deleted key.
 	Err error
-
-	revision uint64
+	// Revision is the bucket's at which the value was written.
+	Revision uint64
 }
-
-// At is a value as of a revision, for fakes of a store.
-func At(revision uint64, v Value) Value { v.revision = revision; return v }
 
 // State is what the bucket holds, by layer. It is not to be changed.
 type State map[int]Value
@@ -124,7 +121,7 @@ func key(layer int) string { return strconv.Itoa(layer) }
 // its revision, which the server counts, grows by one or more: a larger version
 // is a forgery, and one that no other could follow.
 func (s *Store) value(layer int, body []byte, revision uint64) Value {
-	v := Value{Layer: layer, revision: revision}
+	v := Value{Layer: layer, Revision: revision}
 	lp := &pb.LayerPlan{}
 	if err := proto.Unmarshal(body, lp); err != nil {
 		v.Err = fmt.Errorf("%w at key %d: %w", ErrIllegal, layer, err)
@@ -199,7 +196,7 @@ type stored struct {
 // wait returns when it is stored, or why it is not.
 func (r *replacement) wait() error {
 	s := <-r.stored
-	r.value.revision = s.revision
+	r.value.Revision = s.revision
 	if bus.IsWrongSequence(s.err) {
 		return ErrConflict
 	}
@@ -228,7 +225,7 @@ func (s *Store) replace(ctx context.Context, old Value, want *pb.LayerPlan, by W
 		return r, fmt.Errorf("encoding: %w", err)
 	}
 	r.value = Value{Layer: int(lp.Layer), Plan: checked, Raw: lp}
-	return r, s.put(ctx, key(int(lp.Layer)), body, old.revision, func(revision uint64, err error) { r.stored <- stored{revision, err} })
+	return r, s.put(ctx, key(int(lp.Layer)), body, old.Revision, func(revision uint64, err error) { r.stored <- stored{revision, err} })
 }
 
 // check fences off a writer that has lost its lease.

@@ -219,8 +219,8 @@ func TestIllegal(t *testing.T) {
 				t.Errorf("%v, counted %d; want %q", v.Err, r.illegal.Load(), tc.says)
 			}
 			now := r.write(r.read(), 2, layers("a")...)
-			if p := now[1].Plan; p.Version <= good[1].Plan.Version || p.Version > now[1].revision || now[3].Plan.Version != good[3].Plan.Version {
-				t.Errorf("version %d of revision %d", p.Version, now[1].revision)
+			if p := now[1].Plan; p.Version <= good[1].Plan.Version || p.Version > now[1].Revision || now[3].Plan.Version != good[3].Plan.Version {
+				t.Errorf("version %d of revision %d", p.Version, now[1].Revision)
 			}
 			next(t, seen, func(v Value) bool { return v.Layer == 1 && v.Plan != nil && v.Plan.Version == now[1].Plan.Version })
 		})
@@ -335,11 +335,11 @@ func TestView(t *testing.T) {
 		wakes bool
 		is    State
 	}{
-		{"first", func() { v.Put(At(5, Value{Layer: 1})) }, true, State{1: At(5, Value{Layer: 1})}},
-		{"older", func() { v.Put(At(4, Value{Layer: 1})) }, false, State{1: At(5, Value{Layer: 1})}},
-		{"other layer", func() { v.Put(At(4, Value{Layer: 2})) }, true, State{1: At(5, Value{Layer: 1}), 2: At(4, Value{Layer: 2})}},
+		{"first", func() { v.Put(Value{Layer: 1, Revision: 5}) }, true, State{1: Value{Layer: 1, Revision: 5}}},
+		{"older", func() { v.Put(Value{Layer: 1, Revision: 4}) }, false, State{1: Value{Layer: 1, Revision: 5}}},
+		{"other layer", func() { v.Put(Value{Layer: 2, Revision: 4}) }, true, State{1: Value{Layer: 1, Revision: 5}, 2: Value{Layer: 2, Revision: 4}}},
 		{"new bucket", v.Forget, true, State{}},
-		{"small revision", func() { v.Put(At(1, Value{Layer: 1})) }, true, State{1: At(1, Value{Layer: 1})}},
+		{"small revision", func() { v.Put(Value{Layer: 1, Revision: 1}) }, true, State{1: Value{Layer: 1, Revision: 1}}},
 	} {
 		changed, woken := v.Changed(), false
 		step.do()

@@ -129,7 +129,7 @@ func TestProperties(t *testing.T) {
 		}
 		s.Held = nil
 		for _, r := range p {
-			s.Held = append(s.Held, world.Held{Unit: r.Unit, Host: r.Host})
+			s.Held = append(s.Held, world.Held(r))
 		}
 		set.Gain = max(set.Gain, 1e-9)
 		if next, err := Decide(s, set); err != nil || seconds(s, next) > seconds(s, p)+1e-9 {

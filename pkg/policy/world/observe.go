@@ -222,7 +222,7 @@ func (h Holds) check(w *World) error {
 		return err
 	}
 	for _, x := range h.Held {
-		if err := w.replica(h.Layer, Replica{x.Unit, x.Host}); err != nil {
+		if err := w.replica(h.Layer, Replica(x)); err != nil {
 			return err
 		}
 	}

@@ -256,28 +256,36 @@ func (r *run) equal(a, b value, depth int) bool {
 		return ok && a.s == b.s
 	case *List:
 		b, ok := b.(*List)
-		if !ok || a == b || !a.indexed() || a.kind != b.kind || len(a.items) != len(b.items) {
-			return ok && a == b
-		}
-		for i := range a.items {
-			if !r.equal(a.items[i], b.items[i], depth+1) {
-				return false
-			}
-		}
-		return true
+		return ok && (a == b || r.equalItems(a, b, depth))
 	case *Dict:
 		b, ok := b.(*Dict)
-		if !ok || len(a.keys) != len(b.keys) {
-			return false
-		}
-		for i, key := range a.keys {
-			if other, ok := b.get(key); !ok || !r.equal(a.values[i], other, depth+1) {
-				return false
-			}
-		}
-		return true
+		return ok && r.equalEntries(a, b, depth)
 	}
 	return a == b
+}
+
+func (r *run) equalItems(a, b *List, depth int) bool {
+	if !a.indexed() || a.kind != b.kind || len(a.items) != len(b.items) {
+		return false
+	}
+	for i := range a.items {
+		if !r.equal(a.items[i], b.items[i], depth+1) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *run) equalEntries(a, b *Dict, depth int) bool {
+	if len(a.keys) != len(b.keys) {
+		return false
+	}
+	for i, key := range a.keys {
+		if other, ok := b.get(key); !ok || !r.equal(a.values[i], other, depth+1) {
+			return false
+		}
+	}
+	return true
 }
 
 // goDown is for looking into a value that lies so deep in another one.

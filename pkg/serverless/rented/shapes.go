@@ -25,7 +25,7 @@ type Shape struct {
 	Context         int // the most tokens of a request
 }
 
-// mb is a megabyte of memory sizes: they are whole MiB, as a platform's GB is a GiB.
+// MB is a megabyte of memory sizes: they are whole MiB, as a platform's GB is a GiB.
 const MB = 1 << 20
 
 // shapes are the paper's models (section V-A), the demo model, and one of which all plans can be

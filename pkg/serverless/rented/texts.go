@@ -154,7 +154,7 @@ func (s Shape) Shortened(served []Served, output int) []Served {
 	return out
 }
 
-// shortened is a demand with no more output tokens than so many.
+// Shortened returns a demand with no more output tokens than so many.
 func Shortened(of *serverless.Demand, output int) serverless.Demand {
 	d := serverless.Demand{Prompt: of.Prompt, Output: min(output, of.Output), Layers: make([]serverless.Rows, len(of.Layers))}
 	for l, r := range of.Layers {

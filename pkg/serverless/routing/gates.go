@@ -43,6 +43,7 @@ func (g *Gates) Logits(layer int, state, into []float32) {
 	}
 }
 
+// Dot returns the sum of products, in the order of their numbers.
 func Dot(a, b []float32) (sum float32) {
 	b = b[:len(a)]
 	for i, v := range a {

@@ -51,7 +51,7 @@ func (p StateParams) Stronger(factor float64) StateParams {
 	return p.Whole()
 }
 
-// whole has no shares of more than 1 together.
+// Whole returns the parameters with shares of 1 together at most.
 func (p StateParams) Whole() StateParams {
 	if sum := p.Domain + p.Topic + p.Token + p.Context; sum > 1 {
 		p.Domain, p.Topic, p.Token, p.Context = p.Domain/sum, p.Topic/sum, p.Token/sum, p.Context/sum
@@ -251,12 +251,12 @@ func (s *stream) fill(x []float32, deviation float64) {
 	}
 }
 
-// neighbours is the correlation of neighbours' context, assumed: it falls to a fifth within
+// Neighbours is the correlation of neighbours' context, assumed: it falls to a fifth within
 // the sixteen rows from which on rows count as far.
 const Neighbours = 0.9
 
-// topics are how many a domain has.
+// Topics are how many a domain has.
 const Topics = 4
 
-// Deviations beyond mostDeviation leave all rows to one expert.
+// MostDeviation bounds deviations of logits: beyond it all rows go to one expert.
 const MostDeviation = 10

@@ -115,7 +115,7 @@ func (unheard) Curve() []uint32                                  { return nil }
 func (unheard) Outcome(int, int) (fates *pb.Fates, c layer.Cost) { return nil, c }
 func (unheard) Waiting() bool                                    { return false }
 
-var oneHead = kvcache.Uniform(1, 1, 4)
+var oneHead = kvcache.Shape{Layers: []kvcache.LayerShape{{Heads: 1, KeyDim: 4, ValueDim: 4}}}
 
 func newBench(t testing.TB, workers, maxRows int) *bench {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 // What a replica cannot hold it gives back while a live replica of this model
 // can hold it, also if that comes a little later; else it is an error.
 func TestCheckCapacity(t *testing.T) {
-	oneHead := kvcache.Uniform(1, 1, 4)
+	oneHead := kvcache.Shape{Layers: []kvcache.LayerShape{{Heads: 1, KeyDim: 4, ValueDim: 4}}}
 	kv, err := kvcache.NewPool(oneHead, 2*oneHead.PageBytes())
 	if err != nil {
 		t.Fatal(err)

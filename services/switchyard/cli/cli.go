@@ -1,3 +1,5 @@
+// Package cli is the command line that switchyard and switchyard-lab share: flags of all commands,
+// configuration files, the connection to NATS, results, errors and exit codes.
 package cli
 
 import (
@@ -41,10 +43,10 @@ type Globals struct {
 	Prefix    string  `default:"${prefix}" help:"First token of every subject." placeholder:"NAME" advanced:""`
 	LogLevel  string  `default:"info" enum:"debug,info,warn,error" help:"Least level logged: debug, info, warn or error." placeholder:"LEVEL"`
 	LogFormat string  `default:"text" enum:"text,json" help:"Form of log lines on stderr: text or json." placeholder:"FORMAT"`
-	HelpAll   HelpAll `env:"-" help:"Print help with all flags, those that few need, too."`
+	HelpAll   helpAll `env:"-" help:"Print help with all flags, those that few need, too."`
 }
 
-// Stdio is where a command reads and writes: data to out, the rest to err.
+// Stdio is where a command reads and writes: data to Out, the rest to Err.
 type Stdio struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -56,7 +58,8 @@ type Env struct {
 	Stdio
 	Log   *slog.Logger
 	Waits Waits
-	Told  string // the profile that people were told of
+	// Told is the profile that people were told of; empty: of none.
+	Told string
 }
 
 // Program is a command line: its name, what it is for, and its commands.
@@ -76,8 +79,8 @@ func (p Program) Run(args []string, std Stdio) (code int) {
 	defer stop()
 	// A second signal kills: the first one asked nicely.
 	defer context.AfterFunc(ctx, stop)()
-	if len(args) == 0 && logFormat(args) == JSONFormat {
-		return report(std.Err, JSONFormat, Usage(fmt.Errorf("no command is given; %s --help lists them", p.Name)))
+	if len(args) == 0 && logFormat(args) == jsonFormat {
+		return report(std.Err, jsonFormat, Usage(fmt.Errorf("no command is given; %s --help lists them", p.Name)))
 	}
 	if len(args) == 0 { // nothing was asked for: that is no success
 		p.RunUntil(ctx, []string{"--help"}, Stdio{In: std.In, Out: std.Err, Err: std.Err})
@@ -94,7 +97,7 @@ func (p Program) RunUntil(ctx context.Context, args []string, std Stdio) (code i
 // RunWaiting runs the command line with bounds of its own for what it waits for.
 func (p Program) RunWaiting(ctx context.Context, args []string, std Stdio, w Waits) (code int) {
 	format := logFormat(args)
-	defer ExitByPanic(std.Err, format, &code)
+	defer exitByPanic(std.Err, format, &code)
 	if err := cpu.Check(); err != nil {
 		return report(std.Err, format, Usage(err))
 	}
@@ -128,7 +131,7 @@ func checkUTF8(args []string) error {
 	return nil
 }
 
-// FirstInvalid is the index of the first byte that is not UTF-8, or -1.
+// FirstInvalid returns the index of the first byte that is not UTF-8, or -1.
 func FirstInvalid(text string) int {
 	for i, r := range text {
 		if r == utf8.RuneError && !strings.HasPrefix(text[i:], string(utf8.RuneError)) {
@@ -189,7 +192,7 @@ func checkModelName(flags []*kong.Flag) error {
 	return nil
 }
 
-// OnlyCommand leaves all commands but the named one out of the parser: to build them all takes
+// OnlyCommand returns the options that leave all commands but the named one out of the parser: to build them all takes
 // longer than most commands run. A configuration, variables for flags, and a name that is no
 // command's need all.
 func OnlyCommand(name string, grammars []any) []kong.Option {
@@ -218,7 +221,7 @@ func commandName(field reflect.StructField) string {
 	return cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name))
 }
 
-// NewParser is a parser with the constants filled in. Most of the time of kong.New goes into the
+// NewParser returns a parser with the constants filled in. Most of the time of kong.New goes into the
 // search for variables in each flag's texts, which have none then: it gets them afterwards.
 func NewParser(grammar any, options ...kong.Option) (*kong.Kong, error) {
 	var back []func()
@@ -299,11 +302,11 @@ func helpWithDefault(v *kong.Value) string {
 // helpOptions are those of all help.
 var helpOptions = kong.HelpOptions{Compact: true, FlagsLast: true, NoExpandSubcommands: true, ValueFormatter: helpWithDefault}
 
-// HelpAll is --help-all: help with the flags that few need, too.
-type HelpAll bool
+// helpAll is --help-all: help with the flags that few need, too.
+type helpAll bool
 
 // BeforeReset prints the help in place of what else was asked for.
-func (HelpAll) BeforeReset(ctx *kong.Context) error {
+func (helpAll) BeforeReset(ctx *kong.Context) error {
 	if err := printHelp(helpOptions, ctx, func(*kong.Flag) bool { return true }); err != nil {
 		return err
 	}
@@ -329,16 +332,13 @@ func printUsualHelp(options kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// Unused is of commands that do not use some flags of Globals.
-type Unused interface{ UnusedFlags() []string }
-
-// unused reports whether the selected command has no use for a flag.
+// unused reports whether the selected command says that it has no use for a flag of Globals.
 func unused(ctx *kong.Context, flag string) bool {
 	of := ctx.Selected()
 	if of == nil || !of.Target.CanAddr() {
 		return false
 	}
-	command, ok := of.Target.Addr().Interface().(Unused)
+	command, ok := of.Target.Addr().Interface().(interface{ UnusedFlags() []string })
 	return ok && slices.Contains(command.UnusedFlags(), flag)
 }
 
@@ -370,13 +370,14 @@ func readable(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
+// Logger returns what logs to w as the flags say.
 func (g Globals) Logger(w io.Writer) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(g.LogLevel)); err != nil {
 		level = slog.LevelInfo // the parser lets only levels through
 	}
 	options := &slog.HandlerOptions{Level: level}
-	if g.LogFormat == JSONFormat {
+	if g.LogFormat == jsonFormat {
 		options.ReplaceAttr = readable
 		return slog.New(telemetry.LimitLog(slog.NewJSONHandler(w, options)))
 	}
@@ -396,7 +397,7 @@ func FillDefaults(cmd any) error {
 	return nil
 }
 
-// Changed is the first of a struct's flags that is not at its default, or "". The second
+// Changed returns the name of the first of a struct's flags that is not at its default, or "". The second
 // struct is an empty one of the same kind.
 func Changed(flags, empty any) (string, error) {
 	if err := FillDefaults(empty); err != nil {
@@ -418,6 +419,7 @@ func Changed(flags, empty any) (string, error) {
 	return "", nil
 }
 
+// flagsOf returns the flags of a command's struct.
 func flagsOf(cmd any) ([]*kong.Flag, error) {
 	parser, err := NewParser(cmd, kong.NoDefaultHelp())
 	if err != nil {
@@ -426,7 +428,7 @@ func flagsOf(cmd any) ([]*kong.Flag, error) {
 	return parser.Model.Flags, nil
 }
 
-// Validate is called by the parser.
+// Validate refuses a prefix and URLs that nothing can be reached by; the parser calls it.
 func (g Globals) Validate() error {
 	if g.Prefix == "" || schemas.ModelToken(g.Prefix) != g.Prefix {
 		return fmt.Errorf("--prefix is %q; it must be one subject token of letters, digits, '_' and '-'", g.Prefix)
@@ -441,7 +443,7 @@ func (g Globals) Validate() error {
 }
 
 // Quiet keeps the services of a command that is none itself from logging what
-// only operators want to know.
+// operators alone want to know.
 func (e *Env) Quiet() {
 	if e.LogLevel == "info" {
 		e.LogLevel = "warn"

@@ -28,7 +28,7 @@ type entry struct {
 	node *yaml.Node
 }
 
-// configPath finds --config, or SWITCHYARD_CONFIG, before anything is parsed:
+// configPath returns --config, or SWITCHYARD_CONFIG, before anything is parsed:
 // the file must be there when flags are resolved.
 func configPath(args []string) string {
 	if path, ok := flagValue(args, "--config"); ok {
@@ -37,7 +37,7 @@ func configPath(args []string) string {
 	return os.Getenv("SWITCHYARD_CONFIG")
 }
 
-// flagValue finds a flag's value in arguments that are not parsed.
+// flagValue returns a flag's value in arguments that are not parsed.
 func flagValue(args []string, flag string) (value string, ok bool) {
 	for i, arg := range args {
 		if arg == "--" {
@@ -53,7 +53,7 @@ func flagValue(args []string, flag string) (value string, ok bool) {
 	return "", false
 }
 
-// loadConfig reads the file; nil without one.
+// loadConfig returns what a file says; nil without one.
 func loadConfig(path string) (*configFile, error) {
 	if path == "" {
 		return nil, nil
@@ -107,12 +107,12 @@ func (f *configFile) add(above []string, n *yaml.Node) error {
 	return nil
 }
 
-// wrong says where in the file an error is.
+// wrong adds to an error where in the file an error is.
 func (f *configFile) wrong(line int, err error) error {
 	return fmt.Errorf("%s:%d: %w", f.path, line, err)
 }
 
-// quoted shows keys as they stand in the file: "prompt: max-tokens".
+// quoted returns keys as they stand in the file: "prompt: max-tokens".
 func quoted(keys []string) string { return fmt.Sprintf("%q", strings.Join(keys, ": ")) }
 
 // Resolve returns a flag's value unless the environment sets it.
@@ -136,7 +136,7 @@ func (f *configFile) Resolve(_ *kong.Context, parent *kong.Path, flag *kong.Flag
 	return value, nil
 }
 
-// find is the value of a command's flag: its own, or else that of the command above it, which all commands there
+// find returns the value of a command's flag: its own, or else that of the command above it, which all commands there
 // have.
 func (f *configFile) find(n *kong.Node, flag string) (e entry, ok bool) {
 	for ; n != nil && !ok; n = above(n) {
@@ -145,7 +145,7 @@ func (f *configFile) find(n *kong.Node, flag string) (e entry, ok bool) {
 	return e, ok
 }
 
-// above is the command that a command stands under; nil without one.
+// above returns the command that a command stands under; nil without one.
 func above(n *kong.Node) *kong.Node {
 	if n.Parent == nil || n.Parent.Type == kong.ApplicationNode {
 		return nil
@@ -153,7 +153,7 @@ func above(n *kong.Node) *kong.Node {
 	return n.Parent
 }
 
-// text is the value that the file has for a key, or "".
+// text returns the value that the file has for a key, or "".
 func (f *configFile) text(key string) string {
 	if f == nil || f.entries[key].node == nil {
 		return ""
@@ -161,7 +161,7 @@ func (f *configFile) text(key string) string {
 	return f.entries[key].node.Value
 }
 
-// nameIn is a flag's name behind the names of its commands.
+// nameIn returns a flag's name behind the names of its commands.
 func nameIn(n *kong.Node, name string) string {
 	for ; n != nil && n.Type != kong.ApplicationNode; n = n.Parent {
 		name = n.Name + "-" + name
@@ -169,7 +169,7 @@ func nameIn(n *kong.Node, name string) string {
 	return name
 }
 
-// value is what the parser of flags takes: text, as on the command line, or a list.
+// value returns what the parser of flags takes: text, as on the command line, or a list.
 func (e entry) value() (any, error) {
 	switch e.node.Kind {
 	case yaml.ScalarNode:

@@ -16,7 +16,7 @@ type ConnectFlags struct {
 	ConnectTimeout time.Duration `default:"10s" group:"Connection, logs and configuration:" help:"How long NATS may be away, at the start or later, before this gives up and exits with 3; if only JetStream does not answer, with 1." placeholder:"TIME"`
 }
 
-// Validate is called by the parser.
+// Validate refuses a timeout that is none; the parser calls it.
 func (f ConnectFlags) Validate() error {
 	if f.ConnectTimeout <= 0 {
 		return fmt.Errorf("--connect-timeout is %v; it must be above 0", f.ConnectTimeout)
@@ -27,12 +27,13 @@ func (f ConnectFlags) Validate() error {
 // Waits bound what a command waits for. Without any, its flags and the clock do; tests
 // have others.
 type Waits struct {
-	Dial   time.Duration // for a server at the start, and its first answer; 0: --connect-timeout
-	Drain  time.Duration // for services to finish or hand over; 0: cluster.DrainTime
+	Dial  time.Duration // for a server at the start, and its first answer; 0: --connect-timeout
+	Drain time.Duration // for services to finish or hand over; 0: cluster.DrainTime
+	// Ending ends a context at a time, for a cause; nil: as the clock does.
 	Ending func(context.Context, time.Time, error) (context.Context, context.CancelFunc)
 }
 
-// Dialing is how long a command waits for a server at the start.
+// Dialing returns how long a command waits for a server at the start.
 func (w Waits) Dialing(f ConnectFlags) time.Duration { return cmp.Or(w.Dial, f.ConnectTimeout) }
 
 // Until ends a context at a time.
@@ -43,7 +44,7 @@ func (w Waits) Until(ctx context.Context, end time.Time, why error) (context.Con
 	return context.WithDeadlineCause(ctx, end, why)
 }
 
-// BusConfig is the connection that the flags ask for.
+// BusConfig returns the connection that the flags ask for.
 func (g Globals) BusConfig() bus.Config {
 	return bus.Config{
 		URL: g.NATS, Creds: g.Creds, TLSCA: g.TLSCA, TLSCert: g.TLSCert, TLSKey: g.TLSKey, Insecure: g.Insecure,
@@ -68,7 +69,7 @@ func (e *Env) Connect(ctx context.Context, name string, f ConnectFlags) (*bus.Co
 	return nil, Usage(err) // nothing was dialled: the flags do not fit together
 }
 
-// Explained says why nothing came, where the connection knows: it is gone, or the server
+// Explained adds to an error why nothing came, where the connection knows: it is gone, or the server
 // has not let this user do something, which looks like silence.
 func Explained(conn *bus.Conn, err error) error {
 	denied := conn.Denied()

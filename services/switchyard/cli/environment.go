@@ -18,7 +18,7 @@ var otherVariables = []string{"SWITCHYARD_NO_AMX", "SWITCHYARD_NO_AVX512BF16", "
 // fromKubernetes matches what it sets for services whose name begins so.
 var fromKubernetes = regexp.MustCompile(`_SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)$|_PORT(_\d+_(TCP|UDP)(_[A-Z]+)?)?$`)
 
-// strayVariables are those set in the environment that nothing reads: most
+// strayVariables returns those set in the environment that nothing reads: most
 // likely typing mistakes, or a version's that is not this one.
 func strayVariables(app *kong.Application) []string {
 	known := map[string]bool{}
@@ -37,6 +37,7 @@ func strayVariables(app *kong.Application) []string {
 	return stray
 }
 
+// addVariables adds the variables of a node's flags and of its commands' ones.
 func addVariables(known map[string]bool, node *kong.Node) {
 	for _, flag := range node.Flags {
 		for _, name := range flag.Envs {

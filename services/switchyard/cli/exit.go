@@ -23,20 +23,20 @@ const (
 
 // ExitError is an error with the code to exit with.
 type ExitError struct {
-	Code int
+	Code int // one of the Exit constants
 	Err  error
 }
 
-// Error is the words without the code.
+// Error returns the words without the code.
 func (e *ExitError) Error() string { return e.Err.Error() }
 
-// Unwrap is the error without the code.
+// Unwrap returns the error without the code.
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Usage marks an error as wrong usage or unusable input.
 func Usage(err error) error { return &ExitError{ExitUsage, err} }
 
-// Wrongly is usage of an error if there is one.
+// Wrongly is Usage of an error if there is one.
 func Wrongly(err error) error {
 	if err == nil {
 		return nil
@@ -45,15 +45,15 @@ func Wrongly(err error) error {
 }
 
 // ErrQuiet needs no words: what happened has been told on stdout. A check that
-// printed its result fails with &exitError{exitFailed, errQuiet}.
+// printed its result fails with &ExitError{ExitFailed, ErrQuiet}.
 var ErrQuiet = errors.New("told already")
 
 // ErrInterrupted is how a command ends that a signal kept from its result. A
 // service that was asked to stop and has drained returns nil instead.
 var ErrInterrupted = &ExitError{ExitInterrupted, errors.New("interrupted")}
 
-// afterSignal is err, or errInterrupted where all that err says is that a signal ended the
-// command. A command with more to say of that end has exitInterrupted with its error.
+// afterSignal returns err, or ErrInterrupted where all that err says is that a signal ended the
+// command. A command with more to say of that end has ExitInterrupted with its error.
 func afterSignal(ctx context.Context, err error) error {
 	var own *ExitError
 	switch {
@@ -65,7 +65,7 @@ func afterSignal(ctx context.Context, err error) error {
 	return err
 }
 
-// isCancelled says whether a request ended because it was cancelled.
+// isCancelled reports whether a request ended because it was cancelled.
 func isCancelled(err error) bool {
 	var e *client.Error
 	return errors.As(err, &e) && e.Code == client.CodeCancelled
@@ -84,7 +84,7 @@ func UntilSignal(ctx context.Context, do func() error) error {
 	}
 }
 
-// ExitCode maps an error to the code to exit with.
+// ExitCode returns the code to exit with for an error.
 func ExitCode(err error) int {
 	var withCode *ExitError
 	var answer *client.Error
@@ -121,7 +121,7 @@ func withCure(err error) error {
 	return bus.WithCure(err)
 }
 
-// codeOf is the exit code of a request without a full answer.
+// codeOf returns the exit code of a request without a full answer.
 func codeOf(e *client.Error) int {
 	switch e.Code {
 	case client.CodeBadRequest, client.CodeBadPrompt, client.CodePayloadTooLarge:

@@ -12,36 +12,35 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
-// With --log-format json each line on stderr is a JSON object, whoever writes it: logs,
-// libraries' logs, what commands say beside their results, and errors. What the Go
+// jsonFormat is the --log-format with which each line on stderr is a JSON object, whoever writes
+// it: logs, libraries' logs, what commands say beside their results, and errors. What the Go
 // runtime writes itself when the process crashes is not.
+const jsonFormat = "json"
 
-const JSONFormat = "json"
-
-// Lines are JSON objects that pass whatever --log-level is: they are no logs, but what a
-// command says.
-func Lines(w io.Writer) *slog.Logger {
+// jsonLines returns what writes JSON objects whatever --log-level is: they are no logs, but what
+// a command says.
+func jsonLines(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: readable}))
 }
 
 // Say tells people text on stderr, or, where logs are JSON, a message with its parts.
 func (e *Env) Say(text, message string, parts ...any) {
-	if e.LogFormat == JSONFormat {
-		Lines(e.Err).Info(message, parts...)
+	if e.LogFormat == jsonFormat {
+		jsonLines(e.Err).Info(message, parts...)
 		return
 	}
 	_, _ = fmt.Fprint(e.Err, text) // nowhere to complain
 }
 
-// Progress is quiet where nobody looks, or where logs are JSON.
+// Progress returns a line on stderr, which is quiet where nobody looks, or where logs are JSON.
 func (e *Env) Progress() *terminal.Progress {
-	if e.LogFormat == JSONFormat {
+	if e.LogFormat == jsonFormat {
 		return terminal.NewProgress(nil)
 	}
 	return terminal.NewProgress(e.Err)
 }
 
-// logFormat is what --log-format is, or is meant to be, known before anything is parsed:
+// logFormat returns what --log-format is, or is meant to be, known before anything is parsed:
 // an error of parsing is told in that form, too.
 func logFormat(args []string) string {
 	if format, ok := flagValue(args, "--log-format"); ok {
@@ -65,29 +64,29 @@ func report(w io.Writer, format string, err error) int {
 		return code
 	}
 	err = withCure(err)
-	if format == JSONFormat {
-		Lines(w).Error("switchyard ends", "error", err.Error(), "exit_code", code)
+	if format == jsonFormat {
+		jsonLines(w).Error("switchyard ends", "error", err.Error(), "exit_code", code)
 	} else {
 		_, _ = fmt.Fprintf(w, "switchyard: %v\n", err) // nowhere left to complain
 	}
 	return code
 }
 
-// Panicked is the exit code of a Go program that panics.
-const Panicked = 2
+// panicked is the exit code of a Go program that panics.
+const panicked = 2
 
-// ExitByPanic ends a run by kong's --help. A panic of this goroutine is told in the form
+// exitByPanic ends a run by kong's --help. A panic of this goroutine is told in the form
 // of the logs; others end the process.
-func ExitByPanic(w io.Writer, format string, code *int) {
+func exitByPanic(w io.Writer, format string, code *int) {
 	switch r := recover().(type) {
 	case nil:
 	case exitNow:
 		*code = int(r)
 	default:
-		if format != JSONFormat {
+		if format != jsonFormat {
 			panic(r)
 		}
-		Lines(w).Error("switchyard panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
-		*code = Panicked
+		jsonLines(w).Error("switchyard panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+		*code = panicked
 	}
 }

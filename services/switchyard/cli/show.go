@@ -21,7 +21,7 @@ func Show(e *Env, asJSON bool, v any, text string) (err error) {
 	return nil
 }
 
-// Gigabytes writes a count of bytes for people.
+// Gigabytes returns a count of bytes for people.
 func Gigabytes(n int64) string {
 	if n < 1e9 {
 		return fmt.Sprintf("%.1f MB", float64(n)/1e6)

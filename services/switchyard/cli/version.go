@@ -72,7 +72,7 @@ var (
 	noMetadata = regexp.MustCompile(`[^0-9a-zA-Z-]+`)
 )
 
-// Semver is a version as NATS services must have it: a release's as it is, and
+// Semver returns a version as NATS services must have it: a release's as it is, and
 // any other build as metadata of 0.0.0.
 func Semver(version string) string {
 	if v := strings.TrimPrefix(version, "v"); semantic.MatchString(v) {
@@ -81,7 +81,7 @@ func Semver(version string) string {
 	return "0.0.0+" + noMetadata.ReplaceAllString(version, "-")
 }
 
-// commit is the revision that the binary was built from, if the build knew it.
+// commit returns the revision that the binary was built from, if the build knew it.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -31,10 +31,11 @@ func product() (ProgramFunc, error) {
 
 // Child is a process that runs switchyard. On Linux it ends with this process however that ends.
 type Child struct {
-	Cmd   *exec.Cmd
-	said  tail
+	Cmd *exec.Cmd
+	// Ended is closed when it has.
 	Ended chan struct{}
-	err   error // why it has ended; valid after ended
+	said  tail
+	err   error // why it has ended; valid after Ended
 }
 
 // StartChild starts one, which SIGTERM ends when ctx does, and SIGKILL if that takes too long. What
@@ -85,7 +86,7 @@ func StopAll(all []*Child) {
 	}
 }
 
-// Failure is why it has ended, with what it said last.
+// Failure returns why it has ended, with what it said last.
 func (c *Child) Failure() error {
 	if said := strings.TrimSpace(c.said.String()); said != "" {
 		return fmt.Errorf("%w: %s", errors.Join(c.err), said)
@@ -111,7 +112,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was written last.
+// String returns what was written last.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,13 +22,14 @@ type StageFlags struct {
 	GateDevice         string `default:"cpu" help:"What chooses experts: cpu, or cuda (a GPU, or cuda:N the one of that number), with the same bits." placeholder:"KIND" advanced:""`
 }
 
-// attention is nil for a device that is no GPU.
+// attention returns the GPU of attention; nil for a device that is none.
 func (f StageFlags) attention() (*gpus.GPU, error) {
 	return gpus.Flag{
 		Name: "attention-device", Device: f.AttentionDevice, MemoryName: "attention-gpu-memory", Memory: f.AttentionGPUMemory, Kinds: gpus.CPUOrGPU,
 	}.Open(openGPU)
 }
 
+// gate returns what chooses experts.
 func (f StageFlags) gate() (gate.Config, error) {
 	return gate.On("gate-device", f.GateDevice, service.Process{GPU: openGPU})
 }
@@ -56,7 +57,7 @@ func CheckServices(s cluster.Services, m *model.Model, count map[string]int) err
 	return s.Check(m, count)
 }
 
-// ClassOf is the numeric class of a process with such services. Gates on GPUs have the CPU's.
+// ClassOf returns the numeric class of a process with such services. Gates on GPUs have the CPU's.
 func ClassOf(s cluster.Services, m ModelFlags) string {
 	if m.MixedClasses {
 		return deployment.MixedClasses

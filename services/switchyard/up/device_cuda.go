@@ -10,7 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/gpus"
 )
 
-// openGPU looks whether a GPU can be used.
+// openGPU returns a GPU that can be used.
 func openGPU(index int) (*gpus.GPU, error) {
 	d, err := real.Open(index)
 	if err != nil {

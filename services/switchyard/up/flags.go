@@ -27,7 +27,8 @@ import (
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
-// Flags of services that are also those of a process with all of them.
+// AttentionFlags and the others are flags of services that a process with all of them has as well.
+// They have names of their own, as a struct embeds one field of a name alone.
 type (
 	AttentionFlags = attention.Flags
 	ExpertFlags    = expert.Flags
@@ -75,7 +76,7 @@ type KVCacheFlag struct {
 	KVCacheDtype string `name:"kv-cache-dtype" default:"auto" enum:"auto,f32,bf16,int8" help:"In what attention keeps keys and values: f32, bf16 with half the memory, int8 with about a quarter, or auto, which is f32, and bf16 where --precision rounds rows. On CPUs only; all services of a model need the same." placeholder:"TYPE"`
 }
 
-// set has the model computed so.
+// SetPrecision has the model computed so.
 func (f PrecisionFlag) SetPrecision(m *model.Model) error {
 	m.In(model.Precision(f.Precision))
 	err := forward.CheckPrecision(m)
@@ -88,6 +89,7 @@ func (f PrecisionFlag) SetPrecision(m *model.Model) error {
 	return f.keep(m)
 }
 
+// Kind returns what the flag names.
 func (f KVCacheFlag) Kind() model.KVCache { return model.KVCache(f.KVCacheDtype) }
 
 // keep has keys and values of the model kept so.
@@ -103,7 +105,7 @@ type SyntheticFlag struct {
 	Synthetic string `help:"Random weights in the shape of a model instead, such as mixtral-1b; with :N only N layers, such as mixtral-8x7b:1." placeholder:"NAME" advanced:""`
 }
 
-// of sets what the model is.
+// SetShape sets what the model is.
 func (f SyntheticFlag) SetShape(m *ModelFlags) error {
 	if m.dir() != "" && f.Synthetic != "" {
 		return cli.Usage(errors.New("--model and --synthetic exclude each other"))
@@ -115,7 +117,7 @@ func (f SyntheticFlag) SetShape(m *ModelFlags) error {
 // Random returns the flags of a model with random weights in the shape of this name.
 func Random(shape string) ModelFlags { return ModelFlags{synthetic: shape} }
 
-// dir is where the model is, if one is named.
+// dir returns where the model is, if one is named.
 func (f ModelFlags) dir() string {
 	if len(f.Model) == 0 {
 		return ""
@@ -123,7 +125,7 @@ func (f ModelFlags) dir() string {
 	return f.Model[0]
 }
 
-// token is the model's name in subjects, known before it is opened.
+// ModelToken returns the model's name in subjects, known before it is opened.
 func (f ModelFlags) ModelToken() string {
 	switch {
 	case f.Name != "":
@@ -138,6 +140,7 @@ func (f ModelFlags) ModelToken() string {
 	return model.DemoName
 }
 
+// ComputeThreads returns how many threads compute.
 func (f ModelFlags) ComputeThreads() int {
 	if f.Threads > 0 {
 		return f.Threads
@@ -145,6 +148,7 @@ func (f ModelFlags) ComputeThreads() int {
 	return runtime.GOMAXPROCS(0) // what a container may use, not what its machine has
 }
 
+// Check refuses values that no service of one model can have.
 func (f ModelFlags) Check() error {
 	if len(f.Model) > 1 {
 		return cli.Usage(fmt.Errorf("--model is given %d times (%s); this process serves one model: start another one for each of the others", len(f.Model), strings.Join(f.Model, ", ")))
@@ -167,7 +171,7 @@ func (f ModelFlags) Check() error {
 
 func (f ModelFlags) checkThreads() error { return CheckRange("threads", f.Threads, 0, MostThreads) }
 
-// NewPool is the threads of a command that is no service.
+// NewPool returns the threads of a command that is no service.
 func NewPool(threads int) (*pool.Pool, error) {
 	f := ModelFlags{Threads: threads}
 	if err := f.checkThreads(); err != nil {
@@ -179,6 +183,7 @@ func NewPool(threads int) (*pool.Pool, error) {
 // MostThreads bounds what takes goroutines from the start.
 const MostThreads = 4096
 
+// CheckRange refuses a flag's value outside its bounds.
 func CheckRange(flag string, value, least, most int) error {
 	return cli.Wrongly(service.CheckRange(flag, value, least, most))
 }
@@ -189,7 +194,7 @@ const MostReplicas = 5
 // leastLog is the smallest bound of the token log that is of use.
 const leastLog = 1 << 20
 
-// logBytes is 0 for the default.
+// LogLimit returns the bytes of --log-bytes; 0 is the default.
 func (f ModelFlags) LogLimit() (int64, error) {
 	if f.LogBytes == "" {
 		return 0, nil
@@ -201,6 +206,7 @@ func (f ModelFlags) LogLimit() (int64, error) {
 	return n, err
 }
 
+// WireType returns the element type of rows between services.
 func (f ModelFlags) WireType() tensor.Wire { return tensor.Wire(f.Wire) }
 func (f ModelFlags) hops() schemas.Hops    { return schemas.Hops(f.Hops) }
 
@@ -213,6 +219,7 @@ type TelemetryFlags struct {
 	TraceSample   float64 `default:"1" help:"Share of requests that are traced, 0 to 1." placeholder:"RATIO" advanced:""`
 }
 
+// Config returns what a process of this name tells about itself and the model.
 func (f TelemetryFlags) Config(name string, m ModelFlags) telemetry.Config {
 	return telemetry.Config{
 		OTLPEndpoint: f.OtlpEndpoint, TraceSample: f.TraceSample, MetricsAddr: f.MetricsAddr, PprofAddr: f.PprofAddr, ServiceName: name,
@@ -231,7 +238,7 @@ type KafkaFlags struct {
 	KafkaPasswordFile string   `help:"File with the user's password." placeholder:"FILE" advanced:""`
 }
 
-// Config is nil without brokers.
+// Config returns the brokers; nil without any.
 func (f KafkaFlags) Config(insecure bool) (*kafka.Config, error) {
 	c := kafka.Config{
 		Brokers: f.Kafka, Topic: f.KafkaTopic, TLS: f.KafkaTLS, CA: f.KafkaCA,
@@ -253,7 +260,7 @@ type PlanFlags struct {
 	Replication int    `default:"0" help:"Hosts that run each function; 0 is as the deployment's settings say." placeholder:"N"`
 }
 
-// settings are those that are given.
+// settings returns those that are given.
 func (f PlanFlags) settings() (plan.Settings, error) {
 	s := plan.Settings{Grouping: plan.Grouping(f.Grouping), Replicas: f.Replication}
 	if err := plan.DefaultSettings().With(s).Check(); err != nil {
@@ -278,7 +285,7 @@ func (f PlanFlags) warnUp(e *cli.Env, hosts int) {
 	}
 }
 
-// ParseBytes reads a count of bytes such as 64MiB.
+// ParseBytes returns a count of bytes that a flag names, such as 64MiB.
 func ParseBytes(flag, text string) (int64, error) {
 	n, err := flagvalue.Bytes(flag, text)
 	return n, cli.Wrongly(err)

@@ -2,8 +2,8 @@ package up
 
 import "syscall"
 
-// MachineMemory is how many bytes of memory this machine has; 0: nobody knows.
-func MachineMemory() uint64 {
+// machineMemory returns how many bytes of memory this machine has; 0: nobody knows.
+func machineMemory() uint64 {
 	var info syscall.Sysinfo_t
 	if syscall.Sysinfo(&info) != nil {
 		return 0

@@ -2,5 +2,5 @@
 
 package up
 
-// MachineMemory is how many bytes of memory this machine has; 0: nobody knows.
-func MachineMemory() uint64 { return 0 }
+// machineMemory returns how many bytes of memory this machine has; 0: nobody knows.
+func machineMemory() uint64 { return 0 }

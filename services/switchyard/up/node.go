@@ -14,7 +14,7 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
-// ProcessOf is what services' own flags are read with.
+// ProcessOf returns what services' own flags are read with.
 func ProcessOf(g cli.Globals, m ModelFlags) service.Process {
 	return service.Process{Prefix: g.Prefix, Version: cli.Semver(cli.Version), MaxModelLen: m.MaxModelLen, Insecure: g.Insecure, GPU: openGPU}
 }
@@ -27,7 +27,7 @@ func Stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// NewNode opens the model and what this process tells about itself.
+// NewNode returns this process's share of a model, which it opens with what the process tells about itself.
 func NewNode(ctx context.Context, e *cli.Env, mf ModelFlags, tc telemetry.Config) (*cluster.Node, error) {
 	if err := tc.Validate(); err != nil {
 		return nil, cli.Usage(err)
@@ -46,7 +46,7 @@ func NewNode(ctx context.Context, e *cli.Env, mf ModelFlags, tc telemetry.Config
 	return NodeOf(e, mf, m, pool.New(mf.ComputeThreads()), t), nil
 }
 
-// nodeBeside is the share of a further model in a process that has one already, whose threads
+// nodeBeside returns the share of a further model in a process that has one already, whose threads
 // and pages it shares.
 func nodeBeside(ctx context.Context, e *cli.Env, mf ModelFlags, tc telemetry.Config, first *cluster.Node) (*cluster.Node, error) {
 	m, err := mf.open(ctx, e)
@@ -58,7 +58,7 @@ func nodeBeside(ctx context.Context, e *cli.Env, mf ModelFlags, tc telemetry.Con
 	return n, nil
 }
 
-// NodeOf is this process's share of an open model.
+// NodeOf returns this process's share of an open model.
 func NodeOf(e *cli.Env, mf ModelFlags, m *model.Model, p *pool.Pool, t *telemetry.Telemetry) *cluster.Node {
 	logBytes, _ := mf.LogLimit() // checked with the other flags
 	return &cluster.Node{Drain: e.Waits.Drain, Shared: deployment.Settings{

@@ -47,15 +47,15 @@ func (f ModelFlags) OpenBy(ctx context.Context, e *cli.Env, stored openStored) (
 		return nil, errors.Join(cli.Usage(fmt.Errorf("--max-model-len is %d; model %s was made for at most %d positions",
 			f.MaxModelLen, m.Name, m.Spec.MaxPositions)), m.Close())
 	}
-	if err := errors.Join(f.CheckMixed(), f.SetPrecision(m)); err != nil {
+	if err := errors.Join(f.checkMixed(), f.SetPrecision(m)); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
 }
 
-// CheckMixed refuses fewer bits a weight, key or value among replicas of mixed classes: those could have
+// checkMixed refuses fewer bits a weight, key or value among replicas of mixed classes: those could have
 // others, whose answers are outside the tolerance.
-func (f ModelFlags) CheckMixed() error {
+func (f ModelFlags) checkMixed() error {
 	if f.MixedClasses && f.Kind().Rounds() {
 		return cli.Usage(fmt.Errorf("--mixed-classes does not go with --kv-cache-dtype %s: replicas with others could join; leave one out", f.KVCacheDtype))
 	}
@@ -65,6 +65,7 @@ func (f ModelFlags) CheckMixed() error {
 	return nil
 }
 
+// find opens the model where the flags say that it is.
 func (f ModelFlags) find(ctx context.Context, e *cli.Env, stored openStored) (*model.Model, error) {
 	if f.synthetic != "" {
 		return model.Synthetic(f.synthetic, model.SyntheticSeed)

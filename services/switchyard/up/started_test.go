@@ -12,12 +12,12 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
 )
 
-// QuietEnv is that of a command that says nothing.
+// quietEnv is that of a command that says nothing.
 func quietEnv() *cli.Env {
 	return &cli.Env{Globals: cli.Globals{Prefix: schemas.DefaultPrefix}, Stdio: cli.Stdio{Out: io.Discard, Err: io.Discard}, Log: slog.New(slog.DiscardHandler)}
 }
 
-// StartUp is what "up" runs, on one thread and without a control loop unless set says
+// startUp is what "up" runs, on one thread and without a control loop unless set says
 // otherwise.
 func startUp(t *testing.T, set func(*Cmd)) clustertest.Cluster {
 	t.Helper()

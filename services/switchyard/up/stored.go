@@ -15,7 +15,7 @@ import (
 // StoreScheme begins the name of a model that is in the object store.
 const StoreScheme = "nats://"
 
-// InStore is the name of a model in the object store, if that is where it is.
+// InStore returns the name of a model in the object store, if that is where it is.
 func (f ModelFlags) InStore() (name string, ok bool) { return strings.CutPrefix(f.dir(), StoreScheme) }
 
 // CheckStored refuses what is no name in the object store.
@@ -29,7 +29,7 @@ func (f ModelFlags) CheckStored(name string) error {
 // openStored opens a model of the object store, over a connection of its own.
 type openStored func(ctx context.Context, e *cli.Env, name string) (*model.Model, error)
 
-// awaitStored is of services, which wait for the server as for everything else.
+// awaitStored opens a model for a service, which waits for the server as for everything else.
 func awaitStored(ctx context.Context, e *cli.Env, name string) (*model.Model, error) {
 	conn, err := bus.Connect(ctx, e.BusConfig(), bus.Settings{Name: "switchyard weights", Logger: e.Log})
 	if err != nil {
@@ -45,7 +45,7 @@ func awaitStored(ctx context.Context, e *cli.Env, name string) (*model.Model, er
 // storedWithin is how long other commands wait for a server.
 const storedWithin = 10 * time.Second
 
-// OpenStoredNow is of commands that are no service.
+// OpenStoredNow opens a model of the object store for a command that is no service.
 func OpenStoredNow(ctx context.Context, e *cli.Env, name string) (*model.Model, error) {
 	conn, err := e.Connect(ctx, "weights", cli.ConnectFlags{ConnectTimeout: storedWithin})
 	if err != nil {

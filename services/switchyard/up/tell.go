@@ -24,9 +24,9 @@ func TellDevice(e *cli.Env, s cluster.Services, m ModelFlags, t *telemetry.Confi
 // tellMemory warns of flags that allow more memory than the machine has. That of a GPU is
 // looked at when it is taken, and that of paced hosts is another device's.
 func tellMemory(e *cli.Env, s cluster.Services) {
-	for _, a := range Beyond(MachineMemory(), s) {
+	for _, a := range beyond(machineMemory(), s) {
 		e.Log.Warn("a flag allows more memory than this machine has: it is taken as it is needed, and then the system may end this process; give less",
-			"flag", a.flag, "bytes", a.bytes, "machine_bytes", MachineMemory())
+			"flag", a.flag, "bytes", a.bytes, "machine_bytes", machineMemory())
 	}
 }
 
@@ -36,8 +36,8 @@ type allowed struct {
 	bytes uint64
 }
 
-// Beyond are the flags that allow more than a machine has; 0: nobody knows how much that is.
-func Beyond(machine uint64, s cluster.Services) (all []allowed) {
+// beyond returns the flags that allow more than a machine has; 0: nobody knows how much that is.
+func beyond(machine uint64, s cluster.Services) (all []allowed) {
 	all = append(all, allowed{"--kv-memory", uint64(s.Attention.KVBytes)}) //nolint:gosec // it is not negative
 	if s.Expert.Profile == nil {
 		all = append(all, allowed{"--expert-memory", s.Expert.MemoryBudget})

@@ -1,3 +1,5 @@
+// Package up is the command that runs all services and a NATS server in one process, and what it
+// shares with other commands that serve a model or ask one: flags, opening models, child processes.
 package up
 
 import (
@@ -61,13 +63,14 @@ func (*Cmd) UnusedFlags() []string { return []string{"nats", "creds", "tls-ca", 
 const maxHosts = 256
 
 const (
-	// noScaling leaves the control loop out, and autoScaling goes by the hosts' devices.
-	noScaling   = "none"
+	// noScaling is the --scaling that leaves the control loop out.
+	noScaling = "none"
+	// AutoScaling is the --scaling that goes by the hosts' devices.
 	AutoScaling = "auto"
 )
 
-// ChosenScaling is --scaling, or what auto comes to.
-func (c *Cmd) ChosenScaling() string {
+// chosenScaling returns --scaling, or what auto comes to.
+func (c *Cmd) chosenScaling() string {
 	switch {
 	case c.Scaling != AutoScaling:
 		return c.Scaling
@@ -142,7 +145,7 @@ func (c *Cmd) checkKafkaListen() error {
 	return nil
 }
 
-// OpenCluster fails for an address or a folder that cannot be used.
+// OpenCluster starts what the settings say. An address or a folder that cannot be used is wrong usage.
 func OpenCluster(ctx context.Context, s cluster.Settings) (*cluster.Cluster, error) {
 	y, err := cluster.Open(ctx, s)
 	if err != nil {
@@ -151,11 +154,12 @@ func OpenCluster(ctx context.Context, s cluster.Settings) (*cluster.Cluster, err
 	return y, nil
 }
 
+// settings returns those of a process that serves this model first.
 func (c *Cmd) settings(ctx context.Context, e *cli.Env) (cluster.Settings, error) {
 	return c.settingsBeside(ctx, e, nil)
 }
 
-// settingsBeside are of a model in a process that has one already; nil: it has none.
+// settingsBeside returns the settings of a model in a process that has one already; nil: it has none.
 func (c *Cmd) settingsBeside(ctx context.Context, e *cli.Env, first *cluster.Node) (s cluster.Settings, err error) {
 	if err := c.prepareRent(); err != nil {
 		return s, err
@@ -165,7 +169,7 @@ func (c *Cmd) settingsBeside(ctx context.Context, e *cli.Env, first *cluster.Nod
 	}
 	s.Count, s.Listen, s.Data, s.Insecure, s.Sync = cluster.OneEach(), c.Listen, c.Data, e.Insecure, c.Sync
 	s.Count["expert"] = c.Hosts
-	if c.ChosenScaling() != noScaling {
+	if c.chosenScaling() != noScaling {
 		s.EmbedKafka, s.Count["predictor"], s.Count["scaler"] = true, 1, 1
 		s.KafkaListen, s.KafkaTopic = c.KafkaListen, c.KafkaTopic
 	}
@@ -199,7 +203,7 @@ func (c *Cmd) settingsBeside(ctx context.Context, e *cli.Env, first *cluster.Nod
 	return s, nil
 }
 
-// InProcess is the settings of commands that run everything for themselves: the
+// InProcess returns the settings of commands that run everything for themselves: the
 // defaults, no port, no control loop, and what set changes.
 func InProcess(ctx context.Context, e *cli.Env, set func(*Cmd)) (s cluster.Settings, err error) {
 	up, err := OwnUp()
@@ -211,7 +215,7 @@ func InProcess(ctx context.Context, e *cli.Env, set func(*Cmd)) (s cluster.Setti
 	return up.settings(ctx, e)
 }
 
-// OwnUp is the defaults of a command that runs everything for itself. Nobody asks
+// OwnUp returns the defaults of a command that runs everything for itself. Nobody asks
 // whether that is ready, so it sends no canaries.
 func OwnUp() (up Cmd, err error) {
 	err = cli.FillDefaults(&up)
@@ -219,6 +223,7 @@ func OwnUp() (up Cmd, err error) {
 	return up, err
 }
 
+// ServiceConfigs returns what the flags say of each service.
 func (c *Cmd) ServiceConfigs(g cli.Globals) (s cluster.Services, err error) {
 	process := ProcessOf(g, c.ModelFlags)
 	wrong := []error{c.computing(&s, process), c.ModelFlags.Check()}
@@ -229,13 +234,13 @@ func (c *Cmd) ServiceConfigs(g cli.Globals) (s cluster.Services, err error) {
 	if s.Expert.Plans, err = c.PlanFlags.settings(); s.Attention.Brownout.Strategy == brownout.Partial {
 		s.Expert.Plans.Way = s.Attention.Brownout.Way
 	}
-	wrong = append(wrong, cmp.Or(err, c.PlanFlags.checkUp(c.ChosenScaling())))
+	wrong = append(wrong, cmp.Or(err, c.PlanFlags.checkUp(c.chosenScaling())))
 	if c.Hosts < 1 || c.Hosts > maxHosts {
 		wrong = append(wrong, cli.Usage(fmt.Errorf("--hosts is %d; it must be 1 to %d", c.Hosts, maxHosts)))
 	}
 	s.Kafka, err = c.KafkaFlags.Config(g.Insecure)
 	wrong = append(wrong, err)
-	if scaling := c.ChosenScaling(); c.Scaling != noScaling {
+	if scaling := c.chosenScaling(); c.Scaling != noScaling {
 		if scaling == noScaling {
 			scaling = plan.Static // its settings are checked, though no scaler runs
 		}
@@ -245,7 +250,7 @@ func (c *Cmd) ServiceConfigs(g cli.Globals) (s cluster.Services, err error) {
 	return s, errors.Join(wrong...)
 }
 
-// predictor is what hosts are told of experts by, if they follow it, with maps by default.
+// predictor returns what hosts are told of experts by, if they follow it, with maps by default.
 func (c *Cmd) predictor(process service.Process) (predictor.Config, error) {
 	flags := c.PredictorFlags
 	if flags.Maps == "" && expert.Foresees(c.Offload) {
@@ -285,7 +290,7 @@ func shared(experts, attention *gpus.GPU) error {
 func (c *Cmd) greet(e *cli.Env, y *cluster.Cluster, front httpDoor) {
 	how := suggest(y.Settings.Node.Shared.Model)
 	n, tenants := y.Settings.Node, ownTenants(y.Settings.Services.Tokenizer.Tenants)
-	text := greeting(y.URL(), e.Prefix, n.ModelName(), how, y.Users(), tenants) + front.greeting(n.ModelName(), how) + KafkaGreeting(y.KafkaAddr(), y.Users())
+	text := greeting(y.URL(), e.Prefix, n.ModelName(), how, y.Users(), tenants) + front.greeting(n.ModelName(), how) + kafkaGreeting(y.KafkaAddr(), y.Users())
 	said := []any{"model", n.ModelName(), "url", y.URL(), "kafka", y.KafkaAddr(), "http", front.url()}
 	if names := besideOf(y); len(names) > 0 {
 		text += fmt.Sprintf("  beside it, asked in the same ways: %s\n", strings.Join(names, ", "))
@@ -294,8 +299,8 @@ func (c *Cmd) greet(e *cli.Env, y *cluster.Cluster, front httpDoor) {
 	e.Say(text, "ready", said...)
 }
 
-// KafkaGreeting is how other services reach the broker; empty where they do not.
-func KafkaGreeting(addr string, users *credentials.Folder) string {
+// kafkaGreeting says how other services reach the broker; empty where they do not.
+func kafkaGreeting(addr string, users *credentials.Folder) string {
 	if addr == "" {
 		return ""
 	}
@@ -313,7 +318,7 @@ type suggestion struct {
 	text   bool   // it is one, and so is the answer
 }
 
-// suggest is what the model answers. A text is left to models with a tokenizer that has
+// suggest returns what the model answers. A text is left to models with a tokenizer that has
 // what the task needs.
 func suggest(m *model.Model) suggestion {
 	const ids = `"input_ids":[1,2,3]`
@@ -329,7 +334,7 @@ func suggest(m *model.Model) suggestion {
 	return suggestText("Once upon a time")
 }
 
-// suggestFilling is of an encoder, whose mask is not known where the tokenizer is nil, or
+// suggestFilling returns what an encoder answers, whose mask is not known where the tokenizer is nil, or
 // has none, and the model's configuration names none: then it only scores.
 func suggestFilling(mask int, t *tokenizer.Tokenizer) suggestion {
 	if t != nil {
@@ -343,11 +348,12 @@ func suggestFilling(mask int, t *tokenizer.Tokenizer) suggestion {
 	return suggestion{prompt: fmt.Sprintf("--ids 1,%d,3", mask), body: fmt.Sprintf(`{"input_ids":[1,%d,3]}`, mask)}
 }
 
+// suggestText returns how a model is asked that answers texts.
 func suggestText(text string) suggestion {
 	return suggestion{prompt: `"` + text + `"`, body: text, text: true}
 }
 
-// greeting has commands that work as they stand.
+// greeting returns commands that work as they stand.
 func greeting(url, prefix, model string, how suggestion, users *credentials.Folder, tenants []string) string {
 	common := "--nats " + url + " --model " + model
 	if prefix != schemas.DefaultPrefix {

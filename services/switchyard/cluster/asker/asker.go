@@ -15,12 +15,6 @@ type Asker struct {
 	Vocab  int
 }
 
-// Logits are those of all positions of ids, (positions, vocab).
-func (q *Asker) Logits(ctx context.Context, ids []uint32) ([]float32, error) {
-	_, logits, err := q.Scores(ctx, &pb.Prompt{InputIds: ids}, len(ids))
-	return logits, err
-}
-
 // Scores are what there is of a prompt's positions in their order: what an
 // encoder makes of those that it reads before a decoder, and the logits of the
 // others.

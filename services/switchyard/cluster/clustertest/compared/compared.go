@@ -94,7 +94,7 @@ func Compare(t testing.TB, y clustertest.Cluster, hosts int, want Answers) {
 	t.Helper()
 	y.AwaitHosts(t, hosts)
 	q := Asker(y)
-	logits, err := q.Logits(t.Context(), PromptIDs(0, PromptTokens, q.Vocab))
+	_, logits, err := q.Scores(t.Context(), &pb.Prompt{InputIds: PromptIDs(0, PromptTokens, q.Vocab)}, PromptTokens)
 	if err != nil {
 		t.Fatal(err)
 	}

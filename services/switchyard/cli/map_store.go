@@ -1,8 +1,8 @@
-package up
+package cli
 
 import "github.com/switchyard/switchyard/pkg/policy/expertmap"
 
-// MapStoreFlags say what a store is like.
+// MapStoreFlags say what a store of expert maps is like.
 type MapStoreFlags struct {
 	Capacity   int     `default:"1000" help:"Most maps of a tenant; with --shared of all tenants." placeholder:"N"`
 	Distance   int     `default:"3" help:"How many layers ahead maps foretell experts; maps of the row's embedding do so for as many layers at the beginning." placeholder:"N" advanced:""`

@@ -58,14 +58,15 @@ func (c *Cmd) openHTTP(ctx context.Context, e *cli.Env, s *cluster.Settings) (d 
 	return httpDoor{own.Listener, own.Cert != ""}, nil
 }
 
+// close closes the listener, if nobody has used it.
 func (d httpDoor) close() error {
 	if d.listener == nil {
 		return nil
 	}
-	return d.listener.Close() // of what nobody has used
+	return d.listener.Close()
 }
 
-// url is where clients reach it; empty: nowhere.
+// url returns where clients reach it; empty: nowhere.
 func (d httpDoor) url() string {
 	switch {
 	case d.listener == nil:
@@ -76,7 +77,7 @@ func (d httpDoor) url() string {
 	return "http://" + d.listener.Addr().String()
 }
 
-// greeting has a command that works as it stands.
+// greeting returns a command that works as it stands.
 func (d httpDoor) greeting(model string, how suggestion) string {
 	if d.listener == nil || !how.text {
 		return ""

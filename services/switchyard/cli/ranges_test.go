@@ -1,11 +1,9 @@
-package up
+package cli
 
 import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/switchyard/switchyard/services/switchyard/cli"
 )
 
 func TestRanged(t *testing.T) {
@@ -20,7 +18,7 @@ func TestRanged(t *testing.T) {
 		"": "name numbers as", "a": "name numbers as", "1:2": "a range has", "1:2:0": "the step must be above 0", "2:1:1": "no less than the first", "0:1e9:1": "there may be 1000", "NaN": "name numbers as",
 		strings.Repeat("1,", 1001): "names more than 1000",
 	} {
-		if _, err := ranged("memory", text); err == nil || !strings.Contains(err.Error(), want) || cli.ExitCode(err) != cli.ExitUsage {
+		if _, err := ranged("memory", text); err == nil || !strings.Contains(err.Error(), want) || ExitCode(err) != ExitUsage {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}

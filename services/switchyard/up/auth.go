@@ -60,10 +60,10 @@ func (f *AuthFlag) set(text string) {
 	}
 }
 
-// IsBool has the help say that the value may be left out.
+// IsBool returns true, which has the help say that the value may be left out.
 func (f *AuthFlag) IsBool() bool { return true }
 
-// settings are nil without the flag. Each tenant with a quota of its own has a producer.
+// settings returns nil without the flag. Each tenant with a quota of its own has a producer.
 func (f *AuthFlag) settings(prefix, listen string, n *cluster.Node, quotas map[string]tokenizer.Quota) *cluster.Auth {
 	if !f.On {
 		return nil
@@ -72,7 +72,7 @@ func (f *AuthFlag) settings(prefix, listen string, n *cluster.Node, quotas map[s
 	return &cluster.Auth{Dir: f.Dir, For: credentials.Settings{Scope: s, Hosts: certifiedHosts(listen), Port: portOf(listen)}}
 }
 
-// ownTenants are those named beside the default one, whose producer is there in any case.
+// ownTenants returns those named beside the default one, whose producer is there in any case.
 func ownTenants(quotas map[string]tokenizer.Quota) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(quotas)) {
 		if name != tokenizer.EveryoneElse && name != schemas.DefaultTenant {
@@ -82,7 +82,7 @@ func ownTenants(quotas map[string]tokenizer.Quota) (names []string) {
 	return names
 }
 
-// certifiedHosts are what other machines may call this one: the address that is
+// certifiedHosts returns what other machines may call this one: the address that is
 // listened on, and the machine's name.
 func certifiedHosts(listen string) (hosts []string) {
 	host, _, err := net.SplitHostPort(listen)
@@ -98,7 +98,7 @@ func certifiedHosts(listen string) (hosts []string) {
 	return hosts
 }
 
-// portOf is 0 where nobody knows it before.
+// portOf returns 0 where nobody knows it before.
 func portOf(listen string) int {
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -137,7 +137,7 @@ func reloadUsers(e *cli.Env, y *cluster.Cluster) (stop func()) {
 // loginFlags are what commands need beside a URL.
 type loginFlags struct{ producer, top, tool string }
 
-// logins are empty where everybody is let in.
+// logins returns none where everybody is let in.
 func logins(f *credentials.Folder) (l loginFlags) {
 	if f == nil {
 		return l
@@ -147,11 +147,12 @@ func logins(f *credentials.Folder) (l loginFlags) {
 	return l
 }
 
+// loginOf returns the flags with which a user logs in.
 func loginOf(f *credentials.Folder, user string) string {
 	return " --creds " + f.Creds(user) + " --tls-ca " + f.CA()
 }
 
-// tenantPrompts are a command for each tenant's producer; empty where everybody may send
+// tenantPrompts returns a command for each tenant's producer; empty where everybody may send
 // in anybody's name.
 func tenantPrompts(f *credentials.Folder, common, prompt string, tenants []string) string {
 	var b strings.Builder

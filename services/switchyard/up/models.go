@@ -10,7 +10,7 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
-// each are the commands of the models that are served, one a model: what --model says several
+// each returns the commands of the models that are served, one a model: what --model says several
 // times, each of them says once.
 func (c *Cmd) each() (all []*Cmd, err error) {
 	if len(c.Model) < 2 {
@@ -54,7 +54,7 @@ func (c *Cmd) checkShared() error {
 	return nil
 }
 
-// settingsOf are the settings of all models on one server. Each has what the flags say for
+// settingsOf returns the settings of all models on one server. Each has what the flags say for
 // itself; threads and pages for operators they share.
 func settingsOf(ctx context.Context, e *cli.Env, models []*Cmd) (s cluster.Settings, err error) {
 	if s, err = models[0].settings(ctx, e); err != nil {
@@ -75,7 +75,7 @@ func settingsOf(ctx context.Context, e *cli.Env, models []*Cmd) (s cluster.Setti
 	return s, nil
 }
 
-// besideOf are the names of the models beside the first one.
+// besideOf returns the names of the models beside the first one.
 func besideOf(y *cluster.Cluster) (names []string) {
 	for _, b := range y.Settings.Beside {
 		names = append(names, b.Node.ModelName())

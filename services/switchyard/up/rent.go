@@ -56,7 +56,7 @@ const (
 	perRequest = "per-request"
 )
 
-// rents says whether experts are rented.
+// rents reports whether experts are rented.
 func (f *RentFlags) rents() bool { return f.Policy == remoe.SharedName }
 
 // prepareRent sets what follows from --policy remoe in other flags, and refuses what does not go
@@ -161,7 +161,7 @@ func (c *Cmd) rent(e *cli.Env, s *cluster.Settings) error {
 	return cli.Wrongly(err)
 }
 
-// similar foretells a prompt's activation by similar ones; nil without a store of them.
+// similar returns what foretells a prompt's activation by similar ones; nil without a store of them.
 func (c *Cmd) similar(m *model.Model, threads *pool.Pool, y *serverless.System) (func(ids []uint32) ([]float32, error), error) {
 	if c.Similar == "" {
 		return nil, nil //nolint:nilnil // nothing foretells by prompts
@@ -203,7 +203,7 @@ func promised(e *cli.Env, s remoe.SharedSettings) error {
 	return nil
 }
 
-// rentedSystem is a model on what is rented for it.
+// rentedSystem returns a model on what is rented for it.
 func rentedSystem(m *model.Model, on rented.Conditions) (*serverless.System, error) {
 	of, err := cluster.RentedModel(m)
 	if err != nil {
@@ -212,7 +212,7 @@ func rentedSystem(m *model.Model, on rented.Conditions) (*serverless.System, err
 	return rented.Of(m.Name, of, cluster.RentedElement).System(on)
 }
 
-// ShapeOf is a model as batches see it.
+// ShapeOf returns a model as batches see it.
 func ShapeOf(spec *model.Spec) batched.Shape {
 	return batched.Shape{
 		Name: spec.Family, Layers: spec.MoELayers(), Experts: spec.Experts, TopK: spec.TopK, Hidden: spec.Hidden, Vocab: spec.Vocab,
@@ -220,7 +220,7 @@ func ShapeOf(spec *model.Spec) batched.Shape {
 	}
 }
 
-// RentedBy is the model on a platform that a flag names, for batches of so many tokens.
+// RentedBy returns the model on a platform that a flag names, for batches of so many tokens.
 func RentedBy(spec *model.Spec, flag, platform string, tokens int) (*scatter.System, *profiles.Platform, error) {
 	p, err := profiles.OpenPlatform(platform)
 	if err != nil {
