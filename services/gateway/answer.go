@@ -124,21 +124,9 @@ type asking struct {
 // asked are the prompts of all answers, with ids and seeds of their own.
 func (d *Door) asked(ctx context.Context, c *call, m upstream.Model, ask *openai.Ask) (all []*asking, err error) {
 	for _, p := range ask.Prompts {
-		var e *echo
-		if ask.Bare {
-			if p, err = d.bare(ctx, m, p); err != nil {
-				return nil, err
-			}
-		}
-		if ask.Rest {
-			if p, err = d.rest(ctx, m, p); err != nil {
-				return nil, err
-			}
-		}
-		if ask.Echo {
-			if p, e, err = d.echoed(ctx, m, p); err != nil {
-				return nil, err
-			}
+		p, e, err := d.prepared(ctx, m, ask, p)
+		if err != nil {
+			return nil, err
 		}
 		for n := range ask.N {
 			one := &asking{prompt: proto.CloneOf(p), echo: e.fresh()}
@@ -150,4 +138,22 @@ func (d *Door) asked(ctx context.Context, c *call, m upstream.Model, ask *openai
 		}
 	}
 	return all, nil
+}
+
+// prepared returns a prompt as it is sent, and what is told of it.
+func (d *Door) prepared(ctx context.Context, m upstream.Model, ask *openai.Ask, p *pb.Prompt) (_ *pb.Prompt, e *echo, err error) {
+	if ask.Bare {
+		if p, err = d.bare(ctx, m, p); err != nil {
+			return nil, nil, err
+		}
+	}
+	if ask.Rest {
+		if p, err = d.rest(ctx, m, p); err != nil {
+			return nil, nil, err
+		}
+	}
+	if ask.Echo {
+		return d.echoed(ctx, m, p)
+	}
+	return p, nil, nil
 }

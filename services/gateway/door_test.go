@@ -532,7 +532,7 @@ func TestSilence(t *testing.T) {
 				t.Fatal(err)
 			}
 			begin := make([]byte, len(tc.first))
-			if _, err := io.ReadFull(r.Body, begin); err != nil || string(begin) != tc.first || r.StatusCode != 200 {
+			if _, err := io.ReadFull(r.Body, begin); err != nil || string(begin) != tc.first || r.StatusCode != http.StatusOK {
 				t.Errorf("%s: %d %q %v", path, r.StatusCode, begin, err)
 			}
 			close(u.Holds)

@@ -122,7 +122,7 @@ var examples = map[*fields.Route]struct {
 
 // Two values of each field that is done give two prompts, or two answers.
 func TestDone(t *testing.T) {
-	for _, r := range fields.Routes() {
+	for _, r := range routes {
 		of := examples[r]
 		for _, f := range r.Fields {
 			if f.Fate != fields.Done {
@@ -198,7 +198,7 @@ func told(t *testing.T, r *fields.Route, body, path, beside, value string) strin
 // What may be left is left, and what is refused is, by its name, unless it asks for nothing.
 func TestHintsAndRefusals(t *testing.T) {
 	d := newDoor(t, &fake.Upstream{})
-	for _, r := range fields.Routes() {
+	for _, r := range routes {
 		body := "{" + examples[r].body + "}"
 		if r == fields.Tokenize {
 			body = with(t, body, "prompt", `"x"`)
@@ -220,7 +220,7 @@ func TestHintsAndRefusals(t *testing.T) {
 // A field of no table is refused, wherever it stands.
 func TestUnknownFields(t *testing.T) {
 	d := newDoor(t, &fake.Upstream{})
-	for _, r := range fields.Routes() {
+	for _, r := range routes {
 		if w := ask(d, "POST", r.Path, with(t, "{"+examples[r].body+"}", "temprature", "1")); w.Code != 400 || !strings.Contains(w.Body.String(), "temprature") {
 			t.Errorf("%s: %d %s", r.Path, w.Code, w.Body)
 		}
@@ -237,7 +237,7 @@ var rewritePages = flag.Bool("rewrite", false, "write docs/operations/fields.md 
 // The page is what the table says.
 func TestFieldsPage(t *testing.T) {
 	const file = "../../docs/operations/fields.md"
-	want := fields.Page()
+	want := fieldsPage()
 	if *rewritePages {
 		if err := os.WriteFile(file, []byte(want), 0o600); err != nil {
 			t.Fatal(err)

@@ -150,7 +150,7 @@ func TestMessageCutCalls(t *testing.T) {
 	const body = `{"model":"demo","max_tokens":9,"tools":[{"name":"f","input_schema":{}}],"messages":[{"role":"user","content":"hi"}]}`
 	for arguments, want := range map[string]string{
 		`{"a":1}}</tool_call>`: `"input":{"a":1}}]`, `{"a":1`: `"content":[]`, `{"a":"x`: `"content":[]`, `{"a":[`: `"content":[]`, `{`: `"content":[]`, `{"a":"x"}`: `"input":{"a":"x"}}]`,
-		`[1]}</tool_call>`: `"content":[]`, `"x"}</tool_call>`: `"content":[]`, `5}</tool_call>`: `"content":[]`, `null}</tool_call>`: `"input":{}}]`, ` {}}</tool_call>`: `"input":{}}]`,
+		`[1]}</tool_call>`: `"content":[]`, `"x"}</tool_call>`: `"content":[]`, `5}</tool_call>`: `"content":[]`, `null}</tool_call>`: `"input":{}}]`, ` {}}</tool_call>`: `"input":{}}]`, //nolint:gocritic // the space is what it is about
 	} {
 		d := newDoor(t, &fake.Upstream{Answer: func(p *pb.Prompt) []*pb.Chunk {
 			return fake.Said(p, "length", `<tool_call>{"name":"f","arguments":`+arguments)

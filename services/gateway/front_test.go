@@ -87,7 +87,7 @@ func TestOrigins(t *testing.T) {
 			t.Errorf("%s: of Anthropic's clients: %s", origin, w.Body)
 		}
 	}
-	r := httptest.NewRequest("OPTIONS", "/v1/chat/completions", nil)
+	r := httptest.NewRequest(http.MethodOptions, "/v1/chat/completions", nil)
 	r.Host = "localhost:8080"
 	for name, value := range map[string]string{"Origin": page, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"} {
 		r.Header.Set(name, value)
@@ -120,7 +120,7 @@ func TestKeyForms(t *testing.T) {
 	d := newDoor(t, &fake.Upstream{}, func(c *Config) { c.Keys = file })
 	for header, values := range map[string]map[string]int{
 		"Authorization": {"Bearer secret": 200, "bearer secret": 200, "BEARER secret": 200, "bEaReR   secret ": 200, "Bearer": 401, "Bearer ": 401, "Basic secret": 401, "secret": 401, "Bearersecret": 401},
-		"X-Api-Key":     {"secret": 200, " secret ": 200, "Secret": 401, "": 401},
+		"X-Api-Key":     {"secret": 200, " secret ": 200, "Secret": 401, "": 401}, //nolint:gocritic // the spaces are what it is about
 		"Api-Key":       {"secret": 200, "other": 401},
 	} {
 		for value, status := range values {
@@ -266,7 +266,7 @@ func TestHalfClosed(t *testing.T) {
 		}
 		body, err := io.ReadAll(r.Body)
 		_ = r.Body.Close()
-		if err != nil || r.StatusCode != 200 || !strings.Contains(string(body), tc.want) {
+		if err != nil || r.StatusCode != http.StatusOK || !strings.Contains(string(body), tc.want) {
 			t.Errorf("%s: %d %v %s", name, r.StatusCode, err, body)
 		}
 		if _, err := begun.ReadByte(); !errors.Is(err, io.EOF) {

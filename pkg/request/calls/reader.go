@@ -174,7 +174,7 @@ func (r *Reader) flush() {
 
 // End says that nothing more comes. The rest of a mark is not told where one had to come.
 func (r *Reader) End() {
-	if calling, _ := r.machine.reading(); !calling && r.calls == 0 && !(r.thinking && len(r.held) > 1) {
+	if calling, _ := r.machine.reading(); !calling && r.calls == 0 && (!r.thinking || len(r.held) <= 1) {
 		r.flush()
 	}
 	if !r.thinking {

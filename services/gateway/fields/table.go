@@ -12,11 +12,6 @@ const (
 	template  = "the model's own template is used"
 )
 
-// Routes are all that take a body.
-func Routes() []*Route {
-	return []*Route{Chat, Completion, Responses, Messages, CountTokens, Tokenize, Detokenize}
-}
-
 // The routes, each with all of its fields.
 var (
 	Chat = route("/v1/chat/completions", common, chat, message,

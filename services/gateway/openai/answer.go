@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -33,7 +34,7 @@ func (t Token) advance(rest []byte) (characters int, left []byte) {
 	if t.Shown != nil {
 		more = *t.Shown
 	}
-	left = append(rest[:len(rest):len(rest)], more...)
+	left = slices.Concat(rest, more)
 	for len(left) > 0 && utf8.FullRune(left) {
 		_, n := utf8.DecodeRune(left)
 		left = left[n:]

@@ -27,16 +27,23 @@ import (
 	"github.com/switchyard/switchyard/services/tokenizer"
 )
 
-// AttentionFlags and the others are flags of services that a process with all of them has as well.
-// They have names of their own, as a struct embeds one field of a name alone.
+// Flags of services that a process with all of them has as well. They have names of their own,
+// as a struct embeds one field of a name alone.
 type (
+	// AttentionFlags are those of attention.
 	AttentionFlags = attention.Flags
-	ExpertFlags    = expert.Flags
+	// ExpertFlags are those of expert hosts.
+	ExpertFlags = expert.Flags
+	// TokenizerFlags are those of tokenizers.
 	TokenizerFlags = tokenizer.Flags
+	// PredictorFlags are those of predictors.
 	PredictorFlags = predictor.Flags
-	ScalingFlags   = scaler.Flags
-	GatewayFlags   = gateway.Flags
-	UnitedFlags    = service.UnitedFlags
+	// ScalingFlags are those of scalers.
+	ScalingFlags = scaler.Flags
+	// GatewayFlags are those of gateways.
+	GatewayFlags = gateway.Flags
+	// UnitedFlags are those of united experts.
+	UnitedFlags = service.UnitedFlags
 )
 
 // ModelFlags name the model and what its pipeline agrees on; all services of

@@ -60,7 +60,7 @@ func (p *partition) number(distinct [][]rune) error {
 	}
 	known := map[string]int32{}
 	for i := range in {
-		n := int32(Dead)
+		n := Dead
 		if p.cuts[i] < firstHalf || p.cuts[i] > lastHalf { // the others are no characters
 			n = p.numberOf(known, in[i], distinct)
 		}

@@ -22,7 +22,7 @@ func (c *compiler) apart(all *combined, of []*value) ([]*value, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !apart && !(c.absentIn(all, &without[i], a, b) && c.absentIn(all, &without[j], b, a)) {
+			if !apart && (!c.absentIn(all, &without[i], a, b) || !c.absentIn(all, &without[j], b, a)) {
 				return nil, refuse(v, "oneOf", "a value may be of its schemas %d and %d: use anyOf, or give each a const of its own in a property that all require", j, i)
 			}
 		}

@@ -11,9 +11,6 @@ type terminal struct {
 // within is a place in a terminal: a state, and what was counted.
 type within struct{ at, count int32 }
 
-// dead is no place in a terminal.
-var dead = within{at: bytewise.Dead}
-
 func (t *terminal) start() within {
 	if t.dfa != nil {
 		return within{at: t.dfa.Start}

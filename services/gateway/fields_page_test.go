@@ -1,11 +1,18 @@
-package fields
+package gateway
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/switchyard/switchyard/services/gateway/fields"
 )
 
-const pageHead = `# Fields of requests
+// routes are all that take a body.
+var routes = []*fields.Route{
+	fields.Chat, fields.Completion, fields.Responses, fields.Messages, fields.CountTokens, fields.Tokenize, fields.Detokenize,
+}
+
+const fieldsHead = `# Fields of requests
 
 What [the gateway](gateway.md) does with each field of a body. This page is made of the table in ` + "`services/gateway/fields`" + `, by which bodies are read
 (` + "`go test ./services/gateway -run TestFieldsPage -rewrite`" + `). A field that is **done** has an effect (` + "`TestDone`" + ` shows two values of each). A **hint** may be left: no answer
@@ -14,39 +21,39 @@ it). So does a field that is not here. Where fields inside of another one are no
 
 `
 
-// Page is the table as a page of Markdown.
-func Page() string {
+// fieldsPage returns the table as a page of Markdown.
+func fieldsPage() string {
 	var b strings.Builder
-	b.WriteString(pageHead)
-	for i, r := range Routes() {
+	b.WriteString(fieldsHead)
+	for i, r := range routes {
 		if i > 0 {
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(&b, "## %s\n\n| | fields | why |\n|---|---|---|\n", r.Path)
-		fmt.Fprintf(&b, "| done | %s | |\n", names(r.Fields, func(f Field) bool { return f.Fate == Done }))
-		for _, fate := range []Fate{Hint, Refused} {
-			r.write(&b, fate)
+		fmt.Fprintf(&b, "| done | %s | |\n", fieldNames(r.Fields, func(f fields.Field) bool { return f.Fate == fields.Done }))
+		for _, fate := range []fields.Fate{fields.Hint, fields.Refused} {
+			writeFields(&b, r, fate)
 		}
 	}
 	return b.String()
 }
 
-// write writes the fields of a fate, those of one reason together.
-func (r *Route) write(b *strings.Builder, fate Fate) {
+// writeFields writes a route's fields of a fate, those of one reason together.
+func writeFields(b *strings.Builder, r *fields.Route, fate fields.Fate) {
 	written := map[string]bool{}
 	for _, f := range r.Fields {
 		if f.Fate != fate || written[f.Why] {
 			continue
 		}
 		written[f.Why] = true
-		same := func(o Field) bool { return o.Fate == fate && o.Why == f.Why }
-		fmt.Fprintf(b, "| %s | %s | %s |\n", []string{"done", "hint", "refused"}[fate], names(r.Fields, same), f.Why)
+		same := func(o fields.Field) bool { return o.Fate == fate && o.Why == f.Why }
+		fmt.Fprintf(b, "| %s | %s | %s |\n", []string{"done", "hint", "refused"}[fate], fieldNames(r.Fields, same), f.Why)
 	}
 }
 
-func names(fields []Field, which func(Field) bool) string {
+func fieldNames(all []fields.Field, which func(fields.Field) bool) string {
 	var out []string
-	for _, f := range fields {
+	for _, f := range all {
 		if !which(f) {
 			continue
 		}
