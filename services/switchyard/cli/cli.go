@@ -110,7 +110,7 @@ func (p Program) RunWaiting(ctx context.Context, args []string, std Stdio, w Wai
 		if std.Err == os.Stderr {
 			telemetry.LogLibraries(e.Log)
 		}
-		if stray := strayVariables(parsed.Model); len(stray) > 0 {
+		if stray := strayVariables(parsed.Model); len(stray) > 0 && p.Name == Product { // the laboratory reads but some of them
 			e.Log.Warn("variables are set that nothing reads", "names", strings.Join(stray, ", "))
 		}
 		parsed.BindTo(ctx, (*context.Context)(nil))
@@ -164,6 +164,7 @@ func (p Program) Parse(args []string, std Stdio) (*kong.Context, *Globals, error
 	}
 	grammar, globals, more := p.New()
 	if file != nil {
+		file.others = p.otherCommands()
 		options = append(options, kong.Resolvers(file))
 	} else if len(args) > 0 && len(strayVariables(&kong.Application{Node: &kong.Node{}})) == 0 {
 		options = append(options, OnlyCommand(args[0], append([]any{grammar}, more...))...)

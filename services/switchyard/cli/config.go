@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -19,6 +20,8 @@ type configFile struct {
 	// entries are the file's values and mappings, by their keys joined by
 	// dashes: a flag's name behind its command's.
 	entries map[string]entry
+	// others are commands whose flags another program reads.
+	others []string
 }
 
 // entry is a value of the file, with its keys from the top.
@@ -207,7 +210,7 @@ func (f *configFile) Validate(app *kong.Application) error {
 	collect(flags, groups, app.Node)
 	var first *entry
 	for name, e := range f.entries {
-		above := e.node.Kind == yaml.MappingNode && groups[name]
+		above := e.node.Kind == yaml.MappingNode && groups[name] || f.isOther(e.keys)
 		if !flags[name] && !above && (first == nil || e.line < first.line) {
 			first = &e
 		}
@@ -217,6 +220,14 @@ func (f *configFile) Validate(app *kong.Application) error {
 	}
 	return f.wrong(first.line, fmt.Errorf("%s is no flag; a command's flags stand under its name, "+
 		"such as \"prompt: {max-tokens: 8}\", and --help lists them", quoted(first.keys)))
+}
+
+// isOther reports whether keys are those of another program's command, or stand below it or above it.
+func (f *configFile) isOther(keys []string) bool {
+	name := strings.Join(keys, " ") + " "
+	return slices.ContainsFunc(f.others, func(c string) bool {
+		return strings.HasPrefix(name, c+" ") || strings.HasPrefix(c+" ", name)
+	})
 }
 
 // collect adds the names of a node's flags and of its commands' ones, and what

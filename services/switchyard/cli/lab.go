@@ -23,6 +23,21 @@ var LabCommands = []string{
 	"distill", "rerun", "eval", "train-predictor", "maps build",
 }
 
+// ProductCommands are the commands of switchyard. A configuration file may have flags of both programs.
+var ProductCommands = []string{
+	"up", "tokenizer", "attention", "gate", "expert", "aggregator", "predictor", "scaler", "gateway", "demo", "prompt", "top", "drain",
+	"plan", "brownout", "dlq", "setup", "auth", "probe", "version", "inspect", "weights", "tokenize",
+	"maps inspect", "maps export", "maps import", "maps forget",
+}
+
+// otherCommands returns those of the program beside this one.
+func (p Program) otherCommands() []string {
+	if p.Name == LabProgram {
+		return ProductCommands
+	}
+	return LabCommands
+}
+
 // IsLabCommand reports whether a command line of switchyard names one of LabCommands.
 func IsLabCommand(args []string) bool { return labCommand(args) != "" }
 
