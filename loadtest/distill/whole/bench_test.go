@@ -11,7 +11,7 @@ import (
 
 // BenchmarkStep is four sequences of 180 tokens forth and back through the demo model.
 func BenchmarkStep(b *testing.B) {
-	m, err := model.Open(filepath.Join("..", "..", "..", "..", "models", "demo"))
+	m, err := model.Open(filepath.Join("..", "..", "..", "models", "demo"))
 	if err != nil {
 		b.Fatal(err)
 	}
