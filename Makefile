@@ -155,7 +155,7 @@ RACED = $(filter-out $(UNRACED),$(filter $(patsubst github.com/switchyard/switch
 .PHONY: race race-build race-pipelines race-parts
 race: race-pipelines race-parts ## Run the tests with the race detector (needs a C compiler)
 race-build:
-	CGO_ENABLED=1 GOGC=400 $(GO) build -race $$($(GO) list -f '{{if ne .Name "main"}}{{.ImportPath}}{{end}}' ./services/... ./pkg/... ./kernels/... ./loadtest/...)
+	CGO_ENABLED=1 GOGC=400 $(GO) build -race $$($(GO) list -f '{{if and .GoFiles (ne .Name "main")}}{{.ImportPath}}{{end}}' ./services/... ./pkg/... ./kernels/... ./loadtest/...)
 # Pipelines are raced without AVX-512: what computes is no matter here, and "make test" has it.
 race-pipelines:
 	CGO_ENABLED=1 $(OLD_PROCESSOR) $(TEST) -race -p 2 -parallel 2 -timeout 15m $(or $(ONLY),$(PIPELINES))
