@@ -144,14 +144,12 @@ func (a *attention) finish(out []float32, scale float32) {
 // stride is the distance of two KV heads in a page, in words.
 func (a *attention) stride() int { return 2 * a.format.Words(a.c) }
 
-// words is how many words n numbers take.
 func (a *attention) words(n int) int { return a.format.words(n) }
 
 // keys and values are page p's from the pass's first head on.
 func (a *attention) keys(p int) []float32   { return a.pages[p][a.head*a.stride():] }
 func (a *attention) values(p int) []float32 { return a.keys(p)[a.valuesAt:] }
 
-// row is the scores of row r.
 func (a *attention) row(r int) []float32 { return a.scores[r*a.ld:][:(a.last-a.first+1)*PagePositions] }
 
 // tiles computes a tile with each head's keys or values.

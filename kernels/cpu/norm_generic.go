@@ -1,13 +1,11 @@
 package cpu
 
-// sumGeneric adds x to acc, lane by lane.
 func sumGeneric(acc *[lanes]float32, x []float32) {
 	for i, v := range x {
 		acc[i%lanes] += v
 	}
 }
 
-// sumCentredGeneric adds the squares of x-mean to acc, lane by lane.
 func sumCentredGeneric(acc *[lanes]float32, x []float32, mean float32) {
 	for i, v := range x {
 		c := v - mean

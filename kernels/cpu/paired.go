@@ -13,7 +13,6 @@ import (
 // acc = fma(x[k+1], w[k+1], acc), and then acc = fma(x[k], w[k], acc). Numbers below the normal
 // range of float32 count as zero before, and become zero after, each of them. AMX has an order of its own: see doc.go.
 
-// pairsOf is how many pairs k inputs are.
 func pairsOf(k int) int { return (k + 1) / 2 }
 
 func pairRow(dst []byte, x []float32) {

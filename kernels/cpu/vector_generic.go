@@ -7,14 +7,12 @@ const lanes = 16
 
 // The kernels below work on vectors of a multiple of lanes values.
 
-// sumSquaresGeneric adds the squares of x to acc, lane by lane.
 func sumSquaresGeneric(acc *[lanes]float32, x []float32) {
 	for i, v := range x {
 		acc[i%lanes] = fma32(v, v, acc[i%lanes])
 	}
 }
 
-// normGeneric is dst = weight · (x · inv).
 func normGeneric(dst, x, weight []float32, inv float32) {
 	for i, v := range x {
 		dst[i] = weight[i] * (v * inv)
@@ -62,7 +60,6 @@ func turnGeneric(low, high, cos, sin []float32) {
 	}
 }
 
-// expSumGeneric is x = e^(x-top); the results are added to acc, lane by lane.
 func expSumGeneric(acc *[lanes]float32, x []float32, top float32) {
 	for i, v := range x {
 		x[i] = exp32(v - top)
@@ -70,7 +67,6 @@ func expSumGeneric(acc *[lanes]float32, x []float32, top float32) {
 	}
 }
 
-// swiGLUGeneric is dst = (gate / (1 + e^-gate)) · up.
 func swiGLUGeneric(dst, gate, up []float32) {
 	for i, v := range gate {
 		dst[i] = v / (1 + exp32(-v)) * up[i]

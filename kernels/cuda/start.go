@@ -24,7 +24,6 @@ func (e *OldDriverError) Error() string {
 		version(e.Have), version(e.Need))
 }
 
-// version writes 12090 as 12.9.
 func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 // IndexError says that there is no such device.

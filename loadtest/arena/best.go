@@ -38,7 +38,6 @@ func (r *Operating) least(at setting, f served, most float64) (name string) {
 	return name
 }
 
-// sum adds a policy's figure up over seeds.
 func (r *Operating) sum(at setting, policy string, f served) (sum float64) {
 	for _, l := range r.at(at, policy) {
 		sum += f.of(l)

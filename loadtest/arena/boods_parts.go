@@ -130,7 +130,6 @@ func (l *batchLab) target(loads [][]float64, limit, times float64) error {
 	return nil
 }
 
-// problem is what is learnt on.
 func (l *batchLab) problem(m bayes.Method) *bo.Problem {
 	return &bo.Problem{Table: l.split.Table, Method: m, Frequency: l.split.Frequency, System: l.system, Batches: l.learn, Plan: l.plan}
 }

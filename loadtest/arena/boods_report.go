@@ -56,7 +56,6 @@ type BOODSLine struct {
 	SpeedRatio   float64 `json:"throughput_ratio_lambdaml"`
 }
 
-// bill fills in what a batch took.
 func (l *BOODSLine) bill(b scatter.Bill, tokens int) { l.mean(b, tokens, 1) }
 
 // mean adds one of so many batches.
@@ -67,7 +66,6 @@ func (l *BOODSLine) mean(b scatter.Bill, tokens, batches int) {
 	l.Throughput = float64(tokens) / l.Latency
 }
 
-// planned fills in what is known of a plan.
 func (l *BOODSLine) planned(r *ods.Result, limit float64) {
 	l.Modes, l.Feasible = modesOf(&r.Plan), r.Seconds <= limit
 }

@@ -63,7 +63,6 @@ func inParallel(ctx context.Context, threads, n int, progress func(done int64), 
 	return ctx.Err()
 }
 
-// inParallel tells of what runs are done.
 func (s Settings) inParallel(ctx context.Context, n int, of string, do func(ctx context.Context, i int) error) error {
 	return inParallel(ctx, s.Threads, n, func(done int64) { s.Progress("%s: %d of %d runs done", of, done, n) }, do)
 }

@@ -162,7 +162,9 @@ func RunOffload(ctx context.Context, s Offload) (*OffloadReport, error) {
 			return err
 		}
 		b := &offloadBench{Offload: s, ctx: ctx, job: j, bed: bed, traffic: t}
-		b.entropy()
+		for i, bits := range entropies(b.traffic) {
+			b.entropies = append(b.entropies, OffloadEntropy{b.job.shape, b.job.routing, b.job.seed, i + 1, bits})
+		}
 		b.draw()
 		if err := j.run(b); err != nil {
 			return fmt.Errorf("%s, %s routing, seed %d: %w", j.shape, j.routing, j.seed, err)

@@ -59,7 +59,6 @@ func (b *offloadBench) all() error {
 	return nil
 }
 
-// atMiddle are all policies with one budget.
 func (b *offloadBench) atMiddle() error { return b.only(b.middle()) }
 
 // unforeseen are all policies with all budgets, and batches.

@@ -46,7 +46,6 @@ func (r *OffloadReport) places() (all []offloadKey) {
 	return all
 }
 
-// named is a place's lines of a policy.
 func (r *OffloadReport) named(at offloadKey, policy string, gb float64) []*OffloadLine {
 	at.policy, at.budget = policy, gb
 	return r.of(at)

@@ -56,13 +56,6 @@ func entropyOf(parts []float64, sum float64) (bits float64) {
 	return bits
 }
 
-// entropy notes the traffic's.
-func (b *offloadBench) entropy() {
-	for i, bits := range entropies(b.traffic) {
-		b.entropies = append(b.entropies, OffloadEntropy{b.job.shape, b.job.routing, b.job.seed, i + 1, bits})
-	}
-}
-
 // across are the figures with all shapes in one.
 func (r *OffloadReport) across() ([]figure, error) {
 	return drawn([]func() (figure, error){

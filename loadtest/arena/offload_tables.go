@@ -75,7 +75,6 @@ func (t *tablesOf) lines() {
 	}
 }
 
-// valued is what was varied; nothing for 0.
 func valued(v float64) string {
 	if v == 0 {
 		return ""

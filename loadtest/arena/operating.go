@@ -171,7 +171,6 @@ func over(name string) func(*Operating, setting, served) string {
 
 func busy(_ *Operating, at setting) bool { return !at.Idle }
 
-// point is a part of the capacity that a claim names.
 func point(of float64) func(*Operating, setting) bool {
 	return func(_ *Operating, at setting) bool { return !at.Idle && at.Point == of }
 }

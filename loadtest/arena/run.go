@@ -84,7 +84,6 @@ func (s Settings) shape(ctx context.Context, m sim.Model) ([]Line, error) {
 	return append(lines, more...), err
 }
 
-// policies is a job for each policy.
 func (s Settings) policies(m sim.Model, part, kind string, w *sim.Workload) (jobs []job) {
 	for _, p := range s.Suite.Policies() {
 		jobs = append(jobs, job{part: part, routing: kind, settings: s.of(m), policy: p, work: w})

@@ -58,7 +58,6 @@ func MoEless() Suite {
 	}
 }
 
-// names are the suite's policies in the order of reports.
 func (s Suite) names() (names []string) {
 	for _, p := range s.Policies() {
 		names = append(names, p.Name)

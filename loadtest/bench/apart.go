@@ -84,7 +84,7 @@ func (b *Bench) processes(ctx context.Context, batch, tokens int) (r *Processes,
 			return nil, err
 		}
 	}
-	return processesOf(rates, hops.times()), nil
+	return processesOf(rates, HopTimes{median(hops.ways[0].took), median(hops.ways[1].took), median(hops.ways[2].took), median(hops.ways[3].took)}), nil
 }
 
 func processesOf(rates [][]float64, hops HopTimes) *Processes {

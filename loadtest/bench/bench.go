@@ -56,7 +56,6 @@ type Settings struct {
 	Progress func(format string, args ...any)
 }
 
-// prompt is how many tokens prompts have.
 func (s Settings) prompt() int { return cmp.Or(s.Prompt, PromptLength) }
 
 // Result is one batch size's figures.
@@ -339,7 +338,6 @@ func (f FirstToken) String() string {
 	return fmt.Sprintf("%.1f ms (p99 %.1f)", f.P50*1e3, f.P99*1e3)
 }
 
-// share is 0 of what is not known.
 func share(of, whole float64) float64 {
 	if whole == 0 {
 		return 0
@@ -347,5 +345,4 @@ func share(of, whole float64) float64 {
 	return of / whole
 }
 
-// since is how long ago in seconds.
 func since(t time.Time) float64 { return time.Since(t).Seconds() }

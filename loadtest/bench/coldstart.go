@@ -157,7 +157,6 @@ func (y *coldYard) result(took map[string][]float64) *Colds {
 	return c
 }
 
-// name is of the source and the memory.
 func (c Cold) name() string {
 	if c.Again {
 		return c.From + kinds[1]

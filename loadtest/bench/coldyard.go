@@ -174,7 +174,6 @@ func (y *coldYard) close() error {
 	return errors.Join(errs...)
 }
 
-// copyOver copies as many bytes as an expert has to memory that was written before.
 func (y *coldYard) copyOver(context.Context) ([]float64, error) {
 	from := y.bytes()
 	begin := time.Now()

@@ -143,7 +143,6 @@ func namesOf(s cluster.Services) Names {
 	return Names{nameOf(s.Expert.GPU), nameOf(s.Attention.GPU), nameOf(s.Gate.GPU)}
 }
 
-// nameOf says what a GPU is called; nil is the CPU.
 func nameOf(gpu *gpus.GPU) string {
 	if gpu == nil {
 		return "cpu"

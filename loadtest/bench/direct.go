@@ -218,7 +218,6 @@ func (s *directSide) first(ctx context.Context, seqs []*direct.Sequence, asked t
 	return seconds, nil
 }
 
-// bound lets steps have no more rows than the pipeline's.
 func (s *directSide) bound() { s.runner.Bound(s.rows) }
 
 func (s *directSide) add(batch, prompt, tokens int) ([]*direct.Sequence, error) {
@@ -239,7 +238,6 @@ func closeAll(seqs []*direct.Sequence) {
 	}
 }
 
-// prefillTokens is the length of the prompts that prefill measures.
 func (s *directSide) prefillTokens() int { return min(prefillLength, s.spec.MaxPositions) }
 
 // prompts measures prompts whose last position has logits, and those of which all have.

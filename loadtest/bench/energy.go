@@ -20,7 +20,6 @@ func (e *energy) count(before, after reading, tokens int) {
 	e.tokens += tokens
 }
 
-// perToken is 0 where it is not known, as without a GPU.
 func (e *energy) perToken() float64 {
 	if e.unknown || e.tokens == 0 {
 		return 0
@@ -55,5 +54,4 @@ func (s *pipelineSide) energy() (sum reading) {
 	return sum
 }
 
-// devices are what computes the pipeline.
 func (s *pipelineSide) devices() Names { return namesOf(s.cluster.Settings.Services) }

@@ -40,7 +40,6 @@ func hopStreams(prefix string, hops schemas.Hops) schemas.Streams {
 	return schemas.Streams{Subjects: schemas.NewSubjects(prefix, "bench-hops"), Hops: hops}
 }
 
-// hopMessage is rows of HopBytes.
 func hopMessage() *pb.Hidden {
 	return &pb.Hidden{Key: &pb.Key{Version: schemas.Version, Owner: "bench"}, Tensor: &pb.Tensor{Data: make([]byte, HopBytes)}}
 }
@@ -229,10 +228,6 @@ func (h *hopPingers) turn(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (h *hopPingers) times() HopTimes {
-	return HopTimes{median(h.ways[0].took), median(h.ways[1].took), median(h.ways[2].took), median(h.ways[3].took)}
 }
 
 // String is all of them in µs.

@@ -79,7 +79,6 @@ func layerFLOPs(spec *model.Spec, rows int) float64 {
 	return float64(rows) * (2*float64(spec.Parameters().ActiveInLayers) + spec.ScoreFLOPs(rows/2)) / float64(spec.Layers)
 }
 
-// perLayer is what layers take of a step.
 func perLayer(s forward.Spent, layers int) float64 {
 	return (s[forward.Attention] + s[forward.Dense] + s[forward.Shared] + s[forward.Waiting]).Seconds() / float64(layers)
 }

@@ -41,7 +41,6 @@ func (r readings) since(before readings) readings {
 	return gained
 }
 
-// steps is how many there were.
 func (r readings) steps() float64 { return max(1, r["switchyard_step_duration_seconds_count"]) }
 
 // tensorStreams are the kinds of streams whose messages steps are made of.

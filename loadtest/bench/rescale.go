@@ -139,7 +139,6 @@ func (s *rescale) measure(ctx context.Context, rounds int, window time.Duration,
 	return r, nil
 }
 
-// result has nothing measured yet.
 func (s *rescale) result(window time.Duration) *Rescaling {
 	return &Rescaling{Model: s.name, Names: s.devices(), Window: window.Seconds()}
 }
@@ -288,7 +287,6 @@ func (s *rescale) compare(i int, ids []uint32) {
 	}
 }
 
-// forget begins to count.
 func (s *rescale) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

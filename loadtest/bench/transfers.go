@@ -162,7 +162,6 @@ func timed(w way, turns []carriage) Timed {
 	return t
 }
 
-// parts is how many minibatches rows make.
 func parts(rows, minibatch int) int { return (rows + minibatch - 1) / minibatch }
 
 // breakEvens finds from how many rows on one mode is quicker than another, as measured.

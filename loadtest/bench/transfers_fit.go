@@ -34,7 +34,6 @@ func waits(bytes float64) float64 {
 	return 1
 }
 
-// object is what one of so many bytes takes, to fetch or to store.
 func (w *Ways) object(bytes float64) float64 {
 	return w.Access + w.Grow*doublings(bytes) + bytes/w.StoreBytes
 }
@@ -133,7 +132,6 @@ func pointOf(bytes int, times []float64) point {
 	return point{x: float64(bytes), seconds: m, by: m}
 }
 
-// line is what no bytes take, and how many bytes pass in a second.
 func line(points []point) (first, rate float64) {
 	c := leastSquares(points, func(p point) []float64 { return []float64{1, p.x} })
 	return c[0], 1 / max(c[1], 1e-15)

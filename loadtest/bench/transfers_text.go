@@ -41,7 +41,6 @@ func (t *Transfers) verdicts() (text string) {
 	return text
 }
 
-// after is a text behind another one; nothing where it is empty.
 func after(before, text string) string {
 	if text == "" {
 		return ""

@@ -153,7 +153,6 @@ func (y *yard) receive(ctx context.Context, p *party, r bus.Receiver, h bus.Hand
 	return err
 }
 
-// close ends all, the last begun first.
 func (y *yard) close() {
 	y.beside.Wait()
 	for i := len(y.ends) - 1; i >= 0; i-- {
@@ -163,7 +162,6 @@ func (y *yard) close() {
 
 func (y *yard) rowBytes() int { return y.shape.Hidden * y.s.Wire.ElementBytes() }
 
-// fits says whether one message takes so many rows.
 func (y *yard) fits(rows int) bool {
 	return int64(proto.Size(y.dispatch(rows)))+wire.Headroom <= y.gate.conn.MaxPayload()
 }

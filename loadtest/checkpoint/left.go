@@ -51,7 +51,6 @@ func setMark(dir string) (release func()) {
 	return func() { _ = f.Close() } // with the lock
 }
 
-// unmark makes a folder one that nobody removes.
 func unmark(dir string) error {
 	if err := os.Remove(filepath.Join(dir, markName)); !errors.Is(err, os.ErrNotExist) {
 		return err

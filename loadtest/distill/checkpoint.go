@@ -97,7 +97,6 @@ func floats(f *safetensors.File, name string) ([]float32, error) {
 	return t.Floats()
 }
 
-// forget removes what keep wrote.
 func (p *parts) forget(way int) error {
 	if err := os.Remove(p.course(way)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing what was kept on the way: %w", err)

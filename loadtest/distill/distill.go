@@ -36,7 +36,6 @@ const (
 	last               // from what the whole model says, too
 )
 
-// member is an expert's place in the group; -1: it is of another one.
 func (u *unit) member(expert int32) int { return slices.Index(u.experts, expert) }
 
 // teacher is a distillation on its way.

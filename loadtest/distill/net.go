@@ -21,12 +21,10 @@ func newNet(d, f int, in, down []float32) *net {
 	return n
 }
 
-// pack takes over what the weights have become.
 func (n *net) pack() {
 	n.packedIn, n.packedDown = cpu.PackF32(n.in.W, 2*n.f, n.d), cpu.PackF32(n.down.W, n.d, n.f)
 }
 
-// round makes the weights what bf16 keeps of them.
 func (n *net) round() {
 	cpu.RoundBF16(n.in.W)
 	cpu.RoundBF16(n.down.W)

@@ -150,7 +150,6 @@ func (r *rows) each(m int, e *net, s *scratch, f func(row int, y []float32)) {
 	flush()
 }
 
-// norm is the mean of ‖t‖².
 func (r *rows) norm() (sum float64) {
 	for _, v := range r.t {
 		sum += float64(v) * float64(v)
@@ -186,7 +185,6 @@ func (r *rows) loss(e *net, s *scratch) float64 {
 	return share(sum/float64(max(1, r.n)), r.norm())
 }
 
-// share is a part of a whole; a part of nothing is none.
 func share(part, whole float64) float64 {
 	if whole == 0 {
 		return 0

@@ -124,7 +124,6 @@ func (c *course) look(ctx context.Context, check [][]span, step, of int, least f
 	return least, c.keep(step, least)
 }
 
-// threshold is that of a step.
 func (c *course) threshold(step int) int {
 	return rand.New(rand.NewPCG(c.Seed, uint64(c.way)<<32|uint64(step))).IntN(brownedMost + 1)
 }
@@ -306,7 +305,6 @@ func (c *course) decide(l *lane) whole.Decider {
 	}
 }
 
-// step makes the gradients of a step.
 func (c *course) step(ctx context.Context, spans []span, threshold int) error {
 	return c.each(ctx, spans, threshold, func(l *lane) { l.Backward(l.wanted) })
 }
@@ -364,7 +362,6 @@ func (c *course) update(rate float32) {
 	})
 }
 
-// remember keeps the students as the best so far.
 func (c *course) remember() {
 	c.best = c.best[:0]
 	for _, s := range c.flat {

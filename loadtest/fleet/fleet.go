@@ -112,7 +112,7 @@ func New(t *testing.T, s Settings) *Fleet {
 func (f *Fleet) URL() string {
 	urls := make([]string, len(f.Servers))
 	for i, s := range f.Servers {
-		urls[i] = s.URL()
+		urls[i] = "nats://" + s.Addr
 	}
 	return strings.Join(urls, ",")
 }

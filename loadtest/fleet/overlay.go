@@ -42,7 +42,6 @@ func changed(t *testing.T, file string, by func(source string) (string, error), 
 	return overlay(t, map[string]string{file: with, added: text})
 }
 
-// insert puts a line behind the one place of a source where it belongs.
 func insert(source, behind, line string) (string, error) {
 	if n := strings.Count(source, behind); n != 1 {
 		return "", fmt.Errorf("the source has %d places as expected, not 1:\n%s", n, behind)

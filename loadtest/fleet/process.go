@@ -154,7 +154,7 @@ func (p *Process) Says(text string) error {
 		select {
 		case <-seen:
 		case <-p.done:
-			return fmt.Errorf("%s ended (%w) before it said %q:\n%s", p.name, p.failure(), text, p.Tail())
+			return fmt.Errorf("%s ended (%w) before it said %q:\n%s", p.name, cmp.Or(p.err, errNone), text, p.Tail())
 		case <-limit:
 			return fmt.Errorf("%s did not say %q:\n%s", p.name, text, p.Tail())
 		}
@@ -163,8 +163,6 @@ func (p *Process) Says(text string) error {
 
 // errNone stands for an end with exit code 0.
 var errNone = errors.New("exit status 0")
-
-func (p *Process) failure() error { return cmp.Or(p.err, errNone) }
 
 // Kill ends a program as kill -9 does, and waits for its end.
 func (p *Process) Kill() {

@@ -108,6 +108,3 @@ func (s *Server) Empty() {
 		s.t.Fatal(err)
 	}
 }
-
-// URL is where clients reach it.
-func (s *Server) URL() string { return "nats://" + s.Addr }

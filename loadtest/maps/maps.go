@@ -81,7 +81,6 @@ func (s *Settings) Check() error {
 	return err
 }
 
-// store is what the store is like.
 func (s *Settings) store() expertmap.Settings {
 	c, r := s.Store, s.Recording
 	c.Model = r.Model
@@ -110,7 +109,7 @@ func Run(ctx context.Context, s Settings) (*expertmap.Store, *Report, error) {
 			return nil, nil, err
 		}
 	}
-	m := newMeter(store, s.Least)
+	m := &meter{store: store, least: float32(s.Least), q: map[int]*expertmap.Search{}, row: make([]float32, store.Experts)}
 	for i, at := range test {
 		s.Progress("foretelling sequence %d of %d…", i+1, len(test))
 		if err := b.each(ctx, at, func(st *step) error { return b.measure(m, st) }); err != nil {
@@ -156,7 +155,6 @@ type builder struct {
 	embeddings *forward.Embeddings
 }
 
-// add takes in a step's maps.
 func (b *builder) add(st *step) error { return b.store.AddBatch(b.Tenant, st.maps) }
 
 // measure searches for a step's rows.

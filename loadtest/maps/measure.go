@@ -72,10 +72,6 @@ type phase struct {
 // series are scores and recalls of layers.
 type series struct{ scores, recalls []float64 }
 
-func newMeter(s *expertmap.Store, least float64) *meter {
-	return &meter{store: s, least: float32(least), q: map[int]*expertmap.Search{}, row: make([]float32, s.Experts)}
-}
-
 // step foretells each layer of a step as it would be while serving: layers 1 … d by
 // embeddings, layer l+d by the layers 1 … l.
 func (m *meter) step(tenant string, st *step) {

@@ -101,5 +101,4 @@ func (s *Settings) checkWay(w string) error {
 	return nil
 }
 
-// exempt says whether a layer is.
 func (s *Settings) exempt(layer int) bool { return slices.Contains(s.Exempt, layer) }

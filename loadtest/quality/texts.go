@@ -61,7 +61,6 @@ type choice struct {
 	right  int
 }
 
-// rows are those of the longest.
 func (c choice) rows() (most int) {
 	for _, ids := range c.whole {
 		most = max(most, len(ids))

@@ -130,7 +130,6 @@ func Run(ctx context.Context, s Settings, path string) (*Summary, error) {
 	return r.write(ctx, path)
 }
 
-// kvBudget holds at least one sequence.
 func (r *recorder) kvBudget() int64 { return max(kvBytes, r.sequenceBytes()) }
 
 func (r *recorder) sequenceBytes() int64 {
@@ -138,7 +137,6 @@ func (r *recorder) sequenceBytes() int64 {
 	return int64(shape.Need(r.PromptTokens+r.AnswerTokens+1)) * shape.PageBytes()
 }
 
-// together is how many sequences fit the cache at once.
 func (r *recorder) together() int { return int(min(batch, r.kvBudget()/r.sequenceBytes())) }
 
 func (r *recorder) choosePrompts() error {

@@ -25,7 +25,6 @@ func (c *Curve) add(rows int, seconds float64) {
 	(*c)[at] = (*c)[at].with(Point{1, float64(rows), seconds})
 }
 
-// with is the mean of both points.
 func (p Point) with(o Point) Point {
 	if n := p.Seen + o.Seen; n > 0 {
 		return Point{n, (p.Seen*p.Rows + o.Seen*o.Rows) / n, (p.Seen*p.Seconds + o.Seen*o.Seconds) / n}

@@ -49,7 +49,6 @@ func (r *Result) Around() Around {
 	return a
 }
 
-// layers are the times of the step's layers with experts.
 func (s *Step) layers() (sum time.Duration) {
 	for i := range s.Layers {
 		sum += s.Layers[i].Time()

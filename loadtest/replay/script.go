@@ -28,7 +28,6 @@ type player struct {
 	pace   batching.Pace
 }
 
-// begin makes steps from now on.
 func (p *player) begin(at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -228,28 +228,24 @@ func (w *watcher) serving(layer int, version uint64) bool {
 	return true
 }
 
-// seen is what changed so far; more may, until the watcher is closed.
 func (w *watcher) seen() []Change {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.changes)
 }
 
-// seenPlans are all plans so far.
 func (w *watcher) seenPlans() map[Planned]*plan.Layer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.all)
 }
 
-// begin keeps what happens from now on.
 func (w *watcher) begin(at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.began = at
 }
 
-// start is when the run began.
 func (w *watcher) start() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -105,7 +105,6 @@ func (l *Logged) token(t *pb.Token, spec *model.Spec) error {
 	return nil
 }
 
-// row is what became of a row.
 func (l *Logged) row(at int) row {
 	if at < len(l.rows) {
 		return l.rows[at]

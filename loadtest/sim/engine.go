@@ -95,7 +95,7 @@ func (e *engine) run() (err error) {
 			return ErrStopped
 		}
 		e.now = max(e.now, it.Due)
-		if err := e.queue(it); err != nil {
+		if err := errors.Join(e.world.Observe(world.Clock(e.now)), e.world.Observe(world.Backlog(it.Waiting))); err != nil {
 			return err
 		}
 		e.result.Tokens += it.Rows
@@ -103,11 +103,6 @@ func (e *engine) run() (err error) {
 			return fmt.Errorf("iteration %d: %w", i, err)
 		}
 	}
-}
-
-// queue tells the world of what waits behind an iteration.
-func (e *engine) queue(it Iteration) error {
-	return errors.Join(e.world.Observe(world.Clock(e.now)), e.world.Observe(world.Backlog(it.Waiting)))
 }
 
 // start makes the decisions of policies that begin with one; what it loads is
@@ -244,7 +239,9 @@ func (e *engine) ask(l int, loads []float64) (world.Decision, error) {
 // apply makes a placement what is wanted. An expert without rows that went to
 // zero stays there.
 func (e *engine) apply(y *layer, p world.Placement, loads []float64) {
-	y.unwant()
+	for i := range y.replicas {
+		y.replicas[i].wanted = false
+	}
 	y.keep = p.Keep
 	var fresh []world.Replica
 	for _, r := range p.Replicas {

@@ -66,7 +66,6 @@ func (y *layer) search(expert, host int) (at int, there bool) {
 	return at, at < end && y.replicas[at].host == host
 }
 
-// find is the place of a replica, or -1.
 func (y *layer) find(expert, host int) int {
 	if at, there := y.search(expert, host); there {
 		return at
@@ -74,7 +73,6 @@ func (y *layer) find(expert, host int) int {
 	return -1
 }
 
-// resident says whether any host holds an expert.
 func (y *layer) resident(expert int) bool {
 	return y.copies(expert) > 0
 }
@@ -85,22 +83,10 @@ func (y *layer) insert(r replica) {
 	y.shift(r.expert, 1)
 }
 
-func (y *layer) remove(at int) {
-	expert := y.replicas[at].expert
-	y.replicas = slices.Delete(y.replicas, at, at+1)
-	y.shift(expert, -1)
-}
-
 // shift moves what lies behind an expert's replicas.
 func (y *layer) shift(expert, by int) {
 	for x := expert + 1; x < len(y.first); x++ {
 		y.first[x] += by
-	}
-}
-
-func (y *layer) unwant() {
-	for i := range y.replicas {
-		y.replicas[i].wanted = false
 	}
 }
 
@@ -125,7 +111,6 @@ func (y *layer) holds() []world.Held {
 	return y.seen
 }
 
-// copies are an expert's replicas on all hosts.
 func (y *layer) copies(expert int) int {
 	return y.first[expert+1] - y.first[expert]
 }
@@ -155,7 +140,6 @@ func (y *layer) serving(expert int, now float64, to []int) []int {
 	return to
 }
 
-// count adds an iteration's loads to what is known of the past.
 func (y *layer) count(loads []uint32) {
 	for x, n := range loads {
 		y.window[x] += float64(n)

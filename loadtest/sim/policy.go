@@ -34,7 +34,6 @@ func (s Settings) takes() cost.Device {
 	return d
 }
 
-// messages are what those of a device take: rows on their way there and back, and each message.
 func (s Settings) messages(p *profiles.Profile) cost.Messages {
 	return cost.Messages{Each: s.MessageSeconds, Row: 2 * p.Beta.Value}
 }

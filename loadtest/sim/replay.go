@@ -126,7 +126,6 @@ func add(loads []uint32, experts []uint16) {
 	}
 }
 
-// addAll adds counts and clears them.
 func addAll(loads, counts []uint32) {
 	for e, n := range counts {
 		atomic.AddUint32(&loads[e], n)

@@ -61,7 +61,6 @@ func Defaults(m Model) Settings {
 	}
 }
 
-// divider divides rows as gates do.
 func (s Settings) divider() *divide.Divider {
 	if s.Division != nil {
 		return divide.New(s.Division.Device(1), 1, s.Hosts)
@@ -69,7 +68,6 @@ func (s Settings) divider() *divide.Divider {
 	return divide.New(s.takes(), s.Model.Profile.ExpertBytes.Value, s.Hosts)
 }
 
-// believed is the profile that policies decide by.
 func (s Settings) believed() *profiles.Profile { return cmp.Or(s.Believed, s.Model.Profile) }
 
 // slots are the experts of a layer that fit on a host: the layers share its
@@ -112,5 +110,4 @@ func (s Settings) checkAccuracy() error {
 	return nil
 }
 
-// accuracy is that of the distance.
 func (s Settings) accuracy() float64 { return s.Accuracy[min(s.Distance, len(s.Accuracy))-1] }

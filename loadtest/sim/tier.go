@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/policy/residency"
 	"github.com/switchyard/switchyard/pkg/policy/unit"
@@ -43,7 +44,6 @@ func (y *layer) fill(hosts int) {
 	}
 }
 
-// at is an expert as a layer's machines know it.
 func at(expert int) unit.Unit { return unit.Expert(0, expert) }
 
 func (y *layer) want(expert int, u residency.Urgency) residency.Want {
@@ -91,7 +91,9 @@ func (e *engine) evict(y *layer, i int, when float64) {
 // drop ends a replica whose memory is free.
 func (e *engine) drop(y *layer, i int, when float64) {
 	e.leave(&y.replicas[i], when)
-	y.remove(i)
+	expert := y.replicas[i].expert
+	y.replicas = slices.Delete(y.replicas, i, i+1)
+	y.shift(expert, -1)
 }
 
 // leave tells the meter that a replica's memory is free, and of its load's end if that was

@@ -118,7 +118,6 @@ func (m *dimmedSteps) add(set bursts.Settings, step replay.Step) {
 	m.before, m.after = m.before+p.Before, m.after+p.After
 }
 
-// mean turns sums of seconds into means.
 func (m *dimmedSteps) mean() {
 	n := float64(max(1, m.steps))
 	m.seconds, m.experts = m.seconds/n, m.experts/n

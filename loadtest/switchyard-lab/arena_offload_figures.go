@@ -75,7 +75,6 @@ func gathered(from *prometheus.Registry) (all figures, err error) {
 	return all, nil
 }
 
-// mean is that of what a histogram has observed where a label has a value; 0 without any.
 func (f figures) mean(name, label, value string) float64 {
 	sum, samples := f.observed(name, label, value)
 	return sum / float64(max(1, samples))

@@ -87,7 +87,6 @@ func (s *offloadLive) checkRecording() (err error) {
 	return s.serves.Check(m.Spec.MoELayers())
 }
 
-// ofTrace is the same of a trace.
 func (s *offloadLive) ofTrace(name string, factor float64) *offloadLive {
 	of, report := *s, *s.report
 	of.report, report.Trace, report.Factor = &report, name, factor

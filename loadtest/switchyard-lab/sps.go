@@ -49,7 +49,6 @@ type SPSStore struct {
 	Leaves int `env:"-" default:"1" help:"Leaves that a search goes through, the nearest first; the paper's goes through one." placeholder:"N"`
 }
 
-// apply sets a store's settings.
 func (f SPSStore) apply(s *sps.Settings, seed uint64) error {
 	s.Alpha, s.Beta, s.Branch, s.Leaves, s.Seed = f.Alpha, f.Beta, f.Branch, f.Leaves, seed
 	return s.Check()
@@ -98,7 +97,6 @@ func (f *SPSFrom) withReader(ctx context.Context, e *cli.Env, use func(m *model.
 	return use(m, r, line)
 }
 
-// texts are those that are named.
 func (f *SPSFrom) texts(test int) *prompts.Texts {
 	return &prompts.Texts{Files: f.Prompts, Lines: f.Lines, Chars: f.Chars, Past: f.Past, Test: test, Seed: f.Seed}
 }

@@ -71,7 +71,6 @@ func (c *TrainPredictorCmd) Run(ctx context.Context, e *cli.Env) (err error) {
 	return cli.Show(e, c.JSON, report, report.String())
 }
 
-// recorded is where texts are recorded while training goes on.
 func (c *TrainPredictorCmd) recorded() string { return c.Out + ".recording" }
 
 // open opens the recording, and makes it first if there is none of these texts.

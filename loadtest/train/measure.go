@@ -22,7 +22,6 @@ func (s *Settings) methods() []string {
 	return append(list, MethodCopies, predict.MethodMoEless, predict.MethodOracle)
 }
 
-// methodOf is ProMoE's with networks of a width.
 func methodOf(width int) string { return fmt.Sprintf("%s-%d", predict.MethodProMoE, width) }
 
 // batchRows are the rows of a batch whose loads are compared: a microbatch of

@@ -67,7 +67,9 @@ func (g *Golden) read(t *tensors) {
 		return
 	}
 	g.vocab, g.spread = logits.shape[2], deviation(logits.data)
-	t.readPositions()
+	if t.err == nil && t.has("positions") {
+		t.positions = t.ints("positions").data
+	}
 	switch {
 	case t.has("decoder_input_ids"):
 		g.readAnswered(t, ids, logits)

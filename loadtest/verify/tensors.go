@@ -14,7 +14,6 @@ type series[T any] struct {
 	data  []T
 }
 
-// row is row i with all that it holds.
 func (s series[T]) row(i int) []T {
 	n := len(s.data) / s.shape[0]
 	return s.data[i*n : (i+1)*n]
@@ -81,13 +80,6 @@ func (t *tensors) ints(name string) (s series[uint32]) {
 	return s
 }
 
-// readPositions reads those of a file that has outputs of few positions.
-func (t *tensors) readPositions() {
-	if t.err == nil && t.has("positions") {
-		t.positions = t.ints("positions").data
-	}
-}
-
 // allPositions are those of all sequences' logits, up to their last id.
 func (t *tensors) allPositions(shape []int, name string, ids []int) []uint32 {
 	at := t.positionsOf("logits", shape, ids[1])
@@ -119,7 +111,6 @@ func (t *tensors) positionsOf(name string, shape []int, ids int) (at []uint32) {
 	return at
 }
 
-// alike wants two shapes to be the same.
 func (t *tensors) alike(a string, shape []int, b string, want []int) {
 	if t.err == nil && !slices.Equal(shape, want) {
 		t.fail("%s %v do not belong to %s %v", a, shape, b, want)

@@ -1,6 +1,7 @@
 package aggregator
 
 import (
+	"bytes"
 	"container/list"
 	"fmt"
 	"time"
@@ -113,7 +114,7 @@ func (gs *groups) add(p *pb.Partial, now time.Time) (*group, outcome, error) {
 	if g == nil {
 		g = gs.openGroup(id, p, now)
 	}
-	if g.key.Rows != p.Key.Rows || !g.awaits.Equal(p.Awaits) {
+	if g.key.Rows != p.Key.Rows || !bytes.Equal(g.awaits, p.Awaits) {
 		return nil, waiting, fmt.Errorf("%w: partials of one group disagree on its size or on what it awaits", wire.ErrMalformed)
 	}
 	fresh, err := gs.fill(g, p, n)
@@ -208,7 +209,6 @@ func (gs *groups) claim(g *group, place uint32) int {
 	return g.mark(row*gs.shape.TopK, (row+1)*gs.shape.TopK)
 }
 
-// shut takes a group out of the open ones.
 func (gs *groups) shut(g *group) {
 	delete(gs.open, g.id)
 	gs.byAge.Remove(g.age)

@@ -236,7 +236,6 @@ func (w *weights) loadOnGPU(ctx context.Context, m *model.Model, positions int) 
 	return nil
 }
 
-// ungraphed says why steps take longer from now on.
 func (w *weights) ungraphed(why error) {
 	w.d.Logger.Warn("the GPU makes or runs no graphs; from the next step on its launches go one by one", "error", why)
 }

@@ -87,7 +87,6 @@ func (f Flags) check() error {
 	)
 }
 
-// checkDrag refuses parts that are none.
 func checkDrag(part float64) error {
 	if !(part >= 0 && part <= mostDrag) {
 		return fmt.Errorf("--prompt-drag is %v; it must be 0 to %d", part, mostDrag)

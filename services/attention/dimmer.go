@@ -54,7 +54,6 @@ func newDimmer(d *deployment.Deployment, c Brownout, replica string) *dimmer {
 	}
 }
 
-// steps is the engine's end; nil for a replica that has no part.
 func (m *dimmer) steps() engine.Directives {
 	if m == nil {
 		return nil

@@ -191,7 +191,6 @@ func (s *Service) followMembers(ctx context.Context) {
 	})
 }
 
-// replicas is how many attention replicas write to the token log, this one too.
 func (s *Service) replicas() int { return len(members.OfService(s.view.Snapshot(), "attention")) }
 
 // Stop ends what Start began, after Run has returned.
@@ -236,7 +235,6 @@ type signals struct {
 	end   func(request, reason string)
 }
 
-// onCancelled ends a request that its producer wants no more.
 func (s *signals) onCancelled(m *nats.Msg) {
 	if request, ok := s.request(m); ok {
 		s.leave(request)

@@ -60,7 +60,6 @@ type loadReport struct {
 	asked atomic.Bool        // for them, since the last samples
 }
 
-// newLoadReport returns a report that nothing was asked of.
 func newLoadReport(s reportSettings) *loadReport {
 	return &loadReport{reportSettings: s, d: s.Deployment}
 }

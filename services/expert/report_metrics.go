@@ -34,18 +34,15 @@ func (r *loadReport) loading() map[string]float64 {
 	return map[string]float64{"waiting": float64(m.Waiting), "running": float64(m.Running)}
 }
 
-// gigabyteSeconds are those of the metrics.
 func (r *loadReport) gigabyteSeconds() map[string]float64 {
 	m := r.Device.Metered()
 	return map[string]float64{"loading": m.Loading, "kept": m.Kept, "serving": m.Serving}
 }
 
-// moved are the bytes that were loaded, by the tier that has them.
 func (r *loadReport) moved() map[string]float64 {
 	return map[string]float64{deviceTier: float64(r.Device.Metered().Moved)}
 }
 
-// taken are the GB·s that rows were told to have taken.
 func (r *loadReport) taken() map[string]float64 {
 	return map[string]float64{deviceTier: r.Device.Metered().Taken}
 }

@@ -57,7 +57,6 @@ func (r *loadReport) host() *pb.HostLoad {
 	}
 }
 
-// useOf is what experts in the device's memory have come to.
 func useOf(m meter.Sums) *pb.MemoryUse {
 	return &pb.MemoryUse{
 		LoadingGbS: m.Loading, KeptGbS: m.Kept, ServingGbS: m.Serving, TakenGbS: m.Taken,

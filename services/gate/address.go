@@ -95,7 +95,6 @@ func (a *addresses) passed(host string) bool {
 	return false
 }
 
-// doubtful says whether a host is slow, or was.
 func (a *addresses) doubtful(host string) bool { return a.states[host] != quarantine.Trusted }
 
 // leaves says whether a host lives, and serves for as long as its rows are not

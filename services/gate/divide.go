@@ -137,7 +137,6 @@ func (d *division) address(h *hosted, a *addresses, to *plan.Routes) (several bo
 	return several
 }
 
-// trusts says whether rows of these hosts' functions may go to any of them.
 func (a *addresses) trusts(hosts []string) bool {
 	return a.steady && (a.states == nil || !slices.ContainsFunc(hosts, a.doubtful))
 }
@@ -186,10 +185,6 @@ type stores struct {
 	all    *sync.WaitGroup
 	mu     *sync.Mutex // of said
 	said   *pause.ErrorLog
-}
-
-func newStores(d *deployment.Deployment) stores {
-	return stores{d: d, places: make(chan struct{}, storesAtOnce), all: &sync.WaitGroup{}, mu: &sync.Mutex{}, said: &pause.ErrorLog{}}
 }
 
 // begin stores a dispatch's rows and sends it. It waits for one of those before if there are many.

@@ -31,7 +31,6 @@ func newLoadMeter(d *deployment.Deployment, gate string) *loadMeter {
 	return &loadMeter{out: d.NewLoadOutbox(gate, pb.LoadSource_LOAD_SOURCE_GATE), rows: make([]uint32, d.Model.Spec.Experts)}
 }
 
-// run tells what was counted until ctx ends.
 func (m *loadMeter) run(ctx context.Context) {
 	if m != nil {
 		m.out.Run(ctx)

@@ -86,7 +86,6 @@ func named(t *plan.Target) string {
 	return fmt.Sprintf("function %s (experts %s)", t.GetId(), strings.Trim(fmt.Sprint(experts), "[]"))
 }
 
-// offer takes a layer's newer plan.
 func (p *planSwitch) offer(l *plan.Layer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,7 +93,6 @@ func (p *planSwitch) offer(l *plan.Layer) {
 	p.advance(int(l.Layer))
 }
 
-// heard looks at a layer again whose functions' states have changed.
 func (p *planSwitch) heard(layer int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -81,7 +82,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	if c.Payload > 0 {
 		s.rented.most = max(1, int(c.Payload/float64(d.Shape.Hidden*d.Wire.ElementBytes())))
 	}
-	s.rows, s.stores = d.Rows(s.tracer), newStores(d)
+	s.rows, s.stores = d.Rows(s.tracer), stores{d: d, places: make(chan struct{}, storesAtOnce), all: &sync.WaitGroup{}, mu: &sync.Mutex{}, said: &pause.ErrorLog{}}
 	s.hidden = &shared{receive: s.receiveAny, log: d.Logger}
 	return s
 }
@@ -125,7 +126,6 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// receiveAny begins to receive rows for any gate.
 func (s *Service) receiveAny(ctx context.Context) (*bus.Receiving, error) {
 	return s.d.Hop.Receive(ctx, bus.Receiver{
 		Stream: s.d.Streams.Hidden(), Name: "gate", Subject: s.d.Subjects.AnyHidden(), MaxInFlight: inFlight,
@@ -349,7 +349,6 @@ func (s *Service) lostGPU() error {
 	return &gpus.Error{Err: fmt.Errorf("the gate's GPU %s: %w", s.config.GPU.Info.Name, s.gpu.Err())}
 }
 
-// ofDevice says whether a device has failed, through no fault of the rows.
 func ofDevice(err error) bool {
 	var device *forward.DeviceError
 	return errors.As(err, &device)

@@ -101,7 +101,6 @@ func (s *slowHosts) count() map[string]float64 {
 	return out
 }
 
-// now are the states of those that are not trusted.
 func (s *slowHosts) now() map[string]quarantine.State {
 	if states := s.states.Load(); states != nil {
 		return *states

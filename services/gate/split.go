@@ -70,7 +70,9 @@ func newSplitter(d int) *splitter { return &splitter{d: d} }
 // among the targets, go to its hosts; it is called once a function. A token row goes into a
 // message once, whatever number of its experts are there.
 func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, of func(int) ways) []outgoing {
-	s.begin(len(to.Targets))
+	s.spreads = reuse.Slice(s.spreads, len(to.Targets))
+	clear(s.spreads)
+	s.shares, s.order, s.out, s.routed, s.cuts = s.shares[:0], s.order[:0], s.out[:0], 0, 0
 	s.each = len(routes.Expert)/max(1, len(to.Targets)) + 1
 	for row := range routes.Rows() {
 		for slot := range routes.K {
@@ -94,12 +96,6 @@ func (s *splitter) split(h *pb.Hidden, routes *forward.Routes, to *plan.Routes, 
 		}
 	}
 	return s.finish(h.Tensor, s.awaits(routes))
-}
-
-func (s *splitter) begin(functions int) {
-	s.spreads = reuse.Slice(s.spreads, functions)
-	clear(s.spreads)
-	s.shares, s.order, s.out, s.routed, s.cuts = s.shares[:0], s.order[:0], s.out[:0], 0, 0
 }
 
 // open makes places for the parts of a function whose first row has come.

@@ -109,7 +109,7 @@ func (m *mapper) tellNext(t *telling, c *chances, q *query, at int) {
 	}
 	for e, p := range q.nexts[target] {
 		if p >= c.Least() {
-			t.wantNext(m.layers[target], e, float32(p))
+			t.of(t.next, m.layers[target]).want(e, float32(p))
 		} else {
 			t.knowNext(m.layers[target], e, float32(p))
 		}

@@ -30,7 +30,6 @@ type served struct {
 	by      [][]string
 }
 
-// follow keeps the plan up until ctx ends.
 func (h *hosts) follow(ctx context.Context) {
 	_ = h.d.Plans.FollowInto(ctx, h.plan) // it fails without a bucket only, which the deployment has
 }
@@ -92,8 +91,6 @@ func (h *hosts) tell(flow flowID, step uint64, reached int) *telling {
 func (t *telling) want(layer, expert int, p float32) { t.of(t.layers, layer).want(expert, p) }
 func (t *telling) know(layer, expert int, p float32) { t.of(t.layers, layer).know(expert, p) }
 
-// wantNext and knowNext are the same of the next step.
-func (t *telling) wantNext(layer, expert int, p float32) { t.of(t.next, layer).want(expert, p) }
 func (t *telling) knowNext(layer, expert int, p float32) { t.of(t.next, layer).know(expert, p) }
 
 func (t *telling) of(layers map[int]*layerTold, layer int) *layerTold {

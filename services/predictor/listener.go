@@ -96,7 +96,6 @@ func (l *listener) run(ctx context.Context) {
 	}
 }
 
-// close ends listening for good.
 func (l *listener) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +121,6 @@ type Config struct {
 	Maps Maps
 }
 
-// budget is the messages of one period.
 func (c Config) budget() int {
 	if c.MaxRate == 0 {
 		return 0

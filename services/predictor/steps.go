@@ -130,7 +130,6 @@ func (m *mapper) embed(st *step, r *pb.Run) {
 // ofBefore is how much of the embedding before it counts, with Pair.
 const ofBefore = 0.25
 
-// addEmbedding adds part of what one of the query's rows begins with.
 func (q *query) addEmbedding(x []float32, part float32) {
 	part /= float32(q.rows)
 	for i, v := range x {

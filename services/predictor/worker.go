@@ -18,6 +18,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // worker predicts from one message after the other. One goroutine uses it.
@@ -63,7 +64,7 @@ func (w *worker) handle(ctx context.Context, body []byte) error {
 
 // predict tells what the rows of h will ask of the target layer.
 func (w *worker) predict(ctx context.Context, h *pb.Hidden, rows, target int) error {
-	_, span := w.tracer.Child(ctx, telemetry.SpanPredict, telemetry.Layer(uint32(target)), telemetry.Distance(w.predictor.Distance()))
+	_, span := w.tracer.Child(ctx, telemetry.SpanPredict, telemetry.Layer(uint32(target)), trace.WithAttributes(telemetry.AttrDistance.Int(w.predictor.Distance())))
 	defer span.End()
 	began := time.Now()
 	w.x = reuse.Slice(w.x, rows*w.d.Shape.Hidden)

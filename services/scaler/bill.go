@@ -67,14 +67,12 @@ func (b *bills) of(id string) *billed {
 	return q
 }
 
-// rent says what the host beside attention has for a request that begins.
 func (b *bills) rent(id string, main float64) {
 	if q := b.of(id); q != nil {
 		q.main = main
 	}
 }
 
-// trace is the context of a request's trace.
 func (b *bills) trace(id string) context.Context {
 	if q := b.of(id); q != nil {
 		return q.ctx
@@ -82,7 +80,6 @@ func (b *bills) trace(id string) context.Context {
 	return context.Background()
 }
 
-// take ends a bill.
 func (b *bills) take(e *list.Element) *billed {
 	q, _ := b.order.Remove(e).(*billed) // the list has no others
 	delete(b.live, q.id)

@@ -245,7 +245,6 @@ func (a *activation) mean() []float32 {
 	return mean
 }
 
-// divergence is how far shares that were foretold are from these, in bits.
 func (a *activation) divergence(foretold []float32) float64 {
 	return sps.Divergence(foretold, a.mean(), a.experts)
 }

@@ -129,7 +129,6 @@ func (p *policy) wake(now time.Time) {
 	}
 }
 
-// refresh has the next look decide anew.
 func (p *policy) refresh() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +147,6 @@ func (p *policy) hearMembers() {
 	p.tellDoubts()
 }
 
-// look tells the core who is here before it decides.
 func (p *policy) look() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +177,6 @@ func (p *policy) News() <-chan struct{} {
 	return p.news
 }
 
-// now is the core's clock.
 func (p *policy) now() float64 { return time.Since(p.began).Seconds() }
 
 // planning is what decides; nil before this scaler plans first.
@@ -232,7 +229,6 @@ func (p *policy) Plan(k plan.Known) (*plan.Decision, error) {
 	return d, nil
 }
 
-// holds takes in how many hosts the experts need.
 func (p *policy) holds(k plan.Known) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

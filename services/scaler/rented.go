@@ -150,7 +150,6 @@ func (r *renter) came(m *nats.Msg) {
 	}
 }
 
-// newest appends to a list that keeps its last n.
 func newest[T any](list []T, item T, n int) []T {
 	list = append(list, item)
 	return list[max(0, len(list)-n):]
@@ -194,7 +193,6 @@ func (r *renter) admit(s heard, next *turn) {
 	r.asked, r.turn = s.at, next
 }
 
-// foretell is a prompt's activation.
 func (r *renter) foretell(ids []uint32) ([]float32, error) {
 	if r.rent.Foretell == nil {
 		return r.rows.mean(), nil

@@ -53,7 +53,7 @@ func (s *Service) Name() string { return s.id }
 // follows the hosts.
 func (s *Service) Start(ctx context.Context) error {
 	samples, err := kafka.NewReader(kafka.ReaderSettings{
-		Config: s.config.Kafka, Group: s.group(), Logger: s.d.Logger, Count: func(outcome string, n int) { s.policy.count(outcome, n) },
+		Config: s.config.Kafka, Group: fmt.Sprintf("%s-scaler-%s", s.d.Subjects.Prefix, s.d.Subjects.Model), Logger: s.d.Logger, Count: func(outcome string, n int) { s.policy.count(outcome, n) },
 	})
 	if err != nil {
 		return fmt.Errorf("preparing to read load samples: %w", err)
@@ -80,11 +80,6 @@ func (s *Service) followKafka(of kafkaState) {
 		return []telemetry.Reading{{Value: float64(of.Lag())}}
 	}))
 	s.unfollow = func() { rest(); up(); lag() }
-}
-
-// group is the consumer group of this model's scalers.
-func (s *Service) group() string {
-	return fmt.Sprintf("%s-scaler-%s", s.d.Subjects.Prefix, s.d.Subjects.Model)
 }
 
 func (s *Service) start(ctx context.Context, samples Samples) (err error) {

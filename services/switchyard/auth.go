@@ -266,7 +266,6 @@ func (c *AuthUpdateCmd) scope(f credentials.Folder) (s rights.Scope, err error) 
 	return s, c.ProducerBounds.into(&s.Bounds)
 }
 
-// letObjects has services of models move rows through objects.
 func letObjects(models []rights.Model) {
 	for i := range models {
 		models[i].Objects = true

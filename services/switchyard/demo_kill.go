@@ -226,7 +226,6 @@ func (r *crew) kill(request string) (who string, err error) {
 	return fmt.Sprintf("%s (process %d)", owner, c.Cmd.Process.Pid), nil
 }
 
-// stop ends those that are left.
 func (r *crew) stop() {
 	up.StopAll(slices.Collect(maps.Values(r.processes)))
 }

@@ -55,7 +55,6 @@ type PlanWatchCmd struct {
 	PlanFrom `embed:""`
 }
 
-// names are of the model's buckets.
 func (f PlanFrom) names(e *cli.Env) schemas.Streams {
 	return schemas.Streams{Subjects: schemas.NewSubjects(e.Prefix, f.Model)}
 }

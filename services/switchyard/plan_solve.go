@@ -236,7 +236,6 @@ func (c *PlanSolveCmd) count(a *asked, tokens int, model string) error {
 	return nil
 }
 
-// refusal says why no plan was made.
 func (c *PlanSolveCmd) refusal(s *solved) error {
 	return &remoe.Infeasible{Limit: s.Constraint, TTFT: s.NearestTTFT, TPOT: s.NearestTPOT}
 }

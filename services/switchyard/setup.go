@@ -81,7 +81,6 @@ func (c *SetupCmd) Run(ctx context.Context, e *cli.Env) error {
 	return nil
 }
 
-// flags are those that services have as well.
 func (c *SetupCmd) flags() up.ModelFlags {
 	return up.ModelFlags{LogAge: c.LogAge, LogBytes: c.LogBytes, Replicas: c.Replicas}
 }
@@ -231,7 +230,6 @@ func (c *SetupCmd) tell(e *cli.Env, all []bus.Provided) {
 	e.Say("ready\n", "ready")
 }
 
-// left is how many streams still differ.
 func left(all []bus.Provided) (n int) {
 	for _, p := range all {
 		n += min(len(p.Left), 1)

@@ -145,7 +145,6 @@ func (l *liveTop) take(look looked) error {
 	return look.err
 }
 
-// close ends looking, after its context.
 func (l *liveTop) close() {
 	if l.looking {
 		_ = l.take(<-l.looks) // nobody looks any more

@@ -19,7 +19,6 @@ func Backbone() map[string]Kernel {
 	return all
 }
 
-// floats are n at an address of a launch's parameters.
 func floats(m *Memory, at uint64, n int) []float32 { return View[float32](m, cuda.Ptr(at), n) }
 
 func number(arg uint64) float32 { return math.Float32frombits(uint32(arg)) }

@@ -111,7 +111,6 @@ type kernel struct {
 
 func (k *kernel) Name() string { return k.name }
 
-// c is the function as C has it, which cu keeps to itself.
 func (k *kernel) c() C.CUfunction { return *(*C.CUfunction)(unsafe.Pointer(&k.f)) }
 
 // ownShared is the dynamic shared memory that every kernel may use.

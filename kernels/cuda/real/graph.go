@@ -64,7 +64,6 @@ func (s *stream) Run(g cuda.Graph) error {
 	return s.d.direct("cuGraphLaunch", func() C.CUresult { return C.cuGraphLaunch(of.g, s.c()) })
 }
 
-// c is the stream as C has it.
 func (s *stream) c() C.CUstream { return C.CUstream(unsafe.Pointer(s.s.C())) }
 
 // Close destroys the graph; a run of it that is under way ends before.

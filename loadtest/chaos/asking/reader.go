@@ -108,7 +108,6 @@ func (r *reader) reference() ([]string, error) {
 	return r.learnt, nil
 }
 
-// lose notes that a request could not even be asked for.
 func (r *reader) lose(at time.Duration, what string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,7 +161,6 @@ func (l *Load) step(r *reader) (next int, done bool) {
 	return next, false
 }
 
-// replay asks for a request's chunks from an index on.
 func (l *Load) replay(r *reader, from int) {
 	m := nats.NewMsg(l.subject("replay"))
 	m.Reply = r.inbox + replays

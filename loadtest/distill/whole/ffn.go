@@ -11,7 +11,6 @@ import (
 // linear is y = W·x, with the transpose for gradients.
 type linear struct{ forth, back *cpu.Matrix }
 
-// newLinear packs w (n, k).
 func newLinear(w []float32, n, k int) linear {
 	return linear{cpu.PackF32(w, n, k), cpu.PackColumns(w, k, n)}
 }
@@ -40,7 +39,6 @@ type passed struct {
 	act, grad, back []float32
 }
 
-// run fills p.y from p.x.
 func (e *ffn) run(p *passed) {
 	p.inner = multiply(p.inner, p.x, p.n, e.in.forth)
 	e.activate(p)

@@ -161,7 +161,6 @@ func dot(a, b []float32) (sum float32) {
 	return sum
 }
 
-// addScaled is dst += scale · x.
 func addScaled(dst, x []float32, scale float32) {
 	for i, v := range x {
 		dst[i] += scale * v

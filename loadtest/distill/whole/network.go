@@ -123,7 +123,6 @@ func (r *reader) tensor(ref model.Ref) []float32 {
 	return w
 }
 
-// join reads tensors one behind the other.
 func (r *reader) join(l int, roles ...model.Role) (all []float32) {
 	for _, role := range roles {
 		all = append(all, r.floats(role, l)...)

@@ -80,7 +80,6 @@ func (r *Result) took(at float64, s spent, prompts, sequences int, thresholds [2
 	}
 }
 
-// token counts a token that came behind another one.
 func (r *Result) token(gap, slo float64) {
 	r.Gaps++
 	if gap > slo {

@@ -77,7 +77,6 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// exempt says whether a layer is.
 func (s Settings) exempt(layer int) bool { return slices.Contains(s.Exempt, layer) }
 
 // Arrival is a request.

@@ -112,7 +112,6 @@ func centre(into, p []float32) {
 	}
 }
 
-// row is a row's centred logits.
 func (c *correlator) row(text, row int) []float32 {
 	n := c.texts[text].Experts
 	return c.logits[text][row*n : (row+1)*n]

@@ -33,7 +33,7 @@ const far = 16
 func Measure(s routing.Shape, samples []Sample) []Figures {
 	figures := make([]Figures, s.Layers)
 	for l := range figures {
-		m := newMeter(s, l)
+		m := &meter{Shape: s, layer: l, domains: map[int]*[2]counts{}, turn: map[int]int{}, pairs: map[int][]float64{}}
 		for _, t := range samples {
 			m.add(t)
 		}
@@ -74,13 +74,6 @@ type mean struct{ sum, n float64 }
 func (m *mean) add(x float64) { m.sum += x; m.n++ }
 func (m *mean) get() float64  { return m.sum / max(1, m.n) }
 
-func newMeter(s routing.Shape, layer int) *meter {
-	return &meter{Shape: s, layer: layer, domains: map[int]*[2]counts{}, turn: map[int]int{}, pairs: map[int][]float64{}}
-}
-
-func (m *meter) rows(t Sample) int { return len(t.Choices) / m.Layers / m.TopK }
-
-// row are a row's choices in a layer.
 func (m *meter) row(t Sample, r, layer int) []uint16 {
 	at := (r*m.Layers + layer) * m.TopK
 	return t.Choices[at : at+m.TopK]
@@ -88,7 +81,7 @@ func (m *meter) row(t Sample, r, layer int) []uint16 {
 
 // add takes a text in.
 func (m *meter) add(t Sample) {
-	n := m.rows(t)
+	n := len(t.Choices) / m.Layers / m.TopK
 	half := [2]counts{make(counts, m.Experts), make(counts, m.Experts)}
 	for r := range n {
 		for _, e := range m.row(t, r, m.layer) {

@@ -28,7 +28,6 @@ func newBelow(e *engine) *below {
 	return &below{engine: e, m: residency.New(residency.Settings{Budget: int64(e.Below.Bytes)})}
 }
 
-// hold keeps a unit that is there.
 func (b *below) hold(u unit.Unit) bool { return b.m.Phase(u) == residency.Held && b.keep(u) }
 
 // keep keeps a unit that has come, if there is room.

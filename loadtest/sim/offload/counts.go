@@ -61,7 +61,6 @@ func (c *counts) end(uses []float32) {
 	c.known = append(c.known, one)
 }
 
-// rank finds anew what is popular.
 func (c *counts) rank() {
 	copy(c.popular, c.uses)
 	for l := range c.w.Layers {

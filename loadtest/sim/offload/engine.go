@@ -152,7 +152,6 @@ func (e *engine) open(number int) (err error) {
 	return nil
 }
 
-// each are the bytes of a host.
 func (e *engine) each() float64 { return e.Budget / float64(e.Hosts) }
 
 // fill has hosts hold what they have room for, as hosts do before the first step.
@@ -218,7 +217,6 @@ func (e *engine) unit(i int) unit.Unit { return unit.Expert(i/e.w.Experts, i%e.w
 
 func (e *engine) host(i int) *host { return &e.hosts[e.at(i)] }
 
-// at is the number of a unit's host.
 func (e *engine) at(i int) int { return e.At(i/e.w.Experts, i%e.w.Experts, e.w.Experts) }
 
 // around is what the step's phase spends beside.

@@ -97,7 +97,6 @@ func (h *host) own(look Look) (fetch []Hint) {
 	return fetch
 }
 
-// drop counts hints for layers that are reached.
 func (h *host) drop(looks ...Look) {
 	for _, look := range looks {
 		h.r.Dropped += len(look.Fetch)
@@ -224,5 +223,4 @@ func (h *host) outstanding() bool {
 	return false
 }
 
-// roomFor is how many experts the host has room for.
 func (h *host) roomFor() int { return max(1, int(h.each()/h.w.ExpertBytes)) }

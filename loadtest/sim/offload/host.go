@@ -123,13 +123,6 @@ func (h *host) demand(units []int) {
 	}
 }
 
-// again demands what had no room, when something may have changed.
-func (h *host) again() {
-	if len(h.short) > 0 {
-		h.demand(h.short)
-	}
-}
-
 // yield gives up loads for hints, so many, those first that are worth least.
 func (h *host) yield(units int) (gave bool) {
 	all := slices.DeleteFunc(slices.Clone(h.hinted), func(i int) bool { return !h.units[i].hinted || h.m.Bytes(h.unit(i)) == 0 })

@@ -45,7 +45,6 @@ func (e *engine) send(a arrival) {
 	e.hints = slices.Insert(e.hints, at, a)
 }
 
-// arrive lets hosts know of a prediction.
 func (e *engine) arrive(a arrival) {
 	for h := range e.hosts {
 		e.hosts[h].hear(a)

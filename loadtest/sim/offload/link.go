@@ -137,5 +137,7 @@ func (h *host) moved() {
 	}
 	h.m.Loaded(h.unit(i))
 	h.do()
-	h.again()
+	if len(h.short) > 0 {
+		h.demand(h.short)
+	}
 }

@@ -37,7 +37,6 @@ type match struct {
 	probs []float32
 }
 
-// of are its probabilities in a layer.
 func (m match) of(layer, experts int) []float32 {
 	return m.probs[layer*experts : (layer+1)*experts]
 }

@@ -55,7 +55,6 @@ func (t *Tape) write(g *choices.Generator, of routing.Text) text {
 	return w
 }
 
-// row are the choices of one row.
 func (t *Tape) row() int { return t.Layers * t.TopK }
 
 // place is where a request reads.

@@ -25,7 +25,6 @@ const mostHours = 366 * 24
 // Hours are how many requests came in each hour.
 type Hours []int
 
-// isHours says whether a first line is that of requests by the hour.
 func isHours(line string) bool {
 	return slices.Contains(names(line), hourColumns[0]) && slices.Contains(names(line), hourColumns[1])
 }

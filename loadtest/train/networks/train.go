@@ -119,7 +119,6 @@ func Accuracy(e *Examples, t predict.Tuned) float64 {
 	return l.accuracy(e)
 }
 
-// learning is a network of so many inputs that could go on learning.
 func learning(n *predict.Network, inputs int) *network {
 	return &network{d: inputs, e: len(n.B2), h: n.Width, w1: NewAdam(n.W1), b1: NewAdam(n.B1), w2: NewAdam(n.W2), b2: NewAdam(n.B2)}
 }
@@ -316,7 +315,6 @@ func (l *learner) score(x, wide []float32, rows int) {
 	}
 }
 
-// inputs are those of the network.
 func (l *learner) inputs(x, wide []float32) []float32 {
 	if l.adapts {
 		return wide

@@ -187,7 +187,6 @@ func (s *Store[E]) fetch(ctx context.Context, sl *slot[E]) (weights E, err error
 	return weights, err
 }
 
-// demanded says whether rows wait for a load.
 func (s *Store[E]) demanded(sl *slot[E]) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -100,10 +100,8 @@ func NewStore[E any](layers, experts int, l Loader[E], s Settings) *Store[E] {
 	return st
 }
 
-// unit is the expert as the machine knows it.
 func (sl *slot[E]) unit() unit.Unit { return unit.Expert(sl.id.Layer, sl.id.Expert) }
 
-// at is the slot of a unit that the machine has from the store.
 func (s *Store[E]) at(u unit.Unit) *slot[E] { return &s.slots[u.Layer*s.experts+u.Index] }
 
 // slot is nil for an expert that the model does not have.

@@ -154,13 +154,11 @@ func (s *lane) residual(tl *layer, n norm) {
 	}
 }
 
-// add is dst += a, of the step's rows (R, D).
 func (s *lane) add(dst, a []float32) {
 	d := s.spec.Hidden
 	eachRow(s.workers(), len(s.rows), d/addedPerNano, func(from, to int) { cpu.Add(dst[from*d:to*d], a[from*d:to*d]) })
 }
 
-// ffnInput is what Attend has returned.
 func (s *lane) ffnInput(tl *layer) []float32 {
 	if tl.order == model.NormAfter {
 		return s.x
@@ -202,7 +200,6 @@ func (s *lane) combine(tl *layer) {
 	s.residual(tl, tl.ffnNorm)
 }
 
-// settle adds what Combine has left.
 func (s *lane) settle() {
 	s.combine(s.pending)
 	s.pending = nil
@@ -222,7 +219,6 @@ func (s *lane) End() ([]float32, error) {
 	return s.x, nil
 }
 
-// feed is dst (R, D) of x (R, D) through a network.
 func (s *lane) feed(f *ffn, dst, x []float32) {
 	n := len(s.rows)
 	s.inner = reuse.Slice(s.inner, f.floatsFor(n))

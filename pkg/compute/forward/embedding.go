@@ -71,7 +71,6 @@ func (e *embedding) fill(p workers, x []float32, rows []Row) {
 	e.norm.apply(p, x, x, len(rows))
 }
 
-// fillRows makes x (R, D) of rows [from, to).
 func (e *embedding) fillRows(x []float32, rows []Row, from, to int) {
 	for i := from; i < to; i++ {
 		e.fillRow(x[i*e.tokens.d:(i+1)*e.tokens.d], &rows[i])

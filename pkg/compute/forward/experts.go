@@ -266,7 +266,6 @@ type shortScratch struct{ floats []float32 }
 
 var shortScratches sync.Pool // of *shortScratch
 
-// slices are a group's of the buffers.
 func (s *ExpertScratch) slices(g *group) (x, y, inner []float32) {
 	d, w := g.expert.hidden(), g.expert.floatsFor(1)
 	return s.x[g.from*d : g.to*d], s.y[g.from*d : g.to*d], s.inner[g.from*w : g.to*w]

@@ -108,7 +108,6 @@ func (f *ffn) nanos(rows int) int {
 	return matMulNanos(rows, f.in) + matMulNanos(rows, f.down)
 }
 
-// floatsFor is the scratch that rows of this network need.
 func (f *ffn) floatsFor(rows int) int { return (f.in.N + f.width()) * rows }
 
 // run is dst (rows, D) of x (rows, D). scratch has floatsFor(rows) elements.

@@ -61,7 +61,6 @@ func (g *groupedQuery) loadBiases(m *model.Model, at func(model.Role) model.Ref)
 	return err
 }
 
-// computed refuses what this mixer does not compute.
 func (g *groupedQuery) computed() error {
 	if s := &g.spec; s.HeadDim != s.ValueDim {
 		return fmt.Errorf("values of %d dimensions with keys of %d are not computed", s.ValueDim, s.HeadDim)
@@ -148,7 +147,9 @@ func (g *groupedQuery) attend(s *lane, place int) {
 				g.attendRows(s, i, n, place, scratch)
 				i += n
 			} else {
-				g.attendRow(s, i, place, scratch)
+				start, end := g.seen(&s.rows[i])
+				q, out := s.qkv[i*g.qkv.N:], s.attn[i*g.o.K:]
+				attend(&g.spec, out, q, g.sinks, s.rows[i].Table, place, start, end, scratch, s.strongestOf(i))
 				i++
 			}
 		}
@@ -211,12 +212,6 @@ func (g *groupedQuery) attendRows(s *lane, i, n, place int, scratch *attendScrat
 	scratch.pages = s.rows[i].Table.Layer(scratch.pages[:0], place, 0, end+n-1)
 	scratch.floats = reuse.Slice(scratch.floats, cpu.AttendRowsScratch(heads, n, end))
 	cpu.AttendRows(sp.Cache, s.attn[i*g.o.K:], g.o.K, s.qkv[i*g.qkv.N:], g.qkv.N, n, heads, scratch.pages, end, sp.Scale, g.sinks, scratch.floats)
-}
-
-func (g *groupedQuery) attendRow(s *lane, i, place int, scratch *attendScratch) {
-	start, end := g.seen(&s.rows[i])
-	q, out := s.qkv[i*g.qkv.N:], s.attn[i*g.o.K:]
-	attend(&g.spec, out, q, g.sinks, s.rows[i].Table, place, start, end, scratch, s.strongestOf(i))
 }
 
 func headsOf(sp *model.MixerSpec) cpu.Heads {

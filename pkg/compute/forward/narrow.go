@@ -16,9 +16,6 @@ func (s *Step) narrow(l int) {
 	on.end(s.wanted)
 }
 
-// over says that no row goes on behind the attention of the layer.
-func (s *Step) over() bool { return s.narrowed && len(s.wanted) == 0 }
-
 // places are where the lane has the rows that want logits.
 func (s *Step) places() []int {
 	if !s.narrowed {

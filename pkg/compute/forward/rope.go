@@ -105,7 +105,6 @@ func (r *rope) turn(heads []float32, count, c int, row *Row) {
 	}
 }
 
-// at is the cosines and sines of a row's position.
 func (r *rope) at(row *Row) (cos, sin []float32) {
 	if row.Long {
 		return r.long.at(row.Position)

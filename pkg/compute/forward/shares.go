@@ -48,7 +48,6 @@ func (s *lane) priceRows() (total int) {
 	return s.cost(0, len(s.rows))
 }
 
-// cost is about what a layer's attention of rows [from, to) takes, in nanoseconds.
 func (s *lane) cost(from, to int) (sum int) {
 	for _, c := range s.costs[from:to] {
 		sum += c

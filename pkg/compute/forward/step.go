@@ -171,7 +171,7 @@ func (s *Step) layer(ctx context.Context, l int) error {
 		return err
 	}
 	s.Clock.lap(Attention)
-	if s.over() {
+	if s.narrowed && len(s.wanted) == 0 {
 		return nil
 	}
 	if s.Backbone.spec.Layer[l].MoE {

@@ -166,7 +166,6 @@ func (r *Report) describe(s *model.Spec) {
 	r.StreamMemoryBytes, r.StreamFileBytes = room.Memory, room.File
 }
 
-// keptBytes are those that a token's keys and values take.
 func keptBytes(s *model.Spec) int64 { return kvcache.ShapeOf(s).PageBytes() / cpu.PagePositions }
 
 // KeepIn has the report tell of keys and values that are kept so; it refuses what no service would do.

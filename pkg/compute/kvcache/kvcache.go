@@ -131,7 +131,6 @@ func (p *Pool) give(g int, pg *page) {
 	p.free[g] = append(p.free[g], pg)
 }
 
-// list is where free pages of a group are.
 func (p *Pool) list(g int) int {
 	if p.onDevice {
 		return 0
@@ -143,13 +142,6 @@ func (p *Pool) list(g int) int {
 // rest goes back to the process, for which a moment with many sequences would else be
 // for good.
 const idleShare = 8
-
-// rest gives back what an idle pool need not keep. The caller has the lock.
-func (p *Pool) rest() {
-	if p.used == 0 && !p.onDevice {
-		p.shrink(int64(p.capacity) * p.shape.PageBytes() / idleShare)
-	}
-}
 
 // shrink forgets free pages of any group, and then those that were offered, until no more than so
 // many bytes are made.

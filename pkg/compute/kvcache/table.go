@@ -92,7 +92,9 @@ func (t *Table) Release() {
 	t.reserved = 0
 	t.empty()
 	clear(t.pages)
-	p.rest()
+	if p.used == 0 && !p.onDevice {
+		p.shrink(int64(p.capacity) * p.shape.PageBytes() / idleShare)
+	}
 }
 
 // empty gives back all pages, the last ones first: of those that were offered, a page is of use only
@@ -134,7 +136,6 @@ func (t *Table) Layer(dst [][]float32, layer, start, end int) [][]float32 {
 	return dst
 }
 
-// block is what the page of a position holds of a layer.
 func (t *Table) block(layer, position int) []float32 {
 	at := t.pool.places[layer]
 	return t.pages[at.group][position/cpu.PagePositions].data[at.from:at.to:at.to]

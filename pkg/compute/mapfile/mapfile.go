@@ -23,7 +23,6 @@ func WriteSaved(path string, snapshot []byte) error {
 	})
 }
 
-// whole lets write fill a file that then stands at path.
 func whole(path string, write func(io.Writer) error) error {
 	if err := wholefile.Write(path, write); err != nil {
 		return fmt.Errorf("writing expert maps %s: %w", path, err)

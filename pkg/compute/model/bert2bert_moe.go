@@ -48,7 +48,6 @@ var bert2bertMoE = &family{
 	beside:  []string{"encoder.pooler."},
 }
 
-// partType refuses a part of another architecture.
 func (c *config) partType(want string) {
 	var kind string
 	if c.get("model_type", &kind); kind != want {

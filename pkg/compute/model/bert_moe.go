@@ -106,15 +106,10 @@ var generationKeys = []string{"bad_words_ids", "begin_suppress_tokens", "diversi
 	"num_return_sequences", "prefix", "remove_invalid_values", "repetition_penalty", "suppress_tokens", "task_specific_params",
 	"temperature", "tf_legacy_loss", "top_k", "top_p", "typical_p"}
 
-// embedding reads what BERT's rows begin with.
-func (c *config) bertEmbedding(norm NormSpec) EmbeddingSpec {
-	return EmbeddingSpec{Positions: c.size("max_position_embeddings", maxPositions), Types: c.sizeOr("type_vocab_size", 2, maxTypes), Norm: norm}
-}
-
 // bertEnds reads what is before and behind the layers of one BERT.
 func (s *Spec) bertEnds(c *config) {
 	last := s.Layer[len(s.Layer)-1]
-	s.Embedding = c.bertEmbedding(last.Norm)
+	s.Embedding = EmbeddingSpec{Positions: c.size("max_position_embeddings", maxPositions), Types: c.sizeOr("type_vocab_size", 2, maxTypes), Norm: last.Norm}
 	s.TiedEmbeddings = c.boolOr("tie_word_embeddings", true)
 	s.FinalNorm = NormSpec{}
 	s.Head = HeadSpec{Bias: true, Dense: true, DenseEps: last.Norm.Eps, DenseActivation: last.Expert.Activation}

@@ -95,7 +95,6 @@ func (c *config) refuse(key, value, why string) {
 	}
 }
 
-// ignore marks keys as known to be without effect.
 func (c *config) ignore(keys ...string) {
 	for _, key := range keys {
 		c.used[key] = true
@@ -121,7 +120,6 @@ func (c *config) get(key string, to any) bool {
 	return true
 }
 
-// name is the family's name of a common key.
 func (c *config) name(key string) string {
 	if own, ok := c.as[key]; ok {
 		return own

@@ -7,7 +7,6 @@ import (
 
 // Parts of layers that many families spell alike.
 
-// fill gives every layer the same parts.
 func (s *Spec) fill(layer LayerSpec) {
 	for i := range s.Layer {
 		s.Layer[i] = layer

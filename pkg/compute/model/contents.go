@@ -213,7 +213,6 @@ func (c *checkpoint) read(header []byte, from []part) (io.ReadCloser, error) {
 	}{io.MultiReader(parts...), files}, nil
 }
 
-// fileOf is the name of the file that holds a tensor.
 func (c *checkpoint) fileOf(tensor string) string {
 	i := slices.IndexFunc(c.files, func(f namedFile) bool { return f.weightFile == c.home[tensor] })
 	return c.files[i].name

@@ -94,7 +94,6 @@ func inGGUF() (types []string) {
 	return types
 }
 
-// heads is how many a tensor of queries or keys has.
 func (s *Spec) heads(ref Ref) int {
 	if m := &s.Layer[ref.Layer].Mixer; ref.Role == K {
 		return m.KVHeads
@@ -113,7 +112,6 @@ func isGGUF(from source) bool {
 	return ok
 }
 
-// architecture is what the first file is of, if it is a GGUF file.
 func (c *checkpoint) architecture() string {
 	if f, ok := c.files[0].weightFile.(*gguf.File); ok {
 		return f.Architecture()

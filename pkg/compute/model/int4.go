@@ -167,7 +167,6 @@ func (m *int4Matrix) codesOf(codes *[perWord][int4Tile]byte, output, from, to in
 	}
 }
 
-// word is one of a matrix of so many columns.
 func (m *int4Matrix) word(row, columns, column int) uint32 {
 	return binary.LittleEndian.Uint32(m.words[4*(row*columns+column):])
 }

@@ -146,7 +146,6 @@ func (m *Model) File(name string) ([]byte, bool) { return m.source.file(name) }
 // called again.
 func (m *Model) Close() error { return m.source.close() }
 
-// stored is where the files keep ref.
 func (m *Model) stored(ref Ref) TensorRef {
 	if ref.Role == Head && m.Spec.TiedEmbeddings {
 		ref.Role = Embed

@@ -72,7 +72,6 @@ func (t TensorRef) check(want []int) error {
 	return nil
 }
 
-// fits says whether a stored tensor's shape is as it should be.
 func (t TensorRef) fits(shape, want []int) bool {
 	return slices.Equal(shape, want) || t.Flat && slices.Equal(shape, want[1:])
 }
@@ -155,7 +154,6 @@ func (r *resolved) bytes() int64 {
 	return n
 }
 
-// bytesOf is 0 for none.
 func bytesOf(t Tensor) int64 { return t.DType.Bytes(int64(t.Len())) }
 
 // parts is how many tensors of the role's size the stored one holds.

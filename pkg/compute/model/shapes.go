@@ -47,15 +47,13 @@ var shapes = map[string]string{
 // small as a benchmark of layers needs it.
 const layersVocabulary = 1024
 
-func shapeNames() string { return strings.Join(slices.Sorted(maps.Keys(shapes)), ", ") }
-
 // shapeConfig is the config of a name: of all layers or, as NAME:LAYERS, of so many
 // with experts, a small vocabulary around them.
 func shapeConfig(name string) ([]byte, error) {
 	shape, count, some := strings.Cut(name, ":")
 	config, ok := shapes[shape]
 	if !ok {
-		return nil, fmt.Errorf("no synthetic model is called %q; there are %s, and each as NAME:LAYERS", name, shapeNames())
+		return nil, fmt.Errorf("no synthetic model is called %q; there are %s, and each as NAME:LAYERS", name, strings.Join(slices.Sorted(maps.Keys(shapes)), ", "))
 	}
 	if !some {
 		return []byte(config), nil

@@ -139,11 +139,12 @@ func (s *synthetic) fill(t Tensor) {
 	case len(t.Shape) > 1:
 		s.random(t).Fill(t.Data)
 	case strings.HasSuffix(p.ref.Role.String(), "Norm"): // biases are zero
-		fillOnes(t.Data)
+		for i := 0; i < len(t.Data); i += 2 {
+			binary.LittleEndian.PutUint16(t.Data[i:], 0x3f80)
+		}
 	}
 }
 
-// random is how the numbers of a matrix are made.
 func (s *synthetic) random(t Tensor) Random {
 	columns := t.Shape[len(t.Shape)-1]
 	return Random{s.stream(t.Name), s.spec.deviation(s.parts[t.Name].ref), t.Len() / columns, columns}
@@ -152,7 +153,6 @@ func (s *synthetic) random(t Tensor) Random {
 func (s *synthetic) file(string) ([]byte, bool) { return nil, false }
 func (s *synthetic) close() error               { return nil }
 
-// stream keys a tensor's numbers by seed and name.
 func (s *synthetic) stream(name string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -172,12 +172,6 @@ func (s *Spec) deviation(ref Ref) float64 {
 		scale = 0.02
 	}
 	return scale
-}
-
-func fillOnes(data []byte) {
-	for i := 0; i < len(data); i += 2 {
-		binary.LittleEndian.PutUint16(data[i:], 0x3f80)
-	}
 }
 
 func fillRandom(data []byte, stream uint64) {

@@ -33,7 +33,6 @@ func (m mapping) has(address uintptr) bool {
 	return address >= m.from && address-m.from < uintptr(m.size)
 }
 
-// mapped are the mappings of now, which do not change.
 func mapped() []mapping {
 	if all := mappings.all.Load(); all != nil {
 		return *all

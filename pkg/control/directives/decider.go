@@ -44,7 +44,6 @@ type Settings struct {
 	Bundle func(way int) (Bundle, error)
 }
 
-// rule is algorithm 2's of an objective.
 func (s Settings) rule(slo float64) brownout.Rule {
 	if s.Paper {
 		return brownout.Paper(slo)

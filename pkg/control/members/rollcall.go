@@ -66,7 +66,6 @@ func (v *View) Answer(id string) uint64 {
 	return 0
 }
 
-// answerOf mixes a call and an id.
 func answerOf(call uint64, id string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // never fails

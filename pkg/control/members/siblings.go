@@ -303,7 +303,6 @@ func (h *Holdings) Remove(delivery string) {
 	}
 }
 
-// changed counts what was added and removed.
 func (h *Holdings) changed() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

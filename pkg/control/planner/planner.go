@@ -157,7 +157,6 @@ func (p *Planner) Run(ctx context.Context) {
 	}
 }
 
-// heard takes note of written settings.
 func (p *Planner) heard(key string) {
 	if key == planstore.SettingsKey {
 		p.settings.changed.fire()
@@ -264,7 +263,6 @@ func (p *Planner) news() <-chan struct{} {
 	return p.Elastic.News()
 }
 
-// policy is what decides.
 func (p *Planner) policy(s plan.Settings) Policy {
 	if p.Elastic != nil {
 		return p.Elastic.Plan

@@ -121,7 +121,6 @@ type Bucket struct {
 // perMinute is what a bucket holds: what its rate brings in so many seconds.
 const perMinute = 60
 
-// fill brings the bucket up to date.
 func (b *Bucket) fill(now, rate float64) {
 	if passed := now - b.at; passed > 0 {
 		b.spent = max(0, b.spent-passed*rate)

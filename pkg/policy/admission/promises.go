@@ -72,7 +72,6 @@ func (p *Promises) drop(i int) {
 	p.given = slices.Delete(p.given, i, i+1)
 }
 
-// from is the place of the first that is not due before a time.
 func (p *Promises) from(due float64) int {
 	i, _ := slices.BinarySearchFunc(p.given, due, func(g promise, due float64) int { return cmp.Compare(g.due, due) })
 	return i
@@ -101,7 +100,6 @@ func (p *Promises) Held(request string, now float64) int {
 	return len(p.given)
 }
 
-// before is how many are promised a time until then, and how much work.
 func (p *Promises) before(until float64) (n int, work float64) {
 	for ; n < len(p.given) && p.given[n].due <= until; n++ {
 		work += p.given[n].work

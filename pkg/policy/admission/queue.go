@@ -257,7 +257,6 @@ func Ahead(waiting []Load, flow schemas.Flow, weight float64) (work float64) {
 	return work
 }
 
-// orOne is a weight, or that of who has none.
 func orOne(weight float64) float64 {
 	if weight <= 0 {
 		return 1

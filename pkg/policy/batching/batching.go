@@ -258,7 +258,6 @@ func (b *budget) rows(it Item) int {
 	return plain + int((b.seconds-float64(plain)*b.row)/(b.row+b.logits))
 }
 
-// cost is what the first n rows of an item take.
 func (b *budget) cost(it Item, n int) float64 {
 	return float64(n)*b.row + float64(max(0, n-(it.Prefill-it.Scored)))*b.logits
 }

@@ -90,7 +90,6 @@ func newPlacer(k plan.Known, o plan.Offer) *placer {
 	return p
 }
 
-// slots is how many routed experts so many bytes hold; 0 bytes are no bound.
 func (p *placer) slots(budget uint64) int {
 	if budget == 0 {
 		return math.MaxInt32

@@ -54,7 +54,6 @@ func Fit(samples []Sample) Costs {
 	return Costs{Fixed: share[0] * unit[0], Row: share[1] * unit[1], Access: share[2] * unit[2]}
 }
 
-// features are what the costs of a step are multiplied with.
 func (s Sample) features() [3]float64 { return [3]float64{1, float64(s.Rows), s.Accesses} }
 
 // equations are those of least squares, of sums that are to be 1.

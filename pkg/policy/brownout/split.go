@@ -47,7 +47,6 @@ type Decision struct {
 // Group is an expert's group.
 func (d *Decision) Group(expert int) int { return d.by.Group(expert, d.Way) }
 
-// at is the fate at a place of the grouping.
 func (d *Decision) at(place int) Fate { return d.Fate[d.by.Expert(place)] }
 
 // Splitter makes decisions. It keeps its memory from one to the next, so that deciding

@@ -181,7 +181,6 @@ func (l *layout) floor() (seconds float64) {
 	return seconds / float64(l.there)
 }
 
-// divide divides the rows, and says when the busiest host is done.
 func (l *layout) divide() (seconds float64) {
 	l.now.shares = l.divider.Spread(l.now.shares[:0], l.asked)
 	l.now.busy = append(l.now.busy[:0], l.divider.Busy()...)

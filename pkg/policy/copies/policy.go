@@ -23,7 +23,6 @@ func Policies() []registry.Policy {
 	return []registry.Policy{plus(), lean()}
 }
 
-// gain is the setting that both have.
 func gain(by float64) registry.Setting {
 	return registry.Setting{Name: "gain", Kind: registry.Ratio, Default: by, Min: 0, Max: 100, Help: "part of a load's time that a replica has to save a layer at once"}
 }

@@ -72,7 +72,7 @@ func (r *round) copy(w *work, l layout, steps []step, slots []int, now tally) (b
 			if then := r.tally(w, l, steps); !found || then.seconds < best.seconds {
 				best, expert, host, found = then, e, h, true
 			}
-			l.remove(e, h)
+			l[e] = slices.DeleteFunc(l[e], func(s spot) bool { return s.host == h })
 		}
 	}
 	if found {
@@ -194,10 +194,6 @@ func (t *tally) idle(l layout, e int, slots []int) (hosts []int) {
 	}
 	slices.SortStableFunc(hosts, func(a, b int) int { return cmp.Compare(t.busy[a], t.busy[b]) })
 	return hosts[:min(copyTried, len(hosts))]
-}
-
-func (l layout) remove(expert, host int) {
-	l[expert] = slices.DeleteFunc(l[expert], func(s spot) bool { return s.host == host })
 }
 
 // fleet is the hosts while a plan is decided on. All experts take the same bytes,

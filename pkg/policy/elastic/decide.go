@@ -71,7 +71,9 @@ func (c *Core) Decide(now float64, k plan.Known) (*plan.Decision, []Verdict, err
 		if !r.mend() {
 			continue
 		}
-		r.improve()
+		for block := range slices.Chunk(r.layers, sideBySide) {
+			r.improveBlock(block)
+		}
 		for _, w := range r.layers {
 			r.relieve(w)
 		}
@@ -104,7 +106,6 @@ func (c *Core) round(now float64, k plan.Known) *round {
 	return r
 }
 
-// each does something of layers, each by itself, side by side on the processors that there are.
 func (r *round) each(layers []*work, do func(*work)) {
 	parallel.Each(runtime.GOMAXPROCS(0), 0, len(layers), func(i int) { do(layers[i]) })
 }
@@ -178,5 +179,4 @@ func (r *round) freeingFirst() []*work {
 	return slices.SortedStableFunc(slices.Values(r.layers), func(a, b *work) int { return a.grows() - b.grows() })
 }
 
-// grows is how many more placements a layer has than before.
 func (w *work) grows() int { return placements(w.next) - placements(w.old) }

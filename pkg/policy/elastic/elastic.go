@@ -144,7 +144,6 @@ func (c *Core) stays(number int) float64 {
 	return c.mode.stay(c.s.KeepAlive, slices.Index(c.model.MoELayers, number), len(c.model.MoELayers))
 }
 
-// static says that nothing follows loads.
 func (m mode) static() bool { return m.scale == nil && m.whole == nil }
 
 // Model is the model whose plan is decided on.

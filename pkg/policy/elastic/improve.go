@@ -25,13 +25,6 @@ const (
 	eachLoad = 1e-3
 )
 
-// improve places layers' replicas anew where that is worth it.
-func (r *round) improve() {
-	for block := range slices.Chunk(r.layers, sideBySide) {
-		r.improveBlock(block)
-	}
-}
-
 // sideBySide is how many layers are decided on at once: each as if the others stayed, so that
 // what comes out does not depend on how many processors there are.
 const sideBySide = 16
@@ -163,7 +156,6 @@ func (r *round) least(w *work, now outlook) float64 {
 // taken is how much of a second a layer takes, as attention tells; 0 if it does not.
 func (r *round) taken(w *work) float64 { return w.heard.took.or(0) * w.rate }
 
-// row is what a row of a layer takes, in seconds.
 func (r *round) row(w *work) float64 { return w.heard.row.or(r.c.s.RowSeconds) }
 
 func (r *round) adopt(w *work, l layout) {

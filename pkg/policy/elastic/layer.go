@@ -163,7 +163,6 @@ func (l *layer) gatesTell(now float64) bool {
 	return min(l.gates.since(now), now-l.probed) <= gatesFresh
 }
 
-// counted are the rows that experts have had.
 func (l *layer) counted(now float64) []float64 {
 	if !l.gatesTell(now) && l.hosts.any {
 		return l.hosts.rates(now)

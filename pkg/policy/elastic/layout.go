@@ -101,7 +101,6 @@ func (l layout) count(expert int, want pb.Want) (n int) {
 	return n
 }
 
-// set makes an expert's hosts these, in ascending order.
 func (l layout) set(expert int, want pb.Want, hosts ...int) {
 	l[expert] = make([]spot, len(hosts))
 	for i, h := range hosts {

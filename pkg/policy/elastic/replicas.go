@@ -70,7 +70,6 @@ func union(a, b []int) []int {
 	return all
 }
 
-// extra are the replicas beyond each expert's first.
 func extra(replicas []int) (n int) {
 	for _, of := range replicas {
 		n += max(0, of-1)

@@ -160,7 +160,6 @@ func (w *window) rates(now float64) []float64 {
 	return rates
 }
 
-// since is how long ago there were rows.
 func (w *window) since(now float64) float64 {
 	if !w.any {
 		return math.Inf(1)
@@ -176,7 +175,6 @@ const forget = 0.9
 
 func (m *mean) add(seconds float64) { m.sum, m.weight = m.sum*forget+seconds, m.weight*forget+1 }
 
-// or is the mean, or what is assumed as long as nothing was measured.
 func (m mean) or(assumed float64) float64 {
 	if m.weight == 0 {
 		return assumed

@@ -112,7 +112,6 @@ func (c *Core) hear(r *round, w *work) {
 	w.shareFate()
 }
 
-// heard is what has been told until now.
 func (l *layer) heard(now float64, m mode) heard {
 	h := heard{loads: l.expected(now, m), rate: l.stepRate(now), few: l.fewSteps(now), row: l.row, took: l.took, fits: l.access}
 	h.last, h.scale = l.toReplay(now, m)

@@ -96,7 +96,6 @@ func (r *round) follow(w *work, old layout) {
 	}
 }
 
-// mayTry says whether a layer may be changed for its speed now.
 func (r *round) mayTry(w *work) bool {
 	r.c.mu.Lock()
 	defer r.c.mu.Unlock()
@@ -246,7 +245,6 @@ func (r *round) byRate(w *work) int {
 	return math.MaxInt
 }
 
-// worthwhile says whether a change saves what the replicas that it adds are worth.
 func (r *round) worthwhile(w *work, l layout, saved float64) bool {
 	added := extra(l.counts()) - extra(w.next.counts())
 	return saved >= r.worth()*float64(max(0, added))

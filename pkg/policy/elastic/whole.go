@@ -88,7 +88,6 @@ type ask struct {
 	reuse bool
 }
 
-// stays says whether an expert is not asked about.
 func (a *ask) stays(e int) bool { return a.from.count(e, cold) > 0 || a.want[e] == 0 }
 
 // held is what the policy is told that hosts hold.

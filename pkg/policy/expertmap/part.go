@@ -72,7 +72,6 @@ func (p *part) bytes() int64 {
 	return n
 }
 
-// knows says whether the tenant has maps here.
 func (p *part) knows(tenant string) bool {
 	return slices.ContainsFunc(p.owners, func(o owner) bool { return o.maps > 0 && o.name == tenant })
 }
@@ -154,7 +153,6 @@ func (p *part) put(slot int, who int32, m Map) {
 	p.added[slot], p.changed[slot], p.uses[slot], p.owner[slot] = p.clock, p.clock, 0, who
 }
 
-// sumNorms adds up the norms of a slot's layers.
 func (p *part) sumNorms(slot int) {
 	p.whole[slot] = 0
 	for l := range p.norms {
@@ -237,5 +235,4 @@ func (p *part) clear(slot int) {
 	p.sums[slot], p.owner[slot], p.whole[slot] = 0, 0, 0
 }
 
-// panels is how many panels of a table have maps.
 func (p *part) panels() int { return (p.count + cpu.PanelWidth - 1) / cpu.PanelWidth }

@@ -121,7 +121,6 @@ func (q *Search) Layer(l int, probs []float32) (Match, bool) {
 	return best.match(p)
 }
 
-// keep notes a layer's probabilities as the store holds them.
 func (q *Search) keep(layer int, mine, probs []float32) {
 	probs, q.encoded = q.store.maps.held(q.row, probs, q.encoded)
 	copy(mine, probs)

@@ -127,7 +127,6 @@ func (p *part) save(out *bufio.Writer, uses bool) error {
 	return nil
 }
 
-// tables are a part's, embeddings first.
 func (p *part) tables() []*cpu.Table {
 	if p.embeddings == nil {
 		return p.layers

@@ -142,7 +142,6 @@ func checkEmbedding(e []float32) error {
 	return nil
 }
 
-// scope is whose maps a tenant searches.
 func (s *Store) scope(tenant string) string {
 	if s.Shared {
 		return ""

@@ -77,7 +77,6 @@ func (c *curve) clone() *curve {
 	return to
 }
 
-// samples is as how many samples the curve counts.
 func (c *curve) samples() (n float64) {
 	for _, k := range c.classes {
 		n += k.n()

@@ -168,7 +168,6 @@ func (j *Judge) May(now float64, number int, trusted bool) bool {
 	return j.running(now) < width && now >= until && l.trial == nil && l.curve.samples() >= leastSamples
 }
 
-// elsewhere says that the load is another one than that one.
 func (l *layer) elsewhere(load float64) bool { return math.Abs(l.load-load) >= otherLoad }
 
 // running are the trials that others wait for.

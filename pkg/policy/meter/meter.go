@@ -159,7 +159,6 @@ func (m *Meter) Drop(u *Unit, now float64) {
 // ColdStart counts rows that found what they need not in memory, and waited for it.
 func (m *Meter) ColdStart() { m.colds++ }
 
-// move counts a unit up to a time, and from then on in a state.
 func (m *Meter) move(u *Unit, to State, now float64) {
 	m.leave(u, now)
 	m.enter(u, to)

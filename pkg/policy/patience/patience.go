@@ -64,7 +64,7 @@ func (e *Estimator) Observe(layer, rows int, took Times) {
 	}
 	class := classOf(rows)
 	if of[class] == nil {
-		of[class] = newSeen()
+		of[class] = &seen{weight: 1}
 	}
 	of[class].add(took)
 }
@@ -135,8 +135,6 @@ type seen struct {
 	sum    float64 // of all weights
 	stages [Stages][buckets]float64
 }
-
-func newSeen() *seen { return &seen{weight: 1} }
 
 func (s *seen) known() bool { return s != nil && s.n >= enough }
 

@@ -195,7 +195,6 @@ func newFleet(s State) *fleet {
 	return f
 }
 
-// begin makes an expert the one whose replicas are placed.
 func (f *fleet) begin(e Expert) {
 	for _, h := range f.warm[e.ID] {
 		f.hosts[h].before = int64(e.ID)

@@ -173,7 +173,6 @@ func (c *chooser) first(planned []int32, ok func(*pb.Function) bool) *pb.Functio
 	return nil
 }
 
-// isCold says whether a plan wants a function warm nowhere.
 func isCold(f *pb.Function) bool {
 	return !slices.ContainsFunc(f.Placements, func(p *pb.Placement) bool { return p.Want == pb.Want_WANT_WARM })
 }

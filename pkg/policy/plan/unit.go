@@ -18,9 +18,6 @@ type Bundle struct {
 	ID  uint64
 }
 
-// BundleOf is that of a function.
-func BundleOf(f *pb.Function) Bundle { return Bundle{int(f.GetWay()), f.GetBundle()} }
-
 // stand is a united expert of a layer.
 type stand struct {
 	Bundle
@@ -94,7 +91,7 @@ func (r Rules) addUnited(l *Layer, at int32, f *pb.Function) error {
 		if int64(g) >= int64(groups) {
 			return fmt.Errorf("united expert %d of way %d does not exist; %d experts make %d", g, f.Way, r.Experts, groups)
 		}
-		key := stand{BundleOf(f), g}
+		key := stand{Bundle{int(f.GetWay()), f.GetBundle()}, g}
 		if of := l.stands[key]; len(of) > 0 && of[len(of)-1] == at {
 			return fmt.Errorf("united expert %d is in it twice", g)
 		}

@@ -134,7 +134,8 @@ func (b *base) count(r Ranker, layer int, x []float32, rows int, load []float64)
 	}
 	defer b.scratch.Put(s)
 	g := b.gates
-	s.resize(rows*g.Experts, g.TopK)
+	s.scores = reuse.Slice(s.scores, rows*g.Experts)
+	s.ids, s.vals = reuse.Slice(s.ids, g.TopK), reuse.Slice(s.vals, g.TopK)
 	if !r.Scores(layer, x, rows, s.scores) {
 		return false
 	}
@@ -146,11 +147,6 @@ func (b *base) count(r Ranker, layer int, x []float32, rows int, load []float64)
 		}
 	}
 	return true
-}
-
-func (s *scratch) resize(scores, k int) {
-	s.scores = reuse.Slice(s.scores, scores)
-	s.ids, s.vals = reuse.Slice(s.ids, k), reuse.Slice(s.vals, k)
 }
 
 // Hits counts, of the experts that gates chose for rows, chosen (R, k), those that

@@ -216,7 +216,6 @@ func (j *Judge) decide(id string, now float64) (c Change, changed bool) {
 	return c, false
 }
 
-// lasts notes that a host is slow, and says whether it has been so for long.
 func (h *host) lasts(now, long float64) bool {
 	if math.IsNaN(h.slow) {
 		h.slow = now
@@ -265,7 +264,6 @@ func (j *Judge) ratio(id string, now float64) (ratio float64, known bool) {
 	return ratios[(len(ratios)-1)/2], true
 }
 
-// tells says whether work is enough to judge by.
 func (j *Judge) tells(r Total) bool {
 	return r.Rows > 0 && r.Seconds > 0 && (r.Messages >= j.settings.Messages || r.Seconds >= j.settings.Seconds)
 }

@@ -202,7 +202,6 @@ func (u Use) String() string {
 	return strings.Join(ways, ", ")
 }
 
-// only says where a setting counts, if not everywhere.
 func (s Setting) only() string {
 	if s.Uses == 0 {
 		return ""

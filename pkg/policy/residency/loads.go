@@ -49,7 +49,6 @@ func (m *Machine) claims() (n int) {
 	return n
 }
 
-// outrun says whether a more urgent load than this one runs.
 func (m *Machine) outrun(e *entry) bool {
 	return slices.ContainsFunc(m.running, func(other *entry) bool { return other.Urgency > e.Urgency && !other.cancelled })
 }

@@ -128,7 +128,6 @@ func (m *Machine) Want(w Want) (found Phase) {
 	return found
 }
 
-// rank makes a want the one that counts.
 func (m *Machine) rank(e *entry, w Want) {
 	e.Urgency, e.Priority, e.Wanted = min(w.Urgency, Demanded), w.Priority, m.clock
 }
@@ -207,7 +206,6 @@ func (m *Machine) Touch(u unit.Unit) {
 // Rerank says that the Order ranks differently now.
 func (m *Machine) Rerank() { m.idle.stale, m.queue.stale = true, true }
 
-// act adds an action.
 func (m *Machine) act(k Kind, e *entry) {
 	m.actions = append(m.actions, Action{Kind: k, Unit: e.Unit, Bytes: e.Bytes})
 }
@@ -222,7 +220,6 @@ func (m *Machine) Next() (a Action, ok bool) {
 	return m.actions[m.done-1], true
 }
 
-// settle begins what can begin.
 func (m *Machine) settle() {
 	m.makeRoom()
 	m.begin()
@@ -237,7 +234,6 @@ func (m *Machine) forget(e *entry) {
 	delete(m.entries, e.Unit)
 }
 
-// tell tells who watches what became of a unit's bytes.
 func (m *Machine) tell(e *entry, is Phase) {
 	if m.settings.Watch != nil {
 		m.settings.Watch(e.Unit, e.Bytes, is)

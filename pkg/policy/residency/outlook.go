@@ -55,7 +55,6 @@ func NewOutlook(layers, experts, topK int, ageing float64) (*Outlook, error) {
 // unknown is in place of a chance of which nothing is told.
 const unknown = -1
 
-// at is where a unit lies in the tables; false is no expert of the model.
 func (o *Outlook) at(u unit.Unit) (int, bool) {
 	ok := u.Kind == unit.Routed && u.Layer >= 0 && u.Layer < o.layers && u.Index >= 0 && u.Index < o.experts
 	return u.Layer*o.experts + u.Index, ok

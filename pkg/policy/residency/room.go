@@ -7,7 +7,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/unit"
 )
 
-// claim makes a want wait for room.
 func (m *Machine) claim(e *entry) {
 	e.phase = making
 	m.making = append(m.making, e)
@@ -21,7 +20,8 @@ func (m *Machine) makeRoom() {
 		if e.Bytes-free > coming {
 			room, ok := m.evictFor(e, e.Bytes-free-coming)
 			if !ok {
-				m.refuse(e, free+coming+room)
+				m.actions = append(m.actions, Action{Kind: Refuse, Unit: e.Unit, Bytes: e.Bytes, Room: free + coming + room})
+				m.forget(e)
 				continue
 			}
 			coming += room
@@ -42,7 +42,6 @@ func (m *Machine) makeRoom() {
 	}
 }
 
-// free is the bytes that nothing takes.
 func (m *Machine) free() int64 {
 	if m.settings.Budget == 0 {
 		return math.MaxInt64
@@ -56,11 +55,6 @@ func (m *Machine) take(e *entry) {
 	e.reserved = true
 	m.tell(e, Loading)
 	m.enqueue(e)
-}
-
-func (m *Machine) refuse(e *entry, room int64) {
-	m.actions = append(m.actions, Action{Kind: Refuse, Unit: e.Unit, Bytes: e.Bytes, Room: room})
-	m.forget(e)
 }
 
 // evictFor evicts as many bytes for a want, in the policy's order; if that cannot be
@@ -170,7 +164,6 @@ func (m *Machine) InUse(u unit.Unit) {
 	m.settle()
 }
 
-// idle says whether a unit may be evicted.
 func (e *entry) idle() bool { return e.phase == held && e.refs == 0 && !e.aside }
 
 // rest is for a held unit that has lost its last reference.
@@ -242,7 +235,6 @@ func (h *heap) remove(e *entry) {
 	}
 }
 
-// fix is for an entry whose rank has changed.
 func (h *heap) fix(e *entry) {
 	if !h.up(e.at) {
 		h.down(e.at)

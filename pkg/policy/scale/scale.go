@@ -82,7 +82,6 @@ func (s Settings) check() error {
 	return nil
 }
 
-// byID are the experts in the order of their ids.
 func byID(experts []Expert) []Expert {
 	sorted := slices.Clone(experts)
 	slices.SortFunc(sorted, func(a, b Expert) int { return cmp.Compare(a.ID, b.ID) })

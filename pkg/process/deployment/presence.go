@@ -19,6 +19,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"go.opentelemetry.io/otel/trace"
 )
 
 // Presence is a replica's entry among the members, and its counters.
@@ -217,7 +218,7 @@ func (p *Presence) member() *pb.Member {
 		NumericClass: kind.NumericClass, Wire: kind.Wire, Hops: string(kind.Hops), SchemaVersion: kind.Version, Ready: p.ready.Load(), Draining: p.draining.Load(),
 		Stats: stats, MemoryBudgetBytes: p.budget.Load(),
 		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes, Access: p.Access, United: p.United, RowSums: p.RowSums, Sampling: p.Sampling,
-		Host: p.d.process.host, Pid: uint32(p.d.process.pid), Version: p.d.process.version, UptimeSeconds: p.uptime(), MadeUnixMs: p.made.UnixMilli(), Trouble: p.trouble(),
+		Host: p.d.process.host, Pid: uint32(p.d.process.pid), Version: p.d.process.version, UptimeSeconds: time.Since(p.made).Seconds(), MadeUnixMs: p.made.UnixMilli(), Trouble: p.trouble(),
 	}
 	if p.calling.Load() {
 		m.Call = max(1, rand.Uint64())
@@ -288,9 +289,6 @@ func (d *Deployment) ReplicaID(service string) string {
 	return NewID(service)
 }
 
-// uptime is the seconds since the replica was made.
-func (p *Presence) uptime() float64 { return time.Since(p.made).Seconds() }
-
 // maxTrouble bounds a replica's words about what it lacks.
 const maxTrouble = 300
 
@@ -313,7 +311,7 @@ func (d *Deployment) Rows(tracer *telemetry.Tracer) *transfer.Link {
 		Sender: d.Hop, Objects: transfer.NewObjectStore(d.Conn, d.Streams), Shape: d.Shape, RowBytes: d.Shape.Hidden * d.Wire.ElementBytes(),
 		Payload: func() int { return int(d.Conn.MaxPayload()) }, Observer: d.Telemetry.Metrics.Transfers,
 		Span: func(ctx context.Context, stage string, key *pb.Key, minibatch int) (end func()) {
-			_, span := tracer.Child(ctx, stage, telemetry.Layer(key.GetLayer()), telemetry.Attempt(key.GetAttempt()), telemetry.Minibatch(minibatch))
+			_, span := tracer.Child(ctx, stage, telemetry.Layer(key.GetLayer()), telemetry.Attempt(key.GetAttempt()), trace.WithAttributes(telemetry.AttrMinibatch.Int(minibatch)))
 			return func() { span.End() }
 		},
 	})

@@ -64,7 +64,6 @@ func Run(ctx context.Context, s Service, drain time.Duration) error {
 	return errors.Join(err, s.Stop(stopping))
 }
 
-// named puts the service's name and what it did before an error.
 func named(s Service, act string, err error) error {
 	if err == nil {
 		return nil

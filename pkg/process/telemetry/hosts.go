@@ -117,9 +117,6 @@ var (
 	AccessStates     = []string{"hit", "late", "miss"}
 )
 
-// Hinted counts a hint by what became of it.
-func (h HostMetrics) Hinted(outcome string) { h.Hints.WithLabelValues(outcome).Inc() }
-
 // Evicted counts a function whose memory was freed, by cause.
 func (h HostMetrics) Evicted(cause string) { h.evictions.WithLabelValues(cause).Inc() }
 
@@ -205,7 +202,6 @@ func (m *Metrics) thin(d Detail) {
 	m.Foretold.thin = d == InAll
 }
 
-// layer is a layer's label.
 func (m *Metrics) layer(layer int) string {
 	if m.detail == InAll {
 		return together
@@ -213,7 +209,6 @@ func (m *Metrics) layer(layer int) string {
 	return bounded(layer, maxLayers)
 }
 
-// expert is an expert's label.
 func (m *Metrics) expert(expert int) string {
 	if m.detail == ByLayer || m.detail == InAll {
 		return together

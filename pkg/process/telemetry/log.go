@@ -59,7 +59,9 @@ func (l *limitedLog) Handle(ctx context.Context, r slog.Record) error {
 	now := time.Now()
 	pass, over := l.kinds.admit(logKind{r.Level, r.Message}, l.next, now)
 	for _, w := range over {
-		w.tell(ctx, now)
+		r := slog.NewRecord(now, w.kind.level, w.kind.message, 0)
+		r.AddAttrs(slog.Int("kept_back", w.kept), slog.Duration("within", logWindow))
+		_ = w.next.Handle(ctx, r)
 	}
 	if !pass {
 		return nil
@@ -80,13 +82,6 @@ type window struct {
 	began        time.Time
 	passed, kept int
 	next         slog.Handler // that of the record kept back last
-}
-
-// tell says how many records were kept back.
-func (w *window) tell(ctx context.Context, now time.Time) {
-	r := slog.NewRecord(now, w.kind.level, w.kind.message, 0)
-	r.AddAttrs(slog.Int("kept_back", w.kept), slog.Duration("within", logWindow))
-	_ = w.next.Handle(ctx, r) // nowhere to complain
 }
 
 // admit says whether a record passes, and returns the windows that are over and

@@ -341,7 +341,6 @@ func (m *Metrics) traffic(stream, direction string) Traffic {
 
 const namespace = "switchyard"
 
-// declare registers a metric.
 func declare[C prometheus.Collector](r prometheus.Registerer, c C) C {
 	r.MustRegister(c)
 	return c
@@ -381,7 +380,6 @@ func labelled(r prometheus.Registerer, c Config) prometheus.Registerer {
 	return r
 }
 
-// newRegistry returns a registry with what Go and the process tell by themselves.
 func newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

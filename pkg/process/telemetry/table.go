@@ -45,7 +45,6 @@ func (f *followed[T]) Follow(read func() T) (stop func()) {
 	}
 }
 
-// now are the functions that read it.
 func (f *followed[T]) now() []func() T {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -133,7 +132,6 @@ type Mirror struct {
 	followed[map[string]float64]
 }
 
-// newMirror declares gauges with one label.
 func newMirror(r prometheus.Registerer, name, help, label string) *Mirror {
 	return mirrorOf(r, prometheus.GaugeValue, nil, name, help, label)
 }

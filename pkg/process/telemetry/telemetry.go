@@ -109,7 +109,6 @@ func (t *Telemetry) Record(p sdktrace.SpanProcessor) {
 	t.trace(p)
 }
 
-// trace sends spans to p from now on.
 func (t *Telemetry) trace(p sdktrace.SpanProcessor) {
 	t.processor = p
 	t.sampler = sdktrace.ParentBased(sdktrace.TraceIDRatioBased(t.config.TraceSample))

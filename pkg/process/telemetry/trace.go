@@ -264,16 +264,6 @@ var layers = sync.OnceValue(func() []trace.SpanStartEventOption {
 	return all
 })
 
-// Minibatch is the attribute of the spans of one.
-func Minibatch(n int) trace.SpanStartEventOption {
-	return trace.WithAttributes(AttrMinibatch.Int(n))
-}
-
-// Function is the attribute of an expert's spans.
-func Function(id string) trace.SpanStartEventOption {
-	return trace.WithAttributes(AttrFunction.String(id))
-}
-
 // Stalled are the attributes of an expert's spans that say which experts the rows have waited for;
 // none where they have not.
 func Stalled(experts []uint32, seconds float64) trace.SpanStartEventOption {
@@ -292,9 +282,6 @@ func Prefetched(expert int, probability float32, outcome string) trace.SpanStart
 	return trace.WithAttributes(AttrExpert.Int(expert), AttrProbability.Float64(float64(probability)), AttrOutcome.String(outcome))
 }
 
-// LoadedBytes is the attribute of a load.
-func LoadedBytes(n int64) trace.SpanStartEventOption { return trace.WithAttributes(AttrBytes.Int64(n)) }
-
 // Took sets what rows took of memory, in bytes times seconds, on the span of a context.
 func Took(ctx context.Context, byteSeconds []float32) {
 	span := trace.SpanFromContext(ctx)
@@ -306,11 +293,6 @@ func Took(ctx context.Context, byteSeconds []float32) {
 		sum += float64(v)
 	}
 	span.SetAttributes(AttrTook.Float64(sum / 1e9))
-}
-
-// Distance is the attribute of predictions.
-func Distance(layers int) trace.SpanStartEventOption {
-	return trace.WithAttributes(AttrDistance.Int(layers))
 }
 
 // Attempt is the attribute of spans of work that was issued again; absent for a

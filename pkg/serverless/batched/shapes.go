@@ -68,7 +68,6 @@ func Open(name string) (Shape, error) {
 // Expert are the bytes of an expert.
 func (s Shape) Expert() float64 { return float64(s.Matrices*s.Hidden*s.Inner) * element }
 
-// attention are the parameters of a layer's attention.
 func (s Shape) attention() float64 { return 4 * float64(s.Hidden) * float64(s.Hidden) }
 
 // Conditions are what is rented.

@@ -141,7 +141,6 @@ func (c *Conditions) changes(y *serverless.System) {
 	y.Functions.Speeds = c.Speeds
 }
 
-// sizes are those from a first to a last.
 func sizes(of [3]float64) (all []float64) {
 	for m := of[0]; m <= of[1]; m += of[2] {
 		all = append(all, m*MB)

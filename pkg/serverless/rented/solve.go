@@ -147,7 +147,6 @@ func planOf(d *remoe.Decision, m remoe.Main, of *serverless.Demand) *Planned {
 	return p
 }
 
-// beside sets a bill beside the plan's cost.
 func (q *Question) beside(name string, b serverless.Bill, cost float64) PlannedBeside {
 	o := q.Request.SLO
 	return PlannedBeside{name, b.Cost(), b.TTFT(), b.TPOT(), b.TTFT() <= o.TTFT && b.TPOT() <= o.TPOT, cost/b.Cost() - 1}

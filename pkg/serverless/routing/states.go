@@ -120,7 +120,7 @@ func NewStates(s Shape, p StateParams, seed uint64) (*States, error) {
 
 // token draws one of a domain's by Zipf's law.
 func (g *States) token(domain int, n *stream) uint32 {
-	rank := sort.SearchFloat64s(g.zipf, n.uniform()*g.zipf[vocabulary-1])
+	rank := sort.SearchFloat64s(g.zipf, splitmix.Unit(splitmix.Next(&n.state))*g.zipf[vocabulary-1])
 	rank = min(rank, vocabulary-1)
 	if rank < functional {
 		return uint32(rank)
@@ -235,8 +235,6 @@ type stream struct {
 func source(seed, kind, id uint64) stream {
 	return stream{state: splitmix.Mix(seed ^ splitmix.Mix(kind<<56^splitmix.Mix(id+1)))}
 }
-
-func (s *stream) uniform() float64 { return splitmix.Unit(splitmix.Next(&s.state)) }
 
 // fill draws normally distributed numbers with mean 0.
 func (s *stream) fill(x []float32, deviation float64) {

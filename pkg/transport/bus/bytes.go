@@ -14,11 +14,8 @@ const (
 
 func (c *Conn) pullBytes() int64 { return max(pullBytes, c.MaxPayload()+besidePayload) }
 
-// hadItsBytes says that a request ended because the next message would exceed
-// its bytes.
 func hadItsBytes(a arrival) bool { return is409(a, "Message Size Exceeds MaxBytes") }
 
-// hadItsMessages says that a request has brought as many messages as it asked for.
 func hadItsMessages(a arrival) bool { return is409(a, "Batch Completed") }
 
 func is409(a arrival, description string) bool {

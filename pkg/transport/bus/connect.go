@@ -211,7 +211,6 @@ func (c *Conn) dial(ctx context.Context, servers string, opts []nats.Option) (er
 	}
 }
 
-// linked tells the observer what has become of the connection.
 func (c *Conn) linked(now Link) {
 	if before := Link(c.link.Swap(int32(now))); before != now {
 		c.obs.Linked(before, now)

@@ -207,7 +207,6 @@ func lossless(is bool, cure Cure) Cure {
 	return ByChange
 }
 
-// bound is -1 where there is none.
 func bound(n int64) string { return strconv.FormatInt(cmp.Or(max(n, 0), -1), 10) }
 
 // raised is the cure of a bound: a higher one loses nothing.
@@ -238,7 +237,6 @@ func sources(c config) string {
 	return cmp.Or(strings.Join(names, ","), none)
 }
 
-// republished is where a stream sends all that it stores.
 func republished(c config) string {
 	if c.RePublish == nil {
 		return none
@@ -246,7 +244,6 @@ func republished(c config) string {
 	return c.RePublish.Destination
 }
 
-// transformed is what a stream makes of the subjects that it takes in.
 func transformed(c config) string {
 	if c.SubjectTransform == nil {
 		return none

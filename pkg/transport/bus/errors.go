@@ -128,7 +128,6 @@ const (
 	codeStreamOffline     jetstream.ErrorCode = 10118
 )
 
-// hasCode says whether JetStream answered with one of these.
 func hasCode(err error, codes ...jetstream.ErrorCode) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && slices.Contains(codes, api.ErrorCode)

@@ -69,7 +69,6 @@ func (c *Conn) mend(ctx context.Context, have, want jetstream.StreamConfig, upTo
 	return nil, left, fmt.Errorf("changing stream %s, which has %v: %w", want.Name, mended, err)
 }
 
-// mismatch is an error if there are differences.
 func (c *Conn) mismatch(have jetstream.StreamConfig, left []Difference) error {
 	if len(left) == 0 {
 		return nil

@@ -23,7 +23,6 @@ func refTo(stream, name string) consumerRef {
 	return consumerRef{stream, name, ackPrefix + stream + "." + name + "."}
 }
 
-// creating is for people.
 func (r consumerRef) creating() string {
 	return "creating consumer " + r.name + " of stream " + r.stream
 }

@@ -91,7 +91,6 @@ func (f *futile) tooLong() bool {
 	return f.patience > 0 && time.Since(f.since) >= f.patience
 }
 
-// wrap says how long it was tried.
 func (f *futile) wrap(what string, err error) error {
 	return fmt.Errorf("%s, in vain for %v: %w", what, f.patience, err)
 }

@@ -160,7 +160,6 @@ func (p *puller) onStatus(a arrival) {
 	}
 }
 
-// pendingOf is how many messages an expired pull had left.
 func pendingOf(m *nats.Msg) int {
 	left, _ := strconv.Atoi(m.Header.Get("Nats-Pending-Messages")) // absent: none
 	return left
@@ -198,7 +197,6 @@ func (p *puller) ask() {
 
 func (p *puller) hears(now time.Time) { p.heard.Store(int64(now.Sub(p.began))) }
 
-// quiet is for how long there has been none.
 func (p *puller) quiet(now time.Time) time.Duration {
 	return now.Sub(p.began) - time.Duration(p.heard.Load())
 }

@@ -69,7 +69,6 @@ func (c *Conn) get(ctx context.Context, stream string, r getRequest) (Stored, er
 	return out, err
 }
 
-// wrap adds the act to an error, and nothing to success.
 func wrap(act string, err error) error {
 	if err == nil {
 		return nil

@@ -109,7 +109,6 @@ func scalerGrants(n ModelNames) []Grant {
 	}...)
 }
 
-// gatewayGrants are beside those of all tenants' producers.
 func gatewayGrants(n ModelNames) []Grant {
 	return []Grant{
 		{Reason: "to find the models that are served", Publish: []string{"$SRV.INFO." + n.Prefix + "-tokenize"}},

@@ -101,7 +101,6 @@ func (f Folder) serverConfig(server string, cluster []string, at place) string {
 // place is where a server finds its files and keeps what it stores.
 type place struct{ dir, store string }
 
-// file is where the server finds one of the folder's.
 func (p place) file(path string) string { return filepath.Join(p.dir, filepath.Base(path)) }
 
 // serverPlace is the folder itself, unless the settings say otherwise.

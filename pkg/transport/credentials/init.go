@@ -58,7 +58,6 @@ func (f Folder) create(s Settings) error {
 	return nil
 }
 
-// makeIn makes everything in a folder that is to get the place of f.
 func (f Folder) makeIn(temp string, s Settings) error {
 	return (&maker{Folder: Folder{temp}, Settings: s, final: f}).make()
 }

@@ -92,7 +92,6 @@ func (f Folder) nkey(public string) string {
 	return f.in("keys", "keys", public[:1], public[1:3], public+".nk")
 }
 
-// accountOf is the account that a user belongs to.
 func accountOf(user string) string {
 	if user == System {
 		return systemName

@@ -43,7 +43,7 @@ func (c *condition) bad(err error) {
 	if c.since.IsZero() {
 		c.since = time.Now()
 	}
-	if c.last == cure || isPassing(err) && time.Since(c.since) < grace {
+	if c.last == cure || slices.ContainsFunc(passing, func(p error) bool { return errors.Is(err, p) }) && time.Since(c.since) < grace {
 		return
 	}
 	c.last = cure
@@ -107,7 +107,3 @@ var passing = []error{
 
 // grace is how long such an error may last before it is worth a word.
 const grace = 5 * time.Second
-
-func isPassing(err error) bool {
-	return slices.ContainsFunc(passing, func(p error) bool { return errors.Is(err, p) })
-}

@@ -183,7 +183,6 @@ func (r *Reader) handle(value []byte, handle func(*pb.LoadSample)) {
 	r.settings.Count(Handled, 1)
 }
 
-// refuse counts a sample, or a batch of them, that is not handed on.
 func (r *Reader) refuse(err error) {
 	r.settings.Count(Refused, 1)
 	r.refusals.add(err)

@@ -49,7 +49,6 @@ func watchReaders(inner *server.Server, log *slog.Logger, t *credentials.Trust) 
 	return r
 }
 
-// believe takes the accounts of producers that there are now.
 func (r *readers) believe(t *credentials.Trust) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

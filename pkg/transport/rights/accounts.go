@@ -36,7 +36,6 @@ func isProducer(user string) bool {
 	return user == Producer || strings.HasPrefix(user, Producer+"-")
 }
 
-// isOutside says whether a user is a service that asks in the name of every tenant.
 func isOutside(user string) bool {
 	s, known := catalog.Find(user)
 	return known && s.Outside

@@ -70,7 +70,6 @@ func writeCrossings(b *strings.Builder, account string, all []Crossing) {
 	}
 }
 
-// sameExport says whether a crossing is of the same subject out of the same account.
 func sameExport(c Crossing) func(Crossing) bool {
 	return func(o Crossing) bool { return o.From == c.From && o.Subject == c.Subject }
 }

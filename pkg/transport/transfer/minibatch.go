@@ -26,10 +26,8 @@ func (l *Link) minibatches(d *pb.Dispatch, each int) (all []minibatch) {
 	return all
 }
 
-// bytes are the rows of a tensor's data.
 func (m minibatch) bytes(data []byte, stride int) []byte { return data[m.rows*stride : m.end*stride] }
 
-// of is the part of a dispatch whose rows are in the message.
 func (m minibatch) of(d *pb.Dispatch) *pb.Dispatch {
 	stride := len(d.Tensor.Data) / int(d.Tensor.Rows)
 	return m.with(d, m.bytes(d.Tensor.Data, stride))

@@ -39,7 +39,6 @@ func (p *packed) message() *pb.Dispatch {
 	return d
 }
 
-// from is the part of the dispatch from a minibatch on.
 func (p *packed) from(k int) *pb.Dispatch {
 	last := p.all[len(p.all)-1]
 	rest := minibatch{rows: p.all[k].rows, end: last.end, first: p.all[k].first, last: last.last}

@@ -46,15 +46,11 @@ func (s *ObjectStore) subject(name string, chunk int) string {
 	return s.prefix + name + "." + strconv.Itoa(chunk)
 }
 
-func (s *ObjectStore) chunk() int {
-	return int(max(leastChunk, min(mostChunk, s.conn.MaxPayload()-beside)))
-}
-
 // Put implements transfer.Objects.
 func (s *ObjectStore) Put(ctx context.Context, name string, data []byte, sum Sum) error {
 	ctx, cancel := context.WithTimeout(ctx, putWithin)
 	defer cancel()
-	size := s.chunk()
+	size := int(max(leastChunk, min(mostChunk, s.conn.MaxPayload()-beside)))
 	n := max(1, (len(data)+size-1)/size)
 	about := nats.Header{header: {fmt.Sprintf("%d %d %s", len(data), size, hex.EncodeToString(sum[:]))}}
 	stored := make(chan error, n)

@@ -110,7 +110,6 @@ func (w *work) find(ctx context.Context, k int) *output {
 	return &output{at: k, name: name, body: body, sum: sum, stored: true}
 }
 
-// mostOutput bounds the bytes of what becomes of a group's rows.
 func (l *Link) mostOutput(k *pb.Key) int {
 	const beside = 4096
 	return int(k.Rows)*l.Shape.TopK*(l.Shape.Hidden*4+2*routingBytes) + beside

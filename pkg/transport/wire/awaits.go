@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"fmt"
 	"math/bits"
 
@@ -41,9 +40,6 @@ func (a Awaits) CountOf(row, k int) (n int) {
 	}
 	return n
 }
-
-// Equal says whether two groups await the same.
-func (a Awaits) Equal(b Awaits) bool { return bytes.Equal(a, b) }
 
 // check refuses what does not fit the places, and what has a shorter form.
 func (a Awaits) check(places int) error {

@@ -198,7 +198,6 @@ const (
 	maxElsewherePause = time.Second
 )
 
-// toSibling gives a sequence back.
 func toSibling(delivered int) error {
 	return bus.RetryAfter(min(elsewherePause*time.Duration(delivered), maxElsewherePause), errElsewhere)
 }

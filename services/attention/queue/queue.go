@@ -40,7 +40,7 @@ func New(s Settings) *Queue {
 	checks := newChecks(s)
 	settler := &settler{log: s.Log, logger: d.Logger, kin: newKin(s)}
 	reception := &reception{
-		conn: d.Conn, log: s.Log, keeper: s.Keeper, checks: checks, capacity: newCapacity(s),
+		conn: d.Conn, log: s.Log, keeper: s.Keeper, checks: checks, capacity: &capacity{pages: s.Pages, members: s.Members, model: s.Deployment.Identity.Model, within: largerWithin},
 		settler: settler, waiting: p.waiting, tasks: s.Tasks,
 	}
 	return &Queue{

@@ -71,7 +71,6 @@ func (r *reception) lookInto(ctx context.Context, a *arrival) {
 	r.waiting.join(a)
 }
 
-// turnAway settles a sequence that does not wait here.
 func (r *reception) turnAway(ctx context.Context, a *arrival, why error) {
 	r.waiting.pass()
 	r.settler.settle(ctx, a.hold, why)
@@ -174,10 +173,6 @@ type capacity struct {
 	within  time.Duration // largerWithin but in tests
 }
 
-func newCapacity(s Settings) *capacity {
-	return &capacity{pages: s.Pages, members: s.Members, model: s.Deployment.Identity.Model, within: largerWithin}
-}
-
 // check leaves a sequence that this replica can never hold to a live one
 // that can. When there is none for a while, it is refused: the tokenizer took
 // it in when there was one.
@@ -198,7 +193,6 @@ func (c *capacity) check(ctx context.Context, seq *pb.Sequence, delivered int) e
 		need, int(largest))}
 }
 
-// fits says whether this replica has as many pages as a sequence may ever need.
 func (c *capacity) fits(seq *pb.Sequence) bool {
 	return c.pages.Need(edge.Positions(seq)) <= c.pages.Capacity()
 }

@@ -46,7 +46,6 @@ func (t *turns) run(ctx context.Context) {
 	t.handBack()
 }
 
-// handBack leaves to others what waits.
 func (t *turns) handBack() {
 	for a := t.waiting.take(); a != nil; a = t.waiting.take() {
 		t.settler.giveBack(a)
@@ -80,7 +79,6 @@ func (t *turns) cancel(request string) {
 	t.tasks.Go(func() { t.cancelled(t.ctx, a) })
 }
 
-// cancelled ends a request that has not begun.
 func (t *turns) cancelled(ctx context.Context, a *arrival) {
 	err := t.settler.log.End(ctx, a.msg.RequestId, a.msg.Accept, &pb.Terminal{FinishReason: "cancelled"})
 	t.settler.settle(ctx, a.hold, err)
@@ -196,7 +194,6 @@ func (t *settler) unadmitted(ctx context.Context, err error) error {
 	return bus.RetryAfter(admitRetry, err)
 }
 
-// giveBack leaves a sequence that waited here to others.
 func (t *settler) giveBack(a *arrival) {
 	if err := a.hold.Nak(0); err != nil {
 		t.logger.Debug("giving a sequence back", "request", a.msg.RequestId, "error", err)

@@ -180,7 +180,6 @@ func (w *waiting) refund(a *arrival, used float64) {
 	w.queue.Refund(a.flow().Tenant, a.weight(), edge.Work(a.msg)-used)
 }
 
-// size is how many wait or are about to.
 func (w *waiting) size() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -54,23 +54,19 @@ const priorities = 1 << 40
 
 func (fl *flow) ahead(layer, after int) int { return max(1, after+layer-fl.at) }
 
-// priority is the probability by the layers that are left.
 func (w *want) priority() int64 { return worth(w.p, w.flow.ahead(w.id.Layer, w.after)) }
 
 func worth(p float32, ahead int) int64 {
 	return int64(float64(p) * priorities / float64(ahead))
 }
 
-// has says whether the want has a load.
 func (w *want) has() bool { return w.ticket != nil && w.ticket.Err() == nil }
 
-// roomless says whether the want has no load for want of room, which it may have yielded.
 func (w *want) roomless() bool {
 	no := (*device.RefusedError)(nil)
 	return w.ticket == nil || errors.As(w.ticket.Err(), &no)
 }
 
-// there says that the expert is in memory.
 func (w *want) there() {
 	w.loaded = true
 	w.release()
@@ -243,7 +239,6 @@ func (f *Follower) ranked() []*want {
 	return all
 }
 
-// sweep forgets the wants that are over.
 func (f *Follower) sweep() { f.line = slices.DeleteFunc(f.line, func(w *want) bool { return w.over }) }
 
 // end ends a want; rows for which it was right have been counted.
@@ -328,7 +323,7 @@ func (f *Follower) show(w *want) {
 		end = time.Now()
 	}
 	if !s.ended.IsZero() {
-		_, load := f.Tracer.Child(ctx, telemetry.SpanLoad, trace.WithTimestamp(s.began), telemetry.LoadedBytes(w.bytes))
+		_, load := f.Tracer.Child(ctx, telemetry.SpanLoad, trace.WithTimestamp(s.began), trace.WithAttributes(telemetry.AttrBytes.Int64(w.bytes)))
 		load.End(trace.WithTimestamp(s.ended))
 	}
 	span.End(trace.WithTimestamp(latest(end, s.ended)))

@@ -80,4 +80,6 @@ func (h *Hints) take(limits control.HintLimits, body []byte) {
 	}
 }
 
-func (h *Hints) count(outcome string) { h.d.Telemetry.Metrics.Hosts.Hinted(outcome) }
+func (h *Hints) count(outcome string) {
+	h.d.Telemetry.Metrics.Hosts.Hints.WithLabelValues(outcome).Inc()
+}

@@ -56,7 +56,6 @@ func (t *table) borrow(layer int, id string) (*Function, error) {
 	return f, nil
 }
 
-// giveBack ends that a function is borrowed, if it is.
 func (t *table) giveBack(f *Function) {
 	if f.borrowed {
 		t.retire(f, t.plans.newest[f.layer].Version)

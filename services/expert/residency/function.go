@@ -137,7 +137,6 @@ func (f *Function) eachExpert(do func(forward.ExpertID)) {
 	}
 }
 
-// load wants the function's experts on a device until ctx ends.
 func (f *Function) load(ctx context.Context, d device.Device, priority int64) {
 	for _, id := range f.ids {
 		f.experts = append(f.experts, d.Load(ctx, id, priority))
@@ -237,7 +236,6 @@ func (c *coldStart) repeats(d *pb.Dispatch) bool {
 
 // What a function's state says of it. The table's lock is held.
 
-// loads says whether the function's experts are to be in memory.
 func (f *Function) loads() bool {
 	if f.cannot != nil {
 		return false
@@ -254,12 +252,10 @@ func (f *Function) lacks() bool {
 	return f.loads() && f.state.Phase != isWarm && f.state.Phase != isRefused
 }
 
-// sleeps says that a function is warm, and that no rows are under way or wait.
 func (f *Function) sleeps() bool {
 	return f.state.Phase == isWarm && f.busy.Load() == 0 && f.waits == 0
 }
 
-// urgency is the priority of a function's loads.
 func (f *Function) urgency() int64 {
 	if f.demanded {
 		return f.priority + device.Demanded
@@ -267,7 +263,6 @@ func (f *Function) urgency() int64 {
 	return f.priority
 }
 
-// begin counts a dispatch that is under way.
 func (f *Function) begin() {
 	f.busy.Add(1)
 	if f.want == cold {

@@ -87,7 +87,9 @@ func (k keeper) step(ctx context.Context, cancel context.CancelFunc) (wait time.
 	}
 	switch {
 	case offloaded && pinned:
-		k.pin()
+		if f := k.f; f.experts == nil {
+			f.load(k.ctx, k.Device, f.priority)
+		}
 	case offloaded:
 		f.unpin(ctx)
 	}

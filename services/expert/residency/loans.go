@@ -41,14 +41,12 @@ type loans struct {
 	room chan struct{} // a note for the first: a load has ended
 }
 
-// join is the place of one more dispatch.
 func (l *loans) join() chan struct{} {
 	place := make(chan struct{}, 1)
 	l.line = append(l.line, place)
 	return place
 }
 
-// leave lets the next one try.
 func (l *loans) leave(place chan struct{}) {
 	if at := slices.Index(l.line, place); at >= 0 {
 		l.line = slices.Delete(l.line, at, at+1)
@@ -56,7 +54,6 @@ func (l *loans) leave(place chan struct{}) {
 	l.wake()
 }
 
-// wake lets the first one try.
 func (l *loans) wake() {
 	if len(l.line) > 0 {
 		pause.Wake(l.line[0])
@@ -170,7 +167,6 @@ func refused(t *device.Ticket) bool {
 // Freed says that a load has ended, so that there may be room. It waits for nothing.
 func (r *Residency) Freed() { pause.Wake(r.table.loans.room) }
 
-// yield frees room that nobody needs yet, and says whether there was any.
 func (t *table) yield(bytes int64) bool {
 	return t.Yield != nil && t.Yield(bytes)
 }
@@ -294,7 +290,6 @@ func (m memory) missing(f *Function) (bytes int64) {
 	return bytes
 }
 
-// absent is 0 for an expert that the device holds, and else 1.
 func (m memory) absent(id forward.ExpertID) int {
 	if m.device.State(id).Phase == device.Warm {
 		return 0
@@ -308,16 +303,13 @@ func (m memory) short(bytes int64) int64 {
 	return bytes - (now.Budget - now.Used)
 }
 
-// bounded says whether the device has a budget at all.
 func (m memory) bounded() bool { return m.device.Memory().Budget > 0 }
 
-// holds says whether the device has room for so many bytes more as it is.
 func (m memory) holds(bytes int64) bool {
 	now := m.device.Memory()
 	return now.Budget == 0 || bytes <= now.Budget-now.Used
 }
 
-// canHoldEach says whether the device has room for each of a function's experts alone.
 func (m memory) canHoldEach(f *Function) bool {
 	budget, each := m.device.Memory().Budget, true
 	f.eachExpert(func(id forward.ExpertID) { each = each && m.size(id) <= budget })

@@ -15,7 +15,6 @@ func (t *table) pins(l *plan.Layer, f *Function, spec *pb.Function) bool {
 	return plan.WantOn(spec, t.Host) == warm && plan.Held(l.LayerPlan, spec) && t.pinned(f)+t.memory.whole(f) <= t.Device.Memory().Budget/2
 }
 
-// pin says whether an offloaded function is held from now on.
 func (t *table) pin(f *Function, held bool) {
 	if f.pinned != held {
 		f.pinned = held
@@ -31,11 +30,4 @@ func (t *table) pinned(but *Function) (bytes int64) {
 		}
 	}
 	return bytes
-}
-
-// pin holds an offloaded function's experts. Their loads outlast what is wanted of it now.
-func (k keeper) pin() {
-	if f := k.f; f.experts == nil {
-		f.load(k.ctx, k.Device, f.priority)
-	}
 }

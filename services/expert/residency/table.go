@@ -61,7 +61,6 @@ func (t *table) retryRefused() {
 	}
 }
 
-// say sets a function's state and tells the others.
 func (t *table) say(f *Function, state *pb.FunctionState) {
 	f.state = state
 	t.announce(f.layer)
@@ -139,7 +138,6 @@ func (p *plans) adopt(l *plan.Layer, host string) (wantedWarm int) {
 
 func (p *plans) layers() int { return len(p.newest) }
 
-// function is that of an id in the plan of its layer; nil if it has none.
 func (p *plans) function(layer int, id string) *pb.Function { return p.newest[layer].Function(id) }
 
 // places says whether the layer's plan wants a function's rows taken on whatever host.

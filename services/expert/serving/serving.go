@@ -187,7 +187,7 @@ func (s *Serving) servePart(ctx context.Context, f *residency.Function, in incom
 	}
 	defer s.done(f, a)
 	ctx, span := s.Tracer.Child(ctx, telemetry.SpanExpert,
-		telemetry.Layer(in.d.GetKey().GetLayer()), telemetry.Attempt(in.d.GetKey().GetAttempt()), telemetry.Function(f.ID()),
+		telemetry.Layer(in.d.GetKey().GetLayer()), telemetry.Attempt(in.d.GetKey().GetAttempt()), trace.WithAttributes(telemetry.AttrFunction.String(f.ID())),
 		telemetry.Stalled(a.Missing, time.Duration(in.took.StallNs).Seconds()))
 	defer span.End()
 	in.took.Function = f.Number()
@@ -195,7 +195,6 @@ func (s *Serving) servePart(ctx context.Context, f *residency.Function, in incom
 	return s.handle(ctx, f, in, a.Cold)
 }
 
-// done ends what a dispatch has had of the host.
 func (s *Serving) done(f *residency.Function, a residency.Roused) {
 	s.Functions.Done(f, a)
 	if s.Watch != nil {

@@ -204,7 +204,7 @@ func OnlyCommand(name string, grammars []any) []kong.Option {
 			if _, is := field.Tag.Lookup("cmd"); !is {
 				continue
 			}
-			if commandName(field) == name {
+			if cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name)) == name {
 				found = true
 			} else {
 				others = append(others, field.Name)
@@ -215,11 +215,6 @@ func OnlyCommand(name string, grammars []any) []kong.Option {
 		return nil
 	}
 	return []kong.Option{kong.IgnoreFields(`^` + reflect.TypeOf(grammars[0]).Elem().Name() + `\.(` + strings.Join(others, "|") + `)$`)}
-}
-
-// commandName is the one that the parser takes.
-func commandName(field reflect.StructField) string {
-	return cmp.Or(field.Tag.Get("name"), strings.ToLower(field.Name))
 }
 
 // NewParser returns a parser with the constants filled in. Most of the time of kong.New goes into the

@@ -115,7 +115,6 @@ func (f *configFile) wrong(line int, err error) error {
 	return fmt.Errorf("%s:%d: %w", f.path, line, err)
 }
 
-// quoted returns keys as they stand in the file: "prompt: max-tokens".
 func quoted(keys []string) string { return fmt.Sprintf("%q", strings.Join(keys, ": ")) }
 
 // Resolve returns a flag's value unless the environment sets it.
@@ -156,7 +155,6 @@ func above(n *kong.Node) *kong.Node {
 	return n.Parent
 }
 
-// text returns the value that the file has for a key, or "".
 func (f *configFile) text(key string) string {
 	if f == nil || f.entries[key].node == nil {
 		return ""

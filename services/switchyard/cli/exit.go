@@ -65,7 +65,6 @@ func afterSignal(ctx context.Context, err error) error {
 	return err
 }
 
-// isCancelled reports whether a request ended because it was cancelled.
 func isCancelled(err error) bool {
 	var e *client.Error
 	return errors.As(err, &e) && e.Code == client.CodeCancelled

@@ -126,7 +126,6 @@ func Open(ctx context.Context, s Settings) (*Cluster, error) {
 	return y, nil
 }
 
-// pipelines are those of all models.
 func (y *Cluster) pipelines() []*Pipeline { return append([]*Pipeline{y.Pipeline}, y.beside...) }
 
 // serve runs all pipelines until ctx ends, or one of them does.

@@ -139,7 +139,6 @@ func (p *Pipeline) tellGone(err error) {
 	}
 }
 
-// needs says whether the process ends when a connection is closed.
 func (p *Pipeline) needs(c *bus.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -80,7 +80,6 @@ func (l *Letter) Content() Content {
 	return c
 }
 
-// cut says why a letter cannot be sent again.
 func (l *Letter) cut() error {
 	if l.KeptBytes < l.Bytes {
 		return fmt.Errorf("only %d of the message's %d bytes were kept", l.KeptBytes, l.Bytes)

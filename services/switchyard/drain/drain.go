@@ -233,7 +233,6 @@ func (a *asker) lost(ctx context.Context, r *asked, subject string) error {
 	return nil // it works on, as far as can be seen; the limit is near enough
 }
 
-// where is how to end a replica by hand.
 func where(m top.Member) string {
 	if m.PID == 0 {
 		return "Send SIGTERM to its process, or SIGKILL if that does not help"

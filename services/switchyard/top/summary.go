@@ -119,7 +119,6 @@ func experts(ids []int) string {
 	return "experts " + strings.Join(parts, ", ")
 }
 
-// sum adds up one stat over all members.
 func (s *Snapshot) sum(stat string) (total float64) {
 	for _, m := range s.Members {
 		total += m.Stats[stat]

@@ -124,7 +124,6 @@ func (f SyntheticFlag) SetShape(m *ModelFlags) error {
 // Random returns the flags of a model with random weights in the shape of this name.
 func Random(shape string) ModelFlags { return ModelFlags{synthetic: shape} }
 
-// dir returns where the model is, if one is named.
 func (f ModelFlags) dir() string {
 	if len(f.Model) == 0 {
 		return ""

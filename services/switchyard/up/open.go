@@ -15,7 +15,6 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
-// open opens a service's model.
 func (f ModelFlags) open(ctx context.Context, e *cli.Env) (*model.Model, error) {
 	return f.OpenBy(ctx, e, awaitStored)
 }

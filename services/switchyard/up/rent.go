@@ -56,7 +56,6 @@ const (
 	perRequest = "per-request"
 )
 
-// rents reports whether experts are rented.
 func (f *RentFlags) rents() bool { return f.Policy == remoe.SharedName }
 
 // prepareRent sets what follows from --policy remoe in other flags, and refuses what does not go

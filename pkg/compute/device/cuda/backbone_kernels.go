@@ -154,7 +154,6 @@ func paddedHead(c int) int {
 	return w
 }
 
-// block is the bytes that a page has of the layer.
 func (t *backboneLayer) block(parts int) int64 {
 	if t.latent != nil {
 		return 64 * int64(parts) * int64(paddedLine(&t.spec.Mixer))

@@ -52,7 +52,8 @@ func sizesOf(m *model.Spec, s BackboneSettings) sizes {
 		if x.Kind == model.MLA {
 			z.latent(x)
 		} else {
-			z.grouped(x)
+			z.qkv, z.attn = max(z.qkv, (x.Heads+2*x.KVHeads)*x.HeadDim), max(z.attn, x.Heads*x.HeadDim)
+			z.perSplit, z.share = max(z.perSplit, x.Heads*(paddedHead(x.HeadDim)+2)), max(z.share, x.Heads/x.KVHeads)
 		}
 		z.width = max(z.width, spec.Dense.Width, spec.Shared.Width)
 	}
@@ -62,12 +63,6 @@ func sizesOf(m *model.Spec, s BackboneSettings) sizes {
 	z.partFloats = max(leastParts, z.perSplit*ceil(s.Positions, splitPositions))
 	z.logits = min(max(1, mostLogits/m.Vocab), z.rows)
 	return z
-}
-
-// grouped makes room for a layer's grouped queries.
-func (z *sizes) grouped(x *model.MixerSpec) {
-	z.qkv, z.attn = max(z.qkv, (x.Heads+2*x.KVHeads)*x.HeadDim), max(z.attn, x.Heads*x.HeadDim)
-	z.perSplit, z.share = max(z.perSplit, x.Heads*(paddedHead(x.HeadDim)+2)), max(z.share, x.Heads/x.KVHeads)
 }
 
 // latent does it for latent attention, of which all layers have the same heads.

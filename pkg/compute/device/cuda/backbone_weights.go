@@ -150,7 +150,6 @@ func (p *placing) layer(l int) backboneLayer {
 	return t
 }
 
-// refsIn are the tensors of a layer that have these roles.
 func refsIn(l int, roles ...model.Role) (refs []model.Ref) {
 	for _, r := range roles {
 		refs = append(refs, model.Ref{Role: r, Layer: l})
@@ -158,7 +157,6 @@ func refsIn(l int, roles ...model.Role) (refs []model.Ref) {
 	return refs
 }
 
-// biases are refsIn where there are some.
 func biases(some bool, l int, roles ...model.Role) []model.Ref {
 	if !some {
 		return nil

@@ -35,7 +35,6 @@ type group struct {
 // tile is as kernels read it: group, first row, rows, 0.
 type tile [4]uint32
 
-// sort orders the entries by expert, those of one as they came.
 func (c *call) sort(in forward.Routed) {
 	c.layer, c.order = in.Layer, c.sorter.Order(c.order[:0], in.Expert)
 }

@@ -35,7 +35,6 @@ func formatFor(t safetensors.DType, k cuda.Kernels) (f format, ok bool) {
 
 func (f format) quantised() bool { return f == fp8 || f == mxfp4 }
 
-// bits are those of a weight without its scale.
 func (f format) bits() int { return [formats]int{16, 8, 4, 16}[f] }
 
 // infix is what the names of its kernels have of it.

@@ -57,7 +57,6 @@ func (l *stepLane) shape() (s stepShape, ok bool) {
 	}, ok
 }
 
-// powerOfTwo is n, which is 1 at least, rounded up to one.
 func powerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }
 
 // choose finds the graphs of the step's shape. A shape has them from the second step on that has
@@ -109,7 +108,8 @@ func (l *stepLane) launchPiece(p piece) {
 	case attendPiece:
 		l.attendLayer(t)
 	case densePiece:
-		l.dense(t)
+		l.network(t.dense, l.ffnInput(t), l.x(), true)
+		l.after(t, &t.ffnNorm)
 	case sharedPiece:
 		l.shared(t)
 	case combinePiece:
@@ -120,7 +120,9 @@ func (l *stepLane) launchPiece(p piece) {
 func (l *stepLane) flush() {
 	if len(l.waiting) > 0 && l.err == nil {
 		if g := l.graph(); g != nil {
-			l.run(g)
+			if l.err = l.health.judge(l.stream.Run(g)); l.err != nil && !errors.Is(l.err, cuda.ErrLost) {
+				l.b.withoutGraphs(l.err)
+			}
 		} else {
 			l.launchWaiting()
 		}
@@ -154,13 +156,6 @@ func (l *stepLane) graph() cuda.Graph {
 	}
 	l.b.withoutGraphs(err)
 	return nil
-}
-
-// run starts a graph. One that is refused fails the step: what of it has begun is not known.
-func (l *stepLane) run(g cuda.Graph) {
-	if l.err = l.health.judge(l.stream.Run(g)); l.err != nil && !errors.Is(l.err, cuda.ErrLost) {
-		l.b.withoutGraphs(l.err)
-	}
 }
 
 // withoutGraphs lets all steps from the next one on go by launches alone, and says once why.

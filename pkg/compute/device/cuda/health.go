@@ -108,7 +108,6 @@ func (w *waiter) run() {
 	}
 }
 
-// record puts the event behind what s was given so far.
 func (w *waiter) record(s cuda.Stream) error { return w.health.judge(s.Record(w.event)) }
 
 // pollFor is about what a layer of a decoding step takes: to be woken after it takes half as

@@ -31,7 +31,6 @@ type buffers struct {
 	out    cuda.Ptr // (rows, D)
 }
 
-// at is the address of what lies in the upload from a byte on.
 func (b *buffers) at(from int) cuda.Ptr { return b.upload + cuda.Ptr(from) }
 
 // newLane makes buffers for as many rows as the shape says.

@@ -109,10 +109,8 @@ func (l *stepLane) close(lost bool) {
 	release(l.b.driver, l.stream, l.done, lost, l.in, l.head, l.out, l.block, l.logits)
 }
 
-// x is where the rows are, which the layers change.
 func (l *stepLane) x() cuda.Ptr { return l.table(l.tables.x) }
 
-// table is the address of what lies in the upload from a byte on.
 func (l *stepLane) table(from int) cuda.Ptr { return l.at.upload + cuda.Ptr(from) }
 
 func (l *stepLane) Begin(rows []forward.Row) error {
@@ -207,7 +205,6 @@ func (l *stepLane) cutAttention() {
 	})
 }
 
-// inTiles says whether so many rows of a sequence are attended in tiles.
 func (l *stepLane) inTiles(rows int) bool {
 	return rows >= tileRows && l.b.sizes.tileRows() > 0 && l.b.kernels.tiled
 }

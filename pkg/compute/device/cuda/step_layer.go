@@ -90,7 +90,6 @@ func (l *stepLane) split(x cuda.Ptr, k, rows int, source cuda.Ptr) {
 		uint64(l.at.planes), uint64(x), uint64(source), 0, uint64(k), uint64(padded(k)), uint64(k), uint64(l.b.sizes.rows)))
 }
 
-// project is out (rows, N) of the planes, or that added to what is there.
 func (l *stepLane) project(out cuda.Ptr, m *weight, rows int, tiles cuda.Ptr, count int, add bool) {
 	l.projectFrom(l.at.planes, out, m, rows, tiles, count, add)
 }

@@ -24,11 +24,6 @@ func (l *stepLane) Dense(i int) error {
 	return failed(l.err)
 }
 
-func (l *stepLane) dense(t *backboneLayer) {
-	l.network(t.dense, l.ffnInput(t), l.x(), true)
-	l.after(t, &t.ffnNorm)
-}
-
 func (l *stepLane) Shared(i int) error {
 	l.compute(piece{i, sharedPiece})
 	l.flush()

@@ -168,7 +168,6 @@ func (w *way) floats(m *model.Model, ref model.Ref, act string) []byte {
 
 var zeros [cuda.Align]byte
 
-// fillTo writes zeros up to an address, as places are aligned.
 func (w *way) fillTo(at cuda.Ptr) {
 	if w.err == nil {
 		w.write(zeros[:int(at)-int(w.to)-w.buffers[w.now].used])

@@ -85,10 +85,8 @@ type run struct {
 	passed chan struct{} // has a note when one that rows wait for waits for the link
 }
 
-// demanded says whether rows wait for the load.
 func (r *run) demanded() bool { return r.Demanded == nil || r.Demanded() }
 
-// begin waits for a link, on which the load takes so long.
 func (r *run) begin(ctx context.Context, on *link, takes time.Duration) error {
 	r.needs, r.takes = on, takes
 	stood, err := r.pass(ctx)
@@ -96,16 +94,9 @@ func (r *run) begin(ctx context.Context, on *link, takes time.Duration) error {
 	return err
 }
 
-func (r *run) move(ctx context.Context) error { return r.spend(ctx, r.takes, time.Now()) }
-
 // pieceBytes is what moves before a load stands still for a more urgent one: 66 µs of a link of
 // 32 GB/s, as in the simulator (loadtest/sim/offload).
 const pieceBytes = 2 << 20
-
-// piece is the time of a piece; that of a cold start's is as long.
-func (r *run) piece() time.Duration {
-	return max(1, time.Duration(float64(r.takes)*min(1, pieceBytes/float64(r.profile.Expert()))))
-}
 
 // spend waits for so long from a time on, and longer when it stands still. It wakes at its end,
 // and at the end of a piece in which something more urgent has come.
@@ -115,7 +106,7 @@ func (r *run) spend(ctx context.Context, left time.Duration, at time.Time) error
 		if err != nil || !urged {
 			return err
 		}
-		piece := r.piece()
+		piece := max(1, time.Duration(float64(r.takes)*min(1, pieceBytes/float64(r.profile.Expert()))))
 		gone := max(1, (time.Since(at)+piece-1)/piece) * piece
 		if gone >= left {
 			return r.wait.until(ctx, at.Add(left))

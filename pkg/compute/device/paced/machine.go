@@ -3,6 +3,7 @@ package paced
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
@@ -53,7 +54,7 @@ func (t *tier) bring(ctx context.Context, r *run, id forward.ExpertID) (let func
 	if t.hold(u, false) { // another device has brought it
 		return func() { t.release(u) }, nil
 	}
-	if err := r.move(ctx); err != nil {
+	if err := r.spend(ctx, r.takes, time.Now()); err != nil {
 		return nil, err
 	}
 	if t.hold(u, true) {

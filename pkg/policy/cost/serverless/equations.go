@@ -41,7 +41,6 @@ type replica struct {
 	seconds float64
 }
 
-// load is what an expert's rows take in prefill, in a function.
 func (s *System) load(memory, rows float64) float64 {
 	return s.Compute(memory, rows) + rows*s.Travel()
 }

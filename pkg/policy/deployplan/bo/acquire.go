@@ -11,10 +11,8 @@ import (
 
 func (s *Search) unit() float64 { return splitmix.Unit(splitmix.Next(&s.Drawn)) }
 
-// upTo is a whole number from 0 to before n.
 func (s *Search) upTo(n uint64) uint64 { return splitmix.Next(&s.Drawn) % n }
 
-// ofL says whether variable q is of L.
 func (s *Search) ofL(q int) bool { return float64(q) < s.Settings.Mu*float64(s.Settings.Q) }
 
 // acquire are the next round's variables.

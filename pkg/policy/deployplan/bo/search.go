@@ -81,7 +81,6 @@ func (s *Search) prepare() error {
 	return nil
 }
 
-// keySpace is how many keys a table can have.
 func keySpace(t *bayes.Table, farthest uint32) float64 {
 	return float64(len(t.Layers)) * float64(t.Experts) * float64(t.Vocab) * float64(t.Vocab) * (float64(farthest) + 1)
 }
@@ -114,7 +113,6 @@ func (s *Search) add(pairs []bayes.Pair) error {
 	return nil
 }
 
-// learn puts the tokens of mispredicted batches into L.
 func (s *Search) learn(t *Trial) {
 	for _, i := range t.Wrong {
 		s.wrong = append(s.wrong, s.Batches[i].Rows.Tokens...)

@@ -2,6 +2,7 @@ package ods
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -40,7 +41,7 @@ func newProblem(s *scatter.System, loads [][]float64, set Settings) (*problem, e
 		return nil, err
 	}
 	if set.Betas < 1 || set.States < 1 {
-		return nil, settingsError(set)
+		return nil, fmt.Errorf("%d sizes of minibatches are tried and %d states followed; both must be 1 or more", set.Betas, set.States)
 	}
 	x := &problem{System: s, Settings: set, loads: loads, found: map[[2]int][]point{}}
 	most := 1

@@ -21,10 +21,6 @@ type Settings struct {
 // Default are settings for models of tens of layers.
 func Default() Settings { return Settings{Betas: 64, States: 1 << 15} }
 
-func settingsError(set Settings) error {
-	return fmt.Errorf("%d sizes of minibatches are tried and %d states followed; both must be 1 or more", set.Betas, set.States)
-}
-
 // Result is a plan with what it takes for the rows that it was made for.
 type Result struct {
 	Plan    scatter.Plan
@@ -99,7 +95,6 @@ func (x *problem) points(modes func(l int) []scatter.Mode, betas []int, relaxed 
 	return t
 }
 
-// of are the sizes of minibatches that matter to a mode.
 func of(m scatter.Mode, betas []int) []int {
 	if m == scatter.Pipelined {
 		return betas
@@ -233,7 +228,6 @@ func (x *problem) infeasible(seconds float64) error {
 	return e
 }
 
-// result is the plan of chosen points.
 func (x *problem) result(t table, at []int, bound float64) *Result {
 	return x.resultOf(t.picked(at), bound)
 }

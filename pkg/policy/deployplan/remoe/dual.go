@@ -28,10 +28,8 @@ type part struct {
 	low   float64 // GB that hold its experts and rows: constraint 10e
 }
 
-// seconds is what a token takes in a layer's function.
 func (p *relaxed) seconds(l *part, y float64) float64 { return l.share*p.fit.At(y) + l.fixed }
 
-// slope is its derivative.
 func (p *relaxed) slope(l *part, y, main float64) float64 {
 	return (1 + p.eta) * (l.share*p.fit.slope(y)*(main+p.price*y) + p.price*p.seconds(l, y))
 }
@@ -43,7 +41,6 @@ func (p *relaxed) convex() bool { return p.main > 0 && p.fit.Theta2 >= 2*p.price
 // slater says whether some memory keeps the TPOT with room to spare, so that there is no duality gap.
 func (p *relaxed) slater() bool { return p.least() < p.budget }
 
-// least is what a token takes with the largest memory everywhere.
 func (p *relaxed) least() (seconds float64) {
 	for i := range p.layers {
 		seconds += p.seconds(&p.layers[i], p.high)

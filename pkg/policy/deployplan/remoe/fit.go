@@ -19,7 +19,6 @@ type Fit struct {
 // At is the time with so many GB.
 func (f Fit) At(y float64) float64 { return f.Theta1*math.Exp(-f.Theta2*y) + f.Theta3 }
 
-// slope is its derivative.
 func (f Fit) slope(y float64) float64 { return -f.Theta1 * f.Theta2 * math.Exp(-f.Theta2*y) }
 
 // ErrFit says that times do not fall towards a constant, so that the table is to be used.
@@ -405,7 +404,6 @@ func (x *scaler) potential(quicker bool) (best int, gain float64) {
 	return best, gain
 }
 
-// dollars is what a layer costs in prefill with so many replicas.
 func (x *scaler) dollars(l, z int) float64 {
 	seconds, functions, _ := x.parts[l].Experts(z, x.d.Prompt, x.Mean())
 	return (seconds+x.beside)*x.second + x.Functions.Run(x.p.Layers[l].Memory, functions)

@@ -45,7 +45,6 @@ func (s *SharedSettings) Check() error {
 	return errors.Join(s.System.Check(), s.longest().Check())
 }
 
-// longest is the request that the SLO is promised to.
 func (s *SharedSettings) longest() Request {
 	return Request{Most: s.Most, Prompt: max(1, s.Most), Output: s.Output, SLO: s.SLO, Decided: s.Decided}
 }

@@ -130,7 +130,6 @@ func (s *session) grow(size int) error {
 	}
 }
 
-// small gives the place back.
 func (s *session) small() {
 	if s.large {
 		s.large = false

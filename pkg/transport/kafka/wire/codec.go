@@ -60,7 +60,7 @@ func unpack(codec int, packed []byte) ([]byte, error) {
 		r = lz4.NewReader(bytes.NewReader(packed))
 	case zstded:
 		if d == nil {
-			if d, err = newZstd(); err != nil {
+			if d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow)); err != nil {
 				return nil, err
 			}
 		}
@@ -73,10 +73,6 @@ func unpack(codec int, packed []byte) ([]byte, error) {
 		return nil, malformed("unpacking a batch: %v", err)
 	}
 	return readAtMost(r, most)
-}
-
-func newZstd() (*zstd.Decoder, error) {
-	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 }
 
 func readAtMost(r io.Reader, most int) ([]byte, error) {

@@ -170,8 +170,6 @@ func (p *Profile) String() string {
 	return b.String()
 }
 
-// measured says whether accesses take what was measured of them.
 func (p *Profile) measured() bool { return p.Time == Measured && p.curve != nil }
 
-// printed says whether rows take MoEless's α each.
 func (p *Profile) printed() bool { return p.Time == Printed || p.Read.Value == 0 }

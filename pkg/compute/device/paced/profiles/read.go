@@ -91,7 +91,6 @@ func (r reader) profile(p *Profile, top *yaml.Node) error {
 // roofline are the keys that a profile of printed time leaves out, all of them.
 var roofline = []string{"read_bytes_per_second", "flops_per_second", "element_bytes", "access_seconds", "call_seconds"}
 
-// names says whether a mapping has one of the keys.
 func names(n *yaml.Node, keys []string) bool {
 	return slices.ContainsFunc(n.Content, func(n *yaml.Node) bool { return slices.Contains(keys, n.Value) })
 }

@@ -34,7 +34,6 @@ func (p *Profile) YAML() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// add adds a key with its value to a mapping.
 func add(to *yaml.Node, key string, value *yaml.Node) {
 	to.Content = append(to.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: key}, value)
 }
