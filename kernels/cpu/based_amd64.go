@@ -1,6 +1,6 @@
 package cpu
 
-//go:generate sh -c "cd _asm && go run . -based -out ../based_amd64.s -stubs ../based_stubs_amd64.go -pkg cpu"
+//go:generate sh -c "cd _asm && GOWORK=off go run . -based -out ../based_amd64.s -stubs ../based_stubs_amd64.go -pkg cpu && sed -Ei 's/([^ ]) +/\\1 /g' ../based_amd64.s"
 
 // The most rows that kernels take which decode with whole numbers.
 const (

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-//go:generate sh -c "cd _asm && go run . -coded -out ../coded_amd64.s -stubs ../coded_stubs_amd64.go -pkg cpu"
+//go:generate sh -c "cd _asm && GOWORK=off go run . -coded -out ../coded_amd64.s -stubs ../coded_stubs_amd64.go -pkg cpu && sed -Ei 's/([^ ]) +/\\1 /g' ../coded_amd64.s"
 
 const (
 	// fewRows meet weights as they are decoded, and half as many with AVX2. More rows

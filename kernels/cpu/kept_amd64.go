@@ -1,6 +1,6 @@
 package cpu
 
-//go:generate sh -c "cd _asm && go run . -kept -out ../kept_amd64.s -stubs ../kept_stubs_amd64.go -pkg cpu"
+//go:generate sh -c "cd _asm && GOWORK=off go run . -kept -out ../kept_amd64.s -stubs ../kept_stubs_amd64.go -pkg cpu && sed -Ei 's/([^ ]) +/\\1 /g' ../kept_amd64.s"
 
 // tileCodes computes a tile with codes as weights, as numbers without a scale.
 func tileCodes(dst, x []float32, w []byte, t tile) {

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-//go:generate sh -c "cd _asm && go run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg cpu"
+//go:generate sh -c "cd _asm && GOWORK=off go run . -out ../kernels_amd64.s -stubs ../kernels_amd64.go -pkg cpu && sed -Ei 's/([^ ]) +/\\1 /g' ../kernels_amd64.s"
 
 // tileArgs is what a tile kernel reads, and zeros, which based kernels write. Strides count bytes; the generator
 // knows the offsets of the fields.

@@ -2,7 +2,7 @@ package cpu
 
 import "unsafe"
 
-//go:generate sh -c "cd _asm && go run . -tiles -out ../tiles_amd64.s -stubs ../tiles_stubs_amd64.go -pkg cpu"
+//go:generate sh -c "cd _asm && GOWORK=off go run . -tiles -out ../tiles_amd64.s -stubs ../tiles_stubs_amd64.go -pkg cpu && sed -Ei 's/([^ ]) +/\\1 /g' ../tiles_amd64.s"
 
 // AMX: tiles of 16 rows of 64 bytes, and instructions that multiply two and add to a third. Tiles are a thread's, and goroutines
 // move between threads. So each kernel is one call into assembly, which Go does not preempt, and it loads its configuration,
