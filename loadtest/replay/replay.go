@@ -30,8 +30,8 @@ type Settings struct {
 	InTurn bool
 	// Script, if set, are the steps that are made, those of another run of the same requests;
 	// Paced says that none begins sooner than in that run. One that cannot be made ends the
-	// run with a *batching.ScriptError.
-	Script []batching.Scripted
+	// run with a *ScriptError.
+	Script []Scripted
 	Paced  bool
 	// Settle is how long the pipeline has, once it is ready, before the first request.
 	Settle time.Duration
@@ -72,7 +72,7 @@ type Result struct {
 	// Stood are the seconds that loads of paced hosts stood still for more urgent ones.
 	Stood float64
 
-	script     []batching.Scripted
+	script     []Scripted
 	layerIndex map[int]int // index among the layers with experts
 }
 
@@ -112,7 +112,7 @@ func Run(ctx context.Context, s Settings) (r *Result, err error) {
 func (s *Settings) play(fail func(error)) {
 	s.player = &player{
 		policy: batching.Policy{Microbatches: 1, MinRows: 1, MaxRows: max(1, s.Cluster.Services.Attention.MaxRows)}, fail: fail,
-		script: batching.Script{Steps: s.Script, Paced: s.Paced, Patience: missing},
+		script: Script{Steps: s.Script, Paced: s.Paced, Patience: missing},
 	}
 	s.Cluster.Node.Shared.Batches = s.player.choose
 }

@@ -13,7 +13,7 @@ import (
 const missing = 15
 
 // Script are the steps of a run, for others with the same requests.
-func (r *Result) Script() []batching.Scripted { return r.script }
+func (r *Result) Script() []Scripted { return r.script }
 
 // player has attention make the steps of another run. Before it begins, and behind the last
 // step, it chooses as policy does.
@@ -22,7 +22,7 @@ type player struct {
 	fail   func(error)
 
 	mu     sync.Mutex
-	script batching.Script
+	script Script
 	began  time.Time
 	failed bool
 	pace   batching.Pace
@@ -72,12 +72,12 @@ func (p *player) ended(request string, why error) {
 }
 
 // scripted are steps in the order in which they were made.
-func scripted(steps []*Step) []batching.Scripted {
-	all := make([]batching.Scripted, len(steps))
+func scripted(steps []*Step) []Scripted {
+	all := make([]Scripted, len(steps))
 	for i, s := range steps {
 		all[i].At = s.At.Seconds()
 		for _, p := range s.Parts {
-			all[i].Parts = append(all[i].Parts, batching.Rows{Request: p.Request, First: p.First, Rows: p.Rows})
+			all[i].Parts = append(all[i].Parts, Rows{Request: p.Request, First: p.First, Rows: p.Rows})
 		}
 	}
 	return all

@@ -11,7 +11,6 @@ import (
 	"github.com/switchyard/switchyard/loadtest/replay"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
@@ -72,13 +71,13 @@ func TestScriptFails(t *testing.T) {
 	const first = "replay-000000"
 	for _, tc := range []struct {
 		name   string
-		script []batching.Scripted
+		script []replay.Scripted
 		cancel bool
 		step   int // 0: any
 	}{
-		{"another prompt", []batching.Scripted{{Parts: []batching.Rows{{Request: first, Rows: 5}}}}, false, 1},
-		{"a request that is cancelled", []batching.Scripted{
-			{Parts: []batching.Rows{{Request: first, Rows: 2}}}, {Parts: []batching.Rows{{Request: "replay-000001", Rows: 1}, {Request: first, First: 2, Rows: 1}}},
+		{"another prompt", []replay.Scripted{{Parts: []replay.Rows{{Request: first, Rows: 5}}}}, false, 1},
+		{"a request that is cancelled", []replay.Scripted{
+			{Parts: []replay.Rows{{Request: first, Rows: 2}}}, {Parts: []replay.Rows{{Request: "replay-000001", Rows: 1}, {Request: first, First: 2, Rows: 1}}},
 		}, true, 0},
 	} {
 		s := replay.Settings{Requests: requests, Script: tc.script}
@@ -86,7 +85,7 @@ func TestScriptFails(t *testing.T) {
 			s.Disturb = func(ctx context.Context, y *cluster.Cluster) { cancelWhenBegun(ctx, t, y, first) }
 		}
 		_, err := play(t, 1, s)
-		var failed *batching.ScriptError
+		var failed *replay.ScriptError
 		if !errors.As(err, &failed) || tc.step != 0 && failed.Step != tc.step || failed.Request != first {
 			t.Errorf("%s: %v", tc.name, err)
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
-	"github.com/switchyard/switchyard/pkg/policy/batching"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -178,7 +177,7 @@ func (r *recorder) coldStarts() (n uint64) {
 
 // result is the steps of which everything is known, how many others there are, and all that
 // were made.
-func (r *recorder) result() (whole []Step, partial int, made []batching.Scripted) {
+func (r *recorder) result() (whole []Step, partial int, made []Scripted) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var heard []*Step

@@ -9,7 +9,6 @@ import (
 	"github.com/switchyard/switchyard/loadtest/sim/trace"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/model"
-	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/policy/divide"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	"github.com/switchyard/switchyard/pkg/policy/registry"
@@ -38,7 +37,7 @@ type liveResult struct {
 // liveSet are requests, and the steps that are made of them.
 type liveSet struct {
 	requests []replay.Request
-	script   []batching.Scripted
+	script   []replay.Scripted
 }
 
 // apart says whether each expert is a function of its own.

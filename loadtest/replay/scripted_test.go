@@ -1,4 +1,4 @@
-package batching
+package replay
 
 import (
 	"errors"
@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/switchyard/switchyard/pkg/policy/batching"
 )
 
 // ready is "request@position+prefill" for each item.
-func readyOf(t *testing.T, text string) (items []Item) {
+func readyOf(t *testing.T, text string) (items []batching.Item) {
 	t.Helper()
 	for _, one := range strings.Fields(text) {
-		it := Item{}
+		it := batching.Item{}
 		name, rest, _ := strings.Cut(one, "@")
 		if _, err := fmt.Sscanf(rest, "%d+%d", &it.Position, &it.Prefill); err != nil {
 			t.Fatal(one, err)
@@ -35,7 +37,7 @@ func twoRequests() *Script {
 type asked struct {
 	now   float64
 	ready string
-	want  []Take
+	want  []batching.Take
 	again float64
 	fails string
 }
@@ -49,26 +51,26 @@ func TestScript(t *testing.T) {
 		{"as soon as rows are there", false, []asked{
 			{0.1, "", nil, 0, ""},
 			{0.2, "b@0+3", nil, 0, ""},
-			{0.3, "b@0+3 a@0+6", []Take{{1, 4}}, 0, ""},
+			{0.3, "b@0+3 a@0+6", []batching.Take{{Index: 1, Rows: 4}}, 0, ""},
 			{0.4, "b@0+3", nil, 0, ""},
-			{0.5, "b@0+3 a@4+2", []Take{{1, 2}, {0, 3}}, 0, ""},
-			{0.6, "a@6+0 b@3+0 c@0+9", []Take{{1, 1}, {0, 1}}, 0, ""},
+			{0.5, "b@0+3 a@4+2", []batching.Take{{Index: 1, Rows: 2}, {Index: 0, Rows: 3}}, 0, ""},
+			{0.6, "a@6+0 b@3+0 c@0+9", []batching.Take{{Index: 1, Rows: 1}, {Index: 0, Rows: 1}}, 0, ""},
 			{0.7, "c@0+9", nil, 0, ""},
 		}},
 		{"no sooner than before", true, []asked{
 			{0.25, "a@0+6 b@0+3", nil, 0.75, ""},
-			{1, "a@0+6 b@0+3", []Take{{0, 4}}, 0, ""},
+			{1, "a@0+6 b@0+3", []batching.Take{{Index: 0, Rows: 4}}, 0, ""},
 			{1.5, "a@4+2 b@0+3", nil, 0.5, ""},
-			{2.5, "a@4+2 b@0+3", []Take{{0, 2}, {1, 3}}, 0, ""},
+			{2.5, "a@4+2 b@0+3", []batching.Take{{Index: 0, Rows: 2}, {Index: 1, Rows: 3}}, 0, ""},
 		}},
 		{"a request that never comes", false, []asked{
-			{0.1, "a@0+6", []Take{{0, 4}}, 0, ""},
+			{0.1, "a@0+6", []batching.Take{{Index: 0, Rows: 4}}, 0, ""},
 			{11.9, "a@4+2", nil, 0, ""},
 			{12.1, "a@4+2", nil, 0, "step 2 of 3 cannot be made again: request b has had no rows for 10 s"},
 		}},
 		{"one that was cancelled", false, []asked{
-			{0.1, "a@0+6", []Take{{0, 4}}, 0, ""},
-			{50, "a@4+2 b@0+3", []Take{{0, 2}, {1, 3}}, 0, ""},
+			{0.1, "a@0+6", []batching.Take{{Index: 0, Rows: 4}}, 0, ""},
+			{50, "a@4+2 b@0+3", []batching.Take{{Index: 0, Rows: 2}, {Index: 1, Rows: 3}}, 0, ""},
 			{59, "b@3+0", nil, 0, ""},
 			{61, "b@3+0", nil, 0, "step 3 of 3 cannot be made again: request a has had no rows"},
 		}},
