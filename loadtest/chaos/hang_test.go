@@ -111,3 +111,56 @@ func hangTable(rows []hangRow) string {
 	w.Flush()
 	return b.String()
 }
+
+// stallBeyond is how long streams may stand still after a hang began, where a sibling goes on with
+// them, or after it has ended, where there is none.
+const stallBeyond = 2 * time.Second
+
+// lengths of hangs by mode: a paused virtual machine, a disk that stalls, a node that is moved.
+func hangLengths(mode string) []time.Duration {
+	if mode == short {
+		return []time.Duration{20 * time.Second}
+	}
+	return []time.Duration{20 * time.Second, 40 * time.Second, 90 * time.Second}
+}
+
+// The only server, the only replica of each service, one of two, and Kafka hang for longer than any
+// patience with what is slow: no request is lost, and none stands still for much longer.
+func TestLongHangs(t *testing.T) {
+	mode := wanted(t)
+	b := fleet.NewBroker(t, fleet.Build(t))
+	y := startFleet(t, fleet.Settings{Programs: fleet.Build(t), Flags: []string{"--kafka", b.Addr()}}, "unacked")
+	defer func() { t.Log("\n" + y.table()) }()
+	y.Scale(1, 1)
+	y.alone()
+	for _, length := range hangLengths(mode) {
+		for name, p := range map[string]*fleet.Process{"kafka": b.Process} {
+			y.hangsFor("kafka", name, p, length, 0)
+		}
+		y.hangsFor("lone", "nats", y.Servers[0].Process, length, length)
+		for _, kind := range fleet.Kinds {
+			y.hangsFor("lone", kind, y.First(kind), length, length)
+		}
+	}
+	y.Scale(2, 2)
+	for _, length := range hangLengths(mode) {
+		for _, kind := range fleet.Kinds {
+			y.hangsFor("sibling", kind, y.First(kind), length, 0)
+		}
+	}
+}
+
+// hangsFor has a process hang in the middle of a batch. Streams may stand still for so long, and
+// a little more.
+func (y *pipeline) hangsFor(beside, who string, p *fleet.Process, length, still time.Duration) {
+	y.T.Helper()
+	r := y.batch(fmt.Sprintf("hang-%s-%s-%v", beside, who, length), func() {
+		p.Hang(y.T)
+		time.Sleep(length)
+		p.Wake(y.T)
+	})
+	if beyond := r.stall - still; beyond > stallBeyond {
+		y.T.Logf("%s: streams stood still for %.1f s beyond what nobody can help", r.scenario, beyond.Seconds())
+	}
+	time.Sleep(settled)
+}

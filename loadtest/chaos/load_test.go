@@ -23,7 +23,7 @@ const (
 	// tokens of each answer; what the model's context of 512 leaves is more.
 	tokens = 128
 	// hang is when an answer counts as never coming.
-	hang = 90 * time.Second
+	hang = 4 * time.Minute
 )
 
 var texts = []string{
@@ -61,7 +61,7 @@ type load struct {
 func newLoad(t *testing.T, url string) *load {
 	prefix := "_INBOX.chaos"
 	c := connect(t, url, nats.CustomInboxPrefix(prefix))
-	return &load{t: t, client: client.New(c, client.Settings{}), raw: listen(t, connect(t, url), prefix)}
+	return &load{t: t, client: client.New(c, client.Settings{Patience: hang}), raw: listen(t, connect(t, url), prefix)}
 }
 
 func connect(t *testing.T, url string, options ...nats.Option) *nats.Conn {

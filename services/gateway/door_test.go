@@ -170,6 +170,30 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// What could not be answered is refused at once on each route that asks, and says when to ask again;
+// what needs no token is told.
+func TestNotReady(t *testing.T) {
+	u := &fake.Upstream{Unready: errors.New("no token can flow in any model")}
+	d := newDoor(t, u)
+	for path, body := range map[string]string{
+		"/v1/chat/completions": hi + "}", "/v1/completions": `{"model":"demo","prompt":"a","stream":true}`, "/v1/responses": `{"model":"demo","input":"a"}`,
+		"/v1/messages": hi + `,"max_tokens":5}`,
+	} {
+		w := ask(d, "POST", path, body)
+		if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), "no token can flow in model demo") {
+			t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
+		}
+	}
+	if prompts, _ := u.Asked(); len(prompts) > 0 {
+		t.Errorf("%d were asked", len(prompts))
+	}
+	for path, body := range map[string]string{"/tokenize": `{"model":"demo","prompt":"a"}`, "/v1/messages/count_tokens": hi + "}"} {
+		if w := ask(d, "POST", path, body); w.Code != 200 {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
+
 // What says that it has too many bytes is refused before it is sent.
 func TestTooLongBody(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", iotest.ErrReader(errors.New("the body was read")))

@@ -29,7 +29,11 @@ func (d *Door) message(c *call) error {
 	defer leave()
 	ctx, cancel := context.WithCancel(withNames(c.r.Context(), anthropic.Names()))
 	defer cancel()
-	m, tokens, err := d.counted(ctx, ask)
+	m, err := d.askable(ctx, ask.Model)
+	if err != nil {
+		return err
+	}
+	tokens, err := d.counted(ctx, m, ask)
 	if err != nil {
 		return err
 	}
@@ -122,7 +126,11 @@ func (d *Door) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	_, tokens, err := d.counted(c.r.Context(), ask)
+	m, err := d.Upstream.Find(c.r.Context(), ask.Model)
+	if err != nil {
+		return err
+	}
+	tokens, err := d.counted(c.r.Context(), m, ask)
 	if err != nil {
 		return err
 	}
@@ -132,16 +140,12 @@ func (d *Door) countTokens(c *call) error {
 	return nil
 }
 
-// counted finds the model, and counts the prompt's tokens.
-func (d *Door) counted(ctx context.Context, ask *anthropic.Ask) (upstream.Model, int32, error) {
-	m, err := d.Upstream.Find(ctx, ask.Model)
-	if err != nil {
-		return m, 0, err
-	}
+// counted counts the prompt's tokens.
+func (d *Door) counted(ctx context.Context, m upstream.Model, ask *anthropic.Ask) (int32, error) {
 	p := ask.Prompt
 	tokens, err := d.Upstream.Count(ctx, m.Name, &pb.Prompt{Messages: p.Messages, Tools: p.Tools, ChatTemplateKwargs: p.ChatTemplateKwargs, ContinueFinal: p.ContinueFinal})
 	if err != nil {
-		return m, 0, d.refusal(ctx, err, m.Context)
+		return 0, d.refusal(ctx, err, m.Context)
 	}
-	return m, tokens, nil
+	return tokens, nil
 }

@@ -33,7 +33,7 @@ func (d *Door) respond(c *call) error {
 	defer leave()
 	ctx, cancel := context.WithCancel(withNames(c.r.Context(), responses.Names()))
 	defer cancel()
-	m, err := d.Upstream.Find(ctx, ask.Model)
+	m, err := d.askable(ctx, ask.Model)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func Lacking(all []*pb.Member) (out []Lack) {
 	if len(out) > 0 {
 		return out
 	}
-	if why := troubled(OfService(all, "tokenizer")); why != "" {
+	if why := Troubled(OfService(all, "tokenizer")); why != "" {
 		return []Lack{{TokenStage, why}}
 	}
 	return nil
@@ -46,7 +46,7 @@ func lacks(stage string, all []*pb.Member) string {
 	case !anyReady(all):
 		return unready(stage, all)
 	case stage == "gate":
-		return troubled(all)
+		return Troubled(all)
 	}
 	return ""
 }
@@ -80,9 +80,9 @@ func unready(stage string, all []*pb.Member) string {
 	return fmt.Sprintf("all %d replicas are draining", len(all))
 }
 
-// troubled is what the first of the serving replicas lacks if each of them lacks
+// Troubled is what the first of the serving replicas lacks if each of them lacks
 // something; empty: one of them lacks nothing.
-func troubled(all []*pb.Member) (why string) {
+func Troubled(all []*pb.Member) (why string) {
 	for _, m := range all {
 		switch {
 		case !Serves(m):

@@ -277,7 +277,7 @@ func (v *View) age(ctx context.Context) {
 
 // listen counts the time that has passed, if anybody could be heard meanwhile.
 func (v *View) listen(passed time.Duration) {
-	if v.conn.Connected() {
+	if v.conn.Hears() {
 		v.expire(min(passed, maxTick))
 	}
 }

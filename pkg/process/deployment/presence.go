@@ -176,7 +176,7 @@ func (p *Presence) Siblings(queue members.SiblingQueue, has *members.Holdings) *
 	d := p.d
 	return members.NewSiblings(members.SiblingSettings{
 		ID: p.id, Service: p.service, Members: p.view, Queue: queue, Holdings: has,
-		Watch: d.Liveness.Watch, Listens: p.Listens, Connected: d.Conn.Connected,
+		Watch: d.Liveness.Watch, Listens: p.Listens, Connected: d.Conn.Hears,
 		Send: func(has *pb.Holdings) error {
 			body, err := proto.Marshal(has)
 			if err != nil {

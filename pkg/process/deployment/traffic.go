@@ -220,7 +220,7 @@ func (p *Presence) tellStages(ctx context.Context, v *members.View) {
 	defer tick.Stop()
 	for {
 		changed := v.Changed() // before the Snapshot: what comes between wakes us
-		if v.Synced() && p.d.Conn.Connected() {
+		if v.Synced() && p.d.Conn.Hears() {
 			for _, e := range watch.Look(v.Snapshot(), time.Now()) {
 				p.tellStage(e)
 			}

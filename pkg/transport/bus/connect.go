@@ -84,8 +84,9 @@ type Conn struct {
 	denials     complaints
 	refusals    complaints   // of keys
 	link        atomic.Int32 // a Link
+	pulse       pulse
 	closed      chan struct{}
-	watched     chan struct{} // closed when watch has ended
+	watched     sync.WaitGroup // watch and followPulse
 }
 
 // Connect tries until a server answers or ctx ends, and says so once. Being
@@ -120,14 +121,14 @@ func Connect(ctx context.Context, cfg Config, s Settings) (*Conn, error) {
 	// Not options of the dialling: these handlers use what was made since.
 	c.nc.SetDisconnectErrHandler(func(_ *nats.Conn, err error) { c.lost(err) })
 	c.nc.SetReconnectHandler(func(*nats.Conn) { c.regained() })
-	go c.watch()
+	c.watched.Go(c.watch)
+	c.watched.Go(c.followPulse)
 	return c, nil
 }
 
 // watch looks after what is overdue: acknowledgements and signs of life. One
 // ticker for all of them, since a host has hundreds of receivers.
 func (c *Conn) watch() {
-	defer close(c.watched)
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	for {
@@ -154,7 +155,7 @@ func newConn(s Settings) *Conn {
 	c := &Conn{
 		prop: s.Propagator, obs: s.Observer, log: s.Logger, patience: s.Patience, release: s.Release,
 		reconnected: make(chan struct{}), pullers: map[*puller]struct{}{}, silences: silences{},
-		closed: make(chan struct{}), watched: make(chan struct{}), lacking: map[string]time.Time{},
+		closed: make(chan struct{}), lacking: map[string]time.Time{},
 	}
 	if c.patience == 0 { // a service
 		c.makers = makersWithin
@@ -232,6 +233,7 @@ func (c *Conn) regained() {
 	c.log.Info("NATS connection is back", c.where()...)
 	c.limit.Store(c.nc.MaxPayload())
 	c.lostAt.Store(nil)
+	c.pulse.hung.Store(false)
 	now := time.Now()
 	c.regainedAt.Store(&now)
 	c.linked(Connected)
@@ -311,7 +313,7 @@ func (c *Conn) Close() {
 	}
 	c.nc.Close()
 	<-c.closed
-	<-c.watched
+	c.watched.Wait()
 	c.acks.close()
 }
 

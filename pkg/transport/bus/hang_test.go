@@ -2,6 +2,9 @@ package bus
 
 import (
 	"context"
+	"net"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -110,5 +113,124 @@ func TestSilenceWhileTheClockIsSet(t *testing.T) {
 		if quiet := p.quiet(set); quiet != time.Second {
 			t.Errorf("set by %v: quiet for %v", by, quiet)
 		}
+	}
+}
+
+// relay is a way to a server that can be held: it stays open then, and nothing passes.
+type relay struct {
+	addr string
+	pass sync.RWMutex // held for writing: nothing passes
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{addr: l.Addr().String()}
+	var running sync.WaitGroup
+	t.Cleanup(running.Wait)
+	t.Cleanup(func() { _ = l.Close() })
+	running.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = client.Close()
+				continue
+			}
+			running.Go(func() { r.copy(server, client) })
+			running.Go(func() { r.copy(client, server) })
+		}
+	})
+	return r
+}
+
+func (r *relay) copy(to, from net.Conn) {
+	defer to.Close()
+	for buf := make([]byte, 64<<10); ; {
+		n, err := from.Read(buf)
+		r.pass.RLock()
+		_, failed := to.Write(buf[:n])
+		r.pass.RUnlock()
+		if err != nil || failed != nil {
+			return
+		}
+	}
+}
+
+// A server that hangs is noticed long before its connection is given up, and so is its return.
+func TestHungServer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	way := newRelay(t, r.addr)
+	c, err := Connect(r.ctx(), Config{URL: "nats://" + way.addr}, Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	gap := c.Gap()
+	way.pass.Lock()
+	testkit.Eventually(t, "it hangs", func() bool { return !c.Hears() })
+	if !c.Connected() {
+		t.Error("the connection was given up")
+	}
+	way.pass.Unlock()
+	testkit.Eventually(t, "it is back", c.Hears)
+	if !gap() {
+		t.Error("the hang was no gap")
+	}
+	if n := c.nc.Stats().Reconnects; n > 0 {
+		t.Errorf("%d reconnections", n)
+	}
+}
+
+// Where there is another server, one that hangs is left.
+func TestHungServerIsLeft(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ways := map[string]*relay{}
+	var urls []string
+	for range 2 {
+		way := newRelay(t, r.addr)
+		ways["nats://"+way.addr] = way
+		urls = append(urls, "nats://"+way.addr)
+	}
+	c, err := Connect(r.ctx(), Config{URL: strings.Join(urls, ",")}, Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	first := c.nc.ConnectedUrl()
+	ways[first].pass.Lock()
+	t.Cleanup(ways[first].pass.Unlock)
+	testkit.Eventually(t, "it goes to the other one", func() bool { now := c.nc.ConnectedUrl(); return now != "" && now != first && c.Hears() })
+}
+
+// A server is left sooner than the next ones: where all are silent, they are not what hangs.
+func TestPulse(t *testing.T) {
+	p := pulse{patience: leaveAfter}
+	for i, step := range []struct {
+		passed        time.Duration
+		lives         bool
+		useless, hung bool
+	}{
+		{pulseEvery, true, false, false}, {pulseEvery, false, false, false}, {pulseEvery, false, false, true},
+		{pulseEvery, true, false, false}, {time.Hour, false, true, true}, {0, true, false, false},
+	} {
+		if useless := p.beat(step.passed, step.lives); useless != step.useless || p.hung.Load() != step.hung {
+			t.Errorf("step %d: useless %v, hung %v", i, useless, p.hung.Load())
+		}
+	}
+	p.patience = 4 * leaveAfter
+	if p.beat(calmAfter-1, true); p.patience != 4*leaveAfter {
+		t.Error("a short calm is enough")
+	}
+	if p.beat(1, true); p.patience != leaveAfter {
+		t.Error("a long one is not")
 	}
 }

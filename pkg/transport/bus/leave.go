@@ -52,8 +52,13 @@ func (c *Conn) leaveUseless() {
 	if c.trials.failFor() < leaving.After || !leaving.Possible(c.nc) {
 		return
 	}
+	c.leave("JetStream does nothing here; trying another server", "for", leaving.After)
+}
+
+// leave goes to another server, and says why.
+func (c *Conn) leave(why string, keys ...any) {
 	c.trials.reset()
-	c.log.Warn("JetStream does nothing here; trying another server", "url", Redact(c.nc.ConnectedUrl()), "for", leaving.After)
+	c.log.Warn(why, append(c.where(), keys...)...)
 	if err := c.nc.ForceReconnect(); err != nil {
 		c.log.Warn("cannot leave the server", "error", err)
 	}

@@ -28,6 +28,7 @@ type hop interface {
 type conn interface {
 	Send(ctx context.Context, subject string, m proto.Message, header nats.Header) error
 	MaxPayload() int64
+	Hears() bool
 }
 
 // addresses names which of the peers rows go to; Peers does.
@@ -37,6 +38,10 @@ type addresses interface {
 	aggregatorFor(turn uint64, attempt uint32) (id string, rowSums, ok bool)
 	// gate names a live gate, or none while any gate may have the rows.
 	gate(turn uint64, attempt uint32) string
+	// absent says which stage behind has nobody who could take rows; nil: each has somebody.
+	absent() error
+	// troubled says that functions of the plan are nowhere; empty: they are somewhere.
+	troubled() string
 	// suspect says that an aggregator or a gate may be gone: others are preferred for a while.
 	suspect(ids ...string)
 }

@@ -14,7 +14,10 @@ type wait struct {
 	declined bool
 	declines int
 	attempt  uint32 // of the newest group: each re-issue makes one
-	late     uint32 // re-issues because patience ran out
+	late     uint32 // re-issues because patience ran out, since somebody could take rows
+	// standing says that nobody could when it was looked last, lacked what was missing then.
+	standing bool
+	lacked   string
 }
 
 func newWait(l limits) *wait {
@@ -75,6 +78,34 @@ func (w *wait) extend() bool {
 		return true
 	}
 	return false
+}
+
+// standFor is how long rows that nobody could take wait until it is looked again.
+const standFor = 100 * time.Millisecond
+
+// stand lets rows wait that nobody could take.
+func (w *wait) stand(why string) {
+	w.standing = true
+	w.missed(why)
+	w.until(time.Now().Add(standFor))
+}
+
+// resume ends that: what was sent before blames nobody.
+func (w *wait) resume() { w.standing, w.hurried, w.late = false, true, 0 }
+
+// missed notes what was missing; empty: nothing.
+func (w *wait) missed(why string) {
+	if why != "" {
+		w.lacked = why
+	}
+}
+
+// missing tells what was missing last.
+func (w *wait) missing() string {
+	if w.lacked == "" {
+		return ""
+	}
+	return "; missing meanwhile: " + w.lacked
 }
 
 // postpone lets rows wait on that there is no budget for; false: they have waited

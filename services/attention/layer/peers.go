@@ -20,6 +20,8 @@ type Peers struct {
 	rowSums     map[string]bool // those of them that take sums of whole rows
 	gates       []string
 	allReady    chan struct{}
+	hosts       int    // that serve
+	trouble     string // of gates
 	// suspects are aggregators and gates that did not answer, until when.
 	suspects map[string]time.Time
 
@@ -51,6 +53,8 @@ func (p *Peers) update(all []*pb.Member) {
 			p.gates = append(p.gates, m.Id)
 		}
 	}
+	p.hosts = len(usableIDs(members.OfService(all, "expert")))
+	p.trouble = members.Troubled(members.OfService(all, "gate"))
 	if p.ok() == nil {
 		p.announce()
 	}
@@ -101,6 +105,26 @@ func (p *Peers) Ready() error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.ok()
+}
+
+// absent is why nobody could take rows: a stage behind has nobody who serves. nil: somebody could.
+func (p *Peers) absent() error {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if err := p.ok(); err != nil || p.hosts > 0 {
+		return err
+	}
+	return errors.New("no expert host is ready")
+}
+
+// lacks reports whether rows that are sent now may be in vain.
+func (p *Peers) lacks() bool { return p.absent() != nil || p.troubled() != "" }
+
+// troubled is what each gate says that it lacks; empty: one lacks nothing.
+func (p *Peers) troubled() string {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.trouble
 }
 
 // suspicion is how long a replica that did not answer is avoided: by then a dead one
@@ -208,11 +232,13 @@ func usableIDs(all []*pb.Member) (ids []string) {
 }
 
 // See takes in which members there are now. What may be with a replica that has just fallen
-// silent is hurried.
+// silent is hurried, and what nobody could take while a stage was away, as soon as it is back.
 func (l *Layer) See(all []*pb.Member) {
+	lacked := l.Peers.lacks()
 	l.Peers.update(all)
 	before := l.silences
-	if l.silences = l.Peers.gateRoster.Silences() + l.Peers.aggregatorRoster.Silences() + l.Peers.expertRoster.Silences(); l.silences > before {
+	l.silences = l.Peers.gateRoster.Silences() + l.Peers.aggregatorRoster.Silences() + l.Peers.expertRoster.Silences()
+	if l.silences > before || lacked && !l.Peers.lacks() {
 		l.Exchange.hurryAll()
 	}
 }

@@ -2,6 +2,7 @@ package layer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -105,7 +106,7 @@ const routingBytes = 256
 func (r *Remote) send(ctx context.Context, p rowsPart, attempt uint32) error {
 	aggregator, rowSums, ok := r.to.aggregatorFor(r.turn(), attempt)
 	if !ok {
-		return nil // nobody to collect yet: the next attempt asks again
+		return errNobody
 	}
 	gate := r.to.gate(r.turn(), attempt)
 	r.collector, r.router = aggregator, gate
@@ -153,9 +154,14 @@ func (r *Remote) subject(gate string) string {
 	return r.subjects.Hidden(r.layer)
 }
 
+// errNobody says that rows were not sent, since there is nobody yet to collect them.
+var errNobody = errors.New("no aggregator is known")
+
 // passes says whether an error of sending is as good as a loss on the way,
-// which the next attempt makes up for: the server is away.
-func passes(ctx context.Context, err error) bool { return ctx.Err() == nil && bus.Transient(err) }
+// which the next attempt makes up for: the server is away, or an aggregator.
+func passes(ctx context.Context, err error) bool {
+	return ctx.Err() == nil && (bus.Transient(err) || errors.Is(err, errNobody))
+}
 
 // Wait fills out (R, D) when all parts have come back. Late parts are issued
 // again with growing pauses: whoever had them may be gone.
@@ -183,7 +189,7 @@ func (r *Remote) Wait(ctx context.Context, out []float32) error {
 				w.until(time.Now())
 			}
 		case <-w.timer.C:
-			if r.patient(w) {
+			if r.stands(w) || r.patient(w) {
 				continue
 			}
 			if err := r.retry(ctx, w); err != nil {
@@ -210,6 +216,25 @@ func (r *Remote) forget() {
 	r.back.end()
 }
 
+// errNoServer is why nobody can have rows while NATS is away or hangs.
+var errNoServer = errors.New("the NATS server is away or does not answer")
+
+// stands reports whether rows that are due wait because nobody could take them: patience stands
+// still meanwhile, and begins anew with rows that are sent at once when somebody is back.
+func (r *Remote) stands(w *wait) bool {
+	why := r.to.absent()
+	if !r.conn.Hears() {
+		why = errNoServer
+	}
+	switch {
+	case why != nil:
+		w.stand(why.Error())
+	case w.standing:
+		w.resume()
+	}
+	return why != nil
+}
+
 // patient says whether rows that are due may wait on.
 func (r *Remote) patient(w *wait) bool {
 	return w.excuse() || r.waking.in(r.layer, time.Now()) && w.extend() || w.postpone(r.latency.spend)
@@ -223,11 +248,14 @@ func (r *Remote) rows() int { return len(r.x) / r.shape.hidden }
 
 // retry issues what is late once more, and sets the time of the next one.
 func (r *Remote) retry(ctx context.Context, w *wait) error {
-	if w.blames() {
+	trouble := r.to.troubled()
+	blames := w.blames() && trouble == ""
+	if w.missed(trouble); blames {
 		w.late++
 	}
 	if w.late > maxAttempts {
-		return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v%s", r.layer, maxAttempts, time.Since(w.began).Round(time.Second), r.back.declining())
+		return fmt.Errorf("no answer from layer %d's experts after %d attempts in %v%s%s",
+			r.layer, maxAttempts, time.Since(w.began).Round(time.Second), r.back.declining(), w.missing())
 	}
 	if !w.declined {
 		r.to.suspect(r.collector, r.router)
@@ -238,7 +266,7 @@ func (r *Remote) retry(ctx context.Context, w *wait) error {
 		w.attempt++
 	case !passes(ctx, err):
 		return err
-	case w.blames():
+	case blames:
 		w.late-- // nobody can be blamed for it
 	}
 	w.next(r.limits())

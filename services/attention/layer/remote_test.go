@@ -99,9 +99,11 @@ type fakeConn struct {
 	err     error
 	steps   []*pb.Step
 	copied  int // rows
+	hung    bool
 }
 
 func (c *fakeConn) MaxPayload() int64 { return int64(c.payload) }
+func (c *fakeConn) Hears() bool       { return !c.hung }
 func (c *fakeConn) Send(_ context.Context, _ string, m proto.Message, _ nats.Header) error {
 	switch m := m.(type) {
 	case *pb.Step:
@@ -116,10 +118,14 @@ func (c *fakeConn) Send(_ context.Context, _ string, m proto.Message, _ nats.Hea
 type fakePeers struct {
 	choose    func() (id string, rowSums, ok bool)
 	suspected int
+	away      error
+	trouble   string
 }
 
 func (f *fakePeers) aggregatorFor(uint64, uint32) (id string, rowSums, ok bool) { return f.choose() }
 func (f *fakePeers) gate(uint64, uint32) string                                 { return "" }
+func (f *fakePeers) absent() error                                              { return f.away }
+func (f *fakePeers) troubled() string                                           { return f.trouble }
 func (f *fakePeers) suspect(...string)                                          { f.suspected++ }
 
 func newFakeLayer(t *testing.T, rowsPerMessage int) (*fakeLayer, *Remote) {

@@ -21,10 +21,10 @@ import (
 
 const (
 	// lookEvery is how often tokenizers are asked what they serve.
-	lookEvery = 2 * time.Second
+	lookEvery = time.Second
 	// staleAfter is how long after its last word a model counts as not ready, and goneAfter as
 	// not there.
-	staleAfter, goneAfter = 4 * lookEvery, 5 * time.Minute
+	staleAfter, goneAfter = 3 * lookEvery, 5 * time.Minute
 	// findWithin is how long a request for an unknown model waits for a word of it.
 	findWithin = 500 * time.Millisecond
 	// mostModels and mostInfo bound what is believed: models, and bytes that one says of itself.
@@ -128,6 +128,13 @@ func (m *models) list() (out []Model) {
 	}
 	slices.SortFunc(out, func(a, b Model) int { return cmp.Compare(a.Name, b.Name) })
 	return out
+}
+
+// silent is for how long no tokenizer has told of a model.
+func (m *models) silent(name string) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.now().Sub(m.all[name].at)
 }
 
 // named is the model of a name: the one in subjects, or one that is published under it, as

@@ -3,12 +3,15 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
+	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 )
 
@@ -55,6 +58,33 @@ func TestFind(t *testing.T) {
 	cancel()
 	if _, err := m.find(ctx, "other", func() {}); err == nil {
 		t.Error("another one was found")
+	}
+}
+
+// A request of which nothing has come ends when the model's tokenizers are silent; one whose answer has
+// begun waits on.
+func TestSilentTokenizers(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &NATS{models: newModels()}
+			n.models.onInfo(info(nil))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			reading, answered := n.untilDeaf(ctx, "m")
+			defer answered()
+			if begun {
+				answered()
+			}
+			time.Sleep(deafAfter - lookEvery)
+			if reading.Err() != nil {
+				t.Error("it is given up while a tokenizer may answer")
+			}
+			time.Sleep(2 * lookEvery)
+			var refused *client.Error
+			if is := errors.As(context.Cause(reading), &refused) && refused.Code == client.CodeModelNotReady; is == begun {
+				t.Errorf("begun %v: %v", begun, context.Cause(reading))
+			}
+		})
 	}
 }
 

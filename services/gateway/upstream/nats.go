@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -110,8 +111,47 @@ func (n *NATS) Ask(ctx context.Context, to To, p *pb.Prompt) Chunks {
 			yield(nil, err)
 			return
 		}
-		stream.Until(ctx)(yield)
+		reading, answered := n.untilDeaf(ctx, to.Model)
+		defer answered()
+		for chunk, err := range stream.Until(reading) {
+			if err == nil {
+				answered()
+			} else if deaf := context.Cause(reading); errors.As(deaf, new(*client.Error)) {
+				err = deaf
+			}
+			if !yield(chunk, err) {
+				return
+			}
+		}
 	}
+}
+
+// deafAfter is how long the tokenizers of a model may be silent until a request of which nothing has
+// come is refused: none of them has taken it in, or none can say so.
+const deafAfter = staleAfter + lookEvery
+
+// untilDeaf returns a context that ends, with a *client.Error, when a model's tokenizers are silent for
+// too long before answered is called.
+func (n *NATS) untilDeaf(ctx context.Context, model string) (_ context.Context, answered func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(lookEvery / 2)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if silent := n.models.silent(model); silent >= deafAfter {
+				cancel(&client.Error{Code: client.CodeModelNotReady, Message: fmt.Sprintf("no tokenizer of model %s has answered for %v; ask again", model, silent.Round(time.Second))})
+			}
+		}
+	}()
+	return ctx, sync.OnceFunc(func() { close(done) })
 }
 
 // Accept has a request accepted, and waits a moment for a refusal. It goes on when ctx ends.

@@ -98,7 +98,7 @@ func (u *Upstream) Models() []upstream.Model { return []upstream.Model{u.model()
 
 func (u *Upstream) model() upstream.Model {
 	m := Model()
-	m.Text, m.Chat = !u.Bare, !u.Bare
+	m.Text, m.Chat, m.Ready = !u.Bare, !u.Bare, u.Unready == nil
 	if u.Special {
 		m.BOS = bos
 	}
