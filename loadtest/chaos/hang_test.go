@@ -116,35 +116,35 @@ func hangTable(rows []hangRow) string {
 // them, or after it has ended, where there is none.
 const stallBeyond = 2 * time.Second
 
-// lengths of hangs by mode: a paused virtual machine, a disk that stalls, a node that is moved.
-func hangLengths(mode string) []time.Duration {
-	if mode == short {
-		return []time.Duration{20 * time.Second}
-	}
-	return []time.Duration{20 * time.Second, 40 * time.Second, 90 * time.Second}
-}
-
-// The only server, the only replica of each service, one of two, and Kafka hang for longer than any
+// The only server, Kafka, the only replica of each service and one of two hang for longer than any
 // patience with what is slow: no request is lost, and none stands still for much longer.
 func TestLongHangs(t *testing.T) {
+	lengths, kinds := []time.Duration{20 * time.Second, 40 * time.Second, 90 * time.Second}, fleet.Kinds
 	mode := wanted(t)
-	b := fleet.NewBroker(t, fleet.Build(t))
-	y := startFleet(t, fleet.Settings{Programs: fleet.Build(t), Flags: []string{"--kafka", b.Addr()}}, "unacked")
+	if mode == short {
+		lengths, kinds = lengths[:1], []string{"gate"}
+	}
+	programs := fleet.Build(t)
+	broker := fleet.NewBroker(t, programs)
+	t.Setenv("SWITCHYARD_KAFKA", broker.Addr())
+	y := startPipeline(t, programs, "unacked")
 	defer func() { t.Log("\n" + y.table()) }()
 	y.Scale(1, 1)
 	y.alone()
-	for _, length := range hangLengths(mode) {
-		for name, p := range map[string]*fleet.Process{"kafka": b.Process} {
-			y.hangsFor("kafka", name, p, length, 0)
-		}
+	for _, length := range lengths {
 		y.hangsFor("lone", "nats", y.Servers[0].Process, length, length)
-		for _, kind := range fleet.Kinds {
+		for _, kind := range kinds {
 			y.hangsFor("lone", kind, y.First(kind), length, length)
 		}
 	}
+	if mode == short {
+		return
+	}
 	y.Scale(2, 2)
-	for _, length := range hangLengths(mode) {
-		for _, kind := range fleet.Kinds {
+	y.Add("scaler").Await(t, "ready")
+	for _, length := range lengths {
+		y.hangsFor("sibling", "kafka", broker.Process, length, 0)
+		for _, kind := range kinds {
 			y.hangsFor("sibling", kind, y.First(kind), length, 0)
 		}
 	}
