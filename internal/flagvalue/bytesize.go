@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// byteUnits are the suffixes of byte counts, longest first.
+// byteUnits are the suffixes of byte counts, longest first. Ki to Ti and k to T are Kubernetes' spelling.
 var byteUnits = []struct {
 	suffix string
 	bytes  int64
 }{
 	{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
-	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
+	{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1},
+	{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"", 1},
 }
 
 // MostBytes is more than any machine has, and sums of it are calculated with.
@@ -38,5 +39,5 @@ func readBytes(flag, text string) (int64, error) {
 		}
 		return n * u.bytes, nil
 	}
-	return 0, fmt.Errorf("--%s is %q; it must be a number of bytes such as 67108864, 64MiB or 4GB", flag, text)
+	return 0, fmt.Errorf("--%s is %q; it must be a number of bytes such as 67108864, 64MiB, 64Mi or 4GB", flag, text)
 }

@@ -13,10 +13,16 @@ import (
 // has refused to go on with it, or Close was called.
 var ErrClosed = errors.New("the NATS connection is closed for good")
 
-// Ready returns nil, since when nothing can be sent, or which streams others are to make.
+// Ready returns nil, since when nothing can be sent, that the server of this process cannot write, or
+// which streams others are to make.
 func (c *Conn) Ready() error {
 	if err := c.Live(); err != nil {
 		return err
+	}
+	if own, tells := c.nc.Opts.InProcessServer.(interface{ Ready() error }); tells {
+		if err := own.Ready(); err != nil {
+			return err
+		}
 	}
 	if at := c.lostAt.Load(); at != nil {
 		return fmt.Errorf("no NATS connection for %v", time.Since(*at).Round(100*time.Millisecond))

@@ -11,15 +11,16 @@ import (
 // logAdapter turns the server's log into slog's. Notices are left out: a
 // server inside another program has nothing to announce.
 type logAdapter struct {
-	out   *slog.Logger
-	first atomic.Pointer[string]
+	out    *slog.Logger
+	folder *folder // hears of writes that fail, in the log's place
+	first  atomic.Pointer[string]
 }
 
-func newLogAdapter(out *slog.Logger) *logAdapter {
+func newLogAdapter(out *slog.Logger, f *folder) *logAdapter {
 	if out == nil {
 		out = slog.New(slog.DiscardHandler)
 	}
-	return &logAdapter{out: out.With("part", "nats-server")}
+	return &logAdapter{out: out.With("part", "nats-server"), folder: f}
 }
 
 // fatal returns the first fatal error; the server only logs those.
@@ -36,9 +37,19 @@ func (l *logAdapter) Fatalf(format string, v ...any) {
 	l.first.CompareAndSwap(nil, &text)
 }
 
-func (l *logAdapter) Errorf(format string, v ...any) { l.log(slog.LevelError, format, v) }
+// Errorf logs an error; of writes that fail the folder tells the first.
+func (l *logAdapter) Errorf(format string, v ...any) {
+	if !l.folder.hears(fmt.Sprintf(format, v...)) {
+		l.log(slog.LevelError, format, v)
+	}
+}
 
-func (l *logAdapter) Warnf(format string, v ...any) { l.log(slog.LevelWarn, format, v) }
+// Warnf logs a warning, which a folder that may not be written to is for the server.
+func (l *logAdapter) Warnf(format string, v ...any) {
+	if !l.folder.hears(fmt.Sprintf(format, v...)) {
+		l.log(slog.LevelWarn, format, v)
+	}
+}
 
 // Noticef drops what the server says of its normal work.
 func (l *logAdapter) Noticef(string, ...any) {}

@@ -25,7 +25,7 @@ const (
 
 // readers cut producers off who do not read, and those who send or receive too much.
 type readers struct {
-	inner *server.Server
+	inner func() *server.Server
 	log   *slog.Logger
 	quit  chan struct{}
 	once  sync.Once
@@ -39,7 +39,7 @@ type readers struct {
 }
 
 // watchReaders begins to look after the tenants' producers, until stop.
-func watchReaders(inner *server.Server, log *slog.Logger, t *credentials.Trust) *readers {
+func watchReaders(inner func() *server.Server, log *slog.Logger, t *credentials.Trust) *readers {
 	r := &readers{inner: inner, log: log, quit: make(chan struct{}), meters: map[string]*meter{}}
 	if log == nil {
 		r.log = slog.New(slog.DiscardHandler)
@@ -81,7 +81,7 @@ func (r *readers) look(now time.Time) {
 	r.mu.Unlock()
 	got := map[string]int64{}
 	for _, account := range accounts {
-		all, err := r.inner.Connz(&server.ConnzOptions{Account: account, Sort: server.ByPending, Limit: mostReaders})
+		all, err := r.inner().Connz(&server.ConnzOptions{Account: account, Sort: server.ByPending, Limit: mostReaders})
 		if err != nil {
 			continue // nobody of it has been here
 		}
@@ -91,7 +91,7 @@ func (r *readers) look(now time.Time) {
 		for _, c := range tooSlow(all.Conns, mostWaiting) {
 			r.log.Warn("a producer's connection is cut off: too much waits for those of his tenant that do not read",
 				"name", c.Name, "address", c.IP, "bytes", c.Pending, "most", mostWaiting)
-			_ = r.inner.DisconnectClientByID(c.Cid) // it may be gone
+			_ = r.inner().DisconnectClientByID(c.Cid) // it may be gone
 		}
 	}
 	r.count(now, accounts, got)

@@ -80,8 +80,8 @@ func TestReaders(t *testing.T) {
 	}
 	good, edge := as.user(t, "producer-acme"), as.user(t, rights.Edge)
 	other := as.user(t, "producer")
-	chunk, began := make([]byte, 1<<20), srv.inner.NumClients()
-	for began-srv.inner.NumClients() < many-1 { // the last one alone may have as much as all
+	chunk, began := make([]byte, 1<<20), srv.inner.Load().NumClients()
+	for began-srv.inner.Load().NumClients() < many-1 { // the last one alone may have as much as all
 		for range 4 {
 			if err := edge.Publish("_INBOX.producer-acme.x", chunk); err != nil {
 				t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -58,11 +60,14 @@ type Settings struct {
 
 // Server is a running server.
 type Server struct {
-	inner   *server.Server
+	inner   atomic.Pointer[server.Server]
 	lock    *storeLock
-	scheme  string          // of its URL
-	opts    *server.Options // what it was started with
-	readers *readers        // nil without Trust
+	folder  *folder
+	scheme  string   // of its URL
+	readers *readers // nil without Trust
+
+	mu   sync.Mutex      // starting again, and believing others
+	opts *server.Options // what it is started with
 }
 
 // Start returns when clients can connect and JetStream works. The folder is
@@ -75,55 +80,76 @@ func Start(s Settings) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	srv := &Server{lock: lock, scheme: "nats://"}
+	srv := &Server{lock: lock, scheme: "nats://", folder: newFolder(s)}
 	if s.TLS != nil {
 		srv.scheme = "tls://"
 	}
-	if srv.inner, err = srv.run(s); err != nil {
+	if err := srv.run(s); err != nil {
 		lock.release()
 		return nil, err
 	}
 	if s.Trust != nil {
-		srv.readers = watchReaders(srv.inner, s.Logger, s.Trust)
+		srv.readers = watchReaders(srv.inner.Load, s.Logger, s.Trust)
 	}
+	srv.folder.done.Go(func() { srv.folder.watch(srv.startAgain) })
 	return srv, nil
 }
 
 // run starts the server on a folder that is ours.
-func (srv *Server) run(s Settings) (*server.Server, error) {
+func (srv *Server) run(s Settings) error {
 	opts, err := s.options()
 	if err == nil && s.Trust != nil {
 		err = believe(opts, s.Trust)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	srv.opts = opts.Clone()
-	inner, err := server.NewServer(opts)
+	srv.opts = opts
+	return srv.begin(newLogAdapter(s.Logger, srv.folder))
+}
+
+// begin starts a server with the options that there are, and keeps the port that it gets.
+func (srv *Server) begin(log *logAdapter) error {
+	inner, err := server.NewServer(srv.opts.Clone())
 	if err != nil {
-		return nil, fmt.Errorf("configuring the NATS server: %w", err)
+		return fmt.Errorf("configuring the NATS server: %w", err)
 	}
-	log := newLogAdapter(s.Logger)
 	inner.SetLoggerV2(log, false, false, false)
 	go inner.Start() // returns once it accepts connections, or after a fatal error
 	if err := awaitReady(inner, log); err != nil {
 		inner.Shutdown()
 		inner.WaitForShutdown()
-		return nil, fmt.Errorf("starting the NATS server: %w", err)
+		return fmt.Errorf("starting the NATS server: %w", err)
 	}
-	return inner, nil
+	if at, ok := inner.Addr().(*net.TCPAddr); ok {
+		srv.opts.Port = at.Port
+	}
+	srv.inner.Store(inner)
+	return nil
+}
+
+// startAgain has another server take the place of the one that runs, on the same folder and address:
+// its clients come back to it as they do to any that was restarted.
+func (srv *Server) startAgain() error {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	inner := srv.inner.Load()
+	inner.Shutdown()
+	inner.WaitForShutdown()
+	return srv.begin(newLogAdapter(srv.folder.log, srv.folder))
 }
 
 // InProcessConn connects without a socket; nats.InProcessServer takes a Server.
-func (srv *Server) InProcessConn() (net.Conn, error) { return srv.inner.InProcessConn() }
+func (srv *Server) InProcessConn() (net.Conn, error) { return srv.inner.Load().InProcessConn() }
 
 // URL is where clients of other processes connect; empty without Listen. Of a server
 // that listens everywhere it is the loopback's.
 func (srv *Server) URL() string {
-	if srv.inner.Addr() == nil {
+	addr := srv.inner.Load().Addr()
+	if addr == nil {
 		return ""
 	}
-	host, port, err := net.SplitHostPort(srv.inner.Addr().String())
+	host, port, err := net.SplitHostPort(addr.String())
 	if ip := net.ParseIP(host); err != nil || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
@@ -132,9 +158,11 @@ func (srv *Server) URL() string {
 
 // Shutdown stops the server and waits until its stores are closed. It may be called twice.
 func (srv *Server) Shutdown() {
+	srv.folder.stop()
 	srv.readers.stop()
-	srv.inner.Shutdown()
-	srv.inner.WaitForShutdown()
+	inner := srv.inner.Load()
+	inner.Shutdown()
+	inner.WaitForShutdown()
 	srv.lock.release()
 }
 
@@ -206,11 +234,10 @@ func checkStoreDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("creating the data directory %s: %w", dir, err)
 	}
-	probe, err := os.CreateTemp(dir, ".writable-*")
-	if err != nil {
-		return fmt.Errorf("writing to the data directory %s (check its owner and mode): %w", dir, err)
+	if err := tryWriting(dir, roomTried); err != nil {
+		return fmt.Errorf("writing to the data directory %s (check its owner, its mode, and that there is room): %w", dir, err)
 	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	return nil
 }
 
 // awaitReady polls, because a fatal error is only logged and would otherwise

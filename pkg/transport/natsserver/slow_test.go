@@ -28,7 +28,7 @@ func startSmall(t *testing.T) *server.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := newLogAdapter(nil)
+	log := newLogAdapter(nil, newFolder(Settings{}))
 	inner.SetLoggerV2(log, false, false, false)
 	go inner.Start()
 	t.Cleanup(func() { inner.Shutdown(); inner.WaitForShutdown() })

@@ -10,7 +10,7 @@ import (
 // count takes in what the tenants' producers had, got being what their connections did, keeps out who had too much, and lets those
 // in again whose time is over.
 func (r *readers) count(now time.Time, accounts []string, got map[string]int64) {
-	all, err := r.inner.AccountStatz(&server.AccountStatzOptions{Accounts: accounts, IncludeUnused: true})
+	all, err := r.inner().AccountStatz(&server.AccountStatzOptions{Accounts: accounts, IncludeUnused: true})
 	if err != nil {
 		return // the server stops
 	}
@@ -53,12 +53,12 @@ func (r *readers) admit(account string, change func(*jwt.AccountClaims)) {
 	if change != nil {
 		change(claims)
 	}
-	known, err := r.inner.LookupAccount(account)
+	known, err := r.inner().LookupAccount(account)
 	if err != nil {
 		r.log.Error("an account's bounds could not be changed", "account", claims.Name, "error", err)
 		return
 	}
-	r.inner.UpdateAccountClaims(known, claims)
+	r.inner().UpdateAccountClaims(known, claims)
 }
 
 // nameOf is what people call an account.

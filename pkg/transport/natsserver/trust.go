@@ -45,11 +45,14 @@ func (srv *Server) Believe(t *credentials.Trust) error {
 	if err != nil {
 		return err
 	}
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
 	opts := srv.opts.Clone()
 	opts.AccountResolver = accounts
-	if err := srv.inner.ReloadOptions(opts); err != nil {
+	if err := srv.inner.Load().ReloadOptions(opts); err != nil {
 		return fmt.Errorf("reading the accounts again: %w", err)
 	}
+	srv.opts.AccountResolver = accounts // for a server that is started again
 	srv.readers.believe(t)
 	return nil
 }

@@ -320,7 +320,10 @@ func (p *Pipeline) Ready() error {
 	p.mu.Lock()
 	group, strays := p.group, p.strays
 	p.mu.Unlock()
+	full := p.node.storing()
 	switch {
+	case full != nil:
+		return full // each replica would say the same
 	case strays != nil:
 		return strays
 	case group != nil:
