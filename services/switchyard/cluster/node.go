@@ -41,14 +41,6 @@ type Node struct {
 
 func (n *Node) drain() time.Duration { return cmp.Or(n.Drain, DrainTime) }
 
-// storing returns nil, or why the server of this process cannot store anything.
-func (n *Node) storing() error {
-	if own, tells := n.inProcess.(lifecycle.Readier); tells {
-		return own.Ready()
-	}
-	return nil
-}
-
 // config is how a user of this process connects.
 func (n *Node) config(user string) bus.Config {
 	c := n.Bus

@@ -320,16 +320,26 @@ func (p *Pipeline) Ready() error {
 	p.mu.Lock()
 	group, strays := p.group, p.strays
 	p.mu.Unlock()
-	full := p.node.storing()
 	switch {
-	case full != nil:
-		return full // each replica would say the same
 	case strays != nil:
 		return strays
+	case p.storing() != nil:
+		return p.storing() // each replica would say the same
 	case group != nil:
 		return group.Ready()
 	}
 	return p.connecting()
+}
+
+// storing returns nil, or why the server of this process cannot store anything.
+func (p *Pipeline) storing() error {
+	if p.node == nil {
+		return nil
+	}
+	if own, tells := p.node.inProcess.(lifecycle.Readier); tells {
+		return own.Ready()
+	}
+	return nil
 }
 
 // connecting says what the services wait for that are not all connected yet.
