@@ -256,6 +256,9 @@ func (k *kept) restrict(p *sampling.Params) error {
 		return nil
 	}
 	p.Allowed, p.MayEnd = k.cursor.Mask(), k.cursor.Over()
+	if err := k.cursor.Err(); err != nil {
+		return fmt.Errorf("grammar: %w", err)
+	}
 	for _, word := range p.Allowed {
 		if word != 0 {
 			return nil

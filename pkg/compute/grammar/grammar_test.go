@@ -12,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/pkg/compute/grammar/grammartest"
+	"github.com/switchyard/switchyard/pkg/compute/grammar/pushdown"
 )
 
 // pieces are a vocabulary: all bytes, and some texts that go over the ends of JSON's tokens.
@@ -48,32 +49,58 @@ func allowed(mask []uint64) (ids []uint32) {
 	return ids
 }
 
+// begin, mask and read are the follower's, with as much work as they take.
+func (w *walker) begin() *pushdown.State {
+	s, err := w.f.Begin(w.work())
+	return check(w.t, s, err)
+}
+
+func (w *walker) mask(s *pushdown.State) []uint64 {
+	mask, err := w.f.Mask(s, w.work())
+	return check(w.t, mask, err)
+}
+
+func (w *walker) read(s *pushdown.State, text string) *pushdown.State {
+	to, err := w.f.Read(s, []byte(text), w.work())
+	return check(w.t, to, err)
+}
+
+func (w *walker) work() *pushdown.Work { return &pushdown.Work{Left: 1 << 40} }
+
+func check[T any](t *testing.T, v T, err error) T {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
 // document takes so many tokens at random, and then the shortest way to an end.
 func (w *walker) document(tokens int) string {
 	w.t.Helper()
 	var out strings.Builder
-	s := w.f.Begin()
+	s := w.begin()
 	for range tokens {
-		ids := allowed(w.f.Mask(s))
+		ids := allowed(w.mask(s))
 		if len(ids) == 0 || s.Over() && w.r.IntN(4) == 0 {
 			break
 		}
 		text := pieces[ids[w.r.IntN(len(ids))]]
 		out.WriteString(text)
-		if s = w.f.Read(s, []byte(text)); s == nil {
+		if s = w.read(s, text); s == nil {
 			w.t.Fatalf("%q is allowed behind %q, and cannot be read", text, out.String())
 		}
 	}
 	for !s.Over() {
 		next, least := byte(0), w.f.Least(s)
 		for b := range 256 {
-			if to := w.f.Read(s, []byte{byte(b)}); to != nil && w.f.Least(to) < least {
+			if to := w.read(s, string([]byte{byte(b)})); to != nil && w.f.Least(to) < least {
 				next, least = byte(b), w.f.Least(to)
 			}
 		}
 		out.WriteByte(next)
 		before := w.f.Least(s)
-		if s = w.f.Read(s, []byte{next}); s == nil || w.f.Least(s) >= before {
+		if s = w.read(s, string([]byte{next})); s == nil || w.f.Least(s) >= before {
 			w.t.Fatalf("stuck behind %q", out.String())
 		}
 	}
@@ -175,10 +202,10 @@ func TestMaskIsWhatCanBeRead(t *testing.T) {
 func (w *walker) compare(tokens int) {
 	w.t.Helper()
 	var text strings.Builder
-	for s := w.f.Begin(); s != nil && tokens > 0; tokens-- {
-		mask := w.f.Mask(s)
+	for s := w.begin(); s != nil && tokens > 0; tokens-- {
+		mask := w.mask(s)
 		for id, piece := range pieces {
-			if can := w.f.Read(s, []byte(piece)) != nil; can != (mask[id>>6]>>(id&63)&1 == 1) {
+			if can := w.read(s, piece) != nil; can != (mask[id>>6]>>(id&63)&1 == 1) {
 				w.t.Fatalf("behind %q %q can be read: %v", text.String(), piece, can)
 			}
 		}
@@ -191,7 +218,7 @@ func (w *walker) compare(tokens int) {
 		}
 		piece := pieces[ids[w.r.IntN(len(ids))]]
 		text.WriteString(piece)
-		s = w.f.Read(s, []byte(piece))
+		s = w.read(s, piece)
 	}
 }
 
@@ -382,11 +409,11 @@ func TestCountsAreServed(t *testing.T) {
 func TestMasksAreSharedByCounts(t *testing.T) {
 	set := vocabulary()
 	for _, schema := range []string{`{"type":"string","minLength":5,"maxLength":50000}`, `{"type":"array","items":{"const":1},"maxItems":50000}`, `{"type":"string","pattern":"^([a-b]c){1,50000}$"}`} {
-		f, err := set.find(Spec{JSONSchema: schema, Compact: true})()
+		w, err := walk(t, set, Spec{JSONSchema: schema, Compact: true}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, masks := f.Begin(), map[*uint64]bool{}
+		s, masks := w.begin(), map[*uint64]bool{}
 		for i := range 3000 {
 			text := "1,"
 			if strings.Contains(schema, "string") {
@@ -395,10 +422,10 @@ func TestMasksAreSharedByCounts(t *testing.T) {
 			if i == 0 {
 				text = map[bool]string{true: `"`, false: "["}[text == "ac"]
 			}
-			if s = f.Read(s, []byte(text)); s == nil {
+			if s = w.read(s, text); s == nil {
 				t.Fatalf("%s: stuck at %d", schema, i)
 			}
-			masks[&f.Mask(s)[0]] = true
+			masks[&w.mask(s)[0]] = true
 		}
 		if len(masks) > 40 {
 			t.Errorf("%s: %d masks", schema, len(masks))

@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -58,7 +59,11 @@ func (s *Set) Begin(spec Spec) (*Cursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cursor{set: s, follower: f, at: f.Begin()}, nil
+	at, err := f.Begin(s.vocab.PerToken())
+	if err != nil {
+		return nil, s.tooMuch()
+	}
+	return &Cursor{set: s, follower: f, at: at}, nil
 }
 
 // find is what makes a follower once, however many ask for it at a time.
@@ -98,27 +103,76 @@ type Cursor struct {
 	set      *Set
 	follower *follower
 	at       *pushdown.State // nil: what was read is not of the grammar
+	mask     []uint64        // of at, once it was looked for
 	begun    bool
+	err      error
 }
+
+// tooMuch is why nothing is known of a grammar that takes too long.
+func (s *Set) tooMuch() error {
+	return fmt.Errorf("finding what may come next takes more than the %d steps that a token may take, as the same text can be read in too many ways: have fewer rules and choices that begin alike",
+		s.vocab.PerToken().Left)
+}
+
+// Err is why nothing is known of what may come next; nil: it is.
+func (c *Cursor) Err() error { return c.err }
 
 // Over says whether the answer may end here.
 func (c *Cursor) Over() bool { return c.at != nil && c.at.Over() }
 
-// Read goes on by a token of these bytes.
-func (c *Cursor) Read(text []byte) {
-	if c.at != nil {
-		c.at = c.follower.Read(c.at, text)
-	}
-	c.begun = true
+// Read goes on by a token of these bytes. It may take long.
+func (c *Cursor) Read(text []byte) { c.fail(c.read(text, c.set.vocab.PerToken())) }
+
+// Mask has a bit for each token that may come next, ends aside. It is not to be changed. It may take
+// long when it is asked for first.
+func (c *Cursor) Mask() []uint64 {
+	c.fail(c.find(c.set.vocab.PerToken()))
+	return c.mask
 }
 
-// Mask has a bit for each token that may come next, ends aside. It is not to be changed.
-func (c *Cursor) Mask() []uint64 {
-	switch {
-	case c.at == nil:
-		return nil
-	case !c.begun && c.follower.first != nil:
-		return c.follower.first.Mask(c.follower.first.Begin())
+func (c *Cursor) fail(err error) {
+	if err != nil {
+		c.err, c.at, c.mask = c.set.tooMuch(), nil, nil
 	}
-	return c.follower.Mask(c.at)
+}
+
+// atOnce is what Try does at most: no more than choosing among tokens takes.
+const atOnce = 1 << 12
+
+// Try reads a token of these bytes and finds what may come next, if that takes no time to speak of. If it
+// returns false, nothing was read: Read and Mask are to be called where nobody waits for them.
+func (c *Cursor) Try(text []byte) bool {
+	next, work := *c, &pushdown.Work{Left: atOnce, Hurried: true}
+	if next.read(text, work) != nil || next.find(work) != nil {
+		return false
+	}
+	*c = next
+	return true
+}
+
+func (c *Cursor) read(text []byte, w *pushdown.Work) error {
+	if c.at != nil {
+		at, err := c.follower.Read(c.at, text, w)
+		if err != nil {
+			return err
+		}
+		c.at = at
+	}
+	c.begun, c.mask = true, nil
+	return nil
+}
+
+func (c *Cursor) find(w *pushdown.Work) (err error) {
+	if c.at == nil || c.mask != nil {
+		return nil
+	}
+	f, at := c.follower.Follower, c.at
+	if !c.begun && c.follower.first != nil {
+		f = c.follower.first
+		if at, err = f.Begin(w); err != nil {
+			return err
+		}
+	}
+	c.mask, err = f.Mask(at, w)
+	return err
 }

@@ -112,16 +112,37 @@ func (c *content) index(at int) int {
 type kept struct {
 	cursor *grammar.Cursor // nil: none
 	text   grammar.Bytes
+	// away says that masks has the cursor, to find what may come behind the newest token: the sequence
+	// does not step. newest is that token's text.
+	away   bool
+	newest []byte
 }
 
 // Keep has the answer keep to a grammar. It is called before Resume; text is what tokens add.
-func (s *Sequence) Keep(c *grammar.Cursor, text grammar.Bytes) { s.kept = kept{c, text} }
+func (s *Sequence) Keep(c *grammar.Cursor, text grammar.Bytes) { s.kept = kept{cursor: c, text: text} }
 
-// read takes a token in.
+// read takes a token in that the log has.
 func (k *kept) read(t *pb.Token) {
 	if k.cursor != nil && !t.Stop {
 		k.cursor.Read(k.text(t.Id, t.Index == 0))
 	}
+}
+
+// follow takes a new token in, or leaves that to masks.
+func (k *kept) follow(t *pb.Token) {
+	if k.cursor == nil || t.Stop {
+		return
+	}
+	k.newest = k.text(t.Id, t.Index == 0)
+	k.away = !k.cursor.Try(k.newest)
+}
+
+// unfollowed is the end of an answer of which it cannot be said what may come next; nil: that is known.
+func (k *kept) unfollowed() *pb.Terminal {
+	if k.cursor == nil || k.cursor.Err() == nil {
+		return nil
+	}
+	return ErrorEnd("bad_request", "grammar: "+k.cursor.Err().Error())
 }
 
 // restrict bars the tokens that the grammar does not allow next. ok is false if it allows none.

@@ -124,6 +124,7 @@ func (e *Engine) Compute(ctx context.Context) {
 	for _, w := range e.workers {
 		running.Go(func() { w.run(ctx, e.finished) })
 	}
+	running.Go(func() { e.scheduler.masks.run(ctx, e.followed) })
 	running.Wait()
 }
 
@@ -154,6 +155,8 @@ func (e *Engine) Run(ctx context.Context, fail func(error)) {
 			if d.machine.broken != nil {
 				fail(d.machine.broken)
 			}
+		case s := <-e.followed:
+			d.followed(s)
 		case <-gone:
 			gone = nil // it is heard once
 			d.machine.lost(e.device.Err(), len(d.own.byRequest))
@@ -215,6 +218,7 @@ func (e *Engine) launch() {
 type inbox struct {
 	admitted chan *Sequence
 	finished chan *microbatch
+	followed chan *Sequence // what may come next in them is known
 	cancels  chan *pb.Cancel
 	lost     chan lostLog
 	asks     chan ownership
@@ -224,7 +228,7 @@ type inbox struct {
 
 func newInbox(workers int, stopped <-chan struct{}) inbox {
 	return inbox{
-		admitted: make(chan *Sequence), finished: make(chan *microbatch, workers), cancels: make(chan *pb.Cancel, 64),
+		admitted: make(chan *Sequence), finished: make(chan *microbatch, workers), followed: make(chan *Sequence), cancels: make(chan *pb.Cancel, 64),
 		lost: make(chan lostLog, 64), asks: make(chan ownership), room: make(chan struct{}, 1), stopped: stopped,
 	}
 }
@@ -379,7 +383,7 @@ func (o *owned) rotate(mb *microbatch) {
 // decoding is how many make a token with each step, and may.
 func (o *owned) decoding() (n int) {
 	for _, s := range o.order {
-		if !s.ended && !s.doubtful && s.table != nil && s.decoding() && (s.flight != nil || !s.writer.Full() && s.table.Positions() >= s.extent()) {
+		if !s.ended && !s.doubtful && s.table != nil && s.decoding() && (s.flight != nil || !s.away && !s.writer.Full() && s.table.Positions() >= s.extent()) {
 			n++
 		}
 	}

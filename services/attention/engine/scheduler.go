@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,6 +33,7 @@ type scheduler struct {
 	drafts  drafts
 	prefix  prefixes
 	machine machine
+	masks   masks
 	// directives say what gates are to obey; nil: nothing, ever. decoded are the sequences of the
 	// newest step without prompts.
 	directives Directives
@@ -42,7 +44,7 @@ func newScheduler(policy batching.Policy, workers []*worker, now func() time.Tim
 	own := &owned{byRequest: map[string]*Sequence{}}
 	d := &scheduler{
 		now: now, log: log, stats: st, own: own, seats: &seats{kv: st.kv, own: own}, journal: &journal{now: now, log: log, stats: st},
-		crew: crew{idle: slices.Clone(workers), busy: map[*microbatch]*worker{}}, chooser: chooser{policy: policy}, machine: machine{log: log},
+		crew: crew{idle: slices.Clone(workers), busy: map[*microbatch]*worker{}}, chooser: chooser{policy: policy}, machine: machine{log: log}, masks: newMasks(),
 	}
 	d.chooser.pace.Seconds = d.drafts.price.Step
 	return d
@@ -161,8 +163,19 @@ func (d *scheduler) advance(p *part) {
 	d.stats.drafted(p)
 	d.journal.advance(p)
 	d.prefix.offer(p.s)
-	if p.s.end != nil {
+	switch {
+	case p.s.end != nil:
 		d.finish(p.s)
+	case p.s.away:
+		d.masks.ask(p.s)
+	}
+}
+
+// followed lets a sequence step on of which it is known what may come next.
+func (d *scheduler) followed(s *Sequence) {
+	s.away = false
+	if s.end = cmp.Or(s.end, s.unfollowed()); s.end != nil && !s.ended {
+		d.finish(s)
 	}
 }
 

@@ -147,6 +147,10 @@ func (s *Sequence) restore(history []tokenlog.Entry, now time.Time) {
 			s.finishIfLast(k.Token)
 		}
 	}
+	if s.cursor != nil && s.end == nil {
+		s.cursor.Mask()
+		s.end = s.unfollowed()
+	}
 	s.measure()
 }
 
@@ -167,9 +171,9 @@ func (s *Sequence) remember(t *pb.Token) {
 	s.past.take(s.logged(), t.Fates)
 }
 
-// mayStep says whether it has pages, and is neither with a worker nor held up by its log.
+// mayStep says whether it has pages, and is neither with a worker nor held up by its log or grammar.
 func (s *Sequence) mayStep() bool {
-	return s.table != nil && s.flight == nil && !s.ended && !s.writer.Full()
+	return s.table != nil && s.flight == nil && !s.ended && !s.away && !s.writer.Full()
 }
 
 // free gives back what it holds.
@@ -190,7 +194,7 @@ func (s *Sequence) take(c sampling.Choice) *pb.Token {
 		t.Stop = t.Stop || id == c.ID
 	}
 	s.ids = append(s.ids, c.ID)
-	s.read(t)
+	s.follow(t)
 	s.measure()
 	s.finishIfLast(t)
 	return t

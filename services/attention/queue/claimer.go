@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,7 +46,7 @@ func (c *claimer) own(ctx context.Context, a *arrival) (*engine.Sequence, error)
 		c.waiting.refund(a, float64(ids))
 	})
 	if err := c.kept.keep(a.msg, seq); err != nil {
-		return seq, &refusedError{a.msg, internal, err}
+		return seq, err
 	}
 	return seq, c.claim(ctx, a.msg, seq)
 }
@@ -115,21 +116,22 @@ func newGrammars(m *model.Model) *grammars {
 	})}
 }
 
-// keep has a sequence keep to its grammar, if it has one.
+// keep has a sequence keep to its grammar, if it has one. What is wrong with a grammar is told before it
+// comes here, but for the work that it takes.
 func (g *grammars) keep(msg *pb.Sequence, seq *engine.Sequence) error {
 	if !edge.Keeps(msg) {
 		return nil
 	}
 	v, err := g.open()
 	if err != nil {
-		return err
+		return &refusedError{msg, internal, err}
 	}
 	c, err := v.set.Begin(edge.SpecOf(msg))
 	if err == nil && c.Mask() == nil && !c.Over() {
-		err = errors.New("it allows nothing")
+		err = cmp.Or(c.Err(), errors.New("it allows nothing"))
 	}
 	if err != nil {
-		return fmt.Errorf("grammar: %w", err)
+		return &refusedError{msg, string(edge.BadRequest), fmt.Errorf("grammar: %w", err)}
 	}
 	seq.Keep(c, v.text)
 	return nil

@@ -48,21 +48,18 @@ type meeting struct {
 }
 
 // Mask has a bit for each token that may come next. It is not to be changed.
-func (f *Follower) Mask(s *State) []uint64 {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if s.mask != nil {
-		return s.mask
-	}
-	if f.kept > maxMasks {
-		f.forget()
-	}
-	as := f.like(s)
-	if as.mask == nil {
-		as.mask = f.maskOf(as)
-	}
-	s.mask = as.mask
-	return s.mask
+func (f *Follower) Mask(s *State, w *Work) ([]uint64, error) {
+	err := f.do(w, func() {
+		if s.mask != nil {
+			return
+		}
+		as := f.like(s)
+		if as.mask == nil {
+			as.mask = f.maskOf(as)
+		}
+		s.mask = as.mask
+	})
+	return s.mask, err
 }
 
 func (f *Follower) maskOf(s *State) []uint64 {
@@ -70,6 +67,7 @@ func (f *Follower) maskOf(s *State) []uint64 {
 	f.met = map[meeting]struct{}{}
 	for _, it := range s.items {
 		l := f.localOf(it.inside)
+		f.take(len(l.mask) / 8)
 		for i, word := range l.mask {
 			mask[i] |= word
 		}
@@ -165,6 +163,7 @@ func (f *Follower) looseOf(t *bytewise.Strings, at int32) *loose {
 
 // below goes through the nodes below one that a terminal can read, and tells of each.
 func (f *Follower) below(term *terminal, node int32, at within, tell func(node int32, to within)) (looked int) {
+	f.take(ofStep)
 	v := f.vocab
 	if len(f.path) <= v.deep {
 		f.path = make([]within, v.deep+1)
@@ -173,7 +172,9 @@ func (f *Follower) below(term *terminal, node int32, at within, tell func(node i
 	path[v.nodes[node].depth] = at
 	for i, end := node+1, v.nodes[node].end; i < end; {
 		n := &v.nodes[i]
-		looked++
+		if looked++; looked&1023 == 0 {
+			f.take(1024)
+		}
 		to := term.next(path[n.depth-1], n.b)
 		if to.at == bytewise.Dead {
 			i = n.end
@@ -192,8 +193,10 @@ const warmNodes = 4 << 20
 // Warm computes what follows from places in terminals, of the small ones first, so that the
 // first steps need not.
 func (f *Follower) Warm() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	_ = f.do(f.vocab.PerToken(), f.warm)
+}
+
+func (f *Follower) warm() {
 	f.looked = 0
 	places := make([][]within, len(f.g.terms))
 	order := make([]int, len(f.g.terms))
@@ -234,6 +237,10 @@ func (f *Follower) beyond(mask []uint64, node int32, calls *stack) {
 			calls.behind = &State{}
 		}
 	}
+	if len(calls.behind.items) > manyItems {
+		f.joined(mask, node, calls.behind)
+		return
+	}
 	var ends []int32
 	for _, it := range calls.behind.items {
 		ends = ends[:0]
@@ -253,5 +260,29 @@ func (f *Follower) beyond(mask []uint64, node int32, calls *stack) {
 				f.beyond(mask, at, it.calls)
 			}
 		}
+	}
+}
+
+// manyItems is from how many items on a state is followed as a whole, whose successors are kept.
+const manyItems = 32
+
+// joined marks the tokens below a node that a state can read.
+func (f *Follower) joined(mask []uint64, node int32, s *State) {
+	v := f.vocab
+	path := make([]*State, v.deep+1)
+	path[v.nodes[node].depth] = s
+	for i, end := node+1, v.nodes[node].end; i < end; {
+		f.take(1)
+		n := &v.nodes[i]
+		to := f.after(path[n.depth-1], n.b)
+		if to == nil {
+			i = n.end
+			continue
+		}
+		path[n.depth] = to
+		for _, id := range v.tokens(i) {
+			mask[id>>6] |= 1 << (id & 63)
+		}
+		i++
 	}
 }

@@ -57,8 +57,7 @@ func (s *State) Over() bool { return s.over }
 // Bounds of what is kept of a grammar, and of a state.
 const (
 	maxDepth  = 512     // calls within calls
-	maxUnions = 1 << 14 // of stacks, for one byte
-	maxStates = 1 << 13 // and stacks
+	maxStates = 1 << 14 // and stacks, and unions of them
 	maxMasks  = 64 << 20
 )
 
@@ -71,9 +70,11 @@ type Follower struct {
 	serial uint32
 	stacks map[string]*stack
 	states map[string]*State
+	joint  map[[2]*stack]*stack // unions, the first of the two has the lower serial
 	local  map[inside]*local
 	loose  map[looseKey]*loose
 	kept   int // bytes of masks
+	left   int // of the work of what is being done
 	scratch
 }
 
@@ -91,31 +92,32 @@ func (f *Follower) forget() {
 }
 
 func (f *Follower) forgetStates() {
-	f.begin, f.stacks, f.states = nil, map[string]*stack{}, map[string]*State{}
+	f.begin, f.stacks, f.states, f.joint = nil, map[string]*stack{}, map[string]*State{}, map[[2]*stack]*stack{}
 }
 
 // Begin is where nothing has been read.
-func (f *Follower) Begin() *State {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.begin == nil {
-		w := f.walk()
-		w.open(frame{f.g.begin, 0, f.stack([]frame{}, true)})
-		f.begin = w.state()
-	}
-	return f.begin
+func (f *Follower) Begin(w *Work) (s *State, err error) {
+	err = f.do(w, func() {
+		if f.begin == nil {
+			w := f.walk()
+			w.open(frame{f.g.begin, 0, f.stack([]frame{}, true)})
+			f.begin = w.state()
+		}
+		s = f.begin
+	})
+	return s, err
 }
 
 // Read is the state after a text; nil: it cannot be.
-func (f *Follower) Read(s *State, text []byte) *State {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, b := range text {
-		if s = f.after(s, b); s == nil {
-			return nil
+func (f *Follower) Read(s *State, text []byte, w *Work) (*State, error) {
+	err := f.do(w, func() {
+		for _, b := range text {
+			if s = f.after(s, b); s == nil {
+				return
+			}
 		}
-	}
-	return s
+	})
+	return s, err
 }
 
 // after is the state after a byte.
@@ -126,6 +128,7 @@ func (f *Follower) after(s *State, b byte) *State {
 		}
 	}
 	w := f.walk()
+	f.take(len(s.items))
 	for _, it := range s.items {
 		if to := f.g.terms[it.term].next(it.within, b); to.at >= 0 {
 			w.add(inside{it.term, to}, it.calls)
@@ -142,13 +145,10 @@ type walk struct {
 	items map[inside]*stack
 	over  bool
 	seen  map[frame]bool // that were opened
-	joint map[[2]*stack]*stack
-	// unions is how many were made; too many: it is given up.
-	unions int
 }
 
 func (f *Follower) walk() *walk {
-	return &walk{Follower: f, items: map[inside]*stack{}, seen: map[frame]bool{}, joint: map[[2]*stack]*stack{}}
+	return &walk{Follower: f, items: map[inside]*stack{}, seen: map[frame]bool{}}
 }
 
 // add adds a place in a terminal, and what may come behind it.
@@ -179,6 +179,7 @@ func (w *walk) open(at frame) {
 	}
 	w.seen[at] = true
 	flat := &w.g.flat[at.to]
+	w.take(ofStep * (1 + len(flat.terms) + len(flat.calls)))
 	if slices.ContainsFunc(flat.ends, func(when Guard) bool { return when.lets(at.count) }) {
 		w.back(at.next)
 	}
@@ -215,7 +216,7 @@ func (w *walk) push(at frame, to Place, when Guard) *stack {
 
 // state makes the state, or finds it; nil: nothing can be there.
 func (w *walk) state() *State {
-	if len(w.items) == 0 && !w.over || w.unions > maxUnions {
+	if len(w.items) == 0 && !w.over {
 		return nil
 	}
 	items := make([]item, 0, len(w.items))
@@ -241,9 +242,7 @@ func (f *Follower) stateOf(items []item, over bool) *State {
 	}
 	s, ok := f.states[string(key)]
 	if !ok {
-		if len(f.states)+len(f.stacks) >= maxStates {
-			f.forgetStates()
-		}
+		f.take(ofKept + len(items))
 		f.serial++
 		s = &State{items: items, over: over, serial: f.serial}
 		f.states[string(key)] = s
@@ -271,6 +270,7 @@ func (f *Follower) stack(frames []frame, bottom bool) *stack {
 	}
 	s, ok := f.stacks[string(key)]
 	if !ok {
+		f.take(ofKept + len(frames))
 		f.serial++
 		s = &stack{frames: frames, bottom: bottom, depth: depth + 1, serial: f.serial}
 		f.stacks[string(key)] = s
@@ -280,14 +280,17 @@ func (f *Follower) stack(frames []frame, bottom bool) *stack {
 
 // union has the calls of both. Where both return to one place, what is around is joined too,
 // so that a text that may be read in many ways has no more stacks than one.
-func (w *walk) union(a, b *stack) *stack {
-	if a == b || w.unions > maxUnions {
+func (f *Follower) union(a, b *stack) *stack {
+	if a == b {
 		return a
 	}
-	if done, ok := w.joint[[2]*stack{a, b}]; ok {
+	if a.serial > b.serial {
+		a, b = b, a
+	}
+	if done, ok := f.joint[[2]*stack{a, b}]; ok {
 		return done
 	}
-	w.unions++
+	f.take(ofKept + len(a.frames) + len(b.frames))
 	out := make([]frame, 0, len(a.frames)+len(b.frames))
 	i, j := 0, 0
 	for i < len(a.frames) || j < len(b.frames) {
@@ -308,13 +311,13 @@ func (w *walk) union(a, b *stack) *stack {
 			out = append(out, b.frames[j])
 			j++
 		default:
-			out = append(out, frame{a.frames[i].to, a.frames[i].count, w.union(a.frames[i].next, b.frames[j].next)})
+			out = append(out, frame{a.frames[i].to, a.frames[i].count, f.union(a.frames[i].next, b.frames[j].next)})
 			i++
 			j++
 		}
 	}
-	both := w.stack(out, a.bottom || b.bottom)
-	w.joint[[2]*stack{a, b}] = both
+	both := f.stack(out, a.bottom || b.bottom)
+	f.joint[[2]*stack{a, b}] = both
 	return both
 }
 
