@@ -31,7 +31,7 @@ func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
 	defer leave()
 	ctx, cancel := context.WithCancel(withNames(c.r.Context(), ask.Names))
 	defer cancel()
-	m, err := d.askable(ctx, ask.Model)
+	m, err := d.askable(ctx, c, ask.Model)
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,10 @@ const DefaultListen = "127.0.0.1:8080"
 
 // Flags are a gateway's own, but for where it listens.
 type Flags struct {
-	HTTPKeys       string        `name:"http-keys" help:"File with the clients' API keys, a line each: the key's SHA-256 in hex, the tenant, and the class (docs/operations/gateway.md); without it there are no keys." placeholder:"FILE"`
+	HTTPKeys       string        `name:"http-keys" help:"File with the clients' API keys, a line each: as switchyard keys writes them (docs/operations/keys.md); without it there are no keys." placeholder:"FILE"`
 	HTTPCert       string        `name:"http-cert" help:"PEM file with the certificate for TLS with HTTP's clients." placeholder:"FILE"`
 	HTTPKey        string        `name:"http-key" help:"PEM file with its key." placeholder:"FILE"`
+	HTTPAccessLog  string        `name:"http-access-log" help:"File that gets a line of JSON for each request (docs/operations/keys.md); - is stdout." placeholder:"FILE" advanced:""`
 	HTTPHosts      []string      `name:"http-hosts" help:"Names under which a gateway without keys is served, beside IP addresses, localhost and where it listens: other names may be a page's that wants to reach it." placeholder:"NAME,…" advanced:""`
 	HTTPOrigins    []string      `name:"http-origins" help:"Origins whose pages may ask, as in https://chat.example; * is all, where clients have keys." placeholder:"ORIGIN,…" advanced:""`
 	HTTPMaxBody    string        `name:"http-max-body" default:"4MiB" help:"Most bytes of a request's body." placeholder:"BYTES" advanced:""`
@@ -43,6 +44,7 @@ type Config struct {
 	Alone bool
 
 	Keys, Cert, Key string
+	AccessLog       string
 	Hosts, Origins  []string
 	MaxBody         int64
 	MaxStreams      int
@@ -62,7 +64,7 @@ const mostStreams = 1 << 20
 
 // Config is what they say of a gateway that listens at an address.
 func (f *Flags) Config(listen string, p service.Process) (Config, error) {
-	c := Config{Listen: listen, Keys: f.HTTPKeys, Cert: f.HTTPCert, Key: f.HTTPKey, MaxStreams: f.HTTPMaxStreams, MaxConns: f.HTTPMaxConns, Stall: f.HTTPStall, Hosts: f.HTTPHosts, Origins: f.HTTPOrigins}
+	c := Config{Listen: listen, Keys: f.HTTPKeys, Cert: f.HTTPCert, Key: f.HTTPKey, AccessLog: f.HTTPAccessLog, MaxStreams: f.HTTPMaxStreams, MaxConns: f.HTTPMaxConns, Stall: f.HTTPStall, Hosts: f.HTTPHosts, Origins: f.HTTPOrigins}
 	host, _, err := flagvalue.ListenAddress(listen)
 	if err != nil {
 		return c, fmt.Errorf("the gateway's address (--listen, or --http of up) is %q; %w", listen, err)

@@ -31,6 +31,7 @@ type DoorSettings struct {
 type Door struct {
 	DoorSettings
 	keys     *keys
+	access   *accessLog
 	streams  *semaphore.Weighted
 	bodies   *semaphore.Weighted
 	tracer   *telemetry.Tracer
@@ -53,7 +54,7 @@ var errDraining = errors.New("the gateway stops")
 
 // NewDoor returns what answers requests.
 func NewDoor(s DoorSettings) *Door {
-	d := &Door{DoorSettings: s, keys: &keys{file: s.Keys, log: s.Logger}, streams: semaphore.NewWeighted(int64(s.MaxStreams)), bodies: semaphore.NewWeighted(bodyBytes), tracer: s.Telemetry.Tracer("gateway", s.Replica), quiet: quietFirst}
+	d := &Door{DoorSettings: s, keys: &keys{file: s.Keys}, access: &accessLog{path: s.AccessLog, log: s.Logger}, streams: semaphore.NewWeighted(int64(s.MaxStreams)), bodies: semaphore.NewWeighted(bodyBytes), tracer: s.Telemetry.Tracer("gateway", s.Replica), quiet: quietFirst}
 	d.metrics = s.Telemetry.Gateway()
 	d.followLoads()
 	d.cutting, d.end = context.WithCancelCause(context.Background())

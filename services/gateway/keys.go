@@ -1,93 +1,53 @@
 package gateway
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
+	"crypto/tls"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
+	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
+	"github.com/switchyard/switchyard/services/gateway/apikeys"
 	"github.com/switchyard/switchyard/services/gateway/openai"
+	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
-// keys are the API keys that clients have, by their hashes. The file is read again when it has
-// changed.
+// keys are the API keys that clients have, by their hashes.
 type keys struct {
 	file string // empty: there are none, and everybody is the default tenant
-	log  *slog.Logger
-
-	mu     sync.Mutex
-	flows  map[[sha256.Size]byte]schemas.Flow
-	looked time.Time
-	stamp  string // of the file that was read
+	all  atomic.Pointer[map[apikeys.Hash]apikeys.Key]
 }
 
-// keysEvery is how often the file is looked at.
-const keysEvery = 2 * time.Second
-
-// load reads the file, if there is one.
+// load reads the file, if there is one. What cannot be used changes nothing.
 func (k *keys) load() error {
 	if k.file == "" {
 		return nil
 	}
-	stamp := stampOf(k.file)
 	data, err := os.ReadFile(k.file)
 	if err != nil {
 		return fmt.Errorf("reading --http-keys: %w", err)
 	}
-	flows, err := readKeys(data)
+	list, err := apikeys.Parse(data)
 	if err != nil {
 		return fmt.Errorf("reading --http-keys %s: %w", k.file, err)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.flows, k.stamp, k.looked = flows, stamp, time.Now()
+	all := make(map[apikeys.Hash]apikeys.Key, len(list))
+	for _, one := range list {
+		all[one.Hash] = one
+	}
+	k.all.Store(&all)
 	return nil
 }
 
-// stampOf tells a file from what it is after a change.
-func stampOf(file string) string {
-	info, err := os.Stat(file)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprint(info.ModTime(), info.Size())
-}
-
-// readKeys reads lines of a hash, a tenant and a class; what stands behind a # is for people.
-func readKeys(data []byte) (map[[sha256.Size]byte]schemas.Flow, error) {
-	flows := map[[sha256.Size]byte]schemas.Flow{}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for n := 1; lines.Scan(); n++ {
-		text, _, _ := strings.Cut(lines.Text(), "#")
-		words := strings.Fields(text)
-		if len(words) == 0 {
-			continue
-		}
-		hash, err := hex.DecodeString(words[0])
-		if err != nil || len(hash) != sha256.Size || len(words) > 3 {
-			return nil, fmt.Errorf("line %d is not a SHA-256 in hex, a tenant and a class", n)
-		}
-		words = append(words, "", "")
-		flow := schemas.Flow{Tenant: words[1], Class: schemas.Class(words[2])}.OrDefault()
-		if err := flow.Check(); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
-		}
-		flows[[sha256.Size]byte(hash)] = flow
-	}
-	return flows, lines.Err()
-}
-
-// keyOf is a request's key. OpenAI's clients send it as a bearer, Anthropic's and Azure's by itself.
-func keyOf(h http.Header) string {
+// secretOf is a request's key. OpenAI's clients send it as a bearer, Anthropic's and Azure's by itself.
+func secretOf(h http.Header) string {
 	scheme, key, _ := strings.Cut(strings.TrimSpace(h.Get("Authorization")), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		key = cmp.Or(h.Get("X-Api-Key"), h.Get("Api-Key"))
@@ -95,36 +55,91 @@ func keyOf(h http.Header) string {
 	return strings.TrimSpace(key)
 }
 
-// of is the tenant and class of a request's key.
-func (k *keys) of(r *http.Request) (schemas.Flow, *openai.Error) {
+// of is what is known of a request's key.
+func (k *keys) of(r *http.Request, now time.Time) (apikeys.Key, *openai.Error) {
 	if k.file == "" {
-		return schemas.DefaultFlow(), nil
+		return apikeys.Key{Flow: schemas.DefaultFlow(), Right: apikeys.Ask}, nil
 	}
-	key := keyOf(r.Header)
-	k.refresh()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	// What is compared are hashes, of which the time tells nothing.
-	flow, known := k.flows[sha256.Sum256([]byte(key))]
-	if !known || key == "" {
-		return flow, &openai.Error{Status: http.StatusUnauthorized, Type: openai.Authentication, Code: "invalid_api_key", Message: "Incorrect API key provided: send a known one as Authorization: Bearer KEY"}
+	secret := secretOf(r.Header)
+	var key apikeys.Key
+	known := false
+	if all := k.all.Load(); all != nil && secret != "" {
+		// What is compared are hashes, of which the time tells nothing.
+		key, known = (*all)[apikeys.HashOf(secret)]
 	}
-	return flow, nil
+	wrong := &openai.Error{Status: http.StatusUnauthorized, Type: openai.Authentication, Code: "invalid_api_key"}
+	switch {
+	case !known:
+		wrong.Message = "Incorrect API key provided: send a known one as Authorization: Bearer KEY"
+	case key.Expired(now):
+		wrong.Message = "The API key expired at " + key.Expires.UTC().Format(time.RFC3339) + ": ask for another one"
+	default:
+		return key, nil
+	}
+	return apikeys.Key{}, wrong
 }
 
-// refresh reads a file that has changed. One that cannot be read leaves the keys as they were.
-func (k *keys) refresh() {
-	k.mu.Lock()
-	due := time.Since(k.looked) > keysEvery
-	if due {
-		k.looked = time.Now()
+// mayAsk keeps keys from an action that may only read.
+func mayAsk(do action) action {
+	return func(c *call) error {
+		if c.key.Right != apikeys.Ask {
+			return &openai.Error{Status: http.StatusForbidden, Type: openai.InvalidRequest, Code: "insufficient_permissions", Message: "The API key has the right to read alone: it may list models and count tokens"}
+		}
+		return do(c)
 	}
-	before := k.stamp
-	k.mu.Unlock()
-	if !due || stampOf(k.file) == before {
-		return
+}
+
+// model is the one of a name, unless the call's key may not use it: then it is like one that is not there.
+func (d *Door) model(ctx context.Context, c *call, name string) (upstream.Model, error) {
+	m, err := d.Upstream.Find(ctx, name)
+	lineOf(c.w).Model = m.Name
+	if len(c.key.Models) == 0 || err == nil && c.key.Uses(m.Name) || err != nil && !hasCode(err, client.CodeModelNotFound) {
+		return m, err
 	}
-	if err := k.load(); err != nil {
-		k.log.Error("the API keys stay as they were", "error", err)
+	return upstream.Model{}, &client.Error{Code: client.CodeModelNotFound, Message: fmt.Sprintf("The model %.100q does not exist or the API key may not use it; it may use %s", name, strings.Join(c.key.Models, ", "))}
+}
+
+// models are those that are served, and that the call's key may use.
+func (d *Door) models(c *call) (list []upstream.Model) {
+	for _, m := range d.Upstream.Models() {
+		if c.key.Uses(m.Name) {
+			list = append(list, m)
+		}
 	}
+	return list
+}
+
+// certificate is the one that clients are shown.
+type certificate struct {
+	cert, key string // files; empty: there is no TLS
+	now       atomic.Pointer[tls.Certificate]
+}
+
+// load reads the files, if there are any. A pair that does not fit changes nothing.
+func (c *certificate) load() error {
+	if c.cert == "" {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err != nil {
+		return fmt.Errorf("reading --http-cert %s and --http-key %s: %w", c.cert, c.key, err)
+	}
+	c.now.Store(&pair)
+	return nil
+}
+
+// config is for the server.
+func (c *certificate) config() *tls.Config {
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.now.Load(), nil }}
+}
+
+// watches are what follows from files while the gateway runs.
+func (s *Service) watches() (all []*lifecycle.Watch) {
+	if k := s.door.keys; k.file != "" {
+		all = append(all, lifecycle.NewWatch("--http-keys", k.load, k.file))
+	}
+	if c := &s.certificate; c.cert != "" {
+		all = append(all, lifecycle.NewWatch("the certificate of --http-cert", c.load, c.cert, c.key))
+	}
+	return all
 }

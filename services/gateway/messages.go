@@ -29,7 +29,7 @@ func (d *Door) message(c *call) error {
 	defer leave()
 	ctx, cancel := context.WithCancel(withNames(c.r.Context(), anthropic.Names()))
 	defer cancel()
-	m, err := d.askable(ctx, ask.Model)
+	m, err := d.askable(ctx, c, ask.Model)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (d *Door) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	m, err := d.Upstream.Find(c.r.Context(), ask.Model)
+	m, err := d.model(c.r.Context(), c, ask.Model)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func (d *Door) listModels(c *call) error {
 		return d.pageModels(c)
 	}
 	list := []shownModel{}
-	for _, m := range d.Upstream.Models() {
+	for _, m := range d.models(c) {
 		list = append(list, shown(m))
 	}
 	openai.WriteJSON(c.w, http.StatusOK, struct {
@@ -53,7 +53,7 @@ func (d *Door) pageModels(c *call) error {
 		most = n
 	}
 	var all []anthropic.Model
-	for _, m := range d.Upstream.Models() {
+	for _, m := range d.models(c) {
 		all = append(all, anthropic.NewModel(m.Name, m.Created))
 	}
 	openai.WriteJSON(c.w, http.StatusOK, anthropic.PageOf(all, most, query.Get("after_id"), query.Get("before_id")))
@@ -64,7 +64,7 @@ func (d *Door) pageModels(c *call) error {
 const mostListed = 1000
 
 func (d *Door) showModel(c *call) error {
-	m, err := d.Upstream.Find(c.r.Context(), c.r.PathValue("name"))
+	m, err := d.model(c.r.Context(), c, c.r.PathValue("name"))
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (d *Door) showModel(c *call) error {
 
 // askable finds a model that can answer now. What is known to come to nothing is refused at once, so that
 // its client asks again, or another gateway.
-func (d *Door) askable(ctx context.Context, name string) (upstream.Model, error) {
-	m, err := d.Upstream.Find(ctx, name)
+func (d *Door) askable(ctx context.Context, c *call, name string) (upstream.Model, error) {
+	m, err := d.model(ctx, c, name)
 	if err == nil && !m.Ready {
 		err = &client.Error{Code: client.CodeModelNotReady, Message: fmt.Sprintf("no token can flow in model %s now; ask again", m.Name)}
 	}

@@ -33,7 +33,7 @@ func (d *Door) respond(c *call) error {
 	defer leave()
 	ctx, cancel := context.WithCancel(withNames(c.r.Context(), responses.Names()))
 	defer cancel()
-	m, err := d.askable(ctx, ask.Model)
+	m, err := d.askable(ctx, c, ask.Model)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (d *Door) find(c *call) (f found, err error) {
 		return f, err
 	}
 	f.request, f.created = request, created
-	if f.m, err = d.Upstream.Find(c.r.Context(), model); hasCode(err, client.CodeModelNotFound) {
+	if f.m, err = d.model(c.r.Context(), c, model); hasCode(err, client.CodeModelNotFound) {
 		return f, notFound(f.id)
 	}
 	return f, err

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/gateway/anthropic"
+	"github.com/switchyard/switchyard/services/gateway/apikeys"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
@@ -23,13 +25,18 @@ type call struct {
 	w    http.ResponseWriter
 	r    *http.Request
 	flow schemas.Flow
+	key  apikeys.Key
 	// id is the services' request id, and the client's.
 	id string
 }
 
 // to is the model and the tenant of a call's request. Several clients may send one Idempotency-Key.
 func (c *call) to(m upstream.Model) upstream.To {
-	return upstream.To{Model: m.Name, Flow: c.flow, Shared: c.r.Header.Get(headerIdempotency) != ""}
+	to := upstream.To{Model: m.Name, Flow: c.flow, Shared: c.r.Header.Get(headerIdempotency) != ""}
+	if a, is := c.w.(*answering); is {
+		to.Allowed = a.allow
+	}
+	return to
 }
 
 // action answers a call. An error of it is the answer, unless some of that is sent.
@@ -48,13 +55,13 @@ func (d *Door) table() (all []route) {
 	}
 	api("GET", "/v1/models", d.listModels)
 	api("GET", "/v1/models/{name...}", d.showModel)
-	api("POST", "/v1/chat/completions", d.chat)
-	api("POST", "/v1/completions", d.complete)
-	api("POST", "/v1/responses", d.respond)
-	api("GET", "/v1/responses/{id}", d.showResponse)
-	api("DELETE", "/v1/responses/{id}", d.deleteResponse)
-	api("POST", "/v1/responses/{id}/cancel", d.cancelResponse)
-	api("POST", "/v1/messages", d.message)
+	api("POST", "/v1/chat/completions", mayAsk(d.chat))
+	api("POST", "/v1/completions", mayAsk(d.complete))
+	api("POST", "/v1/responses", mayAsk(d.respond))
+	api("GET", "/v1/responses/{id}", mayAsk(d.showResponse))
+	api("DELETE", "/v1/responses/{id}", mayAsk(d.deleteResponse))
+	api("POST", "/v1/responses/{id}/cancel", mayAsk(d.cancelResponse))
+	api("POST", "/v1/messages", mayAsk(d.message))
 	api("POST", "/v1/messages/count_tokens", d.countTokens)
 	api("POST", "/tokenize", d.tokenize)
 	api("POST", "/detokenize", d.detokenize)
@@ -117,6 +124,7 @@ func plainPath(p string) bool {
 func (d *Door) guarded(do action) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, form := &call{w: w, r: r}, formOf(r)
+		defer func() { lineOf(w).ID = c.id }() // that of an Idempotency-Key is known late
 		defer func() {
 			p := recover()
 			if p == nil {
@@ -130,26 +138,38 @@ func (d *Door) guarded(do action) http.Handler {
 			if begun(w) {
 				panic(http.ErrAbortHandler) // its client sees that it is not whole
 			}
-			openai.Refuse(w, &openai.Error{Status: http.StatusInternalServerError, Type: openai.ServerError, Code: client.CodeInternal, Message: "the gateway has met an error that it does not know"}, form)
+			c.refuse(&openai.Error{Status: http.StatusInternalServerError, Type: openai.ServerError, Code: client.CodeInternal, Message: "the gateway has met an error that it does not know"}, form)
 		}()
 		if err := d.identify(c); err != nil {
-			openai.Refuse(w, err, form)
+			c.refuse(err, form)
 			return
 		}
 		r = r.WithContext(telemetry.Propagator{}.Extract(r.Context(), nats.Header{"traceparent": r.Header["Traceparent"]}))
 		c.r = r
 		if err := do(c); err != nil {
-			openai.Refuse(w, d.refusal(r.Context(), err, 0), form)
+			c.refuse(d.refusal(r.Context(), err, 0), form)
 		}
 	})
+}
+
+// refuse answers with an error.
+func (c *call) refuse(e *openai.Error, form func(*openai.Error) any) {
+	lineOf(c.w).Code = e.Code
+	openai.Refuse(c.w, e, form)
 }
 
 // identify finds a call's tenant and class by its key, and gives the call an id.
 func (d *Door) identify(c *call) (wrong *openai.Error) {
 	c.id = newID()
 	c.w.Header().Set("X-Request-Id", c.id)
-	if c.flow, wrong = d.keys.of(c.r); wrong != nil {
+	if c.key, wrong = d.keys.of(c.r, time.Now()); wrong != nil {
 		return wrong
+	}
+	c.flow = c.key.Flow
+	line := lineOf(c.w)
+	line.Tenant, line.Class = c.flow.Tenant, string(c.flow.Class)
+	if d.keys.file != "" {
+		line.Key = c.key.ID()
 	}
 	return checkKey(c.r.Header.Get(headerIdempotency))
 }

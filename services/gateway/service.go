@@ -24,12 +24,14 @@ type Service struct {
 	door     *Door
 	listener net.Listener
 	server   *http.Server
+
+	certificate certificate
 }
 
 // New returns a gateway that is not started.
 func New(b service.Bare, c Config) *Service {
 	inject := func(ctx context.Context, h nats.Header) { telemetry.Propagator{}.Inject(ctx, h) }
-	s := &Service{bare: b, config: c, listener: c.Listener, up: upstream.New(b.Conn, b.Prefix, inject)}
+	s := &Service{bare: b, config: c, listener: c.Listener, certificate: certificate{cert: c.Cert, key: c.Key}, up: upstream.New(b.Conn, b.Prefix, inject)}
 	s.door = NewDoor(DoorSettings{Config: c, Upstream: s.up, Telemetry: b.Telemetry, Replica: b.ID, Logger: b.Logger})
 	return s
 }
@@ -42,7 +44,7 @@ func (s *Service) Addr() string { return s.listener.Addr().String() }
 
 // Start opens its port, and begins to look for models.
 func (s *Service) Start(ctx context.Context) (err error) {
-	if err := s.door.keys.load(); err != nil {
+	if err := errors.Join(s.door.keys.load(), s.certificate.load(), s.door.access.open()); err != nil {
 		return err
 	}
 	if err := s.up.Open(); err != nil {
@@ -80,6 +82,8 @@ func (s *Service) Run(ctx context.Context) error {
 	go func() { served <- s.serve(limited) }()
 	tasks := lifecycle.Serving(ctx)
 	tasks.Go(s.up.Run)
+	watched := s.watches()
+	tasks.Go(func(ctx context.Context) { lifecycle.FollowFiles(ctx, s.bare.Logger, watched...) })
 	if s.config.Alone {
 		lifecycle.BoundGarbage(mostGarbage)
 	}
@@ -106,7 +110,8 @@ func (s *Service) connections(files uint64) int {
 
 func (s *Service) serve(l net.Listener) error {
 	if s.config.Cert != "" {
-		return s.server.ServeTLS(l, s.config.Cert, s.config.Key)
+		s.server.TLSConfig = s.certificate.config()
+		return s.server.ServeTLS(l, "", "")
 	}
 	return s.server.Serve(l)
 }
@@ -118,6 +123,7 @@ const cutBefore = time.Second
 // Stop takes nothing new, waits for what is under way, and tells those that are cut why.
 func (s *Service) Stop(ctx context.Context) error {
 	defer s.up.Close()
+	defer func() { _ = s.door.access.close() }() // every line was written
 	if s.server == nil {
 		if s.listener != nil {
 			_ = s.listener.Close() // no client was served

@@ -21,6 +21,7 @@ type tale struct {
 	began time.Time
 	model string
 	told  *telemetry.GatewayMetrics
+	line  *accessLine
 	first time.Duration // 0: no token has come
 
 	prompt, completion int32
@@ -44,7 +45,7 @@ const (
 
 // watch begins the tale of a request.
 func (d *Door) watch(ctx context.Context, c *call, m upstream.Model, operation, requested string) *tale {
-	t := &tale{began: time.Now(), model: m.Name, told: d.metrics}
+	t := &tale{began: time.Now(), model: m.Name, told: d.metrics, line: lineOf(c.w)}
 	t.ctx, t.span = d.tracer.Start(ctx, operation+" "+m.Name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		genAIOperation.String(operation), genAIProvider.String("switchyard"), genAIRequested.String(requested), genAIAnswered.String(m.Name),
 		genAIResponse.String(c.id), telemetry.AttrRequest.String(c.id)))
@@ -61,6 +62,7 @@ func (t *tale) chunk(c *pb.Chunk) {
 	}
 	if c.FinishReason != "" {
 		t.finish = c.FinishReason
+		t.line.count(c)
 		t.prompt += c.GetUsage().GetPromptTokens()
 		t.completion += c.GetUsage().GetCompletionTokens()
 	}
@@ -72,7 +74,9 @@ func (t *tale) end(err *openai.Error) {
 		err = t.failed
 	}
 	t.span.SetAttributes(genAIInput.Int(int(t.prompt)), genAIOutput.Int(int(t.completion)), genAIFinish.StringSlice([]string{t.finish}))
+	t.line.First = seconds(t.first)
 	if err != nil {
+		t.line.Code = err.Code
 		t.span.SetAttributes(errorType.String(err.Code))
 		t.span.SetStatus(codes.Error, err.Code)
 	}

@@ -5,14 +5,20 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/switchyard/switchyard/schemas"
 )
 
 // timed bounds the time in which clients take their answers, and counts these. A bound stays
 // with its connection, so each answer sets it anew.
 func (d *Door) timed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		a := &answering{ResponseWriter: w, stall: d.Stall}
-		defer func() { d.metrics.Request(r.Pattern, strconv.Itoa(max(a.status, http.StatusOK))) }()
+		a := &answering{ResponseWriter: w, stall: d.Stall, line: accessLine{Time: time.Now()}, anthropic: formOf(r) != nil}
+		defer func() {
+			a.line.Status, a.line.Route, a.line.Total = max(a.status, http.StatusOK), r.Pattern, seconds(time.Since(a.line.Time))
+			d.metrics.Request(r.Pattern, strconv.Itoa(a.line.Status))
+			d.access.write(&a.line)
+		}()
 		defer a.watch(r)()
 		next.ServeHTTP(a, r)
 	})
@@ -22,11 +28,17 @@ func (d *Door) timed(next http.Handler) http.Handler {
 type answering struct {
 	http.ResponseWriter
 	stall time.Duration
+	// line is for the access log; who answers the request writes it.
+	line accessLine
+	// anthropic says that the client is one of Anthropic's API.
+	anthropic bool
 
 	mu     sync.Mutex
 	status int    // 0: nothing was sent
 	kind   string // of what is sent
 	ended  bool   // nothing more is sent
+	// allowed is what the services said last of the tenant's limits.
+	allowed schemas.Allowance
 }
 
 // WriteHeader begins the answer.
@@ -39,6 +51,7 @@ func (a *answering) WriteHeader(status int) {
 // begin begins the answer; a.mu is held.
 func (a *answering) begin(status int) {
 	if a.status == 0 {
+		a.limitHeaders(time.Now())
 		a.status, a.kind = status, a.Header().Get("Content-Type")
 		_ = http.NewResponseController(a.ResponseWriter).SetWriteDeadline(time.Now().Add(a.stall)) // a recorder in tests has none
 	}
@@ -60,6 +73,13 @@ func (a *answering) FlushError() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return http.NewResponseController(a.ResponseWriter).Flush() // as Write
+}
+
+// allow notes what the services say of the tenant's limits.
+func (a *answering) allow(l schemas.Allowance) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.allowed = l
 }
 
 // Unwrap is for http.ResponseController.

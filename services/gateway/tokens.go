@@ -16,7 +16,7 @@ func (d *Door) tokenize(c *call) error {
 	if err != nil {
 		return err
 	}
-	m, err := d.named(c.r.Context(), ask.Model)
+	m, err := d.named(c.r.Context(), c, ask.Model)
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (d *Door) detokenize(c *call) error {
 	if err != nil {
 		return err
 	}
-	m, err := d.named(c.r.Context(), ask.Model)
+	m, err := d.named(c.r.Context(), c, ask.Model)
 	if err != nil {
 		return err
 	}
@@ -92,14 +92,14 @@ func (d *Door) detokenize(c *call) error {
 }
 
 // named is the model of a name. vLLM serves one, which its clients need not name here.
-func (d *Door) named(ctx context.Context, name string) (upstream.Model, error) {
-	if all := d.Upstream.Models(); name == "" && len(all) == 1 {
+func (d *Door) named(ctx context.Context, c *call, name string) (upstream.Model, error) {
+	if all := d.models(c); name == "" && len(all) == 1 {
 		return all[0], nil
 	}
 	if name == "" {
 		return upstream.Model{}, openai.Bad("model", "several models are served, or none yet: name one as model")
 	}
-	return d.Upstream.Find(ctx, name)
+	return d.model(ctx, c, name)
 }
 
 func unlessEmpty(text string) *string {
@@ -111,7 +111,7 @@ func unlessEmpty(text string) *string {
 
 // tokenizerInfo tells what is known of a model's tokenizer.
 func (d *Door) tokenizerInfo(c *call) error {
-	m, err := d.named(c.r.Context(), c.r.URL.Query().Get("model"))
+	m, err := d.named(c.r.Context(), c, c.r.URL.Query().Get("model"))
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type CLI struct {
 	DLQ     DLQCmd         `cmd:"" group:"Operate:" name:"dlq" help:"Look after messages that services have given up: list, show, send again, drop."`
 	Setup   SetupCmd       `cmd:"" group:"Operate:" help:"Make the streams and buckets that models need, and say what differs; with --keep make those again that a server loses."`
 	Auth    AuthCmd        `cmd:"" group:"Operate:" help:"Credentials of every service and producer, with the rights that each needs, and TLS."`
+	Keys    KeysCmd        `cmd:"" group:"Operate:" help:"API keys of the gateways' clients: make, list, renew and revoke them."`
 	Probe   ProbeCmd       `cmd:"" group:"Operate:" help:"Ask a process of this machine whether it is ready, or lives."`
 	Version cli.VersionCmd `cmd:"" group:"Operate:" help:"Print the version."`
 

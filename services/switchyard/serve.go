@@ -81,7 +81,7 @@ func (c *ServiceCmd) Run(ctx context.Context, e *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	return serve(ctx, e, c.of, c.ModelFlags, c.TelemetryFlags, s)
+	return c.serve(ctx, e, s)
 }
 
 // services are the settings of this one.
@@ -138,8 +138,24 @@ func (f EdgeFlags) config(g cli.Globals) (*bus.Config, error) {
 	return &c, nil
 }
 
-// serve runs one service as this process.
-func serve(ctx context.Context, e *cli.Env, of service.Descriptor, mf up.ModelFlags, tf up.TelemetryFlags, s cluster.Services) (err error) {
+// reload has a running pipeline take what a command says that was read again.
+func (c *ServiceCmd) reload(e *cli.Env, p *cluster.Pipeline) func(command any) error {
+	return func(command any) error {
+		now, is := command.(*ServiceCmd)
+		if !is || !c.of.Reloads {
+			return nil
+		}
+		own, err := now.config(up.ProcessOf(e.Globals, now.ModelFlags))
+		if err == nil {
+			p.Reload(own)
+		}
+		return err
+	}
+}
+
+// serve runs the service as this process.
+func (c *ServiceCmd) serve(ctx context.Context, e *cli.Env, s cluster.Services) (err error) {
+	of, mf, tf := c.of, c.ModelFlags, c.TelemetryFlags
 	tc := tf.Config("switchyard-"+of.Name, mf)
 	up.TellDevice(e, s, mf, &tc)
 	n, err := up.NewNode(ctx, e, mf, tc)
@@ -154,6 +170,7 @@ func serve(ctx context.Context, e *cli.Env, of service.Descriptor, mf up.ModelFl
 		return cli.Usage(err)
 	}
 	p := cluster.NewPipeline(n, s, count)
+	defer e.Follow(ctx, c.reload(e, p))()
 	go up.SayReady(ctx, e, p)
 	if of.Light {
 		defer lifecycle.FollowProcessors(ctx)()

@@ -49,6 +49,7 @@ func (c *BareCmd) Run(ctx context.Context, e *cli.Env) (err error) {
 	n := &cluster.Node{Bus: e.BusConfig(), Drain: e.Waits.Drain, Shared: deployment.Settings{Prefix: e.Prefix, Version: cli.Version, Telemetry: t, Logger: e.Log}}
 	defer func() { err = errors.Join(err, n.Close()) }()
 	p := cluster.NewPipeline(n, s, map[string]int{c.of.Name: 1})
+	defer e.Follow(ctx, func(any) error { return nil })()
 	go up.SayReady(ctx, e, p)
 	if c.of.Light {
 		defer lifecycle.FollowProcessors(ctx)()

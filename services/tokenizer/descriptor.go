@@ -13,7 +13,7 @@ import (
 func Descriptor() service.Descriptor {
 	return service.Descriptor{
 		Service: catalog.Tokenizer, Flags: service.FlagsOf((*Flags).Config),
-		Light: true, New: service.NewOf(New),
+		Light: true, Reloads: true, New: service.NewOf(New),
 	}
 }
 
@@ -23,7 +23,7 @@ type Flags struct {
 	InboxPrefixes []string      `default:"_INBOX." help:"What the reply subjects of ask and replay begin with; others are not answered." placeholder:"PREFIX,…" advanced:""`
 	CanaryEvery   time.Duration `default:"15s" help:"How long no token may flow before a request of one token is sent to see whether one can; 0 is never, and then no token need flow to be ready." placeholder:"TIME" advanced:""`
 	Consent       string        `default:"allow" enum:"allow,never" help:"Whether other experts may stand in, in a brownout, for those of requests that do not say: allow or never." placeholder:"WORD" advanced:""`
-	Tenant        []string      `sep:"none" help:"What a tenant may have, such as acme:weight=4,waiting=100,tokens=60000,log=1GiB (its share, its requests that wait, tokens a minute, bytes of the token log); * stands for those not named. May be given several times; all tokenizers need the same." placeholder:"NAME:QUOTA"`
+	Tenant        []string      `sep:"none" help:"What a tenant may have, such as acme:weight=4,waiting=100,requests=60,tokens=60000,log=1GiB (its share, its requests that wait, requests and tokens a minute, bytes of the token log); * stands for those not named. May be given several times; all tokenizers need the same." placeholder:"NAME:QUOTA"`
 }
 
 // mostQueued bounds what is calculated with.

@@ -216,6 +216,13 @@ type Config struct {
 	Version string
 }
 
+// Reload has tenants have what another Config says, from now on.
+func (s *Service) Reload(own any) {
+	if c, is := own.(Config); is {
+		s.Admission.SetQuotas(c.Tenants)
+	}
+}
+
 // Quota is what a tenant may have.
 type Quota = admission.Quota
 
@@ -263,7 +270,7 @@ func (s *subscriptions) end(ctx context.Context, within time.Duration) {
 	}
 }
 
-// parseTenants reads what tenants may have, each as NAME:weight=4,waiting=100,tokens=60000,log=1GiB.
+// parseTenants reads what tenants may have, each as NAME:weight=4,waiting=100,requests=60,tokens=60000,log=1GiB.
 func parseTenants(texts []string) (map[string]Quota, error) {
 	all := map[string]Quota{}
 	for _, text := range texts {
@@ -272,7 +279,7 @@ func parseTenants(texts []string) (map[string]Quota, error) {
 			err = fmt.Errorf("%s is there twice", name)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("--tenant %q: %w; write it as acme:weight=4,waiting=100,tokens=60000,log=1GiB", text, err)
+			return nil, fmt.Errorf("--tenant %q: %w; write it as acme:weight=4,waiting=100,requests=60,tokens=60000,log=1GiB", text, err)
 		}
 		all[name] = quota
 	}
@@ -308,13 +315,15 @@ func setQuota(q *Quota, key, value string) error {
 		q.Weight = uint32(n) //nolint:gosec // it has 31 bits
 	case "waiting":
 		q.Waiting = int(n) //nolint:gosec // likewise
+	case "requests":
+		q.RequestsPerMinute = int64(n) //nolint:gosec // likewise
 	case "tokens":
 		q.TokensPerMinute = int64(n) //nolint:gosec // 53
 	case "log":
 		q.LogBytes, err = flagvalue.Bytes("tenant", value)
 		n = uint64(max(0, q.LogBytes)) //nolint:gosec // it is not below 0
 	default:
-		return fmt.Errorf("%q is none of weight, waiting, tokens and log", key)
+		return fmt.Errorf("%q is none of weight, waiting, requests, tokens and log", key)
 	}
 	if err != nil || n == 0 {
 		return fmt.Errorf("%s is %q; it must be a number above 0", key, value)

@@ -8,9 +8,9 @@ import (
 )
 
 func TestParseTenants(t *testing.T) {
-	got, err := parseTenants([]string{"acme:weight=4,waiting=100,tokens=60000,log=1GiB", "*:waiting=10", "b-1:log=5"})
+	got, err := parseTenants([]string{"acme:weight=4,waiting=100,requests=60,tokens=60000,log=1GiB", "*:waiting=10", "b-1:log=5"})
 	want := map[string]Quota{
-		"acme": {Weight: 4, Waiting: 100, TokensPerMinute: 60000, LogBytes: 1 << 30}, "*": {Waiting: 10}, "b-1": {LogBytes: 5},
+		"acme": {Weight: 4, Waiting: 100, RequestsPerMinute: 60, TokensPerMinute: 60000, LogBytes: 1 << 30}, "*": {Waiting: 10}, "b-1": {LogBytes: 5},
 	}
 	for name, q := range want {
 		if got[name] != q {
@@ -22,7 +22,7 @@ func TestParseTenants(t *testing.T) {
 	}
 	for text, problem := range map[string]string{
 		"acme": "no ':'", ":waiting=1": "0 bytes", "a.b:waiting=1": "other characters", "acme:": "none of weight", "acme:speed=3": `"speed" is none of`,
-		"acme:waiting": "above 0", "acme:waiting=0": "above 0", "acme:weight=-1": "above 0", "acme:weight=4294967296": "above 0", "acme:tokens=1e3": "above 0",
+		"acme:waiting": "above 0", "acme:waiting=0": "above 0", "acme:weight=-1": "above 0", "acme:weight=4294967296": "above 0", "acme:tokens=1e3": "above 0", "acme:requests=0": "above 0",
 		"acme:log=x": "above 0", "acme:waiting=1,": "none of weight",
 	} {
 		if _, err := parseTenants([]string{text}); err == nil || !strings.Contains(err.Error(), problem) {

@@ -62,6 +62,20 @@ func TestBucket(t *testing.T) {
 	if b.Take(5, rate, -60); b.Wait(5, rate) != 0 {
 		t.Errorf("with 10 given back too many it wants %v s", b.Wait(5, rate))
 	}
+	b.Take(5, rate, -1e9)
+	b.Take(5, rate, 599)
+	if w := b.WaitFor(5, rate, 1); w != 0 {
+		t.Errorf("with the one left that is needed it wants %v s", w)
+	}
+	if w := b.WaitFor(5, rate, 11); math.Abs(w-1) > 1e-6 {
+		t.Errorf("with 10 lacking it wants %v s", w)
+	}
+	if w := b.WaitFor(6, rate, 11); w != 0 {
+		t.Errorf("a second later it wants %v s", w)
+	}
+	if w := b.WaitFor(6, rate, 1e9); math.Abs(w-58.9) > 1e-6 {
+		t.Errorf("of more than there can be it wants %v s, when it is full", w)
+	}
 	if b.Take(5, rate, -1e9); b.spent != 0 {
 		t.Errorf("more than full: %v", b.spent)
 	}

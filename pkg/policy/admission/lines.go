@@ -137,6 +137,17 @@ func (b *Bucket) Wait(now, rate float64) float64 {
 	return max(b.spent/rate-perMinute, least)
 }
 
+// WaitFor is for how many seconds a tenant with so much a second has less than it needs to take, if that is not
+// more than a full bucket.
+func (b *Bucket) WaitFor(now, rate, need float64) float64 {
+	b.fill(now, rate)
+	full := perMinute * rate
+	if lacks := min(need, full) - (full - b.spent); lacks > 1e-9*full {
+		return max(lacks/rate, least)
+	}
+	return 0
+}
+
 // Take takes out of it, or with a negative amount gives back.
 func (b *Bucket) Take(now, rate, amount float64) {
 	b.fill(now, rate)

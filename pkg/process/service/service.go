@@ -27,6 +27,8 @@ type Descriptor struct {
 	Loads Loads
 	// Light says that a process of it alone waits much more than it computes.
 	Light bool
+	// Reloads says that its replicas take other settings while they run (Reload).
+	Reloads bool
 	// New makes one replica that is not started.
 	New func(*deployment.Deployment, Settings) (lifecycle.Service, error)
 	// Bare makes one replica of a service that has no model, in New's place.

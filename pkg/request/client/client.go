@@ -55,6 +55,8 @@ type Settings struct {
 	ByTenant bool
 	// Inject writes the trace of a context to a message's headers; nil: none.
 	Inject func(context.Context, nats.Header)
+	// Allowed is told what the tenant may have a minute, when a chunk says it; nil: nobody is.
+	Allowed func(schemas.Allowance)
 }
 
 func (s Settings) withDefaults() Settings {

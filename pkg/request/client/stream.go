@@ -156,6 +156,9 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 			return nil, err
 		}
 	}
+	if said := msg.Header.Get(schemas.HeaderLimits); said != "" && s.client.settings.Allowed != nil {
+		s.client.settings.Allowed(schemas.ParseAllowance(said))
+	}
 	hadGap := s.order.gap()
 	chunks, err := s.order.add(c)
 	if err != nil {

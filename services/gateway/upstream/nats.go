@@ -95,7 +95,7 @@ func (n *NATS) Find(ctx context.Context, name string) (Model, error) {
 func (n *NATS) client(to To) *client.Client {
 	return client.New(n.conn.NATS(), client.Settings{
 		Prefix: n.prefix, Model: to.Model, Tenant: to.Flow.Tenant, Class: to.Flow.Class, Silence: silence, Patience: patience, Inject: n.inject,
-		ByTenant: true,
+		ByTenant: true, Allowed: to.Allowed,
 	})
 }
 

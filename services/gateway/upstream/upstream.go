@@ -49,6 +49,8 @@ type To struct {
 	// Shared says that others may wait for the same request: that this one leaves does not
 	// cancel it for them.
 	Shared bool
+	// Allowed is told what the tenant may have a minute, as the services say it; nil: nobody is.
+	Allowed func(schemas.Allowance)
 }
 
 // Model is what is known of a model.

@@ -60,6 +60,13 @@ type Env struct {
 	Waits Waits
 	// Told is the profile that people were told of; empty: of none.
 	Told string
+
+	// level is the log's, said what the command line and the configuration said at first, and parse reads them
+	// again from the file at path.
+	level *slog.LevelVar
+	path  string
+	said  configured
+	parse func() (configured, error)
 }
 
 // Program is a command line: its name, what it is for, and its commands.
@@ -106,7 +113,15 @@ func (p Program) RunWaiting(ctx context.Context, args []string, std Stdio, w Wai
 	}
 	parsed, globals, err := p.Parse(args, std)
 	if err == nil {
-		e := &Env{Globals: *globals, Stdio: std, Log: globals.Logger(std.Err), Waits: w}
+		e := &Env{Globals: *globals, Stdio: std, Waits: w, level: globals.level(), path: configPath(args), said: configuredBy(parsed, globals)}
+		e.Log = globals.loggerAt(std.Err, e.level)
+		e.parse = func() (configured, error) {
+			again, now, err := p.Parse(args, std)
+			if err != nil {
+				return configured{}, err
+			}
+			return configuredBy(again, now), nil
+		}
 		if std.Err == os.Stderr {
 			telemetry.LogLibraries(e.Log)
 		}
@@ -367,11 +382,20 @@ func readable(_ []string, a slog.Attr) slog.Attr {
 }
 
 // Logger returns what logs to w as the flags say.
-func (g Globals) Logger(w io.Writer) *slog.Logger {
+func (g Globals) Logger(w io.Writer) *slog.Logger { return g.loggerAt(w, g.level()) }
+
+// level returns the least one that is logged.
+func (g Globals) level() *slog.LevelVar {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(g.LogLevel)); err != nil {
 		level = slog.LevelInfo // the parser lets only levels through
 	}
+	of := new(slog.LevelVar)
+	of.Set(level)
+	return of
+}
+
+func (g Globals) loggerAt(w io.Writer, level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if g.LogFormat == jsonFormat {
 		options.ReplaceAttr = readable

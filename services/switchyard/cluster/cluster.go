@@ -182,6 +182,13 @@ func (y *Cluster) guard(data string, n *natsserver.Settings) error {
 	return err
 }
 
+// Reload has services of all models take other settings of their own, as far as they can.
+func (y *Cluster) Reload(own any) {
+	for _, p := range y.pipelines() {
+		p.Reload(own)
+	}
+}
+
 // Users is the folder of credentials; nil without Auth.
 func (y *Cluster) Users() *credentials.Folder { return y.Settings.Node.users }
 

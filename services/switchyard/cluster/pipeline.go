@@ -41,6 +41,7 @@ type Pipeline struct {
 	needed []*bus.Conn         // without which tokens do not flow
 	made   []lifecycle.Service // in the order of starting
 	group  *lifecycle.Group    // of them; nil until all are connected, or it stops
+	again  any                 // settings that were changed since; nil: none were
 
 	replicas []*replica         // those that can be asked to drain
 	drains   sync.WaitGroup     // those under way
@@ -209,7 +210,24 @@ func (p *Pipeline) add(name string, s lifecycle.Service, log *slog.Logger) lifec
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.made = append(p.made, s)
+	reloadOne(s, p.again)
 	return s
+}
+
+// Reload has services take other settings of their own while they run, as far as they can.
+func (p *Pipeline) Reload(own any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.again = own
+	for _, s := range p.made {
+		reloadOne(s, own)
+	}
+}
+
+func reloadOne(s lifecycle.Service, own any) {
+	if r, can := s.(interface{ Reload(own any) }); can && own != nil {
+		r.Reload(own)
+	}
 }
 
 // open opens a connection for a service, which Stop closes.

@@ -112,6 +112,17 @@ func (c *Cmd) Run(ctx context.Context, e *cli.Env) (err error) {
 		return Stopped(ctx, errors.Join(err, front.close()))
 	}
 	defer func() { err = errors.Join(err, Stopped(ctx, y.Close())) }()
+	defer e.Follow(ctx, func(command any) error {
+		now, is := command.(*Cmd)
+		if !is {
+			return nil
+		}
+		own, err := now.TokenizerFlags.Config(ProcessOf(e.Globals, now.ModelFlags))
+		if err == nil {
+			y.Reload(own)
+		}
+		return err
+	})()
 	if y.Users() != nil {
 		defer reloadUsers(e, y)()
 	}

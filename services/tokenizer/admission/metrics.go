@@ -14,9 +14,10 @@ import (
 
 // The quotas that a refusal can be for, as metrics name them.
 const (
-	quotaWaiting = "waiting"
-	quotaTokens  = "tokens"
-	quotaLog     = "log"
+	quotaWaiting  = "waiting"
+	quotaTokens   = "tokens"
+	quotaRequests = "requests"
+	quotaLog      = "log"
 )
 
 // maxTenantLabels bounds the tenants that metrics name, of those with quotas of their
@@ -36,7 +37,7 @@ func namedTenants(config map[string]Quota) map[string]bool {
 
 // label is a tenant as metrics name it.
 func (q *quotas) label(tenant string) string {
-	if q.named[tenant] {
+	if q.granted.Load().named[tenant] {
 		return tenant
 	}
 	return EveryoneElse
@@ -82,7 +83,7 @@ func (a *Admission) quotaReadings(of func(tenant string, q Quota, u *usage) quot
 // tenantsToTell are those with quotas of their own, and all that are known here.
 func (a *Admission) tenantsToTell() []string {
 	known := a.demand.tenants(time.Now())
-	for tenant := range a.quotas.config {
+	for tenant := range a.quotas.granted.Load().config {
 		known[tenant] = true
 	}
 	a.quotas.mu.Lock()
@@ -118,15 +119,20 @@ func (d *demand) tenants(now time.Time) map[string]bool {
 	return all
 }
 
-// Follow shows tenants' quotas until stop is called.
-func (a *Admission) Follow() (stop func()) {
-	for tenant, q := range a.quotas.config {
-		for quota, has := range map[string]bool{quotaWaiting: q.Waiting > 0, quotaTokens: q.TokensPerMinute > 0, quotaLog: q.LogBytes > 0} {
+// showRefusals shows counters of refusals before there are any.
+func (a *Admission) showRefusals() {
+	for tenant, q := range a.quotas.granted.Load().config {
+		for quota, has := range map[string]bool{quotaWaiting: q.Waiting > 0, quotaRequests: q.RequestsPerMinute > 0, quotaTokens: q.TokensPerMinute > 0, quotaLog: q.LogBytes > 0} {
 			if has {
 				a.metrics.Tenants.Refusals(a.quotas.label(tenant), quota) // at 0
 			}
 		}
 	}
+}
+
+// Follow shows tenants' quotas until stop is called.
+func (a *Admission) Follow() (stop func()) {
+	a.showRefusals()
 	stops := []func(){
 		a.metrics.Tenants.Waiting.Follow(a.quotaReadings(func(tenant string, q Quota, _ *usage) quotaUse {
 			n, _ := a.demand.of(tenant, q.Weight, time.Now())

@@ -2,7 +2,9 @@ package admission
 
 import (
 	"cmp"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -16,6 +18,8 @@ type Quota struct {
 	Weight uint32
 	// Waiting is how many of its requests may wait for their turn.
 	Waiting int
+	// RequestsPerMinute are those that are accepted.
+	RequestsPerMinute int64
 	// TokensPerMinute are those of prompts and the most that answers may have.
 	TokensPerMinute int64
 	// LogBytes are what its requests may take of the token log.
@@ -30,17 +34,23 @@ const maxTenants = 4096
 
 // quotas say what tenants may have, and remember what they had.
 type quotas struct {
-	config map[string]Quota
-	named  map[string]bool // tenants that metrics name
-	age    time.Duration   // of token logs
-	begun  time.Time       // logs' slots of time count from then on
+	granted atomic.Pointer[granted]
+	age     time.Duration // of token logs
+	begun   time.Time     // logs' slots of time count from then on
 
 	mu   sync.Mutex
 	used map[string]*usage
 }
 
+// granted is what tenants may have, which an operator may change.
+type granted struct {
+	config map[string]Quota
+	named  map[string]bool // tenants that metrics name
+}
+
 // usage is what a tenant had here.
 type usage struct {
+	requests policy.Bucket
 	tokens   policy.Bucket
 	last     float64 // what its newest request took of them
 	promises policy.Promises
@@ -48,7 +58,14 @@ type usage struct {
 }
 
 func newQuotas(config map[string]Quota, age time.Duration) *quotas {
-	return &quotas{config: config, named: namedTenants(config), age: cmp.Or(age, schemas.DefaultLogAge), begun: time.Now(), used: map[string]*usage{}}
+	q := &quotas{age: cmp.Or(age, schemas.DefaultLogAge), begun: time.Now(), used: map[string]*usage{}}
+	q.set(config)
+	return q
+}
+
+// set has tenants have other quotas from now on. What they had counts.
+func (q *quotas) set(config map[string]Quota) {
+	q.granted.Store(&granted{config, namedTenants(config)})
 }
 
 // of is a tenant's quota; canaries have none.
@@ -56,10 +73,11 @@ func (q *quotas) of(tenant string) Quota {
 	if tenant == schemas.CanaryTenant {
 		return Quota{}
 	}
-	if own, ok := q.config[tenant]; ok {
+	config := q.granted.Load().config
+	if own, ok := config[tenant]; ok {
 		return own
 	}
-	return q.config[EveryoneElse]
+	return config[EveryoneElse]
 }
 
 // with calls fn with what a tenant had.
@@ -68,7 +86,7 @@ func (q *quotas) with(tenant string, fn func(*usage)) {
 	defer q.mu.Unlock()
 	u := q.used[tenant]
 	if u == nil {
-		if len(q.used) >= len(q.config)+maxTenants {
+		if len(q.used) >= len(q.granted.Load().config)+maxTenants {
 			q.forgetOne()
 		}
 		u = &usage{}
@@ -81,7 +99,7 @@ func (q *quotas) with(tenant string, fn func(*usage)) {
 // better to give a tenant more than its quota than to count against it what others had.
 func (q *quotas) forgetOne() {
 	for tenant := range q.used { // begins anywhere
-		if _, own := q.config[tenant]; !own {
+		if _, own := q.granted.Load().config[tenant]; !own {
 			delete(q.used, tenant)
 			return
 		}
@@ -94,7 +112,7 @@ func (a *Admission) checkQuotas(r Request, now time.Time) error {
 	if err := a.checkWaiting(r, q, now); err != nil {
 		return err
 	}
-	return a.checkTokens(r, q, now)
+	return a.checkRates(r, q, now)
 }
 
 // checkWaiting counts those that wait beside this one, which entered before.
@@ -120,42 +138,92 @@ func (a *Admission) checkWaiting(r Request, q Quota, now time.Time) error {
 	return refused
 }
 
-// checkTokens lets a tenant take tokens while it has some left; each tokenizer
-// grants its part of them.
-func (a *Admission) checkTokens(r Request, q Quota, now time.Time) error {
-	if q.TokensPerMinute == 0 {
+// checkRates lets a tenant have requests, and take tokens, while it has some left of a minute's; each
+// tokenizer grants its part of them.
+func (a *Admission) checkRates(r Request, q Quota, now time.Time) (refused error) {
+	if q.RequestsPerMinute == 0 && q.TokensPerMinute == 0 {
 		return nil
 	}
-	rate, at := a.tokenRate(q), a.demand.seconds(now)
-	var refused error
+	at, grants := a.demand.seconds(now), a.grantors()
 	a.quotas.with(r.Flow.Tenant, func(u *usage) {
-		wait := u.tokens.Wait(at, rate)
-		if wait == 0 {
-			return
+		for _, of := range []struct {
+			quota  string
+			bucket *policy.Bucket
+			minute int64
+			need   float64 // of a new request; of tokens it may overdraw
+			newest float64
+		}{{quotaRequests, &u.requests, q.RequestsPerMinute, 1, 1}, {quotaTokens, &u.tokens, q.TokensPerMinute, 0, u.last}} {
+			if of.minute == 0 || refused != nil {
+				continue
+			}
+			rate := perSecond(of.minute, grants)
+			wait := of.bucket.WaitFor(at, rate, of.need)
+			if of.need == 0 {
+				wait = of.bucket.Wait(at, rate)
+			}
+			if wait > 0 {
+				a.quotaRefused(r.Flow.Tenant, of.quota)
+				refused = overloaded(u.promises.Give(r.ID, at, wait, of.newest/rate, 0),
+					"tenant %s has had the %d %s that it may have a minute (its quota of %s)", r.Flow.Tenant, of.minute, of.quota, of.quota)
+			}
 		}
-		a.quotaRefused(r.Flow.Tenant, quotaTokens)
-		refused = overloaded(u.promises.Give(r.ID, at, wait, u.last/rate, 0),
-			"tenant %s has had the %d tokens that it may have a minute (its quota of tokens)", r.Flow.Tenant, q.TokensPerMinute)
 	})
 	return refused
 }
 
+// grantors is how many tokenizers grant parts of what tenants may have.
+func (a *Admission) grantors() int {
+	return max(1, len(members.OfService(a.members.Snapshot(), "tokenizer")))
+}
+
+// perSecond is how much a second each of several tokenizers grants of a minute's.
+func perSecond(minute int64, grantors int) float64 {
+	return float64(minute) / 60 / float64(grantors)
+}
+
 // tokenRate is how many tokens a second this replica grants.
-func (a *Admission) tokenRate(q Quota) float64 {
-	replicas := max(1, len(members.OfService(a.members.Snapshot(), "tokenizer")))
-	return float64(q.TokensPerMinute) / 60 / float64(replicas)
+func (a *Admission) tokenRate(q Quota) float64 { return perSecond(q.TokensPerMinute, a.grantors()) }
+
+// SetQuotas has tenants have other quotas from now on. A request that was accepted keeps its weight.
+func (a *Admission) SetQuotas(config map[string]Quota) {
+	a.quotas.set(config)
+	a.showRefusals()
+}
+
+// Limits are what a tenant may have a minute, and what of it is left, as far as this replica knows.
+func (a *Admission) Limits(tenant string) (l schemas.Allowance) {
+	q := a.quotas.of(tenant)
+	if q.RequestsPerMinute == 0 && q.TokensPerMinute == 0 {
+		return l
+	}
+	at, grants := a.demand.seconds(time.Now()), a.grantors()
+	of := func(b *policy.Bucket, minute int64) schemas.Limit {
+		if minute == 0 {
+			return schemas.Limit{}
+		}
+		rate := perSecond(minute, grants)
+		spent := b.Spent(at, rate)
+		left := minute - int64(math.Ceil(spent*float64(grants)))
+		return schemas.Limit{Most: minute, Left: max(0, left), Reset: time.Duration(spent / rate * float64(time.Second))}
+	}
+	a.quotas.look(tenant, func(u *usage) {
+		l = schemas.Allowance{Requests: of(&u.requests, q.RequestsPerMinute), Tokens: of(&u.tokens, q.TokensPerMinute)}
+	})
+	return l
 }
 
 // spend counts a request that was accepted.
 func (a *Admission) spend(r Request, tokens float64, now time.Time) {
 	q := a.quotas.of(r.Flow.Tenant)
-	if q.TokensPerMinute == 0 && q.Waiting == 0 {
+	if q.TokensPerMinute == 0 && q.RequestsPerMinute == 0 && q.Waiting == 0 {
 		return
 	}
 	a.quotas.with(r.Flow.Tenant, func(u *usage) {
 		u.promises.Keep(r.ID)
 		u.last = tokens
-		u.tokens.Take(a.demand.seconds(now), a.tokenRate(q), tokens)
+		at, grants := a.demand.seconds(now), a.grantors()
+		u.requests.Take(at, perSecond(q.RequestsPerMinute, grants), 1)
+		u.tokens.Take(at, perSecond(q.TokensPerMinute, grants), tokens)
 	})
 }
 

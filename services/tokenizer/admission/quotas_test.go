@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,7 +57,7 @@ func TestManyTenants(t *testing.T) {
 	for i := range 2 * maxTenants {
 		spend(fmt.Sprint("made-up-", i))
 	}
-	if n := len(q.used); n > maxTenants+len(q.config) {
+	if n := len(q.used); n > maxTenants+len(q.granted.Load().config) {
 		t.Errorf("%d tenants are remembered", n)
 	}
 	for tenant, want := range map[string]int64{"acme": 1, "newcomer": 0} {
@@ -65,5 +66,42 @@ func TestManyTenants(t *testing.T) {
 				t.Errorf("%s has %d, want %d", tenant, u.log.live, want)
 			}
 		})
+	}
+}
+
+// A minute's requests are a bound, what is left of each bound is told, and other quotas count at once.
+func TestRates(t *testing.T) {
+	a := &Admission{members: roll(nil), demand: newDemand(), metrics: telemetry.NewMetrics(prometheus.NewRegistry()), quotas: newQuotas(map[string]Quota{"acme": {RequestsPerMinute: 3, TokensPerMinute: 600}}, time.Hour)}
+	take := func(id string) error {
+		r := Request{ID: id, Flow: schemas.Flow{Tenant: "acme", Class: schemas.ClassNormal}}
+		now := time.Now()
+		if err := a.checkQuotas(r, now); err != nil {
+			return err
+		}
+		a.spend(r, 100, now)
+		return nil
+	}
+	for i := range 3 {
+		if err := take(fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := take("more"); err == nil || !strings.Contains(err.Error(), "3 requests that it may have a minute") {
+		t.Errorf("beyond its requests: %v", err)
+	}
+	l := a.Limits("acme")
+	if l.Requests.Most != 3 || l.Requests.Left != 0 || l.Requests.Reset <= 0 || l.Requests.Reset > time.Minute || l.Tokens.Most != 600 || l.Tokens.Left < 300 || l.Tokens.Left > 302 {
+		t.Errorf("%+v", l)
+	}
+	if l := a.Limits("other"); l != (schemas.Allowance{}) {
+		t.Errorf("a tenant without bounds: %+v", l)
+	}
+	a.SetQuotas(map[string]Quota{"acme": {TokensPerMinute: 200}})
+	if err := take("after"); err == nil || !strings.Contains(err.Error(), "200 tokens") {
+		t.Errorf("under the new quota: %v", err)
+	}
+	a.SetQuotas(map[string]Quota{EveryoneElse: {RequestsPerMinute: 4}})
+	if err := take("at last"); err != nil {
+		t.Errorf("what it had counts, and one is left: %v", err)
 	}
 }

@@ -32,7 +32,7 @@ type Delivery struct {
 // New returns a delivery that has not begun.
 func New(s Settings) *Delivery {
 	c := newCommon(s)
-	sender := &Sender{common: c, prefixes: s.InboxPrefixes, tracer: s.Tracer}
+	sender := &Sender{common: c, prefixes: s.InboxPrefixes, tracer: s.Tracer, limits: s.Ledger.Limits}
 	kinds := &Kinds{own: s.Deployment.Identity.Model}
 	endings := newEndings(c, sender)
 	return &Delivery{

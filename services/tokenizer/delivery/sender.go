@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -18,6 +19,7 @@ import (
 type Sender struct {
 	*common
 	prefixes []string // of inboxes
+	limits   func(tenant string) schemas.Allowance
 	tracer   *telemetry.Tracer
 }
 
@@ -26,6 +28,7 @@ type Destination struct {
 	Subject  string
 	Origin   Origin
 	Tenant   string // whose answer goes there; "": it is not known, or no tenant's
+	limited  string // the tenant whose limits are told; "": Tenant's
 	Encoding pb.Encoding
 	From     int32 // the index of the first chunk that is sent
 	// probed asks the server to tell when no subscription is left, and stream
@@ -38,7 +41,7 @@ type Destination struct {
 
 // destinationOf is where the producer of a request gets its chunks.
 func destinationOf(a *pb.Accept) Destination {
-	to := Destination{Subject: a.ReplyTo, Encoding: a.Encoding, From: Beginning(a.FromIndex), probed: a.Interactive}
+	to := Destination{Subject: a.ReplyTo, Encoding: a.Encoding, From: Beginning(a.FromIndex), probed: a.Interactive, limited: schemas.FlowOf(a).Tenant}
 	if a.Interactive {
 		to.Origin = Inbox
 	}
@@ -70,7 +73,11 @@ func (s *Sender) send(to Destination, c *pb.Chunk) error {
 	if err != nil {
 		return fmt.Errorf("encoding a chunk: %w", err)
 	}
+	limits := s.limitsFor(to, c)
 	for _, m := range msgs {
+		if limits != "" {
+			m.Header.Set(schemas.HeaderLimits, limits)
+		}
 		if to.probed && c.FinishReason == "" {
 			m.Reply = s.d.Subjects.Probe(s.replica, c.RequestId, to.stream)
 		}
@@ -82,6 +89,15 @@ func (s *Sender) send(to Destination, c *pb.Chunk) error {
 		}
 	}
 	return nil
+}
+
+// limitsFor are what the reader of a first or last chunk is told of its tenant's limits; empty: there are none.
+func (s *Sender) limitsFor(to Destination, c *pb.Chunk) string {
+	tenant := cmp.Or(to.limited, to.Tenant)
+	if c.Index > 0 && c.FinishReason == "" || tenant == "" || s.limits == nil {
+		return ""
+	}
+	return s.limits(tenant).String()
 }
 
 // Origin is how a subject that answers go to came here, and so what it may be.

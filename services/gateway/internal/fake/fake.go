@@ -12,6 +12,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/request/calls"
 	"github.com/switchyard/switchyard/pkg/request/client"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
@@ -32,6 +33,8 @@ type Upstream struct {
 	Pieces map[uint32]string
 	// Secret is the model's; empty: one of a test.
 	Secret string
+	// Allowance is what the services say of the tenant's limits.
+	Allowance schemas.Allowance
 	// Special says that its tokenizer puts <s> before texts.
 	Special bool
 
@@ -116,6 +119,9 @@ func (u *Upstream) Find(_ context.Context, name string) (upstream.Model, error) 
 
 // Ask answers.
 func (u *Upstream) Ask(ctx context.Context, to upstream.To, p *pb.Prompt) upstream.Chunks {
+	if to.Allowed != nil {
+		to.Allowed(u.Allowance)
+	}
 	u.mu.Lock()
 	u.prompts, u.tos = append(u.prompts, proto.CloneOf(p)), append(u.tos, to)
 	u.mu.Unlock()
