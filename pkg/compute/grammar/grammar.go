@@ -38,13 +38,15 @@ const (
 )
 
 // Compile makes a grammar of what is asked.
-func Compile(s Spec) (*pushdown.Grammar, error) {
+func Compile(s Spec) (*pushdown.Grammar, error) { return s.compile(nil) }
+
+func (s Spec) compile(known *jsonschema.Known) (*pushdown.Grammar, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
 	budget := &bytewise.Budget{States: maxStates, Work: maxWork}
 	rules := pushdown.New(maxPlaces, maxMoves)
-	begin, err := s.rules(budget, rules)
+	begin, err := s.rules(budget, rules, known)
 	if err != nil {
 		return nil, s.explain(err)
 	}
@@ -103,8 +105,8 @@ func (s *Spec) check() error {
 }
 
 // rules makes the rules, and returns the one to begin with.
-func (s *Spec) rules(budget *bytewise.Budget, rules *pushdown.Rules) (pushdown.Rule, error) {
-	settings := jsonschema.Settings{Compact: s.Compact, Object: s.JSONObject, Budget: budget, Rules: rules, MostRules: maxRules}
+func (s *Spec) rules(budget *bytewise.Budget, rules *pushdown.Rules, known *jsonschema.Known) (pushdown.Rule, error) {
+	settings := jsonschema.Settings{Compact: s.Compact, Object: s.JSONObject, Budget: budget, Rules: rules, MostRules: maxRules, Known: known}
 	switch {
 	case s.JSONObject:
 		return jsonschema.Compile("{}", settings)

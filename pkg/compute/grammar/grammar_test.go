@@ -510,3 +510,71 @@ func FuzzCompile(f *testing.F) {
 		w.document(12)
 	})
 }
+
+// What is kept of grammars has one bound, and the one that was asked for longest ago goes first.
+func TestSetIsBounded(t *testing.T) {
+	set := vocabulary()
+	set.most = 4 << 20
+	large := func(i int) Spec {
+		var b strings.Builder
+		for n := range 2000 {
+			fmt.Fprintf(&b, `"%d of %d",`, n, i)
+		}
+		return Spec{JSONSchema: `{"enum":[` + strings.TrimSuffix(b.String(), ",") + `]}`}
+	}
+	for i := range 28 {
+		for _, spec := range []Spec{large(i), {Regex: "used"}} {
+			c, err := set.Begin(spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Mask()
+		}
+	}
+	bytes, used := 0, Spec{Regex: "used"}
+	for _, k := range set.known {
+		bytes += k.done.Load().Bytes()
+	}
+	if last := set.known[len(set.known)-1].key; bytes > set.most || len(set.known) < 3 || last != used.identity() {
+		t.Errorf("%d grammars with %d bytes; the last one is the newest: %v", len(set.known), bytes, last == used.identity())
+	}
+}
+
+// What was refused, or can be kept, is not found out again.
+func TestChecked(t *testing.T) {
+	var c Checked
+	first := c.Check(Spec{Regex: "("})
+	if again := c.Check(Spec{Regex: "("}); first == nil || again != first || len(c.known) != 1 {
+		t.Errorf("%v, then %v; %d known", first, again, len(c.known))
+	}
+	if err := c.Check(Spec{EBNF: "root ::= \"(\""}); err != nil || len(c.known) != 2 {
+		t.Errorf("%v, %d known", err, len(c.known))
+	}
+	for i := range 2 * maxKept {
+		_ = c.Check(Spec{Regex: fmt.Sprint("(", i)})
+	}
+	if len(c.known) > maxKept {
+		t.Errorf("%d are remembered", len(c.known))
+	}
+}
+
+// What other schemas made is not taken for what a schema says.
+func TestKnownAutomata(t *testing.T) {
+	set := vocabulary()
+	for i := range 3 {
+		for _, schema := range grammartest.Schemas {
+			for _, compact := range []bool{i == 0, i != 0} {
+				fresh, shared := vocabulary(), set
+				spec := Spec{JSONSchema: schema, Compact: compact}
+				a, err := fresh.Begin(spec)
+				b, again := shared.Begin(spec)
+				if err != nil || again != nil {
+					t.Fatal(err, again)
+				}
+				if !slices.Equal(a.Mask(), b.Mask()) {
+					t.Errorf("%s: another mask behind other schemas", schema)
+				}
+			}
+		}
+	}
+}

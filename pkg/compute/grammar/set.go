@@ -1,29 +1,39 @@
 package grammar
 
 import (
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
+	"sync/atomic"
 
+	"github.com/switchyard/switchyard/pkg/compute/grammar/jsonschema"
 	"github.com/switchyard/switchyard/pkg/compute/grammar/pushdown"
 )
 
-// maxKept is how many grammars a Set keeps; the one that was asked for longest ago goes.
-const maxKept = 32
+// maxKept is how many grammars a Set keeps at most, or that they were refused. The one that was asked for longest ago
+// goes, and so where they have more than pushdown.MaxBytes together.
+const maxKept = 1 << 10
 
 // Set keeps grammars for one vocabulary. Any goroutine may use it.
 type Set struct {
 	vocab *pushdown.Vocabulary
 	first *pushdown.Vocabulary // of an answer's first token; nil: the same
 
+	most int // bytes of known
+
+	compiling sync.Mutex // one at a time
+	automata  jsonschema.Known
+
 	mu    sync.Mutex
 	known []*kept // the one that was asked for last behind the others
 }
 
 type kept struct {
-	key  string
+	key  identity
 	made func() (*follower, error)
+	done atomic.Pointer[follower] // once it is made; nil for what is refused
 }
 
 // follower follows one grammar.
@@ -38,7 +48,7 @@ type Bytes func(id uint32, first bool) []byte
 
 // NewSet keeps grammars for a vocabulary of so many tokens.
 func NewSet(size int, of Bytes) *Set {
-	s, differs := &Set{}, false
+	s, differs := &Set{most: pushdown.MaxBytes}, false
 	s.vocab = pushdown.NewVocabulary(size, func(id uint32) []byte {
 		text := of(id, false)
 		differs = differs || string(text) != string(of(id, true))
@@ -68,11 +78,7 @@ func (s *Set) Begin(spec Spec) (*Cursor, error) {
 
 // find is what makes a follower once, however many ask for it at a time.
 func (s *Set) find(spec Spec) func() (*follower, error) {
-	parts := append([]string{spec.kinds()[0], spec.JSONSchema, spec.Regex, spec.EBNF, map[bool]string{true: "compact"}[spec.Compact]}, spec.Choice...)
-	for _, c := range spec.Calls {
-		parts = append(parts, c.Before, c.Schema, c.After)
-	}
-	key := strings.Join(parts, "\x00")
+	key := spec.identity()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.IndexFunc(s.known, func(k *kept) bool { return k.key == key }); i >= 0 {
@@ -80,22 +86,88 @@ func (s *Set) find(spec Spec) func() (*follower, error) {
 		s.known = append(slices.Delete(s.known, i, i+1), k)
 		return k.made
 	}
-	k := &kept{key, sync.OnceValues(func() (*follower, error) {
-		g, err := Compile(spec)
-		if err != nil {
-			return nil, err
-		}
-		f := &follower{Follower: g.Follow(s.vocab)}
-		f.Warm()
-		if s.first != nil {
-			f.first = g.Follow(s.first)
-		}
-		return f, nil
-	})}
-	if s.known = append(s.known, k); len(s.known) > maxKept {
-		s.known = slices.Delete(s.known, 0, 1)
-	}
+	k := &kept{key: key}
+	k.made = sync.OnceValues(func() (*follower, error) {
+		f, err := s.make(spec)
+		k.done.Store(f)
+		s.shed()
+		return f, err
+	})
+	s.known = append(s.known, k)
 	return k.made
+}
+
+func (s *Set) make(spec Spec) (*follower, error) {
+	s.compiling.Lock()
+	defer s.compiling.Unlock()
+	g, err := spec.compile(&s.automata)
+	if err != nil {
+		return nil, err
+	}
+	f := &follower{Follower: g.Follow(s.vocab)}
+	if s.first != nil {
+		f.first = g.Follow(s.first)
+	}
+	return f, nil
+}
+
+// shed drops what was asked for longest ago, as long as too much is kept.
+func (s *Set) shed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bytes, keep := 0, len(s.known)
+	for ; keep > 0; keep-- {
+		if f := s.known[keep-1].done.Load(); f != nil {
+			bytes += f.Bytes()
+			if f.first != nil {
+				bytes += f.first.Bytes()
+			}
+		}
+		if bytes > s.most && keep < len(s.known) || len(s.known)-keep >= maxKept {
+			break
+		}
+	}
+	s.known = slices.Delete(s.known, 0, keep)
+}
+
+// identity is of what is asked for.
+type identity [sha256.Size]byte
+
+func (s *Spec) identity() identity {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q%q%q%q%t%t%q%q", s.kinds(), s.JSONSchema, s.Regex, s.EBNF, s.Compact, s.JSONObject, s.Choice, s.Calls)
+	return identity(h.Sum(nil))
+}
+
+// Checked remembers which grammars can be kept, and why others cannot. Any goroutine may use it; nil remembers none.
+type Checked struct {
+	mu    sync.Mutex
+	known map[identity]error
+}
+
+// Check says why a grammar cannot be kept. Of a repeat it says so at once.
+func (c *Checked) Check(spec Spec) error {
+	if c == nil {
+		_, err := Compile(spec)
+		return err
+	}
+	key := spec.identity()
+	c.mu.Lock()
+	err, ok := c.known[key]
+	c.mu.Unlock()
+	if ok {
+		return err
+	}
+	if _, err = Compile(spec); err != nil {
+		err = errors.New(err.Error()) // and nothing that it was made from
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.known) >= maxKept || c.known == nil {
+		c.known = map[identity]error{}
+	}
+	c.known[key] = err
+	return err
 }
 
 // Cursor is where one answer stands.

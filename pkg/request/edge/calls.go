@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"github.com/switchyard/switchyard/pkg/compute/grammar"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/calls"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -60,7 +59,7 @@ func (m Model) call(p *pb.Prompt, c calling, seq *pb.Sequence) (*pb.Parse, error
 			return nil, Errorf(BadRequest, "%v", err)
 		}
 		seq.Calls = forms
-		if _, err := grammar.Compile(SpecOf(seq)); err != nil {
+		if err := m.Grammars.Check(SpecOf(seq)); err != nil {
 			return nil, Errorf(BadRequest, "%v", err)
 		}
 	}

@@ -35,7 +35,7 @@ func (m Model) checkGrammar(p *pb.Prompt) error {
 	if err := m.mayKeep(p, "grammar"); err != nil {
 		return err
 	}
-	if _, err := grammar.Compile(specOf(p.Grammar)); err != nil {
+	if err := m.Grammars.Check(specOf(p.Grammar)); err != nil {
 		return Errorf(BadRequest, "grammar: %v", err)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/switchyard/switchyard/pkg/compute/grammar"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/calls"
 	"github.com/switchyard/switchyard/schemas"
@@ -53,6 +54,8 @@ type Model struct {
 	// DecodeIDs is the text of ids, and Calls how the model writes calls; nil if it has no tokenizer.
 	DecodeIDs func(ids []uint32) string
 	Calls     *calls.Syntax
+	// Grammars remembers which of them can be kept; nil: each is compiled.
+	Grammars *grammar.Checked
 }
 
 // Request is a checked and completed prompt.

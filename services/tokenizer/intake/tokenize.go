@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/pkg/compute/grammar"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/chat"
 	"github.com/switchyard/switchyard/pkg/request/edge"
@@ -126,6 +127,7 @@ func Read(m *model.Model, maxLen int) (edge.Model, *tokenizer.Tokenizer, error) 
 	out := edge.Model{
 		Vocab: m.Spec.Vocab, MaxLen: m.Spec.LongestSequence(maxLen), EOS: m.Spec.EOS, Generation: m.Generation,
 		Task: m.Spec.Task(), Types: m.Spec.SourceTypes(), Mask: m.Spec.Mask, Start: m.Spec.DecoderStart,
+		Grammars: new(grammar.Checked),
 	}
 	t, err := tokenizer.Open(m.File)
 	if errors.Is(err, tokenizer.ErrNone) {

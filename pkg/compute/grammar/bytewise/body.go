@@ -162,8 +162,14 @@ func (t *Body) lead() {
 // perSettling is which part of the work that is left settle may take.
 const perSettling = 8
 
-// settle finds which states so many characters may end.
-func (t *Body) settle(b *Budget) {
+// Bytes is about how much memory it takes.
+func (t *Body) Bytes() int {
+	return 8*(len(t.allowed)+len(t.enc.reach)+len(t.within)) + 4*(len(t.enc.next)+len(t.enc.left)+len(t.d.far)) + 8*len(t.d.steps) + 32*len(t.d.rows)
+}
+
+// Settle finds which states so many characters may end, for strings of any lengths. Behind it, goroutines may
+// share the body.
+func (t *Body) Settle(b *Budget) {
 	states := len(t.d.rows)
 	now := make([]uint64, (states+63)/64)
 	for s := range int32(states) {

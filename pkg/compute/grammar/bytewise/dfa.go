@@ -40,7 +40,9 @@ func (b *Budget) takeWork(n int) error {
 
 // DFA is a deterministic automaton over bytes. It is not changed once it is made.
 type DFA struct {
-	Start   int32
+	Start int32
+	// Hub is a state in which most bytes change nothing, as within a text of any characters; Dead: there is none.
+	Hub     int32
 	class   [256]uint8
 	classes int
 	next    []int32 // (states, classes); Dead: none
@@ -51,6 +53,9 @@ type DFA struct {
 // States is how many there are; the first is 0.
 func (d *DFA) States() int { return len(d.accept) }
 
+// Bytes is about how much memory it takes.
+func (d *DFA) Bytes() int { return 4*len(d.next) + 5*len(d.accept) + len(d.class) }
+
 // Next is the state after a byte.
 func (d *DFA) Next(s int32, b byte) int32 { return d.next[int(s)*d.classes+int(d.class[b])] }
 
@@ -59,6 +64,70 @@ func (d *DFA) Accepts(s int32) bool { return d.accept[s] }
 
 // Least is how many more bytes there are at least until an accepting state.
 func (d *DFA) Least(s int32) int { return int(d.least[s]) }
+
+// manyBytes is from how many bytes on, that lead to itself, a state may be a hub.
+const manyBytes = 64
+
+// hub is the state that most bytes lead from to itself, as within a text of any characters; Dead: none has many.
+func (d *DFA) hub() int32 {
+	hub, most := Dead, manyBytes-1
+	var bytes [256]int
+	for _, c := range d.class {
+		bytes[c]++
+	}
+	for s := range int32(len(d.accept)) {
+		loops := 0
+		for c, to := range d.next[int(s)*d.classes : (int(s)+1)*d.classes] {
+			if to == s {
+				loops += bytes[c]
+			}
+		}
+		if loops > most {
+			hub, most = s, loops
+		}
+	}
+	return hub
+}
+
+// maxLike bounds the states that Like looks at.
+const maxLike = 64
+
+// Like is equal for states from which the same is accepted, as far as it is found out: it says all that follows from a
+// state. ok is false where that is much.
+func (d *DFA) Like(s int32) (key string, ok bool) {
+	number, queue := map[int32]int32{s: 0}, []int32{s}
+	var out []byte
+	for at := 0; at < len(queue); at++ {
+		from, last := queue[at], int32(math.MinInt32)
+		out = append(out, '|', byte(b2i(d.accept[from])))
+		for b := range 256 {
+			to := d.Next(from, byte(b))
+			if to != Dead {
+				n, known := number[to]
+				if !known {
+					n = int32(len(queue))
+					number[to], queue = n, append(queue, to)
+				}
+				to = n
+			}
+			if to != last { // in runs of bytes
+				out = append(out, byte(b), byte(to), byte(to>>8))
+				last = to
+			}
+		}
+		if len(queue) > maxLike {
+			return "", false
+		}
+	}
+	return string(out), true
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
 
 // Match says whether all of a text is accepted.
 func (d *DFA) Match(text string) bool {
@@ -97,6 +166,7 @@ func (d *DFA) finish() (*DFA, error) {
 		}
 		out.accept, out.least = append(out.accept, d.accept[s]), append(out.least, d.least[s])
 	}
+	out.Hub = out.hub()
 	return out, nil
 }
 
@@ -285,5 +355,6 @@ func product(budget *Budget, a, b *DFA, accepts func(pair) bool, withDead bool) 
 	for i := range d.class {
 		d.class[i] = classes[representative[i]]
 	}
+	d.Hub = d.hub()
 	return d, nil
 }

@@ -31,7 +31,7 @@ func NewStrings(b *Budget, of *Body, within Bounds) (*Strings, error) {
 		return nil, errors.New("lengths beside counted repetitions")
 	}
 	if within != AnyLength && of.within == nil {
-		of.settle(b)
+		of.Settle(b)
 	}
 	if within != AnyLength && of.settled < 0 {
 		body, err := of.unrolled(b, within)
@@ -306,6 +306,7 @@ func (t *Strings) DFA(b *Budget) (*DFA, error) {
 	for i := range d.class {
 		d.class[i] = known[classes[i]]
 	}
+	d.Hub = d.hub()
 	return d, nil
 }
 

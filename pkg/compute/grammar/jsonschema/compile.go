@@ -21,6 +21,28 @@ type Settings struct {
 	Rules  *pushdown.Rules
 	// MostRules is how many different subschemas there may be.
 	MostRules int
+	// Known are automata that schemas before had too; nil: none. One schema at a time uses them.
+	Known *Known
+}
+
+// Known are automata that many schemas have: of punctuation, names, literals, numbers and strings without patterns.
+type Known struct {
+	dfas   map[string]*bytewise.DFA
+	bodies map[string]*bytewise.Body
+	texts  map[string]*bytewise.Strings
+	states int // of dfas
+}
+
+// What is kept of Known, until it begins anew.
+const (
+	maxKnown       = 1 << 12
+	maxKnownStates = 1 << 18
+)
+
+func (k *Known) begin() {
+	if k.dfas == nil || len(k.dfas)+len(k.texts) > maxKnown || k.states > maxKnownStates {
+		*k = Known{dfas: map[string]*bytewise.DFA{}, bodies: map[string]*bytewise.Body{}, texts: map[string]*bytewise.Strings{}}
+	}
 }
 
 // compiler makes rules of a schema.
@@ -30,9 +52,7 @@ type compiler struct {
 	numbers map[*value]uint32
 	rules   map[string]pushdown.Rule
 	bare    map[bared]*value
-	dfas    map[string]*bytewise.DFA
-	bodies  map[string]*bytewise.Body
-	texts   map[string]*bytewise.Strings
+	own     Known             // what no other schema has
 	made    map[string]*value // schemas that stand for what others say
 	todo    []body
 	steps   int
@@ -62,8 +82,13 @@ func Compile(schema string, s Settings) (pushdown.Rule, error) {
 	}
 	c := &compiler{
 		Settings: s, root: root, numbers: map[*value]uint32{}, rules: map[string]pushdown.Rule{},
-		bare: map[bared]*value{}, dfas: map[string]*bytewise.DFA{}, bodies: map[string]*bytewise.Body{}, texts: map[string]*bytewise.Strings{}, made: map[string]*value{}, steps: maxSteps,
+		bare: map[bared]*value{}, made: map[string]*value{}, steps: maxSteps,
 	}
+	if c.Known == nil {
+		c.Known = &Known{}
+	}
+	c.Known.begin()
+	c.own.begin()
 	of := []*value{root}
 	if s.Object {
 		of = append(of, &value{kind: 'o', members: []member{{"type", &value{kind: 's', text: "object"}}}})
@@ -218,15 +243,27 @@ func (c *compiler) without(v *value, keyword string) *value {
 	return out
 }
 
+// ours begins keys of what other schemas mean something else by.
+const ours = "our "
+
+// in is what has a key.
+func (c *compiler) in(key string) *Known {
+	if strings.HasPrefix(key, ours) {
+		return &c.own
+	}
+	return c.Known
+}
+
 // dfa finds an automaton, or makes it.
 func (c *compiler) dfa(key string, build func() (*bytewise.DFA, error)) (*bytewise.DFA, error) {
-	d, ok := c.dfas[key]
-	if ok {
+	known := c.in(key)
+	if d, ok := known.dfas[key]; ok {
 		return d, nil
 	}
 	d, err := build()
 	if err == nil {
-		c.dfas[key] = d
+		known.dfas[key] = d
+		known.states += d.States()
 	}
 	return d, err
 }
@@ -256,7 +293,7 @@ func (c *compiler) tokenIf(when pushdown.Guard, from, to pushdown.Place, mark st
 	if !c.Compact {
 		expression = strings.Repeat(space, b2i(before)) + expression + strings.Repeat(space, b2i(behind))
 	}
-	return c.term(when, from, to, "token "+mark, func() (*bytewise.DFA, error) { return bytewise.Regexp(c.Budget, expression, bytewise.Options{}) })
+	return c.term(when, from, to, "token "+expression, func() (*bytewise.DFA, error) { return bytewise.Regexp(c.Budget, expression, bytewise.Options{}) })
 }
 
 func b2i(b bool) int {

@@ -158,7 +158,10 @@ func (c *compiler) unnamed(all *combined, matched int) (func(pushdown.Guard, pus
 	for _, p := range all.properties {
 		key += "\x00" + quote(p.key)
 	}
-	d, err := c.dfa("names "+key, func() (*bytewise.DFA, error) { return c.unnamedDFA(all, t, matched) })
+	if key = "names " + key; len(all.names) > 0 {
+		key = ours + key
+	}
+	d, err := c.dfa(key, func() (*bytewise.DFA, error) { return c.unnamedDFA(all, t, matched) })
 	if err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (c *compiler) number(b body, all *combined) error {
 	n.Integer = all.types&fraction == 0
 	key := fmt.Sprintf("number %v %v", n.Integer, all.types)
 	if all.limited {
-		key = fmt.Sprintf("number of %p", all)
+		key = fmt.Sprintf("%snumber of %p", ours, all)
 	}
 	err := c.term(pushdown.Always, b.from, b.to, key, func() (*bytewise.DFA, error) { return n.DFA(c.Budget) })
 	keyword := "minimum"
@@ -61,14 +61,18 @@ func (c *compiler) strings(all *combined, o bytewise.Options) (*bytewise.Strings
 	for _, p := range all.patterns {
 		key += "\x00" + p.keyword + "\x00" + p.text
 	}
-	if t, ok := c.texts[key]; ok {
+	if len(all.patterns) > 0 {
+		key = ours + key
+	}
+	known := c.in(key)
+	if t, ok := known.texts[key]; ok {
 		return t, nil
 	}
 	t, err := c.buildStrings(all, o)
 	if err != nil {
 		return nil, c.becauseText(all, err)
 	}
-	c.texts[key] = t
+	known.texts[key] = t
 	return t, nil
 }
 
@@ -118,12 +122,19 @@ func (c *compiler) bodyOf(expressions []*bytewise.Expression, counted bool, o by
 	for _, e := range expressions {
 		key += "\x00" + e.String()
 	}
-	if body, ok := c.bodies[key]; ok {
+	if len(expressions) > 1 || expressions[0].String() != bytewise.Any().String() {
+		key = ours + key
+	}
+	known := c.in(key)
+	if body, ok := known.bodies[key]; ok {
 		return body, nil
 	}
 	body, err := bytewise.NewBody(c.Budget, expressions, counted, o)
 	if err == nil {
-		c.bodies[key] = body
+		if known == c.Known {
+			body.Settle(c.Budget)
+		}
+		known.bodies[key] = body
 	}
 	return body, err
 }

@@ -1,8 +1,8 @@
 package pushdown
 
 import (
-	"cmp"
 	"slices"
+	"sync"
 
 	"github.com/switchyard/switchyard/pkg/compute/grammar/bytewise"
 )
@@ -27,18 +27,45 @@ type group struct {
 
 type looseEnd struct{ node, count int32 }
 
-// looseKey is a place in strings that differ in their length alone.
-type looseKey struct {
-	of *bytewise.Body
-	at int32
+// spotIn is a place in an automaton or in strings; in a body, in strings that differ in their length alone.
+type spotIn struct {
+	of any
+	within
+}
+
+// maxLocals is how many bytes of locals are kept of all grammars.
+const maxLocals = 128 << 20
+
+// locals are kept of a vocabulary for all grammars, since most share their terminals.
+type locals struct {
+	mu    sync.Mutex
+	of    map[spotIn]any // *local or *loose
+	bytes int
+}
+
+// localsOf finds what follows from a place, or makes it, which says how many bytes it has.
+func localsOf[T any](v *Vocabulary, key spotIn, make func() (T, int)) T {
+	l := &v.locals
+	l.mu.Lock()
+	known, ok := l.of[key].(T)
+	l.mu.Unlock()
+	if ok {
+		return known
+	}
+	made, bytes := make()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bytes += bytes; l.of == nil || l.bytes > maxLocals {
+		l.of, l.bytes = map[spotIn]any{}, bytes
+	}
+	l.of[key] = made
+	return made
 }
 
 // scratch is reused from mask to mask.
 type scratch struct {
 	path []within // places in a terminal, by depth in the trie
-	// looked is how many nodes of the trie locals took.
-	looked int
-	met    map[meeting]struct{}
+	met  map[meeting]struct{}
 }
 
 // meeting is a node of the trie at which calls returned.
@@ -79,39 +106,118 @@ func (f *Follower) maskOf(s *State) []uint64 {
 }
 
 func (f *Follower) newMask() []uint64 {
-	f.kept += 8 * f.vocab.words()
+	f.keep(8 * f.vocab.words())
 	return make([]uint64, f.vocab.words())
 }
 
 // localOf is what follows from a place in a terminal.
 func (f *Follower) localOf(at inside) *local {
-	l, ok := f.local[at]
-	if !ok {
-		term := &f.g.terms[at.term]
-		if term.text != nil && term.text.Free() != nil {
-			l = f.bounded(term.text, at.within)
-		} else {
-			l = &local{mask: f.newMask()}
-			f.looked += f.below(term, 0, at.within, func(i int32, to within) {
-				v := f.vocab
-				for _, id := range v.tokens(i) {
-					l.mask[id>>6] |= 1 << (id & 63)
-				}
-				if v.nodes[i].end > i+1 && term.accepts(to) {
-					l.ends = append(l.ends, i)
-				}
-			})
-		}
-		f.kept += 4 * len(l.ends)
-		f.local[at] = l
+	term := &f.g.terms[at.term]
+	if term.dfa != nil {
+		return f.localIn(term.dfa, at.at)
 	}
-	return l
+	return localsOf(f.vocab, spotIn{term.text, at.within}, func() (*local, int) {
+		l := &local{mask: make([]uint64, f.vocab.words())}
+		if term.text.Free() != nil {
+			f.bounded(l, term.text, at.within)
+		} else {
+			f.walkLocal(l, term, at.within)
+		}
+		return l, l.bytes()
+	})
+}
+
+func (l *local) bytes() int { return 8*len(l.mask) + 4*cap(l.ends) }
+
+// localIn is what follows from a state of an automaton. What differs from the hub is what is looked for: from most
+// states of a text of almost any characters the same tokens go on.
+func (f *Follower) localIn(d *bytewise.DFA, at int32) *local {
+	key := spotIn{d, within{at: at}}
+	return localsOf(f.vocab, key, func() (*local, int) {
+		if d.Hub == bytewise.Dead || d.Hub == at {
+			return f.hubOf(d, at)
+		}
+		hub := f.localIn(d, d.Hub)
+		l := &local{mask: slices.Clone(hub.mask)}
+		f.differ(l, hub, d, at)
+		return l, l.bytes()
+	})
+}
+
+// hubOf is localIn by all nodes that can be read. Automata that differ elsewhere share it.
+func (f *Follower) hubOf(d *bytewise.DFA, at int32) (*local, int) {
+	find := func() (*local, int) {
+		l := &local{mask: make([]uint64, f.vocab.words())}
+		f.walkLocal(l, &terminal{dfa: d}, within{at: at})
+		return l, l.bytes()
+	}
+	if d.Hub == at {
+		if like, ok := d.Like(at); ok {
+			return localsOf(f.vocab, spotIn{of: like}, find), 0
+		}
+	}
+	return find()
+}
+
+func (f *Follower) walkLocal(l *local, term *terminal, at within) {
+	f.below(term, 0, at, func(i int32, to within) {
+		v := f.vocab
+		for _, id := range v.tokens(i) {
+			l.mask[id>>6] |= 1 << (id & 63)
+		}
+		if v.nodes[i].end > i+1 && term.accepts(to) {
+			l.ends = append(l.ends, i)
+		}
+	})
+}
+
+// differ makes a local of the hub's one, by the nodes at which the two are in different states.
+func (f *Follower) differ(l, hub *local, d *bytewise.DFA, at int32) {
+	v, ends := f.vocab, hub.ends
+	path := make([][2]int32, v.deep+1)
+	path[0] = [2]int32{at, d.Hub}
+	next := func(s int32, b byte) int32 {
+		if s == bytewise.Dead {
+			return s
+		}
+		return d.Next(s, b)
+	}
+	for i := int32(1); int(i) < len(v.nodes); {
+		f.take(1)
+		n := &v.nodes[i]
+		from := path[n.depth-1]
+		to, of := next(from[0], n.b), next(from[1], n.b)
+		for len(ends) > 0 && ends[0] < i {
+			ends = ends[1:]
+		}
+		switch {
+		case to == of:
+			for ; len(ends) > 0 && ends[0] < n.end; ends = ends[1:] {
+				l.ends = append(l.ends, ends[0])
+			}
+			i = n.end
+			continue
+		case to == bytewise.Dead:
+			for _, id := range v.below(i) {
+				l.mask[id>>6] &^= 1 << (id & 63)
+			}
+			i = n.end
+			continue
+		}
+		path[n.depth] = [2]int32{to, of}
+		for _, id := range v.tokens(i) {
+			l.mask[id>>6] |= 1 << (id & 63)
+		}
+		if n.end > i+1 && d.Accepts(to) {
+			l.ends = append(l.ends, i)
+		}
+		i++
+	}
 }
 
 // bounded is localOf in strings of some length: what is too long for them is left out.
-func (f *Follower) bounded(t *bytewise.Strings, at within) *local {
+func (f *Follower) bounded(l *local, t *bytewise.Strings, at within) {
 	all := f.looseOf(t, at.at)
-	l := &local{mask: f.newMask()}
 	copy(l.mask, all.mask)
 	for _, g := range all.groups {
 		if !t.Alive(g.to.at, at.count+g.to.count) {
@@ -125,44 +231,37 @@ func (f *Follower) bounded(t *bytewise.Strings, at within) *local {
 			l.ends = append(l.ends, end.node)
 		}
 	}
-	return l
 }
 
 // looseOf is what follows from a state of strings, of whatever length.
 func (f *Follower) looseOf(t *bytewise.Strings, at int32) *loose {
-	key := looseKey{t.Body, at}
-	all, ok := f.loose[key]
-	if ok {
-		return all
-	}
-	all = &loose{mask: f.newMask()}
-	free := &terminal{text: t.Free()}
-	number := map[within]int{}
-	f.looked += f.below(free, 0, within{at: at}, func(i int32, to within) {
-		v := f.vocab
-		if ids := v.tokens(i); len(ids) > 0 {
-			n, known := number[to]
-			if !known {
-				n = len(all.groups)
-				number[to], all.groups = n, append(all.groups, group{to: to})
+	return localsOf(f.vocab, spotIn{t.Body, within{at: at}}, func() (*loose, int) {
+		all := &loose{mask: make([]uint64, f.vocab.words())}
+		free := &terminal{text: t.Free()}
+		number := map[within]int{}
+		f.below(free, 0, within{at: at}, func(i int32, to within) {
+			v := f.vocab
+			if ids := v.tokens(i); len(ids) > 0 {
+				n, known := number[to]
+				if !known {
+					n = len(all.groups)
+					number[to], all.groups = n, append(all.groups, group{to: to})
+				}
+				all.groups[n].ids = append(all.groups[n].ids, ids...)
+				for _, id := range ids {
+					all.mask[id>>6] |= 1 << (id & 63)
+				}
 			}
-			all.groups[n].ids = append(all.groups[n].ids, ids...)
-			for _, id := range ids {
-				all.mask[id>>6] |= 1 << (id & 63)
+			if v.nodes[i].end > i+1 && free.accepts(to) {
+				all.ends = append(all.ends, looseEnd{i, to.count})
 			}
-			f.kept += 4 * len(ids)
-		}
-		if v.nodes[i].end > i+1 && free.accepts(to) {
-			all.ends = append(all.ends, looseEnd{i, to.count})
-			f.kept += 8
-		}
+		})
+		return all, 8*len(all.mask) + 4*f.vocab.size + 8*cap(all.ends)
 	})
-	f.loose[key] = all
-	return all
 }
 
 // below goes through the nodes below one that a terminal can read, and tells of each.
-func (f *Follower) below(term *terminal, node int32, at within, tell func(node int32, to within)) (looked int) {
+func (f *Follower) below(term *terminal, node int32, at within, tell func(node int32, to within)) {
 	f.take(ofStep)
 	v := f.vocab
 	if len(f.path) <= v.deep {
@@ -170,6 +269,7 @@ func (f *Follower) below(term *terminal, node int32, at within, tell func(node i
 	}
 	path := f.path
 	path[v.nodes[node].depth] = at
+	looked := 0
 	for i, end := node+1, v.nodes[node].end; i < end; {
 		n := &v.nodes[i]
 		if looked++; looked&1023 == 0 {
@@ -184,48 +284,6 @@ func (f *Follower) below(term *terminal, node int32, at within, tell func(node i
 		tell(i, to)
 		i++
 	}
-	return looked
-}
-
-// warmNodes is how many nodes of the trie Warm looks at, some tens of milliseconds' work.
-const warmNodes = 4 << 20
-
-// Warm computes what follows from places in terminals, of the small ones first, so that the
-// first steps need not.
-func (f *Follower) Warm() {
-	_ = f.do(f.vocab.PerToken(), f.warm)
-}
-
-func (f *Follower) warm() {
-	f.looked = 0
-	places := make([][]within, len(f.g.terms))
-	order := make([]int, len(f.g.terms))
-	for i := range order {
-		order[i], places[i] = i, f.g.terms[i].places()
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(len(places[a]), len(places[b])) })
-	for _, i := range order {
-		for _, at := range places[i] {
-			if f.looked > warmNodes || f.kept > maxMasks/2 {
-				return
-			}
-			f.localOf(inside{int32(i), f.g.terms[i].like(at, f.vocab.deep)})
-		}
-	}
-}
-
-// places are those of a terminal where nothing was counted.
-func (t *terminal) places() (out []within) {
-	if t.dfa != nil {
-		for at := range int32(t.dfa.States()) {
-			out = append(out, within{at: at})
-		}
-		return out
-	}
-	for at := range t.text.Between {
-		out = append(out, within{at: at})
-	}
-	return out
 }
 
 // beyond marks the tokens below a node at which a terminal ended.

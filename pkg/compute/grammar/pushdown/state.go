@@ -2,8 +2,10 @@ package pushdown
 
 import (
 	"cmp"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // stack is what calls return to: some places, each with the calls around it. The same calls
@@ -59,6 +61,15 @@ const (
 	maxDepth  = 512     // calls within calls
 	maxStates = 1 << 14 // and stacks, and unions of them
 	maxMasks  = 64 << 20
+	// MaxBytes is how much grammars of one vocabulary are to keep. Beyond, each that follows a text keeps fairShare.
+	MaxBytes  = 256 << 20
+	fairShare = MaxBytes / 64
+)
+
+// What is counted of states and stacks, and of what follows a byte.
+const (
+	ofEntry     = 256
+	ofSuccessor = 32
 )
 
 // Follower follows texts of a grammar over one vocabulary. Any goroutine may use it.
@@ -71,27 +82,43 @@ type Follower struct {
 	stacks map[string]*stack
 	states map[string]*State
 	joint  map[[2]*stack]*stack // unions, the first of the two has the lower serial
-	local  map[inside]*local
-	loose  map[looseKey]*loose
-	kept   int // bytes of masks
-	left   int // of the work of what is being done
+	kept   *atomic.Int64        // bytes, those of the grammar among them
+	left   int                  // of the work of what is being done
 	scratch
 }
 
 // Follow is a follower over a vocabulary.
 func (g *Grammar) Follow(v *Vocabulary) *Follower {
-	f := &Follower{g: g, vocab: v}
-	f.forget()
+	f := &Follower{g: g, vocab: v, kept: new(atomic.Int64)}
+	f.forgetStates()
+	runtime.AddCleanup(f, func(kept *atomic.Int64) { v.kept.Add(-kept.Load()) }, f.kept)
 	return f
 }
 
-// forget begins anew: states that cursors hold stay as they are.
-func (f *Follower) forget() {
-	f.forgetStates()
-	f.local, f.loose, f.kept = map[inside]*local{}, map[looseKey]*loose{}, 0
+// keep counts bytes that are kept.
+func (f *Follower) keep(bytes int) {
+	f.kept.Add(int64(bytes))
+	f.vocab.kept.Add(int64(bytes))
 }
 
+// Bytes is about how much is kept.
+func (f *Follower) Bytes() int { return int(f.kept.Load()) }
+
+// bytes is about how much a grammar has.
+func (g *Grammar) bytes() int {
+	n := 128 * len(g.flat)
+	for i := range g.flat {
+		n += 32 * (len(g.flat[i].terms) + len(g.flat[i].calls) + len(g.flat[i].ends))
+	}
+	for _, t := range g.terms {
+		n += t.bytes()
+	}
+	return n + 4*len(g.far)
+}
+
+// forgetStates begins anew: states that cursors hold stay as they are.
 func (f *Follower) forgetStates() {
+	f.keep(f.g.bytes() - f.Bytes())
 	f.begin, f.stacks, f.states, f.joint = nil, map[string]*stack{}, map[string]*State{}, map[[2]*stack]*stack{}
 }
 
@@ -136,6 +163,7 @@ func (f *Follower) after(s *State, b byte) *State {
 	}
 	to := w.state()
 	s.next = append(s.next, successor{b, to})
+	f.keep(ofSuccessor)
 	return to
 }
 
@@ -243,6 +271,7 @@ func (f *Follower) stateOf(items []item, over bool) *State {
 	s, ok := f.states[string(key)]
 	if !ok {
 		f.take(ofKept + len(items))
+		f.keep(ofEntry + 48*len(items))
 		f.serial++
 		s = &State{items: items, over: over, serial: f.serial}
 		f.states[string(key)] = s
@@ -271,6 +300,7 @@ func (f *Follower) stack(frames []frame, bottom bool) *stack {
 	s, ok := f.stacks[string(key)]
 	if !ok {
 		f.take(ofKept + len(frames))
+		f.keep(ofEntry + 32*len(frames))
 		f.serial++
 		s = &stack{frames: frames, bottom: bottom, depth: depth + 1, serial: f.serial}
 		f.stacks[string(key)] = s
@@ -291,6 +321,7 @@ func (f *Follower) union(a, b *stack) *stack {
 		return done
 	}
 	f.take(ofKept + len(a.frames) + len(b.frames))
+	f.keep(ofEntry)
 	out := make([]frame, 0, len(a.frames)+len(b.frames))
 	i, j := 0, 0
 	for i < len(a.frames) || j < len(b.frames) {

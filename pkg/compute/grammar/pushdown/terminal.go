@@ -49,3 +49,11 @@ func (t *terminal) like(w within, bytes int) within {
 	}
 	return w
 }
+
+// bytes is about how much it has, of what it does not share.
+func (t *terminal) bytes() int {
+	if t.dfa != nil {
+		return t.dfa.Bytes()
+	}
+	return t.text.Bytes()
+}

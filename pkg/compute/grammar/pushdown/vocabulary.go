@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"sync/atomic"
 )
 
 // Vocabulary has the bytes of tokens as a trie.
@@ -12,6 +13,8 @@ type Vocabulary struct {
 	nodes []trieNode // in preorder; the first is the root
 	ids   []uint32   // of the tokens of nodes, in their order
 	deep  int        // bytes of the longest token
+	locals
+	kept atomic.Int64 // bytes of grammars, and of what they are followed by
 }
 
 type trieNode struct {
@@ -70,6 +73,14 @@ func (v *Vocabulary) Size() int { return v.size }
 func (v *Vocabulary) tokens(at int32) []uint32 {
 	if int(at)+1 < len(v.nodes) {
 		return v.ids[v.nodes[at].first:v.nodes[at+1].first]
+	}
+	return v.ids[v.nodes[at].first:]
+}
+
+// below are the tokens of a node and of those below it.
+func (v *Vocabulary) below(at int32) []uint32 {
+	if end := int(v.nodes[at].end); end < len(v.nodes) {
+		return v.ids[v.nodes[at].first:v.nodes[end].first]
 	}
 	return v.ids[v.nodes[at].first:]
 }

@@ -52,9 +52,8 @@ func (f *Follower) take(n int) {
 
 // forgetMuch begins anew where much is kept. What stands in the middle of something stays as it is.
 func (f *Follower) forgetMuch() {
-	if f.kept > maxMasks {
-		f.forget()
-	} else if len(f.states)+len(f.stacks)+len(f.joint) > maxStates {
+	kept := f.Bytes()
+	if kept > maxMasks || kept > fairShare && f.vocab.kept.Load() > MaxBytes || len(f.states)+len(f.stacks)+len(f.joint) > maxStates {
 		f.forgetStates()
 	}
 }
