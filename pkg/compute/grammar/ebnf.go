@@ -46,6 +46,7 @@ func compileEBNF(text string, budget *bytewise.Budget, rules *pushdown.Rules) (p
 	if err != nil {
 		return 0, err
 	}
+	rules.Merge = true
 	p := &parser{tokens: tokens, budget: budget, rules: rules, named: map[string]*named{}, dfas: map[string]*bytewise.DFA{}}
 	root := p.rule("root", 1)
 	for p.at < len(p.tokens) {

@@ -578,3 +578,42 @@ func TestKnownAutomata(t *testing.T) {
 		}
 	}
 }
+
+// Grammars by which the same text can be read in very many ways are served, and a token takes no more work late in an
+// answer than early.
+func TestAmbiguousIsCheap(t *testing.T) {
+	many := func(n int, of string) string { return strings.TrimSuffix(strings.Repeat(of+" | ", n), " | ") }
+	for name, ebnf := range map[string]string{
+		"pushes":         "root ::= s\ns ::= \"a\" s s | \"a\" | \" \" s s | [a-z] s s | [a-z]\n",
+		"alternatives":   "root ::= " + many(4000, "[a-z ]*") + "\n",
+		"rules":          "root ::= " + many(500, "a | b") + "\na ::= [a-z ]+ b?\nb ::= [a-z ]+ a?\n",
+		"three deep":     "root ::= e\ne ::= [a-z ] | [a-z ] e | [a-z ] e e | [a-z ] e e e\n",
+		"ends that fit":  "root ::= s\ns ::= [a-z ] s \"x\" | [a-z ] s \"y\" | [a-z ] s \"z\" | [a-z ]\n",
+		"stars in stars": "root ::= a\na ::= ([a-z ]+ b?)+\nb ::= (\" \"+ [a-z]* c?)+\nc ::= ([a-z]+ \" \"*)+ a?\n",
+	} {
+		w, err := walk(t, vocabulary(), Spec{EBNF: ebnf}, 1)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var most [2]int
+		s, r := w.begin(), rand.New(rand.NewPCG(3, 4))
+		for i := range 600 {
+			work := w.work()
+			mask, err := w.f.Mask(s, work)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids := allowed(mask)
+			if len(ids) == 0 {
+				t.Fatalf("%s: stuck after %d", name, i)
+			}
+			if s, err = w.f.Read(s, []byte(pieces[ids[r.IntN(len(ids))]]), work); err != nil {
+				t.Fatal(err)
+			}
+			most[i/300] = max(most[i/300], w.work().Left-work.Left)
+		}
+		if most[1] > 2*most[0]+1<<16 || most[0] > 1<<20 {
+			t.Errorf("%s: a token takes %d at first, and %d late", name, most[0], most[1])
+		}
+	}
+}

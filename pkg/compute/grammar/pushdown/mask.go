@@ -288,6 +288,9 @@ func (f *Follower) below(term *terminal, node int32, at within, tell func(node i
 
 // beyond marks the tokens below a node at which a terminal ended.
 func (f *Follower) beyond(mask []uint64, node int32, calls *stack) {
+	if f.allBelow(mask, node) {
+		return // another way of reading the same text was there before
+	}
 	if calls.behind == nil {
 		w := f.walk()
 		w.back(calls)
@@ -322,7 +325,7 @@ func (f *Follower) beyond(mask []uint64, node int32, calls *stack) {
 }
 
 // manyItems is from how many items on a state is followed as a whole, whose successors are kept.
-const manyItems = 32
+const manyItems = 2
 
 // joined marks the tokens below a node that a state can read.
 func (f *Follower) joined(mask []uint64, node int32, s *State) {
@@ -343,4 +346,17 @@ func (f *Follower) joined(mask []uint64, node int32, s *State) {
 		}
 		i++
 	}
+}
+
+// allBelow says whether all tokens below a node are marked.
+func (f *Follower) allBelow(mask []uint64, node int32) bool {
+	ids := f.vocab.below(node)[len(f.vocab.tokens(node)):]
+	for i, id := range ids {
+		if mask[id>>6]>>(id&63)&1 == 0 {
+			f.take(i / 4)
+			return false
+		}
+	}
+	f.take(len(ids) / 4)
+	return true
 }

@@ -17,11 +17,13 @@ type Rule int32
 type Rules struct {
 	// Places is how many more may be made, Moves what may be done at all of them.
 	Places, Moves int
-	rules         []rule
-	places        []place
-	terms         []terminal
-	known         map[any]int32
-	err           error
+	// Merge looks for places that are alike, of which there are many in grammars that read a text in many ways.
+	Merge  bool
+	rules  []rule
+	places []place
+	terms  []terminal
+	known  map[any]int32
+	err    error
 }
 
 // Guard is which counts of a rule's a way needs, and whether it adds one to them. A rule counts
@@ -248,7 +250,13 @@ func (r *Rules) Finish(begin Rule) (*Grammar, error) {
 	if g.distance(g.begin, 0) == never {
 		return nil, &EmptyError{r.rules[begin].name}
 	}
-	return g, g.prune(r)
+	if err := g.prune(r); err != nil {
+		return nil, err
+	}
+	if r.Merge {
+		g.merge()
+	}
+	return g, nil
 }
 
 // flatten follows the free moves of a place.
