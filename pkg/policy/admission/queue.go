@@ -57,9 +57,19 @@ type Queue[T comparable] struct {
 	length  int
 }
 
+// account is what somebody had, in virtual time: by its weight.
+type account struct{ time float64 }
+
+// charge counts work that is done for him.
+func (a *account) charge(weight, work float64) { a.time += work / orOne(weight) }
+
+// lift has him begin no earlier than those who had their turns meanwhile: nobody saves up.
+func (a *account) lift(clock float64) { a.time = max(a.time, clock) }
+
 type tenant[T comparable] struct {
+	account
+
 	name    string
-	time    float64      // virtual: what it had, by its weight
 	waiting []Request[T] // in the order in which they are due
 }
 
@@ -75,7 +85,7 @@ func (q *Queue[T]) Join(r Request[T]) {
 	}
 	t := q.tenant(r.Flow.Tenant)
 	if len(t.waiting) == 0 {
-		t.time = max(t.time, q.clock)
+		t.lift(q.clock)
 	}
 	t.waiting = insert(t.waiting, r, (*Request[T]).due)
 }
@@ -94,7 +104,7 @@ func insert[T comparable](all []Request[T], r Request[T], key func(*Request[T]) 
 func (q *Queue[T]) tenant(name string) *tenant[T] {
 	t := q.tenants[name]
 	if t == nil {
-		t = &tenant[T]{name: name, time: q.clock}
+		t = &tenant[T]{name: name, account: account{q.clock}}
 		if q.tenants == nil {
 			q.tenants = map[string]*tenant[T]{}
 		}
@@ -108,11 +118,11 @@ func (q *Queue[T]) Next() (r Request[T], ok bool) {
 	switch t := q.first(); {
 	case len(q.begun) > 0:
 		r = pop(&q.begun)
-		q.charge(q.tenant(r.Flow.Tenant), r.Weight, r.Work)
+		q.tenant(r.Flow.Tenant).charge(r.Weight, r.Work)
 	case t != nil:
 		r = pop(&t.waiting)
 		q.clock = t.time
-		q.charge(t, r.Weight, r.Work)
+		t.charge(r.Weight, r.Work)
 	default:
 		return r, false
 	}
@@ -134,10 +144,6 @@ func (q *Queue[T]) first() (least *tenant[T]) {
 		}
 	}
 	return least
-}
-
-func (q *Queue[T]) charge(t *tenant[T], weight, work float64) {
-	t.time += work / orOne(weight)
 }
 
 // maxAhead bounds the tenants that are remembered though none of their requests
@@ -184,10 +190,8 @@ func (q *Queue[T]) forgive() {
 // Refund gives a tenant back what a request of its that went did not need.
 func (q *Queue[T]) Refund(tenant string, weight, work float64) {
 	if t := q.tenants[tenant]; t != nil {
-		q.charge(t, weight, -work)
-		if t.time < q.clock {
-			t.time = q.clock // it had its turn: nobody saves up
-		}
+		t.charge(weight, -work)
+		t.lift(q.clock)
 	}
 }
 
@@ -257,12 +261,16 @@ func Ahead(waiting []Load, flow schemas.Flow, weight float64) (work float64) {
 	return work
 }
 
+// orOne is a weight, or that of who has none that can be.
 func orOne(weight float64) float64 {
-	if weight <= 0 {
+	if !(weight > 0) {
 		return 1
 	}
-	return weight
+	return min(max(weight, 1/mostWeight), mostWeight)
 }
+
+// mostWeight bounds how much more than others somebody has.
+const mostWeight = 1 << 20
 
 func rank(c schemas.Class) int { return slices.Index(schemas.Classes, c) }
 

@@ -166,6 +166,22 @@ func (p *Price) Step(rows int) float64 {
 	return at
 }
 
+// Fixed is how many rows take about as long as what a step takes without rows.
+func (p *Price) Fixed() int {
+	if p.n < 1 {
+		return fixed
+	}
+	mean := p.rows / p.n
+	slope, at := p.line(mean)
+	if slope <= 0 {
+		return fixed
+	}
+	return int(min(mostFixed, max(0, math.Round(at/slope-mean))))
+}
+
+// mostFixed bounds what Fixed makes of steps that all took about as long.
+const mostFixed = 64
+
 // line is what a row adds to a step of so many, 0 if all steps were of about one size, and what the step takes;
 // there was one.
 func (p *Price) line(at float64) (slope, seconds float64) {

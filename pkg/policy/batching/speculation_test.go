@@ -148,3 +148,28 @@ func BenchmarkDraft(b *testing.B) {
 		out, _ = Draft(ids, 8, out[:0])
 	}
 }
+
+func TestFixed(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		steps [][2]float64 // rows, seconds
+		want  int
+	}{
+		{"nothing is known", nil, fixed},
+		{"steps of one size", [][2]float64{{4, 1}, {4, 1}, {4, 1}}, fixed},
+		{"five rows", [][2]float64{{1, 6}, {5, 10}, {15, 20}}, 5},
+		{"rows that cost nothing", [][2]float64{{1, 6}, {5, 6}, {15, 6}}, fixed},
+		{"rows that cost hardly anything", [][2]float64{{1, 6}, {5, 6.001}, {15, 6.002}}, mostFixed},
+		{"rows alone", [][2]float64{{1, 1}, {5, 5}, {9, 9}}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := &Price{}
+			for _, s := range tc.steps {
+				p.Observe(int(s[0]), s[1])
+			}
+			if got := p.Fixed(); got != tc.want {
+				t.Errorf("%d rows, want %d", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
+	"github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -167,6 +169,7 @@ func stuck() *pb.Terminal {
 type chooser struct {
 	policy batching.Policy
 	pace   batching.Pace
+	shares admission.Shares
 	// batches chooses in the policy's place, and askWithin is after what time it is to be
 	// asked again at the latest, if not 0; nil: the policy chooses.
 	batches   deployment.Batches
@@ -174,7 +177,9 @@ type chooser struct {
 
 	items []batching.Item
 	ready []*Sequence // the same
-	takes []batching.Take
+
+	granted []grant
+	takes   []batching.Take
 }
 
 // collect finds those that may step, and the first doubtful one before them, which has its
@@ -208,16 +213,91 @@ func (s *Sequence) item() batching.Item {
 }
 
 // choose makes a microbatch of those that were collected of the owned; nil: none is to step now.
-func (c *chooser) choose(own *owned) *microbatch {
+func (c *chooser) choose(own *owned, price *batching.Price) *microbatch {
 	if c.batches != nil {
 		c.takes, c.askWithin = c.batches(c.items, c.takes)
 	} else {
-		c.takes = c.policy.Next(c.items, own.decoding(), &c.pace, c.takes)
+		c.takes = c.policy.Next(c.items, c.divide(own, price), &c.pace, c.takes)
 	}
 	if len(c.takes) == 0 {
 		return nil
 	}
 	return newMicrobatch(c.ready, c.takes)
+}
+
+// divide leaves of those that were collected what their flows may have of the step, those that had least
+// first, and says how many sequences decode, ones in flight included.
+func (c *chooser) divide(own *owned, price *batching.Price) (decoding int) {
+	c.shares.Begin()
+	for _, s := range own.order {
+		if s.flight != nil {
+			s.account = c.shares.Want(s.flow, s.weight(), s.flying, true)
+		}
+	}
+	for i, s := range c.ready {
+		s.account = c.shares.Want(s.flow, s.weight(), max(1, c.items[i].Prefill), false)
+	}
+	if !c.shares.Divide(min(c.policy.MaxRows, pair+price.Fixed())) {
+		return own.decoding()
+	}
+	c.granted = c.granted[:0]
+	for i, s := range c.ready {
+		if c.items[i].Prefill == 0 {
+			c.grant(i, s)
+		}
+	}
+	for i, s := range c.ready {
+		if c.items[i].Prefill > 0 {
+			c.grant(i, s)
+		}
+	}
+	slices.SortStableFunc(c.granted, func(a, b grant) int { return cmp.Compare(a.s.account.Time(), b.s.account.Time()) })
+	c.items, c.ready = c.items[:0], c.ready[:0]
+	for _, g := range c.granted {
+		c.items, c.ready = append(c.items, g.item), append(c.ready, g.s)
+		if g.item.Prefill == 0 {
+			decoding++
+		}
+	}
+	for _, s := range own.order {
+		if s.flight != nil && s.decoding() {
+			decoding++
+		}
+	}
+	return decoding
+}
+
+// pair is how many rows a step has at least when two share it: as many as take twice as long as one alone
+// are these and as many more as a step takes without rows.
+const pair = 2
+
+// grant is a sequence that may step, and what it may have.
+type grant struct {
+	s    *Sequence
+	item batching.Item
+}
+
+// grant leaves a sequence what its flow may have yet. What goes alone or whole is not cut.
+func (c *chooser) grant(i int, s *Sequence) {
+	it := c.items[i]
+	n := s.account.Grant(max(1, it.Prefill))
+	switch {
+	case it.Alone:
+	case n == 0:
+		return
+	case it.Prefill > n && !it.Whole:
+		it.Prefill, it.Scored = n, max(0, it.Scored-(it.Prefill-n))
+	}
+	c.granted = append(c.granted, grant{s, it})
+}
+
+// charge charges flows for what a microbatch has.
+func (c *chooser) charge(mb *microbatch) {
+	for i := range mb.parts {
+		p := &mb.parts[i]
+		p.s.flying = p.rows
+		p.s.account.Take(p.rows)
+	}
 }
 
 // observe takes in what a microbatch took. price is of rows of answers.

@@ -86,7 +86,7 @@ func (d *scheduler) next() (*microbatch, *worker) {
 	if d.trial.of != nil && !d.try() {
 		return nil, nil
 	}
-	mb := d.chooser.choose(d.own)
+	mb := d.chooser.choose(d.own, &d.drafts.price)
 	if mb == nil {
 		return nil, nil
 	}
@@ -94,6 +94,7 @@ func (d *scheduler) next() (*microbatch, *worker) {
 	if d.chooser.batches == nil {
 		d.drafts.add(mb, d.chooser.policy.MaxRows-mb.rows)
 	}
+	d.chooser.charge(mb)
 	d.own.rotate(mb)
 	return mb, d.crew.give(mb)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/control/ledger"
+	"github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/policy/batching"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
@@ -37,8 +38,11 @@ type Sequence struct {
 	acceptance batching.Acceptance
 	kept
 	flow schemas.Flow
+	// account is its flow's, when it was asked last.
+	account *admission.Flow
 
 	flight *microbatch // that it travels in; nil: none
+	flying int         // with how many rows
 	// suspect was in a microbatch that panicked.
 	suspect bool
 	// doubtful is one of which owner after owner made nothing: it steps in trials.
@@ -170,6 +174,9 @@ func (s *Sequence) remember(t *pb.Token) {
 	}
 	s.past.take(s.logged(), t.Fates)
 }
+
+// weight is its tenant's share beside others.
+func (s *Sequence) weight() float64 { return float64(s.seq.Accept.GetWeight()) }
 
 // mayStep says whether it has pages, and is neither with a worker nor held up by its log or grammar.
 func (s *Sequence) mayStep() bool {
