@@ -107,7 +107,11 @@ func writeWork(t *testing.T, text *tokenizer.Tokenizer, todo []work, file string
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
 	out := json.NewEncoder(f)
 	vocabulary := struct {
 		Tokens []string `json:"tokens"`

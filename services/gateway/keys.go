@@ -91,9 +91,20 @@ func mayAsk(do action) action {
 
 // model is the one of a name, unless the call's key may not use it: then it is like one that is not there.
 func (d *Door) model(ctx context.Context, c *call, name string) (upstream.Model, error) {
-	m, err := d.Upstream.Find(ctx, name)
+	return d.findModel(ctx, c, name, false)
+}
+
+// askable is the model of a name if it can answer now. What is known to come to nothing is refused, so that its
+// client asks again, or another gateway.
+func (d *Door) askable(ctx context.Context, c *call, name string) (upstream.Model, error) {
+	return d.findModel(ctx, c, name, true)
+}
+
+func (d *Door) findModel(ctx context.Context, c *call, name string, toAsk bool) (upstream.Model, error) {
+	m, err := d.Upstream.Find(ctx, name, toAsk)
 	lineOf(c.w).Model = m.Name
-	if len(c.key.Models) == 0 || err == nil && c.key.Uses(m.Name) || err != nil && !hasCode(err, client.CodeModelNotFound) {
+	known := err == nil || hasCode(err, client.CodeModelNotReady)
+	if len(c.key.Models) == 0 || known && c.key.Uses(m.Name) || !known && !hasCode(err, client.CodeModelNotFound) {
 		return m, err
 	}
 	return upstream.Model{}, &client.Error{Code: client.CodeModelNotFound, Message: fmt.Sprintf("The model %.100q does not exist or the API key may not use it; it may use %s", name, strings.Join(c.key.Models, ", "))}

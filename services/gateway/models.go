@@ -1,12 +1,9 @@
 package gateway
 
 import (
-	"context"
-	"fmt"
 	"net/http"
 	"strconv"
 
-	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/services/gateway/anthropic"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
@@ -76,14 +73,4 @@ func (d *Door) showModel(c *call) error {
 	s.ID = c.r.PathValue("name")
 	openai.WriteJSON(c.w, http.StatusOK, s)
 	return nil
-}
-
-// askable finds a model that can answer now. What is known to come to nothing is refused at once, so that
-// its client asks again, or another gateway.
-func (d *Door) askable(ctx context.Context, c *call, name string) (upstream.Model, error) {
-	m, err := d.model(ctx, c, name)
-	if err == nil && !m.Ready {
-		err = &client.Error{Code: client.CodeModelNotReady, Message: fmt.Sprintf("no token can flow in model %s now; ask again", m.Name)}
-	}
-	return m, err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/pause"
@@ -18,7 +19,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/transport/wire"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // worker predicts from one message after the other. One goroutine uses it.

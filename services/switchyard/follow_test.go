@@ -44,7 +44,7 @@ func TestConfigurationFollowed(t *testing.T) {
 		return url != ""
 	})
 	limit := func() string {
-		r, err := http.Post(url, "application/json", strings.NewReader(`{"model":"demo","prompt":"Once","max_tokens":2}`)) //nolint:noctx // the test's own server
+		r, err := http.Post(url, "application/json", strings.NewReader(`{"model":"demo","prompt":"Once","max_tokens":2}`))
 		if err != nil {
 			t.Fatal(err)
 		}

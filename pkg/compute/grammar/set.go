@@ -135,7 +135,7 @@ type identity [sha256.Size]byte
 
 func (s *Spec) identity() identity {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q%q%q%q%t%t%q%q", s.kinds(), s.JSONSchema, s.Regex, s.EBNF, s.Compact, s.JSONObject, s.Choice, s.Calls)
+	_, _ = fmt.Fprintf(h, "%q%q%q%q%t%t%q%q", s.kinds(), s.JSONSchema, s.Regex, s.EBNF, s.Compact, s.JSONObject, s.Choice, s.Calls)
 	return identity(h.Sum(nil))
 }
 

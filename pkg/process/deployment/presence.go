@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/pkg/control/lease"
@@ -19,7 +20,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"go.opentelemetry.io/otel/trace"
 )
 
 // Presence is a replica's entry among the members, and its counters.

@@ -151,7 +151,7 @@ func newRelay(t *testing.T, to string) *relay {
 }
 
 func (r *relay) copy(to, from net.Conn) {
-	defer to.Close()
+	defer func() { _ = to.Close() }()
 	for buf := make([]byte, 64<<10); ; {
 		n, err := from.Read(buf)
 		r.pass.RLock()

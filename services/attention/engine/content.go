@@ -241,14 +241,11 @@ func (c *chooser) divide(own *owned, price *batching.Price) (decoding int) {
 		return own.decoding()
 	}
 	c.granted = c.granted[:0]
-	for i, s := range c.ready {
-		if c.items[i].Prefill == 0 {
-			c.grant(i, s)
-		}
-	}
-	for i, s := range c.ready {
-		if c.items[i].Prefill > 0 {
-			c.grant(i, s)
+	for _, prompts := range []bool{false, true} {
+		for i, s := range c.ready {
+			if c.items[i].Prefill > 0 == prompts {
+				c.grant(i, s)
+			}
 		}
 	}
 	slices.SortStableFunc(c.granted, func(a, b grant) int { return cmp.Compare(a.s.account.Time(), b.s.account.Time()) })

@@ -110,7 +110,7 @@ func TestNobodyWaitsForNobody(t *testing.T) {
 		}
 		b.land(0, 5, nil)
 	}
-	if all := append(few, many...); slices.ContainsFunc(all, func(s *Sequence) bool { return !s.ended }) {
+	if all := slices.Concat(few, many); slices.ContainsFunc(all, func(s *Sequence) bool { return !s.ended }) {
 		t.Error("somebody waits for ever")
 	}
 }

@@ -87,13 +87,18 @@ func (k keeper) step(ctx context.Context, cancel context.CancelFunc) (wait time.
 	}
 	switch {
 	case offloaded && pinned:
-		if f := k.f; f.experts == nil {
-			f.load(k.ctx, k.Device, f.priority)
-		}
+		k.pin()
 	case offloaded:
 		f.unpin(ctx)
 	}
 	return 0, nil
+}
+
+// pin has the function's experts loaded to stay, also when this step is over.
+func (k keeper) pin() {
+	if f := k.f; f.experts == nil {
+		f.load(k.ctx, k.Device, f.priority)
+	}
 }
 
 // load loads the function's experts. After an error it has none.

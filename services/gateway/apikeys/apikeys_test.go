@@ -42,14 +42,14 @@ func TestParse(t *testing.T) {
 // A file that is edited keeps what is for people, its rights to be read, and its name's link.
 func TestEdit(t *testing.T) {
 	dir := t.TempDir()
-	real, path := filepath.Join(dir, "real"), filepath.Join(dir, "keys")
-	if err := os.WriteFile(real, []byte("# ours\n"+zero+" acme # shop\n"), 0o600); err != nil {
+	target, path := filepath.Join(dir, "real"), filepath.Join(dir, "keys")
+	if err := os.WriteFile(target, []byte("# ours\n"+zero+" acme # shop\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(real, 0o640); err != nil { // past the umask
+	if err := os.Chmod(target, 0o640); err != nil { // past the umask
 		t.Fatal(err)
 	}
-	if err := os.Symlink(real, path); err != nil {
+	if err := os.Symlink(target, path); err != nil {
 		t.Fatal(err)
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -63,7 +63,7 @@ func TestEdit(t *testing.T) {
 	edit(func(f *File) error {
 		return f.Add(Key{Hash: HashOf("third"), Flow: schemas.DefaultFlow(), Right: Ask})
 	})
-	got, err := os.ReadFile(real)
+	got, err := os.ReadFile(target)
 	want := "# ours\n" + zero + " acme normal expires=2026-01-01T01:00:00Z # shop\n" + Key{Hash: HashOf("new"), Flow: schemas.Flow{Tenant: "acme", Class: "normal"}, Right: Ask, Note: "shop"}.line() + "\n" +
 		Key{Hash: HashOf("third"), Flow: schemas.DefaultFlow(), Right: Ask}.line() + "\n"
 	if err != nil || string(got) != want || bytes.Contains(got, []byte("third")) {
@@ -77,7 +77,7 @@ func TestEdit(t *testing.T) {
 	}
 	info, err := os.Stat(path)
 	link, wrong := os.Readlink(path)
-	if err != nil || wrong != nil || info.Mode().Perm() != 0o640 || link != real {
+	if err != nil || wrong != nil || info.Mode().Perm() != 0o640 || link != target {
 		t.Errorf("%v, %v, %v %s", info.Mode(), err, wrong, link)
 	}
 	if all, _ := os.ReadDir(dir); len(all) != 2 {

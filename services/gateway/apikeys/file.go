@@ -64,15 +64,6 @@ func (f *File) Add(k Key) error {
 	return nil
 }
 
-// Find is the key whose ID begins so.
-func (f *File) Find(id string) (Key, error) {
-	i, err := f.index(id)
-	if err != nil {
-		return Key{}, err
-	}
-	return *f.lines[i].key, nil
-}
-
 // leastID is how many digits of an ID name a key.
 const leastID = 4
 

@@ -25,7 +25,7 @@ const (
 	// staleAfter is how long after its last word a model counts as not ready, and goneAfter as
 	// not there.
 	staleAfter, goneAfter = 3 * lookEvery, 5 * time.Minute
-	// findWithin is how long a request for an unknown model waits for a word of it.
+	// findWithin is how long a request waits for a word of a model that is unknown or not ready.
 	findWithin = 500 * time.Millisecond
 	// mostModels and mostInfo bound what is believed: models, and bytes that one says of itself.
 	mostModels, mostInfo = 1000, 64 << 10
@@ -35,7 +35,7 @@ const (
 type models struct {
 	mu      sync.Mutex
 	all     map[string]heard
-	changed chan struct{} // closed when one has come
+	changed chan struct{} // closed when one has come, or is ready again
 	now     func() time.Time
 }
 
@@ -74,7 +74,7 @@ func (m *models) onInfo(msg *nats.Msg) {
 		about.Secret = cmp.Or(about.Secret, before.Secret) // which one of an earlier release does not tell
 	}
 	m.all[about.Name] = heard{about, now}
-	if !known {
+	if !known || about.Ready && !before.Ready {
 		close(m.changed)
 		m.changed = make(chan struct{})
 	}
@@ -151,15 +151,17 @@ func (m *models) named(name string) (Model, bool) {
 	return Model{}, false
 }
 
-// find waits a moment for a model that is not known.
-func (m *models) find(ctx context.Context, name string, look func()) (Model, error) {
+// find waits a moment for a model that is not known, or, to be asked, not ready: what was heard last may be
+// older than what /readyz says.
+func (m *models) find(ctx context.Context, name string, toAsk bool, look func()) (Model, error) {
 	ctx, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()
 	for asked := false; ; asked = true {
 		m.mu.Lock()
 		changed := m.changed
 		m.mu.Unlock()
-		if one, ok := m.named(name); ok {
+		one, ok := m.named(name)
+		if ok && (one.Ready || !toAsk) {
 			return one, nil
 		}
 		if !asked {
@@ -168,6 +170,9 @@ func (m *models) find(ctx context.Context, name string, look func()) (Model, err
 		select {
 		case <-changed:
 		case <-ctx.Done():
+			if ok {
+				return one, &client.Error{Code: client.CodeModelNotReady, Message: fmt.Sprintf("no token can flow in model %s now; ask again", one.Name)}
+			}
 			return Model{}, m.unknown(name)
 		}
 	}

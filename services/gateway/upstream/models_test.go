@@ -51,14 +51,32 @@ func TestModels(t *testing.T) {
 // A model that is not known is looked for, and waited for a moment.
 func TestFind(t *testing.T) {
 	m := newModels()
-	if got, err := m.find(t.Context(), "m", func() { go m.onInfo(info(nil)) }); err != nil || got.Name != "m" {
+	if got, err := m.find(t.Context(), "m", false, func() { go m.onInfo(info(nil)) }); err != nil || got.Name != "m" {
 		t.Errorf("%v, %v", got, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := m.find(ctx, "other", func() {}); err == nil {
+	if _, err := m.find(ctx, "other", false, func() {}); err == nil {
 		t.Error("another one was found")
 	}
+}
+
+// A model that was not ready when it was heard last is asked for again, and refused if it is not a moment later.
+func TestFindToAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, not := newModels(), info(map[string]string{schemas.AboutReady: "false"})
+		m.onInfo(not)
+		if got, err := m.find(t.Context(), "m", false, func() { t.Error("it is asked for") }); err != nil || got.Ready {
+			t.Errorf("what asks for no token: %v, %v", got, err)
+		}
+		var refused *client.Error
+		if _, err := m.find(t.Context(), "m", true, func() { go m.onInfo(not) }); !errors.As(err, &refused) || refused.Code != client.CodeModelNotReady {
+			t.Errorf("it is not ready: %v", err)
+		}
+		if got, err := m.find(t.Context(), "m", true, func() { go m.onInfo(info(nil)) }); err != nil || !got.Ready {
+			t.Errorf("it is ready since: %v, %v", got, err)
+		}
+	})
 }
 
 // A request of which nothing has come ends when the model's tokenizers are silent; one whose answer has

@@ -88,8 +88,8 @@ func (n *NATS) Ready() error { return errors.Join(n.conn.Ready(), n.models.ready
 func (n *NATS) Models() []Model { return n.models.list() }
 
 // Find is the model of a name.
-func (n *NATS) Find(ctx context.Context, name string) (Model, error) {
-	return n.models.find(ctx, name, n.look)
+func (n *NATS) Find(ctx context.Context, name string, toAsk bool) (Model, error) {
+	return n.models.find(ctx, name, toAsk, n.look)
 }
 
 func (n *NATS) client(to To) *client.Client {

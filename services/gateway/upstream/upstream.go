@@ -21,8 +21,9 @@ type Chunks = iter.Seq2[*pb.Chunk, error]
 type Interface interface {
 	// Models are those that are served, by name.
 	Models() []Model
-	// Find is the model of a name, as it was published or in subjects.
-	Find(ctx context.Context, name string) (Model, error)
+	// Find is the model of a name, as it was published or in subjects. One that is to be asked and cannot
+	// answer now is returned with an error of client.CodeModelNotReady.
+	Find(ctx context.Context, name string, toAsk bool) (Model, error)
 	// Ask streams the answer of a request that ends when ctx does, or when nobody reads on.
 	Ask(ctx context.Context, to To, p *pb.Prompt) Chunks
 	// Accept has a request accepted, which goes on without its caller.

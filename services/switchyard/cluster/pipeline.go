@@ -338,11 +338,12 @@ func (p *Pipeline) Ready() error {
 	p.mu.Lock()
 	group, strays := p.group, p.strays
 	p.mu.Unlock()
+	storing := p.storing() // each replica would say the same
 	switch {
 	case strays != nil:
 		return strays
-	case p.storing() != nil:
-		return p.storing() // each replica would say the same
+	case storing != nil:
+		return storing
 	case group != nil:
 		return group.Ready()
 	}

@@ -44,7 +44,7 @@ type locals struct {
 }
 
 // localsOf finds what follows from a place, or makes it, which says how many bytes it has.
-func localsOf[T any](v *Vocabulary, key spotIn, make func() (T, int)) T {
+func localsOf[T any](v *Vocabulary, key spotIn, build func() (T, int)) T {
 	l := &v.locals
 	l.mu.Lock()
 	known, ok := l.of[key].(T)
@@ -52,7 +52,7 @@ func localsOf[T any](v *Vocabulary, key spotIn, make func() (T, int)) T {
 	if ok {
 		return known
 	}
-	made, bytes := make()
+	made, bytes := build()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.bytes += bytes; l.of == nil || l.bytes > maxLocals {
@@ -190,14 +190,14 @@ func (f *Follower) differ(l, hub *local, d *bytewise.DFA, at int32) {
 		for len(ends) > 0 && ends[0] < i {
 			ends = ends[1:]
 		}
-		switch {
-		case to == of:
+		switch to {
+		case of:
 			for ; len(ends) > 0 && ends[0] < n.end; ends = ends[1:] {
 				l.ends = append(l.ends, ends[0])
 			}
 			i = n.end
 			continue
-		case to == bytewise.Dead:
+		case bytewise.Dead:
 			for _, id := range v.below(i) {
 				l.mask[id>>6] &^= 1 << (id & 63)
 			}

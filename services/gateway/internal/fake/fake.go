@@ -110,9 +110,12 @@ func (u *Upstream) model() upstream.Model {
 }
 
 // Find knows demo.
-func (u *Upstream) Find(_ context.Context, name string) (upstream.Model, error) {
+func (u *Upstream) Find(_ context.Context, name string, toAsk bool) (upstream.Model, error) {
 	if name != "demo" && name != "org/demo" {
 		return upstream.Model{}, &client.Error{Code: client.CodeModelNotFound, Message: "The model does not exist"}
+	}
+	if toAsk && u.Unready != nil {
+		return u.model(), &client.Error{Code: client.CodeModelNotReady, Message: "no token can flow in model demo now; ask again"}
 	}
 	return u.model(), nil
 }
