@@ -52,7 +52,7 @@ const quietFirst = 5 * time.Second
 
 var errDraining = errors.New("the gateway stops")
 
-// NewDoor returns what answers requests.
+// NewDoor returns what answers requests once it is open: until then it knows no API key.
 func NewDoor(s DoorSettings) *Door {
 	d := &Door{DoorSettings: s, keys: &keys{file: s.Keys}, access: &accessLog{path: s.AccessLog, log: s.Logger}, streams: semaphore.NewWeighted(int64(s.MaxStreams)), bodies: semaphore.NewWeighted(bodyBytes), tracer: s.Telemetry.Tracer("gateway", s.Replica), quiet: quietFirst}
 	d.metrics = s.Telemetry.Gateway()
@@ -61,6 +61,9 @@ func NewDoor(s DoorSettings) *Door {
 	d.handler = d.timed(d.guardPages(d.routes()))
 	return d
 }
+
+// Open reads the API keys, and opens the access log.
+func (d *Door) Open() error { return errors.Join(d.keys.load(), d.access.open()) }
 
 const (
 	// headerWithin and mostHeader bound a request's headers, idleFor a connection without one.

@@ -39,7 +39,7 @@ func newDoor(t testing.TB, u *fake.Upstream, changes ...func(*Config)) *Door {
 		change(&c)
 	}
 	d := NewDoor(DoorSettings{Config: c, Upstream: u, Telemetry: tm, Replica: "gateway-1", Logger: slog.New(slog.DiscardHandler)})
-	if err := d.keys.load(); err != nil {
+	if err := d.Open(); err != nil {
 		t.Fatal(err)
 	}
 	return d
@@ -421,7 +421,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("metrics without a key: %d", w.Code)
 	}
 	write("longer-secret")
-	if err := d.keys.load(); err != nil {
+	if err := d.Open(); err != nil {
 		t.Fatal(err)
 	}
 	if w := ask(d, "GET", "/v1/models", "", "X-Api-Key", "longer-secret"); w.Code != 200 {

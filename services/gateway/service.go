@@ -44,7 +44,7 @@ func (s *Service) Addr() string { return s.listener.Addr().String() }
 
 // Start opens its port, and begins to look for models.
 func (s *Service) Start(ctx context.Context) (err error) {
-	if err := errors.Join(s.door.keys.load(), s.certificate.load(), s.door.access.open()); err != nil {
+	if err := errors.Join(s.door.Open(), s.certificate.load()); err != nil {
 		return err
 	}
 	if err := s.up.Open(); err != nil {

@@ -42,10 +42,14 @@ func sibling(t *testing.T, d *door) *httptest.Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(up.Close)
-	s := httptest.NewServer(gateway.NewDoor(gateway.DoorSettings{
+	door := gateway.NewDoor(gateway.DoorSettings{
 		Config:   gateway.Config{Keys: file, MaxBody: 1 << 20, MaxStreams: 64, MaxConns: 64, Stall: testkit.Patience},
 		Upstream: up, Telemetry: tm, Replica: "gateway-2", Logger: slog.New(slog.DiscardHandler),
-	}))
+	})
+	if err := door.Open(); err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(door)
 	t.Cleanup(s.Close)
 	return s
 }
