@@ -1,9 +1,9 @@
 package layer
 
 import (
-	"errors"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,15 +15,15 @@ import (
 // at once when somebody is back.
 func TestNobodyCouldTakeRows(t *testing.T) {
 	for name, away := range map[string]func(y *fakeLayer, away bool){
-		"the server hangs": func(y *fakeLayer, away bool) { y.conn.hung = away },
+		"the server hangs": func(y *fakeLayer, away bool) { y.conn.hung.Store(away) },
 		"a stage is away": func(y *fakeLayer, away bool) {
-			if y.to.away = nil; away {
-				y.to.away = errors.New("no gate is ready")
+			if y.to.away.Store(""); away {
+				y.to.away.Store("no gate is ready")
 			}
 		},
 		"functions are nowhere": func(y *fakeLayer, away bool) {
-			if y.to.trouble = ""; away {
-				y.to.trouble = "gate-1: no host has function 3"
+			if y.to.trouble.Store(""); away {
+				y.to.trouble.Store("gate-1: no host has function 3")
 			}
 		},
 	} {
@@ -31,11 +31,12 @@ func TestNobodyCouldTakeRows(t *testing.T) {
 			t.Run(name+" for "+length.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					y, r := newFakeLayer(t, 8)
-					gone := true
-					y.fault = func(*pb.Hidden) ([]*pb.Block, error, bool) { return nil, nil, gone }
+					var gone atomic.Bool
+					gone.Store(true)
+					y.fault = func(*pb.Hidden) ([]*pb.Block, error, bool) { return nil, nil, gone.Load() }
 					away(y, true)
 					time.AfterFunc(length, func() {
-						gone = false
+						gone.Store(false)
 						away(y, false)
 						y.x.hurryAll() // as See does
 					})
@@ -54,12 +55,18 @@ func TestNobodyCouldTakeRows(t *testing.T) {
 func TestPatienceBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y, r := newFakeLayer(t, 8)
-		began, back := time.Now(), time.Time{}
+		began := time.Now()
+		var back atomic.Pointer[time.Time]
 		y.fault = func(*pb.Hidden) ([]*pb.Block, error, bool) {
-			return nil, nil, back.IsZero() || time.Since(back) < 10*time.Second
+			at := back.Load()
+			return nil, nil, at == nil || time.Since(*at) < 10*time.Second
 		}
-		time.AfterFunc(20*time.Second, func() { y.to.away = errors.New("no gate is ready") })
-		time.AfterFunc(40*time.Second, func() { y.to.away, back = nil, time.Now() })
+		time.AfterFunc(20*time.Second, func() { y.to.away.Store("no gate is ready") })
+		time.AfterFunc(40*time.Second, func() {
+			now := time.Now()
+			y.to.away.Store("")
+			back.Store(&now)
+		})
 		checkLayer(t, r, 2)
 		if took := time.Since(began); took > time.Minute {
 			t.Errorf("took %v", took)
@@ -72,8 +79,8 @@ func TestMissingIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		y, r := newFakeLayer(t, 8)
 		y.fault = lost(math.MaxUint32)
-		y.to.away = errors.New("no gate is ready")
-		time.AfterFunc(time.Minute, func() { y.to.away = nil })
+		y.to.away.Store("no gate is ready")
+		time.AfterFunc(time.Minute, func() { y.to.away.Store("") })
 		_, _, err := layer(t.Context(), r, 2)
 		if err == nil || !strings.Contains(err.Error(), "missing meanwhile: no gate is ready") {
 			t.Errorf("%v", err)

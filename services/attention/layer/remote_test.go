@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,11 +100,11 @@ type fakeConn struct {
 	err     error
 	steps   []*pb.Step
 	copied  int // rows
-	hung    bool
+	hung    atomic.Bool
 }
 
 func (c *fakeConn) MaxPayload() int64 { return int64(c.payload) }
-func (c *fakeConn) Hears() bool       { return !c.hung }
+func (c *fakeConn) Hears() bool       { return !c.hung.Load() }
 func (c *fakeConn) Send(_ context.Context, _ string, m proto.Message, _ nats.Header) error {
 	switch m := m.(type) {
 	case *pb.Step:
@@ -118,15 +119,26 @@ func (c *fakeConn) Send(_ context.Context, _ string, m proto.Message, _ nats.Hea
 type fakePeers struct {
 	choose    func() (id string, rowSums, ok bool)
 	suspected int
-	away      error
-	trouble   string
+	away      atomic.Value // string: who is
+	trouble   atomic.Value // string
+}
+
+// said is the text of v; none was stored: it is empty.
+func said(v *atomic.Value) string {
+	text, _ := v.Load().(string)
+	return text
 }
 
 func (f *fakePeers) aggregatorFor(uint64, uint32) (id string, rowSums, ok bool) { return f.choose() }
 func (f *fakePeers) gate(uint64, uint32) string                                 { return "" }
-func (f *fakePeers) absent() error                                              { return f.away }
-func (f *fakePeers) troubled() string                                           { return f.trouble }
-func (f *fakePeers) suspect(...string)                                          { f.suspected++ }
+func (f *fakePeers) troubled() string                                           { return said(&f.trouble) }
+func (f *fakePeers) absent() error {
+	if away := said(&f.away); away != "" {
+		return errors.New(away)
+	}
+	return nil
+}
+func (f *fakePeers) suspect(...string) { f.suspected++ }
 
 func newFakeLayer(t *testing.T, rowsPerMessage int) (*fakeLayer, *Remote) {
 	t.Helper()
