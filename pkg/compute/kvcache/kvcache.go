@@ -44,6 +44,7 @@ type page struct {
 	tables  int  // that have it
 	offered bool // to others, under key
 	key     Key
+	owner   *owner        // of one that is offered: who computed it
 	idle    *list.Element // among those that no table has
 }
 
@@ -66,6 +67,23 @@ func (p *Pool) Capacity() int { return p.capacity }
 // Free is the number of pages that nobody has reserved.
 func (p *Pool) Free() int { return p.capacity - p.Used() }
 
+// FreeFor is Free without what is kept of tenants that have less for their weight than this one.
+func (p *Pool) FreeFor(tenant string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.capacity - p.used - min(p.prefixes.keptBeside(tenant), p.capacity/keptPart)
+}
+
+// Share is how many pages the tables of a tenant have reserved for its weight.
+func (p *Pool) Share(tenant string) float64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o := p.prefixes.owners[tenant]; o != nil {
+		return float64(o.tables) / o.weight
+	}
+	return 0
+}
+
 // Used is the number of pages that sequences have reserved.
 func (p *Pool) Used() int {
 	p.mu.Lock()
@@ -86,9 +104,16 @@ func (p *Pool) Need(positions int) int { return need(p.groups, positions, p.shap
 
 // Reserve takes as many pages as a sequence of at most this many positions needs,
 // or none and ErrFull. Table.Grow takes more for a longer one.
-func (p *Pool) Reserve(positions int) (*Table, error) {
+func (p *Pool) Reserve(positions int) (*Table, error) { return p.ReserveFor("", 1, positions) }
+
+// ReserveFor is Reserve for a tenant of a weight.
+func (p *Pool) ReserveFor(tenant string, weight float64, positions int) (*Table, error) {
 	t := &Table{pool: p, pages: make([][]*page, len(p.groups)), held: make([]span, len(p.groups))}
-	if err := t.Grow(positions); err != nil {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.owner = p.prefixes.owner(tenant, weight)
+	if err := t.grow(positions); err != nil {
+		p.prefixes.forget(t.owner)
 		return nil, err
 	}
 	return t, nil

@@ -7,7 +7,7 @@ import "slices"
 // many, one that needs most of the pages would wait for as long as small ones come.
 const MaxPassed = 4
 
-// Line is who waits for pages, in the order of arrival. It only decides: the
+// Line is who waits for pages, in the order of arrival or as Sort says. It only decides: the
 // caller has the pages.
 type Line[T comparable] struct {
 	waiting []waiter[T]
@@ -32,48 +32,28 @@ func (l *Line[T]) Leave(who T) {
 	l.waiting = slices.DeleteFunc(l.waiting, func(w waiter[T]) bool { return w.who == who })
 }
 
-// Next takes the first out for whom enough pages are free. Once one that waits
+// Sort puts those first that compare says; who are equal stay in their order.
+func (l *Line[T]) Sort(compare func(a, b T) int) {
+	slices.SortStableFunc(l.waiting, func(a, b waiter[T]) int { return compare(a.who, b.who) })
+}
+
+// First is the first of whom fits says that there are enough pages for it. Once one that waits
 // has been passed MaxPassed times, what is free is kept until it suffices.
-func (l *Line[T]) Next(free int) (who T, ok bool) {
-	i := l.first(func(w waiter[T]) bool { return w.pages <= free })
-	if i < 0 {
-		return who, false
-	}
-	who = l.waiting[i].who
-	l.serve(i)
-	return who, true
-}
-
-// First is who Next would take out where fits says for whom there are enough pages.
-func (l *Line[T]) First(fits func(who T) bool) (who T, ok bool) {
-	i := l.first(func(w waiter[T]) bool { return fits(w.who) })
-	if i < 0 {
-		return who, false
-	}
-	return l.waiting[i].who, true
-}
-
-// Serve takes one out that has been given pages.
-func (l *Line[T]) Serve(who T) {
-	if i := slices.IndexFunc(l.waiting, func(w waiter[T]) bool { return w.who == who }); i >= 0 {
-		l.serve(i)
-	}
-}
-
-// first is the place of the one that is next; -1: there is none.
-func (l *Line[T]) first(fits func(waiter[T]) bool) int {
-	for i, w := range l.waiting {
-		if fits(w) {
-			return i
+func (l *Line[T]) First(fits func(who T, pages int) bool) (who T, ok bool) {
+	for _, w := range l.waiting {
+		if fits(w.who, w.pages) {
+			return w.who, true
 		}
 		if w.passed >= MaxPassed {
 			break
 		}
 	}
-	return -1
+	return who, false
 }
 
-func (l *Line[T]) serve(i int) {
+// Serve takes one out that has been given pages.
+func (l *Line[T]) Serve(who T) {
+	i := slices.IndexFunc(l.waiting, func(w waiter[T]) bool { return w.who == who })
 	for j := range i {
 		l.waiting[j].passed++
 	}

@@ -10,6 +10,14 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
+// next takes the first out for whom so many free pages are enough.
+func (l *Line[T]) next(free int) (who T, ok bool) {
+	if who, ok = l.First(func(_ T, pages int) bool { return pages <= free }); ok {
+		l.Serve(who)
+	}
+	return who, ok
+}
+
 func TestLine(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -31,7 +39,7 @@ func TestLine(t *testing.T) {
 			}
 			var got []int
 			for free := tc.free; ; {
-				who, ok := l.Next(free)
+				who, ok := l.next(free)
 				if !ok {
 					break
 				}
@@ -54,7 +62,7 @@ func TestLineServesTheLarge(t *testing.T) {
 	for i := range 100 {
 		l.Join(i, 1)
 		for {
-			who, ok := l.Next(free)
+			who, ok := l.next(free)
 			if !ok {
 				break
 			}
@@ -85,7 +93,7 @@ func TestLineProperties(t *testing.T) {
 		pages, passed, tables := map[int]int{}, map[int]int{}, map[int]*Table{}
 		serve := func(rt *rapid.T) {
 			for {
-				who, ok := l.Next(p.Free())
+				who, ok := l.next(p.Free())
 				if !ok {
 					return
 				}

@@ -1,6 +1,8 @@
 package kvcache
 
 import (
+	"cmp"
+
 	"container/list"
 	"crypto/sha256"
 	"encoding/binary"
@@ -11,7 +13,9 @@ import (
 // pages by a chain of hashes as in Kwon et al. 2023, "PagedAttention", section 4.4). A page is offered
 // when all its positions are computed; from then on it never changes. Each table counts a shared page
 // as if it had it alone, so that what tables have reserved is always there. Pages that no table has
-// stay until their memory is needed, the one unused for longest going first.
+// stay until their memory is needed: the tenant loses one that has most for its weight, with what its tables
+// have, and of its pages the one that was unused for longest. Who runs much has the last part of what is kept
+// of others only if it asks for it (Free, and not FreeFor).
 
 // Key says what a page holds: the ids of its positions, those of all positions before, and in which
 // scope they may be shared.
@@ -37,8 +41,63 @@ func (k Key) Next(ids []uint32) (next Key) {
 
 // prefixes are the pages that were offered.
 type prefixes struct {
-	byKey map[Key]*page // nil: none are taken
-	idle  list.List     // of those that no table has, the one unused for longest first
+	byKey  map[Key]*page     // nil: none are taken
+	owners map[string]*owner // those who have pages
+}
+
+// owner is a tenant that has pages.
+type owner struct {
+	name   string
+	weight float64
+	tables int       // pages that its tables have reserved
+	idle   list.List // pages that no table has, the one unused for longest first
+}
+
+// has is how much an owner has for its weight.
+func (o *owner) has() float64 { return float64(o.tables+o.idle.Len()) / o.weight }
+
+// keptPart is which part of a pool's pages is kept of those who have less than the one who asks.
+const keptPart = 8
+
+// keptBeside is how many pages are kept of owners that have less for their weight than one.
+func (s *prefixes) keptBeside(name string) (pages int) {
+	most := 0.0
+	if o := s.owners[name]; o != nil {
+		most = o.has()
+	}
+	for _, o := range s.owners {
+		if o.name != name && o.has() < most {
+			pages += o.idle.Len()
+		}
+	}
+	return pages
+}
+
+// owner is who has a name. Its weight is the newest; 0 is 1.
+func (s *prefixes) owner(name string, weight float64) *owner {
+	o := s.owners[name]
+	if o == nil {
+		o = &owner{name: name}
+		s.remember(o)
+	}
+	if o.weight = weight; weight <= 0 {
+		o.weight = 1
+	}
+	return o
+}
+
+func (s *prefixes) remember(o *owner) {
+	if s.owners == nil {
+		s.owners = map[string]*owner{}
+	}
+	s.owners[o.name] = o
+}
+
+// forget forgets an owner that has nothing any more.
+func (s *prefixes) forget(o *owner) {
+	if o.tables == 0 && o.idle.Len() == 0 && s.owners[o.name] == o {
+		delete(s.owners, o.name)
+	}
 }
 
 // SharePrefixes has tables share pages from now on, and says whether it does: not where a layer sees
@@ -60,7 +119,7 @@ func (t *Table) Offer(first int, keys []Key) {
 	defer p.mu.Unlock()
 	for i, k := range keys {
 		if pg := t.pages[0][first+i]; p.prefixes.byKey != nil && !pg.offered && p.prefixes.byKey[k] == nil {
-			pg.offered, pg.key = true, k
+			pg.offered, pg.key, pg.owner = true, k, t.owner
 			p.prefixes.byKey[k] = pg
 		}
 	}
@@ -98,8 +157,9 @@ func (t *Table) Renew() {
 // use has one more table have a page that was offered.
 func (s *prefixes) use(pg *page) {
 	if pg.tables == 0 {
-		s.idle.Remove(pg.idle)
+		pg.owner.idle.Remove(pg.idle)
 		pg.idle = nil
+		s.forget(pg.owner)
 	}
 	pg.tables++
 }
@@ -107,19 +167,30 @@ func (s *prefixes) use(pg *page) {
 // keep keeps a page that no table has any more, if it was offered.
 func (s *prefixes) keep(pg *page) (kept bool) {
 	if pg.offered {
-		pg.idle = s.idle.PushBack(pg)
+		if o := s.owners[pg.owner.name]; o != nil {
+			pg.owner = o
+		} else {
+			s.remember(pg.owner) // it had nothing else meanwhile
+		}
+		pg.idle = pg.owner.idle.PushBack(pg)
 	}
 	return pg.offered
 }
 
-// evict takes out the page that no table has had for longest; nil: there is none.
+// evict takes out the page that is unused for longest of the owner that has most; nil: there is none.
 func (s *prefixes) evict() *page {
-	oldest := s.idle.Front()
-	if oldest == nil {
+	var most *owner
+	for _, o := range s.owners {
+		if o.idle.Len() > 0 && (most == nil || cmp.Or(cmp.Compare(o.has(), most.has()), cmp.Compare(o.name, most.name)) > 0) {
+			most = o
+		}
+	}
+	if most == nil {
 		return nil
 	}
-	pg, _ := s.idle.Remove(oldest).(*page)
+	pg, _ := most.idle.Remove(most.idle.Front()).(*page)
 	delete(s.byKey, pg.key)
-	pg.offered, pg.idle = false, nil
+	pg.offered, pg.idle, pg.owner = false, nil, nil
+	s.forget(most)
 	return pg
 }

@@ -140,8 +140,112 @@ func TestDeviceShares(t *testing.T) {
 		t.Fatal(err)
 	}
 	third.Span(0, len(ids)) // takes them
-	if n := second.pool.prefixes.idle.Len(); n != 0 {
-		t.Errorf("%d pages are idle and taken", n)
+	if idle := p.idle(); len(idle) != 0 {
+		t.Errorf("%d pages are idle and taken", len(idle))
+	}
+}
+
+// idle are the offered pages that no table has.
+func (p *Pool) idle() (all []*page) {
+	for _, o := range p.prefixes.owners {
+		for e := o.idle.Front(); e != nil; e = e.Next() {
+			pg, _ := e.Value.(*page)
+			all = append(all, pg)
+		}
+	}
+	return all
+}
+
+// keep has a tenant compute so many pages that it does not keep itself.
+func keep(t *testing.T, p *Pool, tenant string, weight float64, first uint32, pages int) []Key {
+	t.Helper()
+	ids := make([]uint32, pages*PagePositions)
+	for i := range ids {
+		ids[i] = first + uint32(i)
+	}
+	table, err := p.ReserveFor(tenant, weight, len(ids))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := keysOf(tenant, ids)
+	begun := table.Begin(keys)
+	table.Span(begun, len(ids))
+	table.Offer(begun/PagePositions, keys[begun/PagePositions:])
+	table.Release()
+	return keys
+}
+
+// begun is how many of the pages are still there.
+func begun(t *testing.T, p *Pool, keys []Key) int {
+	t.Helper()
+	table, err := p.Reserve(len(keys) * PagePositions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Release()
+	return table.Begin(keys) / PagePositions
+}
+
+// A tenant that has most for its weight loses what is kept of it, and of that what is unused for longest.
+func TestTenantsKeepTheirShare(t *testing.T) {
+	for name, tc := range map[string]struct {
+		weight float64 // of the one with many prompts
+		kept   int     // of the other one's 13 pages
+	}{"of a tenant that asks twenty times more": {1, 13}, "of one with a weight": {3, 13}, "that is worth much more": {64, 0}} {
+		t.Run(name, func(t *testing.T) {
+			p := pool(t, 64)
+			p.SharePrefixes()
+			busy, err := p.Reserve(1) // an idle pool keeps little
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer busy.Release()
+			one := keep(t, p, "one", 1, 0, 13)
+			var many [][]Key
+			for i := range 20 {
+				many = append(many, keep(t, p, "many", tc.weight, uint32(10_000*(i+1)), 13))
+			}
+			if got := begun(t, p, one); got > 13 || got < tc.kept || tc.kept < 13 && got > tc.kept {
+				t.Errorf("%d of 13 pages are kept", got)
+			}
+			if got := begun(t, p, many[19]); got != 13 {
+				t.Errorf("%d of the other one's newest 13", got)
+			}
+			if got := begun(t, p, many[0]); got != 0 {
+				t.Errorf("%d of its oldest", got)
+			}
+		})
+	}
+}
+
+// What is kept of who has less is not free for who has more, as far as an eighth goes; it is for others.
+func TestFreeFor(t *testing.T) {
+	p := pool(t, 64)
+	p.SharePrefixes()
+	large, err := p.ReserveFor("large", 1, 16*PagePositions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keep(t, p, "one", 1, 0, 5)
+	for tenant, want := range map[string]int{"large": 43, "one": 48, "new": 48} {
+		if got := p.FreeFor(tenant); got != want {
+			t.Errorf("%d pages are free for %s, want %d", got, tenant, want)
+		}
+	}
+	keep(t, p, "one", 1, 1000, 7)
+	if got := p.FreeFor("large"); got != 40 {
+		t.Errorf("%d pages are free, want all but an eighth of 64", got)
+	}
+	if got := p.Share("large"); got != 16 || p.Share("one") != 0 {
+		t.Errorf("shares %v and %v", got, p.Share("one"))
+	}
+	keep(t, p, "one", 0.5, 2000, 4) // 16 pages, of half a weight
+	if got := p.FreeFor("large"); got != 48 {
+		t.Errorf("%d pages are free beside one who has more", got)
+	}
+	large.Release()
+	if len(p.prefixes.owners) != 1 {
+		t.Errorf("%d owners, one has pages", len(p.prefixes.owners))
 	}
 }
 
@@ -187,7 +291,8 @@ func (s *sharing) begin(t *rapid.T) {
 			of.ids = append(of.ids, id)
 		}
 	}
-	table, err := s.pool.Reserve(len(of.ids))
+	tenant := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "tenant")
+	table, err := s.pool.ReserveFor(tenant, float64(rapid.IntRange(0, 3).Draw(t, "weight")), len(of.ids))
 	if err != nil {
 		t.Skip(err)
 	}
@@ -246,12 +351,21 @@ func (s *sharing) check(t *rapid.T) {
 			t.Fatalf("a page of %d tables counts %d", n, pg.tables)
 		}
 	}
-	pages := len(has) + len(s.pool.free[0]) + s.pool.prefixes.idle.Len()
+	tables := 0
+	for name, o := range s.pool.prefixes.owners {
+		if tables += o.tables; o.name != name || o.tables == 0 && o.idle.Len() == 0 || o.weight <= 0 {
+			t.Fatalf("%q of weight %v has %d pages, and %d are kept of it", o.name, o.weight, o.tables, o.idle.Len())
+		}
+	}
+	if tables != used {
+		t.Fatalf("owners have %d pages, tables %d", tables, used)
+	}
+	pages := len(has) + len(s.pool.free[0]) + len(s.pool.idle())
 	if int64(pages)*s.pool.shape.PageBytes() != s.pool.made || pages > s.pool.Capacity() {
 		t.Fatalf("%d pages exist, %d bytes are counted, %d pages are allowed", pages, s.pool.made, s.pool.Capacity())
 	}
-	for e := s.pool.prefixes.idle.Front(); e != nil; e = e.Next() {
-		if pg, _ := e.Value.(*page); has[pg] > 0 || !pg.offered || s.pool.byKey[pg.key] != pg {
+	for _, pg := range s.pool.idle() {
+		if has[pg] > 0 || !pg.offered || s.pool.byKey[pg.key] != pg {
 			t.Fatal("an idle page is in use, or cannot be found")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 // Table is one sequence's pages.
 type Table struct {
 	pool     *Pool
+	owner    *owner
 	reserved int
 	pages    [][]*page // of each group, by position; nil where there is none now
 	held     []span    // which of each group's there are
@@ -24,14 +25,19 @@ func (t *Table) Reserved() int { return t.reserved }
 
 // Grow makes room for at least so many positions, or leaves the table as it is: ErrFull.
 func (t *Table) Grow(positions int) error {
+	t.pool.mu.Lock()
+	defer t.pool.mu.Unlock()
+	return t.grow(positions)
+}
+
+func (t *Table) grow(positions int) error {
 	p, want := t.pool, t.pool.Need(positions)
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	if more := want - t.reserved; more > 0 {
 		if free := p.capacity - p.used; more > free {
 			return fmt.Errorf("%w: %d positions need %d more pages, %d of %d are free", ErrFull, positions, more, free, p.capacity)
 		}
 		p.used, t.reserved = p.used+more, want
+		t.owner.tables += more
 	}
 	for g := range t.pages {
 		for len(t.pages[g]) < PagesFor(positions) {
@@ -89,8 +95,10 @@ func (t *Table) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.used -= t.reserved
+	t.owner.tables -= t.reserved
 	t.reserved = 0
 	t.empty()
+	p.prefixes.forget(t.owner)
 	clear(t.pages)
 	if p.used == 0 && !p.onDevice {
 		p.shrink(int64(p.capacity) * p.shape.PageBytes() / idleShare)

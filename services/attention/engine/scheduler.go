@@ -285,7 +285,7 @@ func (d *scheduler) grow(s *Sequence) {
 		return
 	}
 	for s.table != nil {
-		if s.table.Grow(s.extent()) == nil {
+		if d.seats.grow(s) {
 			d.tellActive()
 			return
 		}
@@ -297,7 +297,7 @@ func (d *scheduler) grow(s *Sequence) {
 	}
 }
 
-// stepAside takes a sequence's pages for an older one.
+// stepAside takes a sequence's pages for an older one, or one of a tenant that has fewer.
 func (d *scheduler) stepAside(s *Sequence) {
 	d.seats.putAside(s)
 	d.endTrial(s)

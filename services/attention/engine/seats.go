@@ -16,6 +16,10 @@ import (
 // positions. They need not wait for all that are aside to end, and they have the pages
 // of that turn from its begin, so they end it whatever others do. Behind it they are as
 // all others.
+//
+// Tenants share the pages by weight. Of those who wait for some, the tenant is served that has
+// fewest for its weight, and that which has most gives some back, whoever came first; the above is
+// the order of a tenant's own.
 
 // seats are the pages of keys and values, and the sequences that wait for them.
 type seats struct {
@@ -34,24 +38,47 @@ const firstTurn = 4 * kvcache.PagePositions
 // guests is how many pages guests have, and room how many more they may get: with what they
 // have, the oldest of the others gets to its end.
 func (t *seats) guests() (pages, room int) {
-	var oldest *Sequence
 	for _, s := range t.own.order {
-		switch {
-		case s.table == nil || s.ended:
-		case s.guest:
+		if s.seated() && s.guest {
 			pages += s.table.Reserved()
-		case oldest == nil || s.admission < oldest.admission:
-			oldest = s
 		}
 	}
-	if len(t.aside) > 0 && (oldest == nil || t.aside[0].admission < oldest.admission) {
-		oldest = t.aside[0]
-	}
 	room = t.kv.Capacity() / 4
-	if oldest != nil {
+	if oldest := cmp.Or(t.oldest(), t.firstAside()); oldest != nil {
 		room = min(room, t.kv.Capacity()-t.kv.Need(oldest.positions()))
 	}
 	return pages, max(0, room-pages)
+}
+
+// oldest is who has had pages for longest, of those who are no guests; nil: nobody has any.
+func (t *seats) oldest() (oldest *Sequence) {
+	for _, s := range t.own.order {
+		if s.seated() && !s.guest && (oldest == nil || s.admission < oldest.admission) {
+			oldest = s
+		}
+	}
+	return oldest
+}
+
+// seated says whether a sequence has pages that it needs.
+func (s *Sequence) seated() bool { return s.table != nil && !s.ended }
+
+// firstAside is who gets its pages back first; nil: nobody is aside.
+func (t *seats) firstAside() *Sequence {
+	if len(t.aside) == 0 {
+		return nil
+	}
+	return slices.MinFunc(t.aside, t.compare)
+}
+
+// compare says who goes before another: who has fewer pages for its weight, and of those who are of one
+// tenant the older one.
+func (t *seats) compare(a, b *Sequence) int {
+	return cmp.Or(t.compareShares(a, b), cmp.Compare(a.admission, b.admission))
+}
+
+func (t *seats) compareShares(a, b *Sequence) int {
+	return cmp.Compare(t.kv.Share(a.flow.Tenant), t.kv.Share(b.flow.Tenant))
 }
 
 // welcome says whether a newcomer may be a guest where there is so much room for them.
@@ -65,17 +92,19 @@ func (t *seats) guest() *Sequence {
 		return nil
 	}
 	_, room := t.guests()
-	s, _ := t.line.First(func(s *Sequence) bool { return t.welcome(s, room) })
+	t.line.Sort(t.compareShares)
+	s, _ := t.line.First(func(s *Sequence, _ int) bool { return t.welcome(s, room) })
 	return s
 }
 
 // lacks says whether there are too few pages for a guest.
-func (t *seats) lacks(s *Sequence) bool { return t.want(s, firstTurn) > t.kv.Free() }
+func (t *seats) lacks(s *Sequence) bool { return t.want(s, firstTurn) > t.kv.FreeFor(s.flow.Tenant) }
 
-// dismiss ends a guest's first turn, and says whether an older sequence is aside.
+// dismiss ends a guest's first turn, and says whether a sequence is aside that goes before it.
 func (t *seats) dismiss(s *Sequence) (others bool) {
 	s.guest = false
-	return len(t.aside) > 0 && t.aside[0].admission < s.admission
+	first := t.firstAside()
+	return first != nil && t.compare(first, s) < 0
 }
 
 // want is how many pages a sequence should have to grow by that many positions.
@@ -83,14 +112,18 @@ func (t *seats) want(s *Sequence, ahead int) int {
 	return t.kv.Need(min(s.positions(), s.extent()+ahead))
 }
 
-// spare is how many pages are free beside those that running sequences will take to
+// spare is how many pages are free for a sequence beside those that running ones will take to
 // grow by that many positions.
-func (t *seats) spare(ahead int) int {
-	pages := t.kv.Free()
-	for _, s := range t.own.order {
-		if s.table != nil && !s.ended {
-			pages -= max(0, t.want(s, ahead)-s.table.Reserved())
+func (t *seats) spare(s *Sequence, ahead int) int {
+	pages, alone := t.kv.FreeFor(s.flow.Tenant), true
+	for _, o := range t.own.order {
+		if o.seated() {
+			pages -= max(0, t.want(o, ahead)-o.table.Reserved())
+			alone = false
 		}
+	}
+	if alone {
+		return t.kv.Free()
 	}
 	return pages
 }
@@ -101,19 +134,27 @@ func (t *seats) join(s *Sequence) { t.line.Join(s, t.want(s, s.ahead())) }
 // waiting is how many sequences have no pages yet, or no more.
 func (t *seats) waiting() int { return t.line.Len() + len(t.aside) }
 
-// next takes out who is seated next. Those who stepped aside are older than all in
+// next takes out who is seated next. Those of a tenant who stepped aside are older than those in
 // the line.
 func (t *seats) next() (*Sequence, bool) {
-	if len(t.aside) == 0 {
-		return t.line.Next(t.spare(kvcache.PagePositions))
+	aside := t.firstAside()
+	t.line.Sort(t.compareShares)
+	s, ok := t.line.First(func(s *Sequence, pages int) bool {
+		return (aside == nil || t.compareShares(s, aside) < 0) && pages <= t.spare(s, kvcache.PagePositions)
+	})
+	if ok {
+		t.line.Serve(s)
+		return s, true
 	}
-	s := t.aside[0]
-	_, room := t.guests()
-	if ahead := s.ahead(); t.want(s, ahead) > t.spare(ahead)-room { // else the next guests would have it step aside again
+	if aside == nil {
 		return nil, false
 	}
-	t.aside = slices.Delete(t.aside, 0, 1)
-	return s, true
+	_, room := t.guests()
+	if ahead := aside.ahead(); t.want(aside, ahead) > t.spare(aside, ahead)-room { // else the next guests would have it step aside again
+		return nil, false
+	}
+	t.aside = slices.DeleteFunc(t.aside, func(o *Sequence) bool { return o == aside })
+	return aside, true
 }
 
 // sit gives a sequence its pages, and says whether they are its first.
@@ -123,7 +164,7 @@ func (t *seats) sit(s *Sequence) (first bool, err error) {
 	if s.guest = t.welcome(s, room) && !t.lacks(s); s.guest {
 		positions = min(s.positions(), positions+firstTurn)
 	}
-	table, err := t.kv.Reserve(positions)
+	table, err := t.kv.ReserveFor(s.flow.Tenant, s.weight(), positions)
 	if err != nil {
 		return false, err
 	}
@@ -147,31 +188,33 @@ func (t *seats) cramped() []*Sequence {
 	return t.outgrown
 }
 
-// youngest is who gives its pages back; nil: its worker has to be done first, or that
+// grow gives a sequence pages for all of its ids, if there are any. The oldest may have what is kept of
+// others who have less, too.
+func (t *seats) grow(s *Sequence) (ok bool) {
+	more := t.kv.Need(s.extent()) - s.table.Reserved()
+	return (more <= t.kv.FreeFor(s.flow.Tenant) || s == t.oldest()) && s.table.Grow(s.extent()) == nil
+}
+
+// youngest is who gives its pages back: never the oldest. nil: its worker has to be done first, or that
 // of one that has ended and needs its pages no longer, or there are guests beside one alone.
 func (t *seats) youngest() (v *Sequence) {
-	guests, others := false, 0
+	oldest := t.oldest()
 	for _, s := range t.own.order {
 		switch {
-		case s.table == nil:
+		case s.table == nil || s.guest && !s.ended || s == oldest:
 		case s.ended:
 			return nil
-		case s.guest:
-			guests = true
-		default:
-			if others++; v == nil || s.admission > v.admission {
-				v = s
-			}
+		case v == nil || t.compare(v, s) < 0:
+			v = s
 		}
 	}
-	if v == nil || v.flight != nil || guests && others == 1 {
+	if v == nil || v.flight != nil {
 		return nil
 	}
 	return v
 }
 
-// putAside takes a sequence's pages. All but who was a guest are older than who is aside
-// already.
+// putAside takes a sequence's pages.
 func (t *seats) putAside(s *Sequence) {
 	s.table.Release()
 	s.table, s.done = nil, 0

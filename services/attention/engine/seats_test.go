@@ -30,9 +30,15 @@ var mostAsides = bits.Len(longest / kvcache.PagePositions)
 
 // Whatever the lengths, and whoever is cancelled: every sequence gets to its end, none
 // steps aside too often, and pages are never more than there are.
-func TestAllGetToTheirEnd(t *testing.T) {
+func TestAllGetToTheirEnd(t *testing.T) { underPressure(t, 1) }
+
+// Whoever's they are, too; those of a tenant step aside for others' as well.
+func TestAllOfTenantsGetToTheirEnd(t *testing.T) { underPressure(t, 3) }
+
+func underPressure(t *testing.T, tenants int) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newPressure(t, rt)
+		p.tenants = tenants
 		rt.Repeat(map[string]func(*rapid.T){
 			"add":    p.add,
 			"start":  func(*rapid.T) { p.start() },
@@ -51,6 +57,7 @@ type pressure struct {
 	rt      *rapid.T
 	all     []*Sequence
 	lengths map[*Sequence]int
+	tenants int
 	work    int // rows, if nobody stepped aside
 }
 
@@ -74,6 +81,10 @@ func (p *pressure) add(rt *rapid.T) {
 	}
 	if long := rapid.IntRange(0, 200).Draw(rt, "long"); long > 0 {
 		s.isLong = func(length int) bool { return length > long }
+	}
+	if p.tenants > 1 {
+		who := rapid.IntRange(1, p.tenants).Draw(rt, "tenant")
+		s.of(fmt.Sprint("t", who), "", uint32(who))
 	}
 	p.lengths[s] = int(s.seq.MaxTokens) - rapid.IntRange(0, int(s.seq.MaxTokens)-1).Draw(rt, "less")
 	p.all, p.work = append(p.all, s), p.work+s.positions()
@@ -154,11 +165,11 @@ func (p *pressure) check() {
 	}
 	for _, s := range p.own.order {
 		switch {
-		case s.asides > mostAsides:
+		case p.tenants == 1 && s.asides > mostAsides:
 			p.rt.Fatalf("%s stepped aside %d times", s.seq.RequestId, s.asides)
 		case s.guest && s.table != nil && s.table.Positions() < s.extent() && s.flight == nil && !s.ended && s.extent() <= len(s.seq.PromptIds)+firstTurn:
 			p.rt.Fatalf("guest %s cannot go on", s.seq.RequestId)
-		case s.table != nil && !s.ended && !s.guest && len(p.seats.aside) > 0 && s.admission > p.seats.aside[0].admission:
+		case p.tenants == 1 && s.table != nil && !s.ended && !s.guest && len(p.seats.aside) > 0 && s.admission > p.seats.aside[0].admission:
 			p.rt.Fatalf("%s has pages, and %s, which is older, stepped aside", s.seq.RequestId, p.seats.aside[0].seq.RequestId)
 		}
 	}
