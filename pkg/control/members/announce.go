@@ -65,6 +65,6 @@ func Announce(ctx context.Context, kv jetstream.KeyValue, member func() *pb.Memb
 // lost makes the key age.
 func leave(ctx context.Context, b *bus.Bucket, m *pb.Member) {
 	m.Draining = true
-	_ = b.Conn().Send(ctx, bus.KeySubject(b.Bucket(), m.GetId()), m, nil)
+	_ = b.Conn().Send(ctx, b.Conn().KeyTo(b.Bucket(), m.GetId()), m, nil)
 	_ = b.Conn().EraseKey(ctx, b.Bucket(), m.GetId())
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/switchyard/switchyard/pkg/control/lease"
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
-	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/transfer"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -136,7 +135,7 @@ func (p *Presence) Call() { p.tell() }
 func (p *Presence) tell() {
 	m := p.member()
 	// An error means disconnected; the next renewal makes up for it.
-	_ = p.d.Conn.Send(context.Background(), bus.KeySubject(p.d.Members.Bucket(), m.Id), m, nil)
+	_ = p.d.Conn.Send(context.Background(), p.d.Conn.KeyTo(p.d.Members.Bucket(), m.Id), m, nil)
 }
 
 // Announce renews the entry until ctx ends, and then removes it.

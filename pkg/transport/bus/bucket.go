@@ -160,13 +160,12 @@ func stateOf(ctx context.Context, kv jetstream.KeyValue) (state jetstream.Stream
 	return s.StreamInfo().State, nil
 }
 
-// KeySubject is the subject that writes of a key are published on; key may be
-// ">" for all. A message sent there is a write that nobody waits for.
+// KeySubject is the subject that a key is stored under; key may be ">" for all.
 func KeySubject(bucket, key string) string { return "$KV." + bucket + "." + key }
 
 // EraseKey deletes a key and does not wait for it.
 func (c *Conn) EraseKey(ctx context.Context, bucket, key string) error {
-	return c.SendBytes(ctx, KeySubject(bucket, key), nil, nats.Header{"KV-Operation": {"DEL"}})
+	return c.SendBytes(ctx, c.KeyTo(bucket, key), nil, nats.Header{"KV-Operation": {"DEL"}})
 }
 
 // markerTTL is how long the mark of a key that Clear has removed stays.
@@ -175,7 +174,7 @@ const markerTTL = time.Minute
 // Clear removes a key for good, and does not wait for it. Followers are told; soon
 // nothing is left of the key, so that keys of replicas do not gather.
 func (b *Bucket) Clear(ctx context.Context, key string) error {
-	return b.conn.SendBytes(ctx, KeySubject(b.Bucket(), key), nil, nats.Header{
+	return b.conn.SendBytes(ctx, b.conn.KeyTo(b.Bucket(), key), nil, nats.Header{
 		"KV-Operation": {"PURGE"}, jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgTTLHeader: {markerTTL.String()},
 	})
 }
@@ -183,7 +182,7 @@ func (b *Bucket) Clear(ctx context.Context, key string) error {
 // Store writes a key when it can, or until ctx ends or the user has no right to; it returns
 // the revision.
 func (b *Bucket) Store(ctx context.Context, key string, value []byte) (revision uint64, err error) {
-	subject := KeySubject(b.Bucket(), key)
+	subject := b.conn.KeyTo(b.Bucket(), key)
 	err = b.conn.insist(ctx, "writing key "+key+" of bucket "+b.Bucket(), func() (err error) {
 		begun := time.Now()
 		revision, err = b.conn.storeOnce(ctx, subject, value, nil)
@@ -201,7 +200,7 @@ func (b *Bucket) Store(ctx context.Context, key string, value []byte) (revision 
 // order of their calls.
 func (b *Bucket) Replace(ctx context.Context, key string, value []byte, revision uint64, done func(revision uint64, err error)) error {
 	behind := nats.Header{nats.ExpectedLastSubjSeqHdr: {strconv.FormatUint(revision, 10)}}
-	return b.conn.StoreAsync(ctx, KeySubject(b.Bucket(), key), value, behind, done)
+	return b.conn.StoreAsync(ctx, b.conn.KeyTo(b.Bucket(), key), value, behind, done)
 }
 
 // Renew writes a key that is written again soon, and waits for nothing. Whether it
@@ -211,7 +210,7 @@ func (b *Bucket) Renew(ctx context.Context, key string, m proto.Message, done fu
 	if err != nil {
 		return fmt.Errorf("encoding key %s of bucket %s: %w", key, b.Bucket(), err)
 	}
-	subject := KeySubject(b.Bucket(), key)
+	subject := b.conn.KeyTo(b.Bucket(), key)
 	return b.conn.StoreAsync(ctx, subject, data, nil, func(_ uint64, err error) {
 		b.conn.refusedKey(subject, err)
 		done(err)
@@ -238,6 +237,9 @@ func (b *Bucket) Follow(ctx context.Context, fn func(key string, value []byte, r
 // Unlike a watcher it has no state in the server that a restart could lose,
 // and sees writes at once; whether they were stored is not known here.
 func (c *Conn) FollowKeys(bucket, key string, handler func(key string, value []byte, deleted bool)) (stop func(), err error) {
+	if c.keysBehind != "" {
+		return c.followStored(bucket, key, handler), nil
+	}
 	prefix := len(KeySubject(bucket, ""))
 	sub, err := c.Subscribe(KeySubject(bucket, key), "", func(m *nats.Msg) {
 		handler(m.Subject[prefix:], m.Data, m.Header.Get("KV-Operation") != "")

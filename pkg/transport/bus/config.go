@@ -21,6 +21,9 @@ type Config struct {
 	Creds string
 	// TLSCA, TLSCert and TLSKey are PEM files.
 	TLSCA, TLSCert, TLSKey string
+	// Domain is JetStream's, where it is that of other servers, as behind a leaf node; or APIPrefix is what the subjects of
+	// its API begin with. Empty: those of the context, or the server's own.
+	Domain, APIPrefix string
 	// Insecure allows unencrypted connections beyond the loopback.
 	Insecure bool
 }
@@ -38,6 +41,8 @@ type contextFile struct {
 	CA          string `json:"ca"`
 	InboxPrefix string `json:"inbox_prefix"`
 	TLSFirst    bool   `json:"tls_first"`
+	Domain      string `json:"jetstream_domain"`
+	APIPrefix   string `json:"jetstream_api_prefix"`
 }
 
 // resolve turns the configuration into settings and options; nothing is dialled.
@@ -53,6 +58,9 @@ func (c Config) resolve() (settings contextFile, opts []nats.Option, err error) 
 		settings.URL = nats.DefaultURL
 	}
 	servers, err := parseServers(settings.URL)
+	if err == nil {
+		err = settings.checkAPI()
+	}
 	if err == nil && !c.Insecure {
 		err = checkEncrypted(settings, servers)
 	}
@@ -115,6 +123,9 @@ func readContext(name string) (c contextFile, err error) {
 }
 
 func (f *contextFile) override(c Config) {
+	if c.Domain != "" || c.APIPrefix != "" {
+		f.Domain, f.APIPrefix = c.Domain, c.APIPrefix
+	}
 	for _, o := range []struct {
 		to   *string
 		from string

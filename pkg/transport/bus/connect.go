@@ -57,6 +57,7 @@ const (
 type Conn struct {
 	nc         *nats.Conn
 	js         jetstream.JetStream
+	keysBehind string // what begins the subjects that keys are written on, where JetStream is another server's
 	prop       Propagator
 	obs        Observer
 	log        *slog.Logger
@@ -68,6 +69,7 @@ type Conn struct {
 	regainedAt atomic.Pointer[time.Time] // nil if it was never lost
 	trials     trials
 	replicas   atomic.Int64 // what Ensure was last asked for
+	alone      atomic.Bool  // JetStream has one server, whatever the connection's is of
 	acks       *ackTable
 
 	mu          sync.Mutex
@@ -110,9 +112,12 @@ func Connect(ctx context.Context, cfg Config, s Settings) (*Conn, error) {
 	}
 	c.linked(Connected)
 	c.limit.Store(c.nc.MaxPayload())
-	if c.js, err = jetstream.New(c.nc); err != nil {
+	if c.js, err = settings.jetStream(c.nc); err != nil {
 		c.nc.Close()
 		return nil, fmt.Errorf("preparing JetStream: %w", err)
+	}
+	if prefix := apiPrefix(c.js); prefix != jetstream.DefaultAPIPrefix {
+		c.keysBehind = prefix
 	}
 	if c.acks, err = newAckTable(c); err != nil {
 		c.nc.Close()

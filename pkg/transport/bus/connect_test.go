@@ -55,13 +55,16 @@ func TestConfigContext(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "nats", "context"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	file := `{"url": "tls://yard.example.org:4222", "user": "u", "password": "p", "ca": "", "description": "x"}`
+	file := `{"url": "tls://yard.example.org:4222", "user": "u", "password": "p", "ca": "", "description": "x", "jetstream_domain": "hub", "jetstream_api_prefix": ""}`
 	if err := os.WriteFile(filepath.Join(dir, "nats", "context", "yard.json"), []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	settings, opts, err := Config{URL: "yard"}.resolve()
-	if err != nil || settings.URL != "tls://yard.example.org:4222" {
-		t.Fatalf("servers %q, error %v", settings.URL, err)
+	if err != nil || settings.URL != "tls://yard.example.org:4222" || settings.Domain != "hub" {
+		t.Fatalf("servers %q, domain %q, error %v", settings.URL, settings.Domain, err)
+	}
+	if over, _, err := (Config{URL: "yard", APIPrefix: "JS.other.API"}).resolve(); err != nil || over.Domain != "" || over.APIPrefix != "JS.other.API" {
+		t.Errorf("the flag before the context: %+v, %v", over, err)
 	}
 	var o nats.Options
 	for _, set := range opts {

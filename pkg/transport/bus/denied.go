@@ -84,7 +84,7 @@ func (c *Conn) refusedKey(subject string, err error) {
 func (b *Bucket) DeniedKeys(keys ...string) error {
 	subjects := make([]string, len(keys))
 	for i, key := range keys {
-		subjects[i] = KeySubject(b.Bucket(), key)
+		subjects[i] = b.conn.KeyTo(b.Bucket(), key)
 	}
 	return b.conn.denials.of(time.Time{}, subjects...)
 }

@@ -35,6 +35,11 @@ func (c *Conn) makeStream(ctx context.Context, want jetstream.StreamConfig) (jet
 		return nil, err
 	}
 	stream, err := c.create(ctx, stamped(want, c.release))
+	if hasCode(err, codeNoCluster) && c.guessesCopies() { // what the server is of told nothing of JetStream
+		c.alone.Store(true)
+		want.Replicas = 1
+		stream, err = c.create(ctx, stamped(want, c.release))
+	}
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse):
 		return c.js.Stream(ctx, want.Name)
@@ -47,6 +52,9 @@ func (c *Conn) makeStream(ctx context.Context, want jetstream.StreamConfig) (jet
 // mend changes of a stream what it may, and returns what it has changed and what is left.
 // Who may not change streams leaves all.
 func (c *Conn) mend(ctx context.Context, have, want jetstream.StreamConfig, upTo Cure) (mended, left []Difference, err error) {
+	if want.Replicas > 1 && c.guessesCopies() {
+		want.Replicas = have.Replicas
+	}
 	to, mended, left := Mend(have, want, upTo)
 	if len(mended) == 0 {
 		return nil, left, nil

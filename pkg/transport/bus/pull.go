@@ -91,17 +91,6 @@ func (p *puller) start(ctx context.Context, closed func()) error {
 	return nil
 }
 
-// apiPrefix honours a JetStream domain.
-func apiPrefix(js jetstream.JetStream) string {
-	switch o := js.Options(); {
-	case o.APIPrefix != "":
-		return o.APIPrefix
-	case o.Domain != "":
-		return "$JS." + o.Domain + ".API."
-	}
-	return jetstream.DefaultAPIPrefix
-}
-
 // forget ends watching and asking after a reconnect; the subscription is the
 // caller's to end.
 func (p *puller) forget() {

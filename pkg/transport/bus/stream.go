@@ -81,7 +81,7 @@ func (c *Conn) streamReplicas() int {
 	if n := int(c.replicas.Load()); n > 0 {
 		return n
 	}
-	if c.Clustered() {
+	if c.Clustered() && !c.alone.Load() {
 		return clusterReplicas
 	}
 	return 1

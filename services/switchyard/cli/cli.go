@@ -33,17 +33,19 @@ import (
 
 // Globals are the flags that every command has.
 type Globals struct {
-	Config    string  `help:"YAML file with flags' values; a command's flags stand under its name." placeholder:"FILE"`
-	NATS      string  `name:"nats" default:"${nats}" help:"NATS URL, or the name of a NATS context." placeholder:"URL"`
-	Creds     string  `help:"NATS credentials file." placeholder:"FILE"`
-	TLSCA     string  `name:"tls-ca" help:"PEM file with the authority that signed the server's certificate." placeholder:"FILE"`
-	TLSCert   string  `name:"tls-cert" help:"PEM file with the client's certificate." placeholder:"FILE"`
-	TLSKey    string  `name:"tls-key" help:"PEM file with the client's key." placeholder:"FILE"`
-	Insecure  bool    `help:"Allow plain nats:// off the loopback."`
-	Prefix    string  `default:"${prefix}" help:"First token of every subject." placeholder:"NAME" advanced:""`
-	LogLevel  string  `default:"info" enum:"debug,info,warn,error" help:"Least level logged: debug, info, warn or error." placeholder:"LEVEL"`
-	LogFormat string  `default:"text" enum:"text,json" help:"Form of log lines on stderr: text or json." placeholder:"FORMAT"`
-	HelpAll   helpAll `env:"-" help:"Print help with all flags, those that few need, too."`
+	Config      string  `help:"YAML file with flags' values; a command's flags stand under its name." placeholder:"FILE"`
+	NATS        string  `name:"nats" default:"${nats}" help:"NATS URL, or the name of a NATS context." placeholder:"URL"`
+	Creds       string  `help:"NATS credentials file." placeholder:"FILE"`
+	TLSCA       string  `name:"tls-ca" help:"PEM file with the authority that signed the server's certificate." placeholder:"FILE"`
+	TLSCert     string  `name:"tls-cert" help:"PEM file with the client's certificate." placeholder:"FILE"`
+	TLSKey      string  `name:"tls-key" help:"PEM file with the client's key." placeholder:"FILE"`
+	Insecure    bool    `help:"Allow plain nats:// off the loopback."`
+	Prefix      string  `default:"${prefix}" help:"First token of every subject." placeholder:"NAME" advanced:""`
+	JSDomain    string  `name:"js-domain" help:"JetStream domain of the servers that store, where --nats is a leaf node of theirs." placeholder:"NAME" advanced:""`
+	JSAPIPrefix string  `name:"js-api-prefix" help:"What the subjects of JetStream's API begin with, such as JS.hub.API, where an account imports them under another name." placeholder:"SUBJECT" advanced:""`
+	LogLevel    string  `default:"info" enum:"debug,info,warn,error" help:"Least level logged: debug, info, warn or error." placeholder:"LEVEL"`
+	LogFormat   string  `default:"text" enum:"text,json" help:"Form of log lines on stderr: text or json." placeholder:"FORMAT"`
+	HelpAll     helpAll `env:"-" help:"Print help with all flags, those that few need, too."`
 }
 
 // Stdio is where a command reads and writes: data to Out, the rest to Err.

@@ -48,6 +48,7 @@ func (w Waits) Until(ctx context.Context, end time.Time, why error) (context.Con
 func (g Globals) BusConfig() bus.Config {
 	return bus.Config{
 		URL: g.NATS, Creds: g.Creds, TLSCA: g.TLSCA, TLSCert: g.TLSCert, TLSKey: g.TLSKey, Insecure: g.Insecure,
+		Domain: g.JSDomain, APIPrefix: g.JSAPIPrefix,
 	}
 }
 

@@ -57,7 +57,9 @@ type Cmd struct {
 }
 
 // UnusedFlags returns those of every command that up has no use for: it runs a server of its own.
-func (*Cmd) UnusedFlags() []string { return []string{"nats", "creds", "tls-ca", "tls-cert", "tls-key"} }
+func (*Cmd) UnusedFlags() []string {
+	return []string{"nats", "creds", "tls-ca", "tls-cert", "tls-key", "js-domain", "js-api-prefix"}
+}
 
 // maxHosts bounds the expert hosts of one process: each has connections and goroutines of its own.
 const maxHosts = 256
