@@ -8,21 +8,24 @@ import (
 	"testing"
 )
 
-// The binary without the tag cuda is static, and has nothing of CUDA's bindings.
+// The binary without the tag cuda is static, and computes nothing on GPUs; the one with it does.
 func TestDefaultBuild(t *testing.T) {
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "./services/switchyard")
-	list.Dir, list.Env = root, append(os.Environ(), "CGO_ENABLED=0")
-	out, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
+	device := Module + "/pkg/compute/device/cuda"
+	deps := func(args ...string) []string {
+		list := exec.CommandContext(t.Context(), "go", append([]string{"list", "-deps"}, args...)...)
+		list.Dir, list.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+		out, err := list.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Fields(string(out))
 	}
-	deps := strings.Fields(string(out))
-	if !slices.Contains(deps, Module+"/pkg/compute/device/cuda") {
-		t.Error("the CUDA device is not there at all")
-	}
-	for _, dep := range deps {
-		if match("gorgonia.org/...", dep) || match("github.com/NVIDIA/...", dep) || dep == "runtime/cgo" || dep == Module+"/kernels/cuda/real" || dep == Module+"/kernels/cuda/nvml" {
+	for _, dep := range deps("./services/switchyard") {
+		if match("gorgonia.org/...", dep) || match("github.com/NVIDIA/...", dep) || dep == "runtime/cgo" || dep == Module+"/kernels/cuda/real" || dep == Module+"/kernels/cuda/nvml" || dep == device {
 			t.Errorf("the default build has %s", dep)
 		}
+	}
+	if !slices.Contains(deps("-e", "-tags", "cuda", "./services/switchyard"), device) {
+		t.Error("the build with CUDA has no device")
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/process/gpus/cudabackend"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/transport/weights"
@@ -37,12 +38,12 @@ type gpu struct {
 func newGPU(k map[string]fake.Kernel, memory uint64) gpu {
 	g := gpu{opened: &atomic.Int64{}, open: &atomic.Int64{}, copied: &atomic.Int64{}}
 	g.GPU = &gpus.GPU{
-		Info: fake.New(fake.Settings{}).Info(), Memory: memory, Images: kernels.Images{"experts.sm_90a.cubin": {1}},
-		Open: func() (kernels.Driver, error) {
+		Info: fake.New(fake.Settings{}).Info(), Memory: memory,
+		Backend: cudabackend.Backend{Images: kernels.Images{"experts.sm_90a.cubin": {1}}, Driver: func() (kernels.Driver, error) {
 			g.opened.Add(1)
 			g.open.Add(1)
 			return closing{fake.New(fake.Settings{Kernels: k}), g.open, g.copied}, nil
-		},
+		}},
 	}
 	return g
 }

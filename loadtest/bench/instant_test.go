@@ -13,6 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/process/gpus/cudabackend"
 )
 
 // BenchmarkInstantGPU is what the host does beside GPUs that take no time: tokens a second of
@@ -60,8 +61,10 @@ func BenchmarkInstantGPU(b *testing.B) {
 func instantGPU(out func(to []byte)) *gpus.GPU {
 	info := kernels.Info{Name: "instant GPU", Arch: kernels.Arch{Major: 9}, Memory: 200 << 30, Shared: 227 << 10, Processors: 132, Driver: 12090}
 	return &gpus.GPU{
-		Info: info, Memory: 100 << 30, Images: kernels.Images{"experts.sm_90a.cubin": {1}},
-		Open: func() (kernels.Driver, error) { return &timelessGPU{About: info, Out: out}, nil },
+		Info: info, Memory: 100 << 30,
+		Backend: cudabackend.Backend{Images: kernels.Images{"experts.sm_90a.cubin": {1}}, Driver: func() (kernels.Driver, error) {
+			return &timelessGPU{About: info, Out: out}, nil
+		}},
 	}
 }
 

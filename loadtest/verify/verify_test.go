@@ -20,6 +20,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/safetensors"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/process/gpus/cudabackend"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 	"github.com/switchyard/switchyard/services/switchyard/cluster/clustertest"
@@ -58,8 +59,8 @@ func gpuWith(t *testing.T, k map[string]fake.Kernel) *gpus.GPU {
 	on := fake.New(fake.Settings{Kernels: k})
 	t.Cleanup(func() { _ = on.Close() }) // says only that it is closed
 	return &gpus.GPU{
-		Info: on.Info(), Open: func() (kernels.Driver, error) { return on, nil }, Memory: 60 << 20,
-		Images: kernels.Images{"experts.sm_90a.cubin": {1}},
+		Info: on.Info(), Memory: 60 << 20,
+		Backend: cudabackend.Backend{Driver: func() (kernels.Driver, error) { return on, nil }, Images: kernels.Images{"experts.sm_90a.cubin": {1}}},
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/kvcache"
 	"github.com/switchyard/switchyard/pkg/compute/model"
@@ -186,7 +185,7 @@ func (c Config) Check(m *model.Model) error {
 		return err
 	}
 	if c.GPU != nil {
-		return cuda.CheckBackbone(m)
+		return c.GPU.Backend.CheckAttention(m)
 	}
 	if page := kvcache.ShapeOf(&m.Spec).PageBytes(); c.KVBytes < page {
 		return fmt.Errorf("--kv-memory is %d bytes; a page of model %s has %d: give at least as much", c.KVBytes, m.Name, page)
@@ -201,7 +200,7 @@ type weights struct {
 	config Config
 
 	backbone *forward.Backbone
-	gpu      *cuda.Backbone // or nil
+	gpu      gpus.Attention // or nil
 	kv       *kvcache.Pool
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
-	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
@@ -90,7 +89,7 @@ func (c Config) Check(m *model.Model) error {
 		return err
 	}
 	if c.GPU != nil {
-		return cuda.Check(m)
+		return c.GPU.Backend.CheckExperts(m)
 	}
 	one, err := c.largest(m)
 	if err != nil {
@@ -232,7 +231,7 @@ func (s *Service) offers() (all []*pb.UnitedExperts) {
 // followGPU watches the host's GPU, where it says something of itself, until stop is
 // called: if it is lost, the device is.
 func (s *Service) followGPU(ctx context.Context) (stop func()) {
-	d, computes := s.device.(*cuda.Device)
+	d, computes := s.device.(gpus.Experts)
 	if !computes {
 		return func() {}
 	}

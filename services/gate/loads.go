@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/united"
@@ -130,5 +129,5 @@ func (c Config) Check(m *model.Model) error {
 	if c.GPU == nil {
 		return nil
 	}
-	return cuda.CheckGates(m)
+	return c.GPU.Backend.CheckGates(m)
 }

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/pause"
-	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/united"
@@ -38,7 +37,7 @@ type Service struct {
 	tracer   *telemetry.Tracer
 	metrics  *telemetry.Metrics
 	gates    forward.Gates
-	gpu      *cuda.Gates // the same; or nil
+	gpu      gpus.Gates // the same; or nil
 	view     *members.View
 	ctx      context.Context // of what Start began, until Stop
 	stop     context.CancelFunc

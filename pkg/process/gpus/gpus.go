@@ -18,7 +18,6 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/pool"
 	"github.com/switchyard/switchyard/pkg/compute/device"
-	on "github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
 	"github.com/switchyard/switchyard/pkg/control/members"
@@ -29,10 +28,8 @@ import (
 type GPU struct {
 	// Info is what its driver says of it.
 	Info cuda.Info
-	// Open opens it for one replica.
-	Open func() (cuda.Driver, error)
-	// Images are the kernels that it runs.
-	Images cuda.Images
+	// Backend computes on it.
+	Backend Backend
 	// Watch is of what it says of itself; nil where it says nothing, and Unwatched why.
 	Watch     *Watch
 	Unwatched error
@@ -170,47 +167,33 @@ func (g *GPU) MultiplyBy(name string) error {
 	return nil
 }
 
-// Experts opens the GPU for a model's routed experts, whose rows have this wire's type.
-// It fails with *Error.
-func (g *GPU) Experts(m *model.Model, w tensor.Wire, s device.Settings) (*on.Device, error) {
-	return opened(g, func(driver cuda.Driver) (*on.Device, error) {
-		return on.Open(m, driver, g.Images, on.Settings{Settings: s, Memory: int64(g.Memory), Parts: Parts(w), Kernels: g.Kernels})
-	})
+// Class is the numeric class of what the GPU computes of rows of so many parts: what an mma rounds
+// is an architecture's own, and the number of parts and other kernels are another contract. The 1
+// is the version of the kernels' order of sums.
+func (g *GPU) Class(parts int) string {
+	return fmt.Sprintf("cuda1-%v-p%d%s", g.Info.Arch, parts, g.Kernels.Suffix())
 }
 
-// Steps is what attention on a GPU is opened for.
-type Steps struct {
-	Wire tensor.Wire
-	// Positions bounds a sequence, Rows a step, Lanes how many steps compute at a time.
-	Positions, Rows, Lanes int
-	// Ungraphed is told once why launches go one by one from now on; nil: nobody is.
-	Ungraphed func(why error)
+// Experts opens the GPU for a model's routed experts, whose rows have this wire's type.
+// It fails with *Error.
+func (g *GPU) Experts(m *model.Model, w tensor.Wire, s device.Settings) (Experts, error) {
+	return usable(g.Backend.Experts(m, g, w, s))
 }
 
 // Attention opens the GPU for a model's backbone. It fails with *Error.
-func (g *GPU) Attention(ctx context.Context, m *model.Model, p *pool.Pool, s Steps) (*on.Backbone, error) {
-	return opened(g, func(driver cuda.Driver) (*on.Backbone, error) {
-		return on.OpenBackbone(ctx, m, p, driver, g.Images, on.BackboneSettings{
-			Memory: int64(g.Memory), Parts: Parts(s.Wire), Positions: s.Positions, Rows: s.Rows, Lanes: s.Lanes,
-			Ungraphed: s.Ungraphed,
-		})
-	})
+func (g *GPU) Attention(ctx context.Context, m *model.Model, p *pool.Pool, s Steps) (Attention, error) {
+	return usable(g.Backend.Attention(ctx, m, p, g, s))
 }
 
 // Gates opens the GPU for a model's gates. It fails with *Error.
-func (g *GPU) Gates(ctx context.Context, m *model.Model) (*on.Gates, error) {
-	return opened(g, func(driver cuda.Driver) (*on.Gates, error) { return on.OpenGates(ctx, m, driver, g.Images, 0) })
+func (g *GPU) Gates(ctx context.Context, m *model.Model) (Gates, error) {
+	return usable(g.Backend.Gates(ctx, m))
 }
 
-// opened is what open makes of the GPU's driver.
-func opened[T any](g *GPU, open func(cuda.Driver) (*T, error)) (*T, error) {
-	driver, err := g.Open()
+// usable returns what was opened, and says that the GPU cannot be used where it was not.
+func usable[T any](opened T, err error) (T, error) {
 	if err != nil {
-		return nil, &Error{Err: err}
+		return opened, &Error{Err: err}
 	}
-	made, err := open(driver)
-	if err != nil {
-		return nil, &Error{Err: err}
-	}
-	return made, nil
+	return opened, nil
 }

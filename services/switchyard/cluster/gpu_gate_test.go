@@ -8,6 +8,7 @@ import (
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/process/gpus/cudabackend"
 	"github.com/switchyard/switchyard/services/gate"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
@@ -18,7 +19,7 @@ func gateOn(t *testing.T) (*fake.Device, gate.Config) {
 	on := fake.New(fake.Settings{Kernels: fake.Gates()})
 	t.Cleanup(func() { _ = on.Close() }) // says only that it is closed
 	return on, gate.Config{GPU: &gpus.GPU{
-		Info: on.Info(), Open: func() (kernels.Driver, error) { return on, nil }, Images: kernels.Images{"experts.sm_90a.cubin": {1}},
+		Info: on.Info(), Backend: cudabackend.Backend{Driver: func() (kernels.Driver, error) { return on, nil }, Images: kernels.Images{"experts.sm_90a.cubin": {1}}},
 	}}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/process/gpus/cudabackend"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
@@ -21,8 +22,8 @@ func gpuOf(t *testing.T) (*fake.Device, *gpus.GPU) {
 	on := fake.New(fake.Settings{Kernels: fake.Backbone()})
 	t.Cleanup(func() { _ = on.Close() }) // says only that it is closed
 	return on, &gpus.GPU{
-		Info: on.Info(), Open: func() (kernels.Driver, error) { return on, nil }, Memory: 60 << 20,
-		Images: kernels.Images{"experts.sm_90a.cubin": {1}},
+		Info: on.Info(), Memory: 60 << 20,
+		Backend: cudabackend.Backend{Driver: func() (kernels.Driver, error) { return on, nil }, Images: kernels.Images{"experts.sm_90a.cubin": {1}}},
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	kernels "github.com/switchyard/switchyard/kernels/cuda"
 	"github.com/switchyard/switchyard/kernels/cuda/fake"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
+	"github.com/switchyard/switchyard/pkg/process/gpus/cudabackend"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
 )
 
@@ -33,7 +34,8 @@ func TestPipelineFailsToStart(t *testing.T) {
 			defer cancel()
 			on, gpu := gpuOf(t)
 			opened := 0
-			gpu.Open = func() (kernels.Driver, error) {
+			backend, _ := gpu.Backend.(cudabackend.Backend)
+			backend.Driver = func() (kernels.Driver, error) {
 				if opened++; opened > 1 {
 					return nil, tt.again
 				}
@@ -42,6 +44,7 @@ func TestPipelineFailsToStart(t *testing.T) {
 				}
 				return on, nil
 			}
+			gpu.Backend = backend
 			services := y.Settings.Services
 			services.Expert.GPU, services.Expert.Plans = gpu, tt.plans
 			p := cluster.NewPipeline(y.Settings.Node, services, tt.count)

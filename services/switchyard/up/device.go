@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/switchyard/switchyard/kernels/cpu"
-	"github.com/switchyard/switchyard/pkg/compute/device/cuda"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
@@ -64,10 +63,10 @@ func ClassOf(s cluster.Services, m ModelFlags) string {
 	}
 	class, parts := cpu.Class()+model.Class(model.Precision(m.Precision), m.Kind()), gpus.Parts(m.WireType())
 	if g := s.Expert.GPU; g != nil {
-		class += "+" + cuda.Class(g.Info.Arch, parts, g.Kernels)
+		class += "+" + g.Class(parts)
 	}
 	if g := s.Attention.GPU; g != nil {
-		class += "+attention-" + cuda.Class(g.Info.Arch, parts, g.Kernels)
+		class += "+attention-" + g.Class(parts)
 	}
 	return class
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda/nvml"
 	"github.com/switchyard/switchyard/kernels/cuda/real"
 	"github.com/switchyard/switchyard/pkg/process/gpus"
+	"github.com/switchyard/switchyard/pkg/process/gpus/cudabackend"
 )
 
 // openGPU returns a GPU that can be used.
@@ -24,7 +25,7 @@ func openGPU(index int) (*gpus.GPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &gpus.GPU{Info: info, Images: all, Open: func() (cuda.Driver, error) { return real.Open(index) }}
+	g := &gpus.GPU{Info: info, Backend: cudabackend.Backend{Images: all, Driver: func() (cuda.Driver, error) { return real.Open(index) }}}
 	if r, err := nvml.Open(info.PCI); err != nil {
 		g.Unwatched = err
 	} else {

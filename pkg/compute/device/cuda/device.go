@@ -204,10 +204,3 @@ func (d *Device) free() {
 	}
 	closeDriver(d.driver, d.arena, lost)
 }
-
-// Class is the numeric class of what a GPU computes: what an mma rounds is an
-// architecture's own, and the number of parts and other kernels are another contract. The 1
-// is the version of the kernels' order of sums.
-func Class(a cuda.Arch, parts int, k cuda.Kernels) string {
-	return fmt.Sprintf("cuda1-%v-p%d%s", a, parts, k.Suffix())
-}
