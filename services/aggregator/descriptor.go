@@ -10,7 +10,7 @@ import (
 // Descriptor returns the service as a process runs it.
 func Descriptor() service.Descriptor {
 	return service.Descriptor{
-		Service: catalog.Aggregator, Light: true,
-		New: func(d *deployment.Deployment, _ service.Settings) (lifecycle.Service, error) { return New(d), nil },
+		Service: catalog.Aggregator,
+		New:     func(d *deployment.Deployment, _ service.Settings) (lifecycle.Service, error) { return New(d), nil },
 	}
 }

@@ -10,7 +10,7 @@ import (
 func Descriptor() service.Descriptor {
 	return service.Descriptor{
 		Service: catalog.Gate, Flags: service.FlagsOf((*Command).Config), Loads: service.Loads{Flags: true},
-		Light: true, New: service.NewOf(New), Check: service.CheckOf[Config],
+		New: service.NewOf(New), Check: service.CheckOf[Config],
 	}
 }
 

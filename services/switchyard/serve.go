@@ -9,7 +9,6 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/pkg/transport/rights"
@@ -172,8 +171,5 @@ func (c *ServiceCmd) serve(ctx context.Context, e *cli.Env, s cluster.Services) 
 	p := cluster.NewPipeline(n, s, count)
 	defer e.Follow(ctx, c.reload(e, p))()
 	go up.SayReady(ctx, e, p)
-	if of.Light {
-		defer lifecycle.FollowProcessors(ctx)()
-	}
 	return up.Stopped(ctx, p.Serve(ctx))
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/service"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
@@ -51,8 +50,5 @@ func (c *BareCmd) Run(ctx context.Context, e *cli.Env) (err error) {
 	p := cluster.NewPipeline(n, s, map[string]int{c.of.Name: 1})
 	defer e.Follow(ctx, func(any) error { return nil })()
 	go up.SayReady(ctx, e, p)
-	if c.of.Light {
-		defer lifecycle.FollowProcessors(ctx)()
-	}
 	return up.Stopped(ctx, p.Serve(ctx))
 }

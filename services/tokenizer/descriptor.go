@@ -13,7 +13,7 @@ import (
 func Descriptor() service.Descriptor {
 	return service.Descriptor{
 		Service: catalog.Tokenizer, Flags: service.FlagsOf((*Flags).Config),
-		Light: true, Reloads: true, New: service.NewOf(New),
+		Reloads: true, New: service.NewOf(New),
 	}
 }
 

@@ -25,8 +25,6 @@ type Descriptor struct {
 	Flags func() Flags
 	// Loads says what it has to do with samples of experts' loads.
 	Loads Loads
-	// Light says that a process of it alone waits much more than it computes.
-	Light bool
 	// Reloads says that its replicas take other settings while they run (Reload).
 	Reloads bool
 	// New makes one replica that is not started.
