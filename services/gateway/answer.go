@@ -24,11 +24,6 @@ func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
 	if err != nil {
 		return err
 	}
-	leave, err := d.enter(ask.Answers())
-	if err != nil {
-		return err
-	}
-	defer leave()
 	ctx, cancel := context.WithCancel(withNames(c.r.Context(), ask.Names))
 	defer cancel()
 	m, err := d.askable(ctx, c, ask.Model)
@@ -38,6 +33,11 @@ func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
 	if ask.Chat && !m.Chat {
 		return openai.Bad("messages", "the model %.100s has no chat template: use /v1/completions", ask.Model)
 	}
+	leave, err := d.enter(c, ask.Answers())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	kind := "completion"
 	if ask.Chat {
 		kind = "chat"

@@ -22,30 +22,62 @@ const (
 	// bodyBytes bounds what bodies take that are being read, beside the first smallBody bytes of
 	// each. A client takes room only by what it has sent.
 	bodyBytes, smallBody = 256 << 20, 64 << 10
+	// leastRate is how many bytes a second a body comes with at least, behind its first Stall; in
+	// quietPart of that some come.
+	leastRate, quietPart = 64 << 10, 3
 )
 
+// paced reads a body within a time that grows with what has come.
+type paced struct {
+	io.ReadCloser
+	control *http.ResponseController
+	stall   time.Duration
+	began   time.Time
+	came    int64
+}
+
+// Read reads what has come, or ends when the client is too slow.
+func (p *paced) Read(to []byte) (int, error) {
+	end := p.began.Add(p.stall + time.Duration(p.came)*time.Second/leastRate)
+	if quiet := time.Now().Add(p.stall / quietPart); quiet.Before(end) {
+		end = quiet
+	}
+	_ = p.control.SetReadDeadline(end) // a recorder in tests has none
+	n, err := p.ReadCloser.Read(to)
+	p.came += int64(n)
+	return n, err //nolint:wrapcheck // bodyError says what it is
+}
+
 // body reads a call's body, within bounds of size, of time, and of what all bodies take
-// together; done lets go of it.
+// together, of which a tenant has its share; done lets go of it.
 func (d *Door) body(c *call) (data []byte, done func(), err error) {
 	if c.r.ContentLength > d.MaxBody { // it need not be sent
 		c.w.Header().Set("Connection", "close")
 		return nil, func() {}, bodyError(&http.MaxBytesError{Limit: d.MaxBody})
 	}
+	who := d.sharer(c)
+	if !d.reading.Take(who, 1) {
+		return nil, func() {}, errBodies
+	}
+	defer d.reading.Give(who, 1)
 	control := http.NewResponseController(c.w)
-	_ = control.SetReadDeadline(time.Now().Add(d.Stall))        // a recorder in tests has none
-	defer func() { _ = control.SetReadDeadline(time.Time{}) }() // else the client would seem to leave
+	c.r.Body = &paced{ReadCloser: c.r.Body, control: control, stall: d.Stall, began: time.Now()}
 	taken := int64(0)
-	done = func() { d.bodies.Release(taken) }
+	take := func(more int64) bool {
+		ok := d.bodies.Take(who, more)
+		if ok {
+			taken += more
+		}
+		return ok
+	}
+	done = func() { d.bodies.Give(who, taken) }
 	defer func() {
 		if err != nil {
 			done()
 		}
 	}()
-	if codingOf(c.r) == "zstd" { // which takes a window while it is read
-		if !d.bodies.TryAcquire(zstdWindow) {
-			return nil, done, errBodies
-		}
-		taken = zstdWindow
+	if codingOf(c.r) == "zstd" && !take(zstdWindow) { // which takes a window while it is read
+		return nil, done, errBodies
 	}
 	from, err := d.unpacked(c)
 	if err != nil {
@@ -54,12 +86,9 @@ func (d *Door) body(c *call) (data []byte, done func(), err error) {
 	defer func() { _ = from.Close() }() // it is read, or refused
 	for data = make([]byte, 0, smallBody/16); ; {
 		if len(data) == cap(data) {
-			more := int64(cap(data))
-			if len(data) >= smallBody {
-				if !d.bodies.TryAcquire(more) {
-					return nil, done, errBodies
-				}
-				taken += more
+			more := cap(data)
+			if more >= smallBody && !take(int64(more)) {
+				return nil, done, errBodies
 			}
 			data = append(make([]byte, 0, 2*more), data...)
 		}
@@ -67,6 +96,10 @@ func (d *Door) body(c *call) (data []byte, done func(), err error) {
 		data = data[:len(data)+n]
 		switch {
 		case errors.Is(err, io.EOF):
+			if _, err := c.r.Body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+				return nil, done, bodyError(errPacked) // what follows its end would be waited for without a bound
+			}
+			_ = control.SetReadDeadline(time.Time{}) // else the client would seem to leave
 			return bytes.TrimPrefix(data, byteOrderMark), done, nil
 		case err != nil:
 			return nil, done, bodyError(err)
@@ -74,7 +107,7 @@ func (d *Door) body(c *call) (data []byte, done func(), err error) {
 	}
 }
 
-var errBodies = &client.Error{Code: client.CodeOverloaded, RetryAfter: time.Second, Message: "the bodies that are being read take all the memory that they may"}
+var errBodies = &client.Error{Code: client.CodeOverloaded, RetryAfter: time.Second, Message: "the bodies that are being read take all the room that they may, or all that one tenant may have of it"}
 
 // codingOf is how a body is packed.
 func codingOf(r *http.Request) string {

@@ -10,8 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
+	"github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/services/gateway/openai"
@@ -32,8 +31,9 @@ type Door struct {
 	DoorSettings
 	keys     *keys
 	access   *accessLog
-	streams  *semaphore.Weighted
-	bodies   *semaphore.Weighted
+	streams  *admission.Portions
+	bodies   *admission.Portions // in bytes
+	reading  *admission.Portions // in bodies
 	tracer   *telemetry.Tracer
 	metrics  *telemetry.GatewayMetrics
 	unfollow []func()
@@ -54,7 +54,10 @@ var errDraining = errors.New("the gateway stops")
 
 // NewDoor returns what answers requests once it is open: until then it knows no API key.
 func NewDoor(s DoorSettings) *Door {
-	d := &Door{DoorSettings: s, keys: &keys{file: s.Keys}, access: &accessLog{path: s.AccessLog, log: s.Logger}, streams: semaphore.NewWeighted(int64(s.MaxStreams)), bodies: semaphore.NewWeighted(bodyBytes), tracer: s.Telemetry.Tracer("gateway", s.Replica), quiet: quietFirst}
+	d := &Door{
+		DoorSettings: s, keys: &keys{file: s.Keys}, access: &accessLog{path: s.AccessLog, log: s.Logger}, tracer: s.Telemetry.Tracer("gateway", s.Replica), quiet: quietFirst,
+		streams: admission.NewPortions(int64(s.MaxStreams)), bodies: admission.NewPortions(bodyBytes), reading: admission.NewPortions(int64(s.MaxConns)),
+	}
 	d.metrics = s.Telemetry.Gateway()
 	d.followLoads()
 	d.cutting, d.end = context.WithCancelCause(context.Background())
@@ -66,7 +69,8 @@ func NewDoor(s DoorSettings) *Door {
 func (d *Door) Open() error { return errors.Join(d.keys.load(), d.access.open()) }
 
 const (
-	// headerWithin and mostHeader bound a request's headers, idleFor a connection without one.
+	// headerWithin and mostHeader bound a request's headers, idleFor a connection without one. Until
+	// its headers have come a connection counts as idle.
 	headerWithin, mostHeader, idleFor = 5 * time.Second, 32 << 10, 2 * time.Minute
 )
 
@@ -74,7 +78,7 @@ const (
 func (d *Door) server() *http.Server {
 	return &http.Server{
 		Handler: d.handler, ReadHeaderTimeout: headerWithin, MaxHeaderBytes: mostHeader, IdleTimeout: idleFor,
-		ConnContext: withConn,
+		ConnContext: withConn, ConnState: noteState,
 		BaseContext: func(net.Listener) context.Context { return d.cutting },
 		ErrorLog:    slog.NewLogLogger(d.Logger.Handler(), slog.LevelDebug), // what clients do wrong
 	}
@@ -112,19 +116,35 @@ func (d *Door) followLoads() {
 // cut ends what is under way.
 func (d *Door) cut() { d.end(errDraining) }
 
-// enter takes places for answers; leave gives them back.
-func (d *Door) enter(answers int) (leave func(), err error) {
-	switch n := int64(answers); {
+// sharer is among whom a call's client shares: tenants. Where there are no keys, all are one.
+func (d *Door) sharer(c *call) string {
+	if d.keys.file == "" {
+		return ""
+	}
+	return c.flow.Tenant
+}
+
+// enter takes places for answers that can be given; leave gives them back. Each is taken by itself:
+// so a tenant has its share of them at most.
+func (d *Door) enter(c *call, answers int) (leave func(), err error) {
+	who, most, of := d.sharer(c), d.MaxStreams, ""
+	if who != "" {
+		most, of = max(1, most/2), ", at most half of them of one tenant"
+	}
+	switch {
 	case d.draining.Load():
 		return nil, &client.Error{Code: client.CodeModelNotReady, Message: "this gateway stops; ask again, another one answers"}
-	case answers > d.MaxStreams:
-		return nil, openai.Bad("n", "%d answers are asked for; this gateway has at most %d under way at a time (--http-max-streams)", answers, d.MaxStreams)
-	case !d.streams.TryAcquire(n):
-		return nil, &client.Error{Code: client.CodeOverloaded, RetryAfter: time.Second, Message: fmt.Sprintf("%d answers may be under way at this gateway at a time (--http-max-streams)", d.MaxStreams)}
-	default:
-		d.metrics.Open(answers)
-		return func() { d.metrics.Open(-answers); d.streams.Release(n) }, nil
+	case answers > most:
+		return nil, openai.Bad("n", "%d answers are asked for; this gateway has at most %d under way at a time%s (--http-max-streams)", answers, d.MaxStreams, of)
 	}
+	for taken := range answers {
+		if !d.streams.Take(who, 1) {
+			d.streams.Give(who, int64(taken))
+			return nil, &client.Error{Code: client.CodeOverloaded, RetryAfter: time.Second, Message: fmt.Sprintf("%d answers may be under way at this gateway at a time%s, and less while many ask (--http-max-streams)", d.MaxStreams, of)}
+		}
+	}
+	d.metrics.Open(answers)
+	return func() { d.metrics.Open(-answers); d.streams.Give(who, int64(answers)) }, nil
 }
 
 // refusal is an error as the client gets it.

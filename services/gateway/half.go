@@ -1,10 +1,8 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -83,20 +81,11 @@ func (c *counted) gone() (gone bool) {
 	return gone || err != nil
 }
 
-type connKey struct{}
-
-// withConn lets requests know their connection. Over TLS the end of what a client says is its leaving.
-func withConn(ctx context.Context, c net.Conn) context.Context {
-	if own, is := c.(*counted); is {
-		return context.WithValue(ctx, connKey{}, own)
-	}
-	return ctx
-}
-
-// watch has an answer's client asked for a sign when it says no more; stop ends that.
+// watch has an answer's client asked for a sign when it says no more; stop ends that. Over TLS the
+// end of what a client says is its leaving.
 func (a *answering) watch(r *http.Request) (stop func()) {
 	c, is := r.Context().Value(connKey{}).(*counted)
-	if !is || r.ProtoMajor != 1 || r.ProtoMinor < 1 { // older clients know no informational answers
+	if !is || r.TLS != nil || r.ProtoMajor != 1 || r.ProtoMinor < 1 { // older clients know no informational answers
 		return func() {}
 	}
 	forget := c.half.whenClosed(func() {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -44,30 +45,156 @@ func dial(t *testing.T, address, text string) net.Conn {
 	return c
 }
 
+const askHealth = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+// statusOf is the status of what comes by a connection, and its body; 0: nothing comes.
+func statusOf(c net.Conn) (status int, body string) {
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return 0, ""
+	}
+	text, _ := io.ReadAll(r.Body)
+	_ = r.Body.Close()
+	return r.StatusCode, string(text)
+}
+
 // One connection too many is told so at once; when another one has gone there is room.
 func TestConnectionBound(t *testing.T) {
-	address := open(t, newDoor(t, &fake.Upstream{}), 2)
-	const ask = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-	first := dial(t, address, ask)
-	dial(t, address, ask)
-	status := func(c net.Conn) int {
-		r, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			return 0
-		}
-		body, _ := io.ReadAll(r.Body)
-		_ = r.Body.Close()
-		if r.StatusCode == http.StatusServiceUnavailable && !strings.Contains(string(body), "2 connections may be open at this gateway at a time (--http-max-conns)") {
-			t.Errorf("refused with %s", body)
-		}
-		return r.StatusCode
+	u := &fake.Upstream{Holds: make(chan struct{})}
+	address := open(t, newDoor(t, u), 4)
+	var busy []net.Conn
+	for range 2 { // half of them
+		busy = append(busy, dial(t, address, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s}", len(hi)+1, hi)))
 	}
-	if got := status(first); got != http.StatusOK {
-		t.Fatalf("the first has status %d", got)
+	testkit.Eventually(t, "both are asked", func() bool { prompts, _ := u.Asked(); return len(prompts) == 2 })
+	status, body := statusOf(dial(t, address, askHealth))
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, "4 connections may be open at this gateway at a time (--http-max-conns), at most half of them of one address") {
+		t.Errorf("a third one is answered with %d %s", status, body)
 	}
-	testkit.Eventually(t, "a third one is refused", func() bool { return status(dial(t, address, ask)) == http.StatusServiceUnavailable })
-	_ = first.Close()
-	testkit.Eventually(t, "there is room again", func() bool { return status(dial(t, address, ask)) == http.StatusOK })
+	_ = busy[0].Close()
+	testkit.Eventually(t, "there is room again", func() bool { status, _ := statusOf(dial(t, address, askHealth)); return status == http.StatusOK })
+	close(u.Holds)
+}
+
+// However many connections have no request, or one whose headers do not end, who comes is answered.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	address := open(t, newDoor(t, &fake.Upstream{}), 8)
+	for _, text := range []string{"", "G", "GET /healthz HTTP/1.1\r\nX: ", askHealth} {
+		for range 8 {
+			dial(t, address, text)
+		}
+		if status, _ := statusOf(dial(t, address, askHealth)); status != http.StatusOK {
+			t.Errorf("behind connections that have sent %q: %d", text, status)
+		}
+	}
+}
+
+// peer is a connection from an address.
+type peer struct {
+	net.Conn
+	from   string
+	closed bool
+}
+
+func (p *peer) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(p.from)) }
+func (p *peer) Close() error         { p.closed = true; return nil }
+
+// Of connections without a request those go first whose clients have shown no key, and of these the
+// one that is idle for longest; those with a request stay.
+func TestWhichConnectionGoes(t *testing.T) {
+	l := limit(nil, 8, true)
+	var all []*peer
+	var own []*counted
+	come := func(from string) *counted {
+		all = append(all, &peer{from: from})
+		own = append(own, l.admit(all[len(all)-1]))
+		return own[len(own)-1]
+	}
+	for i := range 4 { // of one address: half of all
+		c := come(fmt.Sprintf("192.0.2.1:%d", i+1))
+		l.note(c, http.StateActive)
+		if i == 0 {
+			l.knows(c)
+		}
+	}
+	if come("192.0.2.1:5") != nil {
+		t.Error("an address has more than half of all, though none is idle")
+	}
+	for _, i := range []int{0, 2, 1} {
+		l.note(own[i], http.StateIdle)
+	}
+	for n, want := range []int{2, 1} { // then the new ones are idle
+		if c := come(fmt.Sprintf("192.0.2.1:%d", n+6)); c == nil || !all[want].closed {
+			t.Fatalf("the %d. that comes: %v, of all %+v", n, c, all)
+		}
+		l.note(own[len(own)-1], http.StateActive)
+	}
+	if all[0].closed || all[3].closed {
+		t.Error("one with a key, or with a request, went before others")
+	}
+	if come("192.0.2.1:9") == nil || !all[0].closed {
+		t.Error("one with a key, without a request, keeps others out")
+	}
+	for n := range 9 { // others find room
+		if c := come(fmt.Sprintf("[2001:db8:0:%d::1]:1", n)); c == nil {
+			t.Fatalf("the %d. address has no room", n)
+		}
+	}
+	if a, b := addressOf(&net.TCPAddr{IP: net.ParseIP("2001:db8::1")}), addressOf(&net.TCPAddr{IP: net.ParseIP("2001:db8::ffff:1")}); a != b {
+		t.Errorf("%v and %v are one network", a, b)
+	}
+	for _, c := range own {
+		if c != nil {
+			_ = c.Close()
+		}
+	}
+	if l.share.Had() != 0 || !l.idle.empty() || len(l.of) != 0 {
+		t.Errorf("%d are open, %v idle", l.share.Had(), l.of)
+	}
+}
+
+// What of a body nobody reads does not keep its connection open.
+func TestUnreadBodiesEnd(t *testing.T) {
+	d := newDoor(t, &fake.Upstream{}, func(c *Config) { c.Stall = time.Second })
+	address := open(t, d, 64)
+	var all []net.Conn
+	for _, head := range []string{"POST /v1/chat/completions", "GET /v1/models", "POST /v1/nothing", "PUT /v1/models", "POST /healthz", "POST /tokenize"} {
+		for _, more := range []string{"Content-Length: 1000\r\n\r\n{", "Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", "Content-Length: 1000\r\nContent-Encoding: br\r\n\r\n", "Content-Length: 1000\r\nContent-Encoding: deflate\r\n\r\n" + packed(t, "deflate", hi+"}")} {
+			all = append(all, dial(t, address, head+" HTTP/1.1\r\nHost: localhost\r\n"+more))
+		}
+	}
+	for i, c := range all {
+		if status, _ := statusOf(c); status == 0 {
+			t.Errorf("%d: no answer", i)
+		}
+	}
+}
+
+// clock is a client's connection that notes until when it may be read.
+type clock struct {
+	http.ResponseWriter
+	until time.Time
+}
+
+func (c *clock) SetReadDeadline(at time.Time) error { c.until = at; return nil }
+
+// The time for a body grows with what has come of it; one of which nothing comes has less.
+func TestPaceOfBodies(t *testing.T) {
+	for _, tc := range []struct {
+		came        int64
+		since, want time.Duration
+	}{
+		{0, 0, 10 * time.Second}, {1000, 25 * time.Second, 5 * time.Second}, {0, 31 * time.Second, -time.Second},
+		{64 * leastRate, 50 * time.Second, 10 * time.Second}, {64 * leastRate, 90 * time.Second, 4 * time.Second}, {64 * leastRate, 95 * time.Second, -time.Second},
+	} {
+		c := &clock{}
+		p := &paced{ReadCloser: http.NoBody, control: http.NewResponseController(c), stall: 30 * time.Second, began: time.Now().Add(-tc.since), came: tc.came}
+		before := time.Now()
+		_, _ = p.Read(nil)
+		if got := c.until.Sub(before).Round(time.Second / 2); got != tc.want {
+			t.Errorf("%d bytes in %v: %v left, want %v", tc.came, tc.since, got, tc.want)
+		}
+	}
 }
 
 func TestConnectionsAndFiles(t *testing.T) {

@@ -22,17 +22,17 @@ func (d *Door) message(c *call) error {
 	if err != nil {
 		return err
 	}
-	leave, err := d.enter(1)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	ctx, cancel := context.WithCancel(withNames(c.r.Context(), anthropic.Names()))
 	defer cancel()
 	m, err := d.askable(ctx, c, ask.Model)
 	if err != nil {
 		return err
 	}
+	leave, err := d.enter(c, 1)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	tokens, err := d.counted(ctx, m, ask)
 	if err != nil {
 		return err
@@ -126,10 +126,11 @@ func (d *Door) countTokens(c *call) error {
 	if err != nil {
 		return err
 	}
-	m, err := d.model(c.r.Context(), c, ask.Model)
+	m, leave, err := d.enterModel(c.r.Context(), c, ask.Model)
 	if err != nil {
 		return err
 	}
+	defer leave()
 	tokens, err := d.counted(c.r.Context(), m, ask)
 	if err != nil {
 		return err

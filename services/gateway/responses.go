@@ -26,17 +26,17 @@ func (d *Door) respond(c *call) error {
 	if ask.Background && !ask.Shown.Store {
 		return openai.Bad("background", "background needs store: what goes on without its client is kept for it")
 	}
-	leave, err := d.enter(1)
-	if err != nil {
-		return err
-	}
-	defer leave()
 	ctx, cancel := context.WithCancel(withNames(c.r.Context(), responses.Names()))
 	defer cancel()
 	m, err := d.askable(ctx, c, ask.Model)
 	if err != nil {
 		return err
 	}
+	leave, err := d.enter(c, 1)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	now := time.Now().Unix()
 	p, public := proto.CloneOf(ask.Prompt), ""
 	public, p.RequestId = c.claimResponse(m, ask.Shown.Store, now)
@@ -128,18 +128,19 @@ type found struct {
 	created     int64
 }
 
-// find is the response of a call's path, unless it cannot be one. Whose it is, the services see.
-func (d *Door) find(c *call) (f found, err error) {
+// find is the response of a call's path, unless it cannot be one, and a place for its answer. Whose
+// it is, the services see.
+func (d *Door) find(c *call) (f found, leave func(), err error) {
 	f.id = c.r.PathValue("id")
 	request, model, created, err := ofResponse(f.id)
 	if err != nil {
-		return f, err
+		return f, nil, err
 	}
 	f.request, f.created = request, created
-	if f.m, err = d.model(c.r.Context(), c, model); hasCode(err, client.CodeModelNotFound) {
-		return f, notFound(f.id)
+	if f.m, leave, err = d.enterModel(c.r.Context(), c, model); hasCode(err, client.CodeModelNotFound) {
+		return f, nil, notFound(f.id)
 	}
-	return f, err
+	return f, leave, err
 }
 
 // response is what there is of it before its tokens are read.
@@ -149,11 +150,7 @@ func (f found) response() *responses.Response {
 
 // showResponse tells a response as it is now, or streams it from behind a number on.
 func (d *Door) showResponse(c *call) error {
-	f, err := d.find(c)
-	if err != nil {
-		return err
-	}
-	leave, err := d.enter(1)
+	f, leave, err := d.find(c)
 	if err != nil {
 		return err
 	}
@@ -226,10 +223,11 @@ var errQuiet = errors.New("nothing has come for a while")
 
 // cancelResponse ends a response in the background, and tells what it is then.
 func (d *Door) cancelResponse(c *call) error {
-	f, err := d.find(c)
+	f, leave, err := d.find(c)
 	if err != nil {
 		return err
 	}
+	defer leave()
 	if err := d.Upstream.Cancel(c.to(f.m), f.request); err != nil {
 		return &client.Error{Code: client.CodeInterrupted, Message: "the cancellation did not get through", Cause: err}
 	}
@@ -238,10 +236,11 @@ func (d *Door) cancelResponse(c *call) error {
 
 // deleteResponse ends a response, and has nothing of it kept.
 func (d *Door) deleteResponse(c *call) error {
-	f, err := d.find(c)
+	f, leave, err := d.find(c)
 	if err != nil {
 		return err
 	}
+	defer leave()
 	if err := d.Upstream.Forget(c.r.Context(), c.to(f.m), f.request); err != nil {
 		if isUnknown(err) {
 			return notFound(f.id)

@@ -171,6 +171,9 @@ func (d *Door) identify(c *call) (wrong *openai.Error) {
 	if d.keys.file != "" {
 		line.Key = c.key.ID()
 	}
+	if own, is := c.r.Context().Value(connKey{}).(*counted); is {
+		own.of.knows(own)
+	}
 	return checkKey(c.r.Header.Get(headerIdempotency))
 }
 

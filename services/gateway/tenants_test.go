@@ -5,13 +5,17 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/gateway/internal/fake"
 )
@@ -20,7 +24,7 @@ import (
 var tenants = []string{"acme", "beta", "default"}
 
 // sharedDoor is a door of several tenants.
-func sharedDoor(t *testing.T, u *fake.Upstream) *Door {
+func sharedDoor(t *testing.T, u *fake.Upstream, changes ...func(*Config)) *Door {
 	t.Helper()
 	file, text := filepath.Join(t.TempDir(), "keys"), ""
 	for _, tenant := range tenants {
@@ -30,7 +34,7 @@ func sharedDoor(t *testing.T, u *fake.Upstream) *Door {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return newDoor(t, u, func(c *Config) { c.Keys = file })
+	return newDoor(t, u, append(changes, func(c *Config) { c.Keys = file })...)
 }
 
 func as(d *Door, tenant, method, path, body string, headers ...string) *httptest.ResponseRecorder {
@@ -204,5 +208,92 @@ func TestIdempotencyKeys(t *testing.T) {
 	w, v := as(one, "acme", "POST", "/v1/completions", single, "Idempotency-Key", "ord"), as(elsewhere, "acme", "POST", "/v1/completions", single, "Idempotency-Key", "ord")
 	if w.Header().Get("X-Request-Id") == v.Header().Get("X-Request-Id") {
 		t.Error("an id follows from tenant and key alone")
+	}
+}
+
+// A tenant has at most half of the places for answers, and a request that is answered without the
+// services has none.
+func TestPlacesOfTenants(t *testing.T) {
+	u := &fake.Upstream{Holds: make(chan struct{})}
+	d := sharedDoor(t, u, func(c *Config) { c.MaxStreams = 8 })
+	var held sync.WaitGroup
+	for range 4 {
+		held.Go(func() { as(d, "acme", "POST", "/v1/chat/completions", hi+"}") })
+	}
+	testkit.Eventually(t, "four are under way", func() bool { return d.streams.Had() == 4 })
+	for name, c := range creating {
+		if w := as(d, "acme", "POST", c.path, c.body); w.Code != 429 || !strings.Contains(w.Body.String(), "at most half of them of one tenant") {
+			t.Errorf("%s beyond its tenant's half: %d %s", name, w.Code, w.Body)
+		}
+	}
+	for _, path := range []string{"/tokenize", "/v1/messages/count_tokens"} {
+		if w := as(d, "acme", "POST", path, `{"model":"demo","prompt":"x","messages":[{"role":"user","content":"x"}]}`); w.Code == 200 {
+			t.Errorf("%s beyond it: %s", path, w.Body)
+		}
+	}
+	if w := as(d, "acme", "POST", "/v1/chat/completions", hi+`,"n":5}`); w.Code != 400 {
+		t.Errorf("more than it may ever have: %d %s", w.Code, w.Body)
+	}
+	for _, unserved := range []string{`{"model":"none","prompt":"x","n":8}`, `{"model":"none","n":8,"messages":[{"role":"user","content":"x"}]}`} {
+		for _, path := range []string{"/v1/completions", "/v1/chat/completions", "/tokenize"} {
+			if w := as(d, "beta", "POST", path, unserved); w.Code == 429 || d.streams.Had() != 4 {
+				t.Errorf("%s for no model: %d, and %d places are taken", path, w.Code, d.streams.Had())
+			}
+		}
+	}
+	held.Go(func() {
+		if w := as(d, "beta", "POST", "/v1/completions", `{"model":"demo","prompt":"x","n":2}`); w.Code != 200 {
+			t.Errorf("another tenant: %d %s", w.Code, w.Body)
+		}
+	})
+	testkit.Eventually(t, "another one has its share", func() bool { return d.streams.Had() == 6 })
+	close(u.Holds)
+	held.Wait()
+	if d.streams.Had() != 0 {
+		t.Errorf("%d places stay taken", d.streams.Had())
+	}
+}
+
+// endless is a body of which nothing more comes until it is closed.
+type endless struct {
+	first io.Reader
+	end   chan struct{}
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if n, err := e.first.Read(p); err == nil {
+		return n, nil
+	}
+	<-e.end
+	return 0, io.EOF
+}
+
+// Bodies that do not end, large or small, take at most half of the room for bodies.
+func TestRoomOfTenants(t *testing.T) {
+	for name, size := range map[string]int{"small": 1, "large": 3 << 20} {
+		d := sharedDoor(t, &fake.Upstream{}, func(c *Config) { c.MaxBody, c.MaxConns = 4<<20, 100 })
+		end, refused := make(chan struct{}), make(chan struct{}, 200)
+		var sent sync.WaitGroup
+		for range cap(refused) {
+			sent.Go(func() {
+				r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", &endless{strings.NewReader(strings.Repeat(" ", size)), end})
+				r.Header.Set("Authorization", "Bearer acme")
+				w := httptest.NewRecorder()
+				if d.ServeHTTP(w, r); w.Code == 429 {
+					refused <- struct{}{}
+				}
+			})
+		}
+		testkit.Eventually(t, name+": all are read or refused", func() bool {
+			return len(refused)+int(d.reading.Had()) == cap(refused) && (size == 1 || d.bodies.Had() >= bodyBytes/4)
+		})
+		if w := as(d, "beta", "POST", "/v1/chat/completions", hi+`,"user":"`+strings.Repeat("x", 1<<20)+`"}`); w.Code != 200 {
+			t.Errorf("%s: another tenant: %d %.200s", name, w.Code, w.Body)
+		}
+		close(end)
+		sent.Wait()
+		if d.reading.Had() != 0 || d.bodies.Had() != 0 || len(refused) == 0 {
+			t.Errorf("%s: %d bodies and %d bytes stay taken, %d were refused", name, d.reading.Had(), d.bodies.Had(), len(refused))
+		}
 	}
 }

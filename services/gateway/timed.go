@@ -20,6 +20,9 @@ func (d *Door) timed(next http.Handler) http.Handler {
 			d.access.write(&a.line)
 		}()
 		defer a.watch(r)()
+		if r.ContentLength != 0 { // what of a body nobody reads the server does, before it answers
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.Stall / quietPart)) // a recorder in tests has none
+		}
 		next.ServeHTTP(a, r)
 	})
 }

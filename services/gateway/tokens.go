@@ -16,10 +16,11 @@ func (d *Door) tokenize(c *call) error {
 	if err != nil {
 		return err
 	}
-	m, err := d.named(c.r.Context(), c, ask.Model)
+	m, leave, err := d.enterModel(c.r.Context(), c, ask.Model)
 	if err != nil {
 		return err
 	}
+	defer leave()
 	tokens, err := d.Upstream.Tokens(c.r.Context(), m.Name, ask.Prompt)
 	if err != nil {
 		return d.refusal(c.r.Context(), err, m.Context)
@@ -75,10 +76,11 @@ func (d *Door) detokenize(c *call) error {
 	if err != nil {
 		return err
 	}
-	m, err := d.named(c.r.Context(), c, ask.Model)
+	m, leave, err := d.enterModel(c.r.Context(), c, ask.Model)
 	if err != nil {
 		return err
 	}
+	defer leave()
 	tokens := &pb.Tokens{}
 	if len(ask.Prompt.InputIds) > 0 {
 		if tokens, err = d.Upstream.Tokens(c.r.Context(), m.Name, ask.Prompt); err != nil {
@@ -89,6 +91,15 @@ func (d *Door) detokenize(c *call) error {
 		Prompt string `json:"prompt"`
 	}{tokens.Text})
 	return nil
+}
+
+// enterModel finds a model, and takes a place for one answer of it.
+func (d *Door) enterModel(ctx context.Context, c *call, name string) (m upstream.Model, leave func(), err error) {
+	if m, err = d.named(ctx, c, name); err != nil {
+		return m, nil, err
+	}
+	leave, err = d.enter(c, 1)
+	return m, leave, err
 }
 
 // named is the model of a name. vLLM serves one, which its clients need not name here.

@@ -25,8 +25,9 @@ const (
 	// staleAfter is how long after its last word a model counts as not ready, and goneAfter as
 	// not there.
 	staleAfter, goneAfter = 3 * lookEvery, 5 * time.Minute
-	// findWithin is how long a request waits for a word of a model that is unknown or not ready.
-	findWithin = 500 * time.Millisecond
+	// findWithin is how long a request waits for a word of a model that is unknown or not ready, and
+	// mostFinding how many wait for one of unknown models: further ones are refused at once.
+	findWithin, mostFinding = 500 * time.Millisecond, 64
 	// mostModels and mostInfo bound what is believed: models, and bytes that one says of itself.
 	mostModels, mostInfo = 1000, 64 << 10
 )
@@ -35,6 +36,7 @@ const (
 type models struct {
 	mu      sync.Mutex
 	all     map[string]heard
+	finding int           // how many wait for a word of an unknown one
 	changed chan struct{} // closed when one has come, or is ready again
 	now     func() time.Time
 }
@@ -154,6 +156,12 @@ func (m *models) named(name string) (Model, bool) {
 // find waits a moment for a model that is not known, or, to be asked, not ready: what was heard last may be
 // older than what /readyz says.
 func (m *models) find(ctx context.Context, name string, toAsk bool, look func()) (Model, error) {
+	if _, ok := m.named(name); !ok {
+		defer m.waits(-1)
+		if m.waits(1) > mostFinding {
+			return Model{}, m.unknown(name)
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, findWithin)
 	defer cancel()
 	for asked := false; ; asked = true {
@@ -176,6 +184,14 @@ func (m *models) find(ctx context.Context, name string, toAsk bool, look func())
 			return Model{}, m.unknown(name)
 		}
 	}
+}
+
+// waits counts those who wait for a word of a model.
+func (m *models) waits(more int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.finding += more
+	return m.finding
 }
 
 // unknown is why nothing can be asked of a model.

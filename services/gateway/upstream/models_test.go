@@ -106,6 +106,33 @@ func TestSilentTokenizers(t *testing.T) {
 	}
 }
 
+// However many ask for models that nobody serves, few wait for a word of them, and a known one is found.
+func TestFindingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModels()
+		m.onInfo(info(nil))
+		ask := func(name string) time.Duration {
+			began := time.Now()
+			if _, err := m.find(t.Context(), name, false, func() {}); (err == nil) != (name == "m") {
+				t.Errorf("%s: %v", name, err)
+			}
+			return time.Since(began)
+		}
+		for range mostFinding {
+			go ask("none")
+		}
+		synctest.Wait()
+		if ask("other") != 0 || ask("m") != 0 {
+			t.Error("one more waits as well")
+		}
+		time.Sleep(findWithin)
+		synctest.Wait()
+		if ask("other") != findWithin || m.finding != 0 {
+			t.Errorf("%d are counted when none waits", m.finding)
+		}
+	})
+}
+
 func TestFingerprint(t *testing.T) {
 	a, b := Model{Hash: "h", Class: "c", Wire: "w", Running: 1}, Model{Hash: "h", Class: "c", Wire: "w"}
 	if a.Fingerprint() != b.Fingerprint() || a.Fingerprint() == (Model{Hash: "h", Class: "c", Wire: "x"}).Fingerprint() {

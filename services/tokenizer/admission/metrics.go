@@ -4,7 +4,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
@@ -166,67 +165,4 @@ func (a *Admission) Charge(accept *pb.Accept, tokens int32, gigabyteSeconds floa
 // quotaRefused counts a request that its tenant's quota refused.
 func (a *Admission) quotaRefused(tenant, quota string) {
 	a.metrics.Tenants.Refusals(a.quotas.label(tenant), quota).Inc()
-}
-
-// Shares divide a bound among its users, of which it is not known how many there
-// are. Each may have as much as is left over: one alone gets a half, two get a third each,
-// and the next one finds room, however much the others want (Choudhury and Hahne,
-// Dynamic Queue Length Thresholds for Shared-Memory Packet Switches, 1998).
-type Shares struct {
-	size int64
-
-	mu   sync.Mutex
-	used int64
-	by   map[string]int64
-}
-
-// NewShares divides so much.
-func NewShares(size int64) *Shares { return &Shares{size: size, by: map[string]int64{}} }
-
-// Take takes n for a user; false: it has its share, or nothing is left. A user that has
-// nothing may take one thing of any size that there is room for.
-func (s *Shares) Take(user string, n int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	have, left := s.by[user], s.size-s.used
-	if n > left || have > 0 && have+n > left {
-		return false
-	}
-	s.add(user, n)
-	return true
-}
-
-// Give gives back what was taken.
-func (s *Shares) Give(user string, n int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.add(user, -n)
-}
-
-// Move has another user have what was taken, if it may; else it stays where it is.
-func (s *Shares) Move(from, to string, n int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	have, left := s.by[to], s.size-s.used+n
-	if from != to && have > 0 && have+n > left {
-		return false
-	}
-	s.add(from, -n)
-	s.add(to, n)
-	return true
-}
-
-// add changes what a user has; s.mu is held.
-func (s *Shares) add(user string, n int64) {
-	s.used += n
-	if s.by[user] += n; s.by[user] <= 0 {
-		delete(s.by, user)
-	}
-}
-
-// Had is what all have together.
-func (s *Shares) Had() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.used
 }

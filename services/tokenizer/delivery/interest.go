@@ -14,11 +14,11 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	policy "github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
-	"github.com/switchyard/switchyard/services/tokenizer/admission"
 )
 
 // What tokenizers tell each other about a request's readers.
@@ -283,14 +283,14 @@ type Endings struct {
 	// owned are those of which it is looked up whether they are of the tenant that wants their end,
 	// in shares of the tenants.
 	owned  *timers
-	shares *admission.Shares
+	shares *policy.Portions
 	sender *Sender
 }
 
 func newEndings(c *common, sender *Sender) *Endings {
 	return &Endings{
 		common: c, cancelled: newRecently(maxCancelled, cancelledFor), sender: sender,
-		owned: newTimers(maxTenantEnding, endingAtOnce), shares: admission.NewShares(maxTenantEnding),
+		owned: newTimers(maxTenantEnding, endingAtOnce), shares: policy.NewPortions(maxTenantEnding),
 		soon: newTimers(maxEnding, endingAtOnce), overdue: newTimers(maxDeadlines, endingAtOnce),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/internal/pause"
+	policy "github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/services/tokenizer/admission"
 )
@@ -67,13 +68,13 @@ type openReplays struct {
 	turn int64
 	byID map[uint64]*replay
 	// held are the streams of each tenant's requests.
-	held *admission.Shares
+	held *policy.Portions
 	// readers of each request, by their subject.
 	readers map[string]map[string]*replay
 }
 
 func newOpenReplays(id string, now func() time.Time) *openReplays {
-	return &openReplays{id: id, now: now, byID: map[uint64]*replay{}, held: admission.NewShares(maxStreams), readers: map[string]map[string]*replay{}}
+	return &openReplays{id: id, now: now, byID: map[uint64]*replay{}, held: policy.NewPortions(maxStreams), readers: map[string]map[string]*replay{}}
 }
 
 // errServed says that a reader has a stream that is later than one that was handed on.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	policy "github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/schemas"
@@ -24,8 +25,8 @@ type Replays struct {
 
 	open     *openReplays
 	rate     *replayRate
-	lookups  *admission.Shares // of replays that wait to be begun, by readers
-	looking  chan struct{}     // one for each that is looked up
+	lookups  *policy.Portions // of replays that wait to be begun, by readers
+	looking  chan struct{}    // one for each that is looked up
 	prompts  sight
 	absent   absences
 	deserted *timers // requests whose caller seems to be gone
@@ -36,7 +37,7 @@ type Replays struct {
 func newReplays(c *common, now func() time.Time, sender *Sender, kinds *Kinds, endings *Endings) *Replays {
 	return &Replays{
 		common: c, sender: sender, kinds: kinds, endings: endings,
-		open: newOpenReplays(c.replica, now), rate: newReplayRate(), lookups: admission.NewShares(lookupsWaiting), looking: make(chan struct{}, lookupsAtOnce),
+		open: newOpenReplays(c.replica, now), rate: newReplayRate(), lookups: policy.NewPortions(lookupsWaiting), looking: make(chan struct{}, lookupsAtOnce),
 		deserted: newTimers(maxEnding, endingAtOnce), heldWithin: heldWithin,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/internal/pause"
+	policy "github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
@@ -45,7 +46,7 @@ const (
 // Asks are requests of callers that wait, on their way to the prompts.
 type Asks struct {
 	*common
-	held, bytes *admission.Shares // of asks that are being handed over
+	held, bytes *policy.Portions // of asks that are being handed over
 	// storing bounds the tries to store one, and fullWithin those while the stream is full;
 	// lastAsks is how long asks in hand go on when the replica stops. Tests have other ones.
 	storing              func(context.Context) (context.Context, context.CancelFunc)
@@ -56,7 +57,7 @@ type Asks struct {
 
 func newAsks(c *common) *Asks {
 	return &Asks{
-		common: c, held: admission.NewShares(asksAtOnce), bytes: admission.NewShares(askBytes),
+		common: c, held: policy.NewPortions(asksAtOnce), bytes: policy.NewPortions(askBytes),
 		storing: storing, fullWithin: fullWithin, lastAsks: lastAsks, end: func() {},
 	}
 }

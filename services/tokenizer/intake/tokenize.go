@@ -9,6 +9,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/grammar"
 	"github.com/switchyard/switchyard/pkg/compute/model"
+	policy "github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/request/chat"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/jinja"
@@ -27,12 +28,12 @@ const tokenizingAtOnce = 64
 type Tokenizing struct {
 	*common
 	text func() *tokenizer.Tokenizer // nil: the model has none
-	held *admission.Shares
+	held *policy.Portions
 	asks *Asks // knows when the replica ends
 }
 
 func newTokenizing(c *common, asks *Asks, s Settings) *Tokenizing {
-	return &Tokenizing{common: c, text: s.Text, held: admission.NewShares(2 * tokenizingAtOnce), asks: asks}
+	return &Tokenizing{common: c, text: s.Text, held: policy.NewPortions(2 * tokenizingAtOnce), asks: asks}
 }
 
 // OnTokenize answers a Prompt with Tokens.

@@ -6,8 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestShares(t *testing.T) {
-	s := NewShares(12)
+func TestPortionsOfABound(t *testing.T) {
+	s := NewPortions(12)
 	for _, c := range []struct {
 		name, who string
 		n         int64
@@ -32,9 +32,9 @@ func TestShares(t *testing.T) {
 
 // However those before want, the next one gets something of what is free, and what is
 // given back is free again.
-func TestSharesAreNeverMore(t *testing.T) {
+func TestPortionsAreNeverMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := NewShares(rapid.Int64Range(1, 100).Draw(t, "size"))
+		s := NewPortions(rapid.Int64Range(1, 100).Draw(t, "size"))
 		type held struct {
 			who string
 			n   int64
