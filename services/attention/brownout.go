@@ -150,6 +150,8 @@ type Config struct {
 	MaxModelLen int
 	// KVBytes is the memory for keys and values; on a GPU 0 is all that is left.
 	KVBytes int64
+	// AutoMemory says that KVBytes is to be set by what memory there is.
+	AutoMemory bool
 	// MaxSequences bounds the sequences that a replica has at once.
 	MaxSequences int
 	// MaxRows bounds the rows of a microbatch.

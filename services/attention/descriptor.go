@@ -22,7 +22,7 @@ func Descriptor() service.Descriptor {
 type Flags struct {
 	BrownoutFlags `embed:""`
 
-	KVMemory     string  `name:"kv-memory" default:"64MiB" help:"Memory for keys and values, such as 64MiB or 4GiB; on a GPU they take what its memory leaves." placeholder:"BYTES"`
+	KVMemory     string  `name:"kv-memory" default:"auto" help:"Memory for keys and values, such as 64MiB or 4GiB; auto is what the machine or container leaves, and they can use. On a GPU they take what its memory leaves." placeholder:"BYTES"`
 	MaxSequences int     `default:"256" help:"Most sequences at once; more wait." placeholder:"N"`
 	MaxRows      int     `default:"256" help:"Most rows of one microbatch, prompt and answer tokens together." placeholder:"N" advanced:""`
 	Microbatches int     `default:"2" help:"Microbatches in flight at once." placeholder:"N" advanced:""`
@@ -72,7 +72,7 @@ func (f Flags) Config(p service.Process, on *gpus.GPU, united string) (Config, e
 	}
 	return Config{
 		Brownout:    dimmed,
-		MaxModelLen: p.MaxModelLen, KVBytes: kv, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows, PromptDrag: f.PromptDrag, Speculate: f.Speculate, PrefixCache: f.PrefixCache, GPU: on,
+		MaxModelLen: p.MaxModelLen, KVBytes: kv, AutoMemory: f.KVMemory == defaultKVMemory && on == nil, MaxSequences: f.MaxSequences, MaxRows: f.MaxRows, Microbatches: f.Microbatches, MinRows: f.MinRows, PromptDrag: f.PromptDrag, Speculate: f.Speculate, PrefixCache: f.PrefixCache, GPU: on,
 	}, nil
 }
 
@@ -94,15 +94,15 @@ func checkDrag(part float64) error {
 	return nil
 }
 
-// kvBytes is 0 on a GPU, whose pages take what --gpu-memory leaves.
+// kvBytes is 0 on a GPU, whose pages take what --gpu-memory leaves, and where others decide it (Config.AutoMemory).
 func (f Flags) kvBytes(onGPU bool) (int64, error) {
 	if onGPU && f.KVMemory != defaultKVMemory {
 		return 0, fmt.Errorf("--kv-memory is %s; on a GPU keys and values take what its memory leaves: give --gpu-memory", f.KVMemory)
 	}
-	if onGPU {
+	if f.KVMemory == defaultKVMemory {
 		return 0, nil
 	}
 	return flagvalue.Bytes("kv-memory", f.KVMemory)
 }
 
-const defaultKVMemory = "64MiB"
+const defaultKVMemory = "auto"

@@ -31,6 +31,8 @@ type Config struct {
 	// MemoryBudget bounds the bytes of expert weights on this host; 0 is no limit
 	// but a profile's.
 	MemoryBudget uint64
+	// AutoMemory says that MemoryBudget is to be set by what memory there is.
+	AutoMemory bool
 	// KeepAlive is how long experts stay in memory that nobody needs, if nobody else
 	// needs their room; 0 is not at all.
 	KeepAlive time.Duration
@@ -102,6 +104,19 @@ func (c Config) Check(m *model.Model) error {
 		return fmt.Errorf("--expert-memory is %d bytes; profile %s has %d: give at most as much, or 0 for all", c.MemoryBudget, c.Profile.Name, c.Profile.Memory())
 	}
 	return nil
+}
+
+// Experts returns the bytes that the budget counts for all experts of a model, each once, and for the largest.
+func (c Config) Experts(m *model.Model) (all, largest int64, err error) {
+	if largest, err = c.largest(m); err != nil || c.Profile != nil {
+		return int64(m.Spec.MoELayers()*m.Spec.Experts) * largest, largest, err
+	}
+	_, err = device.Largest(m.Spec, func(id forward.ExpertID) (int64, error) {
+		n, err := forward.ExpertBytes(m, id)
+		all += n
+		return n, err
+	})
+	return all, largest, err
 }
 
 // largest is the bytes that the budget counts for the largest expert.

@@ -40,7 +40,7 @@ func prepare(ctx context.Context, d *deployment.Deployment, s service.Settings) 
 
 // Flags are the expert host's own.
 type Flags struct {
-	ExpertMemory string        `default:"0" help:"Memory for expert weights on this host, such as 8GiB; 0 is no limit, or what the profile has." placeholder:"BYTES"`
+	ExpertMemory string        `default:"auto" help:"Memory for expert weights on this host, such as 8GiB; auto is no limit where the machine or container has room for all, else what it leaves; 0 is no limit, or what the profile has." placeholder:"BYTES"`
 	KeepAlive    time.Duration `default:"60s" help:"How long experts that no plan needs any more stay in this host's memory, unless others need the room; 0 is not at all." placeholder:"TIME" advanced:""`
 	Offload      string        `default:"none" help:"Serve more experts than fit: none; lru or lfu, which load them for their rows, and give up those that had none for the longest, or the fewest; fmoe or next-use, which load those that a predictor foretells before their rows come, and give up those that are the least probable, or probably held longest for a use; fmoe+, the latter by chances that are learned (predictor --maps-chances learned)." placeholder:"ORDER"`
 	Device       string        `default:"cpu" help:"What computes experts: cpu, cuda (a GPU, or cuda:N the one of that number), or paced (the CPU, in the time and memory of another device)." placeholder:"KIND"`
@@ -65,11 +65,14 @@ func (c *Command) Config(p service.Process) (Config, error) {
 
 // Config is what they say.
 func (f *Flags) Config(p service.Process) (c Config, err error) {
-	budget, err := flagvalue.Bytes("expert-memory", f.ExpertMemory)
-	if err != nil {
-		return c, err
+	if c.AutoMemory = f.ExpertMemory == autoMemory; !c.AutoMemory {
+		budget, err := flagvalue.Bytes("expert-memory", f.ExpertMemory)
+		if err != nil {
+			return c, err
+		}
+		c.MemoryBudget = uint64(budget)
 	}
-	c.MemoryBudget, c.KeepAlive = uint64(budget), f.KeepAlive
+	c.KeepAlive = f.KeepAlive
 	c.Offload = f.Offload
 	if err := checkOffload(f.Offload); err != nil {
 		return c, err
@@ -83,6 +86,9 @@ func (f *Flags) Config(p service.Process) (c Config, err error) {
 	c.GPU, err = f.gpu(p)
 	return c, err
 }
+
+// autoMemory is the budget that follows from the memory that there is.
+const autoMemory = "auto"
 
 // profile is nil for a device that is not paced.
 func (f *Flags) profile() (*profiles.Profile, error) {
@@ -106,7 +112,7 @@ func (f *Flags) profile() (*profiles.Profile, error) {
 
 // gpu is nil for a device that is none.
 func (f *Flags) gpu(p service.Process) (*gpus.GPU, error) {
-	if gpus.IsGPU(f.Device) && f.ExpertMemory != "0" {
+	if gpus.IsGPU(f.Device) && f.ExpertMemory != "0" && f.ExpertMemory != autoMemory {
 		return nil, fmt.Errorf("--expert-memory is %s; of --device cuda give --gpu-memory", f.ExpertMemory)
 	}
 	g, err := gpus.Flag{Name: "device", Device: f.Device, MemoryName: "gpu-memory", Memory: f.GPUMemory, Kinds: "cpu, paced, cuda or cuda:N"}.Open(p.GPU)

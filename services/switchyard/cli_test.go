@@ -315,8 +315,8 @@ func TestBeyondThisMachine(t *testing.T) {
 		for command := range strings.FieldsSeq(commands) {
 			var errOut bytes.Buffer
 			runUntil(stopped, []string{command, flag, "1024TiB"}, cli.Stdio{In: strings.NewReader(""), Out: io.Discard, Err: &errOut})
-			want := fmt.Sprintf("flag=%s bytes=%d machine_bytes=", flag, uint64(flagvalue.MostBytes))
-			if said := errOut.String(); strings.Count(said, want) != 1 || strings.Count(said, "machine_bytes") != 1 {
+			want := fmt.Sprintf("flag=%s bytes=%d limit_bytes=", flag, uint64(flagvalue.MostBytes))
+			if said := errOut.String(); strings.Count(said, want) != 1 || strings.Count(said, "limit_bytes") != 1 {
 				t.Errorf("%s: %s, want one %q", command, said, want)
 			}
 		}

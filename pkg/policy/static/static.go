@@ -54,13 +54,22 @@ func layer(k plan.Known, l int, room *room, deal Deal) ([]*pb.Function, error) {
 	for e := range wanted {
 		on := room.take(deal, e, k.Settings.Replicas)
 		if len(on) == 0 {
-			return nil, fmt.Errorf("layer %d, expert %d: %w", l, e, ErrNoRoom)
+			return nil, fmt.Errorf("layer %d, expert %d: %w: %s; give them more --expert-memory, or add a host", l, e, ErrNoRoom, shortOf(k))
 		}
 		for _, h := range on {
 			wanted[e] = append(wanted[e], &pb.Placement{Host: h, Want: pb.Want_WANT_WARM})
 		}
 	}
 	return plan.Group(l, k.Settings.Grouping, wanted), nil
+}
+
+// shortOf says what hosts have, and what all experts take.
+func shortOf(k plan.Known) string {
+	var all uint64
+	for _, h := range k.Hosts {
+		all += h.Budget
+	}
+	return fmt.Sprintf("%d hosts have %d bytes, all experts take %d", len(k.Hosts), all, uint64(len(k.Model.MoELayers)*k.Model.Experts)*k.Model.ExpertBytes) //nolint:gosec // counts
 }
 
 // room counts what hosts still hold.

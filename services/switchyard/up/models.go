@@ -57,22 +57,48 @@ func (c *Cmd) checkShared() error {
 // settingsOf returns the settings of all models on one server. Each has what the flags say for
 // itself; threads and pages for operators they share.
 func settingsOf(ctx context.Context, e *cli.Env, models []*Cmd) (s cluster.Settings, err error) {
-	if s, err = models[0].settings(ctx, e); err != nil {
+	if s, err = models[0].settingsBeside(ctx, e, nil); err != nil {
 		return s, err
 	}
-	s.Node.Shared.TellStages = true
 	for _, one := range models[1:] {
 		own, err := one.settingsBeside(ctx, e, s.Node)
 		if err != nil {
 			return s, errors.Join(err, s.Close())
 		}
-		own.Node.Shared.TellStages = true
 		s.Beside = append(s.Beside, cluster.Beside{Node: own.Node, Services: own.Services, Count: own.Count})
 		if s.Auth != nil {
 			s.Auth.For.Scope.Models = append(s.Auth.For.Scope.Models, own.Auth.For.Scope.Models...)
 		}
 	}
+	if err := shareOut(e, &s); err != nil {
+		return s, errors.Join(err, s.Close())
+	}
 	return s, nil
+}
+
+// tellStages has the log say what becomes of each model's stages.
+func tellStages(s *cluster.Settings) {
+	s.Node.Shared.TellStages = true
+	for _, b := range s.Beside {
+		b.Node.Shared.TellStages = true
+	}
+}
+
+// shareOut sets the budgets of all models of a process, and refuses what cannot be served with them.
+func shareOut(e *cli.Env, s *cluster.Settings) error {
+	parts := []Part{{&s.Services, s.Node.Shared.Model, s.Count, true}}
+	for i := range s.Beside {
+		parts = append(parts, Part{&s.Beside[i].Services, s.Beside[i].Node.Shared.Model, s.Beside[i].Count, true})
+	}
+	if err := ShareMemory(e, parts...); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if err := CheckServices(*p.Services, p.Model, p.Count); err != nil {
+			return cli.Usage(err)
+		}
+	}
+	return nil
 }
 
 // besideOf returns the names of the models beside the first one.

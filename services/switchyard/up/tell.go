@@ -5,6 +5,7 @@ import (
 
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
+	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/services/switchyard/cli"
 	"github.com/switchyard/switchyard/services/switchyard/cluster"
@@ -21,12 +22,13 @@ func TellDevice(e *cli.Env, s cluster.Services, m ModelFlags, t *telemetry.Confi
 	tellGPU(e, "experts", s.Expert.GPU, t)
 }
 
-// tellMemory warns of flags that allow more memory than the machine has. That of a GPU is
+// tellMemory warns of flags that allow more memory than the machine has, or the container, or GOMEMLIMIT. That of a GPU is
 // looked at when it is taken, and that of paced hosts is another device's.
 func tellMemory(e *cli.Env, s cluster.Services) {
-	for _, a := range beyond(machineMemory(), s) {
-		e.Log.Warn("a flag allows more memory than this machine has: it is taken as it is needed, and then the system may end this process; give less",
-			"flag", a.flag, "bytes", a.bytes, "machine_bytes", machineMemory())
+	m := lifecycle.MemoryOf()
+	for _, a := range beyond(uint64(m.Limit), s) { //nolint:gosec // it is not negative
+		e.Log.Warn("a flag allows more memory than this process may have: it is taken as it is needed, and then the system may end this process; give less",
+			"flag", a.flag, "bytes", a.bytes, "limit_bytes", m.Limit, "by", m.By)
 	}
 }
 

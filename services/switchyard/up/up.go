@@ -103,6 +103,7 @@ func (c *Cmd) Run(ctx context.Context, e *cli.Env) (err error) {
 	if err != nil {
 		return err
 	}
+	tellStages(&settings)
 	front, err := c.openHTTP(ctx, e, &settings)
 	if err != nil {
 		return errors.Join(err, settings.Close())
@@ -167,12 +168,7 @@ func OpenCluster(ctx context.Context, s cluster.Settings) (*cluster.Cluster, err
 	return y, nil
 }
 
-// settings returns those of a process that serves this model first.
-func (c *Cmd) settings(ctx context.Context, e *cli.Env) (cluster.Settings, error) {
-	return c.settingsBeside(ctx, e, nil)
-}
-
-// settingsBeside returns the settings of a model in a process that has one already; nil: it has none.
+// settingsBeside returns the settings of a model in a process that has one already; nil: it has none. Its memory is not shared out yet.
 func (c *Cmd) settingsBeside(ctx context.Context, e *cli.Env, first *cluster.Node) (s cluster.Settings, err error) {
 	if err := c.prepareRent(); err != nil {
 		return s, err
@@ -206,9 +202,6 @@ func (c *Cmd) settingsBeside(ctx context.Context, e *cli.Env, first *cluster.Nod
 	if err := c.rent(e, &s); err != nil {
 		return s, errors.Join(err, s.Node.Close())
 	}
-	if err := CheckServices(s.Services, s.Node.Shared.Model, s.Count); err != nil {
-		return s, errors.Join(cli.Usage(err), s.Node.Close())
-	}
 	if len(s.Node.Shared.Model.Spec.Layer) == 1 { // there is no later one to predict
 		s.Count["predictor"] = 0
 	}
@@ -225,7 +218,7 @@ func InProcess(ctx context.Context, e *cli.Env, set func(*Cmd)) (s cluster.Setti
 	}
 	up.Listen, up.HTTP, up.Scaling = "", noHTTP, noScaling
 	set(&up)
-	return up.settings(ctx, e)
+	return settingsOf(ctx, e, []*Cmd{&up})
 }
 
 // OwnUp returns the defaults of a command that runs everything for itself. Nobody asks
@@ -233,6 +226,7 @@ func InProcess(ctx context.Context, e *cli.Env, set func(*Cmd)) (s cluster.Setti
 func OwnUp() (up Cmd, err error) {
 	err = cli.FillDefaults(&up)
 	up.CanaryEvery = 0
+	up.KVMemory, up.ExpertMemory = "64MiB", "0" // so that what is measured does not depend on the machine's memory
 	return up, err
 }
 
