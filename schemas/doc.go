@@ -2,6 +2,12 @@
 // switchyard/v1), subjects, streams and header names. It does no I/O.
 package schemas
 
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+)
+
 //go:generate go run github.com/bufbuild/buf/cmd/buf@v1.70.0 generate
 
 // Version is the version of the messages; a message of another is refused.
@@ -20,6 +26,17 @@ const HeaderAsk = "Switchyard-Ask"
 
 // HeaderTold has the subject of what services tell each other; it is their only header.
 const HeaderTold = "Switchyard-Told"
+
+// HeaderSeal says with SealTrace that a gateway has decided on a prompt's trace. Where there are users, that
+// of who has not the gateways' secret counts for nothing.
+const HeaderSeal = "Switchyard-Seal"
+
+// SealTrace is what HeaderSeal has for a traceparent, under the secret of gateways.
+func SealTrace(secret, traceparent string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	_, _ = mac.Write([]byte("traceparent:" + traceparent)) // a hash takes everything
+	return hex.EncodeToString(mac.Sum(nil))
+}
 
 // Headers that outsiders see.
 const (

@@ -153,11 +153,23 @@ func (d *Door) refusal(ctx context.Context, err error, tokens int) *openai.Error
 	if errors.As(err, &of) && of.Code == client.CodeCancelled && errors.Is(context.Cause(ctx), errDraining) {
 		return &openai.Error{Status: http.StatusServiceUnavailable, Type: openai.ServerError, Code: client.CodeModelNotReady, Message: "this gateway stopped before the answer was whole; ask again", RetryAfter: time.Second}
 	}
+	if errors.As(err, new(*openai.Error)) {
+		return openai.ErrorOf(err, tokens)
+	}
 	names, _ := ctx.Value(namesKey{}).(map[string]string)
-	return openai.ErrorFor(err, tokens, names)
+	e := openai.ErrorFor(err, tokens, names)
+	if c, is := ctx.Value(callKey{}).(*call); is && e.Status == http.StatusInternalServerError {
+		d.Logger.Error("a request met a fault", "request", c.id, "error", err)
+		return openai.Fault(c.id) // the error may name files and servers
+	}
+	return e
 }
 
-type namesKey struct{}
+// Keys of a request's context: what withNames notes, and the call.
+type (
+	namesKey struct{}
+	callKey  struct{}
+)
 
 // withNames notes what a request's route calls fields that the services name otherwise.
 func withNames(ctx context.Context, names map[string]string) context.Context {

@@ -139,7 +139,7 @@ func TestFailures(t *testing.T) {
 		status int
 		want   string
 	}{
-		"in the middle": {&client.Error{Code: client.CodeInternal, Message: "lost"}, nil, true, 200, `{"error":{"message":"lost","type":"server_error","param":null,"code":"internal"}}`},
+		"in the middle": {&client.Error{Code: client.CodeInternal, Message: "lost"}, nil, true, 200, `","type":"server_error","param":null,"code":"internal"}}`},
 		"whole":         {&client.Error{Code: client.CodeInternal, Message: "lost"}, nil, false, 500, `"code":"internal"`},
 		"overloaded": {nil, func(p *pb.Prompt) []*pb.Chunk {
 			return []*pb.Chunk{{Index: -1, FinishReason: "error", Error: &pb.Error{Code: "overloaded", Message: "full", RetryAfter: 900}}}
@@ -150,7 +150,7 @@ func TestFailures(t *testing.T) {
 		"repeated":  {&client.Error{Code: client.CodeBadRequest, Message: `request_id "x" was used within the last 2h for another prompt; choose a new one`}, nil, false, 422, "idempotency_conflict"},
 		"a field":   {&client.Error{Code: client.CodeBadRequest, Message: `temperature is 101; it must be a number from 0 to 100`}, nil, false, 400, `"param":"temperature"`},
 		"no tokens": {&client.Error{Code: client.CodeBadRequest, Message: `max_tokens is 0; it must be 1 or more`}, nil, false, 400, `"param":"max_tokens","code":"bad_request"`},
-		"no end":    {nil, func(p *pb.Prompt) []*pb.Chunk { return fake.Words(p, "stop", "a", "b")[:1] }, true, 200, "the answer has no end"},
+		"no end":    {nil, func(p *pb.Prompt) []*pb.Chunk { return fake.Words(p, "stop", "a", "b")[:1] }, true, 200, "a fault of its own"},
 	} {
 		u := &fake.Upstream{Fails: tc.fails, Answer: tc.answer}
 		body := hi + "}"

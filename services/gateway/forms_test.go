@@ -87,7 +87,7 @@ func TestResponseEffort(t *testing.T) {
 func TestResponseFails(t *testing.T) {
 	d := newDoor(t, &fake.Upstream{Fails: &client.Error{Code: client.CodeInternal, Message: "lost"}})
 	got := ask(d, "POST", "/v1/responses", `{"model":"demo","input":"hi","stream":true}`).Body.String()
-	if _, last, _ := strings.Cut(got, "event: response.failed\n"); !strings.Contains(last, `"error":{"code":"server_error","message":"internal: lost"}`) {
+	if _, last, _ := strings.Cut(got, "event: response.failed\n"); !strings.Contains(last, `"error":{"code":"server_error","message":"internal: the server has met a fault`) {
 		t.Errorf("%s", got)
 	}
 }

@@ -25,7 +25,8 @@ type keys struct {
 	all  atomic.Pointer[map[apikeys.Hash]apikeys.Key]
 }
 
-// load reads the file, if there is one. What cannot be used changes nothing.
+// load reads the file, if there is one. What cannot be used changes nothing, and neither does what may be half
+// of a file.
 func (k *keys) load() error {
 	if k.file == "" {
 		return nil
@@ -35,6 +36,9 @@ func (k *keys) load() error {
 		return fmt.Errorf("reading --http-keys: %w", err)
 	}
 	list, err := apikeys.Parse(data)
+	if before := k.all.Load(); err == nil && before != nil && len(*before) > 0 {
+		err = apikeys.CheckWhole(data)
+	}
 	if err != nil {
 		return fmt.Errorf("reading --http-keys %s: %w", k.file, err)
 	}
@@ -58,7 +62,7 @@ func secretOf(h http.Header) string {
 // of is what is known of a request's key.
 func (k *keys) of(r *http.Request, now time.Time) (apikeys.Key, *openai.Error) {
 	if k.file == "" {
-		return apikeys.Key{Flow: schemas.DefaultFlow(), Right: apikeys.Ask}, nil
+		return apikeys.Key{Flow: schemas.DefaultFlow(), Right: apikeys.Operator}, nil
 	}
 	secret := secretOf(r.Header)
 	var key apikeys.Key
@@ -82,7 +86,7 @@ func (k *keys) of(r *http.Request, now time.Time) (apikeys.Key, *openai.Error) {
 // mayAsk keeps keys from an action that may only read.
 func mayAsk(do action) action {
 	return func(c *call) error {
-		if c.key.Right != apikeys.Ask {
+		if c.key.Right == apikeys.Read {
 			return &openai.Error{Status: http.StatusForbidden, Type: openai.InvalidRequest, Code: "insufficient_permissions", Message: "The API key has the right to read alone: it may list models and count tokens"}
 		}
 		return do(c)

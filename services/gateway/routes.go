@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
-	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/gateway/anthropic"
 	"github.com/switchyard/switchyard/services/gateway/apikeys"
@@ -87,9 +87,7 @@ func (d *Door) routes() http.Handler {
 			return &openai.Error{Status: http.StatusMethodNotAllowed, Type: openai.InvalidRequest, Code: "method_not_allowed", Message: fmt.Sprintf("%s %.200s is not served; it has %s", c.r.Method, c.r.URL.Path, allow), Allow: allow}
 		}))
 	}
-	unknown := d.guarded(func(c *call) error {
-		return &openai.Error{Status: http.StatusNotFound, Type: openai.InvalidRequest, Code: "unknown_url", Message: fmt.Sprintf("Unknown request URL: %s %.200s", c.r.Method, c.r.URL.Path)}
-	})
+	unknown := d.guarded(unknownURL)
 	mux.Handle("/", unknown)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodConnect || !plainPath(r.URL.Path) { // the mux answers these itself, in HTML
@@ -98,6 +96,11 @@ func (d *Door) routes() http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// unknownURL answers paths that there are not, and those of which a client is not to know.
+func unknownURL(c *call) error {
+	return &openai.Error{Status: http.StatusNotFound, Type: openai.InvalidRequest, Code: "unknown_url", Message: fmt.Sprintf("Unknown request URL: %s %.200s", c.r.Method, c.r.URL.Path)}
 }
 
 // formOf is the form in which a request's client reads errors; nil: OpenAI's.
@@ -134,20 +137,23 @@ func (d *Door) guarded(do action) http.Handler {
 				panic(p)
 			}
 			d.Telemetry.Metrics.Panics.Inc()
-			d.Logger.Error("a request made the gateway panic", "path", r.URL.Path, "panic", p)
+			d.Logger.Error("a request made the gateway panic", "path", r.URL.Path, "request", c.id, "panic", p)
 			if begun(w) {
 				panic(http.ErrAbortHandler) // its client sees that it is not whole
 			}
-			c.refuse(&openai.Error{Status: http.StatusInternalServerError, Type: openai.ServerError, Code: client.CodeInternal, Message: "the gateway has met an error that it does not know"}, form)
+			c.refuse(openai.Fault(c.id), form)
 		}()
 		if err := d.identify(c); err != nil {
 			c.refuse(err, form)
 			return
 		}
-		r = r.WithContext(telemetry.Propagator{}.Extract(r.Context(), nats.Header{"traceparent": r.Header["Traceparent"]}))
-		c.r = r
+		ctx := context.WithValue(r.Context(), callKey{}, c)
+		if c.key.Right == apikeys.Operator { // else whoever asks could have everything traced, or nothing
+			ctx = telemetry.Propagator{}.Extract(ctx, nats.Header{"traceparent": r.Header["Traceparent"]})
+		}
+		c.r = r.WithContext(ctx)
 		if err := do(c); err != nil {
-			c.refuse(d.refusal(r.Context(), err, 0), form)
+			c.refuse(d.refusal(ctx, err, 0), form)
 		}
 	})
 }
@@ -192,10 +198,13 @@ func plain(w http.ResponseWriter, status int, text string) {
 	_, _ = io.WriteString(w, text) // the client may be gone
 }
 
-// metrics are the process's.
+// showMetrics shows the process's metrics, which tell how much other tenants ask for, to operators.
 func (d *Door) showMetrics() action {
 	handler := d.Telemetry.Page()
 	return func(c *call) error {
+		if c.key.Right != apikeys.Operator {
+			return unknownURL(c)
+		}
 		handler.ServeHTTP(c.w, c.r)
 		return nil
 	}

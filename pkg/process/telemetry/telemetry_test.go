@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 	"github.com/prometheus/client_golang/prometheus"
@@ -424,5 +425,22 @@ func TestClose(t *testing.T) {
 	}
 	if err := setup(t, Config{MetricsAddr: tel.Addr()}).Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What clients wrote is cut in spans, in whole characters.
+func TestAttributesAreCut(t *testing.T) {
+	tel, exporter := traced(t, 1)
+	for _, text := range []string{strings.Repeat("a", 1<<20), strings.Repeat("é", 4000), strings.Repeat("\xff", 4000)} {
+		_, span := tel.Tracer("gateway", "").Start(t.Context(), "chat", trace.WithAttributes(AttrRequest.String(text)))
+		span.SetAttributes(AttrReason.String(text))
+		span.End()
+	}
+	for _, s := range exporter.GetSpans() {
+		for _, a := range s.Attributes {
+			if got := a.Value.AsString(); len(got) > 2*mostAttribute || !utf8.ValidString(got) {
+				t.Errorf("%s has %d bytes", a.Key, len(got))
+			}
+		}
 	}
 }

@@ -125,6 +125,9 @@ func (t *Telemetry) Tracer(service, replica string) *Tracer {
 	return tracer
 }
 
+// mostAttribute bounds the characters of an attribute: some are what clients wrote.
+const mostAttribute = 128
+
 // provider gives a replica its own resource; all providers share one processor.
 func (t *Telemetry) provider(service, replica string) trace.TracerProvider {
 	name := t.config.ServiceName
@@ -141,7 +144,10 @@ func (t *Telemetry) provider(service, replica string) trace.TracerProvider {
 	if t.config.Device != "" {
 		about = append(about, attribute.String("device", t.config.Device))
 	}
+	limits := sdktrace.NewSpanLimits()
+	limits.AttributeValueLengthLimit = mostAttribute
 	return sdktrace.NewTracerProvider(
+		sdktrace.WithRawSpanLimits(limits),
 		sdktrace.WithSpanProcessor(t.processor),
 		sdktrace.WithSampler(t.sampler),
 		sdktrace.WithResource(resource.NewSchemaless(about...)),

@@ -282,7 +282,7 @@ func TestRefusal(t *testing.T) {
 	if c.Index != -1 || c.FinishReason != "error" || c.Error.Code != "overloaded" || c.Error.RetryAfter != 2 || c.Usage == nil || c.Timings == nil {
 		t.Errorf("%v", c)
 	}
-	if c := Refusal("r", errors.New("disk")); c.Error.Code != string(Internal) || c.Error.Message != "disk" {
+	if c := Refusal("r", errors.New("disk")); c.Error.Code != string(Internal) || c.Error.Message != Fault {
 		t.Errorf("%v", c)
 	}
 }

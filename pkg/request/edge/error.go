@@ -47,11 +47,14 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: message}
 }
 
+// Fault is what producers are told of an error of ours that may name files or servers: the log has it.
+const Fault = "the service has met a fault of its own, which its log has under the request's id"
+
 // Proto is the error as a message; an error without a code is internal.
 func Proto(err error) *pb.Error {
 	var e *Error
 	if !errors.As(err, &e) {
-		return &pb.Error{Code: string(Internal), Message: err.Error()}
+		return &pb.Error{Code: string(Internal), Message: Fault}
 	}
 	return &pb.Error{Code: string(e.Code), Message: e.Message, RetryAfter: e.RetryAfter.Seconds()}
 }

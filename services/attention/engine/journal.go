@@ -72,7 +72,7 @@ func (j *journal) append(s *Sequence, r *pb.Record) bool {
 		s.end = ErrorEnd("payload_too_large", err.Error())
 	default:
 		j.log.Error("a record cannot be written", "request", s.seq.RequestId, "error", err)
-		s.end = ErrorEnd(internal, err.Error())
+		s.end = ErrorEnd(internal, edge.Fault)
 	}
 	return false
 }

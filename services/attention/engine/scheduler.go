@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/policy/batching"
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
@@ -155,7 +156,7 @@ func (d *scheduler) stepFailed(s *Sequence, err error) {
 	if errors.As(err, &fault) {
 		s.fault = fault
 	}
-	s.end = ErrorEnd(internal, err.Error())
+	s.end = ErrorEnd(internal, edge.Fault)
 	d.finish(s)
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/sampling"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
+	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/attention/layer"
@@ -210,7 +212,7 @@ func TestFaultySequence(t *testing.T) {
 	}
 	for b.compute() {
 	}
-	if e := book(bad).end().GetError(); e.GetCode() != "internal" || !strings.Contains(e.GetMessage(), "panic") {
+	if e := book(bad).end().GetError(); e.GetCode() != "internal" || e.GetMessage() != edge.Fault || !strings.Contains(fmt.Sprint(bad.fault), "panic") {
 		t.Errorf("the faulty one ended with %v", e)
 	}
 	if bad.fault == nil || good.fault != nil || also.fault != nil {

@@ -124,7 +124,7 @@ func (g *grammars) keep(msg *pb.Sequence, seq *engine.Sequence) error {
 	}
 	v, err := g.open()
 	if err != nil {
-		return &refusedError{msg, internal, err}
+		return &refusedError{msg, internal, fmt.Errorf("%w: %w", errModel, err)}
 	}
 	c, err := v.set.Begin(edge.SpecOf(msg))
 	if err == nil && c.Mask() == nil && !c.Over() {
@@ -166,6 +166,17 @@ type refusedError struct {
 
 // Unwrap is why.
 func (r *refusedError) Unwrap() error { return r.error }
+
+// told is what its producer reads.
+func (r *refusedError) told() string {
+	if bus.IsPanic(r.error) || errors.Is(r.error, errModel) {
+		return edge.Fault
+	}
+	return r.Error()
+}
+
+// errModel is the error of a replica that cannot read its own model.
+var errModel = errors.New("the replica has a fault")
 
 // reason is why the sequence is given up.
 func (r *refusedError) reason() bus.Reason {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,22 @@ func TestRefusalReasons(t *testing.T) {
 	} {
 		if got := (&refusedError{nil, internal, tc.err}).reason(); got != tc.want {
 			t.Errorf("%v: %s, want %s", tc.err, got, tc.want)
+		}
+	}
+}
+
+// A producer is told what its request met, but not what may name our files.
+func TestRefusalsTold(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		told bool
+	}{
+		{&bus.PanicError{Value: "open /srv/model: no such file"}, false},
+		{fmt.Errorf("%w: open /srv/model: no such file", errModel), false},
+		{unresumable(fmt.Errorf("%w: 2 of them", tokenlog.ErrCrashed)), true},
+	} {
+		if got := (&refusedError{nil, internal, tc.err}).told(); (got == tc.err.Error()) != tc.told || strings.Contains(got, "/srv") {
+			t.Errorf("%v: %s", tc.err, got)
 		}
 	}
 }

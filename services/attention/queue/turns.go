@@ -177,7 +177,7 @@ func (t *settler) unadmitted(ctx context.Context, err error) error {
 	var refused *refusedError
 	if errors.As(err, &refused) {
 		t.logger.Warn("sequence refused", "error", err)
-		err = t.log.End(ctx, refused.seq.RequestId, refused.seq.Accept, engine.ErrorEnd(refused.code, refused.Error()))
+		err = t.log.End(ctx, refused.seq.RequestId, refused.seq.Accept, engine.ErrorEnd(refused.code, refused.told()))
 		if err == nil && refused.code == internal {
 			return bus.GiveUp(refused.reason(), refused)
 		}

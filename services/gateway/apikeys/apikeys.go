@@ -7,6 +7,7 @@
 package apikeys
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -21,14 +22,16 @@ import (
 )
 
 // What a key may do: Ask is all that the API has, Read is to list models and to count tokens, but
-// to have nothing generated, cancelled or deleted.
+// to have nothing generated, cancelled or deleted. Operator is Ask, and to see the process's metrics and to
+// decide what is traced, which tell of other tenants or cost them something.
 const (
-	Ask  = "ask"
-	Read = "read"
+	Ask      = "ask"
+	Read     = "read"
+	Operator = "operator"
 )
 
 // Rights are all that there are.
-func Rights() []string { return []string{Ask, Read} }
+func Rights() []string { return []string{Ask, Read, Operator} }
 
 // Hash is what a file has of a key.
 type Hash [sha256.Size]byte
@@ -67,7 +70,7 @@ func (k Key) Check() error {
 		return err
 	}
 	if !slices.Contains(Rights(), k.Right) {
-		return fmt.Errorf("right %.40q is none of %s", k.Right, strings.Join(Rights(), " and "))
+		return fmt.Errorf("right %.40q is none of %s", k.Right, strings.Join(Rights(), ", "))
 	}
 	for _, m := range k.Models {
 		if m == "" || schemas.ModelToken(m) != m {
@@ -144,6 +147,18 @@ func Parse(data []byte) ([]Key, error) {
 		return nil, err
 	}
 	return f.Keys(), nil
+}
+
+// CheckWhole says why a content may be a part of what somebody is writing. To have no keys is said by a line
+// without one.
+func CheckWhole(data []byte) error {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return errors.New("it is empty: if there are to be no keys, write a line that begins with #")
+	}
+	if data[len(data)-1] != '\n' {
+		return errors.New("its last line has no end: write the file as a whole, or end it with a line feed")
+	}
+	return nil
 }
 
 // prefix begins the keys that are made here, so that a scanner of leaked secrets finds them.

@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		"x": "line 1: it does not begin", zero[1:]: "line 1: it does not begin", zero + " a b c": "line 1: \"c\" is neither", "\n" + zero + " acme urgent": "line 2: class",
-		zero + " right=all": "none of ask and read", zero + " models=": "no name of a model", zero + " models=a.b": "no name of a model", zero + " expires=tomorrow": "expires is", zero + " colour=red": "none of right",
+		zero + " right=all": "none of ask, read, operator", zero + " models=": "no name of a model", zero + " models=a.b": "no name of a model", zero + " expires=tomorrow": "expires is", zero + " colour=red": "none of right",
 		zero + " a\n" + zero + " b": "line 2: its key stands in line 1", zero + " a/b": "line 1:",
 	} {
 		if _, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {

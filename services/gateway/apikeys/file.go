@@ -114,9 +114,12 @@ func (f *File) Rotate(id, secret string, until time.Time, now time.Time) (Key, e
 	return k, nil
 }
 
-// bytes is the file's content.
+// bytes is the file's content. It is never empty, as a file is that somebody begins to write.
 func (f *File) bytes() []byte {
 	var b bytes.Buffer
+	if len(f.lines) == 0 {
+		b.WriteString("# no keys\n")
+	}
 	for _, l := range f.lines {
 		b.WriteString(l.text + "\n")
 	}

@@ -50,6 +50,11 @@ func Unsupported(param, why string) *Error {
 	return e
 }
 
+// Fault is what a client sees of an error of ours: nothing but the id under which the log has it.
+func Fault(request string) *Error {
+	return &Error{Status: http.StatusInternalServerError, Type: ServerError, Code: client.CodeInternal, Message: "the server has met a fault of its own, which its log has under request " + request}
+}
+
 // kinds are the statuses and types of codes.
 var kinds = map[string]struct {
 	status int
@@ -84,7 +89,7 @@ func ErrorFor(err error, context int, names map[string]string) *Error {
 	}
 	var of *client.Error
 	if !errors.As(err, &of) {
-		return &Error{Status: http.StatusInternalServerError, Type: ServerError, Code: client.CodeInternal, Message: "the gateway has met an error that it does not know"}
+		return Fault("")
 	}
 	kind, known := kinds[of.Code]
 	if !known {

@@ -93,8 +93,17 @@ func (n *NATS) Find(ctx context.Context, name string, toAsk bool) (Model, error)
 }
 
 func (n *NATS) client(to To) *client.Client {
+	inject := n.inject
+	if inject != nil {
+		inject = func(ctx context.Context, h nats.Header) {
+			if n.inject(ctx, h); len(h["traceparent"]) > 0 {
+				about, _ := n.models.named(to.Model)
+				h.Set(schemas.HeaderSeal, schemas.SealTrace(about.Secret, h["traceparent"][0]))
+			}
+		}
+	}
 	return client.New(n.conn.NATS(), client.Settings{
-		Prefix: n.prefix, Model: to.Model, Tenant: to.Flow.Tenant, Class: to.Flow.Class, Silence: silence, Patience: patience, Inject: n.inject,
+		Prefix: n.prefix, Model: to.Model, Tenant: to.Flow.Tenant, Class: to.Flow.Class, Silence: silence, Patience: patience, Inject: inject,
 		ByTenant: true, Allowed: to.Allowed,
 	})
 }

@@ -190,7 +190,7 @@ func (s *Asks) handOver(a *ask) error {
 		case ctx.Err() != nil:
 			return s.withdraw(s.asking, a, err)
 		case !bus.Transient(err):
-			return refusalOf(err)
+			return s.refusalOf(err)
 		}
 		_ = pause.For(ctx, storePause) // a late attempt says what failed last
 	}
@@ -223,7 +223,7 @@ func (a *ask) header() nats.Header {
 		kind = askText
 	}
 	h := nats.Header{schemas.HeaderAsk: {kind}, schemas.HeaderReplyTo: {a.to.Subject}, nats.MsgIdHdr: {a.id}}
-	for _, name := range []string{schemas.HeaderContentType, "traceparent"} {
+	for _, name := range []string{schemas.HeaderContentType, "traceparent", schemas.HeaderSeal} {
 		if values := a.msg.Header[name]; len(values) > 0 {
 			h[name] = values[:1]
 		}
@@ -252,7 +252,7 @@ func (s *Asks) withdraw(ctx context.Context, a *ask, cause error) error {
 	case err != nil:
 		return fmt.Errorf("withdrawing an ask: %w", err)
 	case existing == nil || existing.Ask == a.id && existing.PromptSequence == 0:
-		s.delivery.Endings.Finish(ctx, in.prompt.RequestId, notStored(cause))
+		s.delivery.Endings.Finish(ctx, in.prompt.RequestId, s.notStored(cause))
 		return nil
 	case existing.Ask == a.id:
 		return nil // it was stored and taken in

@@ -78,7 +78,7 @@ func (s *common) end(ctx context.Context, request string, end *pb.Terminal) erro
 func (s *common) repeat(ctx context.Context, in *incoming, existing *pb.Accept, hash []byte) error {
 	switch {
 	case in.ask != "" && existing.Ask == in.ask && existing.PromptSequence == 0:
-		return s.end(ctx, in.prompt.RequestId, notStored(bus.ErrAckLost)) // it was withdrawn
+		return s.end(ctx, in.prompt.RequestId, s.notStored(bus.ErrAckLost)) // it was withdrawn
 	case in.ask != "" && existing.Ask == in.ask:
 		return nil
 	case !bytes.Equal(existing.BodyHash, hash) || schemas.FlowOf(existing).Tenant != in.flow.Tenant:
@@ -102,11 +102,11 @@ func (s *common) refuse(in *incoming, cause *edge.Error) error {
 }
 
 // notStored is the end of an ask that was withdrawn.
-func notStored(cause error) *pb.Terminal {
-	return &pb.Terminal{FinishReason: "error", Error: edge.Proto(refusalOf(cause))}
+func (s *common) notStored(cause error) *pb.Terminal {
+	return &pb.Terminal{FinishReason: "error", Error: edge.Proto(s.refusalOf(cause))}
 }
 
-func refusalOf(err error) *edge.Error {
+func (s *common) refusalOf(err error) *edge.Error {
 	var large *bus.TooLargeError
 	switch {
 	case errors.As(err, &large):
@@ -116,7 +116,8 @@ func refusalOf(err error) *edge.Error {
 	case bus.IsFull(err):
 		return edge.Errorf(edge.Overloaded, "too many prompts wait already")
 	}
-	return edge.Errorf(edge.Internal, "the prompt could not be stored: %v", err)
+	s.d.Logger.Warn("a prompt could not be stored", "error", err)
+	return edge.Errorf(edge.Internal, "the prompt could not be stored; the tokenizer's log says why")
 }
 
 // rejected is where errors go that cannot be told to a producer.

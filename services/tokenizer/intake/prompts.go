@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"crypto/hmac"
 	"errors"
 	"fmt"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
@@ -101,11 +103,21 @@ func (s *Prompts) settle(ctx context.Context, d *bus.Delivery, at *place, tried 
 	defer s.inHand.Remove(d.AckSubject())
 	err := d.Work(ctx, func() error {
 		defer tried()
-		return s.untilTaken(s.takePrompt(d.Context(ctx), d, at))
+		return s.untilTaken(s.takePrompt(traced(ctx, d.Headers, s.secret, s.d.Edge.NATS().AuthRequired()), d, at))
 	})
 	if err != nil {
 		s.d.Logger.Debug("settling a prompt", "error", err)
 	}
+}
+
+// traced has a prompt be in the trace that its headers name. Where there are users, gateways alone may name
+// one: else a producer has everything traced, or nothing.
+func traced(ctx context.Context, h nats.Header, secret string, users bool) context.Context {
+	traceparent := first(h["traceparent"])
+	if traceparent == "" || users && !hmac.Equal([]byte(h.Get(schemas.HeaderSeal)), []byte(schemas.SealTrace(secret, traceparent))) {
+		return ctx
+	}
+	return telemetry.Propagator{}.Extract(ctx, nats.Header{"traceparent": {traceparent}})
 }
 
 // promptRetry is the pause before a prompt whose taking failed comes again.

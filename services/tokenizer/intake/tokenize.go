@@ -99,11 +99,11 @@ func (s *Tokenizing) tokenize(m *nats.Msg) (*pb.Tokens, error) {
 // answer sends what was asked for, or why there is none.
 func (s *Tokenizing) answer(to delivery.Destination, tokens *pb.Tokens, err error) {
 	if err != nil {
-		tokens = &pb.Tokens{Error: errorOf(err)}
+		tokens = &pb.Tokens{Error: s.errorOf(err)}
 	}
 	msg, err := edge.EncodeTokens(to.Encoding, to.Subject, tokens)
 	if err == nil && int64(msg.Size()) > s.d.Edge.MaxPayload() {
-		msg, err = edge.EncodeTokens(to.Encoding, to.Subject, &pb.Tokens{Error: errorOf(edge.Errorf(edge.PayloadTooLarge,
+		msg, err = edge.EncodeTokens(to.Encoding, to.Subject, &pb.Tokens{Error: s.errorOf(edge.Errorf(edge.PayloadTooLarge,
 			"the answer has %d bytes, and the NATS server takes %d: ask in protobuf, or for a part", msg.Size(), s.d.Edge.MaxPayload()))})
 	}
 	if err == nil {
@@ -114,10 +114,11 @@ func (s *Tokenizing) answer(to delivery.Destination, tokens *pb.Tokens, err erro
 	}
 }
 
-func errorOf(err error) *pb.Error {
+func (s *Tokenizing) errorOf(err error) *pb.Error {
 	var typed *edge.Error
 	if !errors.As(admission.RetryLater(err), &typed) {
-		typed = edge.Errorf(edge.Internal, "%v", err)
+		s.d.Logger.Error("a prompt could not be tokenized", "error", err)
+		typed = edge.Errorf(edge.Internal, "the prompt could not be tokenized; the tokenizer's log says why")
 	}
 	return edge.Refusal("", typed).Error
 }
