@@ -330,9 +330,19 @@ func ModelToken(name string) string {
 	}, name)
 }
 
-// MaxModelToken bounds names of models and prefixes that are asked for: they become part of
-// subjects, and a server closes the connection of whoever publishes to a long one.
-const MaxModelToken = 256
+// MaxModelToken bounds the name of a model, in bytes: it is part of subjects and of members' records.
+const MaxModelToken = 64
+
+// MaxPrefix bounds the first token of every subject: a server closes the connection of whoever publishes to a long one.
+const MaxPrefix = 256
+
+// CheckModelToken refuses a name that no model can have.
+func CheckModelToken(name string) error {
+	if name == "" || len(name) > MaxModelToken || ModelToken(name) != name {
+		return fmt.Errorf("%.100q of %d bytes is no name of a model in subjects: those have 1 to %d letters, digits, '_' and '-'", name, len(name), MaxModelToken)
+	}
+	return nil
+}
 
 // MaxReplicaID bounds the length of a replica's id, in bytes.
 const MaxReplicaID = 64

@@ -22,6 +22,18 @@ var own = schemas.NewKind(7, "fma32", "bf16", schemas.HopsUnacked)
 type met struct {
 	mu  sync.Mutex
 	ids []string
+	// dropped are records that do not count, and first the ids of which one was told of for the first time.
+	dropped int
+	first   []string
+}
+
+func (m *met) drop(id string, why error, first bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dropped++
+	if first {
+		m.first = append(m.first, fmt.Sprintf("%s: %v", id, why))
+	}
 }
 
 func (m *met) tell(s *pb.Member) {
@@ -44,7 +56,7 @@ func viewOfKind(t *testing.T) (*bus.Bucket, *View, *met) {
 	kv, told := connect(t, srv), &met{}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	v, err := WatchKind(ctx, kv, own, told.tell)
+	v, err := WatchKind(ctx, kv, own, Told{Strange: told.tell, Dropped: told.drop})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +113,7 @@ func names(all []*pb.Member) string {
 
 // However many members of other kinds there seem to be, few are known.
 func TestOtherKindsAreBounded(t *testing.T) {
-	v := &View{otherKinds: map[string]*entry{}, strange: func(*pb.Member) {}}
+	v := &View{otherKinds: map[string]*entry{}, told: Told{Strange: func(*pb.Member) {}}}
 	told := 0
 	for i := range 3 * maxOtherKinds {
 		if v.meet(&pb.Member{Id: fmt.Sprint(i)}) {
@@ -120,5 +132,31 @@ func TestOtherKindsAreBounded(t *testing.T) {
 	}
 	if v.meet(&pb.Member{Id: "0", Draining: true}) || len(v.OtherKinds()) > 0 {
 		t.Errorf("%s are left when the last one said that it goes", names(v.OtherKinds()))
+	}
+}
+
+// A record that does not count is told of with what is wrong, once an id.
+func TestDroppedRecords(t *testing.T) {
+	kv, v, told := viewOfKind(t)
+	long := strings.Repeat("m", schemas.MaxModelToken)
+	member := func(id string, change func(*pb.Member)) {
+		m := &pb.Member{Id: id, Service: "gate", Model: "m", NumericClass: own.NumericClass, Wire: own.Wire, Hops: string(own.Hops), SchemaVersion: own.Version, ModelHash: own.ModelHash}
+		change(m)
+		say(t, kv, m)
+	}
+	for range 2 {
+		member("gate-1", func(m *pb.Member) { m.Model = long + "m" })
+		member("gate-2", func(m *pb.Member) { m.Host = strings.Repeat("h", maxHost+1) })
+		member("gate-3", func(m *pb.Member) { m.Version = long + "1" })
+		member("gate-4", func(m *pb.Member) { m.Trouble = strings.Repeat("t", maxWords+1) })
+	}
+	member("gate-5", func(m *pb.Member) { m.Model = long })
+	testkit.Eventually(t, "a member whose model has the longest name", func() bool { return len(v.Snapshot()) == 1 })
+	told.mu.Lock()
+	defer told.mu.Unlock()
+	want := "gate-1: its model is of length 65; at most 64 may be; gate-2: its host is of length 254; at most 253 may be; " +
+		"gate-3: its version is of length 65; at most 64 may be; gate-4: its trouble is of length 2049; at most 2048 may be"
+	if got := strings.Join(told.first, "; "); got != want || told.dropped != 8 {
+		t.Errorf("%d are dropped: %s, want %s", told.dropped, got, want)
 	}
 }

@@ -207,7 +207,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Add("a", body)
 	f.Fuzz(func(t *testing.T, id string, body []byte) {
-		if m := decode(id, body); m != nil && (m.Id != id || !schemas.IsReplicaID(id) || len(m.Service) > maxName || len(m.Device) > maxDevice || len(m.Stats) > maxStats) {
+		if m, err := decode(id, body); err == nil && (m.Id != id || !schemas.IsReplicaID(id) || len(m.Service) > maxName || len(m.Device) > maxDevice || len(m.Stats) > maxStats) {
 			t.Errorf("%v of key %q", m, id)
 		}
 	})

@@ -40,7 +40,16 @@ type View struct {
 
 	kind       *schemas.Kind // nil: members of every kind count
 	otherKinds map[string]*entry
-	strange    func(*pb.Member) // is told of each new one; nil: nobody is
+	told       Told
+	dropped    map[string]bool // ids whose records were
+}
+
+// Told is what a view tells; each may be nil, and returns at once.
+type Told struct {
+	// Strange is told of each member of another kind when it comes.
+	Strange func(*pb.Member)
+	// Dropped is told of each record that does not count, and whether it is the first of its id.
+	Dropped func(id string, why error, first bool)
 }
 
 type entry struct {
@@ -56,23 +65,22 @@ type entry struct {
 // after one Interval: what the bucket holds might be long dead.
 // kv is from bus.EnsureBucket.
 func Watch(ctx context.Context, kv jetstream.KeyValue) (*View, error) {
-	return watch(ctx, kv, nil, nil)
+	return watch(ctx, kv, nil, Told{})
 }
 
-// WatchKind follows the members of one kind. strange is told of each member of another
-// kind when it comes, and returns at once.
-func WatchKind(ctx context.Context, kv jetstream.KeyValue, kind schemas.Kind, strange func(*pb.Member)) (*View, error) {
-	return watch(ctx, kv, &kind, strange)
+// WatchKind follows the members of one kind, and tells of what is not.
+func WatchKind(ctx context.Context, kv jetstream.KeyValue, kind schemas.Kind, told Told) (*View, error) {
+	return watch(ctx, kv, &kind, told)
 }
 
-func watch(ctx context.Context, kv jetstream.KeyValue, kind *schemas.Kind, strange func(*pb.Member)) (*View, error) {
+func watch(ctx context.Context, kv jetstream.KeyValue, kind *schemas.Kind, told Told) (*View, error) {
 	b, err := bus.AsBucket(kv)
 	if err != nil {
 		return nil, err
 	}
 	v := &View{
 		conn: b.Conn(), changed: make(chan struct{}), members: map[string]*entry{},
-		roll: newRollCall(), kind: kind, otherKinds: map[string]*entry{}, strange: strange,
+		roll: newRollCall(), kind: kind, otherKinds: map[string]*entry{}, told: told, dropped: map[string]bool{},
 	}
 	if v.stop, err = v.conn.FollowKeys(b.Bucket(), ">", v.receive); err != nil {
 		return nil, err
@@ -170,41 +178,66 @@ func (v *View) receive(id string, value []byte, deleted bool) {
 		v.remove(id)
 		return
 	}
-	switch member := decode(id, value); {
-	case member == nil:
+	switch member, err := decode(id, value); {
+	case err != nil:
+		v.drop(id, err)
 	case v.kind == nil || schemas.KindOf(member).Joins(*v.kind):
 		v.put(member)
 	case v.meet(member):
-		v.strange(member)
+		v.told.Strange(member)
 	}
 }
 
 // Bounds of a record.
 const (
 	maxRecord = 64 << 10
-	maxName   = 64
+	maxName   = schemas.MaxModelToken
+	maxClass  = 256
 	maxStats  = 256
 	maxDevice = 512 // it has the name of a file
 	maxHost   = 253
 	maxWords  = 2048 // of why it is not ready
 )
 
-// decode returns nil for what is not a member's: anybody with the permission
-// can write here.
-func decode(id string, value []byte) *pb.Member {
+// decode refuses what is not a member's: anybody with the permission can write here.
+func decode(id string, value []byte) (*pb.Member, error) {
 	m := &pb.Member{}
 	if len(value) > maxRecord || proto.Unmarshal(value, m) != nil || m.GetId() != id || !schemas.IsReplicaID(id) {
-		return nil
+		return nil, fmt.Errorf("its %d bytes are no record of a replica of this id", len(value))
 	}
-	for _, name := range []string{m.GetService(), m.GetModel(), m.GetNumericClass(), m.GetWire(), m.GetHops(), m.GetVersion()} {
-		if len(name) > maxName {
-			return nil
+	for _, of := range []struct {
+		field     string
+		has, most int
+	}{
+		{"service", len(m.Service), maxName},
+		{"model", len(m.Model), maxName},
+		{"numeric_class", len(m.NumericClass), maxClass},
+		{"wire", len(m.Wire), maxName},
+		{"hops", len(m.Hops), maxName},
+		{"version", len(m.Version), maxName},
+		{"stats", len(m.Stats), maxStats},
+		{"device", len(m.Device), maxDevice},
+		{"host", len(m.Host), maxHost},
+		{"trouble", len(m.Trouble), maxWords},
+	} {
+		if of.has > of.most {
+			return nil, fmt.Errorf("its %s is of length %d; at most %d may be", of.field, of.has, of.most)
 		}
 	}
-	if len(m.Stats) > maxStats || len(m.Device) > maxDevice || len(m.Host) > maxHost || len(m.Trouble) > maxWords {
-		return nil
+	return m, nil
+}
+
+// drop tells of a record that does not count, and of each id once: it comes again with every renewal.
+func (v *View) drop(id string, why error) {
+	v.mu.Lock()
+	isNew := len(v.dropped) < maxOtherKinds && !v.dropped[id]
+	if isNew {
+		v.dropped[id] = true
 	}
-	return m
+	v.mu.Unlock()
+	if v.told.Dropped != nil {
+		v.told.Dropped(id, why, isNew)
+	}
 }
 
 func (v *View) put(m *pb.Member) {
@@ -346,7 +379,7 @@ func (v *View) meet(m *pb.Member) (isNew bool) {
 		return false
 	}
 	v.otherKinds[m.GetId()] = &entry{member: m}
-	return !known && v.strange != nil
+	return !known && v.told.Strange != nil
 }
 
 // ageOtherKinds forgets who has been silent for TTL; v.mu is held.

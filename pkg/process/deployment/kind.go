@@ -104,6 +104,14 @@ func (p *Presence) strange(m *pb.Member) {
 	p.d.Logger.Warn("a replica of another kind is here; nothing goes to it", "error", err)
 }
 
+// dropped counts a record among the members that does not count as one.
+func (p *Presence) dropped(id string, why error, first bool) {
+	p.d.Telemetry.Metrics.Refused.Inc()
+	if first {
+		p.d.Logger.Warn("a replica's record is dropped; nothing goes to it", "member", id, "error", why)
+	}
+}
+
 // loadRetry is the pause before weights that could not be fetched are fetched again.
 const loadRetry = 500 * time.Millisecond
 

@@ -109,7 +109,7 @@ func (p *Presence) SetBudget(bytes uint64) {
 // Watch follows the members of this replica's kind until ctx ends, and lets the
 // replica answer the planner's calls.
 func (p *Presence) Watch(ctx context.Context) (*members.View, error) {
-	v, err := members.WatchKind(ctx, p.d.Members, p.d.Kind(), p.strange)
+	v, err := members.WatchKind(ctx, p.d.Members, p.d.Kind(), members.Told{Strange: p.strange, Dropped: p.dropped})
 	if err != nil {
 		return nil, fmt.Errorf("watching the members: %w", err)
 	}

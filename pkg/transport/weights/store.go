@@ -61,9 +61,8 @@ func New(conn *bus.Conn, prefix, model string) *Store {
 
 const bucketKind = "weights"
 
-// maxName bounds a model's name in bytes: a stream's name has at most 255, of which
-// the prefix takes a part.
-const maxName = 128
+// maxName bounds a model's name in bytes.
+const maxName = schemas.MaxModelToken
 
 // CheckName refuses a name that no model in the store has. It is not made to fit:
 // who removes a.b must not remove a_b.

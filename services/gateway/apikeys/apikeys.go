@@ -73,8 +73,8 @@ func (k Key) Check() error {
 		return fmt.Errorf("right %.40q is none of %s", k.Right, strings.Join(Rights(), ", "))
 	}
 	for _, m := range k.Models {
-		if m == "" || schemas.ModelToken(m) != m {
-			return fmt.Errorf("model %.100q is no name of a model in subjects: those have letters, digits, '_' and '-'", m)
+		if err := schemas.CheckModelToken(m); err != nil {
+			return fmt.Errorf("a model of the key: %w", err)
 		}
 	}
 	if strings.ContainsAny(k.Note, "\r\n") {

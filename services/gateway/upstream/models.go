@@ -107,7 +107,7 @@ func readAbout(meta map[string]string) (m Model, err error) {
 		Secret: meta[schemas.AboutSecret], BOS: meta[schemas.AboutBOS], EOS: meta[schemas.AboutEOS],
 		Text: meta[schemas.AboutText] == "true", Chat: meta[schemas.AboutChat] == "true", Ready: meta[schemas.AboutReady] == "true",
 	}
-	if m.Name == "" || schemas.ModelToken(m.Name) != m.Name {
+	if schemas.CheckModelToken(m.Name) != nil {
 		err = errAbout
 	}
 	return m, err
@@ -156,6 +156,9 @@ func (m *models) named(name string) (Model, bool) {
 // find waits a moment for a model that is not known, or, to be asked, not ready: what was heard last may be
 // older than what /readyz says.
 func (m *models) find(ctx context.Context, name string, toAsk bool, look func()) (Model, error) {
+	if len(name[strings.LastIndexByte(name, '/')+1:]) > schemas.MaxModelToken {
+		return Model{}, m.unknown(name) // nobody can come who serves it
+	}
 	if _, ok := m.named(name); !ok {
 		defer m.waits(-1)
 		if m.waits(1) > mostFinding {
@@ -196,6 +199,9 @@ func (m *models) waits(more int) int {
 
 // unknown is why nothing can be asked of a model.
 func (m *models) unknown(name string) error {
+	if n := len(name[strings.LastIndexByte(name, '/')+1:]); n > schemas.MaxModelToken {
+		return &client.Error{Code: client.CodeModelNotFound, Message: fmt.Sprintf("The model %.100q does not exist: its name has %d bytes; a model's has at most %d", name, n, schemas.MaxModelToken)}
+	}
 	var names []string
 	for _, one := range m.list() {
 		names = append(names, one.Name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -104,6 +105,28 @@ func TestSilentTokenizers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A name that no model can have is told at once, with the bound; what stands before the last slash is not part of it.
+func TestTooLongName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, began := newModels(), time.Now()
+		longest := strings.Repeat("m", schemas.MaxModelToken)
+		m.onInfo(info(map[string]string{schemas.AboutModel: longest}))
+		if one, err := m.find(t.Context(), "owner/"+longest, false, func() {}); err != nil || one.Name != longest {
+			t.Errorf("%+v, %v", one, err)
+		}
+		for _, name := range []string{longest + "m", "owner/" + longest + "m"} {
+			_, err := m.find(t.Context(), name, true, func() { t.Error("it is looked for") })
+			if err == nil || !strings.Contains(err.Error(), "its name has 65 bytes; a model's has at most 64") || time.Since(began) != 0 {
+				t.Errorf("%s: %v after %v", name, err, time.Since(began))
+			}
+		}
+		m.onInfo(info(map[string]string{schemas.AboutModel: longest + "m"}))
+		if all := m.list(); len(all) != 1 {
+			t.Errorf("%+v are served", all)
+		}
+	})
 }
 
 // However many ask for models that nobody serves, few wait for a word of them, and a known one is found.

@@ -455,8 +455,8 @@ func (g Globals) Validate() error {
 	if g.Prefix == "" || schemas.ModelToken(g.Prefix) != g.Prefix {
 		return fmt.Errorf("--prefix is %q; it must be one subject token of letters, digits, '_' and '-'", g.Prefix)
 	}
-	if len(g.Prefix) > schemas.MaxModelToken {
-		return fmt.Errorf("--prefix has %d bytes; it may have at most %d", len(g.Prefix), schemas.MaxModelToken)
+	if len(g.Prefix) > schemas.MaxPrefix {
+		return fmt.Errorf("--prefix has %d bytes; it may have at most %d", len(g.Prefix), schemas.MaxPrefix)
 	}
 	if err := g.BusConfig().CheckURL(); err != nil {
 		return fmt.Errorf("--nats: %w", err)

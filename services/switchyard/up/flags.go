@@ -159,6 +159,9 @@ func (f ModelFlags) Check() error {
 	if len(f.Model) > 1 {
 		return cli.Usage(fmt.Errorf("--model is given %d times (%s); this process serves one model: start another one for each of the others", len(f.Model), strings.Join(f.Model, ", ")))
 	}
+	if err := f.checkName(); err != nil {
+		return err
+	}
 	if f.LogAge < time.Minute {
 		return cli.Usage(fmt.Errorf("--log-age is %v; it must be at least a minute", f.LogAge))
 	}
@@ -173,6 +176,14 @@ func (f ModelFlags) Check() error {
 	}
 	_, err := f.LogLimit()
 	return err
+}
+
+// checkName refuses a name that members' records do not have.
+func (f ModelFlags) checkName() error {
+	if err := schemas.CheckModelToken(f.ModelToken()); err != nil {
+		return cli.Usage(fmt.Errorf("%w: give a shorter --name, or the folder one", err))
+	}
+	return nil
 }
 
 func (f ModelFlags) checkThreads() error { return CheckRange("threads", f.Threads, 0, MostThreads) }

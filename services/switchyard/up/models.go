@@ -23,7 +23,7 @@ func (c *Cmd) each() (all []*Cmd, err error) {
 	for _, dir := range c.Model {
 		one := *c
 		one.Model = []string{dir}
-		if err := one.checkHere(); err != nil {
+		if err := errors.Join(one.checkHere(), one.checkName()); err != nil {
 			return nil, err
 		}
 		name := one.ModelToken()

@@ -76,10 +76,10 @@ func (s *guard) notFound(model string) *edge.Error {
 
 // unserved is a model's name as subjects have it, and whether no replica serves it.
 func (s *guard) unserved(model string) (token string, unserved bool) {
-	if model == s.d.Subjects.Model || len(model) > schemas.MaxModelToken {
+	if model == s.d.Subjects.Model || len(model) > schemas.MaxPrefix {
 		return "", false
 	}
-	if schemas.ModelToken(model) != model {
+	if schemas.CheckModelToken(model) != nil {
 		return schemas.ModelToken(model), true // no service can have such a name
 	}
 	return model, !s.hasStream(model)

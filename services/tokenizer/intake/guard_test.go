@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/tokenizer/internal/rig"
 )
 
@@ -31,6 +32,11 @@ func TestGuardThatCannotAsk(t *testing.T) {
 	}
 	if _, unserved := s.Intake.Edge.Unserved("no.model"); !unserved {
 		t.Error("a name that no service can have is served")
+	}
+	for bytes, want := range map[int]bool{schemas.MaxModelToken + 1: true, schemas.MaxPrefix: true, schemas.MaxPrefix + 1: false} {
+		if _, unserved := s.Intake.Edge.Unserved(strings.Repeat("m", bytes)); unserved != want {
+			t.Errorf("a name of %d bytes is refused: %v", bytes, unserved)
+		}
 	}
 	if said.Len() > 0 {
 		t.Errorf("said %s", &said)
