@@ -48,8 +48,10 @@ func newDimmer(d *deployment.Deployment, c Brownout, replica string) *dimmer {
 		return nil
 	}
 	rules := d.DirectiveRules()
+	obeyed := directives.NewObeyed(rules.Illegal)
+	obeyed.Allow = c.settings(d).Allows()
 	return &dimmer{
-		d: d, config: c, replica: replica, store: directives.New(d.Brownout, rules), obeyed: directives.NewObeyed(rules.Illegal),
+		d: d, config: c, replica: replica, store: directives.New(d.Brownout, rules), obeyed: obeyed,
 		meter: directives.NewMeter(d.Identity.Model, replica, rand.Uint64()), slots: len(d.MoELayers()) * d.Model.Spec.TopK,
 	}
 }

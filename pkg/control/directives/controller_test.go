@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -265,4 +266,57 @@ func TestControllerGone(t *testing.T) {
 			t.Errorf("of a later controller %d is obeyed", decode)
 		}
 	})
+}
+
+// Whatever is written, a replica degrades no further than its own settings allow.
+func TestAllows(t *testing.T) {
+	partial := testSettings()
+	partial.MaxLoss = 0.25 // half of what united experts lose
+	full := testSettings()
+	full.Strategy, full.MaxLoss = brownout.Full, 0.1
+	any := testSettings()
+	legal := pb.Directive{Version: 1, Model: testModel, Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 8, Bundle: 8, PrefillMillionths: 700_000, DecodeMillionths: 600_000, Exempt: []uint32{1}, FloorMillionths: 500_000}
+	for name, tc := range map[string]struct {
+		set     Settings
+		change  func(*pb.Directive)
+		illegal bool
+		prefill uint32
+		exempt  []uint32
+		floored bool
+	}{
+		"as it should be":                {partial, func(*pb.Directive) {}, false, 700_000, []uint32{1}, false},
+		"floored":                        {partial, func(d *pb.Directive) { d.DecodeMillionths, d.Floored = 500_000, true }, false, 700_000, []uint32{1}, true},
+		"all rows degraded":              {partial, func(d *pb.Directive) { d.PrefillMillionths, d.FloorMillionths = 0, 0 }, false, 500_000, []uint32{1}, false},
+		"no exempt layers":               {partial, func(d *pb.Directive) { d.Exempt = nil }, false, 700_000, []uint32{1}, false},
+		"other exempt layers":            {partial, func(d *pb.Directive) { d.Exempt = []uint32{2, 3} }, false, 700_000, []uint32{1, 2, 3}, false},
+		"another strategy":               {partial, func(d *pb.Directive) { d.Strategy, d.Way, d.Bundle = pb.Strategy_STRATEGY_FULL, 0, 0 }, true, 0, nil, false},
+		"a way that there is not":        {partial, func(d *pb.Directive) { d.Way, d.Bundle = 2, 2 }, true, 0, nil, false},
+		"united experts of somebody":     {partial, func(d *pb.Directive) { d.Bundle = 9 }, true, 0, nil, false},
+		"floored above the floor":        {partial, func(d *pb.Directive) { d.Floored = true }, false, 700_000, []uint32{1}, false},
+		"floored without a bound":        {any, func(d *pb.Directive) { d.Floored, d.DecodeMillionths, d.FloorMillionths = true, 0, 0 }, false, 700_000, []uint32{1}, false},
+		"full, below the bound":          {full, func(d *pb.Directive) { d.Strategy, d.PrefillMillionths = pb.Strategy_STRATEGY_FULL, 1 }, false, 900_000, []uint32{1}, false},
+		"partial where it is to be full": {full, func(*pb.Directive) {}, true, 0, nil, false},
+	} {
+		d := proto.CloneOf(&legal)
+		tc.change(d)
+		wrong := 0
+		o := NewObeyed(func(error) { wrong++ })
+		o.Allow = tc.set.Allows()
+		o.Put(Written{Directive: d, Revision: 1})
+		got := o.Newest()
+		if (got == nil) != tc.illegal || wrong > 0 != tc.illegal || got.GetPrefillMillionths() != tc.prefill || !slices.Equal(got.GetExempt(), tc.exempt) || got.GetFloored() != tc.floored {
+			t.Errorf("%s: %v, %d wrong", name, got, wrong)
+		}
+	}
+	o := NewObeyed(func(error) {})
+	o.Allow = partial.Allows()
+	o.Put(Written{Directive: proto.CloneOf(&legal), Revision: 1})
+	forged := proto.CloneOf(&legal)
+	forged.Version, forged.Strategy = 2, pb.Strategy_STRATEGY_FULL
+	o.Put(Written{Directive: forged, Revision: 2})
+	next := proto.CloneOf(&legal)
+	next.Version = 3
+	if o.Put(Written{Directive: next, Revision: 3}); o.Newest().GetVersion() != 3 {
+		t.Errorf("behind a forged one holds %v", o.Newest())
+	}
 }

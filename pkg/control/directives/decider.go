@@ -306,8 +306,10 @@ func same(a, b *pb.Directive) bool {
 
 // Obeyed is the newest directive that an attention replica knows, and how far it still holds.
 type Obeyed struct {
-	// Illegal hears of a directive whose version does not go up.
+	// Illegal hears of a directive whose version does not go up, or that is not allowed here.
 	Illegal func(error)
+	// Allow is what of a directive is obeyed here (Settings.Allows); nil: all of it.
+	Allow func(*pb.Directive) (*pb.Directive, error)
 
 	used  atomic.Pointer[pb.Directive]
 	moved atomic.Int64 // when the controller's lease was renewed last, in nanoseconds since begun; 0: never
@@ -341,7 +343,49 @@ func (o *Obeyed) Put(w Written) {
 	case before != nil && d.Version <= before.Version && d.WriterEpoch <= before.WriterEpoch:
 		o.Illegal(stale(before.Version, d.Version))
 	default:
-		o.used.Store(d)
+		if o.Allow != nil {
+			var err error
+			if d, err = o.Allow(d); err != nil {
+				o.Illegal(err)
+			}
+		}
+		o.used.Store(d) // nil: rows have their own experts until an allowed one comes
+	}
+}
+
+// Allows is what a replica with these settings obeys of directives, whoever has written them: no other strategy
+// and united experts than its own, no lower threshold than its bound on losses leaves, and nothing in the
+// layers that it exempts. The caller calls one at a time.
+func (s Settings) Allows() func(*pb.Directive) (*pb.Directive, error) {
+	bundles := map[uint32]Bundle{}
+	return func(d *pb.Directive) (*pb.Directive, error) {
+		if d.Strategy != pb.Strategy(s.Strategy) {
+			return nil, fmt.Errorf("%w: its strategy is %v, and this replica's %v", ErrIllegal, brownout.Strategy(max(0, min(d.Strategy, 255))), s.Strategy)
+		}
+		each := 1.0
+		if s.Strategy == brownout.Partial {
+			b, known := bundles[d.Way]
+			if !known {
+				var err error
+				if b, err = s.Bundle(int(d.Way)); err != nil {
+					return nil, fmt.Errorf("%w: %w", ErrIllegal, err)
+				}
+				bundles[d.Way] = b
+			}
+			if b.ID != d.Bundle {
+				return nil, fmt.Errorf("%w: its united experts of way %d are %016x, and this replica's %016x", ErrIllegal, d.Way, d.Bundle, b.ID)
+			}
+			each = b.Error
+		}
+		floor := uint32(Floor(s.MaxLoss, each))
+		out := proto.CloneOf(d)
+		out.PrefillMillionths, out.DecodeMillionths = max(d.PrefillMillionths, floor), max(d.DecodeMillionths, floor)
+		out.FloorMillionths = max(d.FloorMillionths, floor)
+		out.Floored = d.Floored && s.MaxLoss < 1 && min(out.PrefillMillionths, out.DecodeMillionths) <= out.FloorMillionths
+		out.Exempt = append(out.Exempt, s.Exempt...)
+		slices.Sort(out.Exempt)
+		out.Exempt = slices.Compact(out.Exempt)
+		return out, nil
 	}
 }
 

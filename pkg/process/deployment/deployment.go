@@ -132,9 +132,8 @@ type Deployment struct {
 	// Batches is nil where attention's policy chooses what steps next.
 	Batches Batches
 	Logger  *slog.Logger
-	// Refuse is told why a replica that has just come may not stay, and returns at once;
-	// nil: it stays.
-	Refuse func(error)
+	// Joined is told of a replica that watches the members, and returns at once; nil: nobody is.
+	Joined func(*Presence)
 	// Ending says that this process stops its replicas one by one; nil: it does not.
 	Ending func() bool
 

@@ -94,14 +94,26 @@ func (d *Deployment) classError(m *pb.Member) error {
 }
 
 // strange is told of a replica of another kind. Who came last gives way: checkPeers has
-// found nobody, as when there is no plan yet, but this one may be new itself.
+// found nobody, as when there is no plan yet, but this one may be new itself. It does not end, as whoever may
+// write among the members may have invented the other one.
 func (p *Presence) strange(m *pb.Member) {
-	err := p.d.classError(m)
-	if since := p.since.Load(); p.d.Refuse != nil && (since == nil || time.Since(*since) < members.Hearing) {
-		p.d.Refuse(err)
-		return
+	if since := p.since.Load(); since == nil || time.Since(*since) < members.Hearing {
+		p.givesWay.Store(true)
 	}
-	p.d.Logger.Warn("a replica of another kind is here; nothing goes to it", "error", err)
+	p.d.Logger.Warn("a replica of another kind is here; nothing goes to it, and none that comes is ready", "error", p.d.classError(m))
+}
+
+// MayStay says why a replica that came to others of another kind is not ready: until they are gone.
+func (p *Presence) MayStay() error {
+	v := p.watched.Load()
+	if v == nil || !p.givesWay.Load() {
+		return nil
+	}
+	for _, m := range v.OtherKinds() {
+		return p.d.classError(m)
+	}
+	p.givesWay.Store(false) // who comes from now on is the newer one
+	return nil
 }
 
 // dropped counts a record among the members that does not count as one.

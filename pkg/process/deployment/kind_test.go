@@ -164,8 +164,8 @@ func plan(t *testing.T, d *deployment.Deployment, of *pb.Member) {
 	}
 }
 
-// Without a plan nobody is found at the start; then who comes gives way to those of
-// another kind that were here, and only then.
+// Without a plan nobody is found at the start; then who comes is not ready while those of
+// another kind are here, and only then.
 func TestNewcomerGivesWay(t *testing.T) {
 	for name, change := range map[string]func(*pb.Member){"newer": newer, "hops": func(m *pb.Member) { m.Hops = "core" }} {
 		t.Run(name, func(t *testing.T) { giveWay(t, change) })
@@ -175,11 +175,12 @@ func TestNewcomerGivesWay(t *testing.T) {
 func giveWay(t *testing.T, change func(*pb.Member)) {
 	t.Parallel()
 	d := testdeployment.Open(t)
-	refused := make(chan error, 9)
-	d.Refuse = func(err error) { refused <- err }
+	joined := make(chan *deployment.Presence, 1)
+	d.Joined = func(p *deployment.Presence) { joined <- p }
 	p := d.NewPresence("gate-2", "gate")
+	p.SetReady(true)
 	v, err := p.Watch(t.Context())
-	if err != nil {
+	if err != nil || <-joined != p {
 		t.Fatal(err)
 	}
 	say := func(m *pb.Member) {
@@ -190,9 +191,11 @@ func giveWay(t *testing.T, change func(*pb.Member)) {
 	say(member(d, func(m *pb.Member) { m.Id, m.Draining = "gate-0", true; other(m) })) // it goes
 	say(member(d, older))
 	say(member(d, func(m *pb.Member) { m.Id, m.Version = "gate-3", "v9"; change(m) }))
-	if err := <-refused; !strings.Contains(err.Error(), "gate-3 serves") || !strings.Contains(err.Error(), "\" by switchyard v9, and") {
-		t.Errorf("refused by %v", err)
+	testkit.Eventually(t, "it gives way", func() bool { return p.MayStay() != nil })
+	if err := p.MayStay(); !strings.Contains(err.Error(), "gate-3 serves") || !strings.Contains(err.Error(), "\" by switchyard v9, and") || p.Ready() {
+		t.Errorf("it gives way to %v, ready %v", err, p.Ready())
 	}
+	testkit.Eventually(t, "it is alone", func() bool { return p.Ready() })
 	run(t, p.Announce)
 	testkit.Eventually(t, "it is a member", func() bool {
 		return slices.ContainsFunc(v.Snapshot(), func(m *pb.Member) bool { return m.Id == "gate-2" })
@@ -201,8 +204,8 @@ func giveWay(t *testing.T, change func(*pb.Member)) {
 	testkit.Eventually(t, "it is no newcomer", func() bool { return time.Since(since) > members.Hearing })
 	say(member(d, func(m *pb.Member) { m.Id = "gate-4"; change(m) }))
 	testkit.Eventually(t, "the other kind", func() bool { return len(v.OtherKinds()) > 0 && v.OtherKinds()[len(v.OtherKinds())-1].Id == "gate-4" })
-	if len(refused) > 0 {
-		t.Errorf("one that was here gives way: %v", <-refused)
+	if err := p.MayStay(); err != nil || !p.Ready() {
+		t.Errorf("one that was here gives way: %v", err)
 	}
 }
 

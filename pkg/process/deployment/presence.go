@@ -32,6 +32,9 @@ type Presence struct {
 	draining atomic.Bool
 	calling  atomic.Bool
 	view     *members.View
+	// watched is view for others' goroutines, and givesWay says that members of another kind were here first.
+	watched  atomic.Pointer[members.View]
+	givesWay atomic.Bool
 	// heard is when the replica's own entry came back last; nil: never.
 	heard atomic.Pointer[time.Time]
 	// listening is how others look for the replica; nil: they cannot yet.
@@ -89,8 +92,8 @@ func (p *Presence) SetReady(ready bool) {
 	}
 }
 
-// Ready is what SetReady said last.
-func (p *Presence) Ready() bool { return p.ready.Load() }
+// Ready is what SetReady said last, unless the replica gives way to others.
+func (p *Presence) Ready() bool { return p.ready.Load() && p.MayStay() == nil }
 
 // Drain says that the replica takes nothing new.
 func (p *Presence) Drain() {
@@ -114,6 +117,10 @@ func (p *Presence) Watch(ctx context.Context) (*members.View, error) {
 		return nil, fmt.Errorf("watching the members: %w", err)
 	}
 	p.view = v
+	p.watched.Store(v)
+	if p.d.Joined != nil {
+		p.d.Joined(p)
+	}
 	if p.d.tellStages {
 		go p.tellStages(ctx, v)
 	}
@@ -214,7 +221,7 @@ func (p *Presence) member() *pb.Member {
 	kind := p.d.Kind()
 	m := &pb.Member{
 		Id: p.id, Service: p.service, Model: p.d.Subjects.Model, ModelHash: kind.ModelHash,
-		NumericClass: kind.NumericClass, Wire: kind.Wire, Hops: string(kind.Hops), SchemaVersion: kind.Version, Ready: p.ready.Load(), Draining: p.draining.Load(),
+		NumericClass: kind.NumericClass, Wire: kind.Wire, Hops: string(kind.Hops), SchemaVersion: kind.Version, Ready: p.Ready(), Draining: p.draining.Load(),
 		Stats: stats, MemoryBudgetBytes: p.budget.Load(),
 		Answer: p.answer(), Device: p.Device, ExpertBytes: p.ExpertBytes, Access: p.Access, United: p.United, RowSums: p.RowSums, Sampling: p.Sampling,
 		Host: p.d.process.host, Pid: uint32(p.d.process.pid), Version: p.d.process.version, UptimeSeconds: time.Since(p.made).Seconds(), MadeUnixMs: p.made.UnixMilli(), Trouble: p.trouble(),
@@ -293,10 +300,10 @@ const maxTrouble = 300
 
 // trouble is why the replica is not ready, as far as it says.
 func (p *Presence) trouble() string {
-	if p.Trouble == nil {
-		return ""
+	err := p.MayStay()
+	if err == nil && p.Trouble != nil {
+		err = p.Trouble()
 	}
-	err := p.Trouble()
 	if err == nil {
 		return ""
 	}

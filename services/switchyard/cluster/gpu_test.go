@@ -185,8 +185,16 @@ func joinGPU(t *testing.T, class string) {
 		node.Shared.Class = "fma32+cuda1-sm_90-p2"
 	}
 	host := cluster.NewPipeline(&node, services, map[string]int{"expert": 1})
-	err := host.Start(t.Context())
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	started := make(chan error, 1)
+	go func() { started <- host.Start(ctx) }()
 	var refused *deployment.ClassError
+	testkit.Eventually(t, "it has started, or may not", func() bool { return len(started) > 0 || errors.As(host.Ready(), &refused) })
+	if refused != nil {
+		end()
+	}
+	err := <-started
 	switch {
 	case class == "" && (!errors.As(err, &refused) || refused.Here.NumericClass != node.Shared.Class || refused.There.NumericClass != "fma32"):
 		t.Errorf("a host of another class starts: %v", err)

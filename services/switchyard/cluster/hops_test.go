@@ -88,8 +88,22 @@ func herald(t *testing.T, conn *bus.Conn) (hush func()) {
 	return hush
 }
 
+// keptOut has a process serve that is not ready for others of another kind, until stop.
+func keptOut(t *testing.T, p *cluster.Pipeline) (why *deployment.ClassError, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Serve(ctx) }()
+	testkit.Eventually(t, "it is not ready, and says why", func() bool { return errors.As(p.Ready(), &why) || len(ended) > 0 })
+	if len(ended) > 0 {
+		t.Errorf("it has ended: %v", <-ended)
+		ended <- nil
+	}
+	return why, func() { cancel(); <-ended }
+}
+
 // A process whose tensors would travel otherwise than those of the replicas that are
-// here ends, and names both; when they are gone, it stays.
+// here is not ready, and names both; when they are gone, it is.
 func TestOtherHops(t *testing.T) {
 	server, err := natsserver.Start(natsserver.Settings{StoreDir: t.TempDir(), Listen: "127.0.0.1:0"})
 	if err != nil {
@@ -100,11 +114,11 @@ func TestOtherHops(t *testing.T) {
 	stop := running(t, host)
 	hush := herald(t, host.Connections()[0])
 	for _, hops := range []schemas.Hops{schemas.HopsUnacked, schemas.HopsAcked} {
-		err := process(t, server.URL(), hops, "aggregator").Serve(t.Context())
-		var refused *deployment.ClassError
-		if !errors.As(err, &refused) || refused.Here.Hops != hops || refused.There.Hops != schemas.HopsCore || !strings.Contains(err.Error(), "expert-") {
-			t.Errorf("an aggregator with %s hops ends with %v", hops, err)
+		refused, leave := keptOut(t, process(t, server.URL(), hops, "aggregator"))
+		if refused.Here.Hops != hops || refused.There.Hops != schemas.HopsCore || !strings.Contains(refused.Error(), "expert-") {
+			t.Errorf("an aggregator with %s hops waits for %v", hops, refused)
 		}
+		leave()
 	}
 	conn := host.Connections()[0]
 	hidden := schemas.Streams{Subjects: schemas.NewSubjects(schemas.DefaultPrefix, "tiny")}.Hidden().Name
@@ -112,7 +126,12 @@ func TestOtherHops(t *testing.T) {
 		t.Errorf("a refused replica has left the stream %s: %v", hidden, err)
 	}
 	running(t, process(t, server.URL(), schemas.HopsCore, "aggregator"))()
+	next := process(t, server.URL(), schemas.HopsUnacked, "expert")
+	_, leave := keptOut(t, next)
+	defer leave()
 	hush()
 	stop()
-	running(t, process(t, server.URL(), schemas.HopsUnacked, "expert"))
+	if err := next.AwaitReady(t.Context()); err != nil {
+		t.Error(err)
+	}
 }

@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"errors"
 	"testing"
 
 	"google.golang.org/protobuf/proto"
@@ -9,7 +8,6 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/compute/tensor"
-	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/transport/natsserver"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -65,10 +63,10 @@ func TestOtherKept(t *testing.T) {
 	}
 	running(t, serve(model.KVInt8, "expert"))
 	for kept, class := range map[model.KVCache]string{model.KVAuto: "fma32", model.KVBF16: "fma32-kv16"} {
-		err := serve(kept, "attention").Serve(t.Context())
-		var refused *deployment.ClassError
-		if !errors.As(err, &refused) || refused.Here.NumericClass != class || refused.There.NumericClass != "fma32-kv8" {
-			t.Errorf("attention with keys and values in %s ends with %v", kept, err)
+		refused, leave := keptOut(t, serve(kept, "attention"))
+		if refused.Here.NumericClass != class || refused.There.NumericClass != "fma32-kv8" {
+			t.Errorf("attention with keys and values in %s waits for %v", kept, refused)
 		}
+		leave()
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/switchyard/switchyard/internal/pause"
 	"github.com/switchyard/switchyard/pkg/control/loads"
 	"github.com/switchyard/switchyard/pkg/process/deployment"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
@@ -31,17 +32,17 @@ type Pipeline struct {
 	loads    *kafka.Writer // nil: nobody wants them
 	adder    *loads.Adder  // before loads
 	unfollow func()        // ends what metrics say of loads
-	refused  chan error    // has room for why a replica of this process may not stay
 
 	mu     sync.Mutex
 	began  time.Time
 	making string // the service that is or was connected last; empty before
-	strays error  // why a replica of this process may not stay; nil: all may
+	kept   error  // why the service that is connected may not come; nil: it may
 	conns  []*bus.Conn
 	needed []*bus.Conn         // without which tokens do not flow
 	made   []lifecycle.Service // in the order of starting
-	group  *lifecycle.Group    // of them; nil until all are connected, or it stops
-	again  any                 // settings that were changed since; nil: none were
+	joined []*deployment.Presence
+	group  *lifecycle.Group // of them; nil until all are connected, or it stops
+	again  any              // settings that were changed since; nil: none were
 
 	replicas []*replica         // those that can be asked to drain
 	drains   sync.WaitGroup     // those under way
@@ -51,7 +52,7 @@ type Pipeline struct {
 
 // NewPipeline prepares so many replicas of each service.
 func NewPipeline(n *Node, s Services, count map[string]int) *Pipeline {
-	return &Pipeline{node: n, services: s, count: count, refused: make(chan error, 1), end: func() {}}
+	return &Pipeline{node: n, services: s, count: count, end: func() {}}
 }
 
 // Serve runs the services, and what the process tells about itself, until ctx
@@ -153,7 +154,7 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 	if of.Bare != nil {
 		return p.connectBare(of, r)
 	}
-	d, err := p.node.Deploy(ctx, r)
+	d, err := p.deploy(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func (p *Pipeline) connect(ctx context.Context, name string) error {
 		p.mu.Unlock()
 		one.guard = d.Guard
 	}
-	d.Refuse, d.Ending = p.refuse, p.isEnding
+	d.Joined, d.Ending = p.join, p.isEnding
 	d.TellStart()
 	s, err := p.services.Make(name, d)
 	if err != nil {
@@ -252,15 +253,50 @@ func (p *Pipeline) connected(name string, conn *bus.Conn) {
 	}
 }
 
-// refuse ends the process: a replica of it came to others that are not of its kind.
-func (p *Pipeline) refuse(why error) {
-	p.mu.Lock()
-	p.strays = cmp.Or(p.strays, why)
-	p.mu.Unlock()
-	select {
-	case p.refused <- why:
-	default: // one reason is enough
+// deploy gives a replica its place. It waits as long as members of another kind are here, and says so: whoever may
+// write among the members may have invented them, so they end nobody.
+func (p *Pipeline) deploy(ctx context.Context, r Replica) (*deployment.Deployment, error) {
+	var said pause.ErrorLog
+	for {
+		d, err := p.node.Deploy(ctx, r)
+		var other *deployment.ClassError
+		if !errors.As(err, &other) {
+			p.keepOut(nil)
+			return d, err
+		}
+		p.keepOut(err)
+		said.Error(cmp.Or(r.log, p.node.Shared.Logger), "a replica waits until those of another kind are gone", err)
+		if end := pause.For(ctx, kindPause); end != nil {
+			return nil, err
+		}
 	}
+}
+
+// kindPause is how often it is looked whether members of another kind are gone.
+const kindPause = 500 * time.Millisecond
+
+func (p *Pipeline) keepOut(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.kept = why
+}
+
+// join notes a replica that watches the members.
+func (p *Pipeline) join(one *deployment.Presence) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.joined = append(p.joined, one)
+}
+
+// strays says why a replica of this process may not stay; nil: all may.
+func (p *Pipeline) strays() error {
+	p.mu.Lock()
+	kept, joined := p.kept, slices.Clone(p.joined)
+	p.mu.Unlock()
+	for _, one := range joined {
+		kept = cmp.Or(kept, one.MayStay())
+	}
+	return kept
 }
 
 // background says of a service that no token passes that this process serves tokens
@@ -270,8 +306,7 @@ func (p *Pipeline) background(name string) bool {
 }
 
 // Run runs the services. A connection that is closed for good ends it: its
-// service can do nothing any more, and only a new process helps. So do members of
-// another kind that were here before.
+// service can do nothing any more, and only a new process helps.
 func (p *Pipeline) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -286,16 +321,8 @@ func (p *Pipeline) Run(ctx context.Context) error {
 			}
 		}()
 	}
-	go func() {
-		select {
-		case <-ctx.Done():
-		case why := <-p.refused:
-			cancel(why)
-		}
-	}()
 	err := p.started().Run(ctx)
-	var other *deployment.ClassError
-	if cause := context.Cause(ctx); errors.Is(cause, bus.ErrClosed) || errors.As(cause, &other) {
+	if cause := context.Cause(ctx); errors.Is(cause, bus.ErrClosed) {
 		return errors.Join(cause, err)
 	}
 	return err
@@ -336,9 +363,9 @@ func (p *Pipeline) started() *lifecycle.Group {
 // Ready says why no token can flow, replica by replica.
 func (p *Pipeline) Ready() error {
 	p.mu.Lock()
-	group, strays := p.group, p.strays
+	group := p.group
 	p.mu.Unlock()
-	storing := p.storing() // each replica would say the same
+	strays, storing := p.strays(), p.storing() // each replica would say the same
 	switch {
 	case strays != nil:
 		return strays

@@ -6,39 +6,23 @@ import (
 	"testing"
 
 	"github.com/switchyard/switchyard/pkg/process/deployment"
-	"github.com/switchyard/switchyard/pkg/process/lifecycle"
 )
 
-// steady is a service that runs until it is stopped.
-type steady struct{}
-
-func (steady) Name() string                { return "steady" }
-func (steady) Start(context.Context) error { return nil }
-func (steady) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
-}
-func (steady) Stop(context.Context) error { return nil }
-
-// A process whose replica may not stay ends, and says why.
-func TestRefused(t *testing.T) {
-	group := lifecycle.NewGroup("services", steady{})
-	if err := group.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+// A process whose replica may not come is not ready, and says why, until it may.
+func TestKeptOut(t *testing.T) {
 	p := NewPipeline(nil, Services{}, nil)
-	p.group = group
-	for range 2 {
-		p.refuse(&deployment.ClassError{Member: "gate-1"})
-	}
+	p.keepOut(&deployment.ClassError{Member: "gate-1"})
 	var why *deployment.ClassError
-	if err := p.Ready(); !errors.As(err, &why) {
+	if err := p.Ready(); !errors.As(err, &why) || why.Member != "gate-1" {
 		t.Errorf("it is ready: %v", err)
 	}
-	if err := p.Run(t.Context()); !errors.As(err, &why) || why.Member != "gate-1" {
-		t.Errorf("it ended with %v", err)
+	p.keepOut(nil)
+	if err := p.Ready(); errors.As(err, &why) {
+		t.Errorf("it may come: %v", err)
 	}
-	if err := group.Stop(t.Context()); err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := p.Stop(ctx); err != nil {
+		t.Error(err)
 	}
 }
