@@ -38,6 +38,8 @@ type Metrics struct {
 
 	// Ready says whether the process is ready, as /readyz does: 1 or 0.
 	Ready *Table
+	// Storing is whether NATS stores what this process sends it.
+	Storing *Table
 	// Links are the process's connections to NATS.
 	Links *Links
 	// Members are the replicas that there are, by service and state: ready, unready or
@@ -163,6 +165,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		genAI:            newGenAI(r),
 		waits:            newWaits(r),
 		Ready:            newTable(r, "ready", "Whether this process is ready, as /readyz says (1 or 0)."),
+		Storing:          newTable(r, "storage_writable", "Whether NATS stores what this process sends it: 0 while a stream takes nothing, or the folder of the server here does not (1 or 0)."),
 		Links:            newLinks(r),
 		Members:          newTable(r, "members", "Replicas that a tokenizer sees, by service and state: ready, unready or draining.", "service", "state"),
 		Tenants:          newTenantMetrics(r),

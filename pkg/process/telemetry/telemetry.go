@@ -85,6 +85,10 @@ func newTelemetry(registry *prometheus.Registry, c Config) *Telemetry {
 	}
 	t.Metrics.thin(c.Detail)
 	t.Metrics.Ready.Follow(func() []Reading { return []Reading{{Value: flag(t.ask(Health.Ready) == nil)}} })
+	t.Metrics.Storing.Follow(func() []Reading {
+		var nothing interface{ StoresNothing() }
+		return []Reading{{Value: flag(!errors.As(t.ask(Health.Ready), &nothing))}}
+	})
 	return t
 }
 

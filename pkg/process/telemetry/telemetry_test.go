@@ -34,6 +34,32 @@ type health struct{ ready, live error }
 func (h health) Ready() error { return h.ready }
 func (h health) Live() error  { return h.live }
 
+// nothingStored is an error of a disk.
+type nothingStored struct{ error }
+
+func (nothingStored) StoresNothing() {}
+
+// That NATS stores nothing is told apart from other reasons not to be ready.
+func TestStorage(t *testing.T) {
+	tel := setup(t, Config{})
+	defer func() { _ = tel.Close() }()
+	full := nothingStored{errors.New("no space left on device")}
+	for want, ready := range map[float64][]error{1: {nil, errors.New("no gate")}, 0: {full, fmt.Errorf("gate-1: %w", errors.Join(errors.New("x"), full))}} {
+		for _, err := range ready {
+			tel.Watch(health{ready: err})
+			families, err := tel.Registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range families {
+				if got := f.GetMetric()[0].GetGauge().GetValue(); f.GetName() == "switchyard_storage_writable" && got != want {
+					t.Errorf("%v: %v, want %v", ready, got, want)
+				}
+			}
+		}
+	}
+}
+
 func setup(t *testing.T, c Config) *Telemetry {
 	t.Helper()
 	c.ServiceName = "switchyard"

@@ -21,6 +21,7 @@ type ackTable struct {
 	sub    *nats.Subscription
 	prefix string
 	trial  *streak // is told of what came, and of what did not
+	vain   *unstored
 
 	mu      sync.Mutex
 	next    uint64
@@ -29,12 +30,13 @@ type ackTable struct {
 }
 
 type waiter struct {
-	done  func(seq uint64, err error)
-	since time.Time
+	done    func(seq uint64, err error)
+	subject string
+	since   time.Time
 }
 
 func newAckTable(c *Conn) (*ackTable, error) {
-	t := &ackTable{prefix: c.nc.NewInbox() + ".", trial: &c.trials.storing, waiting: map[uint64]waiter{}}
+	t := &ackTable{prefix: c.nc.NewInbox() + ".", trial: &c.trials.storing, vain: &c.unstored, waiting: map[uint64]waiter{}}
 	sub, err := c.nc.Subscribe(t.prefix+"*", t.handle)
 	if err != nil {
 		return nil, fmt.Errorf("subscribing to acknowledgements: %w", err)
@@ -46,23 +48,23 @@ func newAckTable(c *Conn) (*ackTable, error) {
 }
 
 // add returns an id and the reply subject for one publish.
-func (t *ackTable) add(done func(uint64, error)) (id uint64, reply string, err error) {
+func (t *ackTable) add(subject string, done func(uint64, error)) (id uint64, reply string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return 0, "", fmt.Errorf("publishing: %w", nats.ErrConnectionClosed)
 	}
 	t.next++
-	t.waiting[t.next] = waiter{done: done, since: time.Now()}
+	t.waiting[t.next] = waiter{done: done, subject: subject, since: time.Now()}
 	return t.next, t.prefix + strconv.FormatUint(t.next, 36), nil
 }
 
-func (t *ackTable) take(id uint64) (func(uint64, error), bool) {
+func (t *ackTable) take(id uint64) (waiter, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	w, ok := t.waiting[id]
 	delete(t.waiting, id)
-	return w.done, ok
+	return w, ok
 }
 
 func (t *ackTable) drop(id uint64) bool {
@@ -75,10 +77,12 @@ func (t *ackTable) handle(m *nats.Msg) {
 	if err != nil {
 		return // not one of ours
 	}
-	if done, ok := t.take(id); ok {
+	if w, ok := t.take(id); ok {
 		seq, err := parseAck(m)
-		t.trial.note(err, time.Now())
-		done(seq, err)
+		now := time.Now()
+		t.trial.note(err, now)
+		t.vain.note(w.subject, err, now)
+		w.done(seq, err)
 	}
 }
 
@@ -143,6 +147,7 @@ func (t *ackTable) failAll(err error) {
 func (t *ackTable) expire(now time.Time) {
 	for _, w := range t.expired(now) {
 		t.trial.note(ErrAckLost, now)
+		t.vain.note(w.subject, ErrAckLost, now)
 		w.done(0, ErrAckLost)
 	}
 }

@@ -68,6 +68,7 @@ type Conn struct {
 	lostAt     atomic.Pointer[time.Time] // nil while connected
 	regainedAt atomic.Pointer[time.Time] // nil if it was never lost
 	trials     trials
+	unstored   unstored
 	replicas   atomic.Int64 // what Ensure was last asked for
 	alone      atomic.Bool  // JetStream has one server, whatever the connection's is of
 	acks       *ackTable
@@ -142,6 +143,7 @@ func (c *Conn) watch() {
 			return
 		case now := <-tick.C:
 			c.acks.expire(now)
+			c.unstored.tell()
 			c.leaveUseless()
 			for _, p := range c.allPullers() {
 				p.check(now)
@@ -162,6 +164,7 @@ func newConn(s Settings) *Conn {
 		reconnected: make(chan struct{}), pullers: map[*puller]struct{}{}, silences: silences{},
 		closed: make(chan struct{}), lacking: map[string]time.Time{},
 	}
+	c.unstored = unstored{c: c, of: map[string]*vain{}}
 	if c.patience == 0 { // a service
 		c.makers = makersWithin
 	}
@@ -243,6 +246,7 @@ func (c *Conn) regained() {
 	c.regainedAt.Store(&now)
 	c.linked(Connected)
 	c.trials.reset()
+	c.unstored.forget()
 	c.denials.forget()
 	c.barred.Store(false)
 	c.mu.Lock()

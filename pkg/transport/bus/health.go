@@ -14,7 +14,7 @@ import (
 var ErrClosed = errors.New("the NATS connection is closed for good")
 
 // Ready returns nil, since when nothing can be sent, that the server of this process cannot write, or
-// which streams others are to make.
+// which streams take no message or others are to make.
 func (c *Conn) Ready() error {
 	if err := c.Live(); err != nil {
 		return err
@@ -26,6 +26,9 @@ func (c *Conn) Ready() error {
 	}
 	if at := c.lostAt.Load(); at != nil {
 		return fmt.Errorf("no NATS connection for %v", time.Since(*at).Round(100*time.Millisecond))
+	}
+	if err := c.unstored.ready(time.Now()); err != nil {
+		return err
 	}
 	return c.lacksAny()
 }

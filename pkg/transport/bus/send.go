@@ -195,7 +195,7 @@ func (c *Conn) storeOnce(ctx context.Context, subject string, data []byte, heade
 // in time, or when the connection is lost, the error is transient and the
 // message may be stored or not. data is copied.
 func (c *Conn) StoreAsync(ctx context.Context, subject string, data []byte, header nats.Header, done func(seq uint64, err error)) error {
-	id, reply, err := c.acks.add(done)
+	id, reply, err := c.acks.add(subject, done)
 	if err != nil {
 		return err
 	}

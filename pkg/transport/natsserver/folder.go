@@ -20,6 +20,9 @@ const (
 	roomTried = 4 << 20
 	// folderPoll is how often a folder is tried that took no write.
 	folderPoll = time.Second
+	// restartPause bounds the pause before the server is started again, which doubles while writes fail again within
+	// calmAfter: a probe may fit where its streams do not.
+	restartPause, calmAfter = time.Minute, 2 * time.Minute
 )
 
 // folder is where the server keeps its streams, and whether it can.
@@ -68,11 +71,29 @@ func (srv *Server) Ready() error {
 	if why == nil {
 		return nil
 	}
-	return fmt.Errorf("the NATS server of this process cannot write to %s: %w: make room there, and all goes on by itself", srv.folder.dir, *why)
+	return &UnwritableError{srv.folder.dir, *why}
 }
+
+// UnwritableError says that the folder of a server takes no writes.
+type UnwritableError struct {
+	Folder string
+	Err    error
+}
+
+// Error says what to do.
+func (e *UnwritableError) Error() string {
+	return fmt.Sprintf("the NATS server of this process cannot write to %s: %v: make room there, and all goes on by itself", e.Folder, e.Err)
+}
+
+// Unwrap is the reason.
+func (e *UnwritableError) Unwrap() error { return e.Err }
+
+// StoresNothing says what kind of error it is, to those that know no folder.
+func (e *UnwritableError) StoresNothing() {}
 
 // watch starts the server again when a folder that took no write does so.
 func (f *folder) watch(restart func() error) {
+	pause, last := folderPoll, time.Time{}
 	for {
 		select {
 		case <-f.quit:
@@ -80,24 +101,27 @@ func (f *folder) watch(restart func() error) {
 		case <-f.noticed:
 		}
 		since := time.Now()
-		if !f.mended(restart) {
+		if pause = min(2*pause, restartPause); since.Sub(last) > calmAfter {
+			pause = folderPoll
+		}
+		if !f.mended(pause, restart) {
 			return
 		}
+		last = time.Now()
 		f.failed.Store(nil)
 		f.log.Warn("the NATS server's folder takes writes again; the server was started anew", "folder", f.dir, "after", time.Since(since).Round(time.Millisecond))
 	}
 }
 
-// mended reports whether the server could be started again, before it was to stop.
-func (f *folder) mended(restart func() error) bool {
-	tick := time.NewTicker(folderPoll)
-	defer tick.Stop()
+// mended reports whether the server could be started again, after a pause, before it was to stop.
+func (f *folder) mended(pause time.Duration, restart func() error) bool {
 	for {
 		select {
 		case <-f.quit:
 			return false
-		case <-tick.C:
+		case <-time.After(pause):
 		}
+		pause = folderPoll
 		if tryWriting(f.dir, roomTried) != nil {
 			continue
 		}

@@ -5,12 +5,12 @@ package natsserver
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -37,26 +37,6 @@ func (l *lines) count(what string) int {
 	return strings.Count(l.text.String(), what)
 }
 
-// boundFiles has every write of this process fail beyond so many bytes of a file, until the test
-// ends or the returned function is called.
-func boundFiles(t *testing.T, most uint64) (lift func()) {
-	t.Helper()
-	signal.Ignore(syscall.SIGXFSZ)
-	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: most, Max: before.Max}); err != nil {
-		t.Fatal(err)
-	}
-	lift = sync.OnceFunc(func() {
-		_ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before) // it was so before
-		signal.Reset(syscall.SIGXFSZ)
-	})
-	t.Cleanup(lift)
-	return lift
-}
-
 // A server whose folder takes no write says so at once, with one line, and stores again when it
 // does, with all that it had acknowledged.
 func TestFolderTakesNoWrites(t *testing.T) {
@@ -81,7 +61,7 @@ func TestFolderTakesNoWrites(t *testing.T) {
 	if _, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "S", Subjects: []string{"s"}}); err != nil {
 		t.Fatal(err)
 	}
-	lift := boundFiles(t, 1<<20)
+	lift := testkit.BoundFiles(t, 1<<20)
 	acked := uint64(0)
 	for body := make([]byte, 100<<10); s.Ready() == nil; {
 		storing, cancel := context.WithTimeout(ctx, time.Second)
@@ -120,4 +100,27 @@ func TestFolderTakesNoWrites(t *testing.T) {
 	if s.URL() != url || log.count("level=ERROR") != 1 || log.count("takes writes again") != 1 {
 		t.Errorf("at %s, before at %s; it logged:\n%s", s.URL(), url, log.text.String())
 	}
+}
+
+// A folder that takes a probe, and not what the server writes, does not have it started again each second.
+func TestFolderThatFailsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFolder(Settings{StoreDir: t.TempDir()})
+		began := time.Now()
+		var restarts []time.Duration
+		fail := func() { f.hears("Critical write error: write 1.blk: no space left on device") }
+		fail()
+		f.done.Go(func() {
+			f.watch(func() error {
+				restarts = append(restarts, time.Since(began).Round(time.Second))
+				time.AfterFunc(time.Millisecond, fail)
+				return nil
+			})
+		})
+		time.Sleep(4 * time.Minute)
+		f.stop()
+		if got := fmt.Sprint(restarts); got != "[1s 3s 7s 15s 31s 1m3s 2m3s 3m3s]" {
+			t.Errorf("started again after %s", got)
+		}
+	})
 }
