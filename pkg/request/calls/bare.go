@@ -71,6 +71,12 @@ func (m *bare) give(r *Reader) {
 
 func (m *bare) reading() (is bool, json *value) { return m.call != nil, m.call.json() }
 
+// isBare reports whether calls have no marks, so that what begins one may be text.
+func isBare(m machine) bool {
+	_, is := m.(*bare)
+	return is
+}
+
 // mark takes a mark: it says nothing that the text does not.
 func (m *bare) mark(*Reader, string) {}
 

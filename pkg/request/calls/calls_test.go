@@ -56,13 +56,16 @@ func (o *told) String() string {
 }
 
 // read reads pieces of an answer.
-func read(s *Syntax, o Options, pieces ...string) string {
+func read(s *Syntax, o Options, pieces ...string) string { return readTo(s, o, false, pieces...) }
+
+// readTo is read for an answer that may be cut at its end.
+func readTo(s *Syntax, o Options, cut bool, pieces ...string) string {
 	r, out := s.Read(o), &told{}
 	for _, p := range pieces {
 		feed(r, s, p)
 		out.add(r.Take())
 	}
-	r.End()
+	r.End(cut)
 	out.add(r.Take())
 	return out.String()
 }
@@ -249,6 +252,33 @@ func TestRestsOfMarks(t *testing.T) {
 	}
 }
 
+// The beginning of a call is no content where the answer is cut, in each family, however it is cut,
+// and what was told before stays.
+func TestCutBeforeCalls(t *testing.T) {
+	if got, want := readTo(of(t, "llama", true), both, true, `{"answer": 5`), `"{\"answer\": 5" ""`; got != want {
+		t.Errorf("JSON that was cut, and may be text: %s, want %s", got, want)
+	}
+	for name := range templates {
+		for _, tokens := range []bool{false, true} {
+			s := of(t, name, tokens)
+			forms, err := s.Forms([]Tool{{Name: "f"}}, "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := strings.ReplaceAll(string(forms[0].Before), noText, "")
+			_, first, _ := cut(begin, s.every())
+			if first == "" || name == "harmony" {
+				continue // nothing tells it from text, or a header is no content in any case
+			}
+			for n := len(first); n <= len(begin); n++ {
+				if got := readTo(s, both, true, "So: "+begin[:n]); got != `"So: " ""` && got != `"So: " "" 0:f()` && (!tokens || overlap(begin[:n], s.every()) == 0) {
+					t.Errorf("%s, marks are tokens: %v, %q: %s", name, tokens, begin[:n], got)
+				}
+			}
+		}
+	}
+}
+
 // Answers are told apart in the same way wherever they are cut, with marks of text and of tokens.
 func TestRead(t *testing.T) {
 	for _, tt := range answers {
@@ -283,7 +313,7 @@ func TestOptions(t *testing.T) {
 	tokens := of(t, "hermes", true)
 	r := tokens.Read(both)
 	r.Text("<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call>")
-	if r.End(); len(r.Take().Calls) != 0 {
+	if r.End(false); len(r.Take().Calls) != 0 {
 		t.Error("text counts where there is a token")
 	}
 	r = s.Read(Options{Tools: true, Single: true})

@@ -172,10 +172,15 @@ func (r *Reader) flush() {
 	r.text(held)
 }
 
-// End says that nothing more comes. The rest of a mark is not told where one had to come.
-func (r *Reader) End() {
+// End says that nothing more comes. The rest of a mark is not told where one had to come, nor the
+// beginning of a call that marks have begun, if the answer was cut before it could be told.
+func (r *Reader) End(cut bool) {
 	if calling, _ := r.machine.reading(); !calling && r.calls == 0 && (!r.thinking || len(r.held) <= 1) {
 		r.flush()
+	}
+	if calling, _ := r.machine.reading(); cut && calling && !isBare(r.machine) {
+		r.show("", true)
+		r.over = true
 	}
 	if !r.thinking {
 		r.machine.end(r)

@@ -278,6 +278,6 @@ func (a *answer) finish(c *pb.Chunk, rest string) {
 		return
 	}
 	a.parser.Text(rest)
-	a.parser.End()
+	a.parser.End(c.FinishReason != "stop")
 	a.tell(c)
 }

@@ -299,7 +299,7 @@ func Said(p *pb.Prompt, reason string, words ...string) []*pb.Chunk {
 	for i, c := range chunks {
 		r.Text(c.Text)
 		if i == len(chunks)-1 {
-			r.End()
+			r.End(reason != "stop")
 		}
 		said := r.Take()
 		c.Text = said.Content
