@@ -140,9 +140,9 @@ func (d *Door) unpacked(c *call) (io.ReadCloser, error) {
 		return nil, &openai.Error{Status: http.StatusUnsupportedMediaType, Type: openai.InvalidRequest, Code: client.CodeBadRequest, Message: fmt.Sprintf("Content-Encoding %.40q is not read; it can be gzip, deflate or zstd", coding)}
 	}
 	if err != nil {
-		return nil, bodyError(err)
+		return nil, bodyError(unpackError(err, c.r.Body))
 	}
-	return http.MaxBytesReader(c.w, unpacking{out}, d.MaxBody), nil
+	return http.MaxBytesReader(c.w, unpacking{out, c.r.Body}, d.MaxBody), nil
 }
 
 // zstdWindow bounds what a body of zstd takes while it is read, as browsers do.
@@ -152,15 +152,32 @@ const zstdWindow = 8 << 20
 var errPacked = errors.New("the body is not what Content-Encoding says")
 
 // unpacking tells what is wrong with packed bytes from what is wrong with their connection.
-type unpacking struct{ io.ReadCloser }
+type unpacking struct {
+	io.ReadCloser
+	packed io.Reader
+}
 
 // Read implements io.Reader.
 func (u unpacking) Read(p []byte) (int, error) {
 	n, err := u.ReadCloser.Read(p)
-	if isPacked(err) {
-		err = fmt.Errorf("%w: %w", errPacked, err)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = unpackError(err, u.packed)
 	}
 	return n, err
+}
+
+// unpackError says that packed bytes are wrong, if they are: also where they end too early, and
+// the body that they are does not.
+func unpackError(err error, packed io.Reader) error {
+	short := errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+	if short {
+		_, end := packed.Read(make([]byte, 1))
+		short = errors.Is(end, io.EOF)
+	}
+	if short || isPacked(err) {
+		return fmt.Errorf("%w: %w", errPacked, err)
+	}
+	return err
 }
 
 // isPacked reports whether packed bytes are wrong.

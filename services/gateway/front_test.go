@@ -200,7 +200,7 @@ func TestPackedBodies(t *testing.T) {
 			t.Errorf("%q of a megabyte: %d %s", coding, w.Code, w.Body)
 		}
 		for _, bad := range []string{"", hi + "}", good[:len(good)/2], "\x1f\x8b\x08", good[:12] + "\xff\xff\xff\xff" + good[16:]} {
-			if w := send(bad); w.Code/100 != 4 || !json.Valid(w.Body.Bytes()) {
+			if w := send(bad); w.Code != http.StatusBadRequest || !json.Valid(w.Body.Bytes()) {
 				t.Errorf("%q: %.20q: %d %s", coding, bad, w.Code, w.Body)
 			}
 		}

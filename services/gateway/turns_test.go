@@ -228,6 +228,11 @@ func TestResponseTurns(t *testing.T) {
 			t.Errorf("%s\ngives %q,\nwant  %q", items, got, want)
 		}
 	}
+	for arguments, want := range map[string]string{`{"b":1}`: `{"b":1}`, "null": "{}", `" "`: "{}"} { // also as the values that they are
+		if got := turnsOf(asked(t, "/v1/responses", `{"model":"demo","input":[`+strings.Replace(call("1", "f"), `"{}"`, arguments, 1)+`]}`)); got != "assistant  f"+want {
+			t.Errorf("arguments %s: %q", arguments, got)
+		}
+	}
 	for items, want := range map[string]string{
 		`{"type":"item_reference","id":"x"}`: "item_reference", `{"type":"compaction","encrypted_content":"x"}`: "compaction", `{"type":"function_call","call_id":"1"}`: "input[0].name",
 		`{"role":"user"}`: "input[0].content", `{"role":"user","content":[{"type":"input_image"}]}`: "input_image", `{"type":"reasoning","content":7}`: "input[0].content",

@@ -266,7 +266,7 @@ func toolCalls(in *Object) (out []conversation.Call) {
 		if custom := call.Inner("custom"); custom != nil {
 			one.Name, one.Arguments = Or(custom, "name", ""), FreeForm(Or(custom, "input", ""))
 		} else if f := call.Inner("function"); f != nil {
-			one.Name, one.Arguments = Or(f, "name", ""), arguments(f)
+			one.Name, one.Arguments = Or(f, "name", ""), Arguments(f)
 		}
 		if one.Name == "" {
 			call.Fail(Bad(call.At("function"), "%s has no name", call.At("function")))
@@ -279,8 +279,8 @@ func toolCalls(in *Object) (out []conversation.Call) {
 	return out
 }
 
-// arguments are a text of JSON, as this API has them, or the values that they are.
-func arguments(f *Object) json.RawMessage {
+// Arguments are a call's: a text of JSON, as OpenAI's APIs have them, or the values that they are.
+func Arguments(f *Object) json.RawMessage {
 	raw := f.Raw("arguments")
 	var text string
 	if raw == nil || json.Unmarshal(raw, &text) == nil {

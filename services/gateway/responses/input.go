@@ -39,7 +39,7 @@ func take(in *openai.Object, said *conversation.Conversation) {
 	case kindThoughts:
 		said.Continue(conversation.Assistant).Thoughts += thoughts(in)
 	case kindCall:
-		call(in, said, conversation.Arguments(openai.Or(in, "arguments", "")))
+		call(in, said, openai.Arguments(in))
 	case "custom_tool_call":
 		call(in, said, openai.FreeForm(openai.Or(in, "input", "")))
 	case "function_call_output", "custom_tool_call_output":

@@ -172,7 +172,7 @@ func (n *NATS) Accept(ctx context.Context, to To, p *pb.Prompt) error {
 	watching, cancel := context.WithTimeout(ctx, refusedWithin)
 	defer cancel()
 	for chunk, err := range stream.Until(watching) {
-		if err == nil && chunk.Index < 0 {
+		if err == nil && (chunk.Index < 0 || chunk.GetError().GetCode() == client.CodeBadRequest) { // also of one that was deleted
 			return client.Failure(chunk)
 		}
 		break // its answer begins, or nothing is known of it yet

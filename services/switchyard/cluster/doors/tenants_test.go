@@ -119,4 +119,7 @@ func TestTenantsApart(t *testing.T) {
 			return status == http.StatusNotFound
 		})
 	}
+	if status, answer, _ := ask(t, one, "acme", "POST", "/v1/responses", body, "order 1"); status != http.StatusBadRequest || !strings.Contains(answer, "deleted") {
+		t.Errorf("asking again for what was deleted: %d %s", status, answer)
+	}
 }
