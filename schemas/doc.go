@@ -27,14 +27,19 @@ const HeaderAsk = "Switchyard-Ask"
 // HeaderTold has the subject of what services tell each other; it is their only header.
 const HeaderTold = "Switchyard-Told"
 
-// HeaderSeal says with SealTrace that a gateway has decided on a prompt's trace. Where there are users, that
-// of who has not the gateways' secret counts for nothing.
-const HeaderSeal = "Switchyard-Seal"
+// What gateways say of a request, in headers that count where they have the gateways' secret.
+const (
+	// HeaderSeal has a Seal of the header that is to count: of a prompt its traceparent, of what is only
+	// tokenized HeaderTenant.
+	HeaderSeal = "Switchyard-Seal"
+	// HeaderTenant is whose prompt is tokenized.
+	HeaderTenant = "Switchyard-Tenant"
+)
 
-// SealTrace is what HeaderSeal has for a traceparent, under the secret of gateways.
-func SealTrace(secret, traceparent string) string {
+// Seal says that who knows the secret of gateways has written a header.
+func Seal(secret, header, value string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
-	_, _ = mac.Write([]byte("traceparent:" + traceparent)) // a hash takes everything
+	_, _ = mac.Write([]byte(header + ":" + value)) // a hash takes everything
 	return hex.EncodeToString(mac.Sum(nil))
 }
 

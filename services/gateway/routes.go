@@ -147,7 +147,7 @@ func (d *Door) guarded(do action) http.Handler {
 			c.refuse(err, form)
 			return
 		}
-		ctx := context.WithValue(r.Context(), callKey{}, c)
+		ctx := upstream.As(context.WithValue(r.Context(), callKey{}, c), c.flow)
 		if c.key.Right == apikeys.Operator { // else whoever asks could have everything traced, or nothing
 			ctx = telemetry.Propagator{}.Extract(ctx, nats.Header{"traceparent": r.Header["Traceparent"]})
 		}

@@ -98,7 +98,7 @@ func (n *NATS) client(to To) *client.Client {
 		inject = func(ctx context.Context, h nats.Header) {
 			if n.inject(ctx, h); len(h["traceparent"]) > 0 {
 				about, _ := n.models.named(to.Model)
-				h.Set(schemas.HeaderSeal, schemas.SealTrace(about.Secret, h["traceparent"][0]))
+				h.Set(schemas.HeaderSeal, schemas.Seal(about.Secret, "traceparent", h["traceparent"][0]))
 			}
 		}
 	}
@@ -222,6 +222,13 @@ func (n *NATS) Tokens(ctx context.Context, model string, p *pb.Prompt) (*pb.Toke
 	return n.tokens(ctx, model, p, nats.Header{})
 }
 
+type flowKey struct{}
+
+// As has what is tokenized with a context count as a tenant's.
+func As(ctx context.Context, flow schemas.Flow) context.Context {
+	return context.WithValue(ctx, flowKey{}, flow)
+}
+
 // Count asks a tokenizer how many ids there are.
 func (n *NATS) Count(ctx context.Context, model string, p *pb.Prompt) (int32, error) {
 	t, err := n.tokens(ctx, model, p, nats.Header{schemas.HeaderCount: {"1"}})
@@ -239,6 +246,11 @@ func (n *NATS) tokens(ctx context.Context, model string, p *pb.Prompt, header na
 	ctx, cancel := context.WithTimeout(ctx, tokensWithin)
 	defer cancel()
 	header.Set(schemas.HeaderContentType, schemas.ContentProtobuf)
+	if flow, is := ctx.Value(flowKey{}).(schemas.Flow); is {
+		about, _ := n.models.named(model)
+		header.Set(schemas.HeaderTenant, flow.Tenant)
+		header.Set(schemas.HeaderSeal, schemas.Seal(about.Secret, schemas.HeaderTenant, flow.Tenant))
+	}
 	got, err := n.conn.NATS().RequestMsgWithContext(ctx, &nats.Msg{
 		Subject: schemas.NewSubjects(n.prefix, model).Tokenize(), Data: body, Header: header,
 	})

@@ -227,6 +227,29 @@ func (a *Admission) spend(r Request, tokens float64, now time.Time) {
 	})
 }
 
+// tokensPerSecond is at which rate a tokenizer's time counts against quotas of tokens, where it made none.
+const tokensPerSecond = 1000
+
+// ChargeTime counts against a tenant so many requests that were not accepted, and the time that they took.
+func (a *Admission) ChargeTime(tenant string, requests float64, took time.Duration) {
+	q := a.quotas.of(tenant)
+	if q.TokensPerMinute == 0 && q.RequestsPerMinute == 0 {
+		return
+	}
+	a.quotas.with(tenant, func(u *usage) {
+		at, grants := a.demand.seconds(time.Now()), a.grantors()
+		u.requests.Take(at, perSecond(q.RequestsPerMinute, grants), requests)
+		u.tokens.Take(at, perSecond(q.TokensPerMinute, grants), tokensPerSecond*took.Seconds())
+	})
+}
+
+// CheckSpent refuses work of a tenant that is no request, while it has had all tokens that it may have.
+func (a *Admission) CheckSpent(tenant string) error {
+	q := a.quotas.of(tenant)
+	q.RequestsPerMinute = 0
+	return a.checkRates(Request{Flow: schemas.Flow{Tenant: tenant}}, q, time.Now())
+}
+
 // restore gives a tenant the tokens back that a request did not need.
 func (a *Admission) restore(tenant string, tokens float64, now time.Time) {
 	if q := a.quotas.of(tenant); q.TokensPerMinute > 0 {

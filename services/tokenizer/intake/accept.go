@@ -17,6 +17,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/request/tokenlog"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
+	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/tokenizer/admission"
 	"github.com/switchyard/switchyard/services/tokenizer/probe"
@@ -84,23 +85,31 @@ func notOpened(in *incoming, err error) error {
 }
 
 // resolve tokenizes a prompt: beside others, or alone if it was delivered before.
-func (s *Prompts) resolve(ctx context.Context, in *incoming) (*edge.Request, error) {
-	leave, err := s.decoding.enter(ctx, tokenizedBytes(in.prompt))
+func (s *Prompts) resolve(ctx context.Context, in *incoming) (req *edge.Request, why error) {
+	leave, err := s.desk.enter(ctx, in.flow, tokenizedBytes(in.prompt))
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer func() { s.charge(in.flow, leave(), why) }()
 	if in.again() {
 		s.computing.Lock()
 		defer s.computing.Unlock()
 	} else {
 		defer s.beside()()
 	}
-	req, err := s.model.Resolve(in.prompt, s.probe.Streams.Clock.Now(), rand.Uint32())
+	req, err = s.model.Resolve(in.prompt, s.probe.Streams.Clock.Now(), rand.Uint32())
 	if err == nil && in.flow.IsCanary() {
 		req.Deadline = probe.CanaryWithin
 	}
 	return req, err
+}
+
+// charge counts against a tenant what was refused: it took time all the same.
+func (s *common) charge(flow schemas.Flow, took time.Duration, why error) {
+	var refused *edge.Error
+	if errors.As(why, &refused) && !flow.IsCanary() {
+		s.admission.ChargeTime(flow.Tenant, 1, took)
+	}
 }
 
 // findRoom refuses a request that would begin too late, or whose log has no room.

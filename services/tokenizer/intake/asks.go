@@ -126,17 +126,8 @@ func (s *Asks) refuseUnread(to delivery.Destination, m *nats.Msg, why error) {
 
 // take refuses what can be refused at once, and hands the rest over.
 func (s *Asks) take(to delivery.Destination, flow schemas.Flow, m *nats.Msg) {
-	p, encoding, err := s.decodeAsk(m)
+	p, encoding, err := s.decodeAsk(flow, m)
 	to.Encoding = encoding
-	if err == nil {
-		err = admission.BadRequest(flow.Check())
-	}
-	if err == nil && p.RequestId != "" {
-		err = admission.BadRequest(schemas.CheckRequestID(p.RequestId))
-	}
-	if err == nil {
-		err = s.model.Check(p)
-	}
 	if err == nil {
 		err = s.notReady()
 	}
@@ -153,14 +144,24 @@ func (s *Asks) take(to delivery.Destination, flow schemas.Flow, m *nats.Msg) {
 	}
 }
 
-// decodeAsk reads an ask beside as many others as there is memory for.
-func (s *Asks) decodeAsk(m *nats.Msg) (p *pb.Prompt, encoding pb.Encoding, err error) {
-	leave, err := s.decoding.enter(s.asking, decodedBytes(len(m.Data)))
-	if err != nil {
+// decodeAsk reads an ask when it is its tenant's turn, and refuses what cannot be done whatever there is.
+func (s *Asks) decodeAsk(flow schemas.Flow, m *nats.Msg) (p *pb.Prompt, encoding pb.Encoding, err error) {
+	leave, late := s.desk.enter(s.asking, flow, decodedBytes(len(m.Data)))
+	if late != nil {
 		return nil, edge.EncodingOf(m.Header, m.Data), edge.Errorf(edge.Overloaded, "the tokenizer that had the request stops; ask again")
 	}
-	defer leave()
-	return s.limits.DecodePrompt(m.Header, m.Data, true)
+	defer func() { s.charge(flow, leave(), err) }()
+	p, encoding, err = s.limits.DecodePrompt(m.Header, m.Data, true)
+	if err == nil {
+		err = admission.BadRequest(flow.Check())
+	}
+	if err == nil && p.RequestId != "" {
+		err = admission.BadRequest(schemas.CheckRequestID(p.RequestId))
+	}
+	if err == nil {
+		err = s.model.Check(p)
+	}
+	return p, encoding, err
 }
 
 // unlessStopped makes what an ask met a refusal when this replica does not go on with it: its

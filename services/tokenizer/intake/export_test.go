@@ -43,3 +43,6 @@ func (s *Prompts) Alone(ctx context.Context, key, before string, revision uint64
 	a := attempt{number, s.replica}
 	return a.String(), s.alone(ctx, kept{key, []byte(before), revision}, a, compute)
 }
+
+// Secret is what gateways are told.
+func (i *Intake) Secret() string { return i.common.secret }

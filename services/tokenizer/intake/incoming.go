@@ -68,11 +68,12 @@ func checkFlow(in *incoming) error {
 // read is readPrompt beside others, as many as there is memory for. A panic is an error.
 func (s *Prompts) read(ctx context.Context, d *bus.Delivery) (in *incoming, err error) {
 	if s.limits.CheckSize(len(d.Data)) == nil { // else it is not read
-		leave, err := s.decoding.enter(ctx, decodedBytes(len(d.Data)))
-		if err != nil {
-			return nil, err
+		_, flow, _ := s.d.Subjects.ParsePrompt(d.Subject)
+		leave, late := s.desk.enter(ctx, flow, decodedBytes(len(d.Data)))
+		if late != nil {
+			return nil, late
 		}
-		defer leave()
+		defer func() { s.charge(flow, leave(), err) }()
 	}
 	defer s.beside()()
 	err = s.d.Conn.Try(d.Subject, func() (err error) {

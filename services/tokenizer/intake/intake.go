@@ -93,7 +93,7 @@ type common struct {
 	log      *tokenlog.Log
 	model    *edge.Model
 	limits   edge.Limits // of what is read
-	decoding decoding
+	desk     desk
 	secret   string // of which gateways make ids of their clients' keys
 
 	probe     *probe.Probe
@@ -109,7 +109,7 @@ func newCommon(s Settings) *common {
 	d := s.Deployment
 	return &common{
 		d: d, replica: s.Replica, presence: s.Presence, tracer: s.Tracer, metrics: d.Telemetry.Metrics, log: s.Log,
-		model: s.Model, limits: edge.Limits{Bytes: d.Streams.PromptBytes, Tokens: d.Model.Spec.LongestRequest()}, decoding: newDecoding(),
+		model: s.Model, limits: edge.Limits{Bytes: d.Streams.PromptBytes, Tokens: d.Model.Spec.LongestRequest()}, desk: newDesk(s.Admission.Weight),
 		probe: s.Probe, admission: s.Admission, delivery: s.Delivery, tasks: s.Tasks,
 	}
 }

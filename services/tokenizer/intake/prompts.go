@@ -9,14 +9,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/switchyard/switchyard/pkg/control/members"
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
 	"github.com/switchyard/switchyard/pkg/request/edge"
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/schemas"
-	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/tokenizer/probe"
 )
 
@@ -114,7 +112,7 @@ func (s *Prompts) settle(ctx context.Context, d *bus.Delivery, at *place, tried 
 // one: else a producer has everything traced, or nothing.
 func traced(ctx context.Context, h nats.Header, secret string, users bool) context.Context {
 	traceparent := first(h["traceparent"])
-	if traceparent == "" || users && !hmac.Equal([]byte(h.Get(schemas.HeaderSeal)), []byte(schemas.SealTrace(secret, traceparent))) {
+	if traceparent == "" || users && !hmac.Equal([]byte(h.Get(schemas.HeaderSeal)), []byte(schemas.Seal(secret, "traceparent", traceparent))) {
 		return ctx
 	}
 	return telemetry.Propagator{}.Extract(ctx, nats.Header{"traceparent": {traceparent}})
@@ -250,46 +248,4 @@ func (r slots) take(ctx context.Context) (n int) {
 			return n
 		}
 	}
-}
-
-const (
-	// decodingBytes bounds what prompts that are read and tokenized at a time may take in
-	// memory beside their bodies. What would take more alone is alone.
-	decodingBytes = 64 << 20
-	// smallDecoding is what does not wait: so many at once are few beside the others.
-	smallDecoding = 128 << 10
-	// What bodies, texts, and values in JSON for the chat template take at most, about,
-	// for each of their bytes.
-	perBodyByte, perTextByte, perValueByte = 8, 8, 64
-)
-
-// decoding lets as many prompts be read at a time as there is memory for, in the order in
-// which they come; small ones at once.
-type decoding struct{ room *semaphore.Weighted }
-
-func newDecoding() decoding { return decoding{semaphore.NewWeighted(decodingBytes)} }
-
-// enter waits for room; leave gives it back.
-func (d decoding) enter(ctx context.Context, bytes int64) (leave func(), err error) {
-	if bytes <= smallDecoding {
-		return func() {}, nil
-	}
-	bytes = min(bytes, decodingBytes)
-	if err := d.room.Acquire(ctx, bytes); err != nil {
-		return nil, fmt.Errorf("waiting for room to read a prompt: %w", err)
-	}
-	return func() { d.room.Release(bytes) }, nil
-}
-
-// decodedBytes is what a body of so many bytes takes to be read.
-func decodedBytes(body int) int64 { return perBodyByte * int64(body) }
-
-// tokenizedBytes is what a prompt takes to become tokens.
-func tokenizedBytes(p *pb.Prompt) int64 {
-	text, values := len(p.Text), len(p.Tools)+len(p.ChatTemplateKwargs)
-	for _, m := range p.Messages {
-		text += len(m.GetContent()) + len(m.ReasoningContent)
-		values += len(m.ToolCalls)
-	}
-	return perTextByte*int64(text) + perValueByte*int64(values)
 }

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"crypto/hmac"
 	"errors"
 	"fmt"
 	"time"
@@ -46,16 +47,30 @@ func (s *Tokenizing) OnTokenize(m *nats.Msg) {
 		s.answer(to, nil, err)
 		return
 	}
-	if !s.held.Take(schemas.DefaultTenant, 1) {
-		s.answer(to, nil, edge.Errorf(edge.Overloaded, "%d prompts are being tokenized already, and no more may", tokenizingAtOnce))
+	flow := s.flowOf(m)
+	if err := s.admission.CheckSpent(flow.Tenant); err != nil {
+		s.answer(to, nil, err)
+		return
+	}
+	if !s.held.Take(flow.Tenant, 1) {
+		s.answer(to, nil, edge.Errorf(edge.Overloaded, "%d prompts are being tokenized already, and no more may, half of them of one tenant", s.held.Had()))
 		return
 	}
 	s.tasks.Go(func() {
 		defer s.d.Conn.Recover(m.Subject)
-		defer s.held.Give(schemas.DefaultTenant, 1)
-		tokens, err := s.tokenize(m)
+		defer s.held.Give(flow.Tenant, 1)
+		tokens, err := s.tokenize(flow, m)
 		s.answer(to, tokens, err)
 	})
+}
+
+// flowOf is whose request it is, as gateways say. Others are no tenant's, and share what one has.
+func (s *Tokenizing) flowOf(m *nats.Msg) (flow schemas.Flow) {
+	tenant := m.Header.Get(schemas.HeaderTenant)
+	if hmac.Equal([]byte(m.Header.Get(schemas.HeaderSeal)), []byte(schemas.Seal(s.secret, schemas.HeaderTenant, tenant))) {
+		flow.Tenant = tenant
+	}
+	return flow
 }
 
 // limitsOf are those of a body. One that is counted alone need not fit the context.
@@ -67,12 +82,12 @@ func (s *Tokenizing) limitsOf(m *nats.Msg) edge.Limits {
 }
 
 // tokenize reads a prompt and makes its ids, or the text of the ids that it has.
-func (s *Tokenizing) tokenize(m *nats.Msg) (*pb.Tokens, error) {
-	leave, err := s.decoding.enter(s.asks.asking, decodedBytes(len(m.Data)))
+func (s *Tokenizing) tokenize(flow schemas.Flow, m *nats.Msg) (*pb.Tokens, error) {
+	leave, err := s.desk.enter(s.asks.asking, flow, decodedBytes(len(m.Data)))
 	if err != nil {
 		return nil, edge.Errorf(edge.Overloaded, "the tokenizer that had the request stops; ask again")
 	}
-	defer leave()
+	defer func() { s.admission.ChargeTime(flow.Tenant, 0, leave()) }()
 	p, _, err := s.limitsOf(m).DecodePrompt(m.Header, m.Data, true)
 	if err != nil {
 		return nil, err

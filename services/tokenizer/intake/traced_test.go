@@ -20,12 +20,12 @@ func TestTraced(t *testing.T) {
 	}{
 		"without users":               {nats.Header{"traceparent": {ours}}, false, true},
 		"of a producer":               {nats.Header{"traceparent": {ours}}, true, false},
-		"of a gateway":                {nats.Header{"traceparent": {ours}, schemas.HeaderSeal: {schemas.SealTrace(secret, ours)}}, true, true},
-		"with another one's seal":     {nats.Header{"traceparent": {ours}, schemas.HeaderSeal: {schemas.SealTrace(secret, other)}}, true, false},
-		"sealed by another secret":    {nats.Header{"traceparent": {ours}, schemas.HeaderSeal: {schemas.SealTrace("", ours)}}, true, false},
-		"two, the first one sealed":   {nats.Header{"traceparent": {ours, other}, schemas.HeaderSeal: {schemas.SealTrace(secret, ours)}}, true, true},
-		"two, the second one sealed":  {nats.Header{"traceparent": {other, ours}, schemas.HeaderSeal: {schemas.SealTrace(secret, ours)}}, true, false},
-		"of no trace, sealed":         {nats.Header{"traceparent": {""}, schemas.HeaderSeal: {schemas.SealTrace(secret, "")}}, true, false},
+		"of a gateway":                {nats.Header{"traceparent": {ours}, schemas.HeaderSeal: {schemas.Seal(secret, "traceparent", ours)}}, true, true},
+		"with another one's seal":     {nats.Header{"traceparent": {ours}, schemas.HeaderSeal: {schemas.Seal(secret, "traceparent", other)}}, true, false},
+		"sealed by another secret":    {nats.Header{"traceparent": {ours}, schemas.HeaderSeal: {schemas.Seal("", "traceparent", ours)}}, true, false},
+		"two, the first one sealed":   {nats.Header{"traceparent": {ours, other}, schemas.HeaderSeal: {schemas.Seal(secret, "traceparent", ours)}}, true, true},
+		"two, the second one sealed":  {nats.Header{"traceparent": {other, ours}, schemas.HeaderSeal: {schemas.Seal(secret, "traceparent", ours)}}, true, false},
+		"of no trace, sealed":         {nats.Header{"traceparent": {""}, schemas.HeaderSeal: {schemas.Seal(secret, "traceparent", "")}}, true, false},
 		"a state without a trace":     {nats.Header{"tracestate": {"a=b"}}, false, false},
 		"what is none, without users": {nats.Header{"traceparent": {"00-1-2-01"}}, false, false},
 	} {
