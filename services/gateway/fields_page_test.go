@@ -17,7 +17,7 @@ const fieldsHead = `# Fields of requests
 What [the gateway](gateway.md) does with each field of a body. This page is made of the table in ` + "`services/gateway/fields`" + `, by which bodies are read
 (` + "`go test ./services/gateway -run TestFieldsPage -rewrite`" + `). A field that is **done** has an effect (` + "`TestDone`" + ` shows two values of each). A **hint** may be left: no answer
 depends on it. What is **refused** would change an answer and cannot be done: it gets 400 with ` + "`param`" + `, unless its value asks for nothing (` + "`null`, `false`, 0" + `, what is empty, or the values behind
-it). So does a field that is not here. Where fields inside of another one are not listed, readers know them.
+it; not those that are named there as refused, too). So does a field that is not here. Where fields inside of another one are not listed, readers know them.
 
 `
 
@@ -60,6 +60,9 @@ func fieldNames(all []fields.Field, which func(fields.Field) bool) string {
 		name := "`" + f.Path + "`"
 		if len(f.Nothing) > 0 {
 			name += " (but `" + strings.Join(f.Nothing, "`, `") + "`)"
+		}
+		if len(f.Something) > 0 {
+			name += " (also `" + strings.Join(f.Something, "`, `") + "`)"
 		}
 		out = append(out, name)
 	}

@@ -30,6 +30,8 @@ type Field struct {
 	// Nothing are values of a refused field, or elements of its list, that ask for nothing,
 	// beside null, false, 0 and what is empty.
 	Nothing []string
+	// Something are values that ask for something of this field, although they are among these.
+	Something []string
 	// Like is another field, whose value asks for nothing here.
 	Like string
 }
@@ -66,7 +68,16 @@ func refused(why string, paths ...string) []Field {
 
 // unless is a field that is refused but for some values.
 func unless(why, path string, nothing ...string) []Field {
-	return all(Field{Fate: Refused, Why: why, Nothing: nothing}, path)
+	f := Field{Fate: Refused, Why: why, Nothing: nothing}
+	if slices.Contains(nothing, "true") { // which it is where it is left out
+		f.Something = []string{"false"}
+	}
+	return all(f, path)
+}
+
+// also is a field that is refused with something, too, which would ask for nothing of others.
+func also(why, path, something string) []Field {
+	return all(Field{Fate: Refused, Why: why, Something: []string{something}}, path)
 }
 
 func all(f Field, paths ...string) (out []Field) {
@@ -92,6 +103,9 @@ func (r *Route) Inner(path string) bool { return path == "" || r.inner[path] }
 func (f *Field) AsksNothing(value, like json.RawMessage) bool {
 	var text bytes.Buffer
 	if json.Compact(&text, value) != nil {
+		return false
+	}
+	if slices.Contains(f.Something, text.String()) {
 		return false
 	}
 	if slices.Contains(nothings, text.String()) || slices.Contains(f.Nothing, text.String()) || f.Like != "" && bytes.Equal(value, like) {

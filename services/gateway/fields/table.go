@@ -17,7 +17,8 @@ var (
 	Chat = route("/v1/chat/completions", common, chat, message,
 		done("max_completion_tokens", "max_tokens", "logprobs", "top_logprobs", "reasoning_effort", "verbosity", "include_reasoning", "return_token_ids"),
 		unless("answers are text", "modalities", `"text"`),
-		refused(textOnly, "audio", "web_search_options", "functions", "function_call"),
+		refused(textOnly, "audio", "functions", "function_call"),
+		also(textOnly, "web_search_options", "{}"),
 		unless("thoughts are told apart from the answer", "separate_reasoning", "true"),
 	)
 	Completion = route("/v1/completions", common,
@@ -66,8 +67,9 @@ var common = slices.Concat(
 	hints("it is for beams, which are not served", "length_penalty"),
 	hints("special tokens are not shown", "spaces_between_special_tokens"),
 	unless("special tokens are not shown", "skip_special_tokens", "true"),
-	refused(notServed, "include_stop_str_in_output", "use_beam_search", "prompt_logprobs", "truncate_prompt_tokens", "bad_words", "logits_processors", "allowed_token_ids",
+	refused(notServed, "include_stop_str_in_output", "use_beam_search", "truncate_prompt_tokens", "bad_words", "logits_processors", "allowed_token_ids",
 		"kv_transfer_params", "mm_processor_kwargs", "cache_salt"),
+	also(notServed, "prompt_logprobs", "0"),
 )
 
 // chat are those of a conversation in OpenAI's form.
