@@ -298,6 +298,7 @@ func TestFieldNames(t *testing.T) {
 		{"/v1/responses", response + `,"stream":true}`, "max_tokens is 9000; it must be less", "max_output_tokens"},
 		{"/v1/messages", message + "}", "stop has 17 strings", "stop_sequences"},
 		{"/v1/messages", message + `,"stream":true}`, "stop has 17 strings", "stop_sequences"},
+		{"/v1/messages", message + `,"output_config":{"format":{"type":"json_schema","schema":{}}}}`, "grammar is odd", "output_config.format"},
 	} {
 		d := newDoor(t, &fake.Upstream{Fails: &client.Error{Code: client.CodeBadRequest, Message: tc.says}, Answer: func(p *pb.Prompt) []*pb.Chunk { return fake.Words(p, "stop", "x") }})
 		w := ask(d, "POST", tc.path, tc.body)

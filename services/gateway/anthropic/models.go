@@ -7,7 +7,7 @@ import (
 
 // Names are what this API calls fields that the services name otherwise.
 func Names() map[string]string {
-	return map[string]string{"stop": "stop_sequences", "grammar": "tools", "input_ids": "messages"}
+	return map[string]string{"stop": "stop_sequences", "grammar": "output_config.format", "input_ids": "messages"}
 }
 
 // Model is a model as this API's clients list it.
