@@ -53,8 +53,52 @@ type Chain struct {
 	// foreign is whose acceptance lies there, if replicas of another kind wrote one:
 	// what follows that is theirs.
 	foreign *pb.Identity
+	// sum tells tokens of the same number apart by their ids, and had is what came of a log before it was lost,
+	// in whole or in part: that comes again and is not new.
+	sum uint64
+	had had
 
 	one [1]*pb.Record
+}
+
+// had is what a reader has had of a log.
+type had struct {
+	accept         *pb.Accept
+	tokens, scored int32
+	sum            uint64
+}
+
+// Again is the chain of the same log as it comes from its beginning once more: what had come before is not new.
+func (c *Chain) Again() Chain {
+	known := had{c.accept, c.tokens, c.scored, c.sum}
+	if c.tokens < c.had.tokens || known.accept == nil {
+		known.accept, known.tokens, known.sum = c.had.accept, c.had.tokens, c.had.sum
+	}
+	known.scored = max(known.scored, c.had.scored)
+	return Chain{rules: c.rules, had: known}
+}
+
+// ErrOtherTokens says that tokens were computed again, and are not those that were lost.
+var ErrOtherTokens = errors.New("records of it were lost, and its tokens were others when they were computed again")
+
+// comesAgain says whether a record that was added had come before it was lost.
+func (c *Chain) comesAgain(r *pb.Record) (bool, error) {
+	switch k := r.Kind.(type) {
+	case *pb.Record_Accept:
+		if c.had.accept != nil && !SameOpening(c.had.accept, k.Accept) {
+			c.had = had{} // the id is another request's now
+		}
+		return c.had.accept != nil, nil
+	case *pb.Record_Score:
+		return k.Score.Position < c.had.scored, nil
+	case *pb.Record_Token:
+		if c.tokens == c.had.tokens && c.sum != c.had.sum {
+			c.broken = ErrOtherTokens
+			return true, c.broken
+		}
+		return k.Token.Index < c.had.tokens, nil
+	}
+	return false, nil
 }
 
 // NewChain returns an empty log's chain.
@@ -62,6 +106,14 @@ func NewChain(r Rules) Chain { return Chain{rules: r} }
 
 // Accept is what the log was opened with; nil if that has not come.
 func (c *Chain) Accept() *pb.Accept { return c.accept }
+
+// Opened is Accept, or what the log was opened with before it was lost.
+func (c *Chain) Opened() *pb.Accept {
+	if c.accept != nil {
+		return c.accept
+	}
+	return c.had.accept
+}
 
 // Foreign is the identity of the replicas that alone have accepted the request, where
 // they are of another version or model; nil: replicas of this one have, or nobody.
@@ -81,6 +133,9 @@ func (c *Chain) Tokens() int32 { return c.tokens }
 // Broken says why the log is not whole: nobody may go on with it.
 func (c *Chain) Broken() error { return c.broken }
 
+// sumPrime is FNV's for 64 bits.
+const sumPrime = 1099511628211
+
 // Take returns the records that a message adds: itself, nothing for what was
 // there before, or what of a packed log has not come yet. The slice is valid
 // until the next call. An ErrNoise changes nothing but Broken.
@@ -89,12 +144,18 @@ func (c *Chain) Take(r *pb.Record) ([]*pb.Record, error) {
 		return c.unpack(p)
 	}
 	if a := r.GetAccept(); a != nil && c.accept != nil && SameOpening(a, c.accept) {
-		return nil, nil
+		if r.Epoch == 0 || c.end != nil {
+			return nil, nil
+		}
+		*c = c.Again() // Restart wrote it
 	}
 	if err := c.check(r); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoise, err)
 	}
 	c.add(r)
+	if again, err := c.comesAgain(r); again {
+		return nil, err
+	}
 	c.one[0] = r
 	return c.one[:], nil
 }
@@ -267,6 +328,7 @@ func (c *Chain) add(r *pb.Record) {
 		c.tried(k.Trial)
 	case *pb.Record_Token:
 		c.tokens++
+		c.sum = (c.sum ^ uint64(k.Token.Id)) * sumPrime
 		c.last = k.Token.Stop
 		c.progress()
 	case *pb.Record_Score:
@@ -299,6 +361,7 @@ func (c *Chain) unpack(p *pb.Packed) (rest []*pb.Record, err error) {
 			rest = append(rest, r)
 		}
 	}
+	whole.had = c.had
 	*c = whole
 	return rest, nil
 }
@@ -307,11 +370,11 @@ func (c *Chain) unpack(p *pb.Packed) (rest []*pb.Record, err error) {
 func (c *Chain) lacks(r *pb.Record) bool {
 	switch k := r.Kind.(type) {
 	case *pb.Record_Accept:
-		return c.accept == nil
+		return c.accept == nil && c.had.accept == nil
 	case *pb.Record_Score:
-		return k.Score.Position >= c.scored
+		return k.Score.Position >= max(c.scored, c.had.scored)
 	case *pb.Record_Token:
-		return k.Token.Index >= c.tokens
+		return k.Token.Index >= max(c.tokens, c.had.tokens)
 	}
 	return true
 }

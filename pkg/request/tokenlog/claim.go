@@ -72,7 +72,10 @@ func (l *Log) claimed(ctx context.Context, request string, record *pb.Record, se
 	if _, err := h.chain.Take(record); err != nil {
 		return nil, nil, fmt.Errorf("claiming the log of %s: %w", request, err)
 	}
-	return newWriter(l, request, seq, h.chain, s), append(h.entries, Entry{Record: record, Seq: seq, Time: stored.Time}), nil
+	history := append(h.entries, Entry{Record: record, Seq: seq, Time: stored.Time})
+	w := newWriter(l, request, seq, h.chain, s)
+	w.keepHistory(history)
+	return w, history, nil
 }
 
 func missing(m bus.Stored, seq uint64) error {

@@ -85,13 +85,9 @@ func (f *feed) hand(ctx context.Context, after bus.Place, messages []bus.Stored,
 			break
 		}
 		_ = f.conn.Try(m.Subject, func() error { take(m); return nil }) // counted and logged there
-		after = placeOf(m)
+		after = after.Behind(m)
 	}
 	return after
-}
-
-func placeOf(m bus.Stored) bus.Place {
-	return bus.Place{Incarnation: m.Incarnation, Sequence: m.Sequence}
 }
 
 func (f *feed) join(r *reader) error {
@@ -144,7 +140,9 @@ func (f *feed) begin() *round {
 			continue
 		}
 		r.readers[strconv.Itoa(shard)] = reader
-		r.from.Sequence = min(r.from.Sequence, reader.place.Sequence)
+		if reader.place.Sequence < r.from.Sequence {
+			r.from.Sequence, r.from.Time = reader.place.Sequence, reader.place.Time
+		}
 	}
 	if f.running = len(r.readers) > 0; !f.running {
 		return nil
@@ -219,13 +217,19 @@ func (f *feed) end(r *round, err error) {
 func (f *feed) give(r *round, m bus.Stored) (more bool) {
 	token := shardToken(m.Subject)
 	reader := r.readers[token]
-	if reader != nil && m.Sequence > reader.place.Sequence && !reader.box.put(m) {
-		f.mu.Lock()
-		delete(r.readers, token)
-		f.dismiss(reader, fmt.Errorf("following shard %s: %w", token, errSlow))
-		f.mu.Unlock()
+	if reader != nil {
+		err := reader.place.Overtaken(f.stream, m)
+		if err == nil && m.Sequence > reader.place.Sequence && !reader.box.put(m) {
+			err = errSlow
+		}
+		if err != nil {
+			f.mu.Lock()
+			delete(r.readers, token)
+			f.dismiss(reader, fmt.Errorf("following shard %s: %w", token, err))
+			f.mu.Unlock()
+		}
 	}
-	r.read = placeOf(m)
+	r.read = r.read.Behind(m)
 	return r.ctx.Err() == nil
 }
 

@@ -175,6 +175,9 @@ func (l *Log) Opening(ctx context.Context, request string) (*pb.Accept, error) {
 	return h.chain.accept, nil
 }
 
+// State is that of the stream of all logs.
+func (l *Log) State(ctx context.Context) (bus.StreamState, error) { return l.conn.State(ctx, l.stream) }
+
 // Last is the sequence of a log's newest message, whatever that is.
 func (l *Log) Last(ctx context.Context, request string) (seq uint64, err error) {
 	m, err := l.last(ctx, request)
@@ -241,6 +244,25 @@ const readWithin = 30 * time.Second
 
 func (l *Log) read(ctx context.Context, request string) (*history, error) {
 	return l.readAs(ctx, request, l.s.Rules, math.MaxUint64, 0)
+}
+
+// Rejoin is the chain of a log that was followed before records of it were lost, as far as it lies before a message.
+func (l *Log) Rejoin(ctx context.Context, request string, known Chain, before uint64) (Chain, int64, error) {
+	h, err := l.read(ctx, request)
+	chain, size := known.Again(), int64(0)
+	if errors.Is(err, ErrUnknown) {
+		return chain, 0, nil
+	}
+	if err != nil {
+		return known, 0, err
+	}
+	for _, e := range h.entries {
+		if e.Seq < before {
+			_, _ = chain.Take(e.Record) // it was taken when it was read
+			size += e.Size
+		}
+	}
+	return chain, size, nil
 }
 
 // readAs reads by somebody's rules what lies before a message, with so much noise at most.
@@ -352,7 +374,7 @@ func (l *Log) FollowRequest(ctx context.Context, request string, fn func(Entry) 
 		if !errors.Is(err, bus.ErrReplaced) {
 			return cmp.Or(unreadable, err)
 		}
-		// The stream is a new one: what it will have of this log is its end.
+		chain = chain.Again() // the stream is a new one, or has lost its end
 	}
 }
 

@@ -190,12 +190,11 @@ func TestFruitless(t *testing.T) {
 	r.claim(r.log, "r", WriterSettings{}) // it made a token
 }
 
-// The stream is deleted under an owner and a reader, and made again.
+// The stream is deleted under an owner and a reader, and made again: the owner writes again what it had.
 func TestStreamMadeAnew(t *testing.T) {
 	r := newRig(t)
 	r.accept("r")
-	s, lost := losing()
-	w, _ := r.claim(r.log, "r", s)
+	w, _ := r.claim(r.log, "r", WriterSettings{})
 	appendAll(t, w, token(0))
 	r.flush(w)
 	got, seen := make(chan string, 1), make(chan struct{}, 8)
@@ -221,14 +220,13 @@ func TestStreamMadeAnew(t *testing.T) {
 	if err := r.conn.Ensure(r.ctx(), 1, names.Tokens()); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-lost; !errors.Is(err, ErrUnknown) {
-		t.Errorf("the owner lost it by %v", err)
-	}
-	if err := r.log.End(r.ctx(), "r", opening(0), failure("internal").GetTerminal()); err != nil {
-		t.Error(err)
-	}
-	if got := <-got; got != "A C1 0 T" {
+	appendAll(t, w, terminal("cancelled"))
+	r.flush(w)
+	if got := <-got; got != "A C1 0 C1 1 T" {
 		t.Errorf("the reader has %s", got)
+	}
+	if got := kinds(r.read("r")); got != "A C1 0 1 T" {
+		t.Errorf("log %s", got)
 	}
 }
 

@@ -57,11 +57,11 @@ func (l *Log) put(ctx context.Context, request string, r *pb.Record, after uint6
 	return seq, nil
 }
 
-// header lets a record only come behind a sequence; a packed log takes the
-// place of all before it.
+// header lets a record only come behind a sequence; a packed log, and an acceptance that begins a log
+// anew, take the place of all before them.
 func header(r *pb.Record, after uint64) nats.Header {
 	h := expect(after)
-	if r.GetPacked() != nil {
+	if r.GetPacked() != nil || r.GetAccept() != nil && r.Epoch > 0 { // Restart
 		h["Nats-Rollup"] = []string{"sub"}
 	}
 	return h

@@ -13,7 +13,7 @@ import (
 
 // FollowShard calls fn for the records of all requests of a shard, from behind
 // a place on, then live, until ctx ends or the stream is made anew, which is
-// bus.ErrReplaced, as is a place that the stream does not have. Whether a record follows is for its request's chain to say;
+// bus.ErrReplaced, as is a place that the stream does not have (a bus.LostEndError where it has lost its end). Whether a record follows is for its request's chain to say;
 // err says that a message is no record at all. A shard has one follower at a time.
 func (l *Log) FollowShard(ctx context.Context, shard int, after bus.Place, fn func(request string, e Entry, err error)) error {
 	take := func(m bus.Stored) {
@@ -49,12 +49,10 @@ func (l *Log) find(ctx context.Context, place bus.Place) error {
 	begun := time.Now()
 	for pauses := pause.Between(firstPause, lastPause); ; {
 		state, err := l.conn.State(ctx, l.stream)
-		if err == nil && state.Holds(place) {
-			return nil
-		}
+		missing := place.Missing(state, l.stream)
 		catchesUp := l.conn.Clustered() && state.Incarnation == place.Incarnation && time.Since(begun) < bus.SettlesWithin
-		if err == nil && !catchesUp {
-			return bus.ErrReplaced
+		if err == nil && (missing == nil || !catchesUp) {
+			return missing
 		}
 		if err := pauses.Wait(ctx); err != nil {
 			return err
@@ -77,7 +75,7 @@ func (l *Log) catchUp(ctx context.Context, shard int, after bus.Place, take func
 		}
 		err = l.conn.Follow(ctx, l.stream, []string{subject}, after, func(m bus.Stored) bool {
 			take(m)
-			after = placeOf(m)
+			after = after.Behind(m)
 			return m.Sequence < last.Sequence
 		})
 		if err != nil {

@@ -46,6 +46,7 @@ type WriterSettings struct {
 //	                  │  └─ stored after all, or a transient error: again
 //	                  ├─ noise came between ─▶ again, behind it
 //	                  ├─ another record came between ─▶ lost (stale, finished)
+//	                  ├─ what it builds on is gone ─▶ written again, or lost (unknown)
 //	                  ├─ no room ─▶ again later; for too long ─▶ the end in place of the queue
 //	                  └─ ack of the terminal record ──▶ finished
 type Writer struct {
@@ -73,6 +74,7 @@ type Writer struct {
 	trial  bool      // a trial's beginning is in the queue
 	waits  time.Time // since when there is no room for what is queued; zero: there is
 	lacks  time.Time // since when conflicts are with nothing that can be read; zero: they are not
+	kept   kept      // what is stored of it; mend reads it while nothing is under way
 	err    error
 	done   chan struct{} // closed when nothing more will be written
 	idle   chan struct{} // closed when the queue is empty; nil when nobody waits
@@ -203,6 +205,7 @@ func (w *Writer) landed(seq uint64, err error) {
 func (w *Writer) advance(seq uint64) {
 	w.last, w.tries, w.doubt, w.lacks = seq, 0, false, time.Time{}
 	_, _ = w.stored.Take(w.queue[0].record) // did when it was queued
+	w.kept.add(w.queue[0].data)
 	w.trial = w.trial && !begins(w.queue[0].record)
 	w.queue[0] = unwritten{} // or the array keeps it
 	w.queue = w.queue[1:]
@@ -289,7 +292,9 @@ func (w *Writer) resolve() {
 		w.launch()
 	case errors.Is(err, ErrUnknown) && w.mayCome():
 		w.failed(nats.ErrTimeout)
-	case errors.Is(err, ErrStale), errors.Is(err, ErrFinished), errors.Is(err, ErrUnknown):
+	case errors.Is(err, ErrUnknown):
+		go w.mend()
+	case errors.Is(err, ErrStale), errors.Is(err, ErrFinished):
 		w.lose(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		w.failed(nats.ErrTimeout) // the append is tried again and conflicts again
@@ -323,6 +328,9 @@ func (l *Log) between(ctx context.Context, request string, c *Chain, data []byte
 			return false, 0, err
 		case bytes.Equal(next.Data, data):
 			return true, next.Sequence, nil
+		}
+		if e, err := decode(next); err == nil && e.Record.GetAccept() != nil && e.Record.Epoch > 0 {
+			return false, 0, fmt.Errorf("%w: %s", ErrUnknown, request) // it was begun anew
 		}
 		at = next.Sequence
 		noise := 1 // who reads the log tells of its first

@@ -99,7 +99,7 @@ func awaitLeader(ctx context.Context, t *testing.T, c *Conn, s schemas.Streams) 
 	subject, last := s.Subjects.Token("r"), func(Stored) bool { return false }
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	if err := c.Follow(short, s.Tokens().Name, []string{subject}, Place{state.Incarnation, 2}, last); errors.Is(err, ErrReplaced) {
+	if err := c.Follow(short, s.Tokens().Name, []string{subject}, Place{Incarnation: state.Incarnation, Sequence: 2}, last); errors.Is(err, ErrReplaced) {
 		t.Fatal(err)
 	}
 	for range 3 { // the first two are those that were read before
@@ -107,10 +107,10 @@ func awaitLeader(ctx context.Context, t *testing.T, c *Conn, s schemas.Streams) 
 			t.Fatal(err)
 		}
 	}
-	if err := c.Follow(ctx, s.Tokens().Name, []string{subject}, Place{state.Incarnation, 2}, last); err != nil {
+	if err := c.Follow(ctx, s.Tokens().Name, []string{subject}, Place{Incarnation: state.Incarnation, Sequence: 2}, last); err != nil {
 		t.Error(err)
 	}
-	if err := c.Follow(ctx, s.Tokens().Name, []string{subject}, Place{state.Incarnation + 1, 2}, last); !errors.Is(err, ErrReplaced) {
+	if err := c.Follow(ctx, s.Tokens().Name, []string{subject}, Place{Incarnation: state.Incarnation + 1, Sequence: 2}, last); !errors.Is(err, ErrReplaced) {
 		t.Errorf("another incarnation: %v", err)
 	}
 }

@@ -26,11 +26,12 @@ const (
 // and without a gap, from behind a place on and then live, until fn returns
 // false or ctx ends (an error then). It goes on after reconnects and restarts:
 // the consumer is made anew behind the last message that fn saw. In a stream
-// that was made anew there is no such message: that is ErrReplaced. fn runs on
+// that was made anew there is no such message: that is ErrReplaced, and a LostEndError
+// where the stream has lost its end. fn runs on
 // the caller's goroutine.
 func (c *Conn) Follow(ctx context.Context, stream string, subjects []string, after Place, fn func(Stored) (more bool)) error {
 	subject := strings.Join(subjects, " and ")
-	f := &follower{c: c, stream: stream, subjects: subjects, incarnation: after.Incarnation, next: after.Sequence + 1, batch: batchOf(subjects), fn: fn, within: firstAttempt, since: time.Now()}
+	f := &follower{c: c, stream: stream, subjects: subjects, read: after, next: after.Sequence + 1, batch: batchOf(subjects), fn: fn, within: firstAttempt, since: time.Now()}
 	t := c.trouble("following " + subject)
 	for pauses := pause.Between(firstWait, lastWait); ; {
 		before, begun := f.next, time.Now()
@@ -67,9 +68,9 @@ type follower struct {
 	stream   string
 	subjects []string
 	next     uint64 // stream sequence to go on from
-	// incarnation is the stream's that next belongs to; 0 before the first one.
-	incarnation uint64
-	fn          func(Stored) bool
+	// read is the place before that; its stream is not known before the first consumer.
+	read Place
+	fn   func(Stored) bool
 
 	ref       consumerRef // the current consumer
 	delivered uint64      // by it
@@ -135,14 +136,38 @@ func (f *follower) recognise(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	switch {
-	case state.Holds(Place{f.incarnation, f.next - 1}):
-		f.incarnation, f.behind = state.Incarnation, time.Time{}
+	next, err := f.later(ctx, state)
+	if err != nil {
+		return err
+	}
+	switch err := f.read.in(state, f.stream, next); {
+	case err == nil:
+		f.read.Incarnation, f.behind = state.Incarnation, time.Time{}
 		return nil
 	case f.mayCatchUp(state):
 		return errBehind
+	default:
+		return err
 	}
-	return ErrReplaced
+}
+
+// later is the number of the stream's first message that is later than those which were read; 0: there is none. A consumer's
+// beginning tells it, so that it takes no right beyond those of reading.
+func (f *follower) later(ctx context.Context, s StreamState) (uint64, error) {
+	if f.read.Time.IsZero() {
+		return 0, nil
+	}
+	c, from := f.consumer(), f.read.Time.Add(1)
+	c.Name, c.DeliverPolicy, c.OptStartSeq, c.OptStartTime = "later-"+nuid.Next(), jetstream.DeliverByStartTimePolicy, 0, &from
+	defer func() { _ = f.c.post(apiPrefix(f.c.js)+"CONSUMER.DELETE."+f.stream+"."+c.Name, "", nil) }() // else it ages
+	made, err := f.c.js.CreateConsumer(ctx, f.stream, c)
+	if err != nil {
+		return 0, fmt.Errorf("looking for the first message behind a time: %w", err)
+	}
+	if next := made.CachedInfo().Delivered.Stream + 1; next <= s.Last {
+		return next, nil
+	}
+	return 0, nil
 }
 
 // mayCatchUp says whether a stream that lacks its end may be one whose server
@@ -151,7 +176,7 @@ func (f *follower) mayCatchUp(s StreamState) bool {
 	if f.behind.IsZero() {
 		f.behind = time.Now()
 	}
-	return f.c.Clustered() && s.Incarnation == f.incarnation && time.Since(f.behind) < SettlesWithin
+	return f.c.Clustered() && s.Incarnation == f.read.Incarnation && s.Last < f.read.Sequence && time.Since(f.behind) < SettlesWithin
 }
 
 func (f *follower) take(ctx context.Context, arrived <-chan *nats.Msg, reconnected <-chan struct{}, next, inbox string) (done bool, err error) {
@@ -215,7 +240,8 @@ func (f *follower) deliver(a arrival) (done bool, err error) {
 	}
 	f.asked--
 	f.next = o.sequence + 1
-	m := Stored{Subject: a.msg.Subject, Data: a.msg.Data, Sequence: o.sequence, Incarnation: f.incarnation, Time: o.stored}
+	m := Stored{Subject: a.msg.Subject, Data: a.msg.Data, Sequence: o.sequence, Incarnation: f.read.Incarnation, Time: o.stored}
+	f.read = f.read.Behind(m)
 	return !f.call(m), nil
 }
 

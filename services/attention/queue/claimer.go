@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/switchyard/switchyard/pkg/compute/grammar"
 	"github.com/switchyard/switchyard/pkg/compute/model"
 	"github.com/switchyard/switchyard/pkg/request/chat"
@@ -60,6 +62,12 @@ func (c *claimer) begun(ctx context.Context, request string) bool {
 // claim makes this replica the owner, and takes in what the log has.
 func (c *claimer) claim(ctx context.Context, msg *pb.Sequence, seq *engine.Sequence) error {
 	writer, history, err := c.log.Claim(ctx, msg.RequestId, msg.Accept, c.engine.Writing(seq))
+	if (errors.Is(err, tokenlog.ErrUnknown) || errors.Is(err, tokenlog.ErrNotWhole)) && c.young(msg) {
+		if anew := c.log.Restart(ctx, msg.RequestId, opening(msg)); anew == nil {
+			c.logger.Warn("the server has lost records of a request that it had stored; the request is computed again", "request", msg.RequestId, "error", err)
+			writer, history, err = c.log.Claim(ctx, msg.RequestId, msg.Accept, c.engine.Writing(seq))
+		}
+	}
 	if gone := unresumable(err); gone != nil {
 		return &refusedError{msg, internal, gone}
 	}
@@ -71,6 +79,20 @@ func (c *claimer) claim(ctx context.Context, msg *pb.Sequence, seq *engine.Seque
 	}
 	seq.Resume(writer, history, c.longest)
 	return nil
+}
+
+// young says whether a request's log cannot have gone by its age.
+func (c *claimer) young(msg *pb.Sequence) bool {
+	return time.Since(time.Unix(0, msg.GetAccept().GetArrived())) < c.longest
+}
+
+// opening is what a sequence's log was opened with.
+func opening(msg *pb.Sequence) *pb.Accept {
+	asked := proto.CloneOf(msg)
+	asked.Identity, asked.RequestId, asked.Accept = nil, "", nil
+	opened := proto.CloneOf(msg.Accept)
+	opened.Sequence = asked
+	return opened
 }
 
 // unresumable is what the producer is told of a log that nobody can go on with;

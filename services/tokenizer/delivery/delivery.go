@@ -55,6 +55,7 @@ func (v *Delivery) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() { v.Shards.serve(ctx) })
+	running.Go(func() { v.Shards.watchSequences(ctx) })
 	running.Go(func() { v.Shards.owner.packing.run(ctx) })
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -169,6 +170,13 @@ func (r *recently) has(name string, now time.Time) bool {
 	_, young := r.young[name]
 	_, old := r.old[name]
 	return young || old
+}
+
+// names are those that are remembered.
+func (r *recently) names() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.AppendSeq(slices.Collect(maps.Keys(r.young)), maps.Keys(r.old))
 }
 
 // turn makes the generations older.

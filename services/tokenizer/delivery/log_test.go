@@ -86,7 +86,7 @@ func TestAnswerAmongNoise(t *testing.T) {
 	}
 }
 
-// A log that has a gap ends its request with an error at once.
+// A log that has a gap is begun anew, and given to attention once more: its answer is whole, and nothing of it comes twice.
 func TestAnswerWithAGap(t *testing.T) {
 	r := rig.New(t, 1)
 	got := beginPrompt(r, "r", 9)
@@ -98,7 +98,42 @@ func TestAnswerWithAGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	intoLog(r, "r", data, nil)
-	if end := got.End(); end.Error.GetCode() != "internal" || end.Index != 2 || !strings.Contains(end.Error.Message, "not whole") {
+	r.Eventually("it is begun anew, and has a second sequence", func() bool {
+		all, _, err := r.Log.Read(r.Ctx(), "r", math.MaxUint64)
+		queued, e := r.D.Conn.State(r.Ctx(), r.D.Streams.Sequences().Name)
+		return err == nil && e == nil && len(all) == 1 && queued.Messages == 2
+	})
+	w := r.Claim("r")
+	for i := range 9 {
+		r.Append(w, rig.Token(i))
+	}
+	r.Append(w, rig.Ending("length"))
+	wantWhole(got, 9, "length")
+	if n := len(got.All()); n != 9 { // the last one has the end
+		t.Errorf("%d chunks for 9 tokens and an end", n)
+	}
+}
+
+// Tokens that were lost and are others when they are computed again reach nobody: the request ends with a word about it.
+func TestOtherTokensAgain(t *testing.T) {
+	r := rig.New(t, 0)
+	r.Replica()
+	got := beginPrompt(r, "r", 9)
+	opened := r.Opened("r")
+	r.Append(r.Claim("r"), rig.Token(0), rig.Token(1))
+	r.Eventually("two chunks", func() bool { return len(got.Chunks()) == 2 })
+	if err := r.D.Conn.JetStream().DeleteStream(r.Ctx(), r.D.Streams.Tokens().Name); err != nil {
+		t.Fatal(err)
+	}
+	r.Eventually("its log is begun anew", func() bool { return r.Log.Restart(r.Ctx(), "r", opened) == nil })
+	w := r.Claim("r")
+	other := rig.Token(7)
+	other.GetToken().Index = 0
+	r.Append(w, other)
+	for i := 1; i < 3; i++ {
+		_ = w.Append(rig.Token(i)) // an error is one of the outcomes
+	}
+	if end := got.End(); end.Error.GetCode() != "internal" || end.Index != 2 || !strings.Contains(end.Error.Message, "others") {
 		t.Errorf("%v", end)
 	}
 }
@@ -191,8 +226,8 @@ func leaveShard(r *rig.Rig, s *rig.Replica, shard int, at bus.Place) {
 	}
 }
 
-// The stream of token logs is deleted under a running request: it ends with an
-// error, once, and the next one is served.
+// The stream of token logs is deleted under a running request: its owner writes again what it had, and
+// its answer is whole; so is the next one.
 func TestTokensDeleted(t *testing.T) {
 	r := rig.New(t, 1) // two share the shards out anew, and forget what was under way
 	got := beginPrompt(r, "r", 9)
@@ -202,11 +237,11 @@ func TestTokensDeleted(t *testing.T) {
 	if err := r.D.Conn.JetStream().DeleteStream(r.Ctx(), r.D.Streams.Tokens().Name); err != nil {
 		t.Fatal(err)
 	}
-	_ = w.Append(rig.Token(2)) // an error is one of the outcomes
-	if end := got.End(); end.Error.GetCode() != "internal" || end.Index != 2 {
-		t.Errorf("%v", end)
+	for i := 2; i < 9; i++ {
+		r.Append(w, rig.Token(i))
 	}
-	<-w.Done()
+	r.Append(w, rig.Ending("length"))
+	wantWhole(got, 9, "length")
 	next := beginPrompt(r, "next", 1)
 	r.Append(r.Claim("next"), rig.Token(0), rig.Ending("length"))
 	wantWhole(next, 1, "length")

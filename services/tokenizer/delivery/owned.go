@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/switchyard/switchyard/internal/pause"
@@ -52,6 +53,7 @@ type ownedShard struct {
 	s        *owner
 	shard    int
 	held     *lease.Held
+	mu       sync.Mutex // what follows is the follower's, but for a look at what is under way
 	requests map[string]*served
 	swept    time.Time // when requests were looked for whose logs have aged
 }
@@ -62,6 +64,7 @@ type served struct {
 	chain   tokenlog.Chain
 	passed  bool // over a message that is no record of it
 	ending  bool // because its log is not whole
+	lost    bool // records of its log are gone since the chain took them
 	answer  *answer
 	packer  tokenlog.Packer
 
@@ -72,16 +75,16 @@ type served struct {
 	waits   bool      // as admission has it
 }
 
-func (r *served) tenant() string { return schemas.FlowOf(r.chain.Accept()).Tenant }
+func (r *served) tenant() string { return schemas.FlowOf(r.chain.Opened()).Tenant }
 
-// follow makes chunks of the shard's records until ctx ends. In a stream that
-// was made anew it begins with the first one, and what was under way ends.
+// follow makes chunks of the shard's records until ctx ends. In a stream that was made anew, or has lost its
+// end, it goes on with what it has not read of it.
 func (sh *ownedShard) follow(ctx context.Context) error {
 	place := sh.held.Position()
 	if place.Incarnation == 0 { // of no stream, so of none of its messages
 		place = bus.Place{}
 	}
-	for ; ; place = (bus.Place{}) {
+	for {
 		err := sh.s.log.FollowShard(ctx, sh.shard, place, func(request string, e tokenlog.Entry, err error) {
 			// The next owner begins behind the position: at what was not delivered.
 			if ctx.Err() == nil && sh.take(ctx, request, e, err) {
@@ -91,29 +94,15 @@ func (sh *ownedShard) follow(ctx context.Context) error {
 		if !errors.Is(err, bus.ErrReplaced) {
 			return err
 		}
-		sh.s.d.Logger.Warn("the stream of token logs is not the one that was followed; beginning with its first record",
-			"shard", sh.shard, "position", place.Sequence, "requests", len(sh.requests))
-		sh.endAll(ctx)
+		place = sh.lost(ctx, err)
 	}
-}
-
-// endAll ends the requests whose records are gone.
-func (sh *ownedShard) endAll(ctx context.Context) {
-	gone := edge.Errorf(edge.Internal, "the request's token log is gone: its stream was made anew")
-	opened := map[string]*pb.Accept{}
-	for request, r := range sh.requests {
-		opened[request] = r.chain.Accept()
-	}
-	sh.s.tasks.Go(func() {
-		for request, accept := range opened {
-			sh.s.endBroken(ctx, request, accept, gone)
-		}
-	})
 }
 
 // take delivers what a message completes. It is false when ctx ended before
 // that was done: it is for the next owner then.
 func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry, unreadable error) bool {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	sh.sweep(e.Time)
 	if unreadable != nil {
 		sh.passOver(request, e, unreadable)
@@ -125,14 +114,16 @@ func (sh *ownedShard) take(ctx context.Context, request string, e tokenlog.Entry
 		delete(sh.requests, request)
 		return true // the replica that ended it has told its producer
 	}
-	if r == nil {
-		if sh.isLate(request, e.Record) {
-			return true
-		}
+	switch {
+	case r == nil && sh.isLate(request, e.Record):
+		return true
+	case r == nil:
 		if r = sh.begin(ctx, request, e); r == nil {
 			return ctx.Err() == nil
 		}
 		ended = r.chain.End() != nil
+	case r.lost && !sh.rejoin(ctx, r, e.Seq):
+		return ctx.Err() == nil
 	}
 	records, err := r.chain.Take(e.Record)
 	sh.keep(r, ended, e)
@@ -307,23 +298,27 @@ func (sh *ownedShard) close(r *served, end uint64) {
 	}
 }
 
-// mend ends a request whose log is not whole, once.
+// mend has a request whose log is not whole computed again, or ends it, once.
 func (sh *ownedShard) mend(ctx context.Context, r *served) {
 	if r.chain.Broken() == nil || r.chain.End() != nil || r.ending {
 		return
 	}
-	broken := edge.Errorf(edge.Internal, "the request's token log is not whole: %v", r.chain.Broken())
+	broken := r.chain.Broken()
 	request, opened := r.request, r.chain.Accept()
+	if errors.Is(broken, tokenlog.ErrOtherTokens) {
+		sh.endChanged(ctx, r, broken)
+		return
+	}
 	if opened != nil {
 		r.ending = true
-		sh.s.tasks.Go(func() { sh.s.endBroken(ctx, request, opened, broken) })
+		sh.s.tasks.Go(func() { sh.s.recomputeOrEnd(ctx, request, opened, broken) })
 		return
 	}
 	select {
 	case sh.s.mends <- struct{}{}:
 		sh.s.tasks.Go(func() {
 			defer func() { <-sh.s.mends }()
-			sh.s.endBroken(ctx, request, nil, broken)
+			sh.s.endBroken(ctx, request, nil, edge.Errorf(edge.Internal, "the request's token log is not whole: %v", broken))
 		})
 	default: // no replica has seen the log's beginning, and its next record comes here again
 	}
@@ -350,6 +345,8 @@ func (sh *ownedShard) account(r *served, size int64) {
 
 // letGo forgets the reservations of a shard that is served no more.
 func (sh *ownedShard) letGo() {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
 	for _, r := range sh.requests {
 		sh.forget(r)
 	}

@@ -48,19 +48,28 @@ func (s *Shards) Owns(request string) bool { return s.held.has(request) }
 // shardSet counts the shards of the token log that this replica serves.
 type shardSet struct {
 	mu   sync.Mutex
-	held map[int]bool
+	held map[int]*ownedShard // a shard that is given up has none
 }
 
-func (h *shardSet) set(shard int, held bool) {
+func (h *shardSet) set(shard int, held *ownedShard) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.held == nil {
-		h.held = map[int]bool{}
+		h.held = map[int]*ownedShard{}
 	}
-	if held {
-		h.held[shard] = true
+	if held != nil {
+		h.held[shard] = held
 	} else {
 		delete(h.held, shard)
+	}
+}
+
+// each calls fn for the shards that are held.
+func (h *shardSet) each(fn func(*ownedShard)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, sh := range h.held {
+		fn(sh)
 	}
 }
 
@@ -74,7 +83,7 @@ func (h *shardSet) count() int {
 func (h *shardSet) has(request string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.held[schemas.ShardOf(request)]
+	return h.held[schemas.ShardOf(request)] != nil
 }
 
 // spare takes a shard out if more than share are held. It decides for one
@@ -82,7 +91,7 @@ func (h *shardSet) has(request string) bool {
 func (h *shardSet) spare(shard, share int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.held[shard] || len(h.held) <= share {
+	if h.held[shard] == nil || len(h.held) <= share {
 		return false
 	}
 	delete(h.held, shard)
@@ -106,9 +115,10 @@ const yieldPause = 300 * time.Millisecond
 func (s *Shards) contend(ctx context.Context, shard int) {
 	for ctx.Err() == nil {
 		err := lease.Hold(ctx, s.d.Leases, s.kinds.shardLease(shard), s.replica, s.presence.Lease(), func(ctx context.Context, held *lease.Held) error {
-			s.held.set(shard, true)
-			defer s.held.set(shard, false)
-			return s.serveShard(ctx, shard, held)
+			sh := &ownedShard{s: s.owner, shard: shard, held: held, requests: map[string]*served{}}
+			s.held.set(shard, sh)
+			defer s.held.set(shard, nil)
+			return s.serveShard(ctx, sh)
 		})
 		wait := 100 * time.Millisecond
 		if errors.Is(err, errYield) {
@@ -127,19 +137,18 @@ var errYield = errors.New("this replica has more than its share of shards")
 const fairEvery = time.Second
 
 // serveShard makes chunks of a shard's records while the lease is held.
-func (s *Shards) serveShard(ctx context.Context, shard int, held *lease.Held) error {
+func (s *Shards) serveShard(ctx context.Context, sh *ownedShard) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	go s.yieldWhenUnfair(ctx, shard, cancel)
-	if held.Inherited() {
+	go s.yieldWhenUnfair(ctx, sh.shard, cancel)
+	if sh.held.Inherited() {
 		s.presence.Add("shard_takeovers_total", 1)
 	}
-	sh := &ownedShard{s: s.owner, shard: shard, held: held, requests: map[string]*served{}}
 	defer sh.letGo()
 	var ending sync.WaitGroup
 	defer ending.Wait()
 	defer cancel(nil) // before the wait
-	ending.Go(func() { s.orphans.end(ctx, shard) })
+	ending.Go(func() { s.orphans.end(ctx, sh.shard) })
 	err := sh.follow(ctx)
 	if cause := context.Cause(ctx); errors.Is(cause, errYield) {
 		return cause

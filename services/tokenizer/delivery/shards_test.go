@@ -6,7 +6,7 @@ import "testing"
 func TestSpare(t *testing.T) {
 	var h shardSet
 	for shard := range 8 {
-		h.set(shard, true)
+		h.set(shard, &ownedShard{})
 	}
 	gone := 0
 	for shard := range 8 {

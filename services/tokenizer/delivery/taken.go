@@ -25,7 +25,8 @@ const (
 )
 
 // awaitLog returns the sequence of a request's last record. One that is unknown may be
-// accepted and not yet taken in, until all prompts are that were there when it was asked for.
+// accepted and not yet taken in, until all prompts are that were there when it was asked for. And its log may be about to
+// be written again, while it is not long since this replica's own connection came back, to a server that may have lost it.
 func (s *Replays) awaitLog(ctx context.Context, request string) (last uint64, err error) {
 	begun := time.Now()
 	if last, err = s.log.Last(ctx, request); !errors.Is(err, tokenlog.ErrUnknown) {
@@ -33,7 +34,7 @@ func (s *Replays) awaitLog(ctx context.Context, request string) (last uint64, er
 	}
 	var then bus.StreamState
 	for pauses := pause.Between(firstLook, laterLook); ; {
-		taken := s.taken(&then, begun)
+		taken := s.taken(&then, begun) && time.Since(s.d.Conn.Regained()) > resettling
 		last, err = s.log.Last(ctx, request) // after the look
 		switch {
 		case taken || !errors.Is(err, tokenlog.ErrUnknown):
@@ -99,7 +100,8 @@ const (
 	// reconnects is back by then.
 	goneAfter = 600 * time.Millisecond
 	// resettling is how long that is no news after this replica's own connection came back:
-	// the server was away for callers too, and NATS's clients wait seconds between their tries.
+	// the server was away for callers too, and NATS's clients wait seconds between their tries. A log that the server
+	// has lost is written again by then.
 	resettling = 10 * time.Second
 	// absentFor is when what the server said is too old to be the beginning of an absence.
 	absentFor = 10 * time.Second
