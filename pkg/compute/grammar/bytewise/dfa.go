@@ -216,6 +216,18 @@ func (d *DFA) reversed() (from, begins []int32) {
 // Explore makes the automaton of whatever states a step leads to; an alphabet has the bytes
 // that lead anywhere.
 func Explore[S comparable](b *Budget, start S, alphabet string, step func(S, byte) (S, bool), accepts func(S) bool) (*DFA, error) {
+	numbers := map[S]int32{}
+	return explore(b, start, alphabet, step, accepts, func(s S, next int32) (int32, bool) {
+		n, known := numbers[s]
+		if !known {
+			n, numbers[s] = next, next
+		}
+		return n, known
+	})
+}
+
+// explore asks number for a state's number: the one that it has, or the next one, which it has from now on.
+func explore[S comparable](b *Budget, start S, alphabet string, step func(S, byte) (S, bool), accepts func(S) bool, number func(s S, next int32) (int32, bool)) (*DFA, error) {
 	d := &DFA{classes: len(alphabet) + 1}
 	if d.classes > 256 {
 		return nil, fmt.Errorf("an alphabet of %d bytes", len(alphabet))
@@ -226,7 +238,8 @@ func Explore[S comparable](b *Budget, start S, alphabet string, step func(S, byt
 	for i := range len(alphabet) {
 		d.class[alphabet[i]] = uint8(i)
 	}
-	number, states := map[S]int32{start: 0}, []S{start}
+	states := []S{start}
+	number(start, 0)
 	for at := 0; at < len(states); at++ {
 		if err := errors.Join(b.takeState(), b.takeWork(d.classes)); err != nil {
 			return nil, err
@@ -239,10 +252,9 @@ func Explore[S comparable](b *Budget, start S, alphabet string, step func(S, byt
 				d.next = append(d.next, Dead)
 				continue
 			}
-			n, known := number[to]
+			n, known := number(to, int32(len(states)))
 			if !known {
-				n = int32(len(states))
-				number[to], states = n, append(states, to)
+				states = append(states, to)
 			}
 			d.next = append(d.next, n)
 		}
@@ -326,6 +338,34 @@ func Without(budget *Budget, a, b *DFA) (*DFA, error) {
 	return product(budget, a, b, func(p pair) bool { return a.accept[p.a] && (p.b == Dead || !b.accept[p.b]) }, true)
 }
 
+// mostPairs bounds the pairs of states that are numbered by a table; beyond them a map has those that are met.
+const mostPairs = 1 << 20
+
+// explorePairs is Explore for two automata that read the same bytes.
+func explorePairs(budget *Budget, a, b *DFA, alphabet string, accepts func(pair) bool, withDead bool) (*DFA, error) {
+	step := func(p pair, c byte) (pair, bool) {
+		to := pair{a.Next(p.a, c), Dead}
+		if p.b != Dead {
+			to.b = b.Next(p.b, c)
+		}
+		return to, to.a != Dead && (withDead || to.b != Dead)
+	}
+	wide := len(b.accept) + 1 // and Dead
+	if len(a.accept)*wide > mostPairs {
+		return Explore(budget, pair{a.Start, b.Start}, alphabet, step, accepts)
+	}
+	at := func(p pair) int { return int(p.a)*wide + int(p.b) + 1 } // Dead is -1
+	numbers := make([]int32, len(a.accept)*wide)                    // 0: not met
+	return explore(budget, pair{a.Start, b.Start}, alphabet, step, accepts, func(p pair, next int32) (int32, bool) {
+		n := &numbers[at(p)]
+		if *n == 0 {
+			*n = next + 1
+			return next, false
+		}
+		return *n - 1, true
+	})
+}
+
 func product(budget *Budget, a, b *DFA, accepts func(pair) bool, withDead bool) (*DFA, error) {
 	var alphabet []byte // one byte for each pair of classes
 	representative, seen := [256]byte{}, map[[2]uint8]byte{}
@@ -341,13 +381,7 @@ func product(budget *Budget, a, b *DFA, accepts func(pair) bool, withDead bool) 
 	if len(alphabet) == 256 {
 		alphabet = alphabet[:255] // 0xff is in no UTF-8
 	}
-	d, err := Explore(budget, pair{a.Start, b.Start}, string(alphabet), func(p pair, c byte) (pair, bool) {
-		to := pair{a.Next(p.a, c), Dead}
-		if p.b != Dead {
-			to.b = b.Next(p.b, c)
-		}
-		return to, to.a != Dead && (withDead || to.b != Dead)
-	}, accepts)
+	d, err := explorePairs(budget, a, b, string(alphabet), accepts, withDead)
 	if err != nil {
 		return nil, err
 	}

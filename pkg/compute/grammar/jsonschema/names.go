@@ -145,10 +145,14 @@ func (c *compiler) names(parts []*value) (*combined, error) {
 // unnamed are the names that are none of the properties', and match some patterns. They have no
 // escapes that need not be: they could write a property's name in another way.
 func (c *compiler) unnamed(all *combined, matched int) (func(pushdown.Guard, pushdown.Place, pushdown.Place), error) {
-	t, key, err := c.allowedNames(all)
+	t, names, err := c.allowedNames(all)
 	if err != nil {
 		return nil, err
 	}
+	if len(all.names) > 0 {
+		names = ours + names
+	}
+	key := ""
 	if len(all.properties) == 0 && len(all.patterned) == 0 && t != nil {
 		return func(when pushdown.Guard, from, to pushdown.Place) { c.Rules.TextIf(when, from, to, t) }, nil
 	}
@@ -158,10 +162,7 @@ func (c *compiler) unnamed(all *combined, matched int) (func(pushdown.Guard, pus
 	for _, p := range all.properties {
 		key += "\x00" + quote(p.key)
 	}
-	if key = "names " + key; len(all.names) > 0 {
-		key = ours + key
-	}
-	d, err := c.dfa(key, func() (*bytewise.DFA, error) { return c.unnamedDFA(all, t, matched) })
+	d, err := c.dfa(names+"names "+key, func() (*bytewise.DFA, error) { return c.unnamedDFA(all, t, names, matched) })
 	if err != nil {
 		return nil, err
 	}
@@ -187,9 +188,10 @@ func (c *compiler) allowedNames(all *combined) (t *bytewise.Strings, key string,
 	return t, key, err
 }
 
-func (c *compiler) unnamedDFA(all *combined, t *bytewise.Strings, matched int) (d *bytewise.DFA, err error) {
+// unnamedDFA reads names that are neither listed nor like others; names is the key of what propertyNames allow.
+func (c *compiler) unnamedDFA(all *combined, t *bytewise.Strings, names string, matched int) (d *bytewise.DFA, err error) {
 	if t != nil {
-		d, err = t.DFA(c.Budget)
+		d, err = c.dfa(names+"any name", func() (*bytewise.DFA, error) { return t.DFA(c.Budget) })
 	} else {
 		d, err = c.listedNames(all)
 	}
