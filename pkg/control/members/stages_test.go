@@ -23,6 +23,7 @@ type machine struct {
 	now     time.Time
 	members []*pb.Member
 	watches map[string]*StageWatch
+	hung    []*pb.Member // looked at by none, and looking at none
 }
 
 func newMachine() *machine {
@@ -44,6 +45,14 @@ func (m *machine) handle(t testing.TB, e *transcript.Event) []string {
 		for _, id := range e.Args {
 			delete(m.watches, id)
 		}
+	case "hangs", "returns":
+		from, to := &m.members, &m.hung
+		if e.Name == "returns" {
+			from, to = to, from
+		}
+		at := slices.IndexFunc(*from, func(x *pb.Member) bool { return x.Id == e.Arg(t, 0) })
+		*to = append(*to, (*from)[at])
+		*from = slices.Delete(*from, at, at+1)
 	case "say":
 		m.say(t, e)
 	case "pass":

@@ -21,12 +21,14 @@ const (
 // StageWatch follows what is missing for one replica, and says what that one is to tell. One
 // of all replicas tells: of those that watch and do not leave, the one that was made first,
 // since it knows what was told. Who becomes that one tells what is missing then, since
-// the one before may not have. It does nothing itself.
+// the one before may not have; who told that a stage is missing tells its return, also where that stage's replica is
+// the first one itself, which hung and knows of nothing. It does nothing itself.
 type StageWatch struct {
 	self  string
 	begun time.Time
 	// settled says that nothing was missing once, or that it took too long.
 	settled bool
+	served  bool // nothing was missing once
 	speaks  bool
 	since   map[string]time.Time // by stage that is missing
 	told    map[string]bool      // of these, those that were told of
@@ -41,6 +43,8 @@ func NewStageWatch(self string, now time.Time) *StageWatch {
 type StageEvent struct {
 	Lack
 	Back bool
+	// Yet says that nothing was served before, as far as this replica knows.
+	Yet bool
 	// Away is how long it was missing, and Missing what still is.
 	Away    time.Duration
 	Missing string
@@ -54,9 +58,7 @@ func (w *StageWatch) Look(all []*pb.Member, now time.Time) (events []StageEvent)
 	}
 	w.speaks = speaker(all) == w.self
 	events = append(w.back(lacks, now), w.missing(lacks, now)...)
-	if !w.speaks {
-		return nil
-	}
+	w.served = w.served || len(lacks) == 0
 	return events
 }
 
@@ -67,8 +69,8 @@ func (w *StageWatch) back(lacks []Lack, now time.Time) (events []StageEvent) {
 			continue
 		}
 		if w.told[stage] {
-			events = append(events, StageEvent{Lack: Lack{Stage: stage}, Back: true, Away: now.Sub(w.since[stage]), Missing: ListLacks(lacks)})
-			if w.speaks && len(lacks) == 1 && lacks[0].Stage == TokenStage { // which this says, and so its return is to be told
+			events = append(events, StageEvent{Lack: Lack{Stage: stage}, Back: true, Yet: !w.served, Away: now.Sub(w.since[stage]), Missing: ListLacks(lacks)})
+			if len(lacks) == 1 && lacks[0].Stage == TokenStage { // which this says, and so its return is to be told
 				w.told[TokenStage] = true
 			}
 		}
@@ -86,9 +88,12 @@ func (w *StageWatch) missing(lacks []Lack, now time.Time) (events []StageEvent) 
 			w.since[l.Stage] = now
 		}
 		due := l.Stage != TokenStage || now.Sub(w.since[l.Stage]) >= flowWithin
-		if due && !w.told[l.Stage] && w.speaks {
+		switch {
+		case due && !w.speaks:
+			delete(w.told, l.Stage) // who speaks now tells it again, and its return
+		case due && !w.told[l.Stage]:
 			w.told[l.Stage] = true
-			events = append(events, StageEvent{Lack: l})
+			events = append(events, StageEvent{Lack: l, Yet: !w.served})
 		}
 	}
 	return events

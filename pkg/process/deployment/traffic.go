@@ -212,15 +212,23 @@ func (o *LoadOutbox) Flush() {
 	}
 }
 
+// settleFor is how long after the server was away stages are not judged: what replicas say of themselves then, and of
+// each other, is of the outage, which is told itself.
+const settleFor = 2 * members.TTL
+
 // tellStages logs what goes missing on a token's way, and what is back, until ctx ends. Of
 // all replicas one does so (members.Lacking).
 func (p *Presence) tellStages(ctx context.Context, v *members.View) {
 	watch := members.NewStageWatch(p.id, time.Now())
 	tick := time.NewTicker(members.Interval)
 	defer tick.Stop()
+	gap, quiet := p.d.Conn.Gap(), time.Time{}
 	for {
 		changed := v.Changed() // before the Snapshot: what comes between wakes us
-		if v.Synced() && p.d.Conn.Hears() {
+		if gap() {
+			gap, quiet = p.d.Conn.Gap(), time.Now().Add(settleFor)
+		}
+		if v.Synced() && time.Now().After(quiet) {
 			for _, e := range watch.Look(v.Snapshot(), time.Now()) {
 				p.tellStage(e)
 			}
@@ -237,10 +245,14 @@ func (p *Presence) tellStages(ctx context.Context, v *members.View) {
 func (p *Presence) tellStage(e members.StageEvent) {
 	switch {
 	case p.draining.Load() || p.d.Ending != nil && p.d.Ending():
+	case e.Back && e.Missing == "" && e.Yet:
+		p.d.Logger.Info("SERVING: no stage is missing on the way of the model's tokens", "stage", e.Stage, "away", e.Away.Round(time.Millisecond))
 	case e.Back && e.Missing == "":
 		p.d.Logger.Warn("SERVING again: no stage is missing on the way of the model's tokens", "stage", e.Stage, "away", e.Away.Round(time.Millisecond))
 	case e.Back:
 		p.d.Logger.Warn("a stage is back on the way of the model's tokens", "stage", e.Stage, "away", e.Away.Round(time.Millisecond), "missing", e.Missing)
+	case e.Yet:
+		p.d.Logger.Info("not serving yet: a stage is missing on the way of the model's tokens", "stage", e.Stage, "why", e.Why)
 	default:
 		p.d.Logger.Warn("NOT SERVING: a stage is missing on the way of the model's tokens", "stage", e.Stage, "why", e.Why)
 	}

@@ -64,13 +64,27 @@ func (p *Pipeline) openLoads() (err error) {
 	for _, outcome := range kafka.WriterOutcomes {
 		count(outcome, 0)
 	}
-	p.loads, err = kafka.NewWriter(kafka.WriterSettings{Config: *p.services.Kafka, Logger: shared.Logger, Count: count, Linger: p.services.linger})
+	p.loads, err = kafka.NewWriter(kafka.WriterSettings{Config: *p.services.Kafka, Logger: shared.Logger.With("service", p.firstService()), Count: count, Linger: p.services.linger})
 	if err == nil {
 		p.adder = loads.NewAdder(p.loads.Send)
 		shared.Loads = both{p.adder, shared.Loads}
 		p.unfollow = shared.Telemetry.Metrics.Kafka.Up.Follow(telemetry.Up("write", p.loads.Up))
 	}
 	return err
+}
+
+// firstService returns the service that stands for this process's in lines of what they share: it has one, or all.
+func (p *Pipeline) firstService() string {
+	var names []string
+	for name, n := range p.count {
+		if n > 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 1 {
+		return names[0]
+	}
+	return "all"
 }
 
 // both takes samples to Kafka, and before to who listens in this process, if

@@ -282,8 +282,13 @@ func (w *Streams) look(ctx context.Context, spec schemas.StreamSpec) {
 func (w *Streams) LookAtBuckets(ctx context.Context) {
 	within, cancel := context.WithTimeout(ctx, againWithin)
 	defer cancel()
-	if err := w.d.EnsureBuckets(within); err != nil && ctx.Err() == nil {
-		w.d.Logger.Warn("buckets cannot be looked at, or one is gone and cannot be made again", "error", err)
+	gap := w.d.Conn.Gap()
+	switch err := w.d.EnsureBuckets(within); {
+	case err == nil, ctx.Err() != nil, gap(), w.d.Conn.Ready() != nil: // the connection tells of a server that is away or stores nothing
+	case bus.Transient(err), errors.Is(err, context.DeadlineExceeded):
+		w.d.Logger.Debug("looking at the buckets", "error", err)
+	default:
+		w.d.Logger.Warn("a bucket is gone, and cannot be made again", "error", err)
 	}
 	for _, kind := range deployment.BucketKinds() {
 		stream := schemas.BucketStream(w.d.Streams.Bucket(kind))
