@@ -208,6 +208,7 @@ type weights struct {
 
 // load brings the backbone's weights to what computes with them, and makes its pages.
 func (w *weights) load(ctx context.Context) error {
+	began := time.Now()
 	err := w.d.LoadWeights(ctx, "loading attention's weights", func(m *model.Model) (err error) {
 		positions := m.Spec.LongestSequence(w.config.MaxModelLen)
 		if w.config.GPU != nil {
@@ -222,7 +223,17 @@ func (w *weights) load(ctx context.Context) error {
 	if w.kv, err = w.backbone.NewPool(w.config.MaxRows, w.config.KVBytes); err != nil && w.config.GPU != nil {
 		return &gpus.Error{Err: err}
 	}
+	if err == nil {
+		w.tellLoaded(time.Since(began))
+	}
 	return err
+}
+
+// tellLoaded says what was loaded, and how many positions the pages hold.
+func (w *weights) tellLoaded(took time.Duration) {
+	bytes := w.backbone.Bytes()
+	w.d.Logger.Info("attention's weights are loaded", "bytes", bytes, "for", took.Round(time.Millisecond), "bytes_per_second", int64(float64(bytes)/max(took.Seconds(), 1e-3)),
+		"kv_bytes", int64(w.kv.Capacity())*w.kv.PageBytes(), "kv_pages", w.kv.Capacity())
 }
 
 func (w *weights) loadOnGPU(ctx context.Context, m *model.Model, positions int) error {

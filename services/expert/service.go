@@ -208,13 +208,30 @@ func (s *Service) followPlan(ctx context.Context) {
 	})
 }
 
-// awaitServing says that the host is ready when it serves.
+// tellLoads is how often the log says how far loads are.
+const tellLoads = 5 * time.Second
+
+// awaitServing says that the host is ready when it serves, and how far it is until then.
 func (s *Service) awaitServing(ctx context.Context) {
-	select {
-	case <-s.functions.Serving():
-		s.presence.SetReady(true)
-	case <-ctx.Done():
+	tick := time.NewTicker(tellLoads)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.functions.Serving():
+			s.presence.SetReady(true)
+			s.tellProgress("the experts that the plan wants here are loaded")
+			return
+		case <-tick.C:
+			s.tellProgress("loading experts")
+		case <-ctx.Done():
+			return
+		}
 	}
+}
+
+func (s *Service) tellProgress(event string) {
+	p := s.functions.Progress()
+	s.d.Logger.Info(event, "bytes", p.Bytes, "of", p.All, "for", p.For.Round(time.Millisecond), "bytes_per_second", int64(float64(p.Bytes)/max(p.For.Seconds(), 1e-3)))
 }
 
 // Stop finishes what the host has taken.

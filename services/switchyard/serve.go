@@ -165,9 +165,11 @@ func (c *ServiceCmd) serve(ctx context.Context, e *cli.Env, s cluster.Services) 
 	n.Bus, n.Shared.TellStages = e.BusConfig(), true
 	n.Shared.Class = up.ClassOf(s, mf)
 	count := map[string]int{of.Name: 1}
-	if err := up.ShareMemory(e, up.Part{Services: &s, Model: n.Shared.Model, Count: count}); err != nil {
+	part := up.Part{Services: &s, Model: n.Shared.Model, Count: count}
+	if err := up.ShareMemory(e, part); err != nil {
 		return err
 	}
+	up.TellModel(e, part, n, mf, bus.Redact(n.Bus.URL))
 	if err := up.CheckServices(s, n.Shared.Model, count); err != nil {
 		return cli.Usage(err)
 	}

@@ -128,6 +128,7 @@ func newBench(t testing.TB, workers, maxRows int) *bench {
 	b := &bench{t: t, kv: st.kv, clock: time.Now()}
 	b.scheduler = newScheduler(policy, ls, func() time.Time { return b.clock }, slog.New(slog.DiscardHandler), st)
 	b.Engine = newEngine(b.scheduler, ls, t.Context().Done())
+	b.ender.log = slog.New(slog.DiscardHandler)
 	b.keeper = renewal.New(slog.New(slog.DiscardHandler), b.Pulse(), b.Workers(), time.Hour)
 	return b
 }

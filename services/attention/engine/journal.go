@@ -167,7 +167,9 @@ func (t *ender) finished(s *Sequence) {
 	}
 	if err := s.delivery.Ack(); err != nil {
 		t.log.Debug("acknowledging a sequence", "request", s.seq.RequestId, "error", err)
+		return
 	}
+	t.log.Debug("a sequence has ended", "request", s.seq.RequestId, "tokens", s.generated())
 }
 
 // giveUp leaves a sequence to the dead letters whose steps panic.

@@ -78,6 +78,7 @@ func (c *claimer) claim(ctx context.Context, msg *pb.Sequence, seq *engine.Seque
 		c.logger.Warn("owner after owner made nothing of a sequence; it is stepped alone", "request", msg.RequestId, "owners", writer.Epoch())
 	}
 	seq.Resume(writer, history, c.longest)
+	c.logger.Debug("a sequence begins here", "request", msg.RequestId, "owner", writer.Epoch(), "records", len(history))
 	return nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/switchyard/switchyard/internal/pause"
+	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/forward"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -31,6 +33,9 @@ type table struct {
 	leaving   bool                        // nothing rests any more
 	serves    bool
 	serving   chan struct{} // closed when it does
+
+	began, counted time.Time // of the first plan, and of what was loaded
+	loaded         Progress
 	// coldStarts of functions, and the time that rows have waited for them.
 	coldStarts uint64
 	coldWait   time.Duration
@@ -204,7 +209,56 @@ func (r *Residency) Remaining() string {
 	if first == nil {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d, among them function %s of layer %d", waiting, len(t.functions), first.spec.Id, first.layer)
+	return fmt.Sprintf("%d of %d, among them function %s of layer %d; %s", waiting, len(t.functions), first.spec.Id, first.layer, t.progress(time.Now()))
+}
+
+// Progress is how far experts are that plans want loaded here.
+type Progress struct {
+	// Bytes of All are loaded, since the first plan came, For so long.
+	Bytes, All int64
+	For        time.Duration
+}
+
+// String has bytes, share and rate.
+func (p Progress) String() string {
+	rate := float64(p.Bytes) / max(p.For.Seconds(), 1e-3)
+	return fmt.Sprintf("%d of %d bytes are loaded (%d %%, %.0f MB/s)", p.Bytes, p.All, 100*p.Bytes/max(p.All, 1), rate/1e6)
+}
+
+// Progress returns how far loads are.
+func (r *Residency) Progress() Progress {
+	r.table.Lock()
+	defer r.table.Unlock()
+	r.table.counted = time.Time{}
+	return r.table.progress(time.Now())
+}
+
+// progressEvery is how often progress is counted: who waits for a host asks often, and experts are many.
+const progressEvery = 500 * time.Millisecond
+
+func (t *table) progress(now time.Time) Progress {
+	if now.Sub(t.counted) < progressEvery {
+		return t.loaded
+	}
+	p := Progress{For: now.Sub(t.began)}
+	for _, f := range t.functions {
+		if !f.loads() || f.spec.Kind == plan.United {
+			continue
+		}
+		for _, e := range f.spec.Experts {
+			id := forward.ExpertID{Layer: f.layer, Expert: int(e)}
+			bytes, err := t.Device.Size(id)
+			if err != nil {
+				continue
+			}
+			p.All += bytes
+			if t.Device.State(id).Phase == device.Warm {
+				p.Bytes += bytes
+			}
+		}
+	}
+	t.counted, t.loaded = now, p
+	return p
 }
 
 // Serves says whether rows for an expert may come here.

@@ -17,6 +17,9 @@ import (
 // on loading, the rest is cancelled.
 func (t *table) adopt(l *plan.Layer) {
 	layer := int(l.Layer)
+	if t.began.IsZero() {
+		t.began = time.Now()
+	}
 	// With none wanted anywhere, the model is at zero on purpose.
 	t.Presence.Set(members.WantedWarm, float64(t.plans.adopt(l, t.Host)))
 	homes := plan.Homes(l.LayerPlan)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
@@ -94,6 +95,7 @@ func (p *Pipeline) isLast(r *replica) bool {
 func (p *Pipeline) retire(r *replica) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.node.drain())
 	defer cancel()
+	began := time.Now()
 	err := p.gather().Retire(ctx, r.service)
 	p.mu.Lock()
 	ending := p.ending
@@ -104,6 +106,8 @@ func (p *Pipeline) retire(r *replica) {
 	}
 	if err != nil {
 		r.log.Warn("this replica did not drain in time", "error", err)
+	} else {
+		r.log.Info("this replica has drained", "after", time.Since(began).Round(time.Millisecond))
 	}
 	r.tell(true, err)
 	if r.guard != nil {

@@ -331,7 +331,15 @@ func (p *Pipeline) Run(ctx context.Context) error {
 // Stop drains the services, releases what those have that never started, and disconnects.
 func (p *Pipeline) Stop(ctx context.Context) error {
 	p.beginEnding()
-	err := p.gather().Stop(ctx)
+	group, began, log := p.gather(), time.Now(), slog.New(slog.DiscardHandler)
+	if p.node != nil && group.Running() {
+		log = p.node.Shared.Logger
+		log.Info("draining: what is under way is finished or handed over", "replicas", len(p.made), "within", p.node.drain())
+	}
+	err := group.Stop(ctx)
+	if err == nil {
+		log.Info("drained", "after", time.Since(began).Round(time.Millisecond))
+	}
 	p.drains.Wait() // what they wait for has been stopped
 	p.tellGone(err)
 	p.closeLoads(ctx)

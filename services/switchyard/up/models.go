@@ -76,20 +76,41 @@ func settingsOf(ctx context.Context, e *cli.Env, models []*Cmd) (s cluster.Setti
 	return s, nil
 }
 
-// tellStages has the log say what becomes of each model's stages.
+// tellStages has the log say what becomes of each model's stages, and of which model a line is where there are several.
 func tellStages(s *cluster.Settings) {
 	s.Node.Shared.TellStages = true
 	for _, b := range s.Beside {
 		b.Node.Shared.TellStages = true
+		b.Node.Shared.Logger = b.Node.Shared.Logger.With("model", b.Node.ModelName())
+	}
+	if len(s.Beside) > 0 {
+		s.Node.Shared.Logger = s.Node.Shared.Logger.With("model", s.Node.ModelName())
 	}
 }
 
-// shareOut sets the budgets of all models of a process, and refuses what cannot be served with them.
-func shareOut(e *cli.Env, s *cluster.Settings) error {
+// tellModels says what is served.
+func tellModels(e *cli.Env, s *cluster.Settings, models []*Cmd) {
+	for i, p := range partsOf(s) {
+		n := s.Node
+		if i > 0 {
+			n = s.Beside[i-1].Node
+		}
+		TellModel(e, p, n, models[i].ModelFlags, models[i].Listen)
+	}
+}
+
+// partsOf returns the models of a process, with all of their experts.
+func partsOf(s *cluster.Settings) []Part {
 	parts := []Part{{&s.Services, s.Node.Shared.Model, s.Count, true}}
 	for i := range s.Beside {
 		parts = append(parts, Part{&s.Beside[i].Services, s.Beside[i].Node.Shared.Model, s.Beside[i].Count, true})
 	}
+	return parts
+}
+
+// shareOut sets the budgets of all models of a process, and refuses what cannot be served with them.
+func shareOut(e *cli.Env, s *cluster.Settings) error {
+	parts := partsOf(s)
 	if err := ShareMemory(e, parts...); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package up
 import (
 	"slices"
 
+	"github.com/switchyard/switchyard/kernels/cpu"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced"
 	"github.com/switchyard/switchyard/pkg/compute/device/paced/profiles"
 	"github.com/switchyard/switchyard/pkg/process/lifecycle"
@@ -20,6 +21,22 @@ func TellDevice(e *cli.Env, s cluster.Services, m ModelFlags, t *telemetry.Confi
 	tellGPU(e, "attention", s.Attention.GPU, t)
 	tellGPU(e, "gates", s.Gate.GPU, t)
 	tellGPU(e, "experts", s.Expert.GPU, t)
+}
+
+// TellModel says in one line what is served, with what and where.
+func TellModel(e *cli.Env, p Part, n *cluster.Node, f ModelFlags, at string) {
+	m, from := p.Model, f.dir()
+	if from == "" {
+		from = "this binary"
+	}
+	keys := []any{"name", n.ModelName(), "from", from, "hash", m.Hash, "bytes", m.Bytes, "class", n.Shared.Class, "kernels", cpu.Name(), "threads", f.ComputeThreads(), "nats", at}
+	if p.Count["attention"] > 0 {
+		keys = append(keys, "kv_bytes", p.Services.Attention.KVBytes)
+	}
+	if p.Count["expert"] > 0 {
+		keys = append(keys, "expert_bytes", p.Services.Expert.MemoryBudget)
+	}
+	e.Log.Info("a model is opened", keys...)
 }
 
 // tellMemory warns of flags that allow more memory than the machine has, or the container, or GOMEMLIMIT. That of a GPU is

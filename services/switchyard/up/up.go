@@ -104,6 +104,7 @@ func (c *Cmd) Run(ctx context.Context, e *cli.Env) (err error) {
 		return err
 	}
 	tellStages(&settings)
+	tellModels(e, &settings, models)
 	front, err := c.openHTTP(ctx, e, &settings)
 	if err != nil {
 		return errors.Join(err, settings.Close())
