@@ -1,12 +1,14 @@
 package residency
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/switchyard/switchyard/pkg/compute/device"
+	"github.com/switchyard/switchyard/pkg/compute/device/devicetest"
 	"github.com/switchyard/switchyard/pkg/policy/plan"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/expert/internal/rig"
@@ -32,6 +34,9 @@ func TestSlowFunction(t *testing.T) {
 		h.awaitState(isWarming, false, 0, 1)
 		if told := h.Remaining(); h.serves() || !strings.Contains(told, "1 of 3, among them function "+rig.ID(0, 1)+" of layer 0") {
 			t.Errorf("without expert 1: serves %v, %q remain", h.serves(), told)
+		}
+		if p, want := h.Progress(), fmt.Sprintf("%d of %d bytes are loaded (75 %%, ", 3*devicetest.Bytes, 4*devicetest.Bytes); !strings.HasPrefix(p.String(), want) {
+			t.Errorf("%v, want %s", p, want)
 		}
 		let()
 		h.awaitWarm(0, 1)
