@@ -2,25 +2,30 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
 // chat answers a conversation.
-func (d *Door) chat(c *call) error { return d.answer(c, openai.ReadChat) }
+func (d *Door) chat(c *call) error { return d.answer(c, fields.Chat, openai.ReadChat) }
 
 // complete answers prompts as they are.
-func (d *Door) complete(c *call) error { return d.answer(c, openai.ReadCompletion) }
+func (d *Door) complete(c *call) error { return d.answer(c, fields.Completion, openai.ReadCompletion) }
 
 // answer reads what is asked, asks for it, and tells what comes.
-func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
-	ask, err := readBody(d, c, read)
+func (d *Door) answer(c *call, route *fields.Route, read reader[*openai.Ask]) error {
+	ask, err := readBody(d, c, route, read)
 	if err != nil {
 		return err
 	}
@@ -51,14 +56,26 @@ func (d *Door) answer(c *call, read func([]byte) (*openai.Ask, error)) error {
 	return d.ended(ctx, t, m, d.tell(t.ctx, c, m, ask, t))
 }
 
-// readBody reads a call's body as read does, and lets go of it.
-func readBody[A any](d *Door, c *call, read func([]byte) (A, error)) (a A, err error) {
-	body, done, err := d.body(c)
+// reader reads the body of a route, unless its client leaves meanwhile.
+type reader[A any] func(ctx context.Context, body []byte) (A, error)
+
+// readBody reads a call's body when it is known what that takes, for which there is to be room. What
+// its prompts have of that the call keeps.
+func readBody[A any](d *Door, c *call, route *fields.Route, read reader[A]) (a A, err error) {
+	body, err := d.body(c)
 	if err != nil {
 		return a, err
 	}
-	defer done()
-	return read(body)
+	memory, err := route.Measure(body)
+	if excess := (*fields.Excess)(nil); errors.As(err, &excess) {
+		return a, openai.Bad(excess.Path, "%s", excess.Why)
+	}
+	if err := c.room.take(memory); err != nil {
+		return a, err
+	}
+	a, err = read(c.r.Context(), body)
+	c.room.keep(memory / keptPart)
+	return a, err
 }
 
 // tell asks for all answers, and writes them. An error is the answer; what ends a stream that
@@ -69,6 +86,7 @@ func (d *Door) tell(ctx context.Context, c *call, m upstream.Model, ask *openai.
 	if err != nil {
 		return err
 	}
+	ask.Prompts = nil // they are let go of when they are on their way
 	to := c.to(m)
 	if !ask.Stream {
 		for got, err := range d.gather(ctx, to, asked) {
@@ -119,17 +137,42 @@ func (d *Door) stream(ctx context.Context, c *call, m upstream.Model, to upstrea
 type asking struct {
 	prompt *pb.Prompt
 	echo   *echo // nil: its prompt is not told
+	// begun is called when its answer begins.
+	begun func()
 }
 
-// asked are the prompts of all answers, with ids and seeds of their own.
+// fits refuses a prompt that no tokenizer of its model reads, and takes room for the messages with
+// which so many answers are asked for.
+func (c *call) fits(m upstream.Model, p *pb.Prompt, answers int) error {
+	size := int64(proto.Size(p))
+	if m.MostBytes > 0 && size > m.MostBytes {
+		return &client.Error{Code: client.CodePayloadTooLarge, Message: fmt.Sprintf("the prompt has %d bytes; the model %s reads %d", size, m.Name, m.MostBytes)}
+	}
+	return c.room.take(size * int64(answers))
+}
+
+// asked are the prompts of all answers, with ids and seeds of their own. The rest of a prompt is one
+// for all of its answers.
 func (d *Door) asked(ctx context.Context, c *call, m upstream.Model, ask *openai.Ask) (all []*asking, err error) {
+	var waiting atomic.Int64
 	for _, p := range ask.Prompts {
+		if err := c.fits(m, p, ask.N); err != nil {
+			return nil, err
+		}
 		p, e, err := d.prepared(ctx, m, ask, p)
+		if err == nil {
+			err = c.room.take(e.bytes() * int64(ask.N))
+		}
 		if err != nil {
 			return nil, err
 		}
 		for n := range ask.N {
-			one := &asking{prompt: proto.CloneOf(p), echo: e.fresh()}
+			one := &asking{prompt: client.Share(p), echo: e.fresh()}
+			one.begun = func() {
+				if one.prompt = nil; waiting.Add(-1) == 0 {
+					c.room.keep(0)
+				}
+			}
 			one.prompt.RequestId = c.several(len(all))
 			if p.Seed != nil {
 				one.prompt.Seed = new(openai.SeedOf(*p.Seed, n))
@@ -137,6 +180,7 @@ func (d *Door) asked(ctx context.Context, c *call, m upstream.Model, ask *openai
 			all = append(all, one)
 		}
 	}
+	waiting.Store(int64(len(all)))
 	return all, nil
 }
 

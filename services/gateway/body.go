@@ -10,21 +10,28 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/switchyard/switchyard/pkg/policy/admission"
 	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 )
 
 const (
-	// bodyBytes bounds what bodies take that are being read, beside the first smallBody bytes of
-	// each. A client takes room only by what it has sent.
-	bodyBytes, smallBody = 256 << 20, 64 << 10
+	// bodyBytes, or bodiesOf the largest, bound what bodies take that are being read, beside the first
+	// smallBody bytes of each, and what is made of them until their answers begin. A client takes room
+	// only by what it has sent.
+	bodyBytes, bodiesOf, smallBody = 128 << 20, 32, 64 << 10
 	// leastRate is how many bytes a second a body comes with at least, behind its first Stall; in
 	// quietPart of that some come.
 	leastRate, quietPart = 64 << 10, 3
+	// keptPart is of what reading a body takes the part that its prompts have.
+	keptPart = 4
+	// perShown is how often what the events of a response repeat is held until the last one.
+	perShown = 4
 )
 
 // paced reads a body within a time that grows with what has come.
@@ -48,47 +55,74 @@ func (p *paced) Read(to []byte) (int, error) {
 	return n, err //nolint:wrapcheck // bodyError says what it is
 }
 
+// room is what calls have of the memory for bodies. A tenant has its share.
+type room struct {
+	of   *admission.Portions
+	who  string
+	most int64
+
+	mu  sync.Mutex
+	has int64
+}
+
+// roomOf is the room that a client's call begins with, which is none.
+func (d *Door) roomOf(who string) *room {
+	return &room{of: d.bodies, who: who, most: max(bodyBytes, bodiesOf*d.MaxBody) / 2}
+}
+
+// take takes more of it, or says that there is none.
+func (r *room) take(bytes int64) error {
+	if bytes > r.most {
+		return &client.Error{Code: client.CodePayloadTooLarge, Message: fmt.Sprintf("the request takes %d MiB of memory on its way, and one may take %d: ask for less at a time", bytes>>20, r.most>>20)}
+	}
+	if !r.of.Take(r.who, bytes) {
+		return errBodies
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.has += bytes
+	return nil
+}
+
+// keep gives back all but so much.
+func (r *room) keep(bytes int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if more := r.has - bytes; more > 0 {
+		r.of.Give(r.who, more)
+		r.has = bytes
+	}
+}
+
 // body reads a call's body, within bounds of size, of time, and of what all bodies take
-// together, of which a tenant has its share; done lets go of it.
-func (d *Door) body(c *call) (data []byte, done func(), err error) {
+// together, which its call has until it is done.
+func (d *Door) body(c *call) (data []byte, err error) {
 	if c.r.ContentLength > d.MaxBody { // it need not be sent
 		c.w.Header().Set("Connection", "close")
-		return nil, func() {}, bodyError(&http.MaxBytesError{Limit: d.MaxBody})
+		return nil, bodyError(&http.MaxBytesError{Limit: d.MaxBody})
 	}
-	who := d.sharer(c)
-	if !d.reading.Take(who, 1) {
-		return nil, func() {}, errBodies
+	if !d.reading.Take(c.room.who, 1) {
+		return nil, errBodies
 	}
-	defer d.reading.Give(who, 1)
+	defer d.reading.Give(c.room.who, 1)
 	control := http.NewResponseController(c.w)
 	c.r.Body = &paced{ReadCloser: c.r.Body, control: control, stall: d.Stall, began: time.Now()}
-	taken := int64(0)
-	take := func(more int64) bool {
-		ok := d.bodies.Take(who, more)
-		if ok {
-			taken += more
+	if codingOf(c.r) == "zstd" { // which takes a window while it is read
+		if err := c.room.take(zstdWindow); err != nil {
+			return nil, err
 		}
-		return ok
-	}
-	done = func() { d.bodies.Give(who, taken) }
-	defer func() {
-		if err != nil {
-			done()
-		}
-	}()
-	if codingOf(c.r) == "zstd" && !take(zstdWindow) { // which takes a window while it is read
-		return nil, done, errBodies
 	}
 	from, err := d.unpacked(c)
 	if err != nil {
-		return nil, done, err
+		return nil, err
 	}
 	defer func() { _ = from.Close() }() // it is read, or refused
 	for data = make([]byte, 0, smallBody/16); ; {
-		if len(data) == cap(data) {
-			more := cap(data)
-			if more >= smallBody && !take(int64(more)) {
-				return nil, done, errBodies
+		if more := cap(data); len(data) == more {
+			if more >= smallBody {
+				if err := c.room.take(int64(more)); err != nil {
+					return nil, err
+				}
 			}
 			data = append(make([]byte, 0, 2*more), data...)
 		}
@@ -97,17 +131,17 @@ func (d *Door) body(c *call) (data []byte, done func(), err error) {
 		switch {
 		case errors.Is(err, io.EOF):
 			if _, err := c.r.Body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				return nil, done, bodyError(errPacked) // what follows its end would be waited for without a bound
+				return nil, bodyError(errPacked) // what follows its end would be waited for without a bound
 			}
 			_ = control.SetReadDeadline(time.Time{}) // else the client would seem to leave
-			return bytes.TrimPrefix(data, byteOrderMark), done, nil
+			return bytes.TrimPrefix(data, byteOrderMark), nil
 		case err != nil:
-			return nil, done, bodyError(err)
+			return nil, bodyError(err)
 		}
 	}
 }
 
-var errBodies = &client.Error{Code: client.CodeOverloaded, RetryAfter: time.Second, Message: "the bodies that are being read take all the room that they may, or all that one tenant may have of it"}
+var errBodies = &client.Error{Code: client.CodeOverloaded, RetryAfter: time.Second, Message: "bodies of requests take all the memory that they may, or all that one tenant may have of it"}
 
 // codingOf is how a body is packed.
 func codingOf(r *http.Request) string {

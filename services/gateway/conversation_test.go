@@ -318,7 +318,7 @@ func TestOneMeaning(t *testing.T) {
 			return data
 		}
 		one := body(c.asChat(t))
-		asChat, err := openai.ReadChat(one)
+		asChat, err := openai.ReadChat(t.Context(), one)
 		if err != nil {
 			t.Fatalf("%s: %v", one, err)
 		}
@@ -328,11 +328,11 @@ func TestOneMeaning(t *testing.T) {
 			t.Fatal(err)
 		}
 		two, three := body(c.asMessages(t)), body(c.asResponses(t))
-		asMessages, err := anthropic.Read(two)
+		asMessages, err := anthropic.Read(t.Context(), two)
 		if err != nil {
 			t.Fatalf("%s: %v", two, err)
 		}
-		asResponses, err := responses.Read(three)
+		asResponses, err := responses.Read(t.Context(), three)
 		if err != nil {
 			t.Fatalf("%s: %v", three, err)
 		}

@@ -56,7 +56,7 @@ var errDraining = errors.New("the gateway stops")
 func NewDoor(s DoorSettings) *Door {
 	d := &Door{
 		DoorSettings: s, keys: &keys{file: s.Keys}, access: &accessLog{path: s.AccessLog, log: s.Logger}, tracer: s.Telemetry.Tracer("gateway", s.Replica), quiet: quietFirst,
-		streams: admission.NewPortions(int64(s.MaxStreams)), bodies: admission.NewPortions(bodyBytes), reading: admission.NewPortions(int64(s.MaxConns)),
+		streams: admission.NewPortions(int64(s.MaxStreams)), bodies: admission.NewPortions(max(bodyBytes, bodiesOf*s.MaxBody)), reading: admission.NewPortions(int64(s.MaxConns)),
 	}
 	d.metrics = s.Telemetry.Gateway()
 	d.followLoads()

@@ -255,11 +255,11 @@ func TestRefused(t *testing.T) {
 
 func TestBodyBound(t *testing.T) {
 	d := newDoor(t, &fake.Upstream{}, func(c *Config) { c.MaxBody = 100 << 10 })
-	w := ask(d, "POST", "/v1/chat/completions", hi+`,"user":"`+strings.Repeat("x", 200<<10)+`"}`)
+	w := ask(d, "POST", "/v1/chat/completions", hi+`,"prediction":"`+strings.Repeat("x", 200<<10)+`"}`)
 	if w.Code != http.StatusRequestEntityTooLarge || !strings.Contains(w.Body.String(), "--http-max-body") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if w := ask(d, "POST", "/v1/chat/completions", hi+`,"user":"`+strings.Repeat("x", 90<<10)+`"}`); w.Code != 200 {
+	if w := ask(d, "POST", "/v1/chat/completions", hi+`,"prediction":"`+strings.Repeat("x", 90<<10)+`"}`); w.Code != 200 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if d.bodies.Had() != 0 {

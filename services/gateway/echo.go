@@ -5,8 +5,7 @@ import (
 	"context"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
+	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
@@ -34,7 +33,7 @@ func (d *Door) echoed(ctx context.Context, m upstream.Model, p *pb.Prompt) (scor
 	if e.text == "" {
 		e.text = tokens.Text
 	}
-	p = proto.CloneOf(p)
+	p = client.Share(p)
 	p.Text, p.InputIds = "", tokens.Ids
 	if p.Logprobs == nil && p.GetMaxTokens() > 0 {
 		return p, e, nil
@@ -82,7 +81,7 @@ func (d *Door) rest(ctx context.Context, m upstream.Model, p *pb.Prompt) (*pb.Pr
 		}
 		ids = tokens.Ids
 	}
-	p = proto.CloneOf(p)
+	p = client.Share(p)
 	p.MaxTokens = new(int32(max(1, m.Context-len(ids)))) // a context is less
 	return p, nil
 }
@@ -97,7 +96,7 @@ func (d *Door) bare(ctx context.Context, m upstream.Model, p *pb.Prompt) (*pb.Pr
 		return nil, err
 	}
 	withoutEnds(tokens, p.Text, m)
-	p = proto.CloneOf(p)
+	p = client.Share(p)
 	p.Text, p.InputIds = "", tokens.Ids
 	return p, nil
 }
@@ -115,6 +114,15 @@ func (e *echo) fresh() *echo {
 		return nil
 	}
 	return &echo{text: e.text, tokens: append([]openai.Token(nil), e.tokens...)}
+}
+
+// bytes are about those of its tokens, of which each answer has its own.
+func (e *echo) bytes() (n int64) {
+	const perToken = 128
+	if e != nil {
+		n = perToken * int64(len(e.tokens))
+	}
+	return n
 }
 
 // score notes what a position says of the token behind it.

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/switchyard/switchyard/services/gateway/fields"
@@ -35,7 +37,41 @@ func fieldsPage() string {
 			writeFields(&b, r, fate)
 		}
 	}
+	writeBounds(&b)
 	return b.String()
+}
+
+const boundsHead = `
+## Bounds
+
+How much a body may have, at most, before anything is made of it (` + "`TestBodiesAreMeasured`" + `). What has more gets 400 with ` + "`param`" + `. A body as a whole: ` + "`--http-max-body`" + `,
+%d fields and elements of lists, names of fields of %d bytes, %d deep. Values that are not here have these bounds alone.
+
+| at most | of |
+|---|---|
+`
+
+// writeBounds writes the bounds of all routes, those that are equal together.
+func writeBounds(b *strings.Builder) {
+	fmt.Fprintf(b, boundsHead, fields.MostValues, fields.MostName, fields.MostDepth)
+	of := map[string][]string{}
+	for _, r := range routes {
+		for _, f := range r.Bounds {
+			for _, bound := range []struct {
+				most int
+				what string
+			}{{f.MostBytes, "bytes"}, {f.Most, "elements or fields"}, {f.MostNumbers, "numbers"}} {
+				what, name := fmt.Sprintf("%6d %s", bound.most, bound.what), "`"+f.Path+"`"
+				if bound.most > 0 && !slices.Contains(of[what], name) {
+					of[what] = append(of[what], name)
+				}
+			}
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(of)) {
+		slices.Sort(of[what])
+		fmt.Fprintf(b, "| %s | %s |\n", strings.TrimSpace(what), strings.Join(of[what], ", "))
+	}
 }
 
 // writeFields writes a route's fields of a fate, those of one reason together.

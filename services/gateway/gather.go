@@ -76,7 +76,7 @@ func (d *Door) gather(ctx context.Context, to upstream.To, all []*asking) iter.S
 func (d *Door) one(ctx context.Context, to upstream.To, answer int, a *asking) iter.Seq2[got, error] {
 	return func(yield func(got, error) bool) {
 		ended := false
-		for chunk, err := range d.Upstream.Ask(ctx, to, a.prompt) {
+		for chunk, err := range begins(d.Upstream.Ask(ctx, to, a.prompt), a.begun) {
 			if err == nil {
 				err = client.Failure(chunk)
 			}
@@ -92,5 +92,16 @@ func (d *Door) one(ctx context.Context, to upstream.To, answer int, a *asking) i
 		if !ended {
 			yield(got{answer: answer}, &client.Error{Code: client.CodeInternal, Message: "the answer has no end"})
 		}
+	}
+}
+
+// begins yields chunks, and calls begun before the first one.
+func begins(chunks upstream.Chunks, begun func()) upstream.Chunks {
+	once := sync.OnceFunc(begun)
+	return func(yield func(*pb.Chunk, error) bool) {
+		chunks(func(chunk *pb.Chunk, err error) bool {
+			once()
+			return yield(chunk, err)
+		})
 	}
 }

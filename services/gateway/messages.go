@@ -7,18 +7,17 @@ import (
 	"net/http"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/anthropic"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
 // message answers a conversation in the form of Anthropic's Messages.
 func (d *Door) message(c *call) error {
-	ask, err := readBody(d, c, anthropic.Read)
+	ask, err := readBody(d, c, fields.Messages, anthropic.Read)
 	if err != nil {
 		return err
 	}
@@ -33,7 +32,7 @@ func (d *Door) message(c *call) error {
 		return err
 	}
 	defer leave()
-	tokens, err := d.counted(ctx, m, ask)
+	tokens, err := d.counted(ctx, c, m, ask)
 	if err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func (d *Door) message(c *call) error {
 	}
 	c.claim(m, "message")
 	// max_tokens is only a bound here, as this API says.
-	p := proto.CloneOf(ask.Prompt)
+	p := client.Share(ask.Prompt)
 	p.RequestId, p.MaxTokens = c.id, new(max(1, min(*p.MaxTokens, int32(m.Context)-tokens))) // a context is less
 	t := d.watch(ctx, c, m, "chat", ask.Model)
 	err = d.tellMessage(t.ctx, c, m, ask.Stream, p, anthropic.New(c.id, ask.Model, tokens), t)
@@ -56,7 +55,8 @@ func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, strea
 		defer events.Waits(d.quiet, ping)()
 	}
 	var ids []uint32
-	for chunk, err := range d.Upstream.Ask(ctx, c.to(m), p) {
+	stops := p.Stop
+	for chunk, err := range begins(d.Upstream.Ask(ctx, c.to(m), p), func() { c.room.keep(0) }) {
 		if err == nil {
 			err = client.Failure(chunk)
 		}
@@ -69,8 +69,8 @@ func (d *Door) tellMessage(ctx context.Context, c *call, m upstream.Model, strea
 			return err
 		}
 		t.chunk(chunk)
-		if ids = append(ids, chunk.TokenIds...); chunk.FinishReason == "stop" && len(p.Stop) > 0 {
-			a.Stopped(d.stoppedBy(ctx, m, p.Stop, ids))
+		if ids = append(ids, chunk.TokenIds...); chunk.FinishReason == "stop" && len(stops) > 0 {
+			a.Stopped(d.stoppedBy(ctx, m, stops, ids))
 		}
 		if !stream {
 			a.Push(chunk)
@@ -122,7 +122,7 @@ func sendMessage(events *openai.Events, a *anthropic.Answer, chunk *pb.Chunk) bo
 
 // countTokens counts the tokens of a conversation.
 func (d *Door) countTokens(c *call) error {
-	ask, err := readBody(d, c, anthropic.ReadCount)
+	ask, err := readBody(d, c, fields.CountTokens, anthropic.ReadCount)
 	if err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (d *Door) countTokens(c *call) error {
 		return err
 	}
 	defer leave()
-	tokens, err := d.counted(c.r.Context(), m, ask)
+	tokens, err := d.counted(c.r.Context(), c, m, ask)
 	if err != nil {
 		return err
 	}
@@ -142,8 +142,11 @@ func (d *Door) countTokens(c *call) error {
 }
 
 // counted counts the prompt's tokens.
-func (d *Door) counted(ctx context.Context, m upstream.Model, ask *anthropic.Ask) (int32, error) {
+func (d *Door) counted(ctx context.Context, c *call, m upstream.Model, ask *anthropic.Ask) (int32, error) {
 	p := ask.Prompt
+	if err := c.fits(m, p, 1); err != nil {
+		return 0, err
+	}
 	tokens, err := d.Upstream.Count(ctx, m.Name, &pb.Prompt{Messages: p.Messages, Tools: p.Tools, ChatTemplateKwargs: p.ChatTemplateKwargs, ContinueFinal: p.ContinueFinal})
 	if err != nil {
 		return 0, d.refusal(ctx, err, m.Context)

@@ -8,10 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/switchyard/switchyard/pkg/request/client"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/responses"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
@@ -19,7 +18,7 @@ import (
 
 // respond creates a response: of a client that waits, or in the background.
 func (d *Door) respond(c *call) error {
-	ask, err := readBody(d, c, responses.Read)
+	ask, err := readBody(d, c, fields.Responses, responses.Read)
 	if err != nil {
 		return err
 	}
@@ -38,7 +37,10 @@ func (d *Door) respond(c *call) error {
 	}
 	defer leave()
 	now := time.Now().Unix()
-	p, public := proto.CloneOf(ask.Prompt), ""
+	if err := errors.Join(c.fits(m, ask.Prompt, 1), c.room.take(perShown*ask.Shown.Bytes())); err != nil {
+		return err
+	}
+	p, public := client.Share(ask.Prompt), ""
 	public, p.RequestId = c.claimResponse(m, ask.Shown.Store, now)
 	r := responses.New(responseID(public, m.Name), ask.Model, m.Fingerprint(), now, ask.Shown)
 	to := c.to(m)
@@ -59,6 +61,7 @@ func (d *Door) tellResponse(ctx context.Context, c *call, m upstream.Model, to u
 		}
 		chunks = d.Upstream.Replay(ctx, to, p.RequestId, 0)
 	}
+	chunks = begins(chunks, func() { c.room.keep(perShown * ask.Shown.Bytes()) })
 	if ask.Stream {
 		return d.streamResponse(ctx, c, m, chunks, r, -1, t)
 	}

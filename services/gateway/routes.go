@@ -28,6 +28,8 @@ type call struct {
 	key  apikeys.Key
 	// id is the services' request id, and the client's.
 	id string
+	// room is what it has of the memory for bodies.
+	room *room
 }
 
 // to is the model and the tenant of a call's request. Several clients may send one Idempotency-Key.
@@ -147,6 +149,8 @@ func (d *Door) guarded(do action) http.Handler {
 			c.refuse(err, form)
 			return
 		}
+		c.room = d.roomOf(d.sharer(c))
+		defer c.room.keep(0)
 		ctx := upstream.As(context.WithValue(r.Context(), callKey{}, c), c.flow)
 		if c.key.Right == apikeys.Operator { // else whoever asks could have everything traced, or nothing
 			ctx = telemetry.Propagator{}.Extract(ctx, nats.Header{"traceparent": r.Header["Traceparent"]})

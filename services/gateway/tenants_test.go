@@ -287,7 +287,7 @@ func TestRoomOfTenants(t *testing.T) {
 		testkit.Eventually(t, name+": all are read or refused", func() bool {
 			return len(refused)+int(d.reading.Had()) == cap(refused) && (size == 1 || d.bodies.Had() >= bodyBytes/4)
 		})
-		if w := as(d, "beta", "POST", "/v1/chat/completions", hi+`,"user":"`+strings.Repeat("x", 1<<20)+`"}`); w.Code != 200 {
+		if w := as(d, "beta", "POST", "/v1/chat/completions", hi+`,"prediction":"`+strings.Repeat("x", 1<<20)+`"}`); w.Code != 200 {
 			t.Errorf("%s: another tenant: %d %.200s", name, w.Code, w.Body)
 		}
 		close(end)

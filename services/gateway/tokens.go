@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 	"github.com/switchyard/switchyard/services/gateway/openai"
 	"github.com/switchyard/switchyard/services/gateway/upstream"
 )
 
 // tokenize tells the ids of a text or a chat, as vLLM's clients ask for them.
 func (d *Door) tokenize(c *call) error {
-	ask, err := readBody(d, c, openai.ReadTokenize)
+	ask, err := readBody(d, c, fields.Tokenize, openai.ReadTokenize)
 	if err != nil {
 		return err
 	}
@@ -21,6 +22,9 @@ func (d *Door) tokenize(c *call) error {
 		return err
 	}
 	defer leave()
+	if err := c.fits(m, ask.Prompt, 1); err != nil {
+		return err
+	}
 	tokens, err := d.Upstream.Tokens(c.r.Context(), m.Name, ask.Prompt)
 	if err != nil {
 		return d.refusal(c.r.Context(), err, m.Context)
@@ -72,7 +76,7 @@ func around(text string, m upstream.Model, piece func(int) string, tokens int) (
 
 // detokenize tells the text of ids.
 func (d *Door) detokenize(c *call) error {
-	ask, err := readBody(d, c, openai.ReadDetokenize)
+	ask, err := readBody(d, c, fields.Detokenize, openai.ReadDetokenize)
 	if err != nil {
 		return err
 	}
@@ -81,6 +85,9 @@ func (d *Door) detokenize(c *call) error {
 		return err
 	}
 	defer leave()
+	if err := c.fits(m, ask.Prompt, 1); err != nil {
+		return err
+	}
 	tokens := &pb.Tokens{}
 	if len(ask.Prompt.InputIds) > 0 {
 		if tokens, err = d.Upstream.Tokens(c.r.Context(), m.Name, ask.Prompt); err != nil {

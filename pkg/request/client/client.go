@@ -23,6 +23,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/switchyard/switchyard/pkg/transport/leaving"
 	"github.com/switchyard/switchyard/schemas"
@@ -103,11 +104,23 @@ func New(nc *nats.Conn, s Settings) *Client {
 	return &Client{nc: nc, settings: s, subjects: schemas.NewSubjects(s.Prefix, s.Model), leaveAfter: leaving.After, gapDelay: overtaking}
 }
 
+// Share returns a prompt whose fields can be set without changing p's. Lists and messages in it are
+// p's own: they may be large, and are not to be changed.
+func Share(p *pb.Prompt) *pb.Prompt {
+	out := &pb.Prompt{}
+	to := out.ProtoReflect()
+	p.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		to.Set(field, v)
+		return true
+	})
+	return out
+}
+
 // Prompt publishes p and returns once it is accepted: from then on it ends in
 // a full answer or in one error, even if this process dies. The end of ctx
 // cancels the request. An error is an *Error.
 func (c *Client) Prompt(ctx context.Context, p *pb.Prompt) (*Stream, error) {
-	p = proto.CloneOf(p)
+	p = Share(p)
 	if p.RequestId == "" {
 		p.RequestId = rand.Text() // who guesses it can read the answer
 	}
@@ -127,7 +140,7 @@ func (c *Client) Prompt(ctx context.Context, p *pb.Prompt) (*Stream, error) {
 // stream says. The request lives as long as the stream is open, in this process: it ends when
 // that or ctx does.
 func (c *Client) Ask(ctx context.Context, p *pb.Prompt) (*Stream, error) {
-	p = proto.CloneOf(p)
+	p = Share(p)
 	if p.RequestId == "" {
 		p.RequestId = rand.Text() // as Prompt
 	}

@@ -164,6 +164,9 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 	if err != nil {
 		return nil, &Error{Code: CodeInternal, Message: "putting the answer in order", Cause: err}
 	}
+	if !s.order.untouched() {
+		s.prompt = nil // it was taken in
+	}
 	switch {
 	case s.order.gap() && !hadGap:
 		timer.Reset(s.client.gapDelay)

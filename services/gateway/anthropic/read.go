@@ -3,6 +3,7 @@
 package anthropic
 
 import (
+	"context"
 	"encoding/json"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -19,13 +20,15 @@ type Ask struct {
 }
 
 // Read reads the body of a message.
-func Read(body []byte) (*Ask, error) { return read(body, fields.Messages) }
+func Read(ctx context.Context, body []byte) (*Ask, error) { return read(ctx, body, fields.Messages) }
 
 // ReadCount reads that of a count, which makes no tokens.
-func ReadCount(body []byte) (*Ask, error) { return read(body, fields.CountTokens) }
+func ReadCount(ctx context.Context, body []byte) (*Ask, error) {
+	return read(ctx, body, fields.CountTokens)
+}
 
-func read(body []byte, route *fields.Route) (*Ask, error) {
-	o, err := openai.Open(body, route)
+func read(ctx context.Context, body []byte, route *fields.Route) (*Ask, error) {
+	o, err := openai.Open(ctx, body, route)
 	if err != nil {
 		return nil, err
 	}

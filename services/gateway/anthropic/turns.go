@@ -13,7 +13,7 @@ import (
 func turns(o *openai.Object) *conversation.Conversation {
 	said := &conversation.Conversation{}
 	if system := openai.Content(o.As("system", "content")); system != nil && *system != "" {
-		said.Begin(conversation.System).Text = *system
+		said.Begin(conversation.System).Text.Add(*system)
 	}
 	all := o.List("messages")
 	if len(all) == 0 {
@@ -55,7 +55,7 @@ func (r *reader) message(in *openai.Object) {
 	raw := in.Raw("content")
 	var text string
 	if raw == nil || json.Unmarshal(raw, &text) == nil {
-		r.turn.Text += text
+		r.turn.Text.Add(text)
 		r.some = true
 		return
 	}
@@ -71,17 +71,17 @@ func (r *reader) message(in *openai.Object) {
 func (r *reader) block(block *openai.Object) {
 	switch kind := openai.Or(block, "type", ""); kind {
 	case "text":
-		r.turn.Text += openai.TextOf(block)
+		r.turn.Text.Add(openai.TextOf(block))
 		r.some = true
 	case "thinking":
-		r.turn.Thoughts += openai.Or(block, "thinking", "")
+		r.turn.Thoughts.Add(openai.Or(block, "thinking", ""))
 	case "redacted_thinking", "fallback": // nothing that can be read
 	case "tool_use":
 		r.turn.Calls = append(r.turn.Calls, callOf(block))
 	case "tool_result":
 		r.result(block)
 	case "document", "search_result":
-		r.turn.Text += document(block, kind)
+		r.turn.Text.Add(document(block, kind))
 		r.some = true
 	default:
 		block.Fail(openai.Unsupported(block.At("type"), fmt.Sprintf("a block of type %.40s is no text", kind)))
@@ -98,18 +98,19 @@ func callOf(block *openai.Object) conversation.Call {
 
 // result takes what a tool has told.
 func (r *reader) result(block *openai.Object) {
-	text := ""
+	text, all := "", conversation.Text{}
 	raw := block.Raw("content")
 	if raw != nil && json.Unmarshal(raw, &text) != nil {
 		block.Put("content", raw)
 		for _, part := range block.List("content") {
-			text += resultPart(part)
+			all.Add(resultPart(part))
 			if err := part.Err(); err != nil {
 				block.Fail(openai.ErrorOf(err, 0))
 			}
 		}
 	}
-	r.said.Result(openai.Or(block, "tool_use_id", ""), text, openai.Or(block, "is_error", false))
+	all.Add(text)
+	r.said.Result(openai.Or(block, "tool_use_id", ""), all.String(), openai.Or(block, "is_error", false))
 	r.told++
 }
 
@@ -168,10 +169,10 @@ func document(block *openai.Object, kind string) string {
 // end adds the turn, unless results were all there was.
 func (r *reader) end() {
 	if r.turn.Role == conversation.System { // which may have begun above all messages
-		r.said.Continue(conversation.System).Text += r.turn.Text
+		r.said.Continue(conversation.System).Text.Add(r.turn.Text.String())
 		return
 	}
-	if r.some || r.turn.Thoughts != "" || len(r.turn.Calls) > 0 || r.told == 0 {
+	if r.some || r.turn.Thoughts.String() != "" || len(r.turn.Calls) > 0 || r.told == 0 {
 		*r.said.Begin(r.turn.Role) = r.turn
 	}
 }

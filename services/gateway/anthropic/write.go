@@ -72,7 +72,7 @@ type usage struct {
 // Answer gathers a message.
 type Answer struct {
 	m     Message
-	parts []part // one for each block, whole
+	parts []*whole // one for each block
 }
 
 // part is what a block has, or what is added to it: a text, thoughts, or a call.
@@ -142,7 +142,7 @@ func (u *usage) count(of *pb.Usage) {
 
 // calls says whether there are any.
 func (a *Answer) calls() bool {
-	return slices.ContainsFunc(a.parts, func(p part) bool { return p.call != nil })
+	return slices.ContainsFunc(a.parts, func(p *whole) bool { return p.call != nil })
 }
 
 // add adds parts to the last block, or to new ones.
@@ -153,7 +153,7 @@ func (a *Answer) add(all []part) (events []Event) {
 				events = append(events, Event{Name: "content_block_stop", Index: new(n - 1)})
 			}
 			events = append(events, Event{Name: "content_block_start", Index: new(n), Block: begun(p)})
-			a.parts = append(a.parts, part{call: fresh(p.call)})
+			a.parts = append(a.parts, &whole{part: p})
 		}
 		at := len(a.parts) - 1
 		a.parts[at].join(p)
@@ -169,20 +169,17 @@ func (p part) ended(next part) bool {
 	return p.kind() != next.kind() || next.call != nil && next.call.Index != p.call.Index
 }
 
-// fresh is a call without arguments.
-func fresh(c *openai.Call) *openai.Call {
-	if c == nil {
-		return nil
-	}
-	return &openai.Call{Index: c.Index, ID: c.ID, Name: c.Name}
+// whole is a block's first part, and the text of all of them.
+type whole struct {
+	part
+	text strings.Builder
 }
 
-// join adds to a block's part.
-func (p *part) join(more part) {
-	p.text += more.text
-	p.thoughts += more.thoughts
-	if p.call != nil {
-		p.call.Arguments += more.call.Arguments
+// join adds to a block's text.
+func (w *whole) join(more part) {
+	w.text.WriteString(more.thoughts + more.text) // it has one of them, or is of a call
+	if w.call != nil {
+		w.text.WriteString(more.call.Arguments)
 	}
 }
 
@@ -228,16 +225,16 @@ func delta(p part) *block {
 func (a *Answer) Whole() any {
 	m := a.m
 	for _, p := range a.parts {
-		b := begun(p)
+		b, text := begun(p.part), p.text.String()
 		switch b.Type {
 		case "tool_use":
-			if b.Input = conversation.Arguments(strings.TrimSpace(p.call.Arguments)); b.Input[0] != '{' {
+			if b.Input = conversation.Arguments(strings.TrimSpace(text)); b.Input[0] != '{' {
 				continue
 			}
 		case "thinking":
-			b.Thinking = &p.thoughts
+			b.Thinking = &text
 		default:
-			b.Text = &p.text
+			b.Text = &text
 		}
 		m.Content = append(m.Content, *b)
 	}

@@ -28,9 +28,30 @@ type Turn struct {
 	// Answers is the id of the call whose result a tool's turn has.
 	Answers string
 	// Text is what is said, and Thoughts what was thought before it.
-	Text, Thoughts string
+	Text, Thoughts Text
 	// Calls are made behind the text.
 	Calls []Call
+}
+
+// Text is one that comes in parts. They are joined once, however many there are.
+type Text struct{ parts []string }
+
+// Add puts a part behind the others.
+func (t *Text) Add(part string) {
+	if part != "" {
+		t.parts = append(t.parts, part)
+	}
+}
+
+// String is the whole text.
+func (t *Text) String() string {
+	if len(t.parts) > 1 {
+		t.parts = []string{strings.Join(t.parts, "")}
+	}
+	if len(t.parts) == 0 {
+		return ""
+	}
+	return t.parts[0]
 }
 
 // Call is a call of a tool.
@@ -69,21 +90,23 @@ func (c *Conversation) Result(call, text string, failed bool) {
 	if failed {
 		text = failure + text
 	}
-	c.turns = append(c.turns, &Turn{Role: Tool, Answers: call, Text: text})
+	t := c.Begin(Tool)
+	t.Answers = call
+	t.Text.Add(text)
 }
 
 // Begun reports whether the conversation ends with the beginning of an answer.
 func (c *Conversation) Begun() bool {
 	t := c.newest()
-	return t != nil && t.Role == Assistant && strings.TrimSpace(t.Text) != "" && len(t.Calls) == 0
+	return t != nil && t.Role == Assistant && strings.TrimSpace(t.Text.String()) != "" && len(t.Calls) == 0
 }
 
 // Messages are the turns as services get them. Beside calls a text that is empty is none.
 func (c *Conversation) Messages() (out []*pb.ChatMessage) {
 	for _, t := range c.turns {
-		m := &pb.ChatMessage{Role: t.Role, Name: t.Name, ToolCallId: t.Answers, ReasoningContent: t.Thoughts, ToolCalls: written(t.Calls)}
-		if t.Text != "" || len(t.Calls) == 0 {
-			m.Content = &t.Text
+		m := &pb.ChatMessage{Role: t.Role, Name: t.Name, ToolCallId: t.Answers, ReasoningContent: t.Thoughts.String(), ToolCalls: written(t.Calls)}
+		if text := t.Text.String(); text != "" || len(t.Calls) == 0 {
+			m.Content = &text
 		}
 		out = append(out, m)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"slices"
+	"strings"
 )
 
 // Fate is what becomes of a field.
@@ -34,6 +35,20 @@ type Field struct {
 	Something []string
 	// Like is another field, whose value asks for nothing here.
 	Like string
+	Bound
+}
+
+// Bound is how much a value may have; 0 is as much as the body.
+type Bound struct {
+	// Most are elements of a list, or fields of an object; numbers in a list count apart.
+	Most, MostNumbers int
+	// MostBytes are those of the value as it stands in the body.
+	MostBytes int
+}
+
+// wider is a bound that is as wide as both are.
+func (b Bound) wider(o Bound) Bound {
+	return Bound{max(b.Most, o.Most), max(b.MostNumbers, o.MostNumbers), max(b.MostBytes, o.MostBytes)}
 }
 
 // Route is what may stand in the bodies of a path.
@@ -42,6 +57,10 @@ type Route struct {
 	Fields []Field
 	byPath map[string]*Field
 	inner  map[string]bool // the fields below which some are listed
+	// Bounds are those of fields and of values within them, by general paths: elements of a list as
+	// in stop[], and fields of any name as in metadata.*.
+	Bounds []Field
+	tree   node
 }
 
 func route(path string, groups ...[]Field) *Route {
@@ -55,6 +74,12 @@ func route(path string, groups ...[]Field) *Route {
 			}
 		}
 	}
+	for _, b := range bounds {
+		if top, _, _ := strings.Cut(General(b.Path), "."); r.byPath[strings.TrimSuffix(top, "[]")] != nil {
+			r.tree.plant(b)
+		}
+	}
+	r.Bounds = r.tree.planted(nil)
 	return r
 }
 

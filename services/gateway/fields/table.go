@@ -1,6 +1,10 @@
 package fields
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/switchyard/switchyard/schemas"
+)
 
 // Reasons that several fields have.
 const (
@@ -11,6 +15,33 @@ const (
 	textOnly  = "answers are text of the model alone"
 	template  = "the model's own template is used"
 )
+
+// MostAnswers bounds the prompts of a request, and with n of each its answers.
+const MostAnswers = 128
+
+// bounds are those of all routes that have the field. Services look at what they bound, too: here is
+// what is refused before it is read.
+var bounds = slices.Concat(
+	sizes(64+1+schemas.MaxModelToken, "model"), // with its owner
+	sizes(64, "brownout", "reasoning_effort", "verbosity", "reasoning.effort", "output_config.effort", "text.verbosity", "messages[].role", "input[].role", "thinking.type", "tool_choice.type", "tools[].type"),
+	sizes(256, "messages[].name", "messages[].tool_call_id", "input[].call_id", "input[].name", "tools[].name", "tools[].function.name", "tool_choice.name", "tool_choice.function.name"),
+	sizes(512, "metadata.*"), sizes(1024, "user", "stop[]", "stop_sequences[]", "include[]"), sizes(32<<10, "stop"),
+	sizes(64<<10, "chat_template_kwargs", "tool_choice"),
+	sizes(128<<10, "response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "output_format", "output_config", "text"),
+	lists(16, "stop", "stop_sequences"), lists(64, "metadata", "include"), lists(MostAnswers, "prompt"),
+	lists(1024, "logit_bias", "tools", "documents", "messages[].tool_calls", "tool_choice.tools", "tool_choice.allowed_tools.tools"),
+	lists(4096, "structured_outputs.choice", "guided_choice", "chat_template_kwargs"),
+	lists(16384, "messages", "input", "system", "messages[].content", "input[].content"),
+	[]Field{{Path: "stop_token_ids", Bound: Bound{MostNumbers: 1024}}},
+)
+
+// sizes are values of at most so many bytes.
+func sizes(most int, paths ...string) []Field {
+	return all(Field{Bound: Bound{MostBytes: most}}, paths...)
+}
+
+// lists have at most so many elements, and objects fields.
+func lists(most int, paths ...string) []Field { return all(Field{Bound: Bound{Most: most}}, paths...) }
 
 // The routes, each with all of its fields.
 var (

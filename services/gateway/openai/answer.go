@@ -48,7 +48,7 @@ type Choice struct {
 	Index     int
 	text      strings.Builder
 	reasoning strings.Builder
-	calls     []Call
+	calls     []*wholeCall
 	tokens    []Token
 	numbered  bool // the ids of its tokens are told
 	ids       []uint32
@@ -120,7 +120,7 @@ func (c *Choice) tell(p Piece) Piece {
 	c.text.WriteString(p.Text)
 	c.reasoning.WriteString(p.Reasoning)
 	for _, part := range p.Calls {
-		c.calls = Joined(c.calls, part)
+		c.calls = joined(c.calls, part)
 	}
 	c.tokens, c.ids = append(c.tokens, p.Tokens...), append(c.ids, p.ids...)
 	c.finish = p.Finish

@@ -7,6 +7,7 @@ import (
 
 	"github.com/switchyard/switchyard/internal/splitmix"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
+	"github.com/switchyard/switchyard/services/gateway/fields"
 )
 
 // Ask is what a body asks for.
@@ -35,9 +36,6 @@ type Ask struct {
 	IDs, Numbered bool
 }
 
-// mostAnswers bounds the answers of one request.
-const mostAnswers = 128
-
 // Answers is how many there will be.
 func (a *Ask) Answers() int { return a.N * len(a.Prompts) }
 
@@ -57,8 +55,8 @@ func common(o *Object, a *Ask) *pb.Prompt {
 		o.EndOf(options)
 	}
 	a.N, a.Numbered = int(Or(o, "n", int32(1))), Or(o, "return_tokens_as_token_ids", false)
-	if a.N < 1 || a.N > mostAnswers {
-		o.Fail(Bad("n", "n is %d; it must be 1 to %d", a.N, mostAnswers))
+	if a.N < 1 || a.N > fields.MostAnswers {
+		o.Fail(Bad("n", "n is %d; it must be 1 to %d", a.N, fields.MostAnswers))
 	}
 	p := &pb.Prompt{}
 	a.Names = map[string]string{}
@@ -108,7 +106,7 @@ func stops(o *Object) []string {
 		return nil
 	}
 	var one string
-	if json.Unmarshal(raw, &one) == nil {
+	if kindOf(raw) == "\"" && json.Unmarshal(raw, &one) == nil {
 		if one == "" {
 			return nil
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/conversation"
@@ -25,13 +26,19 @@ func CallsOf(c *pb.Chunk) (out []Call) {
 	return out
 }
 
-// Joined are calls with a part more.
-func Joined(calls []Call, part Call) []Call {
-	if n := len(calls); n > 0 && calls[n-1].Index == part.Index {
-		calls[n-1].Arguments += part.Arguments
-		return calls
+// wholeCall is a call's first part, and the arguments of all of them.
+type wholeCall struct {
+	Call
+	arguments strings.Builder
+}
+
+// joined are calls with a part more.
+func joined(calls []*wholeCall, part Call) []*wholeCall {
+	if n := len(calls); n == 0 || calls[n-1].Index != part.Index {
+		calls = append(calls, &wholeCall{Call: part})
 	}
-	return append(calls, part)
+	calls[len(calls)-1].arguments.WriteString(part.Arguments)
+	return calls
 }
 
 // Choice of calls, as clients of all APIs make it.
@@ -51,8 +58,9 @@ func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *
 	if len(tools) == 0 && (c.Mode == choiceRequired || len(c.Only) > 0) {
 		return Bad("tool_choice", "tool_choice needs tools")
 	}
+	known := setOf(names)
 	for _, name := range c.Only {
-		if !slices.Contains(names, name) {
+		if !known[name] {
 			return Bad("tool_choice", "tool_choice names %.140q, which is none of tools", name)
 		}
 	}
@@ -65,8 +73,9 @@ func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *
 	kept := tools
 	if c.Only != nil {
 		kept = nil
+		only := setOf(c.Only)
 		for i, tool := range tools {
-			if slices.Contains(c.Only, names[i]) {
+			if only[names[i]] {
 				kept = append(kept, tool)
 			}
 		}
@@ -82,6 +91,14 @@ func (c ToolChoice) Ask(p *pb.Prompt, names []string, tools []json.RawMessage) *
 	list, _ := json.Marshal(kept) // of what was JSON
 	p.Tools = string(list)
 	return nil
+}
+
+func setOf(names []string) map[string]bool {
+	set := make(map[string]bool, len(names))
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
 }
 
 // ReadFunction takes what is said of a function. That its arguments keep to its schema is so in
@@ -173,6 +190,9 @@ func ReadTools(o *Object, p *pb.Prompt, read func(*Object) (f conversation.Funct
 	var names []string
 	var list []json.RawMessage
 	for i, raw := range given {
+		if !o.Goes() {
+			return given
+		}
 		in, err := ParseAt(raw, fmt.Sprintf("tools[%d]", i))
 		if err != nil {
 			o.Fail(err)

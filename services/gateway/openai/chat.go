@@ -2,6 +2,7 @@ package openai
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -13,8 +14,8 @@ import (
 )
 
 // ReadChat reads the body of a chat.
-func ReadChat(body []byte) (*Ask, error) {
-	o, err := Open(body, fields.Chat)
+func ReadChat(ctx context.Context, body []byte) (*Ask, error) {
+	o, err := Open(ctx, body, fields.Chat)
 	if err != nil {
 		return nil, err
 	}
@@ -209,9 +210,9 @@ func turn(in *Object, said *conversation.Conversation) {
 	t.Name, t.Answers = Or(in, "name", ""), Or(in, "tool_call_id", "")
 	text := Content(in)
 	if text != nil {
-		t.Text = *text
+		t.Text.Add(*text)
 	}
-	t.Thoughts = Or(in, "reasoning_content", Or(in, "reasoning", ""))
+	t.Thoughts.Add(Or(in, "reasoning_content", Or(in, "reasoning", "")))
 	in.Raw("reasoning")
 	t.Calls = toolCalls(in)
 	if text == nil && len(t.Calls) == 0 && t.Role != conversation.Assistant {

@@ -53,7 +53,7 @@ func messageOf(c *Choice) *Message {
 		m.Reasoning = new(c.reasoning.String())
 	}
 	for _, call := range c.calls {
-		m.ToolCalls = append(m.ToolCalls, ToolCall{ID: call.ID, Type: "function", Function: function{call.Name, call.Arguments}})
+		m.ToolCalls = append(m.ToolCalls, ToolCall{ID: call.ID, Type: "function", Function: function{call.Name, call.arguments.String()}})
 	}
 	if len(m.ToolCalls) > 0 && strings.TrimSpace(*m.Content) == "" {
 		m.Content = nil

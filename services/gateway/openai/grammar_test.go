@@ -27,7 +27,7 @@ func TestReadGrammar(t *testing.T) {
 		`"structured_outputs":{"grammar":"root ::= \"x\""}`:                                                            {Ebnf: `root ::= "x"`, Compact: true},
 		`"structured_outputs":{"json":{"type":"null"},"disable_any_whitespace":false}`:                                 {JsonSchema: `{"type":"null"}`},
 	} {
-		a, err := ReadChat([]byte(`{"model":"m","messages":[{"role":"user","content":"x"}],` + body + `}`))
+		a, err := ReadChat(t.Context(), []byte(`{"model":"m","messages":[{"role":"user","content":"x"}],`+body+`}`))
 		if err != nil || !proto.Equal(a.Prompts[0].Grammar, want) {
 			t.Errorf("%s: %v %v", body, a, err)
 		}
@@ -49,7 +49,7 @@ func TestReadGrammarRefused(t *testing.T) {
 		`"structured_outputs":{"regex":"a","choice":["b"]}`:                   "give one of them",
 		`"structured_outputs":{"structural_tag":"x"}`:                         "structural_tag",
 	} {
-		if _, err := ReadCompletion([]byte(`{"model":"m","prompt":"x",` + body + `}`)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := ReadCompletion(t.Context(), []byte(`{"model":"m","prompt":"x",`+body+`}`)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, want %q", body, err, says)
 		}
 	}

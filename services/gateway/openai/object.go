@@ -2,6 +2,7 @@ package openai
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/pkg/request/jsontext"
 	"github.com/switchyard/switchyard/services/gateway/fields"
 )
@@ -21,25 +23,24 @@ type Object struct {
 	path   string // of its fields; empty: it is the body
 	err    *Error
 	route  *fields.Route // whose table says what becomes of them; nil: none does
+	left   <-chan struct{}
 }
 
-// mostDepth bounds how deep values are nested: no schema or tool needs more.
-const mostDepth = 200
-
-// Open reads a body of a route. What is left of it are the fields that are done there: hints are
-// dropped, and what is refused or unknown is its error.
-func Open(body []byte, route *fields.Route) (*Object, error) {
+// Open reads a body that its route has measured. What is left of it are the fields that are done there:
+// hints are dropped, and what is refused or unknown is its error. So is that ctx ends meanwhile.
+func Open(ctx context.Context, body []byte, route *fields.Route) (*Object, error) {
 	o, err := parse(body)
 	if err != nil {
 		return nil, err
 	}
-	o.route = route
+	o.route, o.left = route, ctx.Done()
 	o.sort()
 	return o, nil
 }
 
 // sort goes by the table, which may have none of this object's fields.
 func (o *Object) sort() *Object {
+	o.Goes()
 	at := fields.General(o.path)
 	if o.route == nil || !o.route.Inner(at) {
 		o.route = nil
@@ -63,6 +64,18 @@ func (o *Object) sort() *Object {
 	return o
 }
 
+var errLeft = ErrorOf(&client.Error{Code: client.CodeCancelled, Message: "the client has left"}, 0)
+
+// Goes reports whether reading goes on: the client is there, and nothing is wrong so far.
+func (o *Object) Goes() bool {
+	select {
+	case <-o.left:
+		o.Fail(errLeft)
+	default:
+	}
+	return o.err == nil
+}
+
 func unknown(path string) *Error {
 	e := Bad(path, "Unrecognized request argument supplied: %.100s", path)
 	e.Code = "unknown_parameter"
@@ -76,9 +89,6 @@ func parse(body []byte) (*Object, error) {
 	if err := jsontext.CheckSurrogates(body); err != nil {
 		return nil, Bad("", "The body is not text: %v", err)
 	}
-	if depth(body) > mostDepth {
-		return nil, Bad("", "The body's values are nested more than %d deep", mostDepth)
-	}
 	o := &Object{}
 	if err := json.Unmarshal(body, &o.fields); err != nil {
 		return nil, Bad("", "The body is no JSON object: %v", err)
@@ -87,26 +97,6 @@ func parse(body []byte) (*Object, error) {
 		return nil, Bad("", "The body is null; a JSON object is wanted")
 	}
 	return o, nil
-}
-
-// depth is how deep brackets are nested outside of strings.
-func depth(body []byte) (most int) {
-	now, text := 0, false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case text && c == '\\':
-			i++
-		case c == '"':
-			text = !text
-		case text:
-		case c == '{' || c == '[':
-			now++
-			most = max(most, now)
-		case c == '}' || c == ']':
-			now--
-		}
-	}
-	return most
 }
 
 // Err is what is wrong with the fields so far.
@@ -254,13 +244,16 @@ func (o *Object) Inner(name string) *Object {
 	if in == nil {
 		return nil
 	}
-	return (&Object{fields: *in, path: o.At(name), route: o.route}).sort()
+	return (&Object{fields: *in, path: o.At(name), route: o.route, left: o.left}).sort()
 }
 
 // List takes a field that is a list of objects.
 func (o *Object) List(name string) (out []*Object) {
 	for i, in := range Or[[]map[string]json.RawMessage](o, name, nil) {
-		out = append(out, (&Object{fields: in, path: fmt.Sprintf("%s[%d]", o.At(name), i), route: o.route}).sort())
+		one := (&Object{fields: in, path: fmt.Sprintf("%s[%d]", o.At(name), i), route: o.route, left: o.left}).sort()
+		if out = append(out, one); one.err == errLeft {
+			break
+		}
 	}
 	return out
 }

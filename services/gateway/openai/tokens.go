@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"context"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/fields"
 )
@@ -16,8 +17,8 @@ type Tokens struct {
 
 // ReadTokenize reads what is to become ids: prompt, or messages. The ids are those that a completion
 // or a chat of the same has.
-func ReadTokenize(body []byte) (*Tokens, error) {
-	o, err := Open(body, fields.Tokenize)
+func ReadTokenize(ctx context.Context, body []byte) (*Tokens, error) {
+	o, err := Open(ctx, body, fields.Tokenize)
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +44,8 @@ func ReadTokenize(body []byte) (*Tokens, error) {
 }
 
 // ReadDetokenize reads ids that are to become text.
-func ReadDetokenize(body []byte) (*Tokens, error) {
-	o, err := Open(body, fields.Detokenize)
+func ReadDetokenize(ctx context.Context, body []byte) (*Tokens, error) {
+	o, err := Open(ctx, body, fields.Detokenize)
 	if err != nil {
 		return nil, err
 	}

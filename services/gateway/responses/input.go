@@ -13,7 +13,7 @@ func input(o *openai.Object, said *conversation.Conversation) {
 	raw := o.Raw("input")
 	var text string
 	if raw != nil && json.Unmarshal(raw, &text) == nil {
-		said.Begin(conversation.User).Text = text
+		said.Begin(conversation.User).Text.Add(text)
 		return
 	}
 	o.Put("input", raw)
@@ -37,7 +37,7 @@ func take(in *openai.Object, said *conversation.Conversation) {
 	case kindMessage:
 		message(in, said)
 	case kindThoughts:
-		said.Continue(conversation.Assistant).Thoughts += thoughts(in)
+		said.Continue(conversation.Assistant).Thoughts.Add(thoughts(in))
 	case kindCall:
 		call(in, said, openai.Arguments(in))
 	case "custom_tool_call":
@@ -61,10 +61,10 @@ func message(in *openai.Object, said *conversation.Conversation) {
 		return
 	}
 	if role == conversation.Assistant {
-		said.Continue(role).Text += *content
+		said.Continue(role).Text.Add(*content)
 		return
 	}
-	said.Begin(role).Text = *content
+	said.Begin(role).Text.Add(*content)
 }
 
 func call(in *openai.Object, said *conversation.Conversation, arguments json.RawMessage) {
@@ -90,12 +90,13 @@ func thoughts(in *openai.Object) string {
 	return ""
 }
 
-func texts(in *openai.Object, field string) (all string) {
+func texts(in *openai.Object, field string) string {
+	var all conversation.Text
 	for _, part := range in.List(field) {
-		all += openai.Or(part, "text", "")
+		all.Add(openai.Or(part, "text", ""))
 		if err := part.Err(); err != nil {
 			in.Fail(openai.ErrorOf(err, 0))
 		}
 	}
-	return all
+	return all.String()
 }

@@ -4,6 +4,7 @@
 package responses
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -42,6 +43,20 @@ type Shown struct {
 	Sealed bool `json:"-"`
 }
 
+// Bytes are about those that each object repeats.
+func (s *Shown) Bytes() (n int64) {
+	for _, tool := range s.Tools {
+		n += int64(len(tool))
+	}
+	for name, value := range s.Metadata {
+		n += int64(len(name) + len(value))
+	}
+	if s.Instructions != nil {
+		n += int64(len(*s.Instructions))
+	}
+	return n + int64(len(s.ToolChoice))
+}
+
 // DefaultShown is what is shown of a request that is not known.
 func DefaultShown() Shown {
 	return Shown{Metadata: map[string]string{}, Store: true, Tools: []json.RawMessage{}, ToolChoice: json.RawMessage(`"auto"`), ParallelToolCalls: true}
@@ -53,8 +68,8 @@ func Names() map[string]string {
 }
 
 // Read reads a body.
-func Read(body []byte) (*Ask, error) {
-	o, err := openai.Open(body, fields.Responses)
+func Read(ctx context.Context, body []byte) (*Ask, error) {
+	o, err := openai.Open(ctx, body, fields.Responses)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +90,7 @@ func Read(body []byte) (*Ask, error) {
 	a.Prompt = &pb.Prompt{Temperature: s.Temperature, TopP: s.TopP, MaxTokens: s.MaxOutputTokens, Parse: true, Brownout: openai.Or(o, "brownout", "")}
 	said := &conversation.Conversation{}
 	if s.Instructions != nil && *s.Instructions != "" {
-		said.Begin(conversation.System).Text = *s.Instructions
+		said.Begin(conversation.System).Text.Add(*s.Instructions)
 	}
 	input(o, said)
 	a.Prompt.Messages = said.Messages()

@@ -107,6 +107,7 @@ func readAbout(meta map[string]string) (m Model, err error) {
 		Secret: meta[schemas.AboutSecret], BOS: meta[schemas.AboutBOS], EOS: meta[schemas.AboutEOS],
 		Text: meta[schemas.AboutText] == "true", Chat: meta[schemas.AboutChat] == "true", Ready: meta[schemas.AboutReady] == "true",
 	}
+	m.MostBytes = schemas.MaxPrompt(m.Context)
 	if schemas.CheckModelToken(m.Name) != nil {
 		err = errAbout
 	}

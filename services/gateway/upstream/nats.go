@@ -89,7 +89,9 @@ func (n *NATS) Models() []Model { return n.models.list() }
 
 // Find is the model of a name.
 func (n *NATS) Find(ctx context.Context, name string, toAsk bool) (Model, error) {
-	return n.models.find(ctx, name, toAsk, n.look)
+	m, err := n.models.find(ctx, name, toAsk, n.look)
+	m.MostBytes = min(m.MostBytes, n.conn.NATS().MaxPayload())
+	return m, err
 }
 
 func (n *NATS) client(to To) *client.Client {

@@ -58,8 +58,10 @@ type To struct {
 type Model struct {
 	Name    string // in subjects
 	Context int    // the most tokens of a prompt and its answer
-	Vocab   int
-	Created int64 // in seconds since 1970
+	// MostBytes is how large a prompt can be that is read; 0: it is not known.
+	MostBytes int64
+	Vocab     int
+	Created   int64 // in seconds since 1970
 	// Family, Hash, Class and Wire are what its bits depend on.
 	Family, Hash, Class, Wire string
 	// Secret is what ids of clients' keys are made of, the same at every gateway.
