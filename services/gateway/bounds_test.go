@@ -33,20 +33,6 @@ func anyOf[A any](read reader[A]) func(context.Context, []byte) (any, error) {
 	return func(ctx context.Context, body []byte) (any, error) { return read(ctx, body) }
 }
 
-// allocated is how many bytes do takes of memory, also those that it lets go of. Where races are
-// looked for pools keep little, and it is said to be none.
-func allocated(do func()) int64 {
-	if testkit.Race {
-		do()
-		return 0
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	do()
-	runtime.ReadMemStats(&after)
-	return int64(after.TotalAlloc - before.TotalAlloc)
-}
-
 // held is how many bytes what make makes has.
 func held(make func() any) int64 {
 	var before, after runtime.MemStats
@@ -118,7 +104,7 @@ func TestBodiesAreMeasured(t *testing.T) {
 		d := newDoor(t, &fake.Upstream{}, func(c *Config) { c.MaxBody, c.MaxStreams = 4<<20, 256 })
 		var code int
 		var answer string
-		took := allocated(func() {
+		took := testkit.Allocated(func() {
 			w := ask(d, "POST", tc.path, tc.body)
 			code, answer = w.Code, w.Body.String()
 		})
@@ -201,13 +187,13 @@ func FuzzWorkOfBodies(f *testing.F) {
 		for _, r := range readings {
 			var memory int64
 			var refused error
-			if took := allocated(func() { memory, refused = r.route.Measure(body) }); took > perEscaped*int64(len(body))+aside {
+			if took := testkit.Allocated(func() { memory, refused = r.route.Measure(body) }); took > perEscaped*int64(len(body))+aside {
 				t.Errorf("measuring %d bytes for %s takes %d", len(body), r.route.Path, took)
 			}
 			if refused != nil {
 				continue
 			}
-			if took := allocated(func() { _, _ = r.read(t.Context(), body) }); took > reread*memory+aside {
+			if took := testkit.Allocated(func() { _, _ = r.read(t.Context(), body) }); took > reread*memory+aside {
 				t.Errorf("reading %d bytes at %s takes %d of memory, %d times what was measured", len(body), r.route.Path, took, took/memory)
 			}
 		}
@@ -352,7 +338,7 @@ func TestLongAnswers(t *testing.T) {
 		for i, answer := range tc.answers {
 			for _, stream := range []string{"}", `,"stream":true}`} {
 				d := newDoor(t, &fake.Upstream{Answer: answer})
-				took := allocated(func() {
+				took := testkit.Allocated(func() {
 					if w := ask(d, "POST", tc.path, tc.body+stream); w.Code != 200 {
 						t.Errorf("%s: %d %.200s", tc.path, w.Code, w.Body)
 					}

@@ -87,6 +87,9 @@ func (c Chat) size() int {
 	return n
 }
 
+// maxTools bounds what a model may call, as a gateway does.
+const maxTools = 1024
+
 // variables are what transformers gives a template.
 func (t *Template) variables(c Chat) (map[string]any, error) {
 	out := map[string]any{"tools": nil, "documents": nil, "add_generation_prompt": true, "strftime_now": jinja.StrftimeNow(c.Now)}
@@ -106,6 +109,9 @@ func (t *Template) variables(c Chat) (map[string]any, error) {
 		tools, err := jsonOf[*jinja.List](c.Tools, "an array")
 		if err != nil {
 			return nil, refuse("tools: %v", err)
+		}
+		if n := len(tools.Items()); n > maxTools {
+			return nil, refuse("tools has %d tools; at most %d are allowed", n, maxTools)
 		}
 		out["tools"] = tools
 	}

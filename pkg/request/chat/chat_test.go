@@ -182,6 +182,7 @@ func TestRefusals(t *testing.T) {
 		{"a role that nobody knows", Chat{Messages: []Message{{Role: "user"}, {Role: "usr"}}}, `messages[1] has role "usr"`},
 		{"an empty role", Chat{Messages: []Message{{}}}, `messages[0] has role ""`},
 		{"tools are no array", Chat{Tools: `{"a": 1}`}, "tools: it must be an array"},
+		{"too many tools", Chat{Tools: "[" + strings.Repeat("{},", maxTools) + "{}]"}, "tools has 1025 tools; at most 1024 are allowed"},
 		{"tools are no JSON", Chat{Tools: `[`}, "tools: reading JSON"},
 		{"tool calls are no array", Chat{Messages: []Message{{Role: "assistant", ToolCalls: `"x"`}}}, "messages[0].tool_calls: it must be an array"},
 		{"variables are no object", Chat{Variables: `[]`}, "chat_template_kwargs: it must be an object"},

@@ -2,10 +2,13 @@ package edge
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/switchyard/switchyard/internal/testkit"
 	"github.com/switchyard/switchyard/schemas"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
@@ -48,6 +51,54 @@ func FuzzPrompt(f *testing.F) {
 			}
 		}
 		tell(t, err)
+	})
+}
+
+// shapes are prompts of so many small things.
+func shapes(n int) (all []*pb.Prompt) {
+	hi, text := "a", func(before, one, after string) string { return before + strings.Repeat(one+",", n) + one + after }
+	chat := func() *pb.Prompt { return &pb.Prompt{Messages: []*pb.ChatMessage{{Role: "user", Content: &hi}}} }
+	tools, variables, calls, grammar, choice, bias := chat(), chat(), chat(), chat(), chat(), chat()
+	tools.Tools, tools.ToolChoice = text("[", `{"type":"function","function":{"name":"f"}}`, "]"), "required"
+	variables.ChatTemplateKwargs = text(`{"a":[`, "{}", "]}")
+	calls.Messages[0].ToolCalls = text("[", `{"function":{"name":"f"}}`, "]")
+	grammar.Grammar = &pb.Grammar{JsonSchema: text(`{"enum":[`, "1", "]}")}
+	choice.Grammar = &pb.Grammar{Choice: slices.Repeat([]string{"a"}, n)}
+	bias.LogitBias = map[uint32]float64{}
+	messages := &pb.Prompt{}
+	for i := range n {
+		bias.LogitBias[uint32(i)] = 1
+		messages.Messages = append(messages.Messages, &pb.ChatMessage{})
+	}
+	return []*pb.Prompt{
+		tools, variables, calls, grammar, choice, bias, messages, {Text: strings.Repeat("a", 8*n)}, {InputIds: make([]uint32, n)},
+		{Text: "a", Stop: make([]string, n)}, {Text: "a", StopTokenIds: make([]uint32, n)}, {RequestId: strings.Repeat("r", n), Text: "a"},
+	}
+}
+
+// No prompt takes more memory to be read and checked, or more work with it, than its bytes allow.
+func FuzzWorkOfPrompts(f *testing.F) {
+	for _, p := range shapes(1000) {
+		body, err := jsonOut.Marshal(p)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add("", body)
+		f.Add(schemas.ContentProtobuf, marshal(f, p))
+	}
+	m := demo()
+	f.Fuzz(func(t *testing.T, contentType string, body []byte) {
+		const perByte, aside = 256, 64 << 10
+		header := nats.Header{schemas.HeaderContentType: {contentType}}
+		took := testkit.Allocated(func() {
+			if p, _, err := (Limits{Tokens: m.MaxLen}).DecodePrompt(header, body, true); err == nil {
+				_ = m.Check(p)
+				_, _ = m.checkCalls(p)
+			}
+		})
+		if took > perByte*int64(len(body))+aside {
+			t.Errorf("%d bytes take %d of memory", len(body), took)
+		}
 	})
 }
 
