@@ -22,7 +22,10 @@ import (
 	"github.com/switchyard/switchyard/loadtest/fleet"
 )
 
-func TestMain(m *testing.M) { fleet.Main(m) }
+func TestMain(m *testing.M) {
+	attackIfAsked()
+	fleet.Main(m)
+}
 
 // yard is a pipeline in one process, and a gateway in another one.
 type yard struct {
