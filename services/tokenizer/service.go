@@ -169,6 +169,9 @@ func (s *Service) flows() error {
 	if err := s.d.Edge.Ready(); err != nil {
 		return fmt.Errorf("producers are not heard: %w", err)
 	}
+	if err := s.Probe.Paused(); err != nil {
+		return err
+	}
 	return s.Probe.Canaries.Ready()
 }
 

@@ -19,7 +19,7 @@ func tokenizerGrants(n ModelNames) []Grant {
 			},
 		},
 		{
-			Reason:  "to say how many prompts wait, in its metrics",
+			Reason:  "to say how many prompts wait, in its metrics, and whether their consumer is paused",
 			Publish: []string{API("CONSUMER.INFO", n.Streams.Prompts().Name) + ".tokenizer"},
 		},
 		Logging(n),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -158,6 +159,7 @@ type Probe struct {
 	d       *deployment.Deployment
 	members *members.View
 	depths  depths
+	paused  atomic.Pointer[error] // why no request goes on; nil before the first look
 }
 
 // New returns a probe that has seen nothing.
@@ -183,6 +185,7 @@ func (p *Probe) Run(ctx context.Context) {
 	defer running.Wait()
 	running.Go(func() { p.Streams.watch(ctx) })
 	running.Go(func() { p.Canaries.watch(ctx) })
+	running.Go(func() { p.watchConsumers(ctx) })
 }
 
 // follow shows in metrics what is seen, until stop is called.

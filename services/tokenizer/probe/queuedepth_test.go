@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/switchyard/switchyard/pkg/request/edge"
+	"github.com/switchyard/switchyard/pkg/transport/bus"
 	"github.com/switchyard/switchyard/services/tokenizer/internal/rig"
 )
 
@@ -34,6 +36,31 @@ func TestQueueDepth(t *testing.T) {
 	r.Eventually("none waits", func() bool { return depth("sequence", 0) })
 	r.Srv.Shutdown()
 	r.Eventually("nobody knows", func() bool { return !strings.Contains(r.Metrics(s), "switchyard_queue_depth{") })
+}
+
+// A consumer that somebody has paused makes a replica unready, by name, until it goes on: each of both queues.
+func TestPausedConsumer(t *testing.T) {
+	r := rig.New(t, 0)
+	s := r.Replica()
+	js := r.D.Conn.JetStream()
+	queue, err := r.D.Conn.Queue(r.Ctx(), bus.QueueSettings{Stream: r.D.Streams.Sequences(), Name: "attention", Subject: r.D.Subjects.Sequence()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(queue.Stop)
+	for _, q := range [][2]string{{r.D.Streams.Prompts().Name, "tokenizer"}, {r.D.Streams.Sequences().Name, "attention"}} {
+		if _, err := js.PauseConsumer(r.Ctx(), q[0], q[1], time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		r.Eventually("it is named", func() bool {
+			err := s.Ready()
+			return err != nil && strings.Contains(err.Error(), fmt.Sprintf("nats consumer resume %s %s", q[0], q[1]))
+		})
+		if _, err := js.ResumeConsumer(r.Ctx(), q[0], q[1]); err != nil {
+			t.Fatal(err)
+		}
+		r.Eventually("it goes on", func() bool { return s.Probe.Paused() == nil })
+	}
 }
 
 // Requests for models that nobody serves are counted, whichever way they come.
