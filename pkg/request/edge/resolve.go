@@ -97,7 +97,7 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	if err != nil {
 		return nil, err
 	}
-	seq.Grammar, seq.OwnExperts = p.Grammar, p.Brownout == never || p.Brownout == "" && m.OwnExperts
+	seq.Grammar, seq.OwnExperts = p.Grammar, m.HasOwnExperts(p)
 	seq.RequestId, seq.Sampling, seq.MaxTokens, seq.Score = p.RequestId, m.sampling(p, seed), int32(maxTokens), p.Score
 	if m.Task != model.Fill {
 		seq.StopTokenIds = m.stopIDs(p)
@@ -110,6 +110,11 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 		return nil, err
 	}
 	return &Request{Stop: p.Stop, Deadline: deadline, Sequence: seq, Parse: parse}, nil
+}
+
+// HasOwnExperts says whether no other expert may stand in for one of a prompt's in a brownout.
+func (m Model) HasOwnExperts(p *pb.Prompt) bool {
+	return p.Brownout == never || p.Brownout == "" && m.OwnExperts
 }
 
 // Check finds what is wrong with a prompt as far as its tokens need not be

@@ -60,7 +60,7 @@ func (a *Admission) CheckQueue(ctx context.Context, r Request) error {
 	if err := a.checkQuotas(r, now); err != nil {
 		return err
 	}
-	if err := a.checkBrownout(); err != nil {
+	if err := a.checkBrownout(r, now); err != nil {
 		return err
 	}
 	return a.checkRoom(r, waiting, now)
@@ -99,10 +99,20 @@ func (a *Admission) Waits(request string, accept *pb.Accept) { a.demand.accepted
 // Turn says that a request had its turn, or ended before.
 func (a *Admission) Turn(request string) { a.demand.turn(request) }
 
+// Runs counts a request of a shard that is served here and had its turn, and Gone none that is not served here any more.
+func (a *Admission) Runs(request string, accept *pb.Accept) { a.demand.runs(request, accept) }
+
+// Gone is as Runs says.
+func (a *Admission) Gone(request string) {
+	a.demand.turn(request)
+	a.demand.over(request)
+}
+
 // Ended counts the end of a request that had its turn, or did not, and gives its
 // tenant the tokens back that it did not need.
-func (a *Admission) Ended(accept *pb.Accept, end *pb.Terminal, hadTurn bool, tokens int32) {
+func (a *Admission) Ended(request string, accept *pb.Accept, end *pb.Terminal, hadTurn bool, tokens int32) {
 	tenant, now := schemas.FlowOf(accept).Tenant, time.Now()
+	a.demand.over(request)
 	if !hadTurn {
 		a.restore(tenant, workOf(accept), now)
 		return
@@ -154,16 +164,19 @@ func (a *Admission) checkRoom(r Request, waiting int, now time.Time) error {
 }
 
 // checkBrownout refuses what would make steps even longer that are too long already, where no
-// brownout may go further.
-func (a *Admission) checkBrownout() error {
+// brownout may go further, unless others are to be refused before.
+func (a *Admission) checkBrownout(r Request, now time.Time) error {
 	attention := members.OfService(a.members.Snapshot(), "attention")
 	for _, m := range attention {
 		if m.Stats[members.BrownoutFloored] == 0 {
 			return nil
 		}
 	}
-	if len(attention) == 0 {
-		return nil // that is told elsewhere
+	if len(attention) == 0 { // that is told elsewhere
+		return nil
+	}
+	if a.demand.bearable(r, float64(a.quotas.of(r.Flow.Tenant).Weight), now) {
+		return nil
 	}
 	return edge.Errorf(edge.Overloaded, "steps take longer than they are to, though the brownout goes as far as it may (--max-loss)")
 }
@@ -211,4 +224,6 @@ type Members interface{ Snapshot() []*pb.Member }
 type Request struct {
 	ID   string
 	Flow schemas.Flow
+	// OwnExperts says that none of its rows may be degraded in a brownout.
+	OwnExperts bool
 }

@@ -20,6 +20,7 @@ import (
 type demand struct {
 	mu       sync.Mutex
 	waiting  map[string]*waiter // by request
+	running  map[string]*waiter // those that had their turn
 	swept    time.Time          // when those that count no more were looked for
 	pace     policy.Pace
 	promises policy.Lines // of places in the queue, and of first tokens in time
@@ -35,12 +36,15 @@ type waiter struct {
 	flow   schemas.Flow
 	weight float64
 	work   float64
+	own    bool // all its rows are to have their own experts
 	// until is when it counts no more unless its shard's owner here has seen it;
 	// zero: it has.
 	until time.Time
 }
 
-func newDemand() *demand { return &demand{waiting: map[string]*waiter{}, begun: time.Now()} }
+func newDemand() *demand {
+	return &demand{waiting: map[string]*waiter{}, running: map[string]*waiter{}, begun: time.Now()}
+}
 
 // seconds is a time as admission has it.
 func (d *demand) seconds(now time.Time) float64 { return now.Sub(d.begun).Seconds() }
@@ -100,8 +104,77 @@ func (d *demand) leave(request string, seenWithin time.Duration, now time.Time) 
 func (d *demand) accepted(request string, a *pb.Accept) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waiting[request] = &waiter{flow: schemas.FlowOf(a), weight: float64(a.Weight), work: workOf(a)}
+	d.waiting[request] = waiterOf(a)
 }
+
+func waiterOf(a *pb.Accept) *waiter {
+	return &waiter{flow: schemas.FlowOf(a), weight: float64(a.Weight), work: workOf(a), own: a.GetSequence().GetOwnExperts()}
+}
+
+// runs counts a request that had its turn, and over none that ended, or is another replica's.
+func (d *demand) runs(request string, a *pb.Accept) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.running[request] = waiterOf(a)
+}
+
+func (d *demand) over(request string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.running, request)
+}
+
+// holder is what a tenant has under way.
+type holder struct {
+	weight, work float64
+	own          bool // of something no row may be degraded
+}
+
+// bearable says whether a request may come though steps take too long, as others are to be refused before it:
+// first those of tenants that have more than their share of what is under way and spare it from brownouts, then
+// others of such tenants, and then all.
+func (d *demand) bearable(r Request, weight float64, now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	asks := &holder{weight: weight}
+	all := map[string]*holder{r.Flow.Tenant: asks}
+	for _, m := range []map[string]*waiter{d.waiting, d.running} {
+		for id, w := range m {
+			if id == r.ID || w.over(now) {
+				continue
+			}
+			h := all[w.flow.Tenant]
+			if h == nil {
+				h = &holder{weight: w.weight}
+				all[w.flow.Tenant] = h
+			}
+			h.work, h.own = h.work+max(1, w.work), h.own || w.own
+		}
+	}
+	work, weights := 0.0, 0.0
+	for _, h := range all {
+		h.weight = max(1, h.weight)
+		work, weights = work+h.work, weights+h.weight
+	}
+	rank := func(h *holder, own bool) int {
+		switch over := h.work*weights > (1+slight)*work*h.weight; {
+		case over && own:
+			return 2
+		case over:
+			return 1
+		}
+		return 0
+	}
+	for _, h := range all {
+		if h != asks && rank(h, h.own) > rank(asks, r.OwnExperts) {
+			return true
+		}
+	}
+	return false
+}
+
+// slight is by how much more than others somebody has more than its share.
+const slight = 1e-9
 
 // turn says that a request had its turn, or ended before.
 func (d *demand) turn(request string) {

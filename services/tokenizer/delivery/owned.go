@@ -73,6 +73,7 @@ type served struct {
 	newest  time.Time // when its newest record was stored
 	claimed bool      // it had its turn
 	waits   bool      // as admission has it
+	runs    bool      // the same
 }
 
 func (r *served) tenant() string { return schemas.FlowOf(r.chain.Opened()).Tenant }
@@ -220,8 +221,12 @@ func (sh *ownedShard) count(r *served, records []*pb.Record) {
 			sh.s.ledger.Turn(r.request)
 		}
 	}
+	if end == nil && r.claimed && !r.runs {
+		r.runs = true
+		sh.s.ledger.Runs(r.request, accept)
+	}
 	if end != nil {
-		sh.s.ledger.Ended(accept, end, r.claimed, r.chain.Tokens())
+		sh.s.ledger.Ended(r.request, accept, end, r.claimed, r.chain.Tokens())
 		sh.s.ledger.Charge(accept, r.chain.Tokens(), r.gigabyteSeconds())
 	}
 }
@@ -356,7 +361,7 @@ func (sh *ownedShard) letGo() {
 func (sh *ownedShard) forget(r *served) {
 	sh.s.reserved.Change(r.request, r.left, 0, 0)
 	sh.s.ledger.Logged(r.tenant(), -r.left-r.written)
-	sh.s.ledger.Turn(r.request)
+	sh.s.ledger.Gone(r.request)
 }
 
 // endBroken ends a request whose log no replica can go on with. It tries until ctx

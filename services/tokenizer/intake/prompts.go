@@ -200,7 +200,9 @@ func (s *Prompts) judge(ctx context.Context, p *incoming) error {
 	if s.admission.Enter(p.request()) {
 		defer func() { s.admission.Leave(p.request(), p.followed) }()
 	}
-	if err := s.unlessTaken(ctx, p, s.admission.CheckQueue(ctx, p.request())); err != nil {
+	r := p.request()
+	r.OwnExperts = s.model.HasOwnExperts(p.prompt)
+	if err := s.unlessTaken(ctx, p, s.admission.CheckQueue(ctx, r)); err != nil {
 		return err
 	}
 	return s.admit(ctx, p)
