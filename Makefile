@@ -260,7 +260,7 @@ upgrade-test: ## Replace the services of earlier commits by these, and back, in 
 	SWITCHYARD_UPGRADE=$${SWITCHYARD_UPGRADE:-1} $(GO) test -count=1 -timeout 60m -v -run TestUpgrade ./loadtest/upgrade
 
 .PHONY: overload-test
-overload-test: ## Offer three times what the pipeline can do, ten tenants of whom one sends most (7 minutes)
+overload-test: ## Offer three times what the pipeline can do, ten tenants of whom one sends most; and a backlog of three tenants with weights (11 minutes)
 	SWITCHYARD_OVERLOAD=$${SWITCHYARD_OVERLOAD:-2m} $(GO) test -count=1 -timeout 1h -v ./loadtest/overload
 
 .PHONY: scaling-test
