@@ -18,7 +18,7 @@ TIMEOUT = 60  # seconds until the next chunk
 
 
 async def ask(nc, model, text):
-    """Text in, text out: the answer ends with an empty message whose headers carry the rest."""
+    """Text in, text out: the answer ends with the message whose headers carry the rest, empty but for errors."""
     inbox = nc.new_inbox()
     answer = await nc.subscribe(inbox)
     await nc.publish(f"{PREFIX}.ask.{model}", text.encode(), reply=inbox)
@@ -28,7 +28,7 @@ async def ask(nc, model, text):
         headers = msg.headers or {}
         if headers.get("Status") == "503":
             raise SystemExit(f"no replica serves {model}")
-        if not msg.data:
+        if "Switchyard-Finish-Reason" in headers:
             break
         chunks[int(headers["Switchyard-Index"])] = msg.data
     await answer.unsubscribe()

@@ -150,7 +150,7 @@ func invalidField(f protoreflect.FieldDescriptor, value []byte) int {
 var jsonOut = protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}
 
 // EncodeChunk makes a chunk a message for its reply subject. In text the last
-// chunk is an empty body, so a chunk that has text and ends the stream becomes
+// chunk is an empty body, or an error's words, so a chunk that has text and ends the stream becomes
 // two messages.
 func EncodeChunk(enc pb.Encoding, subject string, c *pb.Chunk) ([]*nats.Msg, error) {
 	msg := &nats.Msg{Subject: subject, Header: nats.Header{}}
@@ -226,7 +226,11 @@ func textMessages(subject string, c *pb.Chunk) (out []*nats.Msg) {
 		})
 	}
 	if c.FinishReason != "" {
-		out = append(out, &nats.Msg{Subject: subject, Header: lastHeaders(index, c)})
+		last := &nats.Msg{Subject: subject, Header: lastHeaders(index, c)}
+		if e := c.Error; e != nil { // tools that hide headers show it
+			last.Data = []byte(e.Code + ": " + oneLine(e.Message))
+		}
+		out = append(out, last)
 	}
 	return out
 }

@@ -217,7 +217,7 @@ func TestChunkProtobuf(t *testing.T) {
 }
 
 // In text the body is the text and nothing else; the stream ends with an empty
-// body whose headers carry the rest.
+// body, or the words of an error, whose headers carry the rest.
 func TestChunkText(t *testing.T) {
 	msgs := encode(t, pb.Encoding_ENCODING_TEXT, &pb.Chunk{RequestId: "r", Index: 3, Text: "häl"})
 	if len(msgs) != 1 || string(msgs[0].Data) != "häl" || msgs[0].Header.Get(schemas.HeaderIndex) != "3" {
@@ -227,7 +227,7 @@ func TestChunkText(t *testing.T) {
 		t.Errorf("an empty body before the end: %+v", msgs)
 	}
 	msgs = encode(t, pb.Encoding_ENCODING_TEXT, last())
-	if len(msgs) != 2 || string(msgs[0].Data) != "end" || len(msgs[1].Data) != 0 {
+	if len(msgs) != 2 || string(msgs[0].Data) != "end" || string(msgs[1].Data) != "overloaded: come  back" {
 		t.Fatalf("%+v", msgs)
 	}
 	for name, want := range map[string]string{
@@ -238,6 +238,11 @@ func TestChunkText(t *testing.T) {
 		if got := msgs[1].Header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
+	}
+	fine := last()
+	fine.Error, fine.FinishReason = nil, "stop"
+	if msgs := encode(t, pb.Encoding_ENCODING_TEXT, fine); len(msgs) != 2 || len(msgs[1].Data) != 0 {
+		t.Errorf("without an error: %+v", msgs)
 	}
 	if got := msgs[0].Header.Get(headerFinishReason); got != "" {
 		t.Errorf("the text's message ends the stream: %q", got)
