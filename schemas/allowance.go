@@ -21,12 +21,12 @@ type Limit struct {
 // Allowance are what a tenant may have a minute.
 type Allowance struct{ Requests, Tokens Limit }
 
-// ByName are the limits by what they are of.
+// ByName returns the limits by what they are of.
 func (l Allowance) ByName() map[string]Limit {
 	return map[string]Limit{"requests": l.Requests, "tokens": l.Tokens}
 }
 
-// String is what HeaderLimits has; empty: there is no bound.
+// String returns what HeaderLimits has; empty: there is no bound.
 func (l Allowance) String() string {
 	var words []string
 	for name, of := range l.ByName() {

@@ -43,7 +43,7 @@ func DefaultFlow() Flow { return Flow{DefaultTenant, ClassNormal} }
 // CanaryFlow is that of the services' own requests.
 func CanaryFlow() Flow { return Flow{CanaryTenant, ClassHigh} }
 
-// IsCanary says whether it is.
+// IsCanary reports whether a flow is CanaryFlow.
 func (f Flow) IsCanary() bool { return f == CanaryFlow() }
 
 // OrDefault fills in what is empty.
@@ -90,7 +90,7 @@ func CheckTenant(name string) error {
 	return nil
 }
 
-// flowSubject is a subject of a kind and a flow. The default one has the short form.
+// flowSubject returns a subject of a kind and a flow. The default one has the short form.
 func (s Subjects) flowSubject(kind string, f Flow) string {
 	if f = f.OrDefault(); f == DefaultFlow() {
 		return s.join(kind, s.Model)

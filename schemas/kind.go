@@ -35,12 +35,12 @@ func KindOf(m Kinded) Kind {
 	return Kind{said(m.GetSchemaVersion()), m.GetModelHash(), m.GetNumericClass(), m.GetWire(), Hops(m.GetHops())}
 }
 
-// NewKind is a kind of this version.
+// NewKind returns a kind of this version.
 func NewKind(modelHash uint64, class, wire string, hops Hops) Kind {
 	return Kind{said(Version), modelHash, class, wire, hops}
 }
 
-// Joins says whether replicas of both kinds work together. Who does not say its hops, as
+// Joins reports whether replicas of both kinds work together. Who does not say its hops, as
 // before any did, has those of the other.
 func (k Kind) Joins(other Kind) bool {
 	if k.Hops == "" || other.Hops == "" {

@@ -23,7 +23,7 @@ func (r Room) Plus(other Room) Room {
 	return Room{Memory: r.Memory + other.Memory, File: r.File + other.File}
 }
 
-// RoomOf is what these streams take of each server that has them.
+// RoomOf returns what these streams take of each server that has them.
 func RoomOf(specs ...StreamSpec) (r Room) {
 	for _, s := range specs {
 		if s.Memory {
@@ -35,7 +35,7 @@ func RoomOf(specs ...StreamSpec) (r Room) {
 	return r
 }
 
-// Room is what one copy of all streams and buckets of a model with these MoE layers takes.
+// Room returns what one copy of all streams and buckets of a model with these MoE layers takes.
 // Weights in the object store are not among it: their stream has no bound.
 func (s Streams) Room(moeLayers []int) Room {
 	buckets := Room{File: int64(len(bucketKinds)) * BucketBytes}
@@ -53,7 +53,7 @@ func (s Streams) All(moeLayers []int) (names []string) {
 	return names
 }
 
-// Trial is the stream by which a server shows how much room it has: it holds nothing, and
+// Trial returns the stream by which a server shows how much room it has: it holds nothing, and
 // is removed at once.
 func (s Streams) Trial() StreamSpec {
 	return StreamSpec{Name: s.name("ROOM"), Subjects: []string{s.Subjects.join("room", s.Subjects.Model)}}

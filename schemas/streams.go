@@ -129,12 +129,12 @@ const (
 	headerRoom = 64 << 10
 )
 
-// MaxPrompt is the most bytes that the body of a prompt may have for a model with so many
+// MaxPrompt returns the most bytes that the body of a prompt may have for a model with so many
 // positions. It is more than any text takes that fits them, so whoever meets more need not
 // read it.
 func MaxPrompt(positions int) int64 { return promptRoom + tokenRoom*int64(positions) }
 
-// largestPrompt is the bound of a message in Prompts.
+// largestPrompt returns the bound of a message in Prompts.
 func (s Streams) largestPrompt() int32 {
 	if n := s.PromptBytes + headerRoom; s.PromptBytes > 0 && n <= math.MaxInt32 {
 		return int32(n)
@@ -156,7 +156,7 @@ func (s Streams) Sequences() StreamSpec {
 	return StreamSpec{Name: s.name("SEQUENCES"), Kind: "sequence", Subjects: []string{s.Subjects.Sequence()}, Retention: WorkQueue, MaxBytes: promptBytes}
 }
 
-// Tokens is the token log.
+// Tokens returns the token log.
 func (s Streams) Tokens() StreamSpec {
 	return StreamSpec{
 		Name: s.name("TOKENS"), Kind: "token", Subjects: []string{s.Subjects.AnyToken()}, Retention: Limits, Rollup: true,
@@ -203,7 +203,7 @@ func (s Streams) Rows() StreamSpec {
 	}
 }
 
-// Objects is the object store of rows on their way: the newest of a name stays, what has no room is
+// Objects returns the object store of rows on their way: the newest of a name stays, what has no room is
 // refused, and age removes what nobody has.
 func (s Streams) Objects() StreamSpec {
 	return StreamSpec{
@@ -255,7 +255,7 @@ func (s Streams) Tensors(moeLayers []int) (specs []StreamSpec) {
 	return specs
 }
 
-// shared are the streams of which several receivers share the messages.
+// shared returns the streams of which several receivers share the messages.
 func (s Streams) shared(moeLayers []int) []StreamSpec {
 	specs := []StreamSpec{s.Hidden()}
 	for _, layer := range moeLayers {
@@ -264,7 +264,7 @@ func (s Streams) shared(moeLayers []int) []StreamSpec {
 	return specs
 }
 
-// named are the streams of which each message has one receiver by name.
+// named returns the streams of which each message has one receiver by name.
 func (s Streams) named() []StreamSpec {
 	return []StreamSpec{s.Gate(), s.Host(), s.Partial(), s.Block()}
 }

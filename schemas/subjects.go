@@ -45,7 +45,7 @@ func (s Subjects) join(parts ...string) string {
 	return b.String()
 }
 
-// Ask is the request–reply service subject.
+// Ask returns the request–reply service subject.
 func (s Subjects) Ask() string { return s.AskOf(DefaultFlow()) }
 
 // AskOf is that of a flow.
@@ -57,7 +57,7 @@ func (s Subjects) Asks() []string { return s.anyFlow("ask") }
 // AnyAsk matches the requests of every model, served or not.
 func (s Subjects) AnyAsk() []string { return Subjects{s.Prefix, "*"}.anyFlow("ask") }
 
-// Prompt is the subject whose acknowledgement is the acceptance.
+// Prompt returns the subject whose acknowledgement is the acceptance.
 func (s Subjects) Prompt() string { return s.PromptOf(DefaultFlow()) }
 
 // PromptOf is that of a flow.
@@ -69,7 +69,7 @@ func (s Subjects) Prompts() []string { return s.anyFlow("prompt") }
 // AnyPrompt matches the prompts of every model, served or not.
 func (s Subjects) AnyPrompt() []string { return Subjects{s.Prefix, "*"}.anyFlow("prompt") }
 
-// Replay is the service subject that streams a request's chunks again.
+// Replay returns the service subject that streams a request's chunks again.
 func (s Subjects) Replay() string { return s.join("replay", s.Model) }
 
 // ReplayOf is Replay for a tenant: to it the requests of others are unknown.
@@ -78,7 +78,7 @@ func (s Subjects) ReplayOf(tenant string) string { return s.join("replay", s.Mod
 // Replays match the replays of all who ask for them.
 func (s Subjects) Replays() []string { return []string{s.Replay(), s.ReplayOf("*")} }
 
-// Tokenize is the service subject that turns prompts into ids and ids into text.
+// Tokenize returns the service subject that turns prompts into ids and ids into text.
 func (s Subjects) Tokenize() string { return s.join("tokenize", s.Model) }
 
 // Rejected gets errors that have no usable reply subject.
@@ -94,7 +94,7 @@ func (s Subjects) Dead(kind string) string { return s.join("dlq", s.Model, kind)
 // AnyDead matches what was given up of every queue.
 func (s Subjects) AnyDead() string { return s.join("dlq", s.Model, "*", "*") }
 
-// Cancel is where producers ask for the end of one request.
+// Cancel returns the subject where producers ask for the end of one request.
 func (s Subjects) Cancel(request string) string { return s.join("cancel", s.Model, request) }
 
 // AnyCancel matches the cancellation of every request.
@@ -108,7 +108,7 @@ func (s Subjects) CancelOf(tenant, request string) string {
 // AnyCancels match the cancellation of every request, whoever asks for it.
 func (s Subjects) AnyCancels() []string { return []string{s.AnyCancel(), s.CancelOf("*", "*")} }
 
-// Forget is where a tenant asks for one of its requests to be ended and to be kept no longer.
+// Forget returns the subject where a tenant asks for one of its requests to be ended and to be kept no longer.
 func (s Subjects) Forget(tenant, request string) string {
 	return s.join("forget", s.Model, tenant, request)
 }
@@ -116,7 +116,7 @@ func (s Subjects) Forget(tenant, request string) string {
 // AnyForget matches what every tenant asks to be forgotten.
 func (s Subjects) AnyForget() string { return s.Forget("*", "*") }
 
-// TenantOf is the tenant that a subject of ReplayOf, CancelOf or Forget names; empty: it is one of
+// TenantOf returns the tenant that a subject of ReplayOf, CancelOf or Forget names; empty: it is one of
 // Replay or Cancel, which name none.
 func (s Subjects) TenantOf(subject string) string {
 	verb, rest, _ := strings.Cut(strings.TrimPrefix(subject, s.Prefix+"."), ".")
@@ -143,7 +143,7 @@ func (s Subjects) CancelledOf(tenant, request string) string {
 // AnyCancelledOf matches every request that a tenant has cancelled.
 func (s Subjects) AnyCancelledOf() string { return s.CancelledOf("*", "*") }
 
-// Token is the token log of one request.
+// Token returns the token log of one request.
 func (s Subjects) Token(request string) string {
 	return s.join("token", s.Model, strconv.Itoa(ShardOf(request)), request)
 }
@@ -156,7 +156,7 @@ func (s Subjects) TokenShard(shard int) string {
 // AnyToken matches all token logs.
 func (s Subjects) AnyToken() string { return s.join("token", s.Model, "*", "*") }
 
-// Step is where attention announces each step's rows before its first layer, on
+// Step returns the subject where attention announces each step's rows before its first layer, on
 // core NATS: whoever listens may miss some.
 func (s Subjects) Step() string { return s.join("step", s.Model) }
 
@@ -169,14 +169,14 @@ func (s Subjects) RowsStep() string { return s.join("rows", s.Model, "step") }
 // AnyRows matches all copies for predictors.
 func (s Subjects) AnyRows() string { return s.join("rows", s.Model, "*") }
 
-// Here is what one replica listens to for as long as it has a connection. Nobody
+// Here returns what one replica listens to for as long as it has a connection. Nobody
 // answers there: only that nobody listens says something.
 func (s Subjects) Here(replica string) string { return s.join("here", s.Model, replica) }
 
 // AnyHere matches what every replica listens to.
 func (s Subjects) AnyHere() string { return s.join("here", s.Model, "*") }
 
-// Holdings is where a replica tells its siblings, those of its service, what it has of
+// Holdings returns the subject where a replica tells its siblings, those of its service, what it has of
 // their queue.
 func (s Subjects) Holdings(service, replica string) string {
 	return s.join("holdings", s.Model, service, replica)
@@ -185,12 +185,12 @@ func (s Subjects) Holdings(service, replica string) string {
 // AnyHoldings matches what every replica of a service tells.
 func (s Subjects) AnyHoldings(service string) string { return s.Holdings(service, "*") }
 
-// Drain is where an operator asks a replica to drain.
+// Drain returns the subject where an operator asks a replica to drain.
 func (s Subjects) Drain(service, replica string) string {
 	return s.join("drain", s.Model, service, replica)
 }
 
-// Drained is where a replica that was asked to drain says how that goes.
+// Drained returns the subject where a replica that was asked to drain says how that goes.
 func (s Subjects) Drained(service, replica string) string {
 	return s.join("drained", s.Model, service, replica)
 }
@@ -214,7 +214,7 @@ func (s Subjects) Host(host string) string { return s.join("host", s.Model, host
 // AnyHost matches the routed rows for every expert host.
 func (s Subjects) AnyHost() string { return s.join("host", s.Model, "*") }
 
-// Hint is where predictors tell one expert host which units it will need, on core NATS.
+// Hint returns the subject where predictors tell one expert host which units it will need, on core NATS.
 func (s Subjects) Hint(host string) string { return s.join("hint", s.Model, host) }
 
 // AnyHint matches the hints for every expert host.
@@ -245,7 +245,7 @@ func (s Subjects) AnyBlock() string { return s.join("block", s.Model, "*") }
 // Load carries what each expert has computed lately, from every expert host.
 func (s Subjects) Load() string { return s.join("load", s.Model) }
 
-// LoadAsk is where whoever wants to know what each expert has computed in all
+// LoadAsk returns the subject where whoever wants to know what each expert has computed in all
 // asks the hosts for it; they answer on Load.
 func (s Subjects) LoadAsk() string { return s.join("load", s.Model, "ask") }
 
@@ -259,14 +259,14 @@ func (s Subjects) Stop(request string) string { return s.join("stop", s.Model, r
 // AnyStop matches the stops of every request.
 func (s Subjects) AnyStop() string { return s.join("stop", s.Model, "*") }
 
-// SignalBody is the body of a message between services whose subject says all:
+// SignalBody returns the body of a message between services whose subject says all:
 // the subject again.
 func SignalBody(subject string) []byte { return []byte(subject) }
 
-// IsSignal says whether a message was meant for its subject.
+// IsSignal reports whether a message was meant for its subject.
 func IsSignal(subject string, body []byte) bool { return string(body) == subject }
 
-// Probe is where the server says that nobody listens any more to a stream of
+// Probe returns the subject where the server says that nobody listens any more to a stream of
 // chunks that one tokenizer replica sends.
 func (s Subjects) Probe(replica, request string, stream uint64) string {
 	return s.join("probe", s.Model, replica, request, strconv.FormatUint(stream, 10))
@@ -287,7 +287,7 @@ func (s Subjects) ParseProbe(subject string) (request string, stream uint64, err
 	return tokens[1], stream, CheckRequestID(tokens[1])
 }
 
-// Interest is what tokenizers tell each other about who waits for a request.
+// Interest returns what tokenizers tell each other about who waits for a request.
 func (s Subjects) Interest(kind, request string) string {
 	return s.join("interest", s.Model, kind, request)
 }
@@ -299,27 +299,27 @@ func (s Subjects) AnyInterest(kind string) string { return s.join("interest", s.
 // stores, system events, and replies that servers route and map.
 var reserved = []string{"$", "_GR_", "_R_", "_nats"}
 
-// Internal says whether a subject belongs to the system, so that no producer
+// Internal reports whether a subject belongs to the system, so that no producer
 // may have it as its reply subject.
 func (s Subjects) Internal(subject string) bool {
 	return subject == s.Prefix || strings.HasPrefix(subject, s.Prefix+".") ||
 		slices.ContainsFunc(reserved, func(prefix string) bool { return strings.HasPrefix(subject, prefix) })
 }
 
-// LastToken is the last token of a subject: the request of a cancellation, the replica
+// LastToken returns the last token of a subject: the request of a cancellation, the replica
 // that tells what it has.
 func LastToken(subject string) string {
 	return subject[strings.LastIndexByte(subject, '.')+1:]
 }
 
-// ShardOf is the shard of the token log that a request's records go to.
+// ShardOf returns the shard of the token log that a request's records go to.
 func ShardOf(request string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(request)) // never fails
 	return int(h.Sum32() % LogShards)
 }
 
-// ModelToken is a model's name as a subject token: characters outside
+// ModelToken returns a model's name as a subject token: characters outside
 // [A-Za-z0-9_-] become underscores.
 func ModelToken(name string) string {
 	return strings.Map(func(r rune) rune {
@@ -347,7 +347,7 @@ func CheckModelToken(name string) error {
 // MaxReplicaID bounds the length of a replica's id, in bytes.
 const MaxReplicaID = 64
 
-// IsReplicaID says whether an id can be a replica's: it is part of subjects and keys.
+// IsReplicaID reports whether an id can be a replica's: it is part of subjects and keys.
 func IsReplicaID(id string) bool {
 	return id != "" && len(id) <= MaxReplicaID && ModelToken(id) == id
 }
@@ -405,7 +405,7 @@ func (s Subjects) CheckInbox(subject string, prefixes []string) error {
 	return nil
 }
 
-// InboxOwner is the part of an inbox that the permissions of a user give to him, or, of an
+// InboxOwner returns the part of an inbox that the permissions of a user give to him, or, of an
 // inbox that anybody can make, the part by which clients tell theirs from others'.
 func InboxOwner(inbox string) string {
 	first, rest, _ := strings.Cut(inbox, ".")

@@ -30,10 +30,10 @@ var all = []service.Descriptor{
 	gateway.Descriptor(),
 }
 
-// All are the services that a process can run, in the order of the catalog.
+// All returns the services that a process can run, in the order of the catalog.
 func All() []service.Descriptor { return slices.Clone(all) }
 
-// Find is the service of a name. The error says that there is none.
+// Find returns the service of a name. The error says that there is none.
 func Find(name string) (service.Descriptor, error) {
 	at := slices.IndexFunc(all, func(d service.Descriptor) bool { return d.Name == name })
 	if at < 0 {

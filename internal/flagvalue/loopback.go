@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// IsLoopback says whether a host, by name or address, is reached without a network.
+// IsLoopback reports whether a host, by name or address, is reached without a network.
 func IsLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// HostOf is the name or address in an HTTP request's Host, in small letters.
+// HostOf returns the name or address in an HTTP request's Host, in small letters.
 func HostOf(authority string) string {
 	host := authority
 	if h, _, err := net.SplitHostPort(authority); err == nil {

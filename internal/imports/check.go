@@ -58,7 +58,7 @@ func (r Rule) forbids(i Import) bool {
 	return matches(r.Never, i.To) || r.Only != nil && !matches(r.Only, i.To)
 }
 
-// folderIn is the folder directly beneath another one that has a package.
+// folderIn returns the folder directly beneath another one that has a package.
 func folderIn(folder, pkg string) string {
 	own, _, _ := strings.Cut(strings.TrimPrefix(pkg, folder+"/"), "/")
 	return folder + "/" + own

@@ -12,7 +12,7 @@ var wings = []struct{ name, reason string }{
 	{"serverless", ""},
 }
 
-// wingRules are the rules of the order.
+// wingRules returns the rules of the order.
 func wingRules() (rules []Rule) {
 	for i, w := range wings[:len(wings)-1] {
 		r := Rule{Of: []string{"pkg/" + w.name + "/..."}, Reason: w.reason, Bad: [2]string{"pkg/" + w.name, "pkg/" + wings[i+1].name}}

@@ -25,7 +25,7 @@ func Between(first, last time.Duration) *Growing {
 	return &Growing{b}
 }
 
-// Next is how long to wait now.
+// Next returns how long to wait now.
 func (g *Growing) Next() time.Duration { return g.b.NextBackOff() }
 
 // Reset begins anew: what failed has worked meanwhile.

@@ -23,7 +23,7 @@ func quantile975(freedom int) float64 {
 	return z + (z*z*z+z)/(4*n) + (5*z*z*z*z*z+16*z*z*z+3*z)/(96*n*n)
 }
 
-// Interval95 is the mean of one or more values, and half the width of its 95 % interval
+// Interval95 returns the mean of one or more values, and half the width of its 95 % interval
 // (Student's t), which is infinite for one value.
 func Interval95(values []float64) (mean, half float64) {
 	n := float64(len(values))

@@ -1,7 +1,7 @@
 // Package quantile reads quantiles off sorted numbers, the same way in all reports.
 package quantile
 
-// Of is what the share q, 0 to 1, of ascending numbers does not exceed; 0 of none.
+// Of returns what the share q, 0 to 1, of ascending numbers does not exceed; 0 of none.
 func Of[T float32 | float64](ascending []T, q float64) T {
 	if len(ascending) == 0 {
 		return 0

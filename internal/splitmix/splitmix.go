@@ -11,7 +11,7 @@ func Next(state *uint64) uint64 {
 	return Mix(*state)
 }
 
-// Mix is the finaliser: every bit of z changes about half of the result's.
+// Mix returns the finaliser: every bit of z changes about half of the result's.
 func Mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb

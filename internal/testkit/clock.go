@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// WallSet is a moment as a host tells it whose wall clock was set by so many seconds
+// WallSet returns a moment as a host tells it whose wall clock was set by so many seconds
 // since the process began: the monotonic clock has gone on.
 func WallSet(t testing.TB, at time.Time, by time.Duration) time.Time {
 	t.Helper()

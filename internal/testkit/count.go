@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Count is what a counter without labels has come to.
+// Count returns what a counter without labels has come to.
 func Count(t testing.TB, c prometheus.Counter) float64 {
 	t.Helper()
 	registry := prometheus.NewRegistry()

@@ -24,7 +24,7 @@ var nextFree atomic.Uint32
 
 func init() { nextFree.Store(rand.Uint32N(endFree - firstFree)) }
 
-// FreeAddr is an address of this machine that nobody listens on, and that FreeAddr has
+// FreeAddr returns an address of this machine that nobody listens on, and that FreeAddr has
 // not returned in this process.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
@@ -45,7 +45,7 @@ func FreeAddr(t testing.TB) string {
 	return ""
 }
 
-// FreePort is the port of a FreeAddr.
+// FreePort returns the port of a FreeAddr.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(FreeAddr(t))

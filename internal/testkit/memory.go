@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 )
 
-// Memory is what this process has had of the system; it never shrinks. From then on there is
+// Memory returns what this process has had of the system; it never shrinks. From then on there is
 // as much garbage as Go has by default, whatever the environment says.
 func Memory() uint64 {
 	debug.SetGCPercent(100)

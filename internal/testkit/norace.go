@@ -6,7 +6,7 @@ package testkit
 // long: tests of much computing in one goroutine then take a part of it.
 const Race = false
 
-// Some are the cases of a test whose goroutines are the same in all: those that differ in what
+// Some returns the cases of a test whose goroutines are the same in all: those that differ in what
 // is computed, which the run without the race detector compares. Under it, the first.
 func Some[T any](cases []T) []T { return cases }
 

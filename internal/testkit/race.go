@@ -11,7 +11,7 @@ import (
 // long: tests of much computing in one goroutine then take a part of it.
 const Race = true
 
-// Some are the cases of a test whose goroutines are the same in all: those that differ in what
+// Some returns the cases of a test whose goroutines are the same in all: those that differ in what
 // is computed, which the run without the race detector compares. Under it, the first.
 func Some[T any](cases []T) []T { return cases[:1] }
 

@@ -61,7 +61,7 @@ func field(s string) (key, value, rest string, err error) {
 	return key, value, s[len(quoted):], err
 }
 
-// Arg is the i-th argument; there must be that many.
+// Arg returns the i-th argument; there must be that many.
 func (e *Event) Arg(t testing.TB, i int) string {
 	t.Helper()
 	if i >= len(e.Args) {
@@ -70,13 +70,13 @@ func (e *Event) Arg(t testing.TB, i int) string {
 	return e.Args[i]
 }
 
-// Has says whether there is an option of this name.
+// Has reports whether there is an option of this name.
 func (e *Event) Has(key string) bool {
 	_, ok := e.options[key]
 	return ok
 }
 
-// Text is an option's value, or what is usual where there is none.
+// Text returns an option's value, or what is usual where there is none.
 func (e *Event) Text(key, usual string) string {
 	e.used[key] = true
 	if v, ok := e.options[key]; ok {
@@ -122,7 +122,7 @@ func (e *Event) Fatalf(t testing.TB, format string, args ...any) {
 	t.Fatalf("%s: %s: %s", e.at, e.Name, fmt.Sprintf(format, args...))
 }
 
-// unused are the options that the machine did not look at.
+// unused returns the options that the machine did not look at.
 func (e *Event) unused() string {
 	left := slices.DeleteFunc(slices.Sorted(maps.Keys(e.options)), func(k string) bool { return e.used[k] })
 	return strings.Join(left, ", ")

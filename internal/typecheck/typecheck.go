@@ -113,7 +113,7 @@ type imported struct {
 	vendored map[string]string // as the package writes it to import path
 }
 
-// Import is the package that a path names; its error says that "go list" has not named it before this one.
+// Import returns the package that a path names; its error says that "go list" has not named it before this one.
 func (i imported) Import(path string) (*types.Package, error) {
 	if at, ok := i.vendored[path]; ok {
 		path = at

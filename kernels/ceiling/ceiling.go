@@ -32,13 +32,13 @@ func FMAWithin(most int) float64 {
 // product and its sum are two. 0: the processor has no instruction for them.
 func Pairs() float64 { return products(pairsLoop, 32) }
 
-// Bytes is what Pairs says.
+// Bytes returns what Pairs says.
 func Bytes() float64 { return products(bytesLoop, 64) }
 
 // TilePairs and TileBytes are Pairs and Bytes by tiles.
 func TilePairs() float64 { return products(tilePairsLoop, tileTurn*32/fmaPerTurn) }
 
-// TileBytes is what TilePairs says.
+// TileBytes returns what TilePairs says.
 func TileBytes() float64 { return products(tileBytesLoop, tileTurn*64/fmaPerTurn) }
 
 // tileTurn is how often a turn of the loops for tiles multiplies rows of 32 numbers, or 64 bytes, with 16 outputs: 6 products of 16 rows.
@@ -67,7 +67,7 @@ func Bandwidth(bytes, threads int) float64 {
 	return float64(part*threads) / best.Seconds()
 }
 
-// BandwidthOfPieces is the rate at which one thread reads one of twenty pieces of so many bytes, or faster, while
+// BandwidthOfPieces returns the rate at which one thread reads one of twenty pieces of so many bytes, or faster, while
 // it reads a buffer of so many bytes: neighbours on the processor hardly change it.
 func BandwidthOfPieces(bytes, piece int) float64 {
 	piece = max(piece, readChunk) &^ (readChunk - 1)

@@ -10,7 +10,7 @@ import (
 // heads, of Dim dimensions.
 type Heads struct{ KV, Group, Dim int }
 
-// together is how many KV heads a pass takes: a few query heads alone would
+// together returns how many KV heads a pass takes: a few query heads alone would
 // leave the processor waiting for each of their chains.
 func (h Heads) together() int {
 	if h.Group > mostPerHead {
@@ -25,7 +25,7 @@ const (
 	mostPerHead = 3
 )
 
-// AttendScratch is the length of the scratch that AttendKept needs for positions below end.
+// AttendScratch returns the length of the scratch that AttendKept needs for positions below end.
 func AttendScratch(h Heads, end int) int {
 	positions := (end + PagePositions - 1) / PagePositions * PagePositions
 	return h.together()*h.Group*(positions+1) + positions + h.Group*PanelWidth + PagePositions*PanelWidth
@@ -141,7 +141,7 @@ func (a *attention) finish(out []float32, scale float32) {
 	}
 }
 
-// stride is the distance of two KV heads in a page, in words.
+// stride returns the distance of two KV heads in a page, in words.
 func (a *attention) stride() int { return 2 * a.format.Words(a.c) }
 
 func (a *attention) words(n int) int { return a.format.words(n) }
@@ -178,7 +178,7 @@ func (a *attention) score(q []float32) {
 	}
 }
 
-// distance is how many bytes after w the values soon lie, in another object maybe.
+// distance returns how many bytes after w the values soon lie, in another object maybe.
 func distance(w, soon []float32) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(soon))) - uintptr(unsafe.Pointer(unsafe.SliceData(w))))
 }
@@ -218,7 +218,7 @@ func mask(s []float32) {
 	}
 }
 
-// inside is the range of slots of page p that lie in [start, end).
+// inside returns the range of slots of page p that lie in [start, end).
 func (a *attention) inside(p int) (lo, hi int) {
 	from := p * PagePositions
 	return max(a.start-from, 0), min(a.end-from, PagePositions)

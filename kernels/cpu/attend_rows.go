@@ -5,7 +5,7 @@ import "fmt"
 // rowsAtOnce queries of one KV head keep a kernel's registers busy.
 const rowsAtOnce = 12
 
-// AttendsRows is how many consecutive positions of a sequence AttendRows gains from; 1: none.
+// AttendsRows returns how many consecutive positions of a sequence AttendRows gains from; 1: none.
 func (h Heads) AttendsRows() int {
 	if h.Dim%PanelWidth != 0 {
 		return 1
@@ -13,7 +13,7 @@ func (h Heads) AttendsRows() int {
 	return max(1, rowsAtOnce/h.Group)
 }
 
-// AttendRowsScratch is the length of the scratch that AttendRows needs.
+// AttendRowsScratch returns the length of the scratch that AttendRows needs.
 func AttendRowsScratch(h Heads, rows, end int) int {
 	positions := (end + rows - 1 + PagePositions - 1) / PagePositions * PagePositions
 	return rows*h.Group*(positions+2*h.Dim+1) + positions
@@ -86,7 +86,7 @@ func (b *attentionRows) run(scale float32) {
 	}
 }
 
-// alone is the attention of row r alone.
+// alone returns the attention of row r alone.
 func (b *attentionRows) alone(r int) attention {
 	a := b.attention
 	a.end, a.last = b.end+r, (b.end+r-1)/PagePositions

@@ -14,7 +14,7 @@ func (m *Matrix) codedRow(p, k int) (row [PanelWidth]float32) {
 	return row
 }
 
-// scaleAt are S and O of input k and output j of a panel.
+// scaleAt returns S and O of input k and output j of a panel.
 func (m *Matrix) scaleAt(p, k, j int) (scale, offset float32) {
 	c, span, group := m.coded, m.coded.span(m.K), min(m.coded.Group, m.K)
 	tops := c.tops[(p*parts(m.K, span)+k/span)*c.topSize()+j:]
@@ -36,7 +36,7 @@ func (m *Matrix) scaleAt(p, k, j int) (scale, offset float32) {
 	return scale * sub, HalfToFloat(tops[PanelWidth]) * float32(int8(subs[PanelWidth]))
 }
 
-// codeAt is the code of input k and output j of a panel.
+// codeAt returns the code of input k and output j of a panel.
 func (m *Matrix) codeAt(p, k, j int) int {
 	if m.rounds && m.coded.Bits > 4 {
 		return int(m.storedCode(p, k, j) - m.dotZero())

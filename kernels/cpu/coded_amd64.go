@@ -184,7 +184,7 @@ func (m *Matrix) decodeFirst(dst, x []float32, p0 int, t tile, b *codedBuffers) 
 	}
 }
 
-// copied are so many inputs of rows that would evict each other from the cache.
+// copied returns so many inputs of rows that would evict each other from the cache.
 func (b *codedBuffers) copied(x []float32, ldX, rows, k int) []float32 {
 	const ld = decodedInputs + aliasPad
 	if len(b.x) < rows*ld {

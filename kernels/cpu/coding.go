@@ -80,7 +80,7 @@ func (c Coding) CanRound(k int) bool {
 	return g%QGroup == 0 && (g == k || codedInputs%g == 0 || g%codedInputs == 0)
 }
 
-// kept is how many bits a code takes in memory. Those of 6 take 8, but where rows are rounded.
+// kept returns how many bits a code takes in memory. Those of 6 take 8, but where rows are rounded.
 func (c Coding) kept() int {
 	if c.Bits == 6 && !c.Rounds {
 		return 8
@@ -91,7 +91,7 @@ func (c Coding) kept() int {
 func (c Coding) twofold() bool { return c.Kind == SubSteps || c.Kind == SubStepsMins }
 func (c Coding) mins() bool    { return c.Kind == StepsMins || c.Kind == SubStepsMins }
 
-// span is how many of k inputs share a step.
+// span returns how many of k inputs share a step.
 func (c Coding) span(k int) int {
 	if c.twofold() {
 		return SuperInputs
@@ -119,12 +119,12 @@ func (c Coding) subSize() int {
 
 func parts(k, size int) int { return (k + size - 1) / max(1, size) }
 
-// panel is what a panel of k inputs takes: bytes of codes, float16s, bytes of groups.
+// panel returns what a panel of k inputs takes: bytes of codes, float16s, bytes of groups.
 func (c Coding) panel(k int) (codes, tops, subs int) {
 	return k * PanelWidth * c.kept() / 8, parts(k, c.span(k)) * c.topSize(), parts(k, min(c.Group, k)) * c.subSize()
 }
 
-// PackedBytes is what Bytes of an (n, k) matrix will be.
+// PackedBytes returns what Bytes of an (n, k) matrix will be.
 func (c Coding) PackedBytes(n, k int) int64 {
 	codes, tops, subs := c.panel(k)
 	return int64(parts(n, PanelWidth)) * int64(codes+2*tops+subs)

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// dotFormat is which kernels multiply the codes with rounded rows.
+// dotFormat returns which kernels multiply the codes with rounded rows.
 func (m *Matrix) dotFormat() Format {
 	switch {
 	case m.coded == nil:
@@ -23,7 +23,7 @@ func (m *Matrix) offsets() bool {
 	return m.coded != nil && m.coded.Kind != Steps && m.coded.Kind != SubSteps
 }
 
-// dotZero is what is subtracted of a stored code, before the product with a row's: codes of 4 bits are as they are where weights have
+// dotZero returns what is subtracted of a stored code, before the product with a row's: codes of 4 bits are as they are where weights have
 // offsets.
 func (m *Matrix) dotZero() int32 {
 	switch {
@@ -37,7 +37,7 @@ func (m *Matrix) dotZero() int32 {
 	return 8
 }
 
-// dotScale are scale and offset of input k and output j of a panel. The sums of codes of 4 bits are times 16, and
+// dotScale returns scale and offset of input k and output j of a panel. The sums of codes of 4 bits are times 16, and
 // their scales are over 16.
 func (m *Matrix) dotScale(p, k, j int) (scale, offset float32) {
 	if m.coded == nil {

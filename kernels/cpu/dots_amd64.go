@@ -13,7 +13,7 @@ const (
 	subsMins    // subs, then submins, as bytes; steps, then mins, in float16 for SuperInputs
 )
 
-// dotScales is how they lie.
+// dotScales returns how they lie.
 func (m *Matrix) dotScales() int {
 	switch {
 	case m.coded == nil:

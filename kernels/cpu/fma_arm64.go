@@ -1,6 +1,6 @@
 package cpu
 
-// fma32 is a·b+c rounded once: on arm64 the compiler makes FMADDS of it, to
+// fma32 returns a·b+c rounded once: on arm64 the compiler makes FMADDS of it, to
 // which TestFMA holds it.
 func fma32(a, b, c float32) float32 { return a*b + c }
 

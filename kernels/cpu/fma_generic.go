@@ -4,7 +4,7 @@ package cpu
 
 import "math"
 
-// fma32 is a·b+c rounded once. The product of two float32 is exact in float64;
+// fma32 returns a·b+c rounded once. The product of two float32 is exact in float64;
 // only the sum may be rounded twice, which matters when the first rounding
 // lands on a float32 tie or below the normal range.
 func fma32(a, b, c float32) float32 {
@@ -16,7 +16,7 @@ func fma32(a, b, c float32) float32 {
 	return float32(s)
 }
 
-// doubtful says whether rounding s to float32 may go the wrong way.
+// doubtful reports whether rounding s to float32 may go the wrong way.
 func doubtful(s float64) bool {
 	return math.Float64bits(s)&0x1fffffff == 0x10000000 || (s < 0x1p-126 && s > -0x1p-126)
 }

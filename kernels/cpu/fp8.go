@@ -31,7 +31,7 @@ var e4m3 = func() (values [256]float32) {
 	return values
 }()
 
-// FP8Scales is the number of scales of an output with k inputs.
+// FP8Scales returns the number of scales of an output with k inputs.
 func FP8Scales(k int) int { return (k + FP8Block - 1) / FP8Block }
 
 // PackFP8 packs codes e4m3fn, row-major (n, k), with scales (n, k/128 rounded
@@ -86,7 +86,7 @@ func CheckFP8(codes []byte, scales []float32) error {
 	return nil
 }
 
-// firstNaN is the place of the first code that is not a number, or -1.
+// firstNaN returns the place of the first code that is not a number, or -1.
 func firstNaN(codes []byte) int {
 	at := 0
 	for ; at+8 <= len(codes); at += 8 { // eight at once: only 0x7f carries into the top bit

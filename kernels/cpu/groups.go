@@ -9,7 +9,7 @@ import (
 // byte each, or two in a byte with the first in its low half; and a scale in bf16 for each QGroup inputs.
 type Groups struct{ Codes, Scales []byte }
 
-// GroupBytes are those of a row of k inputs, a multiple of QGroup, in Q8 or Q4.
+// GroupBytes returns those of a row of k inputs, a multiple of QGroup, in Q8 or Q4.
 func GroupBytes(k int, f Format) (codes, scales int) {
 	if f.nibbles() {
 		return k / 2, k / QGroup * 2

@@ -23,7 +23,7 @@ const (
 // Takes reports whether heads of so many dimensions can be kept so.
 func (f KVFormat) Takes(dim int) bool { return f == KVF32 || dim%PanelWidth == 0 }
 
-// Words is how many float32 words the keys of one head take in a page, or its values of as many dimensions.
+// Words returns how many float32 words the keys of one head take in a page, or its values of as many dimensions.
 func (f KVFormat) Words(dim int) int {
 	if f == KVInt8 {
 		return f.words(dim*PagePositions) + PagePositions
@@ -31,7 +31,7 @@ func (f KVFormat) Words(dim int) int {
 	return f.words(dim * PagePositions)
 }
 
-// words is how many words n numbers take, without their scales.
+// words returns how many words n numbers take, without their scales.
 func (f KVFormat) words(n int) int {
 	switch f {
 	case KVBF16:

@@ -27,7 +27,7 @@ func tileCodes(dst, x []float32, w []byte, t tile) {
 	}
 }
 
-// codeRows is how many of n rows one call of a kernel takes: those that there is a kernel for.
+// codeRows returns how many of n rows one call of a kernel takes: those that there is a kernel for.
 func codeRows(n int) int {
 	switch {
 	case active < avx512:

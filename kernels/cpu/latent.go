@@ -18,10 +18,10 @@ type Latent struct {
 	Format            KVFormat
 }
 
-// Width is the number of elements of a line.
+// Width returns the number of elements of a line.
 func (l Latent) Width() int { return l.Rank + l.Rope }
 
-// LatentScratch is the length of the scratch that AttendLatent needs for positions below end.
+// LatentScratch returns the length of the scratch that AttendLatent needs for positions below end.
 func LatentScratch(l Latent, end int) int {
 	positions := (end + PagePositions - 1) / PagePositions * PagePositions
 	panel := (l.Width() + PagePositions) * PanelWidth

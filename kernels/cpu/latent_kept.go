@@ -7,7 +7,7 @@ func (l Latent) Keeps() bool {
 	return l.Format == KVF32 || l.Rank%PanelWidth == 0 && l.Rope%4 == 0
 }
 
-// Words is how many float32 words a page of lines takes. In KVBF16 a page is (PagePositions, W), two
+// Words returns how many float32 words a page of lines takes. In KVBF16 a page is (PagePositions, W), two
 // elements a word; in KVInt8 it is codes (PagePositions, W), four a word, and two scales for each position: that of the first Rank
 // elements and that of the others, with StoreKVCodes' rounding.
 func (l Latent) Words() int {
@@ -35,7 +35,7 @@ func (l Latent) Store(page []float32, slot int, line []float32) {
 	}
 }
 
-// opened is how many floats a page's lines take while they are computed with.
+// opened returns how many floats a page's lines take while they are computed with.
 func (l Latent) opened() int {
 	if l.Format == KVF32 {
 		return 0

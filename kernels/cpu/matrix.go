@@ -66,16 +66,16 @@ func mustHold(what string, got, n, k, size int) {
 	}
 }
 
-// interleaved is the place in a bf16 panel of what sits at the place at in an f32 panel.
+// interleaved returns the place in a bf16 panel of what sits at the place at in an f32 panel.
 func interleaved(at int) int {
 	j := at % PanelWidth
 	return at - j + j%16*2 + j/16
 }
 
-// Panels is the number of panels, the last one perhaps padded.
+// Panels returns the number of panels, the last one perhaps padded.
 func (m *Matrix) Panels() int { return (m.N + PanelWidth - 1) / PanelWidth }
 
-// Bytes is the memory that the weights take.
+// Bytes returns the memory that the weights take.
 func (m *Matrix) Bytes() (n int64) {
 	for _, part := range m.stack {
 		n += part.Bytes()
@@ -105,7 +105,7 @@ const (
 	byHalves // for kernels: W8A8 where half as many inputs share a scale
 )
 
-// PackedBytes is what Bytes of a packed (n, k) matrix will be.
+// PackedBytes returns what Bytes of a packed (n, k) matrix will be.
 func PackedBytes(n, k int, f Format) int64 {
 	width := int64((&Matrix{N: n}).Panels()) * PanelWidth
 	switch f {

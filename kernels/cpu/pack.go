@@ -184,7 +184,7 @@ func packTwo(panel, a, b []byte, width int) {
 	}
 }
 
-// asBytes are the bytes of numbers, little-endian as all machines here.
+// asBytes returns the bytes of numbers, little-endian as all machines here.
 func asBytes[T uint16 | float32](s []T) []byte {
 	var zero T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(zero)))

@@ -43,7 +43,7 @@ func transposeWords(panel []byte, rows [][]byte, width int) int {
 	return blocks * block
 }
 
-// strideOf is the distance of so many rows that lie at the same distances.
+// strideOf returns the distance of so many rows that lie at the same distances.
 func strideOf(rows [][]byte, width int) (stride int, ok bool) {
 	if active == generic || len(rows) != width || len(rows[0]) == 0 {
 		return 0, false

@@ -33,7 +33,7 @@ func (a tileArgs) each(from, end, panels int, f Format) {
 // mostPanels is the most that one call of a kernel takes.
 const mostPanels = 4
 
-// tallest is the most rows that one call of a kernel takes. Scales of packed
+// tallest returns the most rows that one call of a kernel takes. Scales of packed
 // weights take registers too.
 func tallest(f Format) int {
 	switch {
@@ -99,7 +99,7 @@ func (a *tileArgs) part512(rows, n int, f Format) int {
 	return panels
 }
 
-// panelsFor is how many of n panels AVX-512's registers hold for so many rows.
+// panelsFor returns how many of n panels AVX-512's registers hold for so many rows.
 func panelsFor(rows, n int) int {
 	switch {
 	case rows <= 3 && n >= 4:

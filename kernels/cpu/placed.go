@@ -23,7 +23,7 @@ func (r *Rounded) placePairs(row int, x []float32) {
 	}
 }
 
-// pairsAt are the tiles from a row on.
+// pairsAt returns the tiles from a row on.
 func (r *Rounded) pairsAt(row int) []byte {
 	return r.codes[row/tileRows*stepsOf(pairsOf(r.k))*tileBytes+row%tileRows*tileLine:]
 }

@@ -57,7 +57,7 @@ func (e *OutputError) Error() string { return fmt.Sprintf("output %d: %v", e.Out
 
 func (e *OutputError) Unwrap() error { return e.Err }
 
-// stepOf is the scale of a group, in bf16. In Q4 the weight that is farthest from zero
+// stepOf returns the scale of a group, in bf16. In Q4 the weight that is farthest from zero
 // becomes -8, the code that has no other sign.
 func stepOf(top float32, f Format) uint16 {
 	if math.Abs(float64(top)) < smallestQ {
@@ -71,7 +71,7 @@ func stepOf(top float32, f Format) uint16 {
 
 func widened(bf uint16) float32 { return math.Float32frombits(uint32(bf) << 16) }
 
-// quantised is which of the grouped formats the matrix holds.
+// quantised returns which of the grouped formats the matrix holds.
 func (m *Matrix) quantised() Format {
 	f := Q4
 	if len(m.codes) == m.Panels()*m.K*PanelWidth {
@@ -89,7 +89,7 @@ func (f Format) Grouped() bool { return f >= Q8 && f <= W4A8 }
 func (f Format) rounds() bool  { return f >= W8A8 }
 func (f Format) nibbles() bool { return f == Q4 || f == W4A8 }
 
-// storedStep is a scale as it is stored. W4A8's kernels multiply with 16 times its codes, so
+// storedStep returns a scale as it is stored. W4A8's kernels multiply with 16 times its codes, so
 // it has a sixteenth of the scale, which is exact.
 func storedStep(step uint16, f Format) uint16 {
 	if f == W4A8 && step&^(1<<15) != 0 {
@@ -98,7 +98,7 @@ func storedStep(step uint16, f Format) uint16 {
 	return step
 }
 
-// wordAt is the place in a panel of Q8 or W8A8 of input k and output j.
+// wordAt returns the place in a panel of Q8 or W8A8 of input k and output j.
 func wordAt(k, j int) int { return k/4*4*PanelWidth + 4*j + k%4 }
 
 // DecodedRow fills dst (K) with output i of a matrix in one of the grouped formats.
@@ -126,7 +126,7 @@ func qRow(codes []byte, steps []uint16, f Format, k int) (row [PanelWidth]float3
 	return row
 }
 
-// qWeight is the weight of input k and output j of a panel.
+// qWeight returns the weight of input k and output j of a panel.
 func qWeight(codes []byte, steps []uint16, f Format, k, j int) float32 {
 	w := float32(qCode(codes, f, k, j)) * widened(steps[k/QGroup*PanelWidth+j])
 	if f == W4A8 {
@@ -135,7 +135,7 @@ func qWeight(codes []byte, steps []uint16, f Format, k, j int) float32 {
 	return w
 }
 
-// qCode is the code of input k and output j of a panel.
+// qCode returns the code of input k and output j of a panel.
 func qCode(codes []byte, f Format, k, j int) int8 {
 	switch f {
 	case Q8, W8A8:

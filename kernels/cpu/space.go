@@ -9,7 +9,7 @@ type Space struct{ all, free []byte }
 // spaceParts are more arrays than an expert's matrices have; each begins with a cache line.
 const spaceParts = 16
 
-// NewSpace is a space for matrices that take so many bytes.
+// NewSpace returns a space for matrices that take so many bytes.
 func NewSpace(bytes int64) *Space {
 	s := &Space{all: aligned[byte](int(bytes) + spaceParts*cacheLine)}
 	s.Reset()
@@ -33,10 +33,10 @@ func (s *Space) Populate(run func(n int, f func(i int))) {
 	})
 }
 
-// Bytes is what it was made for, as budgets count matrices. It takes 16 cache lines more, in which they begin.
+// Bytes returns what it was made for, as budgets count matrices. It takes 16 cache lines more, in which they begin.
 func (s *Space) Bytes() int64 { return int64(len(s.all)) - spaceParts*cacheLine }
 
-// Left is how many of Bytes no matrix has, 0 or less when all are taken.
+// Left returns how many of Bytes no matrix has, 0 or less when all are taken.
 func (s *Space) Left() int64 { return int64(len(s.free)) - spaceParts*cacheLine }
 
 // Reset makes room for other matrices, in the memory of those that are there.

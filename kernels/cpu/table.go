@@ -14,7 +14,7 @@ type Table struct {
 	f Format
 }
 
-// NewTable is a table without outputs, of k inputs each, in F32, BF16 or FP8. In FP8 a
+// NewTable returns a table without outputs, of k inputs each, in F32, BF16 or FP8. In FP8 a
 // block's scale is its largest magnitude over 448.
 func NewTable(k int, f Format) *Table {
 	if k < 1 || f == MXFP4 || f > FP8 {
@@ -23,7 +23,7 @@ func NewTable(k int, f Format) *Table {
 	return &Table{m: Matrix{K: k}, f: f}
 }
 
-// Matrix is the table's outputs, for MatMul. It is good until the table grows.
+// Matrix returns the table's outputs, for MatMul. It is good until the table grows.
 func (t *Table) Matrix() *Matrix { return &t.m }
 
 // Grow makes room for n outputs at least: whole panels.
@@ -52,7 +52,7 @@ func grown[T byte | uint16 | float32](s []T, n int) []T {
 	return all
 }
 
-// RowBytes is the length of what AppendRow appends.
+// RowBytes returns the length of what AppendRow appends.
 func (t *Table) RowBytes() int {
 	switch t.f {
 	case F32:
@@ -179,7 +179,7 @@ func (t *Table) Row(row []float32, n int) {
 	}
 }
 
-// scaleAt is the place of the scale of output n's block.
+// scaleAt returns the place of the scale of output n's block.
 func (t *Table) scaleAt(n, block int) int {
 	return (n/PanelWidth*FP8Scales(t.m.K)+block)*PanelWidth + n%PanelWidth
 }
@@ -190,7 +190,7 @@ func (t *Table) mustHave(n int) {
 	}
 }
 
-// Chain is what MatMul computes of one row and one output, in plain Go.
+// Chain returns what MatMul computes of one row and one output, in plain Go.
 func Chain(x, w []float32) (acc float32) {
 	mustMatch("Chain", len(x), len(w))
 	for i, v := range x {
@@ -226,7 +226,7 @@ func encodeFP8(b []byte, row []float32) []byte {
 	return b
 }
 
-// e4m3Code is the code whose value times scale is nearest to v, the even one of two.
+// e4m3Code returns the code whose value times scale is nearest to v, the even one of two.
 func e4m3Code(v, scale float32) byte {
 	if scale == 0 {
 		return 0

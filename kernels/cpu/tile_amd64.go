@@ -42,7 +42,7 @@ func tileF32(dst, x, w []float32, t tile) {
 	t.run(dst, x, stored{Format: F32, w: unsafe.Pointer(unsafe.SliceData(w))})
 }
 
-// headsAtOnce is how many of n heads one call of a kernel takes. AVX2 has too
+// headsAtOnce returns how many of n heads one call of a kernel takes. AVX2 has too
 // few registers to gain from more than one head.
 func headsAtOnce(rows, n int) int {
 	switch {
@@ -84,7 +84,7 @@ func tileBF16Heads(dst, x, w []float32, n, stride int, t tile) int {
 	return heads
 }
 
-// headArgs are those of tiles of heads that are so many words apart.
+// headArgs returns those of tiles of heads that are so many words apart.
 func (t tile) headArgs(x []float32, stride int, f Format) tileArgs {
 	a := tileArgs{
 		x: pointerTo(x), ldDst: t.ldDst * 4, ldX: t.ldX * 4,

@@ -26,13 +26,13 @@ var active, startError = choose(os.Getenv)
 // does, the plain Go kernels run.
 func Check() error { return startError }
 
-// Name is the variant in use: "amx", "avx512bf16", "avx512vnni", "avx512", "avx2" or "generic".
+// Name returns the variant in use: "amx", "avx512bf16", "avx512vnni", "avx512", "avx2" or "generic".
 func Name() string { return variantNames[active] }
 
-// Class is the numeric class: equal classes give equal bits. All variants share one, but for W16A16.
+// Class returns the numeric class: equal classes give equal bits. All variants share one, but for W16A16.
 func Class() string { return "fma32" }
 
-// PairsClass is what W16A16 adds to the numeric class: the sums of TDPBF16PS have another order.
+// PairsClass returns what W16A16 adds to the numeric class: the sums of TDPBF16PS have another order.
 func PairsClass() string {
 	if active == amxTiles {
 		return "-amx"

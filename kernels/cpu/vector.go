@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// whole is the part of n that vector kernels take; the rest goes through a padded block.
+// whole returns the part of n that vector kernels take; the rest goes through a padded block.
 func whole(n int) int { return n &^ (lanes - 1) }
 
 func mustMatch(what string, n int, others ...int) {
@@ -116,7 +116,7 @@ func filled(v float64) (block [lanes]float32) {
 // argmaxBlock values are looked through for their largest at a time.
 const argmaxBlock = 32 * lanes
 
-// Argmax is the lowest index of the largest value. No NaN is larger than another value, and none is larger than
+// Argmax returns the lowest index of the largest value. No NaN is larger than another value, and none is larger than
 // a NaN that comes first.
 func Argmax(x []float32) int {
 	if len(x) == 0 || x[0] != x[0] {

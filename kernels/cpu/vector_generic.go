@@ -31,7 +31,7 @@ func scaleMaxGeneric(x []float32, a float32) float32 {
 	return top
 }
 
-// mostGeneric is the largest value, which no NaN is.
+// mostGeneric returns the largest value, which no NaN is.
 func mostGeneric(x []float32) float32 {
 	top := float32(math.Inf(-1))
 	for _, v := range x {

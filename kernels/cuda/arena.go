@@ -67,10 +67,10 @@ func (a *Arena) Take(bytes int64, what string) (Ptr, error) {
 	return p, nil
 }
 
-// Rest is the bytes that are not cut off yet.
+// Rest returns the bytes that are not cut off yet.
 func (a *Arena) Rest() int64 { return a.size - a.used }
 
-// Size is the bytes of the whole.
+// Size returns the bytes of the whole.
 func (a *Arena) Size() int64 { return a.size }
 
 // Close frees the arena with all its pieces.
@@ -126,10 +126,10 @@ func (a *Arena) Slots(bytes int64, what string) (*Slots, error) {
 	return s, nil
 }
 
-// Size is the bytes of a slot.
+// Size returns the bytes of a slot.
 func (s *Slots) Size() int64 { return s.size }
 
-// Count is how many slots there are, free or not.
+// Count returns how many slots there are, free or not.
 func (s *Slots) Count() int { return s.all }
 
 // Take returns a slot; false if none is free.

@@ -22,7 +22,7 @@ func (k Kernels) On(d Info) error {
 	return nil
 }
 
-// Fastest are those that are fastest on a device of those that it has (docs/benchmarks/gpu-h200.md).
+// Fastest returns those that are fastest on a device of those that it has (docs/benchmarks/gpu-h200.md).
 func Fastest(d Info) Kernels {
 	if Wgmma.On(d) == nil {
 		return Wgmma
@@ -30,7 +30,7 @@ func Fastest(d Info) Kernels {
 	return Mma
 }
 
-// Suffix is what they add to the name of a numeric class.
+// Suffix returns what they add to the name of a numeric class.
 func (k Kernels) Suffix() string {
 	if k == Wgmma {
 		return "-wgmma"

@@ -36,7 +36,7 @@ func (e *Error) Error() string {
 	return said
 }
 
-// Known says whether the code is of one of the kinds.
+// Known reports whether the code is of one of the kinds.
 func (e *Error) Known() bool { return answers[e.Code].kind != nil }
 
 // Is says which kind of error it is.

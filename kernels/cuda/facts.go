@@ -33,7 +33,7 @@ type Facts struct {
 	Xids []uint64
 }
 
-// Reasons are why a GPU's clock is lower than it could be; none if it does not say.
+// Reasons returns why a GPU's clock is lower than it could be; none if it does not say.
 func (f Facts) Reasons() Reasons { return Reasons(f.Values[Slowed]) }
 
 // Reader asks one GPU. It is safe for concurrent use, and lives as long as the process.
@@ -84,7 +84,7 @@ const (
 	PowerBrake       Reasons = 0x80
 )
 
-// Throttling are the reasons of r that slow a GPU that has work.
+// Throttling returns the reasons of r that slow a GPU that has work.
 func (r Reasons) Throttling() Reasons {
 	return r & (HardwareSlowdown | SoftwareThermal | HardwareThermal | PowerBrake)
 }
@@ -94,7 +94,7 @@ var reasonNames = map[Reasons]string{
 	SoftwareThermal: "software_thermal", HardwareThermal: "hardware_thermal", PowerBrake: "power_brake", 0x100: "display_setting",
 }
 
-// ReasonNames are the names of all reasons.
+// ReasonNames returns the names of all reasons.
 func ReasonNames() (names []string) {
 	for _, name := range reasonNames {
 		names = append(names, name)
@@ -103,7 +103,7 @@ func ReasonNames() (names []string) {
 	return names
 }
 
-// Has says whether a reason of that name is among r.
+// Has reports whether a reason of that name is among r.
 func (r Reasons) Has(name string) bool {
 	for bit, n := range reasonNames {
 		if n == name {

@@ -27,7 +27,7 @@ var targets = []target{
 	{".compute_80.ptx", func(a Arch) bool { return a.Major >= MinArch.Major }},
 }
 
-// pick is the file of a source's kernels that fits a device best.
+// pick returns the file of a source's kernels that fits a device best.
 func (i Images) pick(source string, d Info) (file string, err error) {
 	for _, t := range targets {
 		if name := source + t.suffix; len(i[name]) > 0 && t.fits(d.Arch) {
@@ -46,7 +46,7 @@ func (i Images) of(source string) (names []string) {
 	return names
 }
 
-// sources are what the images were made of, such as "experts".
+// sources returns what the images were made of, such as "experts".
 func (i Images) sources() (names []string) {
 	for _, file := range slices.Sorted(maps.Keys(i)) {
 		name, _, _ := strings.Cut(file, ".")

@@ -17,7 +17,7 @@ type patience struct {
 	skips  int // looks that are short
 }
 
-// limit is how long the next look may take, while there is one step or not.
+// limit returns how long the next look may take, while there is one step or not.
 func (p *patience) limit(step bool) time.Duration {
 	switch {
 	case !step:

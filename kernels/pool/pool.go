@@ -63,10 +63,10 @@ func New(threads int) *Pool {
 	return p
 }
 
-// Threads is the number of threads that one Run uses at most.
+// Threads returns the number of threads that one Run uses at most.
 func (p *Pool) Threads() int { return p.threads }
 
-// Awake is how many workers look for work just now, so that short work is worth a Run.
+// Awake returns how many workers look for work just now, so that short work is worth a Run.
 func (p *Pool) Awake() int { return max(0, int(p.awake.Load()-p.busy.Load())) }
 
 // BeginStep says that work comes in parts that follow each other, until EndStep. While there is one such step, workers
@@ -76,7 +76,7 @@ func (p *Pool) BeginStep() { p.step(1) }
 // EndStep ends what BeginStep began.
 func (p *Pool) EndStep() { p.step(-1) }
 
-// Steps is how many steps are under way.
+// Steps returns how many steps are under way.
 func (p *Pool) Steps() int { return int(p.steps.Load()) }
 
 func (p *Pool) step(more int32) {

@@ -42,7 +42,7 @@ func (w *worker) find() (s *slot) {
 	return s
 }
 
-// next is a slot with free items, first of Run; nil: there is none. Workers begin with different slots.
+// next returns a slot with free items, first of Run; nil: there is none. Workers begin with different slots.
 func (p *Pool) next(index int) *slot {
 	if s := p.free(urgent, index); s != nil {
 		return s
@@ -50,7 +50,7 @@ func (p *Pool) next(index int) *slot {
 	return p.free(spare, index)
 }
 
-// free is a slot of a kind with free items, or nil.
+// free returns a slot of a kind with free items, or nil.
 func (p *Pool) free(kind, index int) *slot {
 	for turned := bits.RotateLeft64(p.open[kind].Load(), -index); turned != 0; turned &= turned - 1 {
 		if s := &p.slots[(bits.TrailingZeros64(turned)+index)%64]; s.left.Load() > 0 {
@@ -60,7 +60,7 @@ func (p *Pool) free(kind, index int) *slot {
 	return nil
 }
 
-// others says whether a Run has free items.
+// others reports whether a Run has free items.
 func (p *Pool) others() bool { return p.free(urgent, 0) != nil }
 
 // invite wakes some workers, which wake others, if fewer look for work than are wanted.

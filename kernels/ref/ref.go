@@ -25,10 +25,10 @@ func dot(a, b []float32) float64 {
 	return sum
 }
 
-// FP4 is the value of the code e2m1 in the low four bits.
+// FP4 returns the value of the code e2m1 in the low four bits.
 func FP4(code byte) float64 { return minifloat(code&15, 2, 1, 1) }
 
-// FP8 is the value of the code e4m3fn, which has no infinities.
+// FP8 returns the value of the code e4m3fn, which has no infinities.
 func FP8(code byte) float64 {
 	if code&0x7f == 0x7f {
 		return math.NaN()
@@ -36,7 +36,7 @@ func FP8(code byte) float64 {
 	return minifloat(code, 4, 3, 7)
 }
 
-// minifloat is a sign, then so many bits of exponent and of mantissa.
+// minifloat returns a sign, then so many bits of exponent and of mantissa.
 func minifloat(code byte, exponent, mantissa, bias int) float64 {
 	sign := 1 - 2*float64(code>>(exponent+mantissa))
 	exp := int(code) >> mantissa & (1<<exponent - 1)

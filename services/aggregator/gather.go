@@ -69,7 +69,7 @@ func (s *Service) gather(ctx context.Context, p *pb.Partial) error {
 	return nil
 }
 
-// done says whether a partial's group is finished, and notes that this one came too late.
+// done reports whether a partial's group is finished, and notes that this one came too late.
 func (s *Service) done(p *pb.Partial) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -230,7 +230,7 @@ func (gs *groups) evict(newest *group) {
 	}
 }
 
-// oldest is nil without open groups.
+// oldest returns nil without open groups.
 func (gs *groups) oldest() *group {
 	if e := gs.byAge.Front(); e != nil {
 		g, _ := e.Value.(*group)
@@ -239,7 +239,7 @@ func (gs *groups) oldest() *group {
 	return nil
 }
 
-// sum is the block (rows, d) of a whole group: what is not awaited adds nothing.
+// sum returns the block (rows, d) of a whole group: what is not awaited adds nothing.
 func (gs *groups) sum(g *group, out []float32) []float32 {
 	k := gs.shape.TopK
 	gs.at = reuse.Slice(gs.at, int(g.key.Rows)*k)

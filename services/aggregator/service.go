@@ -66,7 +66,7 @@ func groupsLimit(d *deployment.Deployment) int {
 	return max(minGroups, 4*largest)
 }
 
-// Name is the replica's id.
+// Name returns the replica's id.
 func (s *Service) Name() string { return s.id }
 
 // Start begins to receive.

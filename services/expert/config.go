@@ -119,7 +119,7 @@ func (c Config) Experts(m *model.Model) (all, largest int64, err error) {
 	return all, largest, err
 }
 
-// largest is the bytes that the budget counts for the largest expert.
+// largest returns the bytes that the budget counts for the largest expert.
 func (c Config) largest(m *model.Model) (int64, error) {
 	switch {
 	case c.Rent != nil:
@@ -137,7 +137,7 @@ func (c Config) whose(m *model.Model) string {
 	return "model " + m.Name
 }
 
-// device is what the host computes on.
+// device returns what the host computes on.
 func (c Config) device(d *deployment.Deployment, o offload, beside device.Beside) (device.Device, error) {
 	s := device.Settings{Budget: int64(c.MemoryBudget), Beside: beside, Order: o.order, Ended: func(e device.Ended) {
 		countLoad(d.Telemetry.Metrics.Hosts, e)
@@ -218,7 +218,7 @@ func (c Config) checkUnited(m *model.Model) error {
 	return s.Close()
 }
 
-// openUnited is the host's united experts; nil, if it has none.
+// openUnited returns the host's united experts; nil, if it has none.
 func (c Config) openUnited(m *model.Model) (*united.Set, error) {
 	if c.United == "" || c.Device != nil {
 		return nil, nil //nolint:nilnil // a set of none is nil
@@ -230,7 +230,7 @@ func (c Config) openUnited(m *model.Model) (*united.Set, error) {
 	return s, nil
 }
 
-// offers are what the host tells of its united experts. On a paced device one takes as much as
+// offers returns what the host tells of its united experts. On a paced device one takes as much as
 // any expert.
 func (s *Service) offers() (all []*pb.UnitedExperts) {
 	for _, b := range s.united.Bundles() {
@@ -323,7 +323,7 @@ func (s *Service) loadEnded(e device.Ended) {
 	}
 }
 
-// Foresees says whether an Offload follows what predictors foretell.
+// Foresees reports whether an Offload follows what predictors foretell.
 func Foresees(offload string) bool {
 	return offload == FMoE || offload == NextUse || offload == FMoEPlus
 }

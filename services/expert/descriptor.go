@@ -56,14 +56,14 @@ type Command struct {
 	service.UnitedFlags `embed:""`
 }
 
-// Config is what they say.
+// Config returns what the flags say.
 func (c *Command) Config(p service.Process) (Config, error) {
 	own, err := c.Flags.Config(p)
 	own.United = c.United
 	return own, err
 }
 
-// Config is what they say.
+// Config returns what the flags say.
 func (f *Flags) Config(p service.Process) (c Config, err error) {
 	if c.AutoMemory = f.ExpertMemory == autoMemory; !c.AutoMemory {
 		budget, err := flagvalue.Bytes("expert-memory", f.ExpertMemory)
@@ -90,7 +90,7 @@ func (f *Flags) Config(p service.Process) (c Config, err error) {
 // autoMemory is the budget that follows from the memory that there is.
 const autoMemory = "auto"
 
-// profile is nil for a device that is not paced.
+// profile returns nil for a device that is not paced.
 func (f *Flags) profile() (*profiles.Profile, error) {
 	switch {
 	case f.Device != "paced" && f.Profile == "":
@@ -110,7 +110,7 @@ func (f *Flags) profile() (*profiles.Profile, error) {
 	return p, nil
 }
 
-// gpu is nil for a device that is none.
+// gpu returns nil for a device that is none.
 func (f *Flags) gpu(p service.Process) (*gpus.GPU, error) {
 	if gpus.IsGPU(f.Device) && f.ExpertMemory != "0" && f.ExpertMemory != autoMemory {
 		return nil, fmt.Errorf("--expert-memory is %s; of --device cuda give --gpu-memory", f.ExpertMemory)

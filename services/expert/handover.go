@@ -54,7 +54,7 @@ func (h Handover) Run(ctx context.Context) {
 	}
 }
 
-// needed says whether a gate still sends here and will have another host to send to.
+// needed reports whether a gate still sends here and will have another host to send to.
 func (h Handover) needed(all []*pb.Member) bool {
 	others := slices.ContainsFunc(members.OfService(all, "expert"), func(m *pb.Member) bool { return !m.Draining })
 	return h.Functions.Any() && others && len(members.OfService(all, "gate")) > 0

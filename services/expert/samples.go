@@ -46,7 +46,7 @@ func (r *loadReport) sink(samples []*pb.LoadSample, span time.Duration) {
 	}
 }
 
-// host is the host as load samples tell it.
+// host returns the host as load samples tell it.
 func (r *loadReport) host() *pb.HostLoad {
 	m, phases := r.Device.Memory(), r.Functions.ByPhase()
 	coldStarts, coldWait := r.Functions.ColdStarts()

@@ -53,7 +53,7 @@ func (a *addresses) look(key *pb.Key) {
 	slices.Sort(a.order)
 }
 
-// ways is how a function's rows go to its hosts: evenly, a message to each that gets some.
+// ways returns how a function's rows go to its hosts: evenly, a message to each that gets some.
 func (a *addresses) ways(t *plan.Target) ways {
 	if to := a.byName(t); len(to) > 0 {
 		return ways{parts: len(to), hosts: to}
@@ -61,7 +61,7 @@ func (a *addresses) ways(t *plan.Target) ways {
 	return ways{parts: max(1, len(t.Hosts))}
 }
 
-// byName are the hosts that get a function's rows by name; none if its group does.
+// byName returns the hosts that get a function's rows by name; none if its group does.
 func (a *addresses) byName(t *plan.Target) []string {
 	if len(a.heard) == 0 || len(t.Hosts) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (a *addresses) byName(t *plan.Target) []string {
 // triedOnce is in how many messages a host that is tried gets rows once.
 const triedOnce = 8
 
-// passed says whether a host is slow, so that others get its rows.
+// passed reports whether a host is slow, so that others get its rows.
 func (a *addresses) passed(host string) bool {
 	switch a.states[host] {
 	case quarantine.Avoided:
@@ -97,14 +97,14 @@ func (a *addresses) passed(host string) bool {
 
 func (a *addresses) doubtful(host string) bool { return a.states[host] != quarantine.Trusted }
 
-// leaves says whether a host lives, and serves for as long as its rows are not
+// leaves reports whether a host lives, and serves for as long as its rows are not
 // wanted elsewhere.
 func (a *addresses) leaves(host string) bool {
 	stays, lives := a.heard[host]
 	return lives && !stays
 }
 
-// another is the host that gets a function's lost rows: with each attempt another one
+// another returns the host that gets a function's lost rows: with each attempt another one
 // of those that have it warm, and then one that has it not and may load it: what loses
 // rows may be heard all the time. Slow ones come last.
 func (a *addresses) another(t *plan.Target, fast, live []string) []string {
@@ -127,7 +127,7 @@ func (a *addresses) another(t *plan.Target, fast, live []string) []string {
 	return all[at : at+1]
 }
 
-// others are the fast hosts that have a function not; each function begins with
+// others returns the fast hosts that have a function not; each function begins with
 // another one, and always with the same.
 func (a *addresses) others(t *plan.Target) (ids []string) {
 	if len(a.order) == 0 {

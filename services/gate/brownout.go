@@ -181,7 +181,7 @@ func (d *directives) add(phase int8, expert int32, weight float64) {
 	d.squares[phase][expert] += weight * weight
 }
 
-// settings are how both phases' rows are split.
+// settings returns how both phases' rows are split.
 func (d *directives) settings(h *pb.Hidden, to *plan.Routes, of plan.Bundle, experts int) (both [2]brownout.Settings) {
 	s, set := h.Stamp, brownout.Settings{Strategy: brownout.Full, Way: of.Way}
 	d.without = d.without[:0]
@@ -230,7 +230,7 @@ func (d *directives) curve(s *pb.Stamp, both [2]brownout.Settings) (accesses []u
 	return accesses, nil
 }
 
-// missing are the groups whose united expert no host has warm: their experts run themselves.
+// missing returns the groups whose united expert no host has warm: their experts run themselves.
 func (d *directives) missing(to *plan.Routes, of plan.Bundle, experts int) []bool {
 	known := d.knows(of)
 	for g := range plan.Groups(experts, of.Way) {
@@ -253,7 +253,7 @@ func (d *directives) members(all []*pb.Member) {
 	d.grouped.Store(&grouped)
 }
 
-// knows says whether the gate can tell which experts a bundle's groups have.
+// knows reports whether the gate can tell which experts a bundle's groups have.
 func (d *directives) knows(of plan.Bundle) bool {
 	grouped := d.grouped.Load()
 	return d.set.Has(of.Way, of.ID) || grouped == nil || !(*grouped)[of]
@@ -271,7 +271,7 @@ func (d *directives) grouping(layer int, of plan.Bundle) (*brownout.Grouping, bo
 // 5 µs, for 256 half a millisecond.
 const mostByLoss = 64
 
-// losses are what handing each expert's rows over to united ones costs, by phase; none, if the gate does
+// losses returns what handing each expert's rows over to united ones costs, by phase; none, if the gate does
 // not know, or the layer has too many.
 func (d *directives) losses(h *pb.Hidden, of plan.Bundle) (both [2][]float64) {
 	b := d.set.Find(of.Way, of.ID)
@@ -288,7 +288,7 @@ func (d *directives) losses(h *pb.Hidden, of plan.Bundle) (both [2][]float64) {
 	return both
 }
 
-// kept is how many slots of a row have their own experts for want of a warm united one.
+// kept returns how many slots of a row have their own experts for want of a warm united one.
 func (d *directives) kept(row int, by *brownout.Decision) (n int) {
 	k := d.routes.K
 	for _, e := range d.routes.Expert[row*k : (row+1)*k] {

@@ -21,7 +21,7 @@ type Command struct {
 	Device string `default:"cpu" help:"What chooses experts: cpu, or cuda (a GPU, or cuda:N the one of that number), with the same bits." placeholder:"KIND"`
 }
 
-// Config is what they say.
+// Config returns what the flags say.
 func (c *Command) Config(p service.Process) (Config, error) {
 	all, err := On("device", c.Device, p)
 	all.United = c.United

@@ -141,7 +141,7 @@ func (a *addresses) trusts(hosts []string) bool {
 	return a.steady && (a.states == nil || !slices.ContainsFunc(hosts, a.doubtful))
 }
 
-// places are those of the hosts that are named, in the order that they have in on.
+// places returns those of the hosts that are named, in the order that they have in on.
 func (h *hosted) places(named []string, on []int) (all []int) {
 	for _, at := range on {
 		if slices.Contains(named, h.hosts[at]) {
@@ -251,10 +251,10 @@ func (r *renting) shared(h *pb.Hidden, a *addresses, to *plan.Routes, routes *fo
 	}
 }
 
-// invoked says whether a target is a rented function that rows are sent to by invocations.
+// invoked reports whether a target is a rented function that rows are sent to by invocations.
 func invoked(t plan.Target) bool { return t.MemoryBytes > 0 && !t.Beside }
 
-// ofBatch says whether a target's replicas get equally many rows, as plans for batches foresee: it has one expert, and a
+// ofBatch reports whether a target's replicas get equally many rows, as plans for batches foresee: it has one expert, and a
 // transfer of its own.
 func ofBatch(t plan.Target) bool {
 	return len(t.Experts) == 1 && t.Transfer != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED

@@ -52,7 +52,7 @@ func (m *loadMeter) count(h *pb.Hidden, routes *forward.Routes, o obeyed, versio
 	m.out.Put(int(h.Key.Layer), s)
 }
 
-// served are the rows that experts have after all, and those that united experts have instead.
+// served returns the rows that experts have after all, and those that united experts have instead.
 func served(experts []uint32, o obeyed, routed int) (served []uint32, units []*pb.UnitLoad) {
 	rows := map[uint32]uint32{}
 	for _, e := range o.routes.Expert {

@@ -140,7 +140,7 @@ func (p *planSwitch) replicas(layer int, function string) (out plan.Replicas) {
 	return out
 }
 
-// versions are the plans in use.
+// versions returns the plans in use.
 func (p *planSwitch) versions() map[uint32]uint64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()

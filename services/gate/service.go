@@ -86,7 +86,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	return s
 }
 
-// Name is the replica's id.
+// Name returns the replica's id.
 func (s *Service) Name() string { return s.id }
 
 // Start loads the gates' weights and begins to receive.
@@ -231,7 +231,7 @@ func (s *Service) unrouted(ctx context.Context, h *pb.Hidden, why error) error {
 	return wire.Refuse(ctx, s.d.Hop, s.d.Subjects, h.Key, why)
 }
 
-// obey is what becomes of the routed rows by the message's directives.
+// obey returns what becomes of the routed rows by the message's directives.
 func (s *Service) obey(h *pb.Hidden, planned *plan.Routes) (obeyed, error) {
 	o, err := s.obeys.obey(h, &s.routes, planned, s.d.Model.Spec.Experts)
 	if err != nil {

@@ -57,7 +57,7 @@ func (s *shared) drain(ctx context.Context) error {
 	return nil
 }
 
-// done says whether nothing is to be done for what comes to be left to others, or taken.
+// done reports whether nothing is to be done for what comes to be left to others, or taken.
 func (s *shared) done(leaves bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *shared) look(ctx context.Context, leaves bool) {
 	}
 }
 
-// leaves says whether a gate is to leave rows for any gate to others: its device throttles, and
+// leaves reports whether a gate is to leave rows for any gate to others: its device throttles, and
 // that of another one which is ready does not. It goes by its own word, too, as that came back:
 // all gates hear all words in one order, so that of several that begin to throttle together one
 // stays until it has heard the others.

@@ -61,7 +61,7 @@ func (s *slowHosts) publish(states map[string]quarantine.State) {
 	s.states.Store(&states)
 }
 
-// totals are what the expert hosts have done; one that has not said so is left out.
+// totals returns what the expert hosts have done; one that has not said so is left out.
 func totals(all []*pb.Member) map[string]quarantine.Total {
 	out := map[string]quarantine.Total{}
 	for _, m := range members.OfService(all, "expert") {

@@ -121,7 +121,7 @@ func (s *splitter) awaits(routes *forward.Routes) wire.Awaits {
 	return a
 }
 
-// part is where a row for an expert goes; rows come in ascending order. A row's experts in one
+// part returns where a row for an expert goes; rows come in ascending order. A row's experts in one
 // function stay together, unless parts have experts of their own.
 func (s *spread) part(row int, expert int32) int {
 	if s.experts != nil {
@@ -211,13 +211,13 @@ func markPrefill(phases []*pb.PhaseRange, slots int, all []outgoing) {
 	}
 }
 
-// hasPlace says whether one of the places, which ascend, is in [first, end).
+// hasPlace reports whether one of the places, which ascend, is in [first, end).
 func hasPlace(places []uint32, first, end int) bool {
 	at, _ := slices.BinarySearch(places, uint32(first))
 	return at < len(places) && int(places[at]) < end
 }
 
-// zeros is the block of a group of which nothing is dispatched.
+// zeros returns the block of a group of which nothing is dispatched.
 func zeros(w tensor.Wire, k *pb.Key, d int) *pb.Block {
 	return &pb.Block{Key: k, Tensor: tensor.Encode(w, make([]float32, int(k.Rows)*d), d, nil)}
 }

@@ -22,7 +22,7 @@ type pastRow struct {
 // mostLearned bounds the tenants of which chances are learned; others' rows go by maps alone.
 const mostLearned = expertmap.DefaultTenants
 
-// chancesOf are a tenant's, for a row that they are learned for; nil: it goes by maps alone.
+// chancesOf returns a tenant's, for a row that they are learned for; nil: it goes by maps alone.
 func (m *mapper) chancesOf(q *query) *chances {
 	if m.config.Maps.Chances != Learned || q.sequence == "" {
 		return nil
@@ -36,7 +36,7 @@ func (m *mapper) chancesOf(q *query) *chances {
 	return c
 }
 
-// guess is what a row's experts of a layer are said to be, by what is known of it before it
+// guess returns what a row's experts of a layer are said to be, by what is known of it before it
 // passes the gate of a place, which is -1 before the first; x is what that gate sees.
 func (m *mapper) guess(c *chances, q *query, at, target int, match expertmap.Match, found bool, x []float32) (*expertmap.Guess, error) {
 	g := c.Guess(expertmap.Head{Ahead: target - at, Blind: at < 0}, target)
@@ -87,7 +87,7 @@ func (m *mapper) look(t *telling, c *chances, q *query, at int, match expertmap.
 	return nil
 }
 
-// after is what a row that has passed the gate of a place says of the sequence's next row there.
+// after returns what a row that has passed the gate of a place says of the sequence's next row there.
 func (m *mapper) after(c *chances, at int, row *pastRow) (*expertmap.Guess, []float64) {
 	j, k := m.store.Experts, m.store.TopK
 	g := c.Guess(expertmap.Head{}, at)

@@ -32,7 +32,7 @@ type Flags struct {
 	MaxRate  int    `default:"200" help:"Messages with rows that the predictor takes in a second at most, as a share tells as much; 0 is all." placeholder:"N" advanced:""`
 }
 
-// Config is what they say.
+// Config returns what the flags say.
 func (f *Flags) Config(service.Process) (c Config, err error) {
 	c = Config{Distance: f.Distance, Weights: f.Weights, MaxRate: f.MaxRate}
 	c.Maps = Maps{Prefill: f.Prefill, Embedding: f.Beside, Replace: expertmap.Replacement(f.Replace), Chances: f.Chances, Shared: f.Shared, File: f.MapsFile}

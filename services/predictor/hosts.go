@@ -34,7 +34,7 @@ func (h *hosts) follow(ctx context.Context) {
 	_ = h.d.Plans.FollowInto(ctx, h.plan) // it fails without a bucket only, which the deployment has
 }
 
-// of are the hosts that serve the experts of a layer; nil without a plan.
+// of returns the hosts that serve the experts of a layer; nil without a plan.
 func (h *hosts) of(layer int) *served {
 	l := h.plan.State()[layer].Plan
 	if l == nil {
@@ -147,7 +147,7 @@ func (t *telling) hint() *pb.Hint {
 	}
 }
 
-// passed is what each host is told of the layer that the step has reached: 1 of the experts that its rows go to, and 0
+// passed returns what each host is told of the layer that the step has reached: 1 of the experts that its rows go to, and 0
 // of the others.
 func (t *telling) passed(layer int, by *served) map[string]*pb.LayerHint {
 	all := map[string]*pb.LayerHint{}
@@ -171,7 +171,7 @@ func (t *telling) passed(layer int, by *served) map[string]*pb.LayerHint {
 	return all
 }
 
-// byHost is what each host is told of a layer so many steps ahead, the wanted experts first, of each kind the
+// byHost returns what each host is told of a layer so many steps ahead, the wanted experts first, of each kind the
 // most probable first. Of the step itself a host is told if any of its experts is wanted.
 func (l *layerTold) byHost(layer, ahead int, by *served) map[string]*pb.LayerHint {
 	all := map[string]*pb.LayerHint{}

@@ -195,7 +195,7 @@ func (m *mapper) first(t *telling, q *query, match expertmap.Match, found bool) 
 	return nil
 }
 
-// whole is a copy of a map that was found, which the store may replace.
+// whole returns a copy of a map that was found, which the store may replace.
 func (m *mapper) whole(match expertmap.Match) []float32 {
 	n := m.store.Experts
 	all := make([]float32, m.store.Layers*n)
@@ -270,7 +270,7 @@ func (m *mapper) further(t *telling, q *query, at int, match expertmap.Match, fo
 	return nil
 }
 
-// nearest is how many layers ahead maps foretell at least: where chances are learned, hosts follow hints for no more
+// nearest returns how many layers ahead maps foretell at least: where chances are learned, hosts follow hints for no more
 // layers ahead than they have room for experts, and need those of all layers up to there.
 func (m *mapper) nearest() int {
 	if m.config.Maps.Chances == Learned {
@@ -345,7 +345,7 @@ const (
 	Learned = "learned" // chances of all that is known, each tenant's learned while it is served
 )
 
-// settings are those of the maps of a model.
+// settings returns those of the maps of a model.
 func (m Maps) settings(of *model.Model, distance int) expertmap.Settings {
 	s := expertmap.Settings{Model: of.Hash, Capacity: m.Capacity, Distance: distance, Replace: m.Replace, Shared: m.Shared}
 	s.Shape = expertmap.Shape{Experts: of.Spec.Experts, TopK: of.Spec.TopK, Embedding: of.Spec.Hidden}

@@ -83,7 +83,7 @@ func (s *saving) look(store *expertmap.Store, now time.Time) (forgotten []string
 	return forgotten
 }
 
-// changed says whether others have written the file, or removed it.
+// changed reports whether others have written the file, or removed it.
 func (s *saving) changed() bool {
 	s.writing.Wait() // it takes less than the time between two looks
 	info, err := os.Stat(s.path)

@@ -35,7 +35,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	return &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "predictor"), backlog: newBacklog[*nats.Msg]()}
 }
 
-// Name is the replica's id.
+// Name returns the replica's id.
 func (s *Service) Name() string { return s.id }
 
 // Start loads what predicts, and begins to listen.

@@ -146,7 +146,7 @@ type lastToken struct {
 	id       uint32
 }
 
-// before is the token before a run, if it is needed and known, and remembers the run's last one.
+// before returns the token before a run, if it is needed and known, and remembers the run's last one.
 func (m *mapper) before(r *pb.Run) (token []uint32) {
 	if m.config.Maps.Embedding != Pair || len(r.Tokens) == 0 {
 		return nil

@@ -57,7 +57,7 @@ func (b *bills) open(ctx context.Context, id string, prompt int) {
 	b.live[id] = b.order.PushBack(&billed{id: id, ctx: ctx, main: b.main, prompt: prompt})
 }
 
-// of is a request's bill; nil where it has none.
+// of returns a request's bill; nil where it has none.
 func (b *bills) of(id string) *billed {
 	e := b.live[id]
 	if e == nil {
@@ -210,7 +210,7 @@ func (w *work) holds(k plan.Known) {
 	}
 }
 
-// wanted is how many hosts there should be.
+// wanted returns how many hosts there should be.
 func (w *work) wanted() int {
 	const rounding = 1e-6
 	return min(max(1, w.least, int(math.Ceil(w.hosts/busyAim-rounding))), mostHosts)

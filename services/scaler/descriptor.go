@@ -37,7 +37,7 @@ type Command struct {
 	KeepAlive time.Duration `default:"60s" help:"How long experts without rows, and replicas that are not needed any more, stay loaded." placeholder:"TIME" advanced:""`
 }
 
-// Config is what they say.
+// Config returns what the flags say.
 func (c *Command) Config(service.Process) (Config, error) {
 	if c.Profile == "" {
 		return c.Flags.Config(c.Scaling, c.KeepAlive, nil)
@@ -64,7 +64,7 @@ type Flags struct {
 // messageMeasured is the --message-time that attention tells.
 const messageMeasured = "measured"
 
-// messageTime is nil where it is measured.
+// messageTime returns nil where it is measured.
 func (f Flags) messageTime() (*time.Duration, error) {
 	if f.MessageTime == messageMeasured || f.MessageTime == "" {
 		return nil, nil //nolint:nilnil // no time is set
@@ -76,7 +76,7 @@ func (f Flags) messageTime() (*time.Duration, error) {
 	return &d, nil
 }
 
-// Config is what they say, of a policy with its settings and a time of keep-alive; of the hosts'
+// Config returns what the flags say, of a policy with its settings and a time of keep-alive; of the hosts'
 // profile, where there is one, it has what accesses and loads take.
 func (f Flags) Config(scaling string, keepAlive time.Duration, hosts *profiles.Profile) (Config, error) {
 	limit, err := flagvalue.Bytes("memory-cap", f.MemoryCap)

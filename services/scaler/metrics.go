@@ -219,7 +219,7 @@ func (a *activation) add(s *pb.LoadSample) {
 	a.sums[i], a.fresh[i] = a.sums[i]*remembers, 0
 }
 
-// any says whether rows have come in each layer.
+// any reports whether rows have come in each layer.
 func (a *activation) any() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -231,7 +231,7 @@ func (a *activation) any() bool {
 	return true
 }
 
-// mean are the shares; even ones in a layer without rows.
+// mean returns the shares; even ones in a layer without rows.
 func (a *activation) mean() []float32 {
 	a.mu.Lock()
 	defer a.mu.Unlock()

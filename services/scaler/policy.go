@@ -179,7 +179,7 @@ func (p *policy) News() <-chan struct{} {
 
 func (p *policy) now() float64 { return time.Since(p.began).Seconds() }
 
-// planning is what decides; nil before this scaler plans first.
+// planning returns what decides; nil before this scaler plans first.
 func (p *policy) planning() *elastic.Core {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -211,7 +211,7 @@ func (r *renter) told(m *nats.Msg) {
 	r.bills.hear(m.Subject, record, r.tracer)
 }
 
-// divergence is how far the mean of what was foretold is from the rows that came.
+// divergence returns how far the mean of what was foretold is from the rows that came.
 func (r *renter) divergence() []telemetry.Reading {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -285,7 +285,7 @@ func (r *renter) decide(asked trace.SpanContext) (remoe.SharedVerdict, error) {
 	return r.core.Decide()
 }
 
-// goBy says whether layers' plans are written, and all gates go by them.
+// goBy reports whether layers' plans are written, and all gates go by them.
 func (r *renter) goBy(k plan.Known, layers []*pb.LayerPlan) bool {
 	applied := r.applied(k)
 	for _, want := range layers {
@@ -297,7 +297,7 @@ func (r *renter) goBy(k plan.Known, layers []*pb.LayerPlan) bool {
 	return true
 }
 
-// access is what most expert hosts say that an access takes; false if none says what can be.
+// access returns what most expert hosts say that an access takes; false if none says what can be.
 func access(all []*pb.Member) (takes divide.Takes, said bool) {
 	times := map[divide.Takes]int{}
 	for _, m := range members.OfService(all, "expert") {

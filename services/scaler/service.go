@@ -46,7 +46,7 @@ func New(d *deployment.Deployment, c Config) *Service {
 	return &Service{d: d, config: c, id: id, presence: d.NewPresence(id, "scaler")}
 }
 
-// Name is the replica's id.
+// Name returns the replica's id.
 func (s *Service) Name() string { return s.id }
 
 // Start joins the members. Kafka need not be there: without samples the plan
@@ -113,7 +113,7 @@ func (s *Service) start(ctx context.Context, samples Samples) (err error) {
 	return nil
 }
 
-// model is what is to be planned.
+// model returns what is to be planned.
 func (s *Service) model() (elastic.Model, error) {
 	spec := s.d.Model.Spec
 	largest, err := device.Largest(spec, func(id forward.ExpertID) (int64, error) { return forward.ExpertBytes(s.d.Model, id) })
@@ -170,7 +170,7 @@ func (s *Service) refusals(k plan.Known, each func(host, function string)) {
 	})
 }
 
-// applied is which version of each layer's plan all gates use at least. Without gates there
+// applied returns which version of each layer's plan all gates use at least. Without gates there
 // is none that does not.
 func (s *Service) applied(k plan.Known) map[int]uint64 {
 	gates := members.OfService(s.view.Snapshot(), "gate")
@@ -184,7 +184,7 @@ func (s *Service) applied(k plan.Known) map[int]uint64 {
 	return versions
 }
 
-// here are the attention replicas and gates among the members; false while those are not known.
+// here returns the attention replicas and gates among the members; false while those are not known.
 func (s *Service) here() (attention, gates map[string]bool, known bool) {
 	if !s.view.Synced() {
 		return nil, nil, false
@@ -201,7 +201,7 @@ func ids(all []*pb.Member, service string) map[string]bool {
 	return of
 }
 
-// computed is how many rows all hosts have computed, by what they say as members; false if
+// computed returns how many rows all hosts have computed, by what they say as members; false if
 // none says so.
 func (s *Service) computed() (rows float64, said bool) {
 	for _, m := range members.OfService(s.view.Snapshot(), "expert") {

@@ -23,7 +23,7 @@ type Turns struct {
 	own, all int
 }
 
-// Begun is how many requests have begun, and how many of them by their own plans.
+// Begun returns how many requests have begun, and how many of them by their own plans.
 func (t *Turns) Begun() (own, all int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -197,7 +197,7 @@ func (c *AuthUpdateCmd) Run(e *cli.Env) error {
 	return err
 }
 
-// storageOf is what servers are to have room for.
+// storageOf returns what servers are to have room for.
 func (c *AuthUpdateCmd) storageOf(f credentials.Folder) (credentials.Storage, error) {
 	before, err := f.Limits()
 	if err != nil {
@@ -206,7 +206,7 @@ func (c *AuthUpdateCmd) storageOf(f credentials.Folder) (credentials.Storage, er
 	return c.storage(before.Storage)
 }
 
-// storage is what was said before, changed as the flags say.
+// storage returns what was said before, changed as the flags say.
 func (f AuthStorage) storage(s credentials.Storage) (credentials.Storage, error) {
 	for _, of := range []struct {
 		flag, text string
@@ -247,7 +247,7 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// scope is the folder's own, changed as the flags say.
+// scope returns the folder's own, changed as the flags say.
 func (c *AuthUpdateCmd) scope(f credentials.Folder) (s rights.Scope, err error) {
 	if s, err = f.ReadScope(); err != nil {
 		return s, err

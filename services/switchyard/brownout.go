@@ -161,7 +161,7 @@ func (f BrownoutOf) apply(ctx context.Context, e *cli.Env, change func(*pb.Brown
 	return printBrownout(e.Out, f.Model, d, s, f.JSON)
 }
 
-// without is what is wanted when what a command wrote is taken back: all is as before, or, where another operator
+// without returns what is wanted when what a command wrote is taken back: all is as before, or, where another operator
 // has changed it since, the way alone.
 func without(now, wrote, before *pb.BrownoutSettings) *pb.BrownoutSettings {
 	if proto.Equal(now, wrote) {

@@ -51,7 +51,7 @@ func (c *BrownoutSetCmd) plan(ctx context.Context, e *cli.Env) error {
 	return cli.Explained(conn, err)
 }
 
-// change is what the flags name, checked before anything is dialled.
+// change returns what the flags name, checked before anything is dialled.
 func (c *BrownoutSetCmd) change() (func(*pb.BrownoutSettings) *pb.BrownoutSettings, error) {
 	if c.Prefill == nil && c.Decode == nil && c.Way == nil {
 		return nil, cli.Usage(errors.New("nothing to set; give --prefill, --decode or --way"))
@@ -79,7 +79,7 @@ func (c *BrownoutSetCmd) change() (func(*pb.BrownoutSettings) *pb.BrownoutSettin
 // mostWay bounds what is calculated with; the controller knows the model.
 const mostWay = 1 << 16
 
-// with is what is wanted beside what was: a threshold that was never set is 1.
+// with returns what is wanted beside what was: a threshold that was never set is 1.
 func (c *BrownoutSetCmd) with(old *pb.BrownoutSettings, at [2]*uint32) *pb.BrownoutSettings {
 	want := proto.CloneOf(old)
 	if c.Way != nil {

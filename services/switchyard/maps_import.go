@@ -73,7 +73,7 @@ func (c *MapsImportCmd) add(store *expertmap.Store, file string) (*expertmap.Sto
 	return store, store.AddBatch(tenant, x.Maps)
 }
 
-// orNew is the store, or an empty one.
+// orNew returns the store, or an empty one.
 func (c *MapsImportCmd) orNew(store *expertmap.Store, shape expertmap.Shape, model string) (*expertmap.Store, error) {
 	if store != nil {
 		return store, nil
@@ -115,7 +115,7 @@ func (c *MapsForgetCmd) Run(ctx context.Context, e *cli.Env) error {
 	return errors.Join(failed...)
 }
 
-// snapshots are the files that are named, and those in folders that are snapshots, or
+// snapshots returns the files that are named, and those in folders that are snapshots, or
 // were to become some.
 func snapshots(paths []string) (files []string, err error) {
 	for _, path := range paths {

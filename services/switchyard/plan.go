@@ -163,7 +163,7 @@ func (c *PlanSetCmd) followed(ctx context.Context, e *cli.Env, here plans.Here, 
 	return nil
 }
 
-// change is what the flags name, checked before anything is dialled.
+// change returns what the flags name, checked before anything is dialled.
 func (c *PlanSetCmd) change() (plan.Settings, error) {
 	change := plan.Settings{Policy: c.Policy, Grouping: plan.Grouping(c.Grouping)}
 	if c.Replicas != nil {

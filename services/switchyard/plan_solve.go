@@ -111,7 +111,7 @@ func (c *PlanSolveCmd) ofRequest() error {
 	return nil
 }
 
-// question is what the flags ask, and what is printed of it.
+// question returns what the flags ask, and what is printed of it.
 func (c *PlanSolveCmd) question(ctx context.Context, e *cli.Env) (_ *rented.Question, _ *solved, err error) {
 	shape, err := rented.Open(c.Shape)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *PlanSolveCmd) question(ctx context.Context, e *cli.Env) (_ *rented.Ques
 	return q, &solved{Policy: c.Policy, Shape: shape.Name, Platform: platform.Name, Device: "simulated, A100 and " + platform.About, Foretold: asked.by, Counted: asked.counted}, nil
 }
 
-// system is the shape on what is rented, with what flags change of both.
+// system returns the shape on what is rented, with what flags change of both.
 func (c *PlanSolveCmd) system(shape rented.Shape) (*serverless.System, *profiles.Platform, error) {
 	platform, err := profiles.OpenPlatform(c.Platform)
 	if err != nil {
@@ -240,7 +240,7 @@ func (c *PlanSolveCmd) refusal(s *solved) error {
 	return &remoe.Infeasible{Limit: s.Constraint, TTFT: s.NearestTTFT, TPOT: s.NearestTPOT}
 }
 
-// text is a plan for people.
+// text returns a plan for people.
 func (c *PlanSolveCmd) text(s *solved) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s on %s (%s), foretold by %s\n", s.Shape, s.Platform, s.Device, s.Foretold)

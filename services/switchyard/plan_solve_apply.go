@@ -24,7 +24,7 @@ type deployed struct {
 	experts int
 }
 
-// running are the layers of a running model's plan that are as a batch's plan says, with the rows that it was planned for.
+// running returns the layers of a running model's plan that are as a batch's plan says, with the rows that it was planned for.
 func running(p *scatter.Plan, loads [][]float64, layers []int, hosts []string) (all []*pb.LayerPlan, err error) {
 	modes := map[scatter.Mode]pb.TransferMode{scatter.Pipelined: plan.Pipelined, scatter.Indirect: plan.Indirect, scatter.Direct: plan.Direct}
 	for l, one := range p.Layers {

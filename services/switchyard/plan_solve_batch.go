@@ -163,7 +163,7 @@ func (c *PlanSolveCmd) foretellBatch(ctx context.Context, e *cli.Env) (out *batc
 	}, system, loads, deployed{m.Name, id.Model, deployment.MoELayers(m), m.Spec.Experts}, err
 }
 
-// textRows are the first tokens of a text, each document from position 0 on.
+// textRows returns the first tokens of a text, each document from position 0 on.
 func textRows(m *model.Model, path string, most int) (*bayes.Rows, error) {
 	documents, err := textfile.Read(path)
 	if err != nil {
@@ -222,7 +222,7 @@ func (s *batchSolved) fill(system *scatter.System, loads [][]float64, r *ods.Res
 	}
 }
 
-// text is a plan for people.
+// text returns a plan for people.
 func (s *batchSolved) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d tokens on %s (%s), foretold by %s; planned by %s in %.1f ms\n", s.Tokens, s.Platform, s.Device, s.Foretold, s.Solver, s.Planning)

@@ -52,7 +52,7 @@ func (c *ProbeCmd) Run(ctx context.Context, e *cli.Env) error {
 	return err
 }
 
-// url is the loopback's where the process listens on all interfaces.
+// url returns the loopback's where the process listens on all interfaces.
 func (c *ProbeCmd) url() (string, error) {
 	host, port, err := flagvalue.ListenAddress(c.MetricsAddr)
 	if err != nil {

@@ -92,7 +92,7 @@ func (c *PromptCmd) bounded(ctx context.Context, p *pb.Prompt, w cli.Waits) (con
 		"nothing has ended it within --deadline %v and %v more by this machine's clock; compare that with the NATS servers'", c.Deadline, deadlineGrace))
 }
 
-// prompt is what the flags, the arguments and stdin ask for.
+// prompt returns what the flags, the arguments and stdin ask for.
 func (c *PromptCmd) prompt(ctx context.Context, e *cli.Env) (*pb.Prompt, error) {
 	if err := c.check(); err != nil {
 		return nil, cli.Usage(err)
@@ -142,7 +142,7 @@ func (c *PromptCmd) check() error {
 	return nil
 }
 
-// text is the prompt from the arguments or from stdin.
+// text returns the prompt from the arguments or from stdin.
 func (c *PromptCmd) text(ctx context.Context, e *cli.Env) (string, error) {
 	if len(c.Text) > 0 {
 		return strings.Join(c.Text, " "), nil
@@ -205,7 +205,7 @@ func statistics(last *pb.Chunk) string {
 	return fmt.Sprintf("%s, seed %d, request %s", pace(last), last.Seed, last.RequestId)
 }
 
-// measures are what statistics says, one by one.
+// measures returns what statistics says, one by one.
 func measures(last *pb.Chunk) []any {
 	u, t := last.GetUsage(), last.GetTimings()
 	return []any{

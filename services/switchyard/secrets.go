@@ -71,7 +71,7 @@ func (c *AuthSecretsCmd) secrets(f credentials.Folder) ([]secret, error) {
 	return all, errors.Join(errs...)
 }
 
-// userFiles are what a user logs in with, by the names that deploy/kubernetes knows them by.
+// userFiles returns what a user logs in with, by the names that deploy/kubernetes knows them by.
 // A tokenizer logs in a second time, among the producers.
 func userFiles(f credentials.Folder, user string) map[string]string {
 	files := map[string]string{"nats.creds": f.Creds(user), "ca.pem": f.CA()}

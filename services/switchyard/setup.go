@@ -92,7 +92,7 @@ func (c *SetupCmd) check() error {
 	return c.flags().Check()
 }
 
-// models are those whose streams to make, but for the layers of those in the object store.
+// models returns those whose streams to make, but for the layers of those in the object store.
 func (c *SetupCmd) models(prefix string) (models []bus.Model, err error) {
 	logBytes, _ := c.flags().LogLimit() // checked
 	for _, text := range c.Model {

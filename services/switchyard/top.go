@@ -192,7 +192,7 @@ func (l *liveTop) press(ctx context.Context, key string) {
 	}
 }
 
-// nextModel is the one after this, by name, and after the last one the first.
+// nextModel returns the one after this, by name, and after the last one the first.
 func nextModel(this string, others []string) string {
 	for _, other := range others { // they are sorted
 		if other > this {

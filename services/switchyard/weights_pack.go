@@ -67,7 +67,7 @@ func unpackTo(w io.Writer, packed []byte) (err error) {
 	return err
 }
 
-// weightFiles are the files of the paths: those named, and in a directory those with
+// weightFiles returns the files of the paths: those named, and in a directory those with
 // that suffix. To name none is a mistake.
 func weightFiles(paths []string, suffix string) (files []string, err error) {
 	for _, path := range paths {

@@ -68,7 +68,7 @@ func (all Servers) URL() string {
 	return strings.Join(urls, ",")
 }
 
-// Named is the server of that name.
+// Named returns the server of that name.
 func (all Servers) Named(t testing.TB, name string) *server.Server {
 	t.Helper()
 	for _, s := range all {

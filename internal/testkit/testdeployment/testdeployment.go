@@ -80,7 +80,7 @@ func (g *Received[M]) take(m *bus.Msg) error {
 	return nil
 }
 
-// All is what has come so far.
+// All returns what has come so far.
 func (g *Received[M]) All() []M {
 	g.mu.Lock()
 	defer g.mu.Unlock()

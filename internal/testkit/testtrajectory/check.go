@@ -13,7 +13,7 @@ import (
 // maxTenant bounds the length of a tenant's name, in bytes.
 const maxTenant = 256
 
-// tokensOf are the rows that an announcement claims.
+// tokensOf returns the rows that an announcement claims.
 func (r *Reader) tokensOf(m *pb.Step) (tokens []Token, err error) {
 	if err := r.shape.Check(m.Version, m.Model); err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func New(shape *wire.Shape, b Bounds) *Reader {
 	return r
 }
 
-// Dropped is how many steps were dropped before they were whole.
+// Dropped returns how many steps were dropped before they were whole.
 func (r *Reader) Dropped() int { return r.dropped }
 
 // Step takes the body of an announcement in. It returns the step's tokens, in the
@@ -226,7 +226,7 @@ func (s *step) size() int {
 	return n
 }
 
-// whole says whether the step is announced and all rows of so many layers are here.
+// whole reports whether the step is announced and all rows of so many layers are here.
 func (s *step) whole(layers int) bool {
 	if s.tokens == nil || len(s.layers) < layers {
 		return false

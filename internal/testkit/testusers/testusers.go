@@ -11,7 +11,7 @@ import (
 	"github.com/switchyard/switchyard/schemas"
 )
 
-// Demo is a scope with a model demo of one layer.
+// Demo returns a scope with a model demo of one layer.
 func Demo(tenants ...string) credentials.Settings {
 	return credentials.Settings{Scope: rights.Scope{
 		Prefix: schemas.DefaultPrefix, Models: []rights.Model{{Name: "demo", MoELayers: []int{0}}}, Tenants: tenants,
@@ -28,7 +28,7 @@ func Make(t testing.TB, s credentials.Settings) credentials.Folder {
 	return f
 }
 
-// Guarded are settings of a server on the loopback that knows a folder's users, over TLS.
+// Guarded returns settings of a server on the loopback that knows a folder's users, over TLS.
 func Guarded(t testing.TB, f credentials.Folder) natsserver.Settings {
 	t.Helper()
 	trust, err := f.Trust()

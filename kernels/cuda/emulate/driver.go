@@ -33,7 +33,7 @@ func (d *Driver) Info() cuda.Info {
 	return cuda.Info{Name: "emulated GPU", Arch: cuda.Arch{Major: 9}, Memory: 1 << 30, Shared: mostShared, Processors: 1, Driver: 12090}
 }
 
-// Free is as much as there ever is.
+// Free returns as much as there ever is.
 func (d *Driver) Free() (int64, error) { return d.Info().Memory, nil }
 
 // Alloc takes memory that is no number yet.
@@ -147,7 +147,7 @@ func (s *stream) CopyOut(to []byte, from cuda.Ptr) error {
 	return nil
 }
 
-// pointer is a device address, which here is the process's own.
+// pointer returns a device address, which here is the process's own.
 func pointer(p cuda.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
 // Launch runs the kernel to its end. What it does wrong is an error of code

@@ -60,14 +60,14 @@ var Open = sync.OnceValues(func() (*Library, error) {
 	}
 })
 
-// symbol is a function that library.cc has.
+// symbol returns a function that library.cc has.
 func symbol(handle unsafe.Pointer, name string) unsafe.Pointer {
 	s := C.CString(name)
 	defer C.free(unsafe.Pointer(s))
 	return C.dlsym(handle, s)
 }
 
-// Kernels is how many parameters each kernel has.
+// Kernels returns how many parameters each kernel has.
 func (l *Library) Kernels() map[string]int {
 	all := map[string]int{}
 	for name, k := range l.kernels {
@@ -102,7 +102,7 @@ func (l *Library) Run(s *Launch) error {
 	return nil
 }
 
-// Conflicts is how often, in the last launch, rows that matrices are loaded from shared banks.
+// Conflicts returns how often, in the last launch, rows that matrices are loaded from shared banks.
 func (l *Library) Conflicts() uint64 { return uint64(C.call_conflicts(l.conflicts)) }
 
 // Alloc returns device memory that is no number yet. A touch beyond it ends the process.

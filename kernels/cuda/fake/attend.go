@@ -9,7 +9,7 @@ import (
 // piece is one query over the positions of one split: sums, maximum, sum of weights.
 type piece []float32
 
-// pieceOf is the query q over the positions [from, to). Of a latent the key is the value.
+// pieceOf returns the query q over the positions [from, to). Of a latent the key is the value.
 func (g *paged) pieceOf(q []float32, head, from, to int, scale float32, latent bool) piece {
 	scores, top := make([]float64, to-from), math.Inf(-1)
 	for i := range scores {

@@ -12,7 +12,7 @@ const (
 	splitPositions = 256
 )
 
-// attention are the kernels that read and write pages. They cut sums as the real ones do,
+// attention returns the kernels that read and write pages. They cut sums as the real ones do,
 // so that tiles give the bits of splits.
 func attention() map[string]Kernel {
 	all := map[string]Kernel{}
@@ -47,7 +47,7 @@ func (g *paged) line(p, head, part int, value bool) []uint16 {
 	return View[uint16](g.m, cuda.Ptr(page)+g.layerAt+cuda.Ptr(2*(plane*pagePositions+p%pagePositions)*g.w), g.w)
 }
 
-// get is a line's sum over parts.
+// get returns a line's sum over parts.
 func (g *paged) get(p, head int, value bool) []float32 {
 	x := make([]float32, g.w)
 	for part := range g.parts {
@@ -88,7 +88,7 @@ func putPart(to []uint16, x []float32, part int) {
 	}
 }
 
-// rowPages is where the pages of row r's sequence begin.
+// rowPages returns where the pages of row r's sequence begin.
 func rowPages(m *Memory, pages, pagesAt uint64, r int) cuda.Ptr {
 	return cuda.Ptr(pages) + cuda.Ptr(8*View[uint32](m, cuda.Ptr(pagesAt), r+1)[r])
 }

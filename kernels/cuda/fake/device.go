@@ -50,7 +50,7 @@ func New(s Settings) *Device {
 // Info says what the device is.
 func (d *Device) Info() cuda.Info { return d.info }
 
-// Free is what is not allocated, here or by others.
+// Free returns what is not allocated, here or by others.
 func (d *Device) Free() (int64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -163,7 +163,7 @@ func (d *Device) Close() error {
 	return nil
 }
 
-// Left is what was not given back: bytes on the device, pinned bytes, streams.
+// Left returns what was not given back: bytes on the device, pinned bytes, streams.
 func (d *Device) Left() (device, pinned int64, streams int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -173,7 +173,7 @@ func (d *Device) Left() (device, pinned int64, streams int) {
 	return d.memory.used, pinned, len(d.streams)
 }
 
-// Copied is how many bytes were copied to the device.
+// Copied returns how many bytes were copied to the device.
 func (d *Device) Copied() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -59,7 +59,7 @@ func (f *Facts) Fail(err error) { f.locked(func() { f.err = err }) }
 // Lose takes the GPU off its bus.
 func (f *Facts) Lose() { f.Fail(&cuda.LostError{Why: "the test took it off its bus"}) }
 
-// Reads is how often it was read.
+// Reads returns how often it was read.
 func (f *Facts) Reads() (n int) {
 	f.locked(func() { n = f.reads })
 	return n

@@ -98,14 +98,14 @@ func (f *Faults) await(what string) {
 // Pass lets one stream go on that waits, or the next one that comes.
 func (f *Faults) Pass() { f.set(func() { f.passes++ }) }
 
-// Waiting is how many streams wait at what is held.
+// Waiting returns how many streams wait at what is held.
 func (f *Faults) Waiting() int {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
 	return f.waiting
 }
 
-// launch is the code with which a launch is refused; 0 if it is not.
+// launch returns the code with which a launch is refused; 0 if it is not.
 func (f *Faults) launch(kernel string) int {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()
@@ -118,7 +118,7 @@ func (f *Faults) launch(kernel string) int {
 	return r.code
 }
 
-// within is the code with which a kernel ends; 0 if it ends well.
+// within returns the code with which a kernel ends; 0 if it ends well.
 func (f *Faults) within(kernel string) int {
 	f.d.mu.Lock()
 	defer f.d.mu.Unlock()

@@ -49,7 +49,7 @@ func gatedTiles(m *Memory, at cuda.Ptr, n, kp int) []float32 {
 	return fromTiles(m, at, n, kp, 2*((f+63)/64*64), func(row int) int { return row%f/8*16 + row%f%8 + row/f*8 })
 }
 
-// fromTiles is so many rows of all that tiles have, of which one lies where another one would.
+// fromTiles returns so many rows of all that tiles have, of which one lies where another one would.
 func fromTiles(m *Memory, at cuda.Ptr, n, kp, all int, lies func(row int) int) []float32 {
 	w, from := make([]float32, n*kp), View[uint16](m, at, all*kp)
 	for i := range w {
@@ -58,7 +58,7 @@ func fromTiles(m *Memory, at cuda.Ptr, n, kp, all int, lies func(row int) int) [
 	return w
 }
 
-// tileAt is where tiles have an element of a row.
+// tileAt returns where tiles have an element of a row.
 func tileAt(row, column, kp int) int {
 	tile := row/64*(kp/64) + column/64
 	return tile*64*64 + row%64*64 + (column%64/8^row%8)*8 + column%8

@@ -8,7 +8,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
-// Gates are the kernels of gates. Their bits are the CPU's, so package cpu computes them.
+// Gates returns the kernels of gates. Their bits are the CPU's, so package cpu computes them.
 func Gates() map[string]Kernel {
 	return map[string]Kernel{
 		"route_logits_bf16": routeLogits(plain), "route_logits_f32": routeLogits(wide), "route": route,

@@ -24,7 +24,7 @@ type graph struct {
 
 type graphs struct{ open, captured, run int }
 
-// Graphs is how many graphs are open, how many were captured, and how many runs began.
+// Graphs returns how many graphs are open, how many were captured, and how many runs began.
 func (d *Device) Graphs() (open, captured, run int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/ref"
 )
 
-// Experts are the kernels of routed experts and of random weights, computed by package ref. Their names
+// Experts returns the kernels of routed experts and of random weights, computed by package ref. Their names
 // and parameters are those of the list in kernels/cuda/src/README.md.
 func Experts() map[string]Kernel {
 	all := map[string]Kernel{"random_weights": randomWeights, "sum_slots": sumSlots}

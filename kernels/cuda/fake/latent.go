@@ -6,7 +6,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cuda"
 )
 
-// latentAttention are the kernels over latents: a line is key and, with its first
+// latentAttention returns the kernels over latents: a line is key and, with its first
 // elements, value for all heads.
 func latentAttention() map[string]Kernel {
 	all := map[string]Kernel{"attend_merge_w512": attendMerge(512)}

@@ -46,7 +46,7 @@ func (m *Memory) release(p cuda.Ptr) bool {
 	return true
 }
 
-// Bytes are those at an address.
+// Bytes returns those at an address.
 func (m *Memory) Bytes(p cuda.Ptr, n int) []byte {
 	for _, b := range m.blocks {
 		if from := int64(p) - int64(b.at); p >= b.at && from+int64(n) <= int64(len(b.data)) {

@@ -24,7 +24,7 @@ func randomWeights(m *Memory, l *cuda.Launch) {
 	}
 }
 
-// choice is which of the numbers element i of n is.
+// choice returns which of the numbers element i of n is.
 func choice(stream uint64, i, n int) uint64 {
 	if whole := n / 4 * 4; i >= whole {
 		return splitmix(stream, whole/4+i-whole) % 4096

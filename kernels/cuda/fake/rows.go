@@ -8,7 +8,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/ref"
 )
 
-// Backbone are the kernels of Experts, and those of attention.
+// Backbone returns the kernels of Experts, and those of attention.
 func Backbone() map[string]Kernel {
 	all := Experts()
 	maps.Copy(all, attention())

@@ -158,7 +158,7 @@ func (d *Device) loseLocked(err error) {
 	d.changed.Broadcast()
 }
 
-// isPinned says whether all of b was pinned.
+// isPinned reports whether all of b was pinned.
 func (d *Device) isPinned(b []byte) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

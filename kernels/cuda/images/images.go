@@ -17,7 +17,7 @@ import (
 //go:embed built
 var built embed.FS
 
-// All are the kernels in this binary.
+// All returns the kernels in this binary.
 func All() (cuda.Images, error) {
 	files, err := built.ReadDir("built")
 	if err != nil {

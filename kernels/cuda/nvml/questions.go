@@ -16,7 +16,7 @@ type question struct {
 
 const energySymbol = "nvmlDeviceGetTotalEnergyConsumption"
 
-// questions are all that can be asked of a GPU.
+// questions returns all that can be asked of a GPU.
 func questions(d nvml.Device) []question {
 	const percent, milli, kilo = 1e-2, 1e-3, 1e3
 	return []question{
@@ -46,7 +46,7 @@ func ecc(d nvml.Device, name cuda.FactName, kind nvml.MemoryErrorType) question 
 	return question{"nvmlDeviceGetTotalEccErrors", one(name, 1, func() (uint64, nvml.Return) { return d.GetTotalEccErrors(kind, nvml.VOLATILE_ECC) })}
 }
 
-// one is a figure that is a whole number of some unit.
+// one returns a figure that is a whole number of some unit.
 func one[N uint32 | uint64](name cuda.FactName, unit float64, ask func() (N, nvml.Return)) func(map[cuda.FactName]float64) nvml.Return {
 	return func(into map[cuda.FactName]float64) nvml.Return {
 		n, code := ask()

@@ -7,7 +7,7 @@ import "github.com/NVIDIA/go-nvml/pkg/nvml"
 // eventSymbols are what errors of the driver are heard by.
 var eventSymbols = []string{"nvmlEventSetCreate", "nvmlDeviceRegisterEvents", "nvmlEventSetWait_v2"}
 
-// listen is nil where the library, the GPU or the system does not tell of errors.
+// listen returns nil where the library, the GPU or the system does not tell of errors.
 func listen(library nvml.Interface, d nvml.Device) nvml.EventSet {
 	for _, symbol := range eventSymbols {
 		if library.Extensions().LookupSymbol(symbol) != nil {
@@ -24,7 +24,7 @@ func listen(library nvml.Interface, d nvml.Device) nvml.EventSet {
 // mostAtOnce bounds what is taken in at a time; the rest comes with the next Read.
 const mostAtOnce = 32
 
-// noted are the errors since the last time.
+// noted returns the errors since the last time.
 func (r *reader) noted() (xids []uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,7 +34,7 @@ type driver struct {
 
 func (d *driver) Info() cuda.Info { return d.info }
 
-// Free is the bytes that no process has, by cuMemGetInfo.
+// Free returns the bytes that no process has, by cuMemGetInfo.
 func (d *driver) Free() (free int64, err error) {
 	err = d.on("cuMemGetInfo", func() (err error) {
 		free, _, err = cu.MemInfo()

@@ -119,7 +119,7 @@ func told(call string, err error) error {
 	return fail(call, code(err))
 }
 
-// code is a CUresult: cu's type for it has no name outside.
+// code returns a CUresult: cu's type for it has no name outside.
 func code(err error) int {
 	if v := reflect.ValueOf(err); v.Kind() == reflect.Int {
 		return int(v.Int())

@@ -31,7 +31,7 @@ func LoadAll(ctx context.Context, d Device, spec model.Spec) (err error) {
 	return nil
 }
 
-// Largest is the bytes of a model's largest routed expert.
+// Largest returns the bytes of a model's largest routed expert.
 func Largest(spec model.Spec, size func(forward.ExpertID) (int64, error)) (most int64, err error) {
 	for id := range all(spec) {
 		n, err := size(id)

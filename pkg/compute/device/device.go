@@ -126,7 +126,7 @@ type Beside interface {
 	Load(ctx context.Context, id forward.ExpertID) (*forward.Expert, error)
 }
 
-// Units is how many experts a layer of a model has with those beside.
+// Units returns how many experts a layer of a model has with those beside.
 func (s Settings) Units(spec model.Spec) int {
 	if s.Beside == nil {
 		return spec.Experts
@@ -143,7 +143,7 @@ const (
 	Hinted         = -Demanded
 )
 
-// want is what a priority asks of a unit.
+// want returns what a priority asks of a unit.
 func want(u unit.Unit, bytes, priority int64) residency.Want {
 	w := residency.Want{Unit: u, Bytes: bytes, Urgency: residency.Planned, Priority: priority}
 	switch {

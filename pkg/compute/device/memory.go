@@ -69,10 +69,10 @@ type use struct {
 	took   float64
 }
 
-// Entries are those of the call.
+// Entries returns those of the call.
 func (u *Use) Entries() int { return len(u.of) }
 
-// Took is what an entry of the call took of memory, in bytes times seconds: its part of
+// Took returns what an entry of the call took of memory, in bytes times seconds: its part of
 // what its expert did.
 func (u *Use) Took(entry int) float64 {
 	if u.billed {
@@ -126,7 +126,7 @@ func (s *Store[E]) End(u *Use) {
 	}
 }
 
-// Metered is what the store's experts have come to; see Device.
+// Metered returns what the store's experts have come to; see Device.
 func (s *Store[E]) Metered() meter.Sums {
 	m := s.memory
 	m.mu.Lock()
@@ -134,7 +134,7 @@ func (s *Store[E]) Metered() meter.Sums {
 	return m.meter.Read(m.now())
 }
 
-// MeteredLayer is what those of a layer have come to; see Device.
+// MeteredLayer returns what those of a layer have come to; see Device.
 func (s *Store[E]) MeteredLayer(layer int) meter.Sums {
 	m := s.memory
 	m.mu.Lock()

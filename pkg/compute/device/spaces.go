@@ -31,7 +31,7 @@ func newSpaces(run func(n int, f func(i int))) *spaces {
 	}}
 }
 
-// take is a space for an expert of so many bytes. New memory takes long, so nobody waits for the lock meanwhile.
+// take returns a space for an expert of so many bytes. New memory takes long, so nobody waits for the lock meanwhile.
 func (s *spaces) take(bytes int64) *cpu.Space {
 	if space := s.use(bytes, true); space != nil {
 		space.Reset()

@@ -80,7 +80,7 @@ type slot[E any] struct {
 	urged   chan struct{}      // Pieces.Urged of the load
 }
 
-// NewStore is an empty store for a model of so many layers, each with so many experts.
+// NewStore returns an empty store for a model of so many layers, each with so many experts.
 func NewStore[E any](layers, experts int, l Loader[E], s Settings) *Store[E] {
 	if s.Loads <= 0 {
 		s.Loads = DefaultLoads
@@ -104,7 +104,7 @@ func (sl *slot[E]) unit() unit.Unit { return unit.Expert(sl.id.Layer, sl.id.Expe
 
 func (s *Store[E]) at(u unit.Unit) *slot[E] { return &s.slots[u.Layer*s.experts+u.Index] }
 
-// slot is nil for an expert that the model does not have.
+// slot returns nil for an expert that the model does not have.
 func (s *Store[E]) slot(id forward.ExpertID) *slot[E] {
 	if uint(id.Layer) >= uint(s.layers) || uint(id.Expert) >= uint(s.experts) {
 		return nil
@@ -137,7 +137,7 @@ func (sl *slot[E]) use() bool {
 	}
 }
 
-// Size is the bytes that an expert takes.
+// Size returns the bytes that an expert takes.
 func (s *Store[E]) Size(id forward.ExpertID) (int64, error) {
 	if s.slot(id) == nil {
 		return 0, fmt.Errorf("%w: %v; there are %d in each of %d layers", ErrUnknown, id, s.experts, s.layers)
@@ -149,7 +149,7 @@ func (s *Store[E]) Size(id forward.ExpertID) (int64, error) {
 	return n, nil
 }
 
-// State is what the store knows of an expert.
+// State returns what the store knows of an expert.
 func (s *Store[E]) State(id forward.ExpertID) State {
 	sl := s.slot(id)
 	if sl == nil {
@@ -170,7 +170,7 @@ func (s *Store[E]) State(id forward.ExpertID) State {
 	return st
 }
 
-// Memory is the bytes of all experts.
+// Memory returns the bytes of all experts.
 func (s *Store[E]) Memory() Memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ type Sum [sha256.Size]byte
 
 func (s Sum) String() string { return hex.EncodeToString(s[:]) }
 
-// MarshalText is the sum in hex.
+// MarshalText returns the sum in hex.
 func (s Sum) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads hex.
@@ -41,7 +41,7 @@ type Tensor struct {
 	Sum   Sum               `json:"sha256"`
 }
 
-// Identity is the hash of a model: of its config.json, and of the name, type,
+// Identity returns the hash of a model: of its config.json, and of the name, type,
 // shape and content of each tensor. Their order does not matter.
 func Identity(config []byte, tensors []Tensor) string {
 	h := sha256.New()

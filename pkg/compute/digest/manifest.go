@@ -167,7 +167,7 @@ func isHex(s string, size int) bool {
 // ErrNoObject says that a manifest does not list an object.
 var ErrNoObject = errors.New("the manifest lists no such object; push the model anew")
 
-// Bytes is what all objects take.
+// Bytes returns what all objects take.
 func (m *Manifest) Bytes() (n int64) {
 	for _, o := range m.Objects {
 		n += o.Bytes

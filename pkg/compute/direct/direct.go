@@ -114,7 +114,7 @@ func (o *Parts) load(m *model.Model, p *pool.Pool, positions int) (err error) {
 	return nil
 }
 
-// First is the position of the first row of the step under way, for Settings.Routed and Redirect; of
+// First returns the position of the first row of the step under way, for Settings.Routed and Redirect; of
 // several sequences it is one's.
 func (r *Runner) First() int { return r.first }
 
@@ -125,7 +125,7 @@ func (r *Runner) Bound(rows int) {
 	}
 }
 
-// Room is how many sequences of so many positions have room at a time.
+// Room returns how many sequences of so many positions have room at a time.
 func (r *Runner) Room(positions int) int { return r.kv.Capacity() / r.kv.Need(positions) }
 
 // Sequence is one request on its way.
@@ -167,7 +167,7 @@ func (r *Runner) AddPrompt(prompt Prompt, maxTokens int, p sampling.Params) (*Se
 	return &Sequence{IDs: slices.Clone(prompt.IDs), Params: p, source: prompt.Source, types: prompt.Types, prompt: n, table: table}, nil
 }
 
-// reads says whether a prompt is one for this model's task.
+// reads reports whether a prompt is one for this model's task.
 func (r *Runner) reads(p Prompt) bool {
 	switch r.task {
 	case model.Continue:
@@ -178,7 +178,7 @@ func (r *Runner) reads(p Prompt) bool {
 	return p.Source > 0 && p.Source < len(p.IDs)
 }
 
-// Generated is what came after the prompt.
+// Generated returns what came after the prompt.
 func (s *Sequence) Generated() []uint32 { return s.IDs[s.prompt:] }
 
 // Close frees the sequence's memory.
@@ -288,5 +288,5 @@ func (r *Runner) forward(ctx context.Context, seqs []*Sequence, all bool, use fu
 	return nil
 }
 
-// WeightBytes is how many bytes of weights all steps so far have read.
+// WeightBytes returns how many bytes of weights all steps so far have read.
 func (r *Runner) WeightBytes() int64 { return r.steps*r.backbone.Bytes() + r.local.Read() }

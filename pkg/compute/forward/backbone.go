@@ -12,12 +12,12 @@ type Backbone struct {
 	longAfter int // see model.Spec
 }
 
-// NewBackbone is a model's, whose weights a computer holds.
+// NewBackbone returns a model's, whose weights a computer holds.
 func NewBackbone(spec *model.Spec, on Computer) *Backbone {
 	return &Backbone{spec: *spec, on: on, longAfter: spec.LongAfter()}
 }
 
-// Bytes is the memory of the weights that every step reads.
+// Bytes returns the memory of the weights that every step reads.
 func (t *Backbone) Bytes() int64 { return t.on.Bytes() }
 
 // NewPool makes pages for keys and values, where the backbone is computed. rows is the

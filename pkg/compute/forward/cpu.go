@@ -138,7 +138,7 @@ func (s *lane) attend(tl *layer) {
 	s.input(tl, tl.ffnNorm)
 }
 
-// input is what a block of the layer takes: x, or its norm.
+// input returns what a block of the layer takes: x, or its norm.
 func (s *lane) input(tl *layer, n norm) []float32 {
 	if tl.order == model.NormAfter {
 		return s.x

@@ -45,7 +45,7 @@ func (p *Progress) Tick() {
 	}
 }
 
-// Done is how many pieces there were.
+// Done returns how many pieces there were.
 func (p *Progress) Done() uint64 { return p.done.Load() }
 
 // workers is where work is computed and counted.
@@ -142,7 +142,7 @@ func cut(nanos, threads, awake int) int {
 	return max(1, min(threads, nanos/leastNanos))
 }
 
-// even is how many parts of n things, at most so many, are there with which the largest is no larger.
+// even returns how many parts of n things, at most so many, are there with which the largest is no larger.
 func even(n, parts int) int {
 	if parts <= 1 || n <= 1 {
 		return 1

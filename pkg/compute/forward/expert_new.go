@@ -28,7 +28,7 @@ func NewExpert(spec *model.Spec, layer int, gate, up, down []byte) (*Expert, err
 	return &Expert{ffn{in: cpu.StackBF16(d, gate, up), down: cpu.PackBF16(down, d, f), activate: activate}, spec.Layer[layer].Router.OnInput, nil}, nil
 }
 
-// NewExpertBytes is what Bytes of a NewExpert will be, for a layer that has experts.
+// NewExpertBytes returns what Bytes of a NewExpert will be, for a layer that has experts.
 func NewExpertBytes(spec *model.Spec, layer int) int64 {
 	d, f := spec.Hidden, spec.Layer[layer].Expert.Width
 	return cpu.PackedBytes(2*f, d, cpu.BF16) + cpu.PackedBytes(d, f, cpu.BF16)

@@ -29,7 +29,7 @@ type Expert struct {
 	space   *cpu.Space
 }
 
-// Space is what the weights were packed into, or nil.
+// Space returns what the weights were packed into, or nil.
 func (e *Expert) Space() *cpu.Space { return e.space }
 
 // LoadExpertBy packs an expert's weights into a packer's space. It takes ExpertBytes, and while it
@@ -54,7 +54,7 @@ func LoadExpertBy(ctx context.Context, by cpu.Packer, m *model.Model, id ExpertI
 	return &Expert{*f, m.Spec.Layer[id.Layer].Router.OnInput, by.Space}, nil
 }
 
-// ExpertBytes is what Expert.Bytes will be. It reads no weights.
+// ExpertBytes returns what Expert.Bytes will be. It reads no weights.
 func ExpertBytes(m *model.Model, id ExpertID) (int64, error) {
 	n, err := expertRefs(m, id).bytes(m)
 	if err != nil {
@@ -71,7 +71,7 @@ func expertRefs(m *model.Model, id ExpertID) ffnRefs {
 	return refsOf(spec, id.Layer, id.Expert, model.ExpertRoles)
 }
 
-// Bytes is the memory of the weights.
+// Bytes returns the memory of the weights.
 func (e *Expert) Bytes() int64 { return e.bytes() }
 
 // Lender has loaded experts. It is safe for concurrent use.

@@ -41,7 +41,7 @@ func (r ffnRefs) layouts(m *model.Model) (l ffnLayouts, err error) {
 	return l, err
 }
 
-// ahead are the matrices that nobody reads by what brings them near, so that the system is to be told of them before.
+// ahead returns the matrices that nobody reads by what brings them near, so that the system is to be told of them before.
 func (r ffnRefs) ahead(l ffnLayouts, near bool) (refs []model.Ref) {
 	if !near || !cpu.Nears(l.in.row()) {
 		refs = append(refs, r.in...)
@@ -89,7 +89,7 @@ func (f *ffn) loadBiases(m *model.Model, r ffnRefs) (err error) {
 	return err
 }
 
-// bytes is what the loaded network's bytes will be.
+// bytes returns what the loaded network's bytes will be.
 func (r ffnRefs) bytes(m *model.Model) (int64, error) {
 	l, err := r.layouts(m)
 	n := l.in.bytes() + l.down.bytes()

@@ -56,7 +56,7 @@ func (tl *layer) loadFFNs(m *model.Model, l int) (err error) {
 	return err
 }
 
-// attentionBytes is the memory of the weights that Attend reads.
+// attentionBytes returns the memory of the weights that Attend reads.
 func (tl *layer) attentionBytes() int64 {
 	n := tl.mixer.bytes()
 	if tl.cross != nil {

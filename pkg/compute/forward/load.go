@@ -50,7 +50,7 @@ func layoutOf(m *model.Model, refs ...model.Ref) (l layout, err error) {
 	return l, nil
 }
 
-// storedLayout is a tensor's as the files have it, with rows in 8 bits for its codes where the precision says so.
+// storedLayout returns a tensor's as the files have it, with rows in 8 bits for its codes where the precision says so.
 func storedLayout(m *model.Model, ref model.Ref) (l layout, err error) {
 	f, err := m.Form(ref)
 	if err != nil {
@@ -75,7 +75,7 @@ func (l layout) like(o layout) bool {
 	return l.format == o.format && l.coding == o.coding && l.filed == o.filed
 }
 
-// stored is the layout where weights stay as they are; paired, with rows of bf16 for those of bf16. Rows for
+// stored returns the layout where weights stay as they are; paired, with rows of bf16 for those of bf16. Rows for
 // others stay as they are.
 func (l layout) stored(parts []layout, paired bool) layout {
 	for _, p := range parts {
@@ -94,7 +94,7 @@ func (l layout) near() bool {
 	return l.parts == nil && (l.filed || l.format == cpu.BF16 || l.format == cpu.W16A16)
 }
 
-// row is how many bytes the files have of a row that near moves: of one in groups, its codes.
+// row returns how many bytes the files have of a row that near moves: of one in groups, its codes.
 func (l layout) row() int {
 	if l.filed {
 		codes, _ := cpu.GroupBytes(l.k, l.format)

@@ -10,7 +10,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// mixed is the layout of tensors of several formats, one below the other. Where some stay codes,
+// mixed returns the layout of tensors of several formats, one below the other. Where some stay codes,
 // each is a part of its own; else, or where outputs do not fill panels, they become float32.
 func (l layout) mixed(parts []layout) layout {
 	if !slices.ContainsFunc(parts, func(p layout) bool { return p.format == cpu.Coded || p.filed }) {

@@ -128,5 +128,5 @@ func (m *Local) round(dst, x []float32, from, to int) {
 	m.Wire.Round(dst[from:to])
 }
 
-// Read is the bytes of expert weights that computing has taken so far.
+// Read returns the bytes of expert weights that computing has taken so far.
 func (m *Local) Read() int64 { return m.scratch.Read }

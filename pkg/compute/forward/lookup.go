@@ -29,5 +29,5 @@ func NewRotary(s model.RopeSpec, positions int) (*Rotary, error) {
 	return &Rotary{r}, err
 }
 
-// Angles are the cosines and sines (Dim/2) of a row's position.
+// Angles returns the cosines and sines (Dim/2) of a row's position.
 func (r *Rotary) Angles(row *Row) (cos, sin []float32) { return r.r.at(row) }

@@ -125,7 +125,7 @@ func clip(x []float32, limit float32) {
 	}
 }
 
-// Temperature is what scales the queries of a position, so that attention stays
+// Temperature returns what scales the queries of a position, so that attention stays
 // sharp over long contexts.
 //
 // Source: Nakanishi, "Scalable-Softmax Is Superior for Attention"
@@ -183,7 +183,7 @@ func (g *groupedQuery) attendPieces(s *lane, place, nanos, pieces int) {
 	})
 }
 
-// seen are the positions [start, end) that a row attends to.
+// seen returns the positions [start, end) that a row attends to.
 func (g *groupedQuery) seen(r *Row) (start, end int) {
 	if g.spec.Bidirectional {
 		return 0, r.Source
@@ -191,7 +191,7 @@ func (g *groupedQuery) seen(r *Row) (start, end int) {
 	return g.spec.First(r.Position), r.Position + 1
 }
 
-// together is how many rows from row i on attend together: they follow each other in a
+// together returns how many rows from row i on attend together: they follow each other in a
 // sequence, and see all of it from its beginning.
 func (g *groupedQuery) together(s *lane, i, to int) int {
 	if g.spec.Bidirectional || s.keys {

@@ -108,7 +108,7 @@ func (a *latentAttention) storeLine(s *lane, i, place int) {
 	r.Table.StoreLatent(place, r.Position, line)
 }
 
-// queries are all heads' (R, H, C), the rows stride apart.
+// queries returns all heads' (R, H, C), the rows stride apart.
 func (a *latentAttention) queries(s *lane) (q []float32, stride int) {
 	if a.queryUp == nil {
 		return s.qkv, a.in.N

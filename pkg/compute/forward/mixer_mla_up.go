@@ -68,7 +68,7 @@ func (a *latentAttention) upFP8(codes []byte, factors []float32) bool {
 	return true
 }
 
-// transposeFP8 is the transpose (k, n) of codes (n, k) with scales by row (n, k/128).
+// transposeFP8 returns the transpose (k, n) of codes (n, k) with scales by row (n, k/128).
 // It reports false where rows that would share a scale have different ones.
 func transposeFP8(codes []byte, factors []float32, n, k int) (columns []byte, scales []float32, ok bool) {
 	columns = make([]byte, len(codes))

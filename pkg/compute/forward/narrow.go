@@ -16,7 +16,7 @@ func (s *Step) narrow(l int) {
 	on.end(s.wanted)
 }
 
-// places are where the lane has the rows that want logits.
+// places returns where the lane has the rows that want logits.
 func (s *Step) places() []int {
 	if !s.narrowed {
 		return s.wanted

@@ -37,7 +37,7 @@ func newRope(s model.RopeSpec, positions int) (*rope, error) {
 	return r, nil
 }
 
-// frequencies are the angles of one position, (dim/2), with the scaling's stretch.
+// frequencies returns the angles of one position, (dim/2), with the scaling's stretch.
 func frequencies(s *model.RopeSpec) ([]float32, error) {
 	switch s.Scaling.Kind {
 	case model.NoScaling:
@@ -52,7 +52,7 @@ func frequencies(s *model.RopeSpec) ([]float32, error) {
 	return nil, fmt.Errorf("rope scaling of kind %d is not computed", s.Scaling.Kind)
 }
 
-// plain are the frequencies without any stretch, rounded to float32 as transformers
+// plain returns the frequencies without any stretch, rounded to float32 as transformers
 // has them.
 //
 // Source: Su et al., "RoFormer" (arXiv:2104.09864), section 3.2.2.

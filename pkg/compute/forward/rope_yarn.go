@@ -6,7 +6,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// yarn are the frequencies (dim/2) of a rotary embedding that is stretched for
+// yarn returns the frequencies (dim/2) of a rotary embedding that is stretched for
 // long contexts: those that turn often within the original context stay, those
 // that turn seldom are divided by the factor, and a ramp leads from one to the
 // other. Every step is rounded to float32 as transformers computes it.
@@ -26,7 +26,7 @@ func yarn(s *model.RopeSpec) []float32 {
 	return inv
 }
 
-// yarnRange is where the ramp begins and ends, in frequencies.
+// yarnRange returns where the ramp begins and ends, in frequencies.
 func yarnRange(s *model.RopeSpec) (low, high float32) {
 	at := func(turns float64) float64 { // the frequency that turns so often
 		return float64(s.Dim) * math.Log(float64(s.Scaling.Original)/(turns*2*math.Pi)) / (2 * math.Log(s.Theta))

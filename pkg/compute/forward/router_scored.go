@@ -99,7 +99,7 @@ func (g *expertGroups) keepBest(choice []float32, s groupScratch) {
 	}
 }
 
-// scoreOf is a group's: its best expert's, or the sum of its best two.
+// scoreOf returns a group's: its best expert's, or the sum of its best two.
 func (g *expertGroups) scoreOf(group []float32) float32 {
 	best, second := float32(math.Inf(-1)), float32(math.Inf(-1))
 	for _, v := range group {

@@ -26,7 +26,7 @@ const (
 
 var partNames = [Parts]string{"embedding", "attention", "dense", "shared", "waiting", "lm_head", "sampling"}
 
-// PartNames are all parts as metrics name them, in their order.
+// PartNames returns all parts as metrics name them, in their order.
 func PartNames() []string { return partNames[:] }
 
 // Spent is the time of a step by part.

@@ -25,7 +25,7 @@ type Row struct {
 	Long bool
 }
 
-// Encodes says whether a step's rows are those of an encoder before a decoder.
+// Encodes reports whether a step's rows are those of an encoder before a decoder.
 func Encodes(rows []Row) bool { return len(rows) > 0 && rows[0].Encode }
 
 // Row is row i of a sequence of ids, of which an encoder reads the first source;
@@ -145,7 +145,7 @@ func (s *Step) eachSequence(f func(t *kvcache.Table, from, end int)) {
 	}
 }
 
-// span is the layers that the step's rows pass.
+// span returns the layers that the step's rows pass.
 func (s *Step) span() (first, end int) {
 	spec := &s.Backbone.spec
 	switch {
@@ -202,7 +202,7 @@ func (s *Step) experts(ctx context.Context, l int, x []float32) error {
 	return s.lane.Combine(l)
 }
 
-// Hidden is what the last Run made of a row (D) that an encoder before a decoder
+// Hidden returns what the last Run made of a row (D) that an encoder before a decoder
 // reads, valid until the next one.
 func (s *Step) Hidden(row int) []float32 {
 	d := s.Backbone.spec.Hidden

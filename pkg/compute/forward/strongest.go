@@ -25,7 +25,7 @@ func (s *Step) KeepStrongest() error {
 	return nil
 }
 
-// Strongest are those of the rows in the newest layer; none if they are not kept. They are
+// Strongest returns those of the rows in the newest layer; none if they are not kept. They are
 // valid until the next layer.
 func (s *Step) Strongest() []int32 {
 	if l, ok := s.lane.(*lane); ok && l.keys {
@@ -43,7 +43,7 @@ func (s *Step) Residual() []float32 {
 	return nil
 }
 
-// strongestOf is where row i's goes; nil: nobody asks.
+// strongestOf returns where row i's goes; nil: nobody asks.
 func (s *lane) strongestOf(i int) *int32 {
 	if !s.keys {
 		return nil
@@ -51,7 +51,7 @@ func (s *lane) strongestOf(i int) *int32 {
 	return &s.strongest[i]
 }
 
-// largest is the index of the largest value, the first of equal ones.
+// largest returns the index of the largest value, the first of equal ones.
 func largest(x []float32) (at int) {
 	for i, v := range x {
 		if v > x[at] {

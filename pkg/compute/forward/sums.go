@@ -54,7 +54,7 @@ func SumRow(dst, slots []float32, w tensor.Wire) {
 	Combine(dst, slots, nil, len(slots)/len(dst), len(dst))
 }
 
-// FirstEntries are the number of each row's first entry, and behind them that of all
+// FirstEntries returns the number of each row's first entry, and behind them that of all
 // entries. Entries are in order of rows, and each row has some. They are in buf's memory if it suffices.
 func (in *Routed) FirstEntries(buf []int32) []int32 {
 	buf = buf[:0]

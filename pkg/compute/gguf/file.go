@@ -66,7 +66,7 @@ func (f *File) Architecture() string {
 	return s
 }
 
-// Split is which part of a model the file is, from 0, of how many, and how many tensors all of
+// Split returns which part of a model the file is, from 0, of how many, and how many tensors all of
 // them have. It is false if the header does not say all three.
 func (f *File) Split() (s Split, ok bool) {
 	part, is := f.values[splitNoKey].(uint64)

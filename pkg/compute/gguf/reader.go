@@ -20,7 +20,7 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// take is the next n bytes, nil after an error.
+// take returns the next n bytes, nil after an error.
 func (r *reader) take(n uint64) []byte {
 	if r.err == nil && n > uint64(len(r.data)-r.at) {
 		r.fail("%d bytes are wanted at byte %d of %d: file is truncated or damaged", n, r.at, len(r.data))
@@ -47,7 +47,7 @@ func (r *reader) u64() uint64 {
 	return 0
 }
 
-// name is a text of 1 to maxName bytes with its length before it.
+// name returns a text of 1 to maxName bytes with its length before it.
 func (r *reader) name() string {
 	at := r.at
 	n := r.u64()
@@ -79,7 +79,7 @@ var sizes = map[uint32]uint64{
 	kindU8: 1, kindI8: 1, kindU16: 2, kindI16: 2, kindU32: 4, kindI32: 4, kindF32: 4, kindBool: 1, kindU64: 8, kindI64: 8, kindF64: 8,
 }
 
-// value is a string or, of a whole number, a uint64.
+// value returns a string or, of a whole number, a uint64.
 func (r *reader) value(kind uint32) any {
 	if kind == kindText {
 		return r.name()

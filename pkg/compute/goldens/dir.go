@@ -26,7 +26,7 @@ const (
 	weightsFile = "model.safetensors"
 )
 
-// Names are all checkpoints with golden outputs.
+// Names returns all checkpoints with golden outputs.
 func Names() []string {
 	all, err := filepath.Glob(filepath.Join(root(), committed, "*/golden.json"))
 	if err != nil || len(all) == 0 {
@@ -43,7 +43,7 @@ var (
 	known = map[string]string{}
 )
 
-// Dir is the folder of a whole checkpoint, which nobody may write to. It is for tests
+// Dir returns the folder of a whole checkpoint, which nobody may write to. It is for tests
 // alone: it panics if it cannot make the folder.
 func Dir(name string) string {
 	mu.Lock()

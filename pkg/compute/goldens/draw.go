@@ -58,7 +58,7 @@ func (d *draws) slice(at, n int) []uint32 {
 // group is how many normal numbers torch makes at a time, of as many uniform ones.
 const group = 16
 
-// normals are the n >= 16 normal numbers that torch.randn makes of the draws from at on.
+// normals returns the n >= 16 normal numbers that torch.randn makes of the draws from at on.
 func (d *draws) normals(at, n int) []float32 {
 	out := make([]float32, n)
 	whole := n / group * group
@@ -80,7 +80,7 @@ func boxMuller(out []float32, raw []uint32) {
 	}
 }
 
-// uniform is a float32 from 0 on below 1.
+// uniform returns a float32 from 0 on below 1.
 func uniform(raw uint32) float32 { return float32(raw&(1<<24-1)) / (1 << 24) }
 
 // half appends a bf16, rounded to nearest, ties to even.

@@ -65,7 +65,7 @@ func pick(t safetensors.Tensor, rows []int) safetensors.Tensor {
 	return t
 }
 
-// Positions are the first n of those that golden outputs are of.
+// Positions returns the first n of those that golden outputs are of.
 func Positions(f *safetensors.File, n int) ([]int, error) {
 	positions := make([]int, n)
 	t, sliced := f.Tensor(PositionsTensor)

@@ -72,7 +72,7 @@ func (p *parser) rule(name string, line int) *named {
 	return r
 }
 
-// peek is the next token; one without a kind is the end.
+// peek returns the next token; one without a kind is the end.
 func (p *parser) peek() token {
 	if p.at < len(p.tokens) {
 		return p.tokens[p.at]

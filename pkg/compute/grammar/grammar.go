@@ -57,7 +57,7 @@ func (s Spec) compile(known *jsonschema.Known) (*pushdown.Grammar, error) {
 	return g, nil
 }
 
-// kinds are what is asked for, of which one may be.
+// kinds returns what is asked for, of which one may be.
 func (s *Spec) kinds() (names []string) {
 	for _, k := range []struct {
 		name string
@@ -132,7 +132,7 @@ func (s *Spec) rules(budget *bytewise.Budget, rules *pushdown.Rules, known *json
 	return id, err
 }
 
-// regexOf are the texts that all of a regular expression matches.
+// regexOf returns the texts that all of a regular expression matches.
 func regexOf(budget *bytewise.Budget, regex string) (*bytewise.Strings, error) {
 	e, err := bytewise.Perl(regex)
 	if err != nil {

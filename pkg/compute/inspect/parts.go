@@ -30,7 +30,7 @@ var groups = []struct {
 // expertsPart are the routed experts, behind all groups.
 const expertsPart = "experts"
 
-// partOf is the number and the name of a role's part.
+// partOf returns the number and the name of a role's part.
 func partOf(r model.Role) (int, string) {
 	for i, g := range groups {
 		if r <= g.last {
@@ -87,7 +87,7 @@ func (r *Report) measure(m *model.Model) {
 	r.Stored = true
 }
 
-// dtypeOf is what a ref's numbers are stored as.
+// dtypeOf returns what a ref's numbers are stored as.
 func dtypeOf(m *model.Model, ref model.Ref) string {
 	t, err := m.Stat(ref)
 	switch {
@@ -106,7 +106,7 @@ func dtypeOf(m *model.Model, ref model.Ref) string {
 // mxfp4 is the name of 4-bit elements with an exponent for 32 of them.
 const mxfp4 = "mxfp4"
 
-// grouped is the name of codes with a scale for 32 of them.
+// grouped returns the name of codes with a scale for 32 of them.
 func grouped(d model.Dequant) string {
 	if d == model.Grouped4 {
 		return string(model.Q4)
@@ -139,7 +139,7 @@ func familyOf(data []byte) (string, error) {
 	return config.ModelType, nil
 }
 
-// unpacked is the type of what is not quantised, by its name in configs: published
+// unpacked returns the type of what is not quantised, by its name in configs: published
 // models that do not say it are bf16.
 func unpacked(dtype string) (name string, bytes int64) {
 	switch dtype {
@@ -162,7 +162,7 @@ func (r *Report) estimate(d *model.Description) {
 	r.take(t)
 }
 
-// stored is the type and the bytes of n elements of a role. A quantisation that
+// stored returns the type and the bytes of n elements of a role. A quantisation that
 // this build does not know counts as none.
 func stored(d *model.Description, role model.Role, shape []int, n int64) (dtype string, bytes int64) {
 	name, size := unpacked(d.DType)

@@ -38,7 +38,7 @@ type Rental struct {
 
 const million = 1e6
 
-// Rent is what the experts take on a platform, with so many rows in each invocation.
+// Rent returns what the experts take on a platform, with so many rows in each invocation.
 func (r *Report) Rent(p cost.Platform, rows int) (*Rented, error) {
 	expert := r.expertBytes(p.CPU.ElementBytes)
 	if expert == 0 {
@@ -67,7 +67,7 @@ func (r *Report) Rent(p cost.Platform, rows int) (*Rented, error) {
 	return y, nil
 }
 
-// expertBytes are those of a routed expert with elements of so many bytes.
+// expertBytes returns those of a routed expert with elements of so many bytes.
 func (r *Report) expertBytes(element float64) float64 {
 	all := int64(0)
 	for _, p := range r.Parts {

@@ -2,7 +2,7 @@ package kvcache
 
 import "fmt"
 
-// DevicePage is the bytes that each page of a device needs: those of the group that
+// DevicePage returns the bytes that each page of a device needs: those of the group that
 // needs most, so that any page serves any group.
 func (s Shape) DevicePage() (most int64) {
 	groups, _ := s.groups()
@@ -36,7 +36,7 @@ func (p *Pool) At(layer int) (group int, from int64) {
 	return at.group, 4 * int64(at.from)
 }
 
-// First is the first position that a position sees in a group's layers.
+// First returns the first position that a position sees in a group's layers.
 func (p *Pool) First(group, position int) int { return p.groups[group].sight.First(position) }
 
 // Addresses appends where a group's pages of the positions [0, end) lie; 0 for those

@@ -61,10 +61,10 @@ func NewPool(shape Shape, budget int64) (*Pool, error) {
 	return p, nil
 }
 
-// Capacity is the number of pages of the pool, Used how many are taken.
+// Capacity returns the number of pages of the pool, Used how many are taken.
 func (p *Pool) Capacity() int { return p.capacity }
 
-// Free is the number of pages that nobody has reserved.
+// Free returns the number of pages that nobody has reserved.
 func (p *Pool) Free() int { return p.capacity - p.Used() }
 
 // FreeFor is Free without what is kept of tenants that have less for their weight than this one.
@@ -74,7 +74,7 @@ func (p *Pool) FreeFor(tenant string) int {
 	return p.capacity - p.used - min(p.prefixes.keptBeside(tenant), p.capacity/keptPart)
 }
 
-// Share is how many pages the tables of a tenant have reserved for its weight.
+// Share returns how many pages the tables of a tenant have reserved for its weight.
 func (p *Pool) Share(tenant string) float64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,22 +84,22 @@ func (p *Pool) Share(tenant string) float64 {
 	return 0
 }
 
-// Used is the number of pages that sequences have reserved.
+// Used returns the number of pages that sequences have reserved.
 func (p *Pool) Used() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.used
 }
 
-// Holds is how many positions a sequence of at most limit can have in the whole pool.
+// Holds returns how many positions a sequence of at most limit can have in the whole pool.
 func (p *Pool) Holds(limit int) int {
 	return sort.Search(limit, func(n int) bool { return p.Need(n+1) > p.capacity })
 }
 
-// PageBytes is what a page takes.
+// PageBytes returns what a page takes.
 func (p *Pool) PageBytes() int64 { return p.shape.PageBytes() }
 
-// Need is how many pages a sequence of at most this many positions takes.
+// Need returns how many pages a sequence of at most this many positions takes.
 func (p *Pool) Need(positions int) int { return need(p.groups, positions, p.shape.Rows) }
 
 // Reserve takes as many pages as a sequence of at most this many positions needs,
@@ -119,7 +119,7 @@ func (p *Pool) ReserveFor(tenant string, weight float64, positions int) (*Table,
 	return t, nil
 }
 
-// take is a page for a group. The caller has the lock.
+// take returns a page for a group. The caller has the lock.
 func (p *Pool) take(g int) *page {
 	pg := p.find(g)
 	pg.tables = 1

@@ -19,7 +19,7 @@ type waiter[T comparable] struct {
 	passed int // how many that came later were served
 }
 
-// Len is how many wait.
+// Len returns how many wait.
 func (l *Line[T]) Len() int { return len(l.waiting) }
 
 // Join puts somebody who needs pages at the end.
@@ -37,7 +37,7 @@ func (l *Line[T]) Sort(compare func(a, b T) int) {
 	slices.SortStableFunc(l.waiting, func(a, b waiter[T]) int { return compare(a.who, b.who) })
 }
 
-// First is the first of whom fits says that there are enough pages for it. Once one that waits
+// First returns the first of whom fits says that there are enough pages for it. Once one that waits
 // has been passed MaxPassed times, what is free is kept until it suffices.
 func (l *Line[T]) First(fits func(who T, pages int) bool) (who T, ok bool) {
 	for _, w := range l.waiting {

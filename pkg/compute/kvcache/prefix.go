@@ -21,14 +21,14 @@ import (
 // scope they may be shared.
 type Key [16]byte
 
-// Scope is the key before a sequence's first page; only sequences of one scope share pages.
+// Scope returns the key before a sequence's first page; only sequences of one scope share pages.
 func Scope(name string) (k Key) {
 	sum := sha256.Sum256([]byte(name))
 	copy(k[:], sum[:])
 	return k
 }
 
-// Next is the key of the page behind that of k; ids are its PagePositions ids.
+// Next returns the key of the page behind that of k; ids are its PagePositions ids.
 func (k Key) Next(ids []uint32) (next Key) {
 	text := append(make([]byte, 0, len(k)+4*PagePositions), k[:]...)
 	for _, id := range ids {
@@ -53,13 +53,13 @@ type owner struct {
 	idle   list.List // pages that no table has, the one unused for longest first
 }
 
-// has is how much an owner has for its weight.
+// has returns how much an owner has for its weight.
 func (o *owner) has() float64 { return float64(o.tables+o.idle.Len()) / o.weight }
 
 // keptPart is which part of a pool's pages is kept of those who have less than the one who asks.
 const keptPart = 8
 
-// keptBeside is how many pages are kept of owners that have less for their weight than one.
+// keptBeside returns how many pages are kept of owners that have less for their weight than one.
 func (s *prefixes) keptBeside(name string) (pages int) {
 	most := 0.0
 	if o := s.owners[name]; o != nil {
@@ -73,7 +73,7 @@ func (s *prefixes) keptBeside(name string) (pages int) {
 	return pages
 }
 
-// owner is who has a name. Its weight is the newest; 0 is 1.
+// owner returns the owner of a name. Its weight is the newest; 0 is 1.
 func (s *prefixes) owner(name string, weight float64) *owner {
 	o := s.owners[name]
 	if o == nil {

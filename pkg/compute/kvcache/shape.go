@@ -25,7 +25,7 @@ type LayerShape struct {
 	Block int64
 }
 
-// ShapeOf is what a model's layers keep.
+// ShapeOf returns what a model's layers keep.
 func ShapeOf(s *model.Spec) Shape {
 	shape, _ := layout(s)
 	return shape
@@ -35,7 +35,7 @@ func ShapeOf(s *model.Spec) Shape {
 // cross attention in Cross[l].
 type Places struct{ Self, Cross []int }
 
-// PlacesOf are those of a model's layers.
+// PlacesOf returns those of a model's layers.
 func PlacesOf(s *model.Spec) Places {
 	_, in := layout(s)
 	return in
@@ -67,18 +67,18 @@ func layerOf(m *model.MixerSpec) LayerShape {
 	return LayerShape{Heads: m.KVHeads, KeyDim: m.HeadDim, ValueDim: m.ValueDim, Sight: m.Sight, Format: m.Cache}
 }
 
-// Latent is the shape of a layer that keeps latents of a rank, each with a rotated part.
+// Latent returns the shape of a layer that keeps latents of a rank, each with a rotated part.
 func Latent(rank, rope int, f cpu.KVFormat) LayerShape {
 	return LayerShape{Heads: 1, KeyDim: rank, ValueDim: rope, Format: f}
 }
 
-// head is the number of floats of one page's keys and values of one head.
+// head returns the number of floats of one page's keys and values of one head.
 func (l *LayerShape) head() int { return l.keys() + l.Format.Words(l.ValueDim) }
 
-// keys is the number of floats of one page's keys of one head.
+// keys returns the number of floats of one page's keys of one head.
 func (l *LayerShape) keys() int { return l.Format.Words(l.KeyDim) }
 
-// floats is what a layer takes in a page.
+// floats returns what a layer takes in a page.
 func (l *LayerShape) floats() int {
 	if l.Block > 0 {
 		return int(l.Block / 4)
@@ -86,7 +86,7 @@ func (l *LayerShape) floats() int {
 	return l.Heads * l.head()
 }
 
-// PageBytes is the memory of PagePositions positions in all layers.
+// PageBytes returns the memory of PagePositions positions in all layers.
 func (s Shape) PageBytes() int64 {
 	n := int64(0)
 	for _, l := range s.Layers {
@@ -95,12 +95,12 @@ func (s Shape) PageBytes() int64 {
 	return n
 }
 
-// PagesFor is the number of pages that hold this many positions.
+// PagesFor returns the number of pages that hold this many positions.
 func PagesFor(positions int) int {
 	return (positions + cpu.PagePositions - 1) / cpu.PagePositions
 }
 
-// Need is the memory of a sequence of at most this many positions, in units of
+// Need returns the memory of a sequence of at most this many positions, in units of
 // PageBytes.
 func (s Shape) Need(positions int) int {
 	groups, _ := s.groups()
@@ -124,7 +124,7 @@ type group struct {
 
 func (g *group) bytes() int64 { return 4 * int64(g.floats) }
 
-// most is how many pages a sequence holds at a time at most.
+// most returns how many pages a sequence holds at a time at most.
 func (g *group) most(positions, rows int) int {
 	all := PagesFor(positions)
 	seen := g.sight.Most()

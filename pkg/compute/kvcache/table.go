@@ -17,10 +17,10 @@ type Table struct {
 
 type span struct{ first, end int }
 
-// Positions is how many positions fit.
+// Positions returns how many positions fit.
 func (t *Table) Positions() int { return len(t.pages[0]) * cpu.PagePositions }
 
-// Reserved is how many of the pool's pages it has.
+// Reserved returns how many of the pool's pages it has.
 func (t *Table) Reserved() int { return t.reserved }
 
 // Grow makes room for at least so many positions, or leaves the table as it is: ErrFull.
@@ -83,7 +83,7 @@ func (t *Table) hold(g, first, end int) {
 	}
 }
 
-// Pages is how many pages hold something of a layer.
+// Pages returns how many pages hold something of a layer.
 func (t *Table) Pages(layer int) int {
 	h := t.held[t.pool.places[layer].group]
 	return h.end - h.first

@@ -117,7 +117,7 @@ func parse(file *safetensors.File) (*Exported, error) {
 	return x, nil
 }
 
-// floats are a tensor's values, of so many dimensions none of which is 0.
+// floats returns a tensor's values, of so many dimensions none of which is 0.
 func floats(file *safetensors.File, name string, dimensions int) (values []float32, shape []int, err error) {
 	t, ok := file.Tensor(name)
 	if !ok || len(t.Shape) != dimensions || slices.Contains(t.Shape, 0) {

@@ -44,7 +44,7 @@ func Read(path string) (_ *expertmap.Store, err error) {
 	return s, nil
 }
 
-// Is says whether a file begins as a snapshot does.
+// Is reports whether a file begins as a snapshot does.
 func Is(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {
@@ -56,7 +56,7 @@ func Is(path string) bool {
 	return err == nil && string(begin) == expertmap.Magic
 }
 
-// Whole is the name that a file has once it is whole.
+// Whole returns the name that a file has once it is whole.
 func Whole(path string) string { return strings.TrimSuffix(path, wholefile.Partial) }
 
 // Forget rewrites the snapshot at path without a tenant's maps, and returns how many they

@@ -58,7 +58,7 @@ func (m *Model) inGroups(ref Ref, t Tensor) Ahead {
 	return a
 }
 
-// Whole is a stored matrix that ref has a part in, with all its parts, outputs first: a view where it is stored so. It
+// Whole returns a stored matrix that ref has a part in, with all its parts, outputs first: a view where it is stored so. It
 // is for tensors that Ahead calls Groups.
 func (m *Model) Whole(ref Ref) (Tensor, error) {
 	r, err := m.load(ref)
@@ -145,7 +145,7 @@ func (m *Model) aheadQuantisation(p Precision) map[string]any {
 	}
 }
 
-// SideNames are the files beside the weights of a model in a folder that services may need.
+// SideNames returns the files beside the weights of a model in a folder that services may need.
 func (m *Model) SideNames() ([]string, error) {
 	c, ok := m.source.(*checkpoint)
 	if !ok {

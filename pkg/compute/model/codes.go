@@ -168,7 +168,7 @@ func (r *resolved) fillInt4(by cpu.Packer, into *cpu.Matrix, first int) error {
 	})
 }
 
-// inputs are eight codes of an output, from input k on.
+// inputs returns eight codes of an output, from input k on.
 func (m *int4Matrix) inputs(output, k int) (word uint32) {
 	if m.kind != AWQ {
 		return m.word(k/perWord, m.n, output)

@@ -53,7 +53,7 @@ func parseConfig(file string, data []byte) (*config, error) {
 	return c, nil
 }
 
-// text is the part of the config that describes the text model, with the names
+// text returns the part of the config that describes the text model, with the names
 // that the family gives to keys.
 func (c *config) text(f *family) (*config, error) {
 	if f.nested == "" {
@@ -228,7 +228,7 @@ func (c *config) tokens(key string) []uint32 {
 	return ids
 }
 
-// dtype is what the whole config says that weights are stored as or, where it does
+// dtype returns what the whole config says that weights are stored as or, where it does
 // not, what the part of the text model says; empty if neither does.
 func (c *config) dtype() string {
 	for _, part := range []*config{c.outer, c} {
@@ -311,7 +311,7 @@ func (c *config) checkLayerTypes(s *Spec) {
 	}
 }
 
-// layerType is what configs call layers that see as much.
+// layerType returns what configs call layers that see as much.
 func (m *MixerSpec) layerType() string {
 	switch {
 	case m.Window > 0:

@@ -105,7 +105,7 @@ func (c *config) int4Group(bitsKey, groupKey string) int {
 	return group
 }
 
-// quantised is a tensor of the family as the files keep it.
+// quantised returns a tensor of the family as the files keep it.
 func (m *Model) quantised(t TensorRef, ref Ref) TensorRef {
 	switch {
 	case m.Spec.Quant == MXFP4 && ref.Role.IsExpert() && ref.Role <= ExpertDown:

@@ -31,7 +31,7 @@ func (c *config) rope(dim int, theta float64) RopeSpec {
 	return r
 }
 
-// partial is how many of a head's dim elements turn; or stands for an absent factor.
+// partial returns how many of a head's dim elements turn; or stands for an absent factor.
 func (c *config) partial(dim, or int) int {
 	var given json.RawMessage
 	if !c.get("partial_rotary_factor", &given) {
@@ -45,7 +45,7 @@ func (c *config) partial(dim, or int) int {
 	return int(float64(dim) * factor)
 }
 
-// layered is what settings hold for each type of layer; nil if they are not so.
+// layered returns what settings hold for each type of layer; nil if they are not so.
 func layered(raw map[string]json.RawMessage) map[string]map[string]json.RawMessage {
 	byType := map[string]map[string]json.RawMessage{}
 	for name, value := range raw {
@@ -106,7 +106,7 @@ func (c *config) settings(where string, dim int, raw map[string]json.RawMessage,
 	c.err, c.refused = cmp.Or(c.err, rope.err), cmp.Or(c.refused, rope.refused)
 }
 
-// oneScaling is the scaling that is one, of an earlier object and of this. They may
+// oneScaling returns the scaling that is one, of an earlier object and of this. They may
 // say the same, but not another kind each.
 func (c *config) oneScaling(earlier, here RopeScaling) RopeScaling {
 	switch {
@@ -118,7 +118,7 @@ func (c *config) oneScaling(earlier, here RopeScaling) RopeScaling {
 	return here
 }
 
-// ropeType is the kind of scaling by its newer name or its older.
+// ropeType returns the kind of scaling by its newer name or its older.
 func (c *config) ropeType() string {
 	return c.stringOr("rope_type", c.stringOr("type", "default"))
 }

@@ -28,10 +28,10 @@ type Content struct {
 	Open func() (io.ReadCloser, error)
 }
 
-// Digests are those of the model's tensors, in the order of the files.
+// Digests returns those of the model's tensors, in the order of the files.
 func (m *Model) Digests() []digest.Tensor { return m.digests }
 
-// Contents are all objects of a model in a folder: the files beside the weights
+// Contents returns all objects of a model in a folder: the files beside the weights
 // first, then the pieces in the order of the layers.
 func (m *Model) Contents() ([]Content, error) {
 	c, ok := m.source.(*checkpoint)
@@ -87,7 +87,7 @@ func (c *checkpoint) sideContents() ([]Content, error) {
 	return list, nil
 }
 
-// sideNames are the files beside the weights that services may need, those in
+// sideNames returns the files beside the weights that services may need, those in
 // chat_templates with the folder's name before theirs.
 func (c *checkpoint) sideNames() ([]string, error) {
 	root, err := c.list("", sideEnds)
@@ -139,7 +139,7 @@ func keyPart(w io.Writer, parts ...string) {
 	}
 }
 
-// pieceContent is a safetensors file of the piece's slices.
+// pieceContent returns a safetensors file of the piece's slices.
 func (c *checkpoint) pieceContent(p Piece, slices []slice, sums map[string]digest.Sum) (Content, error) {
 	key := sha256.New()
 	keyPart(key, "piece", p.String())
@@ -167,7 +167,7 @@ func (c *checkpoint) pieceContent(p Piece, slices []slice, sums map[string]diges
 	}, nil
 }
 
-// cut is a stored tensor, or the part of a stacked one that is one expert's, with
+// cut returns a stored tensor, or the part of a stacked one that is one expert's, with
 // a first dimension of 1.
 func (c *checkpoint) cut(s slice) (Tensor, error) {
 	t, ok := c.tensor(s.name)

@@ -38,7 +38,7 @@ var deepseekTensors = map[Role]TensorRef{
 	SharedDown: {Name: "model.layers.{l}.mlp.shared_experts.down_proj.weight"},
 }
 
-// deepseekLayer is what the families' layers with experts have in common.
+// deepseekLayer returns what the families' layers with experts have in common.
 func deepseekLayer(c *config, s *Spec) LayerSpec {
 	c.ignore("seq_aux", "ep_size", "pretraining_tp", "head_dim", "qk_head_dim")
 	s.Experts = c.size("n_routed_experts", maxExperts)
@@ -77,7 +77,7 @@ func (c *config) latentAttention() MixerSpec {
 	return m
 }
 
-// deepseekShared is the width of n_shared_experts experts, which are one network.
+// deepseekShared returns the width of n_shared_experts experts, which are one network.
 func deepseekShared(c *config, width, or int) int {
 	n := c.countOr("n_shared_experts", or, maxExperts)
 	if n*width > maxWidth {

@@ -79,7 +79,7 @@ var decoderTensors = map[Role]TensorRef{
 	ExpertDown:    {Name: "model.layers.{l}.mlp.experts.{e}.down_proj.weight"},
 }
 
-// tensor is where the family keeps ref of a model.
+// tensor returns where the family keeps ref of a model.
 func (f *family) tensor(s *Spec, ref Ref) TensorRef {
 	prefix := f.prefix
 	if f.place != nil {

@@ -2,7 +2,7 @@ package model
 
 import "slices"
 
-// ScoreFLOPs is what attention's scores and sums take for one token that sees
+// ScoreFLOPs returns what attention's scores and sums take for one token that sees
 // so many positions.
 func (s *Spec) ScoreFLOPs(context int) float64 {
 	n := 0.0
@@ -24,7 +24,7 @@ func (m *MixerSpec) scoreFLOPs(context int) float64 {
 	return 2 * float64(m.Heads) * float64(width) * float64(seen)
 }
 
-// PromptFLOPs is what a prompt of so many rows takes in layers and head, whose last row alone has logits: behind its keys and
+// PromptFLOPs returns what a prompt of so many rows takes in layers and head, whose last row alone has logits: behind its keys and
 // values, no other row is computed in the last layer.
 func (s *Spec) PromptFLOPs(rows int) (sum float64) {
 	all := float64(rows)

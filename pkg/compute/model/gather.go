@@ -2,7 +2,7 @@ package model
 
 import "encoding/binary"
 
-// pick is a part of the rows of data: a view where they lie together.
+// pick returns a part of the rows of data: a view where they lie together.
 func pick(data []byte, p Part, rows int) []byte {
 	if p.Count <= 1 || rows == 0 {
 		return data
@@ -33,7 +33,7 @@ func unpair(data []byte, rows, heads int) []byte {
 	return out
 }
 
-// transpose is a part of the columns of data as rows (n, k), of elements of size bytes.
+// transpose returns a part of the columns of data as rows (n, k), of elements of size bytes.
 func transpose(data []byte, p Part, n, k, size int) []byte {
 	count := max(1, p.Count)
 	from, step, columns := p.Index*n, 1, n*count

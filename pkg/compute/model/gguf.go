@@ -58,7 +58,7 @@ const (
 	ggufLlama = "llama"
 )
 
-// in is the family with the names that its tensors have in a source.
+// in returns the family with the names that its tensors have in a source.
 func (f *family) in(from source) (*family, error) {
 	if !isGGUF(from) {
 		return f, nil
@@ -101,7 +101,7 @@ func (s *Spec) heads(ref Ref) int {
 	return s.Layer[ref.Layer].Mixer.Heads
 }
 
-// isGGUF says whether tensors have llama.cpp's names: those of GGUF files and, in a store, of
+// isGGUF reports whether tensors have llama.cpp's names: those of GGUF files and, in a store, of
 // what was pushed from them.
 func isGGUF(from source) bool {
 	if c, ok := from.(*checkpoint); ok && len(c.files) > 0 {

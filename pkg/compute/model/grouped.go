@@ -26,7 +26,7 @@ const (
 // Grouped reports whether matrices are stored in groups.
 func (d Dequant) Grouped() bool { return d == Grouped8 || d == Grouped4 }
 
-// GroupedBits are those of a code of matrices in groups.
+// GroupedBits returns those of a code of matrices in groups.
 func (d Dequant) GroupedBits() int64 { return int64(groupedBits[d]) }
 
 var groupedBits = map[Dequant]int{Grouped8: 8, Grouped4: 4}
@@ -42,13 +42,13 @@ func (t TensorRef) groupedParts() []string {
 	return parts
 }
 
-// groupedShapes are those of codes, scales and the shape.
+// groupedShapes returns those of codes, scales and the shape.
 func (t TensorRef) groupedShapes(n, k int) [][]int {
 	all := [][]int{{n, k * groupedBits[t.Dequant] / 32}, {n, k / t.groupOf(k)}, {2}}
 	return all[:len(t.groupedParts())]
 }
 
-// groupOf is how many of k inputs share a scale in the files.
+// groupOf returns how many of k inputs share a scale in the files.
 func (t TensorRef) groupOf(k int) int {
 	if t.Group == 0 {
 		return cpu.QGroup
@@ -56,7 +56,7 @@ func (t TensorRef) groupOf(k int) int {
 	return min(t.Group, k)
 }
 
-// Groups are the codes and scales of a matrix that is stored in groups: views where they lie together.
+// Groups returns the codes and scales of a matrix that is stored in groups: views where they lie together.
 func (m *Model) Groups(ref Ref) (cpu.Groups, error) {
 	r, err := m.load(ref)
 	if err == nil && !r.at.Dequant.Grouped() {
@@ -97,7 +97,7 @@ func repeated(scales []byte, times int) []byte {
 	return all
 }
 
-// ScalesName is the tensor with the scales of a matrix that is stored in groups.
+// ScalesName returns the tensor with the scales of a matrix that is stored in groups.
 func (m *Model) ScalesName(ref Ref) string { return m.stored(ref).groupedParts()[1] }
 
 // strays refuses codes of a matrix in groups that count from a zero of their own, or whose inputs are in an order of their
@@ -227,7 +227,7 @@ func (g packGroup) check() error {
 	return nil
 }
 
-// grouped says whether kernels have the scales for each cpu.QGroup inputs.
+// grouped reports whether kernels have the scales for each cpu.QGroup inputs.
 func (w *packArgs) grouped() bool {
 	return w.Strategy == byOutput || w.Strategy == byGroup && w.Group > 0 && w.Group <= maxWidth && w.Group%cpu.QGroup == 0
 }

@@ -82,7 +82,7 @@ func (c *checkpoint) usedFiles(used map[string]bool) (files []digest.File, all [
 	return files, all, total
 }
 
-// caches are the files that a folder's digests are kept in: beside the weights,
+// caches returns the files that a folder's digests are kept in: beside the weights,
 // so that who shares the folder shares them, or in the user's cache folder.
 func caches(dir string) []string {
 	if dir == "" {

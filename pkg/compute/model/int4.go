@@ -27,7 +27,7 @@ var awqPlace = [perWord]int{0, 4, 1, 5, 2, 6, 3, 7}
 // Int4 reports whether matrices are packed as GPTQ or AWQ do it.
 func (d Dequant) Int4() bool { return d == GPTQ || d == GPTQ2 || d == AWQ }
 
-// int4Shapes are those of codes, scales, zeros and, of GPTQ, the inputs' groups.
+// int4Shapes returns those of codes, scales, zeros and, of GPTQ, the inputs' groups.
 func (t TensorRef) int4Shapes(n, k int) [][]int {
 	groups := (k + t.Group - 1) / max(1, t.Group)
 	if t.Dequant == AWQ {

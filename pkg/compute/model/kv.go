@@ -20,7 +20,7 @@ const (
 
 var kvFormats = map[KVCache]cpu.KVFormat{KVF32: cpu.KVF32, KVBF16: cpu.KVBF16, KVInt8: cpu.KVInt8}
 
-// of is what is kept with a precision where everything follows the choice.
+// of returns what is kept with a precision where everything follows the choice.
 func (c KVCache) of(p Precision) KVCache {
 	switch {
 	case c.Chosen():
@@ -38,7 +38,7 @@ func (c KVCache) Chosen() bool { return c != "" && c != KVAuto }
 // precision's.
 func (c KVCache) Rounds() bool { return c == KVBF16 || c == KVInt8 }
 
-// Class is what a precision, with the kernels that compute, and a choice for keys and values add to the numeric
+// Class returns what a precision, with the kernels that compute, and a choice for keys and values add to the numeric
 // class: nothing for weights as they are stored and float32.
 func Class(p Precision, c KVCache) (class string) {
 	if p.Own() {

@@ -59,14 +59,14 @@ const (
 	Grouped4
 )
 
-// at is the reference with layer and expert in its name.
+// at returns the reference with layer and expert in its name.
 func (t TensorRef) at(ref Ref) TensorRef {
 	name := strings.Replace(t.Name, "{l}", strconv.Itoa(ref.Layer), 1)
 	t.Name = strings.Replace(name, "{e}", strconv.Itoa(ref.Expert), 1)
 	return t
 }
 
-// names are those of the stored tensors that the reference needs.
+// names returns those of the stored tensors that the reference needs.
 func (t TensorRef) names() []string {
 	switch t.Dequant {
 	case MXFP4:

@@ -135,7 +135,7 @@ func (m *Model) int4(r *resolved, ref Ref, out []float32) error {
 	return nil
 }
 
-// Dequant is how the files keep a tensor.
+// Dequant returns how the files keep a tensor.
 func (m *Model) Dequant(ref Ref) Dequant { return m.stored(ref).Dequant }
 
 // File returns a file beside the weights, such as tokenizer.json. Only plain
@@ -153,7 +153,7 @@ func (m *Model) stored(ref Ref) TensorRef {
 	return m.quantised(m.family.tensor(&m.Spec, ref), ref)
 }
 
-// names are those of the stored tensors that the spec needs.
+// names returns those of the stored tensors that the spec needs.
 func (m *Model) names() map[string]bool {
 	names := map[string]bool{}
 	for ref := range m.Spec.Refs() {
@@ -212,7 +212,7 @@ var unfit = regexp.MustCompile(`[^A-Za-z0-9_-]`)
 // letters, digits, _ and - become _.
 func CleanName(name string) string { return unfit.ReplaceAllString(name, "_") }
 
-// NameOf is the name of the model in a folder: the folder's.
+// NameOf returns the name of the model in a folder: the folder's.
 func NameOf(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		dir = abs

@@ -18,7 +18,7 @@ func elements(needs []need) int64 {
 	return sum
 }
 
-// outerNeeds are the tensors outside the layers, without a tied head.
+// outerNeeds returns the tensors outside the layers, without a tied head.
 func (s *Spec) outerNeeds() []need {
 	needs := s.Embedding.needs(s, Embed)
 	if s.EncoderLayers > 0 && s.EncoderLayers < s.Layers {
@@ -41,7 +41,7 @@ func (s *Spec) outerNeeds() []need {
 
 func (s *Spec) headNeed() need { return need{Head, []int{s.Vocab, s.Hidden}} }
 
-// needs are embedding's tensors; first is Embed or EncoderEmbed, whose
+// needs returns embedding's tensors; first is Embed or EncoderEmbed, whose
 // companions follow it in the same order.
 func (e *EmbeddingSpec) needs(s *Spec, first Role) []need {
 	needs := []need{{first, []int{s.Vocab, s.Hidden}}}
@@ -54,7 +54,7 @@ func (e *EmbeddingSpec) needs(s *Spec, first Role) []need {
 	return append(needs, e.Norm.needs(first+EmbedNorm, s.Hidden)...)
 }
 
-// needs are a norm's weight and bias, whose role follows the weight's.
+// needs returns a norm's weight and bias, whose role follows the weight's.
 func (n NormSpec) needs(weight Role, d int) []need {
 	switch n.Kind {
 	case RMSNorm:
@@ -120,7 +120,7 @@ func (m *MixerSpec) latentNeeds(d int) []need {
 		need{KVUp, []int{m.Heads * (l.NopeDim + m.ValueDim), l.KVRank}}, need{O, []int{d, m.Heads * m.ValueDim}})
 }
 
-// crossNeeds are those of a cross attention of the mixer's sizes.
+// crossNeeds returns those of a cross attention of the mixer's sizes.
 func (m *MixerSpec) crossNeeds(d int) []need {
 	q, k, v := m.Heads*m.HeadDim, m.KVHeads*m.HeadDim, m.KVHeads*m.ValueDim
 	needs := []need{{CrossQ, []int{q, d}}, {CrossK, []int{k, d}}, {CrossV, []int{v, d}}, {CrossO, []int{d, m.Heads * m.ValueDim}}}

@@ -175,7 +175,7 @@ type Generation struct {
 	MaxNewTokens      int     // 0: not given
 }
 
-// DefaultGeneration is what holds without the file: greedy.
+// DefaultGeneration returns what holds without the file: greedy.
 func DefaultGeneration() Generation {
 	return Generation{Temperature: 1, TopP: 1, RepetitionPenalty: 1}
 }

@@ -221,7 +221,7 @@ type Sight struct {
 	Chunk  int // its own chunk of so many positions; 0: all
 }
 
-// First is the first position that a position sees.
+// First returns the first position that a position sees.
 func (s Sight) First(position int) int {
 	first := 0
 	if s.Window > 0 {
@@ -233,7 +233,7 @@ func (s Sight) First(position int) int {
 	return first
 }
 
-// Most is how many positions one sees at most; 0: any number.
+// Most returns how many positions one sees at most; 0: any number.
 func (s Sight) Most() int {
 	if s.Window == 0 || s.Chunk == 0 {
 		return max(s.Window, s.Chunk)

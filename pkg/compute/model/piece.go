@@ -35,7 +35,7 @@ func (p Piece) String() string {
 	return fmt.Sprintf("expert.%d.%d", p.Layer, p.Expert)
 }
 
-// piece is where ref belongs.
+// piece returns where ref belongs.
 func (r Ref) piece() Piece {
 	switch {
 	case r.Role.IsExpert():
@@ -50,7 +50,7 @@ func (r Ref) piece() Piece {
 	return Piece{Kind: EmbedPiece}
 }
 
-// pieceOf is where the model's files keep ref: a tied head is the embedding.
+// pieceOf returns where the model's files keep ref: a tied head is the embedding.
 func (m *Model) pieceOf(ref Ref) Piece {
 	if ref.Role == Head && m.Spec.TiedEmbeddings {
 		ref.Role = Embed
@@ -64,7 +64,7 @@ type slice struct {
 	expert int // -1: the whole tensor
 }
 
-// contents are the pieces of the model in their order, and what is stored for each.
+// contents returns the pieces of the model in their order, and what is stored for each.
 func (m *Model) contents() (pieces []Piece, of map[Piece][]slice) {
 	of = map[Piece][]slice{}
 	seen := map[slice]Piece{}

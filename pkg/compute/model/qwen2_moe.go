@@ -26,7 +26,7 @@ var qwen2MoE = &family{
 	},
 }
 
-// qwenLayer is what Qwen's MoE layers have in common.
+// qwenLayer returns what Qwen's MoE layers have in common.
 func qwenLayer(c *config, s *Spec) LayerSpec {
 	refuseQwenWindow(c, s)
 	s.Experts = c.experts()

@@ -17,7 +17,7 @@ type Random struct {
 	Rows, Columns int
 }
 
-// Random is how a tensor is made, if it is a matrix of random numbers, all of it bf16.
+// Random returns how a tensor is made, if it is a matrix of random numbers, all of it bf16.
 func (m *Model) Random(ref Ref) (Random, bool) {
 	s, ok := m.source.(*synthetic)
 	if !ok || m.Spec.Shape(ref) == nil {
@@ -30,7 +30,7 @@ func (m *Model) Random(ref Ref) (Random, bool) {
 	return s.random(t), true
 }
 
-// Numbers are what elements are chosen from, as bf16.
+// Numbers returns what elements are chosen from, as bf16.
 func (r Random) Numbers() []uint16 { return gaussian(r.Deviation)[:] }
 
 // gaussTable is how many normal numbers there are: twelve random bits choose one.
@@ -38,7 +38,7 @@ const gaussTable = 4096
 
 type normals [gaussTable]uint16
 
-// gaussian is the normal numbers times a deviation.
+// gaussian returns the normal numbers times a deviation.
 func gaussian(deviation float64) *normals {
 	var table normals
 	var x [gaussTable]float32
@@ -72,7 +72,7 @@ func (r Random) Fill(data []byte) {
 	}
 }
 
-// four are those that a word's lower 48 bits choose.
+// four returns those that a word's lower 48 bits choose.
 func (t *normals) four(r uint64) uint64 {
 	return uint64(t[r&4095]) | uint64(t[r>>12&4095])<<16 | uint64(t[r>>24&4095])<<32 | uint64(t[r>>36&4095])<<48
 }

@@ -76,7 +76,7 @@ func (t TensorRef) fits(shape, want []int) bool {
 	return slices.Equal(shape, want) || t.Flat && slices.Equal(shape, want[1:])
 }
 
-// shapes are those of the stored tensors of a role's tensor of shape want, in
+// shapes returns those of the stored tensors of a role's tensor of shape want, in
 // the order of names.
 func (t TensorRef) shapes(want []int, experts int) [][]int {
 	body := slices.Clone(want)
@@ -103,7 +103,7 @@ func (t TensorRef) shapes(want []int, experts int) [][]int {
 	return all
 }
 
-// dtypes are the supported types of the stored tensors, in the order of names.
+// dtypes returns the supported types of the stored tensors, in the order of names.
 func (t TensorRef) dtypes() [][]safetensors.DType {
 	switch t.Dequant {
 	case MXFP4:
@@ -128,7 +128,7 @@ var (
 	plainOrBlocks = slices.Concat(plainTypes, safetensors.Blocks())
 )
 
-// describe is the role's tensor without Data. The elements of a quantised one are
+// describe returns the role's tensor without Data. The elements of a quantised one are
 // its codes, but those in int4 and in groups become numbers.
 func (r *resolved) describe() Tensor {
 	t := Tensor{Name: strings.Join(r.at.names(), " with "), DType: r.stored.DType, Shape: r.shape}
@@ -141,7 +141,7 @@ func (r *resolved) describe() Tensor {
 	return t
 }
 
-// bytes are those of the stored elements and scales.
+// bytes returns those of the stored elements and scales.
 func (r *resolved) bytes() int64 {
 	if r.at.Dequant.Int4() || r.at.Dequant.Grouped() {
 		return (bytesOf(r.stored)+bytesOf(r.scales)+bytesOf(r.sizes))/int64(r.parts()) + bytesOf(r.zeros) + bytesOf(r.order)
@@ -156,7 +156,7 @@ func (r *resolved) bytes() int64 {
 
 func bytesOf(t Tensor) int64 { return t.DType.Bytes(int64(t.Len())) }
 
-// parts is how many tensors of the role's size the stored one holds.
+// parts returns how many tensors of the role's size the stored one holds.
 func (r *resolved) parts() int {
 	n := max(1, r.at.Part.Count)
 	if r.at.Stacked {
@@ -165,7 +165,7 @@ func (r *resolved) parts() int {
 	return n
 }
 
-// tensor is the role's tensor: a view where its elements lie together as they
+// tensor returns the role's tensor: a view where its elements lie together as they
 // should, else a copy. Nothing else of what is stored is read.
 func (r *resolved) tensor() Tensor {
 	t := r.describe()
@@ -186,7 +186,7 @@ func (r *resolved) gather(data []byte) []byte {
 	return data
 }
 
-// own is the part of an expert's tensor in stacked data, else all of it.
+// own returns the part of an expert's tensor in stacked data, else all of it.
 func (r *resolved) own(data []byte) []byte {
 	if !r.at.Stacked {
 		return data

@@ -96,7 +96,7 @@ var roleNames = [roles]string{
 	"ExpertGate", "ExpertUp", "ExpertDown", "ExpertGateBias", "ExpertUpBias", "ExpertDownBias",
 }
 
-// String is the constant's name.
+// String returns the constant's name.
 func (r Role) String() string {
 	if r < roles {
 		return roleNames[r]

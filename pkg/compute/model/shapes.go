@@ -47,7 +47,7 @@ var shapes = map[string]string{
 // small as a benchmark of layers needs it.
 const layersVocabulary = 1024
 
-// shapeConfig is the config of a name: of all layers or, as NAME:LAYERS, of so many
+// shapeConfig returns the config of a name: of all layers or, as NAME:LAYERS, of so many
 // with experts, a small vocabulary around them.
 func shapeConfig(name string) ([]byte, error) {
 	shape, count, some := strings.Cut(name, ":")
@@ -73,7 +73,7 @@ func shapeConfig(name string) ([]byte, error) {
 	return json.Marshal(keys)
 }
 
-// shapeTensors are the names of a synthetic model's tensors, whatever its family
+// shapeTensors returns the names of a synthetic model's tensors, whatever its family
 // calls them and however it lays them out.
 func shapeTensors() map[Role]TensorRef {
 	names := map[Role]TensorRef{}

@@ -96,7 +96,7 @@ func (s *Spec) layerRefs(layer int, yield func(Ref) bool) bool {
 // Has reports whether the spec has that tensor; a tied head counts.
 func (s *Spec) Has(ref Ref) bool { return s.Shape(ref) != nil }
 
-// Shape is the tensor's shape, row-major; nil if the spec does not have it.
+// Shape returns the tensor's shape, row-major; nil if the spec does not have it.
 // Matrices are (outputs, inputs): y = W·x.
 func (s *Spec) Shape(ref Ref) []int {
 	for _, n := range s.needsOf(ref) {
@@ -107,7 +107,7 @@ func (s *Spec) Shape(ref Ref) []int {
 	return nil
 }
 
-// needsOf is where ref would be among.
+// needsOf returns the tensors among which ref would be.
 func (s *Spec) needsOf(ref Ref) []need {
 	switch {
 	case ref.Role == Head:
@@ -144,7 +144,7 @@ func (s *Spec) MoELayers() int {
 	return n
 }
 
-// LongAfter is the length beyond which a sequence is computed with other rotary
+// LongAfter returns the length beyond which a sequence is computed with other rotary
 // factors, all of its positions anew; 0: never.
 func (s *Spec) LongAfter() int {
 	for i := range s.Layer {

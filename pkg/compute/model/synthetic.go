@@ -18,7 +18,7 @@ import (
 // SyntheticSeed is the seed of models for which nobody wants another one.
 const SyntheticSeed = 1
 
-// Synthetic is a model with random bf16 weights that are made when asked for. All who
+// Synthetic returns a model with random bf16 weights that are made when asked for. All who
 // hold a tensor have the same memory, and when nobody does it is made anew, with the
 // same numbers. It is for measuring, and has no tokenizer. The names are those of shapes, such as "tiny", and
 // with :N behind them such models with N layers only.
@@ -107,7 +107,7 @@ func (s *synthetic) tensor(name string) (Tensor, bool) {
 	return t, true
 }
 
-// holding is a tensor that somebody holds; nil if nobody does.
+// holding returns a tensor that somebody holds; nil if nobody does.
 func (s *synthetic) holding(name string, size int) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *synthetic) stream(name string) uint64 {
 	return h.Sum64() ^ s.seed*splitmix.Gamma
 }
 
-// deviation is the standard deviation of a tensor's weights: 1/√inputs keeps a
+// deviation returns the standard deviation of a tensor's weights: 1/√inputs keeps a
 // row's scale, and the matrices that write to the residual stream are smaller
 // by √(2·layers), as in GPT-2, so that it does not grow with depth.
 func (s *Spec) deviation(ref Ref) float64 {

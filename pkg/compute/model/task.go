@@ -21,7 +21,7 @@ func (s *Spec) Task() Task {
 	return Answer
 }
 
-// LongestRequest is the most tokens of a prompt and its answer together: an
+// LongestRequest returns the most tokens of a prompt and its answer together: an
 // encoder and a decoder have all positions each, and what fills a prompt's masks
 // is counted beside it.
 func (s *Spec) LongestRequest() int {
@@ -31,7 +31,7 @@ func (s *Spec) LongestRequest() int {
 	return 2 * s.MaxPositions
 }
 
-// LongestSequence is the most positions of a sequence where a setting allows
+// LongestSequence returns the most positions of a sequence where a setting allows
 // limit of them; 0: as many as the model has.
 func (s *Spec) LongestSequence(limit int) int {
 	if limit > 0 {
@@ -40,7 +40,7 @@ func (s *Spec) LongestSequence(limit int) int {
 	return s.MaxPositions
 }
 
-// SourceTypes is how many segments an encoder tells apart.
+// SourceTypes returns how many segments an encoder tells apart.
 func (s *Spec) SourceTypes() int {
 	switch s.Task() {
 	case Fill:

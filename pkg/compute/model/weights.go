@@ -20,10 +20,10 @@ func OpenWeights(dir string) (*Weights, error) {
 	return &Weights{c}, nil
 }
 
-// SideNames are the files beside the weights that services may need.
+// SideNames returns the files beside the weights that services may need.
 func (w *Weights) SideNames() ([]string, error) { return w.c.sideNames() }
 
-// File is as Model's.
+// File returns a file of the model's folder, as Model's does.
 func (w *Weights) File(name string) ([]byte, bool) { return w.c.file(name) }
 
 // Tensors lists them all by name. They are views that Close ends.

@@ -11,7 +11,7 @@ import (
 // of a layer by what an earlier gate sees. nil is a distance that none were trained for.
 type Ahead []*predict.Gate
 
-// AheadFor are a model's, of a file of weights or of this binary, for distances up to one.
+// AheadFor returns a model's, of a file of weights or of this binary, for distances up to one.
 func AheadFor(m *model.Model, weights string, most int) (all Ahead) {
 	for d := 1; d <= most; d++ {
 		p, err := For(m, weights, d)

@@ -59,7 +59,7 @@ func builtIn(m *model.Model, g predict.Gates, distance int) (*predict.Gate, erro
 	return w.For(m.Hash, g, distance)
 }
 
-// For is the predictor with these weights, for the model that they were made for.
+// For returns the predictor with these weights, for the model that they were made for.
 func (w *Weights) For(hash string, g predict.Gates, distance int) (*predict.Gate, error) {
 	if w.Model != hash {
 		return nil, fmt.Errorf("they were trained for the model with hash %.12s, not %.12s; train others with switchyard train-predictor", w.Model, hash)
@@ -70,7 +70,7 @@ func (w *Weights) For(hash string, g predict.Gates, distance int) (*predict.Gate
 	return predict.LayerAware(g, distance, w.Tuned[distance])
 }
 
-// has says whether a distance was trained, even if no layer needed tuning.
+// has reports whether a distance was trained, even if no layer needed tuning.
 func (w *Weights) has(distance int) bool {
 	for _, a := range w.Measured {
 		if a.Distance == distance {

@@ -102,7 +102,7 @@ func inputsOf(layer int) string  { return "layer." + strconv.Itoa(layer) + ".inp
 
 func keysOf(layer int) string { return "layer." + strconv.Itoa(layer) + ".keys" }
 
-// firstKeys is the column of the first layer's keys.
+// firstKeys returns the column of the first layer's keys.
 func (h *Header) firstKeys() int {
 	if h.Hidden > 0 {
 		return rowFields + 2*len(h.Layers)

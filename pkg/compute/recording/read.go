@@ -102,7 +102,7 @@ func (r *Recording) checkKeys() error {
 	return nil
 }
 
-// Key is the position of the key that counted most for row i in the attention before the gate
+// Key returns the position of the key that counted most for row i in the attention before the gate
 // of r.Layers[layer]; false for a recording without keys.
 func (r *Recording) Key(layer, i int) (position int, ok bool) {
 	if !r.Keys {
@@ -126,7 +126,7 @@ func (r *Recording) checkExperts() error {
 	return nil
 }
 
-// Row is what row i is.
+// Row returns what row i is.
 func (r *Recording) Row(i int) Row {
 	u32 := func(field int) uint32 { return binary.LittleEndian.Uint32(r.fields[field][4*i:]) }
 	return Row{
@@ -134,7 +134,7 @@ func (r *Recording) Row(i int) Row {
 	}
 }
 
-// Sequences are the first rows of all sequences, and behind them R.
+// Sequences returns the first rows of all sequences, and behind them R.
 func (r *Recording) Sequences() (first []int) {
 	for i := range r.Rows {
 		if i == 0 || r.Row(i).Sequence != r.Row(i-1).Sequence {

@@ -37,7 +37,7 @@ var blocks = map[DType]block{
 	Q4K: {256, 144, fromQ4K}, Q5K: {256, 176, fromQ5K}, Q6K: {256, 210, fromQ6K},
 }
 
-// Block is how many neighbours of a row are stored together, in how many bytes; 1 element
+// Block returns how many neighbours of a row are stored together, in how many bytes; 1 element
 // for types that store each by itself.
 func (d DType) Block() (elements, bytes int) {
 	if b, ok := blocks[d]; ok {
@@ -96,7 +96,7 @@ func fromQ41(out []float32, b []byte) {
 	}
 }
 
-// fifth is the lowest bit, as the fifth bit of a code.
+// fifth returns the lowest bit, as the fifth bit of a code.
 func fifth(high uint32) byte { return byte(high&1) << 4 }
 
 // fromQ50 decodes as fromQ40, with the fifth bits of all codes, less 16, before the others.
@@ -127,7 +127,7 @@ func fromQ80(out []float32, b []byte) {
 	}
 }
 
-// scaleAndMin are the 6-bit scale and minimum of group j of eight, in 12 bytes: the low
+// scaleAndMin returns the 6-bit scale and minimum of group j of eight, in 12 bytes: the low
 // halves of the last four groups share bytes, and their high bits are above those of the first.
 func scaleAndMin(b []byte, j int) (scale, least float32) {
 	if j < 4 {
@@ -149,7 +149,7 @@ func fromQ4K(out []float32, b []byte) {
 	}
 }
 
-// groupTable are the numbers of group j's codes, whose block has these scales before twelve bytes of scales and
+// groupTable returns the numbers of group j's codes, whose block has these scales before twelve bytes of scales and
 // minima.
 func groupTable(d, least float32, b []byte, j int) (t sixteen) {
 	scale, m := scaleAndMin(b[4:16], j)
@@ -190,5 +190,5 @@ func fromQ6K(out []float32, b []byte) {
 	}
 }
 
-// Blocks are the types that store blocks, sorted.
+// Blocks returns the types that store blocks, sorted.
 func Blocks() []DType { return slices.Sorted(maps.Keys(blocks)) }

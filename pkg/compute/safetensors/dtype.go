@@ -29,10 +29,10 @@ var elementBits = map[DType]int{
 	"F6_E2M3": 6, "F6_E3M2": 6, F4: 4,
 }
 
-// Known says whether the name is one of the format's, or of blocks.
+// Known reports whether the name is one of the format's, or of blocks.
 func (d DType) Known() bool { return elementBits[d] > 0 || blocks[d].elements > 0 }
 
-// Bytes is the size of so many elements, which fill whole bytes and blocks.
+// Bytes returns the size of so many elements, which fill whole bytes and blocks.
 func (d DType) Bytes(elements int64) int64 {
 	if b, ok := blocks[d]; ok {
 		return elements / int64(b.elements) * int64(b.bytes)
@@ -40,6 +40,6 @@ func (d DType) Bytes(elements int64) int64 {
 	return elements * int64(elementBits[d]) / 8
 }
 
-// Size is the size of one element in bytes, 0 for types smaller than a byte,
+// Size returns the size of one element in bytes, 0 for types smaller than a byte,
 // for those of blocks and for unknown names.
 func (d DType) Size() int { return elementBits[d] / 8 }

@@ -8,7 +8,7 @@ import (
 	"github.com/switchyard/switchyard/kernels/cpu"
 )
 
-// Encode is the bytes of x as elements of a float dtype, rounded to nearest,
+// Encode returns the bytes of x as elements of a float dtype, rounded to nearest,
 // ties to even.
 func Encode(x []float32, d DType) ([]byte, error) {
 	if d == BF16 {

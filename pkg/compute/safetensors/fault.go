@@ -40,7 +40,7 @@ func mapped() []mapping {
 	return nil
 }
 
-// search is where in all the mapping is that begins last of those that do not begin behind address, plus one.
+// search returns where in all the mapping is that begins last of those that do not begin behind address, plus one.
 func search(all []mapping, address uintptr) int {
 	return sort.Search(len(all), func(i int) bool { return all[i].from > address })
 }
@@ -69,7 +69,7 @@ func changeMappings(to func(all []mapping) []mapping) {
 	mappings.all.Store(&all)
 }
 
-// mappedAt is the file whose mapping has the address, and its place there; nil: none has.
+// mappedAt returns the file whose mapping has the address, and its place there; nil: none has.
 func mappedAt(address uintptr) (file *os.File, at int64) {
 	all := mapped()
 	if i := search(all, address); i > 0 && all[i-1].has(address) {
@@ -100,7 +100,7 @@ func Near(buffer, view []byte, cold func()) []byte {
 	return buffer
 }
 
-// Shared is a pool's Run, or the like, for pieces of what Guarded calls, which read mapped files on other goroutines.
+// Shared returns a pool's Run, or the like, for pieces of what Guarded calls, which read mapped files on other goroutines.
 func Shared(run func(n int, f func(i int))) func(n int, f func(i int)) {
 	return func(n int, f func(i int)) {
 		run(n, func(i int) {

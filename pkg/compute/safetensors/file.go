@@ -18,7 +18,7 @@ type Tensor struct {
 	Offset int64  // of Data in its file, in bytes
 }
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (t Tensor) Len() int {
 	n := 1
 	for _, d := range t.Shape {
@@ -139,7 +139,7 @@ func (f *File) Header() []byte { return f.header }
 // Body returns the bytes of all tensors, valid until Close.
 func (f *File) Body() []byte { return f.body }
 
-// Size is the length of the whole file in bytes.
+// Size returns the length of the whole file in bytes.
 func (f *File) Size() int64 { return f.size }
 
 // Close gives the mapping back; views are invalid from then on. Further calls

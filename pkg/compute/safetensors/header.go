@@ -133,7 +133,7 @@ func (e entry) tensor(name string, body []byte, base int64) (Tensor, error) {
 	return Tensor{Name: name, DType: *e.DType, Shape: shape, Data: body[begin:end:end], Offset: base + int64(begin)}, nil
 }
 
-// byteLen is the number of bytes of a tensor, refused where it or a dimension
+// byteLen returns the number of bytes of a tensor, refused where it or a dimension
 // does not fit an int.
 func byteLen(d DType, shape []uint64) (uint64, error) {
 	n := uint64(1)

@@ -32,7 +32,7 @@ func Pack(w io.Writer, plain []byte) error {
 // run is a stretch of a file with elements of one width.
 type run struct{ width, bytes int }
 
-// runs are the stretches of the whole file, its header first.
+// runs returns the stretches of the whole file, its header first.
 func (f *File) runs() []run {
 	runs := []run{{1, int(f.bodyOffset)}}
 	for _, name := range f.names {

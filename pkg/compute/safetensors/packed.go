@@ -40,7 +40,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// IsPacked says whether data begin as a packed file does.
+// IsPacked reports whether data begin as a packed file does.
 func IsPacked(data []byte) bool {
 	return len(data) >= len(packedMagic) && string(data[:len(packedMagic)]) == packedMagic
 }

@@ -118,7 +118,7 @@ func putElement(b []byte, width int, v uint64) {
 	}
 }
 
-// planesOf are the bytes of elements of that width as a packed file has them.
+// planesOf returns the bytes of elements of that width as a packed file has them.
 func planesOf(plain []byte, width int) ([][]byte, error) {
 	planes := make([][]byte, width)
 	for k := range planes {
@@ -140,7 +140,7 @@ func planesOf(plain []byte, width int) ([][]byte, error) {
 	return planes, nil
 }
 
-// code is a plane in its Huffman code, or as it is where that is not smaller.
+// code returns a plane in its Huffman code, or as it is where that is not smaller.
 func code(plane []byte) ([]byte, error) {
 	coded, _, err := huff0.Compress4X(plane, &huff0.Scratch{Reuse: huff0.ReusePolicyNone})
 	switch {

@@ -83,7 +83,7 @@ func (t Tensor) full() error {
 	return err
 }
 
-// size is the shape as the header has it, and the bytes that it needs.
+// size returns the shape as the header has it, and the bytes that it needs.
 func (t Tensor) size() ([]uint64, uint64, error) {
 	shape := make([]uint64, len(t.Shape))
 	for i, n := range t.Shape {

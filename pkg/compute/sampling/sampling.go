@@ -136,7 +136,7 @@ func (s *Sampler) rank(p Params) {
 	cpu.Softmax(s.probs)
 }
 
-// nucleusFloor is so low that a token below it cannot be in the nucleus: all such tokens
+// nucleusFloor returns a logit below which no token can be in the nucleus: all such tokens
 // together have less than 1 - top_p of the best one's weight.
 func nucleusFloor(logits []float32, topP float32) float32 {
 	return slices.Max(logits) + float32(math.Log((1-float64(topP))/float64(len(logits))))
@@ -292,7 +292,7 @@ func (s *Sampler) logprobs(logits []float32, chosen uint32, n int) (float32, []C
 	return logits[chosen] - LogSumExp(logits), Best(logits, n)
 }
 
-// Best are the n likeliest tokens, best first, by the logits (vocab) as they are.
+// Best returns the n likeliest tokens, best first, by the logits (vocab) as they are.
 func Best(logits []float32, n int) []Candidate {
 	lse := LogSumExp(logits)
 	top := make([]Candidate, 0, n)
@@ -329,7 +329,7 @@ func LogSumExp(x []float32) float32 {
 	return m + float32(math.Log(sum))
 }
 
-// Uniform is a number in [0, 1) keyed by (seed, index): two rounds of the
+// Uniform returns a number in [0, 1) keyed by (seed, index): two rounds of the
 // SplitMix64 finaliser over both (Steele et al. 2014, figure 15).
 func Uniform(seed uint32, index int) float64 {
 	x := splitmix.Mix(uint64(seed)+splitmix.Gamma) ^ uint64(index)

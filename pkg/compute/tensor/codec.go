@@ -74,7 +74,7 @@ func checkTensor(t *pb.Tensor, cols int) error {
 	return nil
 }
 
-// Rows is the number of rows of a valid tensor.
+// Rows returns the number of rows of a valid tensor.
 func Rows(t *pb.Tensor, cols int) (int, error) {
 	if err := checkTensor(t, cols); err != nil {
 		return 0, err

@@ -21,7 +21,7 @@ func (w Wire) Round(x []float32) {
 	}
 }
 
-// ElementBytes is the size of one element on the wire.
+// ElementBytes returns the size of one element on the wire.
 func (w Wire) ElementBytes() int {
 	if w == BF16 {
 		return 2

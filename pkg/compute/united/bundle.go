@@ -40,10 +40,10 @@ type Header struct {
 	Table   []Group // by layer, then group
 }
 
-// Groups are those of a layer.
+// Groups returns those of a layer.
 func (h *Header) Groups() int { return brownout.Groups(h.Experts, h.Way) }
 
-// Name is the file of a way in a folder of united experts.
+// Name returns the file of a way in a folder of united experts.
 func Name(way int) string { return fmt.Sprintf("way-%d.safetensors", way) }
 
 // Weights are a united expert's, in bf16.
@@ -199,10 +199,10 @@ func (b *Bundle) group(layer int) (err error) {
 	return err
 }
 
-// Grouping is how a layer's experts are grouped.
+// Grouping returns how a layer's experts are grouped.
 func (b *Bundle) Grouping(layer int) *brownout.Grouping { return b.by[layer] }
 
-// Grouped says whether any layer's are grouped otherwise than by their numbers.
+// Grouped reports whether any layer's are grouped otherwise than by their numbers.
 func (b *Bundle) Grouped() bool {
 	for _, by := range b.by {
 		if by != nil {
@@ -235,7 +235,7 @@ func (b *Bundle) checkWeights() error {
 	return nil
 }
 
-// Error is what a layer loses where all its groups have stand-ins, as a share of what dropping
+// Error returns what a layer loses where all its groups have stand-ins, as a share of what dropping
 // all of its experts' rows costs: that of the groups, by the rows that they had.
 func (b *Bundle) Error(layer int) float64 {
 	lost, rows := 0.0, 0
@@ -264,7 +264,7 @@ func (b *Bundle) Without(layer int) (without []bool) {
 	return without
 }
 
-// Distances are what degrading a row of each expert of a layer costs, for the square of a weight
+// Distances returns what degrading a row of each expert of a layer costs, for the square of a weight
 // of 1; 0 where that was not measured.
 func (b *Bundle) Distances(layer int) []float64 { return b.costs[layer] }
 

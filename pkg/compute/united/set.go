@@ -65,7 +65,7 @@ func (s *Set) Close() (err error) {
 	return err
 }
 
-// Bundles are those of the set, by way.
+// Bundles returns those of the set, by way.
 func (s *Set) Bundles() []*Bundle {
 	if s == nil {
 		return nil
@@ -73,7 +73,7 @@ func (s *Set) Bundles() []*Bundle {
 	return s.bundles
 }
 
-// Find is the bundle with a number; nil if there is none.
+// Find returns the bundle with a number; nil if there is none.
 func (s *Set) Find(way int, id uint64) *Bundle {
 	for _, b := range s.Bundles() {
 		if b.Way == way && b.ID() == id {
@@ -83,10 +83,10 @@ func (s *Set) Find(way int, id uint64) *Bundle {
 	return nil
 }
 
-// Has says whether the set has a bundle.
+// Has reports whether the set has a bundle.
 func (s *Set) Has(way int, id uint64) bool { return s.Find(way, id) != nil }
 
-// Number is what devices name a united expert by; false if the layer has none of that group.
+// Number returns what devices name a united expert by; false if the layer has none of that group.
 func (s *Set) Number(layer, way, group int) (number int, ok bool) {
 	if s == nil {
 		return 0, false
@@ -102,7 +102,7 @@ func (s *Set) Number(layer, way, group int) (number int, ok bool) {
 	return 0, false
 }
 
-// Units is how many numbers a layer's united experts have.
+// Units returns how many numbers a layer's united experts have.
 func (s *Set) Units() (n int) {
 	for _, b := range s.Bundles() {
 		n += b.Groups()
@@ -110,7 +110,7 @@ func (s *Set) Units() (n int) {
 	return n
 }
 
-// find is the bundle and the group of a number.
+// find returns the bundle and the group of a number.
 func (s *Set) find(id forward.ExpertID) (b *Bundle, group int, err error) {
 	group = id.Expert - s.spec.Experts
 	for _, b := range s.bundles {
@@ -122,7 +122,7 @@ func (s *Set) find(id forward.ExpertID) (b *Bundle, group int, err error) {
 	return nil, 0, fmt.Errorf("%w: there is no number %d in layer %d", ErrBundle, id.Expert, id.Layer)
 }
 
-// Size is the bytes of a united expert on a processor.
+// Size returns the bytes of a united expert on a processor.
 func (s *Set) Size(id forward.ExpertID) (int64, error) {
 	b, group, err := s.find(id)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Set) Load(ctx context.Context, id forward.ExpertID) (*forward.Expert, e
 	return b.Load(id.Layer, group)
 }
 
-// ID is the digest's beginning, which names the bundle in plans, stamps and logs.
+// ID returns the digest's beginning, which names the bundle in plans, stamps and logs.
 func (b *Bundle) ID() uint64 {
 	id, _ := strconv.ParseUint(b.Digest[:min(16, len(b.Digest))], 16, 64) // it is hexadecimal
 	return max(1, id)                                                     // 0 is none
@@ -170,7 +170,7 @@ func (b *Bundle) Lacks() (without []bool) {
 	return without
 }
 
-// Bytes is the most that a united expert takes on a processor.
+// Bytes returns the most that a united expert takes on a processor.
 func (b *Bundle) Bytes() (most int64) {
 	for l, layer := range b.spec.Layer {
 		if layer.MoE {

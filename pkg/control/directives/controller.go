@@ -327,7 +327,7 @@ func (m *Meter) Wait(longest time.Duration, busy bool, coming int) {
 	m.waiting, m.busy, m.coming = longest.Seconds(), busy, coming
 }
 
-// Take is what there is to tell; nil: nothing.
+// Take returns what there is to tell; nil: nothing.
 func (m *Meter) Take() *pb.Latencies {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -349,7 +349,7 @@ type heard struct {
 	from  map[string]*pb.Latencies // the newest of each replica, without its times
 }
 
-// take says whether a message is one of this model that was not heard before.
+// take reports whether a message is one of this model that was not heard before.
 func (h *heard) take(l *pb.Latencies) bool {
 	before := h.from[l.Replica]
 	switch {

@@ -51,7 +51,7 @@ func (s Settings) rule(slo float64) brownout.Rule {
 	return brownout.Steady(slo)
 }
 
-// Floor is the lowest threshold, in millionths, at which a layer loses no more than a share
+// Floor returns the lowest threshold, in millionths, at which a layer loses no more than a share
 // where a degraded row's loss is such a share of it.
 func Floor(maxLoss, each float64) int {
 	if maxLoss >= each || maxLoss >= 1 {
@@ -229,7 +229,7 @@ func (d *decider) mode() pb.BrownoutMode {
 	return cmp.Or(d.wanted.Settings.GetMode(), pb.BrownoutMode_BROWNOUT_MODE_AUTO)
 }
 
-// decide is what is to be obeyed from now on, and what the thresholds did. It has no version and
+// decide returns what is to be obeyed from now on, and what the thresholds did. It has no version and
 // no writer.
 func (d *decider) decide(now float64) (*pb.Directive, [2]brownout.Change) {
 	var changes [2]brownout.Change
@@ -291,7 +291,7 @@ func (d *decider) directive() *pb.Directive {
 	return out
 }
 
-// same says whether a directive asks for what another one does.
+// same reports whether a directive asks for what another one does.
 func same(a, b *pb.Directive) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -353,7 +353,7 @@ func (o *Obeyed) Put(w Written) {
 	}
 }
 
-// Allows is what a replica with these settings obeys of directives, whoever has written them: no other strategy
+// Allows returns what a replica with these settings obeys of directives, whoever has written them: no other strategy
 // and united experts than its own, no lower threshold than its bound on losses leaves, and nothing in the
 // layers that it exempts. The caller calls one at a time.
 func (s Settings) Allows() func(*pb.Directive) (*pb.Directive, error) {
@@ -389,14 +389,14 @@ func (s Settings) Allows() func(*pb.Directive) (*pb.Directive, error) {
 	}
 }
 
-// Newest is the directive that holds, or held before thresholds rose without a controller; nil: there
+// Newest returns the directive that holds, or held before thresholds rose without a controller; nil: there
 // is none.
 func (o *Obeyed) Newest() *pb.Directive { return o.used.Load() }
 
 // Renewed says that a controller has renewed its lease.
 func (o *Obeyed) Renewed() { o.moved.Store(max(1, int64(time.Since(o.begun)))) }
 
-// Now is the directive with the thresholds that hold at this moment; nil: all rows have their
+// Now returns the directive with the thresholds that hold at this moment; nil: all rows have their
 // own experts.
 func (o *Obeyed) Now() (d *pb.Directive, prefill, decode uint32) {
 	if d = o.used.Load(); d == nil {
@@ -410,7 +410,7 @@ func (o *Obeyed) Now() (d *pb.Directive, prefill, decode uint32) {
 	return d, prefill, decode
 }
 
-// rise is what thresholds have risen by since the controller went silent.
+// rise returns what thresholds have risen by since the controller went silent.
 func (o *Obeyed) rise() uint32 {
 	moved := o.moved.Load()
 	if moved == 0 {

@@ -48,7 +48,7 @@ type seen struct {
 	curve brownout.Curve
 }
 
-// longest is the one with most rows.
+// longest returns the one with most rows.
 func (o *outlook) longest() seen {
 	return slices.MaxFunc(o.steps, func(a, b seen) int { return cmp.Compare(a.rows, b.rows) })
 }
@@ -122,7 +122,7 @@ func (f *foresight) see(replica string, c *pb.StepCurve, now float64) {
 	v.steps = append(v.steps[max(0, len(v.steps)-remembered+1):], seen{float64(c.Rows), curve})
 }
 
-// sound says whether a step can be.
+// sound reports whether a step can be.
 func (f *foresight) sound(c *pb.StepCurve) bool {
 	if c.GetRows() == 0 || c.Rows > mostRows || c.Millionths > brownout.One || len(c.Accesses) != Points || !(c.Seconds > 0 && c.Seconds < 3600) {
 		return false
@@ -170,7 +170,7 @@ func (f *foresight) Advance(now float64, busy bool) brownout.Change {
 	return ch
 }
 
-// demand is what replicas have before them.
+// demand returns what replicas have before them.
 func (f *foresight) demand(now float64) (all []brownout.Demand) {
 	for replica, v := range f.views {
 		if v.at < now-forgottenAfter {

@@ -20,7 +20,7 @@ const (
 	SettingsKey  = "settings"
 )
 
-// Keys are all that the bucket has.
+// Keys returns all that the bucket has.
 func Keys() []string { return []string{DirectiveKey, SettingsKey} }
 
 var (
@@ -61,7 +61,7 @@ type Store struct {
 // New returns what is in a bucket, which is from bus.EnsureBucket.
 func New(kv jetstream.KeyValue, r Rules) *Store { return &Store{kv, r} }
 
-// Read is what lies in the bucket now.
+// Read returns what lies in the bucket now.
 func (s *Store) Read(ctx context.Context) (there Written, wanted Wanted, err error) {
 	for _, key := range Keys() {
 		entry, err := s.kv.Get(ctx, key)
@@ -181,7 +181,7 @@ func (s *Store) Write(ctx context.Context, there Written, d *pb.Directive, by Wr
 	return Written{Directive: d, Epoch: by.Epoch, Revision: revision}, nil
 }
 
-// after is the next version. Behind what is no directive it is the bucket's next revision, which
+// after returns the next version. Behind what is no directive it is the bucket's next revision, which
 // is larger than each version that was ever legal.
 func (s *Store) after(ctx context.Context, there Written) (uint64, error) {
 	if there.Directive != nil {

@@ -172,7 +172,7 @@ func (c *candidate) attempt(ctx context.Context) (held *Held, wait time.Duration
 	return &Held{candidate: c, lease: mine, revision: revision, renewed: before, inherited: old.GetEpoch() > 0}, 0, nil
 }
 
-// after is the epoch behind those of all earlier owners, none of which was
+// after returns the epoch behind those of all earlier owners, none of which was
 // larger than its key's revision. A key that was deleted goes on from the
 // bucket's.
 func (c *candidate) after(ctx context.Context, revision uint64) (uint64, error) {
@@ -240,7 +240,7 @@ func (h *Held) Holds(ctx context.Context) (bool, error) {
 // Inherited says that the lease had an owner before.
 func (h *Held) Inherited() bool { return h.inherited }
 
-// Position is where the last owner stopped, or what was set since.
+// Position returns where the last owner stopped, or what was set since.
 func (h *Held) Position() bus.Place {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -285,7 +285,7 @@ func (c *candidate) seekNobody() {
 	c.sought = sought{}
 }
 
-// isGone says whether the owner that was sought has no connection.
+// isGone reports whether the owner that was sought has no connection.
 func (c *candidate) isGone() bool {
 	select {
 	case <-c.gone: // never, when nil
@@ -315,7 +315,7 @@ func (h *Held) run(ctx context.Context, fn func(context.Context, *Held) error) (
 	return lost && ctx.Err() == nil, err
 }
 
-// giveUpAfter is when a holder without renewals stops: earlier than a
+// giveUpAfter returns when a holder without renewals stops: earlier than a
 // candidate begins, so that its work has ended by then.
 func (h *Held) giveUpAfter() time.Duration { return h.TTL * 4 / 5 }
 

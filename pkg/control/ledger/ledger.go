@@ -39,10 +39,10 @@ var stageNames = [Stages]string{
 	"gate_queue", "gate_compute", "expert_queue", "expert_stall", "expert_compute", "expert_transfer", "aggregator_wait", "messages",
 }
 
-// String is the stage as metrics name it.
+// String returns the stage as metrics name it.
 func (s Stage) String() string { return stageNames[s] }
 
-// StageNames are all stages, in their order.
+// StageNames returns all stages, in their order.
 func StageNames() []string { return stageNames[:] }
 
 // Layer is the time of a layer's routed experts in one step.
@@ -66,7 +66,7 @@ type Layer struct {
 	Each []Function
 }
 
-// Time is the layer forward time of MoEless (section 3.3): the slowest expert
+// Time returns the layer forward time of MoEless (section 3.3): the slowest expert
 // replica and both rounds of communication, without the gate. Here the
 // communication is all that is neither gate nor expert, and it contains the
 // rows' way to the gate, which the paper's gates do not have.
@@ -216,10 +216,10 @@ func (l *Layer) fit() {
 // Stopwatch tells one stage's time after the other.
 type Stopwatch struct{ last time.Time }
 
-// StartAt is a stopwatch whose first lap begins at an instant.
+// StartAt returns a stopwatch whose first lap begins at an instant.
 func StartAt(t time.Time) Stopwatch { return Stopwatch{t} }
 
-// Lap is the nanoseconds since the last lap.
+// Lap returns the nanoseconds since the last lap.
 func (s *Stopwatch) Lap() uint64 {
 	now := time.Now()
 	d := max(0, now.Sub(s.last))

@@ -140,7 +140,7 @@ func (s *sum) add(step *pb.StepLoad) (parts uint32) {
 	return to.all.Parts
 }
 
-// steps are what is told of an interval.
+// steps returns what is told of an interval.
 func (s *sum) steps() []*pb.StepLoad {
 	all := s.whole
 	for _, distance := range slices.Sorted(maps.Keys(s.added)) {

@@ -139,7 +139,7 @@ func (t *Tally) layer(number uint32, experts int) *Layer {
 	return l
 }
 
-// Layers are the layers that had rows, ascending.
+// Layers returns the layers that had rows, ascending.
 func (t *Tally) Layers() (layers []Layer) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,7 +150,7 @@ func (t *Tally) Layers() (layers []Layer) {
 	return layers
 }
 
-// Rows are all that a host is known to have computed since its start.
+// Rows returns all that a host is known to have computed since its start.
 func (t *Tally) Rows(host string) uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,7 +160,7 @@ func (t *Tally) Rows(host string) uint64 {
 	return 0
 }
 
-// Refused is how many messages were no samples of this model, or more than is kept.
+// Refused returns how many messages were no samples of this model, or more than is kept.
 func (t *Tally) Refused() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -224,7 +224,7 @@ func (c *Counter) take(layer int, all bool) *pb.LoadSample {
 	return s
 }
 
-// StepOf is a microbatch whose rows are on their way to a gate, without experts.
+// StepOf returns a microbatch whose rows are on their way to a gate, without experts.
 func StepOf(h *pb.Hidden) *pb.StepLoad {
 	k := h.GetKey()
 	s := &pb.StepLoad{Owner: k.GetOwner(), Epoch: k.GetEpoch(), Step: k.GetStep(), Rows: k.GetRows(), Probe: h.GetProbe()}

@@ -88,11 +88,11 @@ const (
 // replicas of one another.
 const DeviceThrottled = "device_throttled"
 
-// LargestKV is how many KV pages the largest of a model's live attention
+// LargestKV returns how many KV pages the largest of a model's live attention
 // replicas has; 0 if none has said so.
 func LargestKV(all []*pb.Member, model uint64) (pages float64) { return most(all, model, KVPages) }
 
-// LongestContext is how many positions the one with most gives a sequence; 0 if none has
+// LongestContext returns how many positions the one with most gives a sequence; 0 if none has
 // said so.
 func LongestContext(all []*pb.Member, model uint64) (positions float64) {
 	return most(all, model, Context)
@@ -135,7 +135,7 @@ const (
 // sequences wait for KV pages.
 const InLine = "requests_in_line"
 
-// FreePlaces is how many sequences the ready attention replicas can begin at once.
+// FreePlaces returns how many sequences the ready attention replicas can begin at once.
 func FreePlaces(all []*pb.Member) (places int) {
 	for _, m := range OfService(all, "attention") {
 		places += freePlaces(m)
@@ -150,7 +150,7 @@ func freePlaces(m *pb.Member) int {
 	return count(m.Stats[Places])
 }
 
-// Samples says whether all live attention replicas of a model know so much of sampling
+// Samples reports whether all live attention replicas of a model know so much of sampling
 // (schemas.Sampling): one that does not would take another request's for it.
 func Samples(all []*pb.Member, model uint64, level uint32) bool {
 	for _, m := range OfService(all, "attention") {
@@ -161,7 +161,7 @@ func Samples(all []*pb.Member, model uint64, level uint32) bool {
 	return true
 }
 
-// PlacesElsewhere is how many sequences the siblings of an attention replica can begin
+// PlacesElsewhere returns how many sequences the siblings of an attention replica can begin
 // at once, and how many KV pages each of those that can has at least. A sibling whose
 // device throttles is not counted: work is not to be left to it.
 func PlacesElsewhere(all []*pb.Member, self string) (places int, pages float64) {
@@ -178,7 +178,7 @@ func PlacesElsewhere(all []*pb.Member, self string) (places int, pages float64) 
 	return places, pages
 }
 
-// WaitingIn is how many sequences wait in attention replicas for their turn.
+// WaitingIn returns how many sequences wait in attention replicas for their turn.
 func WaitingIn(all []*pb.Member) (n int) {
 	for _, m := range OfService(all, "attention") {
 		n += count(m.Stats[Waiting])

@@ -37,7 +37,7 @@ const (
 	maxCalls = 256
 )
 
-// calls says whether the planner may be among a service's replicas.
+// calls reports whether the planner may be among a service's replicas.
 func calls(service string) bool { return service == "expert" || service == "scaler" }
 
 // rollCall is a view's side of it; the view's lock guards all but newest.
@@ -57,7 +57,7 @@ func newRollCall() rollCall {
 	}
 }
 
-// Answer is what a replica of this id says to the newest call in its own
+// Answer returns what a replica of this id says to the newest call in its own
 // renewal, 0 if none was heard.
 func (v *View) Answer(id string) uint64 {
 	if call := v.roll.newest.Load(); call != 0 {
@@ -73,7 +73,7 @@ func answerOf(call uint64, id string) uint64 {
 	return h.Sum64()
 }
 
-// answers says whether a record answers a call that is valid; v.mu is held.
+// answers reports whether a record answers a call that is valid; v.mu is held.
 func (v *View) answers(m *pb.Member) bool {
 	if m.GetAnswer() == 0 {
 		return false
@@ -116,7 +116,7 @@ func (v *View) answered() map[string]bool {
 	return ids
 }
 
-// wanted says whether only who answers is a member; v.mu is held.
+// wanted reports whether only who answers is a member; v.mu is held.
 func (v *View) wanted() bool {
 	if v.roll.last >= callFor || len(v.roll.calls) > maxCalls {
 		return false

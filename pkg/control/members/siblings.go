@@ -309,7 +309,7 @@ func (h *Holdings) changed() uint64 {
 	return h.changes
 }
 
-// oldest are the deliveries that have been here longest, as many as fit so many bytes.
+// oldest returns the deliveries that have been here longest, as many as fit so many bytes.
 func (h *Holdings) oldest(most, bytes int) (deliveries []string) {
 	const perDelivery = 4 // of the message, beside the name
 	h.mu.Lock()
@@ -356,7 +356,7 @@ func (s *Siblings) Leave(place uint64, now time.Time) time.Duration {
 	return 0
 }
 
-// owner is the sibling that said it has a message, if the server was away a moment ago.
+// owner returns the sibling that said it has a message, if the server was away a moment ago.
 func (s *Siblings) owner(place uint64, now time.Time, nobody bool) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// StageNames are the services that every token passes, in the order of its way.
+// StageNames returns the services that every token passes, in the order of its way.
 func StageNames() []string { return catalog.Names(catalog.Way) }
 
 // TokenStage is the stage that is missing where all services are there, and no token flows.
@@ -60,7 +60,7 @@ func anyReady(all []*pb.Member) bool {
 	return false
 }
 
-// Serves says whether a replica takes work.
+// Serves reports whether a replica takes work.
 func Serves(m *pb.Member) bool { return m.GetReady() && !m.GetDraining() }
 
 // unready says of replicas of which none serves how they are.
@@ -80,7 +80,7 @@ func unready(stage string, all []*pb.Member) string {
 	return fmt.Sprintf("all %d replicas are draining", len(all))
 }
 
-// Troubled is what the first of the serving replicas lacks if each of them lacks
+// Troubled returns what the first of the serving replicas lacks if each of them lacks
 // something; empty: one of them lacks nothing.
 func Troubled(all []*pb.Member) (why string) {
 	for _, m := range all {
@@ -95,13 +95,13 @@ func Troubled(all []*pb.Member) (why string) {
 	return why
 }
 
-// StageReplica is what one replica of a service is called.
+// StageReplica returns what one replica of a service is called.
 func StageReplica(service string) string {
 	s, _ := catalog.Find(service)
 	return s.Replica()
 }
 
-// ListLacks is the names of what is missing.
+// ListLacks returns the names of what is missing.
 func ListLacks(lacks []Lack) string {
 	names := make([]string, len(lacks))
 	for i, l := range lacks {

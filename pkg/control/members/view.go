@@ -345,7 +345,7 @@ func (v *View) expire(passed time.Duration) {
 	v.judge()
 }
 
-// MayDegrade says whether a brownout may come: an attention replica can ask for one, or an expert
+// MayDegrade reports whether a brownout may come: an attention replica can ask for one, or an expert
 // host can load united experts.
 func MayDegrade(all []*pb.Member) bool {
 	return slices.ContainsFunc(OfService(all, "attention"), func(m *pb.Member) bool { return m.Stats[Browns] > 0 }) ||

@@ -51,7 +51,7 @@ func (t *tenure) keepGroups(ctx context.Context, layers []*pb.LayerPlan) error {
 	return nil
 }
 
-// groupsKept are those of a layer's functions that nobody is to join.
+// groupsKept returns those of a layer's functions that nobody is to join.
 func groupsKept(l *pb.LayerPlan) map[group]bool {
 	all := map[group]bool{}
 	for _, f := range l.GetFunctions() {
@@ -62,7 +62,7 @@ func groupsKept(l *pb.LayerPlan) map[group]bool {
 	return all
 }
 
-// nobodyJoins says whether no host is to be in a function's group.
+// nobodyJoins reports whether no host is to be in a function's group.
 func nobodyJoins(f *pb.Function) bool {
 	for _, p := range f.Placements {
 		if p.Want != pb.Want_WANT_KEPT {
@@ -107,7 +107,7 @@ const (
 	maxExperts     = 1 << 20
 )
 
-// hosts are the members that may be given experts, and the bytes of one that their
+// hosts returns the members that may be given experts, and the bytes of one that their
 // budgets are in: what most of them say, or else own. A host on another device
 // counts other bytes for the same expert, and holds as many as by its own.
 func hosts(all []*pb.Member, m plan.Model) (out []plan.Host, bytes uint64) {
@@ -124,7 +124,7 @@ func hosts(all []*pb.Member, m plan.Model) (out []plan.Host, bytes uint64) {
 	return out, bytes
 }
 
-// offers are the united experts that a host can load, in the bytes that all budgets are in.
+// offers returns the united experts that a host can load, in the bytes that all budgets are in.
 func offers(h *pb.Member, m plan.Model, each, bytes uint64) (all []plan.Offer) {
 	for _, u := range h.GetUnited()[:min(len(h.GetUnited()), maxOffers)] {
 		if o, ok := plan.OfferOf(u, m.Experts, len(m.MoELayers)); ok {
@@ -140,7 +140,7 @@ func offers(h *pb.Member, m plan.Model, each, bytes uint64) (all []plan.Offer) {
 // maxOffers bounds the bundles of a host.
 const maxOffers = 64
 
-// common is the median of the bytes that hosts count for an expert.
+// common returns the median of the bytes that hosts count for an expert.
 func common(all []*pb.Member, own uint64) uint64 {
 	var each []uint64
 	for _, m := range all {
@@ -155,7 +155,7 @@ func common(all []*pb.Member, own uint64) uint64 {
 	return each[len(each)/2]
 }
 
-// expertBytes are a host's for an expert; 0 if it does not say, or what cannot be.
+// expertBytes returns a host's for an expert; 0 if it does not say, or what cannot be.
 func expertBytes(m *pb.Member) uint64 {
 	if n := m.GetExpertBytes(); n <= maxExpertBytes {
 		return n
@@ -202,7 +202,7 @@ type objects struct {
 	said   pause.ErrorLog
 }
 
-// inForce is the plan in force as policies see it: without what settings say of transfers.
+// inForce returns the plan in force as policies see it: without what settings say of transfers.
 func inForce(state planstore.State, s plan.Settings) map[int]*plan.Layer {
 	layers := state.Layers()
 	if s.Transfer != pb.TransferMode_TRANSFER_MODE_UNSPECIFIED {
@@ -226,7 +226,7 @@ func (t *tenure) move(ctx context.Context, planned []*pb.LayerPlan, in planstore
 	return all
 }
 
-// others are the layers of the plan in force that are not planned anew, in their order.
+// others returns the layers of the plan in force that are not planned anew, in their order.
 func others(planned []*pb.LayerPlan, in planstore.State) (all []*pb.LayerPlan) {
 	layers := in.Layers()
 	for _, lp := range planned {
@@ -238,7 +238,7 @@ func others(planned []*pb.LayerPlan, in planstore.State) (all []*pb.LayerPlan) {
 	return all
 }
 
-// stores says whether there is a store of rows, and has it made.
+// stores reports whether there is a store of rows, and has it made.
 func (t *tenure) stores(ctx context.Context) bool {
 	if !t.store.failed.IsZero() && time.Since(t.store.failed) < ensureAgain {
 		return false
@@ -296,7 +296,7 @@ func (p *Planner) awaitAnswers(ctx context.Context) {
 	}
 }
 
-// present says whether all hosts of a plan are among the members.
+// present reports whether all hosts of a plan are among the members.
 func present(state planstore.State, all []*pb.Member) bool {
 	hosts := plan.Hosts(state.Layers())
 	for _, m := range all {

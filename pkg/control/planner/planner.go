@@ -340,7 +340,7 @@ func (p *Planner) awaitTurn(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// turn is a context that ends when another service plans.
+// turn returns a context that ends when another service plans.
 func (p *Planner) turn(ctx context.Context) (turn context.Context, end func()) {
 	turn, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -366,7 +366,7 @@ func (p *Planner) awaitOther(ctx context.Context, plans bool) {
 	}
 }
 
-// otherPlans says whether a service is here that plans in this one's place. Its
+// otherPlans reports whether a service is here that plans in this one's place. Its
 // replica has answered a call: a copied record does not keep the planners away.
 func (p *Planner) otherPlans() bool {
 	if p.YieldTo == "" {

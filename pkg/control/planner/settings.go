@@ -150,7 +150,7 @@ func (p *Planner) lastSettings() plan.Settings {
 	return p.settings.last
 }
 
-// shared are the settings as every planner knows them: without the grouping of this one's own, which counts while nobody
+// shared returns the settings as every planner knows them: without the grouping of this one's own, which counts while nobody
 // has written any.
 func (p *Planner) shared() plan.Settings {
 	p.settings.mu.Lock()

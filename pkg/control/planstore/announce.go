@@ -100,7 +100,7 @@ func (a *Announcer) set(key string, value proto.Message, last bool) error {
 
 func (a *Announcer) note() { pause.Wake(a.dirty) }
 
-// layers are those that it has a host's keys of; more is closed when there is another key.
+// layers returns those that it has a host's keys of; more is closed when there is another key.
 func (a *Announcer) layers() (layers []int, more <-chan struct{}) {
 	if a == nil {
 		return nil, nil
@@ -229,7 +229,7 @@ func (a *Announcer) write(ctx context.Context) error {
 	return nil
 }
 
-// begun says whether any key was ever written.
+// begun reports whether any key was ever written.
 func (a *Announcer) begun() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -115,7 +115,7 @@ func (v *View) Forget() {
 	v.notify()
 }
 
-// State is the newest state.
+// State returns the newest state.
 func (v *View) State() State {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -28,7 +28,7 @@ const (
 	perExpert = 8
 )
 
-// HostKey is the key of a host's functions of a layer.
+// HostKey returns the key of a host's functions of a layer.
 func HostKey(layer int, host string) string { return strconv.Itoa(layer) + "." + host }
 
 // parseHostKey is HostKey's inverse.
@@ -44,7 +44,7 @@ func parseHostKey(key string) (layer int, host string, err error) {
 // AnyKey is the pattern of all keys.
 const AnyKey = "*.*"
 
-// GateKey is the key of a gate.
+// GateKey returns the key of a gate.
 func GateKey(gate string) string { return gatePrefix + gate }
 
 // FunctionSettings say what a legal record is.

@@ -63,7 +63,7 @@ type Value struct {
 // State is what the bucket holds, by layer. It is not to be changed.
 type State map[int]Value
 
-// Layers are the legal plans.
+// Layers returns the legal plans.
 func (s State) Layers() map[int]*plan.Layer {
 	out := make(map[int]*plan.Layer, len(s))
 	for l, v := range s {
@@ -74,7 +74,7 @@ func (s State) Layers() map[int]*plan.Layer {
 	return out
 }
 
-// Kinds are those that values were written for.
+// Kinds returns those that values were written for.
 func (s State) Kinds() map[schemas.Kind]bool {
 	out := map[schemas.Kind]bool{}
 	for _, v := range s {
@@ -106,7 +106,7 @@ func (s *Store) Read(ctx context.Context) (State, error) {
 	return state, nil
 }
 
-// Keys are those that a bucket of plans has: its layers' and the settings'.
+// Keys returns those that a bucket of plans has: its layers' and the settings'.
 func Keys(moeLayers []int) []string {
 	keys := []string{SettingsKey}
 	for _, l := range moeLayers {
@@ -243,7 +243,7 @@ func (w Writer) check(ctx context.Context, epoch uint64) error {
 	return nil
 }
 
-// after is the next version. Behind what is no plan it is the bucket's next
+// after returns the next version. Behind what is no plan it is the bucket's next
 // revision: no version was larger than its own revision, so this one is larger
 // than each that was ever legal.
 func (s *Store) after(ctx context.Context, old Value) (uint64, error) {

@@ -24,10 +24,10 @@ type Replica struct {
 	Joined bool
 }
 
-// Warm says whether it computes what comes to the function.
+// Warm reports whether it computes what comes to the function.
 func (r Replica) Warm() bool { return r.Joined && r.Phase == pb.FunctionPhase_FUNCTION_PHASE_WARM }
 
-// Serves says whether what comes to the function is computed there, at once or
+// Serves reports whether what comes to the function is computed there, at once or
 // when it is loaded.
 func (r Replica) Serves() bool {
 	return r.Warm() || r.Joined && r.Phase == pb.FunctionPhase_FUNCTION_PHASE_COLD
@@ -213,14 +213,14 @@ func (v *FunctionView) enter(layer int, r *pb.HostLayer) {
 	}
 }
 
-// Replicas are the hosts that have said something of a function, in no order.
+// Replicas returns the hosts that have said something of a function, in no order.
 func (v *FunctionView) Replicas(layer int, function string) []Replica {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.index[layer][function]
 }
 
-// Host is what a host has said of a layer, nil for nothing.
+// Host returns what a host has said of a layer, nil for nothing.
 func (v *FunctionView) Host(layer int, host string) *pb.HostLayer {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -243,14 +243,14 @@ func (v *FunctionView) Refused(each func(layer int, host, function string)) {
 	}
 }
 
-// Acknowledged is the plan of a layer that a gate has said that it uses, 0 for none.
+// Acknowledged returns the plan of a layer that a gate has said that it uses, 0 for none.
 func (v *FunctionView) Acknowledged(gate string, layer int) uint64 {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.gates[gate].GetVersions()[uint32(layer)]
 }
 
-// UsedBy says whether there are gates and all of them use a version of a layer's plan,
+// UsedBy reports whether there are gates and all of them use a version of a layer's plan,
 // or a later one.
 func (v *FunctionView) UsedBy(gates []*pb.Member, layer int, version uint64) bool {
 	for _, g := range gates {
@@ -324,7 +324,7 @@ func (v *FunctionView) readOwn(parent context.Context, own *Announcer) (more boo
 	return more
 }
 
-// needed are the patterns of a host's keys, nil for all.
+// needed returns the patterns of a host's keys, nil for all.
 func (v *FunctionView) needed(layers []int) []string {
 	select {
 	case <-v.whole:

@@ -186,7 +186,7 @@ func (d *Deployment) shape() *wire.Shape {
 	return s
 }
 
-// ModelIdentity is what messages of a model say of it.
+// ModelIdentity returns what messages of a model say of it.
 func ModelIdentity(m *model.Model) (wire.Identity, error) {
 	id, ok := identityOf(m.Hash)
 	if !ok {
@@ -195,7 +195,7 @@ func ModelIdentity(m *model.Model) (wire.Identity, error) {
 	return wire.Identity{Model: id}, nil
 }
 
-// identityOf is what of a model's hash is in messages.
+// identityOf returns what of a model's hash is in messages.
 func identityOf(hash string) (id uint64, ok bool) {
 	sum, err := hex.DecodeString(hash)
 	if err != nil || len(sum) < 8 {
@@ -307,7 +307,7 @@ func (d *Deployment) bucket(ctx context.Context, kind string) (jetstream.KeyValu
 	return kv, nil
 }
 
-// bucketKeys are the keys that a bucket has, where they are known before: what nobody
+// bucketKeys returns the keys that a bucket has, where they are known before: what nobody
 // renews is not to be pushed out by keys of others.
 func bucketKeys(kind string, moeLayers []int) []string {
 	switch kind {
@@ -327,7 +327,7 @@ func (d *Deployment) EnsureStreams(ctx context.Context, specs ...schemas.StreamS
 // BucketKinds lists the buckets.
 func BucketKinds() []string { return schemas.BucketKinds() }
 
-// Wanted are all streams of a model with these MoE layers: those of its services and
+// Wanted returns all streams of a model with these MoE layers: those of its services and
 // buckets, and the object store for its weights.
 func Wanted(s schemas.Streams, moeLayers []int) (want []jetstream.StreamConfig) {
 	for _, spec := range slices.Concat(s.Durable(), s.Tensors(moeLayers)) {
@@ -384,7 +384,7 @@ func (d *Deployment) EnsureObjects(ctx context.Context) error {
 	return d.EnsureStreams(ctx, d.Streams.Objects())
 }
 
-// FunctionGroup is how a host receives a function's rows. The group of hosts that
+// FunctionGroup returns how a host receives a function's rows. The group of hosts that
 // were killed goes by itself.
 func (d *Deployment) FunctionGroup(layer int, function string) bus.Receiver {
 	return bus.Receiver{Stream: d.Streams.Expert(layer), Name: function, Subject: d.Subjects.Expert(layer, function), Private: true}

@@ -19,10 +19,10 @@ import (
 // their bits: answers are within the kernels' tolerance, and say so.
 const MixedClasses = "mixed"
 
-// Mixed says whether answers may have bits of several classes.
+// Mixed reports whether answers may have bits of several classes.
 func (d *Deployment) Mixed() bool { return d.class == MixedClasses }
 
-// Kind is what must be equal of all replicas.
+// Kind returns what must be equal of all replicas.
 func (d *Deployment) Kind() schemas.Kind {
 	return schemas.NewKind(d.Identity.Model, d.class, string(d.Wire), d.Streams.Hops)
 }

@@ -92,7 +92,7 @@ func (p *Presence) SetReady(ready bool) {
 	}
 }
 
-// Ready is what SetReady said last, unless the replica gives way to others.
+// Ready returns what SetReady said last, unless the replica gives way to others.
 func (p *Presence) Ready() bool { return p.ready.Load() && p.MayStay() == nil }
 
 // Drain says that the replica takes nothing new.
@@ -164,7 +164,7 @@ func (p *Presence) Announce(ctx context.Context) error {
 	return members.Announce(ctx, p.d.Members, p.member, members.Interval, p.asked())
 }
 
-// Lease is how this replica contends for duties: it looks for those that have them, and
+// Lease returns how this replica contends for duties: it looks for those that have them, and
 // can be looked for.
 func (p *Presence) Lease() lease.Options {
 	return lease.Options{Watcher: p.d.Liveness, Listens: p.Listens}
@@ -176,7 +176,7 @@ func (p *Presence) Listens() bool {
 	return l != nil && l.Heard()
 }
 
-// Siblings are the other replicas of this one's service, once it watches the members:
+// Siblings returns the other replicas of this one's service, once it watches the members:
 // each hands on what another one had of their queue when that is gone, or hangs.
 func (p *Presence) Siblings(queue members.SiblingQueue, has *members.Holdings) *members.Siblings {
 	d := p.d
@@ -287,7 +287,7 @@ func (d *Deployment) TellStart() {
 	d.Logger.Info("replica "+d.replica+" starts", "host", d.process.host, "pid", d.process.pid, "version", d.process.version)
 }
 
-// ReplicaID is the id of a replica with this deployment.
+// ReplicaID returns the id of a replica with this deployment.
 func (d *Deployment) ReplicaID(service string) string {
 	if d.replica != "" {
 		return d.replica
@@ -298,7 +298,7 @@ func (d *Deployment) ReplicaID(service string) string {
 // maxTrouble bounds a replica's words about what it lacks.
 const maxTrouble = 300
 
-// trouble is why the replica is not ready, as far as it says.
+// trouble returns why the replica is not ready, as far as it says.
 func (p *Presence) trouble() string {
 	err := p.MayStay()
 	if err == nil && p.Trouble != nil {

@@ -42,13 +42,13 @@ type GPU struct {
 // Error says that a replica's GPU cannot be used, or not any more.
 type Error struct{ Err error }
 
-// Error is the words of what is wrong.
+// Error returns the words of what is wrong.
 func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap is what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Parts is how many bf16 numbers a GPU takes for an element of a row: rows of bf16
+// Parts returns how many bf16 numbers a GPU takes for an element of a row: rows of bf16
 // are one each, and two are near float32.
 func Parts(w tensor.Wire) int {
 	if w == tensor.BF16 {
@@ -78,11 +78,11 @@ func (g *GPU) Follow(ctx context.Context, log *slog.Logger, shown *telemetry.GPU
 	}
 }
 
-// Throttles says whether the GPU is slowed and has been for most of the recent time, so
+// Throttles reports whether the GPU is slowed and has been for most of the recent time, so
 // that others should do what it would.
 func (g *GPU) Throttles() bool { return g != nil && g.Watch != nil && g.Watch.State().Avoid }
 
-// Figures are what the GPU says of itself, for heartbeats and samples of loads; nil
+// Figures returns what the GPU says of itself, for heartbeats and samples of loads; nil
 // without a GPU, or of one that says nothing.
 func (g *GPU) Figures() map[string]float64 {
 	if g == nil || g.Watch == nil {
@@ -114,7 +114,7 @@ type Flag struct {
 // CPUOrGPU is what such a flag may be, unless hosts can be paced, too.
 const CPUOrGPU = "cpu, cuda or cuda:N"
 
-// IsGPU says whether a device is meant to be one.
+// IsGPU reports whether a device is meant to be one.
 func IsGPU(device string) bool { return device == "cuda" || strings.HasPrefix(device, "cuda:") }
 
 // Open looks whether the GPU can be used; nil: it is none. find finds the GPU of a number.
@@ -167,7 +167,7 @@ func (g *GPU) MultiplyBy(name string) error {
 	return nil
 }
 
-// Class is the numeric class of what the GPU computes of rows of so many parts: what an mma rounds
+// Class returns the numeric class of what the GPU computes of rows of so many parts: what an mma rounds
 // is an architecture's own, and the number of parts and other kernels are another contract. The 1
 // is the version of the kernels' order of sums.
 func (g *GPU) Class(parts int) string {

@@ -75,7 +75,7 @@ func (w *Watch) leave(id int) {
 	}
 }
 
-// State is what is known now; nothing, where reading fails or hangs.
+// State returns what is known now; nothing, where reading fails or hangs.
 func (w *Watch) State() (s telemetry.GPUState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *Watch) State() (s telemetry.GPUState) {
 	return s
 }
 
-// Energy is what the GPU has taken by now, in joules.
+// Energy returns what the GPU has taken by now, in joules.
 func (w *Watch) Energy() (float64, error) { return w.reader.Energy() }
 
 func (w *Watch) run(ctx context.Context, log *slog.Logger) {

@@ -167,14 +167,14 @@ func (g *Group) Retire(ctx context.Context, s Service) error {
 	return g.stopOne(ctx, s)
 }
 
-// Running says whether the services run, and are not being stopped.
+// Running reports whether the services run, and are not being stopped.
 func (g *Group) Running() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.state == isRunning
 }
 
-// active are the services that were not retired.
+// active returns the services that were not retired.
 func (g *Group) active() (all []Service) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -210,7 +210,7 @@ func (g *Group) end(ctx context.Context, s Service, m *member) error {
 	return errors.Join(late, named(s, "stopping", s.Stop(ctx)))
 }
 
-// laterFailures are the errors of Runs that no one has seen yet.
+// laterFailures returns the errors of Runs that no one has seen yet.
 func (g *Group) laterFailures() (errs []error) {
 	for err := g.anyFailure(); err != nil; err = g.anyFailure() {
 		errs = append(errs, err)
@@ -297,7 +297,7 @@ func (g *Group) Live() error {
 	return errors.Join(errs...)
 }
 
-// runError is the error that ended a service's Run, if one did.
+// runError returns the error that ended a service's Run, if one did.
 func (g *Group) runError(s Service) error {
 	m := g.member(s)
 	if m == nil {
@@ -327,14 +327,14 @@ type Tasks struct {
 	all sync.WaitGroup
 }
 
-// Serving are tasks that end with ctx.
+// Serving returns tasks that end with ctx.
 func Serving(ctx context.Context) *Tasks {
 	t := &Tasks{}
 	t.ctx, t.end = context.WithCancelCause(ctx)
 	return t
 }
 
-// Leaving are tasks that go on when ctx ends, while the service hands over what it has: they
+// Leaving returns tasks that go on when ctx ends, while the service hands over what it has: they
 // end when handOver returns, which has their context. Where lost is closed there is nothing to
 // hand over any more, and they end at once; nil never is.
 func Leaving(ctx context.Context, lost <-chan struct{}, handOver func(context.Context)) *Tasks {
@@ -350,7 +350,7 @@ func Leaving(ctx context.Context, lost <-chan struct{}, handOver func(context.Co
 	return t
 }
 
-// Within is a context that ends with both ctx and the tasks.
+// Within returns a context that ends with both ctx and the tasks.
 func (t *Tasks) Within(ctx context.Context) context.Context {
 	within, cancel := context.WithCancel(ctx)
 	context.AfterFunc(t.ctx, cancel)
@@ -391,7 +391,7 @@ func (t *Tasks) Run(last func(context.Context) error) error {
 	return errors.Join(last(t.ctx), t.why())
 }
 
-// why is the error that has ended the tasks; nil: they go on, or were ended otherwise.
+// why returns the error that has ended the tasks; nil: they go on, or were ended otherwise.
 func (t *Tasks) why() error {
 	if why := context.Cause(t.ctx); !errors.Is(why, context.Canceled) {
 		return why

@@ -63,7 +63,7 @@ func memoryIn(root fs.FS) Memory {
 	return m
 }
 
-// within is the memory where a limit holds, too, of which so much is in use.
+// within returns the memory where a limit holds, too, of which so much is in use.
 func (m Memory) within(limit, used int64, by string) Memory {
 	left := max(0, limit-used)
 	if m.Limit == 0 {
@@ -165,7 +165,7 @@ func numberIn(root fs.FS, file string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// lines are those of a file; none where it is not there.
+// lines returns those of a file; none where it is not there.
 func lines(root fs.FS, file string) iter.Seq[string] {
 	text, _ := fs.ReadFile(root, file)
 	return strings.SplitSeq(string(text), "\n")

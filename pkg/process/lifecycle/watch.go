@@ -39,7 +39,7 @@ func NewWatch(what string, read func() error, files ...string) *Watch {
 	return w
 }
 
-// contents is a hash of what the files hold. Times and sizes would not tell two writes of one moment
+// contents returns a hash of what the files hold. Times and sizes would not tell two writes of one moment
 // apart.
 func (w *Watch) contents() (sum [sha256.Size]byte) {
 	all := sha256.New()

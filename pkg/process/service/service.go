@@ -56,7 +56,7 @@ type Settings struct {
 	Kafka *kafka.Config
 }
 
-// Own is the settings of a service's own kind, and their zero value where nothing is set.
+// Own returns the settings of a service's own kind, and their zero value where nothing is set.
 func Own[C any](s Settings) C {
 	own, _ := s.Own.(C)
 	return own

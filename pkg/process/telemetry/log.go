@@ -84,7 +84,7 @@ type window struct {
 	next         slog.Handler // that of the record kept back last
 }
 
-// admit says whether a record passes, and returns the windows that are over and
+// admit reports whether a record passes, and returns the windows that are over and
 // in which records were kept back.
 func (k *logKinds) admit(kind logKind, next slog.Handler, now time.Time) (pass bool, over []*window) {
 	k.mu.Lock()

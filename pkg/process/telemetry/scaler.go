@@ -131,7 +131,7 @@ func (m *ForetoldMetrics) Forget(layer int) {
 	}
 }
 
-// off is the difference by the rows that came, of as many foretold ones.
+// off returns the difference by the rows that came, of as many foretold ones.
 func (r *foretoldRows) off() (ratio float64) {
 	came, foretold := sum(r.came), sum(r.foretold)
 	if came == 0 || foretold == 0 {

@@ -148,7 +148,7 @@ func (t *Telemetry) listen(ctx context.Context) (err error) {
 // Start has nothing left to do: Setup has begun.
 func (t *Telemetry) Start(context.Context) error { return nil }
 
-// Addr is the address that MetricsAddr became; empty without one.
+// Addr returns the address that MetricsAddr became; empty without one.
 func (t *Telemetry) Addr() string {
 	if t.listener == nil {
 		return ""
@@ -297,7 +297,7 @@ func withProfiles(mux *http.ServeMux) {
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 }
 
-// profilesBeside says whether MetricsAddr has the profiles too.
+// profilesBeside reports whether MetricsAddr has the profiles too.
 func (c Config) profilesBeside() bool {
 	host, _, err := net.SplitHostPort(c.MetricsAddr)
 	return c.PprofAddr == "" && err == nil && flagvalue.IsLoopback(host)
@@ -324,7 +324,7 @@ func (t *Telemetry) listenForProfiles(ctx context.Context) error {
 	return nil
 }
 
-// PprofAddr is the address that Config's became; empty without one.
+// PprofAddr returns the address that Config's became; empty without one.
 func (t *Telemetry) PprofAddr() string { return t.profilesAt }
 
 // closeProfiles waits for nobody who takes a profile.

@@ -105,7 +105,7 @@ type Tracer struct {
 	tracer trace.Tracer
 }
 
-// Traces says whether any spans are made.
+// Traces reports whether any spans are made.
 func (t *Telemetry) Traces() bool { return t != nil && t.processor != nil }
 
 // Tracer returns the tracer of one replica of a service: in the trace its spans stand
@@ -177,7 +177,7 @@ type Propagator struct{}
 
 var w3c propagation.TraceContext
 
-// Sampled says whether ctx belongs to a trace that is kept. A message of one
+// Sampled reports whether ctx belongs to a trace that is kept. A message of one
 // that is not needs no headers.
 func (Propagator) Sampled(ctx context.Context) bool {
 	return trace.SpanContextFromContext(ctx).IsSampled()
@@ -198,7 +198,7 @@ func (Propagator) Extract(ctx context.Context, h nats.Header) context.Context {
 	return w3c.Extract(ctx, carrier(h))
 }
 
-// Traceparent is the trace and span of ctx as W3C Trace Context writes them; empty
+// Traceparent returns the trace and span of ctx as W3C Trace Context writes them; empty
 // for one that is not kept.
 func Traceparent(ctx context.Context) string {
 	h := propagation.MapCarrier{}
@@ -208,7 +208,7 @@ func Traceparent(ctx context.Context) string {
 	return h["traceparent"]
 }
 
-// LinkTo is a link to the span that Traceparent has written; false if it is none.
+// LinkTo returns a link to the span that Traceparent has written; false if it is none.
 func LinkTo(traceparent string) (link trace.Link, ok bool) {
 	ctx := w3c.Extract(context.Background(), propagation.MapCarrier{"traceparent": traceparent})
 	link.SpanContext = trace.SpanContextFromContext(ctx)
@@ -219,13 +219,13 @@ func LinkTo(traceparent string) (link trace.Link, ok bool) {
 // Trace Context's are lower case.
 type carrier nats.Header
 
-// Get is the first value of a key, empty without one.
+// Get returns the first value of a key, empty without one.
 func (c carrier) Get(key string) string { return nats.Header(c).Get(key) }
 
 // Set replaces a key's values.
 func (c carrier) Set(key, value string) { nats.Header(c).Set(key, value) }
 
-// Keys are the keys that the header has, in no order.
+// Keys returns the keys that the header has, in no order.
 func (c carrier) Keys() []string {
 	keys := make([]string, 0, len(c))
 	for key := range c {
@@ -246,7 +246,7 @@ func newExporter(ctx context.Context, text string) (*otlptrace.Exporter, error) 
 	return otlptrace.New(ctx, u)
 }
 
-// Layer is the attribute of a layer's spans.
+// Layer returns the attribute of a layer's spans.
 func Layer(layer uint32) trace.SpanStartEventOption {
 	if layer < keptLayers {
 		return layers()[layer]
@@ -270,7 +270,7 @@ var layers = sync.OnceValue(func() []trace.SpanStartEventOption {
 	return all
 })
 
-// Stalled are the attributes of an expert's spans that say which experts the rows have waited for;
+// Stalled returns the attributes of an expert's spans that say which experts the rows have waited for;
 // none where they have not.
 func Stalled(experts []uint32, seconds float64) trace.SpanStartEventOption {
 	if len(experts) == 0 {
@@ -283,7 +283,7 @@ func Stalled(experts []uint32, seconds float64) trace.SpanStartEventOption {
 	return trace.WithAttributes(AttrStalled.IntSlice(ids), AttrStall.Float64(seconds))
 }
 
-// Prefetched are the attributes of a prefetch.
+// Prefetched returns the attributes of a prefetch.
 func Prefetched(expert int, probability float32, outcome string) trace.SpanStartEventOption {
 	return trace.WithAttributes(AttrExpert.Int(expert), AttrProbability.Float64(float64(probability)), AttrOutcome.String(outcome))
 }
@@ -301,7 +301,7 @@ func Took(ctx context.Context, byteSeconds []float32) {
 	span.SetAttributes(AttrTook.Float64(sum / 1e9))
 }
 
-// Attempt is the attribute of spans of work that was issued again; absent for a
+// Attempt returns the attribute of spans of work that was issued again; absent for a
 // first attempt.
 func Attempt(n uint32) trace.SpanStartEventOption {
 	if n == 0 {

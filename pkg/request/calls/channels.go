@@ -83,7 +83,7 @@ func (m *channels) arguments(r *Reader, text string) {
 
 func (m *channels) reading() (is bool, json *value) { return m.marked, m.args }
 
-// mayBegin says whether a text begins like another one, as far as both go.
+// mayBegin reports whether a text begins like another one, as far as both go.
 func mayBegin(text, like string) bool {
 	n := min(len(text), len(like))
 	return text[:n] == like[:n]

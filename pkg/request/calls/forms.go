@@ -14,7 +14,7 @@ import (
 // such a token is read as, so that no text and no grammar of a producer's is taken for one.
 const noText = "\xff"
 
-// token is a mark as a form has it.
+// token returns a mark as a form has it.
 func (s *Syntax) token(mark string) string {
 	if s.has(mark) {
 		return noText + mark
@@ -22,7 +22,7 @@ func (s *Syntax) token(mark string) string {
 	return mark
 }
 
-// Bytes are those of a token in an answer that may have to keep to a form, where text are
+// Bytes returns those of a token in an answer that may have to keep to a form, where text are
 // those that it stands for.
 func (s *Syntax) Bytes(id uint32, text []byte) []byte {
 	if mark, is := s.ids[id]; is {
@@ -41,7 +41,7 @@ var nameText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 func isName(name string) bool { return nameText.MatchString(name) }
 
-// Forms are those of an answer that is a call: of any of some tools, or of the one that is
+// Forms returns those of an answer that is a call: of any of some tools, or of the one that is
 // named. begun is what the prompt ends with.
 func (s *Syntax) Forms(tools []Tool, only, begun string) (out []*pb.CallForm, err error) {
 	ends := ""
@@ -71,7 +71,7 @@ func (s *Syntax) Forms(tools []Tool, only, begun string) (out []*pb.CallForm, er
 	return out, nil
 }
 
-// Begun is what a prompt's text ends with that begins its answer.
+// Begun returns what a prompt's text ends with that begins its answer.
 func (s *Syntax) Begun(prompt string) string {
 	if !s.silent && strings.HasSuffix(strings.TrimRight(prompt, white), thinkOpen) {
 		return thinkOpen

@@ -99,7 +99,7 @@ func (o *object) inKey(text string) int {
 	return n
 }
 
-// isArguments says whether a key's value is what the tool is called with.
+// isArguments reports whether a key's value is what the tool is called with.
 func (o *object) isArguments() bool {
 	return o.key == "arguments" || o.key == "parameters" || o.key == "args"
 }
@@ -169,7 +169,7 @@ func (o *object) finish(r *Reader) int {
 // done says that nothing more belongs to it.
 func (o *object) done() bool { return o.state == whole || o.state == failed }
 
-// json is the key or the value that is being read; nil: none is.
+// json returns the key or the value that is being read; nil: none is.
 func (o *object) json() *value {
 	if o == nil || o.state != inKey && o.state != inValue {
 		return nil

@@ -78,7 +78,7 @@ func (s *Syntax) Read(o Options) *Reader {
 	return r
 }
 
-// every are all marks.
+// every returns all marks.
 func (s *Syntax) every() []string {
 	if s.silent {
 		return s.marks
@@ -97,7 +97,7 @@ func cut(text string, marks []string) (before, mark, after string) {
 	return text[:at], mark, text[min(len(text), at+len(mark)):]
 }
 
-// MarkOf is the mark that a token is; empty: it is text.
+// MarkOf returns the mark that a token is; empty: it is text.
 func (r *Reader) MarkOf(id uint32) string { return r.syntax.ids[id] }
 
 // Text takes the next piece of the answer's text in. It goes on in pieces that end with
@@ -127,7 +127,7 @@ func (r *Reader) Text(text string) {
 	}
 }
 
-// quoted is how many bytes of a text are of a string within a call.
+// quoted returns how many bytes of a text are of a string within a call.
 func (r *Reader) quoted(text string) int {
 	if !r.inString() {
 		return 0
@@ -142,13 +142,13 @@ func (r *Reader) quoted(text string) int {
 	return len(text)
 }
 
-// inString says whether what comes next is of a string within a call.
+// inString reports whether what comes next is of a string within a call.
 func (r *Reader) inString() bool {
 	_, json := r.machine.reading()
 	return !r.thinking && json != nil && json.text
 }
 
-// overlap is how many bytes at the end of a text may begin a mark.
+// overlap returns how many bytes at the end of a text may begin a mark.
 func overlap(text string, marks []string) (most int) {
 	for _, mark := range marks {
 		for n := min(len(mark)-1, len(text)); n > most; n-- {
@@ -193,7 +193,7 @@ func (r *Reader) End(cut bool) {
 	r.spaces.Reset()
 }
 
-// Take is what was told since it was taken last.
+// Take returns what was told since it was taken last.
 func (r *Reader) Take() Said {
 	said := r.said
 	r.said = Said{}
@@ -203,7 +203,7 @@ func (r *Reader) Take() Said {
 // Over says that the answer ends here: it was to have one call, or Show ended it.
 func (r *Reader) Over() bool { return r.over || r.o.Single && r.ended > 0 }
 
-// Thinking says whether what comes next is a thought.
+// Thinking reports whether what comes next is a thought.
 func (r *Reader) Thinking() bool {
 	c, is := r.machine.(*channels)
 	return r.thinking || is && c.in == inThoughts

@@ -93,7 +93,7 @@ func (m *sections) before(r *Reader, text string) {
 	m.arguments(r, text[at:])
 }
 
-// callee is the name that is called, and the id that the model gave the call.
+// callee returns the name that is called, and the id that the model gave the call.
 func (m *sections) callee() (name, id string) {
 	head, pre := strings.TrimSpace(m.head.String()), strings.TrimSpace(m.pre.String())
 	first, _, _ := strings.Cut(pre, "\n")

@@ -74,8 +74,8 @@ func Find(t Template, id func(token string) (uint32, bool)) *Syntax {
 	return s
 }
 
-// Name is the family's.
+// Name returns the family's.
 func (s *Syntax) Name() string { return s.name }
 
-// has says whether a mark is a token.
+// has reports whether a mark is a token.
 func (s *Syntax) has(mark string) bool { return !slices.Contains(s.textual, mark) }

@@ -51,7 +51,7 @@ func (v *value) take(c byte) int {
 	return goesOn
 }
 
-// behind says whether a byte outside of all brackets is what stands behind the value.
+// behind reports whether a byte outside of all brackets is what stands behind the value.
 func (v *value) behind(c byte) bool {
 	switch c {
 	case '}', ']':

@@ -6,14 +6,14 @@ import (
 	"github.com/switchyard/switchyard/pkg/request/jinja"
 )
 
-// mayGoOn says whether an answer can go on with a message.
+// mayGoOn reports whether an answer can go on with a message.
 func (m Message) mayGoOn() bool {
 	return m.Role == assistant && m.Content != nil && strings.TrimSpace(*m.Content) != "" && m.ToolCalls == ""
 }
 
 const assistant, thoughtsEnd = "assistant", "</think>"
 
-// begun is a chat up to where its last message's content ends. Templates may write it without the
+// begun returns a chat up to where its last message's content ends. Templates may write it without the
 // white space around it, or without the thoughts that it begins with.
 func begun(text jinja.Text, last Message) (jinja.Text, error) {
 	whole := *last.Content
@@ -34,7 +34,7 @@ func behindThoughts(content string) string {
 	return strings.TrimSpace(content[at+len(thoughtsEnd):])
 }
 
-// endOf is where the last place of what somebody sent ends in a text; 0: it is not there.
+// endOf returns where the last place of what somebody sent ends in a text; 0: it is not there.
 func endOf(text jinja.Text, sent string) (end int) {
 	at := 0
 	text.Pieces(func(s string, outside bool) {

@@ -34,7 +34,7 @@ func (t *Template) Write(c Chat) (jinja.Text, error) {
 	return text, err // which is of the chat as it was sent
 }
 
-// alternating are messages with consecutive ones of a role joined. What the system says behind the
+// alternating returns messages with consecutive ones of a role joined. What the system says behind the
 // beginning is said by the user, and so are results where a template has no tools. Every message
 // has content.
 func (t *Template) alternating(messages []Message) (out []Message) {
@@ -55,12 +55,12 @@ func (t *Template) alternating(messages []Message) (out []Message) {
 	return out
 }
 
-// joins says whether a message goes on with this one's turn. Results are of a call each.
+// joins reports whether a message goes on with this one's turn. Results are of a call each.
 func (m Message) joins(next Message) bool {
 	return m.Role == next.Role && m.Role != tool && m.ToolCalls == ""
 }
 
-// with is a message with the next one of its turn behind it.
+// with returns a message with the next one of its turn behind it.
 func (m Message) with(next Message) Message {
 	m.Content = new(paragraphs(*m.Content, *next.Content))
 	m.Reasoning = paragraphs(m.Reasoning, next.Reasoning)

@@ -81,7 +81,7 @@ func retryAfter(seconds float64) time.Duration {
 	return time.Duration(min(seconds, maxRetryAfter.Seconds()) * float64(time.Second))
 }
 
-// outage is the error of a connection that has been broken for too long.
+// outage returns the error of a connection that has been broken for too long.
 func outage(lost time.Time, before string, cause error) *Error {
 	return &Error{Code: CodeInterrupted, Cause: cause, Message: fmt.Sprintf(
 		"NATS has been away for %v before %s", time.Since(lost).Round(100*time.Millisecond), before)}
@@ -100,7 +100,7 @@ var streamFull = []jetstream.ErrorCode{10077, 10023, 10047}
 // messageTooLarge is JetStream's error code for a message that is larger than its stream takes.
 const messageTooLarge jetstream.ErrorCode = 10054
 
-// mayPass says whether publishing again may help: the message or its
+// mayPass reports whether publishing again may help: the message or its
 // acknowledgement got lost. An answer of the server is final, and so is that
 // nobody listens; nats.go has asked twice by then.
 func mayPass(err error) bool {
@@ -110,7 +110,7 @@ func mayPass(err error) bool {
 		!errors.Is(err, nats.ErrMaxPayload)
 }
 
-// withoutUser is a server's URL for people: a token stands where a user's name does.
+// withoutUser returns a server's URL for people: a token stands where a user's name does.
 func withoutUser(server string) string {
 	u, err := url.Parse(server)
 	if err != nil {

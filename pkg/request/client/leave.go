@@ -54,7 +54,7 @@ func (c *Client) judge(err error) {
 // unavailable is JetStream's code for what it cannot do now.
 const unavailable = 503
 
-// useless says whether an error of publishing tells of a server that can do nothing
+// useless reports whether an error of publishing tells of a server that can do nothing
 // now. One whose stream is full can.
 func useless(err error) bool {
 	var api *jetstream.APIError
@@ -64,13 +64,13 @@ func useless(err error) bool {
 	return noStream(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrTimeout)
 }
 
-// noStream says whether nobody listened: there is no stream of prompts, its leader is
+// noStream reports whether nobody listened: there is no stream of prompts, its leader is
 // being elected, or the server is cut off from it.
 func noStream(err error) bool {
 	return errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, nats.ErrNoResponders)
 }
 
-// mayReturn says whether a stream that was not there may be at another server, or
+// mayReturn reports whether a stream that was not there may be at another server, or
 // here when a leader is elected. A server that is left had time for both, so that what
 // the next one says counts. begun and asked are how many servers had been left when the
 // prompt was published first and last.

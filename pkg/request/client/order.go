@@ -67,12 +67,12 @@ func (o *order) end(c *pb.Chunk) error {
 	return nil
 }
 
-// first is the index of a chunk's first token.
+// first returns the index of a chunk's first token.
 func first(c *pb.Chunk) int32 {
 	return c.Index - int32(max(1, len(c.TokenIds))) + 1
 }
 
-// complete says whether nothing is missing before the terminal chunk c. One
+// complete reports whether nothing is missing before the terminal chunk c. One
 // that brings tokens lists their ids. Without ids its index is the one after
 // the last token, or none (-1), and its usage counts the tokens.
 func (o *order) complete(c *pb.Chunk) bool {
@@ -83,23 +83,23 @@ func (o *order) complete(c *pb.Chunk) bool {
 	return o.tokens.next >= before && !o.lacksScores()
 }
 
-// untouched says whether no chunk has come yet.
+// untouched reports whether no chunk has come yet.
 func (o *order) untouched() bool {
 	return o.tokens.count == 0 && o.scores.count == 0 && o.last == nil
 }
 
-// lacksScores says whether the terminal chunk has come and not all scores.
+// lacksScores reports whether the terminal chunk has come and not all scores.
 func (o *order) lacksScores() bool {
 	whole := o.last != nil && (o.last.FinishReason == "stop" || o.last.FinishReason == "length")
 	return o.scored && whole && o.scores.next < o.last.GetUsage().GetPromptTokens()
 }
 
-// gap says whether something is known to be missing.
+// gap reports whether something is known to be missing.
 func (o *order) gap() bool {
 	return !o.ended && (o.last != nil || len(o.tokens.early) > 0 || len(o.scores.early) > 0)
 }
 
-// from is the index to ask a replay from. Scores come before all tokens, so
+// from returns the index to ask a replay from. Scores come before all tokens, so
 // that a replay which must bring them begins at the first token.
 func (o *order) from() int32 {
 	if o.lacksScores() || len(o.scores.early) > 0 {

@@ -72,7 +72,7 @@ func (m Model) call(p *pb.Prompt, c calling, seq *pb.Sequence) (*pb.Parse, error
 // endIDs are so many ids as hold the end of a prompt.
 const endIDs = 8
 
-// end is the end of a prompt's text, special tokens included.
+// end returns the end of a prompt's text, special tokens included.
 func (m Model) end(ids []uint32) string {
 	if m.DecodeIDs == nil {
 		return ""

@@ -20,7 +20,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// EncodingOf is how a body that need not be a prompt's is answered: as it is encoded.
+// EncodingOf returns how a body that need not be a prompt's is answered: as it is encoded.
 func EncodingOf(h nats.Header, body []byte) pb.Encoding { return encodingOf(h, body) }
 
 // encodingOf says how a body is encoded: by its header, else by its first byte.
@@ -101,7 +101,7 @@ func checkUTF8(at int) error {
 	return Errorf(BadPrompt, "the body is not UTF-8: byte %d is invalid", at)
 }
 
-// invalidAt is the place of the first byte that is not UTF-8, or -1.
+// invalidAt returns the place of the first byte that is not UTF-8, or -1.
 func invalidAt(b []byte) int {
 	if utf8.Valid(b) {
 		return -1
@@ -115,7 +115,7 @@ func invalidAt(b []byte) int {
 	}
 }
 
-// invalidIn is the place of the first byte of a protobuf message's strings that
+// invalidIn returns the place of the first byte of a protobuf message's strings that
 // is not UTF-8, or -1. What is malformed otherwise is left to the decoder.
 func invalidIn(d protoreflect.MessageDescriptor, body []byte) int {
 	for at := 0; at < len(body); {

@@ -50,7 +50,7 @@ func Errorf(code Code, format string, args ...any) *Error {
 // Fault is what producers are told of an error of ours that may name files or servers: the log has it.
 const Fault = "the service has met a fault of its own, which its log has under the request's id"
 
-// Proto is the error as a message; an error without a code is internal.
+// Proto returns the error as a message; an error without a code is internal.
 func Proto(err error) *pb.Error {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -59,7 +59,7 @@ func Proto(err error) *pb.Error {
 	return &pb.Error{Code: string(e.Code), Message: e.Message, RetryAfter: e.RetryAfter.Seconds()}
 }
 
-// Refusal is the chunk that ends a request which was never begun.
+// Refusal returns the chunk that ends a request which was never begun.
 func Refusal(request string, err error) *pb.Chunk {
 	return &pb.Chunk{
 		RequestId: request, Index: -1, FinishReason: "error", Error: Proto(err),

@@ -5,7 +5,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// SpecOf is what a sequence's answer keeps to.
+// SpecOf returns what a sequence's answer keeps to.
 func SpecOf(s *pb.Sequence) grammar.Spec {
 	if len(s.Calls) == 0 {
 		return specOf(s.Grammar)
@@ -23,7 +23,7 @@ func specOf(g *pb.Grammar) grammar.Spec {
 	}
 }
 
-// Keeps says whether a sequence's answer keeps to anything.
+// Keeps reports whether a sequence's answer keeps to anything.
 func Keeps(s *pb.Sequence) bool { return s.Grammar != nil || len(s.Calls) > 0 }
 
 // checkGrammar compiles a grammar: what is wrong with it, or cannot be kept, is said before

@@ -20,7 +20,7 @@ func malformed(encoding string, err error) error {
 	return Errorf(BadRequest, "malformed %s body: %s", encoding, wordsOf(err))
 }
 
-// wordsOf are the library's: it begins with its name, and writes some spaces as U+00A0.
+// wordsOf returns the library's: it begins with its name, and writes some spaces as U+00A0.
 func wordsOf(err error) string {
 	what := strings.TrimSpace(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto:"))
 	if strings.HasSuffix(what, io.ErrUnexpectedEOF.Error()) {
@@ -55,7 +55,7 @@ func malformedJSON(body []byte, d protoreflect.MessageDescriptor, err error) err
 	return Errorf(BadRequest, "malformed JSON body: %s", what)
 }
 
-// syntaxError is why quoteRaw could not read a body.
+// syntaxError returns why quoteRaw could not read a body.
 func syntaxError(body []byte) string {
 	err := json.Unmarshal(body, &json.RawMessage{})
 	var syntax *json.SyntaxError
@@ -65,7 +65,7 @@ func syntaxError(body []byte) string {
 	return "it cannot be read"
 }
 
-// documentedName is a field's name as it stands in the schema, in the message or one within.
+// documentedName returns a field's name as it stands in the schema, in the message or one within.
 func documentedName(d protoreflect.MessageDescriptor, name string) string {
 	if f := d.Fields().ByJSONName(name); f != nil {
 		return string(f.Name())

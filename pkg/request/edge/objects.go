@@ -29,7 +29,7 @@ func (l Limits) CheckSize(n int) error {
 	return nil
 }
 
-// objects is how many there may be.
+// objects returns how many there may be.
 func (l Limits) objects() int {
 	if l.Tokens == 0 {
 		return maxObjects
@@ -37,7 +37,7 @@ func (l Limits) objects() int {
 	return min(maxObjects, 2*max(l.Tokens, maxStopIDs))
 }
 
-// numbers is how many there may be in lists: three lists of a prompt have one for each token,
+// numbers returns how many there may be in lists: three lists of a prompt have one for each token,
 // and one has stop ids.
 func (l Limits) numbers() int {
 	if l.Tokens == 0 {
@@ -92,7 +92,7 @@ func (l Limits) contentOf(body []byte) (found content) {
 	return found
 }
 
-// endOfString is where the string ends that begins at a quote.
+// endOfString returns where the string ends that begins at a quote.
 func endOfString(body []byte, at int) int {
 	for at++; at < len(body) && body[at] != '"'; at++ {
 		if body[at] == '\\' {
@@ -124,7 +124,7 @@ func fieldsIn(d protoreflect.MessageDescriptor, body []byte) (found content) {
 	return found
 }
 
-// packedIn is how many numbers a packed list has at most: each has one byte below 0x80, and
+// packedIn returns how many numbers a packed list has at most: each has one byte below 0x80, and
 // so have the tag and the length before them.
 func packedIn(field []byte) (n int) {
 	for _, b := range field {

@@ -183,7 +183,7 @@ func (m Model) checkResolved(s *pb.Sampling) error {
 	return nil
 }
 
-// ParamsOf is how a sequence's tokens are chosen. Some of it counts tokens: their ids are all
+// ParamsOf returns how a sequence's tokens are chosen. Some of it counts tokens: their ids are all
 // that is needed, so whoever goes on with a sequence that another began goes on with the same.
 func ParamsOf(seq *pb.Sequence) sampling.Params {
 	s := seq.Sampling
@@ -198,7 +198,7 @@ func ParamsOf(seq *pb.Sequence) sampling.Params {
 	return p
 }
 
-// SamplingOf is what must be known to sample a sequence as it asks (schemas.Sampling).
+// SamplingOf returns what must be known to sample a sequence as it asks (schemas.Sampling).
 func SamplingOf(seq *pb.Sequence) uint32 {
 	s := seq.GetSampling()
 	switch {

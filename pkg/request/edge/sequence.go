@@ -6,7 +6,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Work is how many tokens a sequence takes at most: those of its prompt, and
+// Work returns how many tokens a sequence takes at most: those of its prompt, and
 // those that may be generated.
 func Work(s *pb.Sequence) float64 { return float64(len(s.PromptIds)) + float64(s.MaxTokens) }
 

@@ -8,7 +8,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Positions is the most positions of the KV cache that a sequence needs: those
+// Positions returns the most positions of the KV cache that a sequence needs: those
 // that an encoder reads, or those of the decoder, whichever are more.
 func Positions(s *pb.Sequence) int {
 	source := int(s.Source)
@@ -18,7 +18,7 @@ func Positions(s *pb.Sequence) int {
 	return max(source, len(s.PromptIds)-source+int(s.MaxTokens))
 }
 
-// prompt is what the model's task makes of a prompt's ids: what an encoder reads
+// prompt returns what the model's task makes of a prompt's ids: what an encoder reads
 // of them, which are filled, and what a decoder begins with.
 func (m Model) prompt(p *pb.Prompt, ids []uint32) (*pb.Sequence, error) {
 	if err := m.checkTask(p, len(ids)); err != nil {
@@ -72,7 +72,7 @@ func (m Model) masks(ids []uint32) (at []uint32) {
 	return at
 }
 
-// begin is what the decoder of an answer begins with.
+// begin returns what the decoder of an answer begins with.
 func (m Model) begin(p *pb.Prompt) ([]uint32, error) {
 	switch {
 	case len(p.DecoderInputIds) > 0:
@@ -83,7 +83,7 @@ func (m Model) begin(p *pb.Prompt) ([]uint32, error) {
 	return []uint32{uint32(m.Start)}, nil
 }
 
-// fills is how many masks are filled: all, or the first max_tokens of them.
+// fills returns how many masks are filled: all, or the first max_tokens of them.
 func (m Model) fills(p *pb.Prompt, masks int) (int, error) {
 	least := 1
 	if p.Score != "" {
@@ -102,7 +102,7 @@ func (m Model) fills(p *pb.Prompt, masks int) (int, error) {
 	return min(int(*p.MaxTokens), masks), nil
 }
 
-// fits says whether a sequence is one of the model's task.
+// fits reports whether a sequence is one of the model's task.
 func (m Model) fits(s *pb.Sequence) bool {
 	n, source := len(s.PromptIds), int(s.Source)
 	switch m.Task {

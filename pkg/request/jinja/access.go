@@ -19,7 +19,7 @@ func (r *run) attribute(v value, name string) value {
 	return r.plainItem(v, name)
 }
 
-// plainItem is the attribute of an object or the key of a dictionary.
+// plainItem returns the attribute of an object or the key of a dictionary.
 func (r *run) plainItem(v value, name string) value {
 	switch v := v.(type) {
 	case undefined:
@@ -94,7 +94,7 @@ func (r *run) characterAt(t Text, i int) value {
 	return t.slice(start, start+n)
 }
 
-// byteOffset is where the nth character begins; the end if there are fewer.
+// byteOffset returns where the nth character begins; the end if there are fewer.
 func byteOffset(s string, n int) int {
 	if n <= 0 {
 		return 0
@@ -165,7 +165,7 @@ func (r *run) sliceText(t Text, bounds [3]value) value {
 	return w.text()
 }
 
-// indices are the places that a slice of n items picks.
+// indices returns the places that a slice of n items picks.
 func indices(n int, bounds [3]value) (out []int) {
 	step := 1
 	if s, ok := whole(bounds[2]); ok {
@@ -186,7 +186,7 @@ func indices(n int, bounds [3]value) (out []int) {
 	return out
 }
 
-// clamp is a bound of a slice of n items within low and high; preset if it is none.
+// clamp returns a bound of a slice of n items within low and high; preset if it is none.
 func clamp(bound value, n, preset, low, high int) int {
 	i, ok := whole(bound)
 	if !ok {

@@ -58,7 +58,7 @@ func (a args) bind(of, parameters string) []value {
 	return out
 }
 
-// integer is an argument that is one, or preset if it is absent.
+// integer returns an argument that is one, or preset if it is absent.
 func integer(v value, preset int) int {
 	if v == (absent{}) {
 		return preset
@@ -70,7 +70,7 @@ func integer(v value, preset int) int {
 	return n
 }
 
-// texts is an argument that is a string, or preset if it is absent.
+// texts returns an argument that is a string, or preset if it is absent.
 func texts(v value, preset string) Text {
 	if v == (absent{}) {
 		return Inside(preset)

@@ -86,7 +86,7 @@ func (r *run) repeat(v value, n int) value {
 	panic(failf("%s cannot be multiplied", typeName(v)))
 }
 
-// product is a·b, or more than any bound.
+// product returns a·b, or more than any bound.
 func product(a, b int) int {
 	if hi, lo := bits.Mul64(uint64(a), uint64(b)); hi == 0 && lo < math.MaxInt32 {
 		return int(lo)

@@ -237,7 +237,7 @@ func countLines(s string) (n int) {
 	return n
 }
 
-// lineAt is where the line that begins at a place ends, and where the next one begins.
+// lineAt returns where the line that begins at a place ends, and where the next one begins.
 func lineAt(s string, at int) (stop, next int) {
 	n := strings.IndexFunc(s[at:], endsLine)
 	if n < 0 {

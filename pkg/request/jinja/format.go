@@ -143,7 +143,7 @@ func formatMethod(r *run, t Text, a args) value {
 	return w.text()
 }
 
-// field is the argument that a field names; next counts those without a name.
+// field returns the argument that a field names; next counts those without a name.
 func (a args) field(name string, next *int) value {
 	i, err := strconv.Atoi(name)
 	if name == "" {

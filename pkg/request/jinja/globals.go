@@ -92,7 +92,7 @@ func (r *run) fill(d *Dict, from value) {
 	}
 }
 
-// StrftimeNow is the function strftime_now of a fixed time.
+// StrftimeNow returns the function strftime_now of a fixed time.
 func StrftimeNow(now time.Time) any {
 	return &function{"strftime_now", func(r *run, a args) value {
 		v := a.bind("strftime_now", "format")

@@ -126,7 +126,7 @@ func nextTag(s string) int {
 	}
 }
 
-// signAt is the sign for white space at s[i:]: "-", "+" or "".
+// signAt returns the sign for white space at s[i:]: "-", "+" or "".
 func signAt(s string, i int) string {
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
 		return s[i : i+1]
@@ -155,7 +155,7 @@ func (l *lexer) data(s, sign string, variable bool) {
 	}
 }
 
-// closing is the length of a tag's end at the lexer's place, with the white space
+// closing returns the length of a tag's end at the lexer's place, with the white space
 // that it takes; 0 if it does not end here. Ends but a variable's take a newline.
 func (l *lexer) closing(mark string) int {
 	rest := l.source[l.at:]
@@ -235,7 +235,7 @@ func (l *lexer) inTag(open *[]byte) {
 	l.operator(open)
 }
 
-// isSpace is what Python takes for white space.
+// isSpace returns what Python takes for white space.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
 func wordRune(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }

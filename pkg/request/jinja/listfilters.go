@@ -98,13 +98,13 @@ func (r *run) getter(path value) func(value) value {
 	}
 }
 
-// cutAt are the parts of the path of an attribute.
+// cutAt returns the parts of the path of an attribute.
 func (r *run) cutAt(path, separator string) []string {
 	r.makeItems(pathItems * (1 + strings.Count(path, separator)))
 	return strings.Split(path, separator)
 }
 
-// keyed is a function that items are ordered by: an attribute, or several with
+// keyed returns a function that items are ordered by: an attribute, or several with
 // commas between them, strings without their case unless that counts.
 func (r *run) keyed(attribute value, caseCounts bool) func(value) value {
 	gets := r.getters(attribute)
@@ -123,7 +123,7 @@ func (r *run) keyed(attribute value, caseCounts bool) func(value) value {
 	}
 }
 
-// getters are those of attributes with commas between them.
+// getters returns those of attributes with commas between them.
 func (r *run) getters(attribute value) (out []func(value) value) {
 	if attribute == nil || attribute == (absent{}) {
 		return nil
@@ -141,7 +141,7 @@ func (r *run) getters(attribute value) (out []func(value) value) {
 	return out
 }
 
-// folded is a string without its case, unless that counts; anything else as it is.
+// folded returns a string without its case, unless that counts; anything else as it is.
 func (r *run) folded(v value, caseCounts bool) value {
 	t, ok := v.(Text)
 	if !ok || caseCounts {

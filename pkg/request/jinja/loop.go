@@ -41,7 +41,7 @@ func (b forLoop) run(r *run, s *scope, w *textWriter, over value, depth int) {
 	}
 }
 
-// chosen are the items for which the loop's condition holds.
+// chosen returns the items for which the loop's condition holds.
 func (b forLoop) chosen(r *run, s *scope, items []value) (out []value) {
 	for _, item := range items {
 		inner := &scope{parent: s}
@@ -54,7 +54,7 @@ func (b forLoop) chosen(r *run, s *scope, items []value) (out []value) {
 	return out
 }
 
-// recursion is what loop(…) does in a recursive loop: the loop's text for another value.
+// recursion returns what loop(…) does in a recursive loop: the loop's text for another value.
 func (b forLoop) recursion(s *scope, depth int) *function {
 	return &function{"loop", func(r *run, a args) value {
 		v := a.bind("loop", "over")

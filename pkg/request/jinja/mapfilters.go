@@ -63,7 +63,7 @@ func (r *run) choose(v value, byAttribute, reject bool, a args) value {
 	return out
 }
 
-// testing is a test by name with arguments; without any, whether a value counts as true.
+// testing returns a test by name with arguments; without any, whether a value counts as true.
 func (r *run) testing(a args) func(value) bool {
 	if len(a.values) == 0 {
 		return truth
@@ -118,7 +118,7 @@ func sum(r *run, v value, a args) value {
 	return total
 }
 
-// itemsByKey are the items of a value, with what the arguments of a filter,
+// itemsByKey returns the items of a value, with what the arguments of a filter,
 // case_sensitive=False and attribute=None, compare them by.
 func (r *run) itemsByKey(of string, v value, a args) (items, keys []value) {
 	given := a.bind(of, "case_sensitive? attribute?")

@@ -89,7 +89,7 @@ func (p *parser) body(until ...string) []statement {
 	}
 }
 
-// block is the body of a tag: its end, statements, and the tag that ends them,
+// block returns the body of a tag: its end, statements, and the tag that ends them,
 // whose name is returned.
 func (p *parser) block(until ...string) ([]statement, string) {
 	p.accept(operatorToken, ":")
@@ -98,7 +98,7 @@ func (p *parser) block(until ...string) ([]statement, string) {
 	return out, p.next().value
 }
 
-// closed is a body that one tag ends, with the end of that tag.
+// closed returns a body that one tag ends, with the end of that tag.
 func (p *parser) closed(until string) []statement {
 	out, _ := p.block(until)
 	p.expect(blockEndToken, "")

@@ -125,7 +125,7 @@ func endsLine(c rune) bool {
 	return c >= '\n' && c <= '\r' || c >= 0x1c && c <= 0x1e || c == 0x85 || c == 0x2028 || c == 0x2029
 }
 
-// partition is what stands before a separator, the separator, and what follows.
+// partition returns what stands before a separator, the separator, and what follows.
 func partition(t Text, right bool, a args) value {
 	given := a.bind("partition", "sep")
 	sep := texts(given[0], "")

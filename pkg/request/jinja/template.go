@@ -81,7 +81,7 @@ func (s *scope) set(name string, v value) {
 	s.own = append(s.own, binding{name, v})
 }
 
-// get is the value of a variable; passed is how many others were looked at.
+// get returns the value of a variable; passed is how many others were looked at.
 func (s *scope) get(name string) (v value, passed int) {
 	for ; s != nil; s = s.parent {
 		for i := range s.own {

@@ -15,10 +15,10 @@ type Text struct {
 // span is the bytes from Start up to End.
 type span struct{ Start, End int }
 
-// Inside is a text of the template or of the model's own files.
+// Inside returns a text of the template or of the model's own files.
 func Inside(s string) Text { return Text{s: s} }
 
-// Outside is a text that somebody sent.
+// Outside returns a text that somebody sent.
 func Outside(s string) Text {
 	if s == "" {
 		return Text{}
@@ -26,7 +26,7 @@ func Outside(s string) Text {
 	return Text{s, []span{{0, len(s)}}}
 }
 
-// String is the text alone.
+// String returns the text alone.
 func (t Text) String() string { return t.s }
 
 func (t Text) size() int { return len(t.s) + itemBytes*len(t.outside) }
@@ -43,7 +43,7 @@ func (t Text) slice(i, j int) Text {
 	return out
 }
 
-// Before is the text up to byte n.
+// Before returns the text up to byte n.
 func (t Text) Before(n int) Text { return t.slice(0, n) }
 
 // as gives s the origin of t: from outside if any of t is.

@@ -50,7 +50,7 @@ func textMethodNamed(t Text, name string) callable {
 	return nil
 }
 
-// bounded is a method without arguments that goes through the string once.
+// bounded returns a method without arguments that goes through the string once.
 func bounded(t Text, name string, f func() value) callable {
 	return func(r *run, a args) value {
 		a.bind(name, "")
@@ -127,7 +127,7 @@ func (r *run) strip(t Text, name string, a args) value {
 	return t.trimmed(left, right)
 }
 
-// among says whether a character is one of a string's, however many those are.
+// among reports whether a character is one of a string's, however many those are.
 func (r *run) among(s string) func(rune) bool {
 	r.makeItems(len(s))
 	set := make(map[rune]bool)
@@ -185,7 +185,7 @@ func joinMethod(r *run, t Text, a args) value {
 	return join(r, NewList(items...), args{values: []value{t}})
 }
 
-// startAt is the byte at which to begin, of an argument that counts characters, from
+// startAt returns the byte at which to begin, of an argument that counts characters, from
 // the end if it is negative.
 func startAt(t Text, v value) int {
 	start := integer(v, 0)

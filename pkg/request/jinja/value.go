@@ -48,15 +48,15 @@ type List struct {
 	prefix string // a view's name; a range as it prints
 }
 
-// NewList is a list of what the constructors of this package make.
+// NewList returns a list of what the constructors of this package make.
 func NewList(items ...any) *List { return &List{items: items} }
 
-// Items are those of the list. They are not to be changed.
+// Items returns those of the list. They are not to be changed.
 func (l *List) Items() []any { return l.items }
 
 func newTuple(items ...value) *List { return &List{items: items, kind: tuple} }
 
-// indexed says whether the list has subscripts and a length.
+// indexed reports whether the list has subscripts and a length.
 func (l *List) indexed() bool { return l.kind == list || l.kind == tuple }
 
 // Dict is a dictionary that keeps the order of its keys.
@@ -65,13 +65,13 @@ type Dict struct {
 	at           map[value]int
 }
 
-// NewDict is an empty dictionary.
+// NewDict returns an empty dictionary.
 func NewDict() *Dict { return &Dict{at: map[value]int{}} }
 
 // Set puts a value under a key of the template's own.
 func (d *Dict) Set(key string, v any) { d.put(Inside(key), key, v) }
 
-// Map is the values of the keys that are strings.
+// Map returns the values of the keys that are strings.
 func (d *Dict) Map() map[string]any {
 	out := map[string]any{}
 	for i, key := range d.keys {
@@ -92,7 +92,7 @@ func (d *Dict) put(key, hash, v value) {
 	d.keys, d.values = append(d.keys, key), append(d.values, v)
 }
 
-// get is the value of a key, false where there is none or it cannot be one.
+// get returns the value of a key, false where there is none or it cannot be one.
 func (d *Dict) get(key value) (value, bool) {
 	if !hashable(key) {
 		return nil, false
@@ -104,7 +104,7 @@ func (d *Dict) get(key value) (value, bool) {
 	return d.values[i], true
 }
 
-// hashable says whether a value can be a key.
+// hashable reports whether a value can be a key.
 func hashable(v value) bool {
 	_, text := v.(Text)
 	return v == nil || text || isNumber(v)
@@ -113,7 +113,7 @@ func hashable(v value) bool {
 // noneKey is the hashed form of none.
 type noneKey struct{}
 
-// hashed is a key in a form that Go compares as Python does: 1, 1.0 and true are
+// hashed returns a key in a form that Go compares as Python does: 1, 1.0 and true are
 // the same, and a text is its characters alone.
 func hashed(v value) value {
 	switch v := v.(type) {
@@ -178,7 +178,7 @@ func truth(v value) bool {
 	return true
 }
 
-// number is a value as a float, if it is a number; booleans are.
+// number returns a value as a float, if it is a number; booleans are.
 func number(v value) (float64, bool) {
 	switch v := v.(type) {
 	case bool:
@@ -192,7 +192,7 @@ func number(v value) (float64, bool) {
 	return 0, false
 }
 
-// whole is a value as an integer, if it is one; booleans are.
+// whole returns a value as an integer, if it is one; booleans are.
 func whole(v value) (int, bool) {
 	switch v := v.(type) {
 	case bool:
@@ -206,7 +206,7 @@ func whole(v value) (int, bool) {
 	return 0, false
 }
 
-// items is what a loop over v goes through. A generator is empty afterwards.
+// items returns what a loop over v goes through. A generator is empty afterwards.
 func (r *run) items(v value) []value {
 	switch v := v.(type) {
 	case undefined:

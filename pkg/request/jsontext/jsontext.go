@@ -43,7 +43,7 @@ const (
 	utf16Replacement = '\uFFFD'
 )
 
-// escaped is the code of the escape \uXXXX at the beginning of raw; 0 if there is none.
+// escaped returns the code of the escape \uXXXX at the beginning of raw; 0 if there is none.
 func escaped(raw []byte) rune {
 	if len(raw) < escapeLen || raw[0] != '\\' || raw[1] != 'u' {
 		return 0

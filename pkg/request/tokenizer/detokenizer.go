@@ -31,5 +31,5 @@ func (d *Detokenizer) Flush() string {
 	return lossy(rest, d.t.pieces.bytewise)
 }
 
-// Piece is a copy of the bytes of one id, whatever is before it; nil for unknown ids.
+// Piece returns a copy of the bytes of one id, whatever is before it; nil for unknown ids.
 func (d *Detokenizer) Piece(id uint32) []byte { return d.t.Bytes(id) }

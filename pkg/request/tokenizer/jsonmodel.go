@@ -61,7 +61,7 @@ func (m *modelJSON) buildBPE(byteLevel bool) (model, error) {
 	return b, nil
 }
 
-// unk is the id of the unknown token, merge.None if there is none.
+// unk returns the id of the unknown token, merge.None if there is none.
 func (m *modelJSON) unk() uint32 {
 	if m.Unk != nil {
 		if id, ok := m.Vocab[*m.Unk]; ok {
@@ -93,7 +93,7 @@ func (m *modelJSON) alphabet(byteLevel bool) (words.Alphabet, error) {
 	return a, nil
 }
 
-// fallbackBytes are the tokens of all bytes, <0x00> to <0xFF>.
+// fallbackBytes returns the tokens of all bytes, <0x00> to <0xFF>.
 func fallbackBytes(vocab map[string]uint32) (*[256]uint32, error) {
 	ids := new([256]uint32)
 	for b := range ids {
@@ -106,7 +106,7 @@ func fallbackBytes(vocab map[string]uint32) (*[256]uint32, error) {
 	return ids, nil
 }
 
-// bytes is the alphabet of byte-level models.
+// bytes returns the alphabet of byte-level models.
 func (m *modelJSON) bytes() (*words.ByteAlphabet, error) {
 	if m.ByteFallback {
 		return nil, fmt.Errorf("model: byte_fallback in a byte-level model is not supported")
@@ -139,7 +139,7 @@ func (m *modelJSON) addMerge(pairs *words.Pairs, rank uint32, pair pairJSON) err
 	return nil
 }
 
-// wholeWords is the vocabulary by what words are made of.
+// wholeWords returns the vocabulary by what words are made of.
 func (m *modelJSON) wholeWords(byteLevel bool) map[string]uint32 {
 	if !byteLevel {
 		return m.Vocab

@@ -28,7 +28,7 @@ func specials(id uint32, tokens ...string) (list []addedToken) {
 	return list
 }
 
-// reserved are count names with numbers from first on.
+// reserved returns count names with numbers from first on.
 func reserved(format string, first, count int) (names []string) {
 	for i := range count {
 		names = append(names, fmt.Sprintf(format, first+i))

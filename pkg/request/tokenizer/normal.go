@@ -87,7 +87,7 @@ func keep(s string, is func(rune) bool) string {
 // not.
 const longRun = 30
 
-// normalForm is the normal form of s, however long its runs of combining
+// normalForm returns the normal form of s, however long its runs of combining
 // characters are.
 func normalForm(form norm.Form, s string) string {
 	var b strings.Builder
@@ -117,7 +117,7 @@ func normalForm(form norm.Form, s string) string {
 	return b.String()
 }
 
-// around is the run of characters that may combine with the one at i, and the
+// around returns the run of characters that may combine with the one at i, and the
 // character before them.
 func around(form norm.Form, s string, floor, i int) (start, end int) {
 	start, end = i, i
@@ -138,7 +138,7 @@ func around(form norm.Form, s string, floor, i int) (start, end int) {
 	return start, end
 }
 
-// longForm is the normal form of one run, by UAX #15: decompose, order by
+// longForm returns the normal form of one run, by UAX #15: decompose, order by
 // combining class, compose.
 func longForm(form norm.Form, s string) string {
 	apart := norm.NFD

@@ -39,7 +39,7 @@ type origin struct {
 	at      int // the part that the last question was about
 }
 
-// part is the part that has the byte at start.
+// part returns the part that has the byte at start.
 func (o *origin) part(start int) int {
 	if o.at > 0 && o.ends[o.at-1] > start {
 		o.at = 0
@@ -50,7 +50,7 @@ func (o *origin) part(start int) int {
 	return o.at
 }
 
-// inside says whether no byte from start up to end came from outside.
+// inside reports whether no byte from start up to end came from outside.
 func (o *origin) inside(start, end int) bool {
 	for i := o.part(start); i < len(o.ends); i++ {
 		if o.outside[i] {

@@ -81,7 +81,7 @@ func onlyModel(folder string) (string, error) {
 	return strings.Join(found, ""), nil
 }
 
-// kindOf is the usual name of a file that may have another one, and what is in
+// kindOf returns the usual name of a file that may have another one, and what is in
 // it; empty if the name is usual, or there is none.
 func kindOf(folder, name string) (kind string, data []byte, err error) {
 	if name == "" {

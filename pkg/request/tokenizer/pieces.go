@@ -29,7 +29,7 @@ func checkIDs(highest uint32, tokens int) error {
 	return nil
 }
 
-// of is the text of an id; it must not be changed.
+// of returns the text of an id; it must not be changed.
 func (p *pieces) of(id uint32, begun bool) []byte {
 	if int64(id) >= int64(len(p.bytes)) {
 		return nil

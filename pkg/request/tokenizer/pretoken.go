@@ -91,7 +91,7 @@ func parseStages(raw json.RawMessage) (p preTokenizer, err error) {
 	return p, nil
 }
 
-// stages are those of one step; removes says that they leave parts of a text out.
+// stages returns those of one step; removes says that they leave parts of a text out.
 func (s *stepJSON) stages() (list []stage, removes bool, err error) {
 	one := func(s words.Splitter, b words.Behavior, invert bool) ([]stage, bool, error) {
 		return []stage{cut(s, b, invert)}, b == words.Removed, b.Check()

@@ -28,15 +28,15 @@ func (t *Tokenizer) EncodePrompt(text string, special bool) ([]uint32, error) {
 	return append(ids, t.prompt.after...), nil
 }
 
-// Ends are the special tokens that begin a text and end one, as tokenizer_config.json names them;
+// Ends returns the special tokens that begin a text and end one, as tokenizer_config.json names them;
 // empty: it names none.
 func (t *Tokenizer) Ends() (bos, eos string) { return string(t.config.BOS), string(t.config.EOS) }
 
-// Mask is the token that stands for what a model is to fill in; false: the
+// Mask returns the token that stands for what a model is to fill in; false: the
 // vocabulary has none.
 func (t *Tokenizer) Mask() (uint32, bool) { return t.ID(t.maskToken()) }
 
-// maskToken is the token that stands for what a model is to fill in.
+// maskToken returns the token that stands for what a model is to fill in.
 func (t *Tokenizer) maskToken() string {
 	if t.config.MASK != "" {
 		return string(t.config.MASK)

@@ -107,7 +107,7 @@ func ownBytes(token string) (text, first []byte) { return []byte(token), []byte(
 // patternName matches what is meant as a pattern's name.
 var patternName = regexp.MustCompile(`^[A-Za-z][\w.-]*$`)
 
-// patternSplitter is the splitter of a pattern by name or as an expression.
+// patternSplitter returns the splitter of a pattern by name or as an expression.
 func patternSplitter(pattern string, ranks int) (words.Splitter, error) {
 	if pattern == "" {
 		return nil, fmt.Errorf("which pattern splits a text is not known for %d ranks: name it with --pattern, one of %q or a regular expression", ranks, words.Names())
@@ -133,7 +133,7 @@ func (t *rankTable) alphabet() (*words.ByteAlphabet, error) {
 	return a, nil
 }
 
-// pairs are all that make a token.
+// pairs returns all that make a token.
 func (t *rankTable) pairs() *words.Pairs {
 	pairs := words.NewPairs(2 * len(t.ids))
 	var at []int
@@ -188,7 +188,7 @@ func (b *badBytes) isBlank(id uint32) bool {
 	return len(bytes.Trim(b.t.pieces.bytes[id], " \n\t")) == 0
 }
 
-// validPrefix is how many bytes of s are UTF-8.
+// validPrefix returns how many bytes of s are UTF-8.
 func validPrefix(s string) int {
 	for i, r := range s {
 		if r == utf8.RuneError {

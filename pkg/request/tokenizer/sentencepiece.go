@@ -79,7 +79,7 @@ func (t *Tokenizer) fillFromSP(m *spModel) error {
 	return nil
 }
 
-// text is what a piece stands for. Control pieces have their own text, which
+// text returns what a piece stands for. Control pieces have their own text, which
 // readers of an answer leave out.
 func (m *spModel) text(p spPiece) (text, first []byte, err error) {
 	switch p.kind {
@@ -157,7 +157,7 @@ func (m *spModel) alphabet(ids map[string]uint32, chars map[rune]uint32) (a *wor
 	return a, err
 }
 
-// pairs are all that make a normal piece. Equal scores are equal ranks.
+// pairs returns all that make a normal piece. Equal scores are equal ranks.
 func (m *spModel) pairs(normal map[string]uint32) *words.Pairs {
 	rank := m.ranks()
 	pairs := words.NewPairs(2 * len(normal))

@@ -64,7 +64,7 @@ func (m *StopMatcher) find(text string) (start int, found bool) {
 	return start, found
 }
 
-// hold is the length of the longest end of text that may begin a stop string.
+// hold returns the length of the longest end of text that may begin a stop string.
 func (m *StopMatcher) hold(text string) int {
 	longest := 0
 	for _, stop := range m.stops {

@@ -145,7 +145,7 @@ func (t *Tokenizer) DecodeBytes(ids []uint32, skipSpecial bool) []byte {
 	return b.Bytes()
 }
 
-// tokenBytes is the text of the next id; begun says that there were some before,
+// tokenBytes returns the text of the next id; begun says that there were some before,
 // and is kept. The text must not be changed by the caller.
 func (t *Tokenizer) tokenBytes(id uint32, skipSpecial bool, begun *bool) []byte {
 	if skipSpecial && t.special[id] {
@@ -156,10 +156,10 @@ func (t *Tokenizer) tokenBytes(id uint32, skipSpecial bool, begun *bool) []byte 
 	return text
 }
 
-// Vocab is one more than the highest id, added tokens included.
+// Vocab returns one more than the highest id, added tokens included.
 func (t *Tokenizer) Vocab() int { return len(t.pieces.bytes) }
 
-// MaxTokenBytes is the most bytes of a text that one id stands for; 0 if there
+// MaxTokenBytes returns the most bytes of a text that one id stands for; 0 if there
 // is no such bound, because some bytes or spaces of a text leave no id.
 func (t *Tokenizer) MaxTokenBytes() (most int) {
 	if t.removes || t.model.Drops() || t.raw.strips() || t.normalized.strips() {
@@ -181,7 +181,7 @@ func (t *Tokenizer) ID(token string) (uint32, bool) {
 // Bytes returns a copy of the bytes of one token, nil for unknown ids.
 func (t *Tokenizer) Bytes(id uint32) []byte { return slices.Clone(t.pieces.of(id, true)) }
 
-// AnswerBytes are the bytes that a token adds to an answer, as its first token or a later one;
+// AnswerBytes returns the bytes that a token adds to an answer, as its first token or a later one;
 // none if it is special. They are not to be changed.
 func (t *Tokenizer) AnswerBytes(id uint32, first bool) []byte {
 	if t.special[id] {

@@ -100,7 +100,7 @@ func parseVocabTxt(data []byte) (map[string]uint32, error) {
 	return vocab, nil
 }
 
-// bertFile is the tokenizer.json that says what BERT's code does with a vocab.txt.
+// bertFile returns the tokenizer.json that says what BERT's code does with a vocab.txt.
 func bertFile(vocab map[string]uint32, files Files) (map[string]any, error) {
 	var config struct {
 		Lowercase *bool `json:"do_lower_case"`

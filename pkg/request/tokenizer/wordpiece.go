@@ -46,7 +46,7 @@ func (w *wordPiece) Encode(ids []uint32, word string) []uint32 {
 	return ids
 }
 
-// longestOf is the longest token of a table that word begins with; n is 0 if
+// longestOf returns the longest token of a table that word begins with; n is 0 if
 // there is none.
 func (w *wordPiece) longestOf(table map[string]uint32, word string) (id uint32, n int) {
 	for n = min(len(word), w.longest); n > 0; n-- {

@@ -68,7 +68,7 @@ type had struct {
 	sum            uint64
 }
 
-// Again is the chain of the same log as it comes from its beginning once more: what had come before is not new.
+// Again returns the chain of the same log as it comes from its beginning once more: what had come before is not new.
 func (c *Chain) Again() Chain {
 	known := had{c.accept, c.tokens, c.scored, c.sum}
 	if c.tokens < c.had.tokens || known.accept == nil {
@@ -81,7 +81,7 @@ func (c *Chain) Again() Chain {
 // ErrOtherTokens says that tokens were computed again, and are not those that were lost.
 var ErrOtherTokens = errors.New("records of it were lost, and its tokens were others when they were computed again")
 
-// comesAgain says whether a record that was added had come before it was lost.
+// comesAgain reports whether a record that was added had come before it was lost.
 func (c *Chain) comesAgain(r *pb.Record) (bool, error) {
 	switch k := r.Kind.(type) {
 	case *pb.Record_Accept:
@@ -104,7 +104,7 @@ func (c *Chain) comesAgain(r *pb.Record) (bool, error) {
 // NewChain returns an empty log's chain.
 func NewChain(r Rules) Chain { return Chain{rules: r} }
 
-// Accept is what the log was opened with; nil if that has not come.
+// Accept returns what the log was opened with; nil if that has not come.
 func (c *Chain) Accept() *pb.Accept { return c.accept }
 
 // Opened is Accept, or what the log was opened with before it was lost.
@@ -115,7 +115,7 @@ func (c *Chain) Opened() *pb.Accept {
 	return c.had.accept
 }
 
-// Foreign is the identity of the replicas that alone have accepted the request, where
+// Foreign returns the identity of the replicas that alone have accepted the request, where
 // they are of another version or model; nil: replicas of this one have, or nobody.
 func (c *Chain) Foreign() *pb.Identity {
 	if c.accept != nil {
@@ -124,10 +124,10 @@ func (c *Chain) Foreign() *pb.Identity {
 	return c.foreign
 }
 
-// End is the terminal record; nil while there is none.
+// End returns the terminal record; nil while there is none.
 func (c *Chain) End() *pb.Terminal { return c.end }
 
-// Tokens is how many tokens have come.
+// Tokens returns how many tokens have come.
 func (c *Chain) Tokens() int32 { return c.tokens }
 
 // Broken says why the log is not whole: nobody may go on with it.
@@ -310,7 +310,7 @@ func (c *Chain) checkTerminal(t *pb.Terminal) error {
 	return nil
 }
 
-// isCost says whether what a request took of memory can be; nil is nothing.
+// isCost reports whether what a request took of memory can be; nil is nothing.
 func isCost(c *pb.Cost) bool { return c.GetExpertGbS() >= 0 && c.GetExpertGbS() <= math.MaxFloat64 }
 
 func (c *Chain) add(r *pb.Record) {
@@ -366,7 +366,7 @@ func (c *Chain) unpack(p *pb.Packed) (rest []*pb.Record, err error) {
 	return rest, nil
 }
 
-// lacks says whether a record of the same log, whole, has not come yet.
+// lacks reports whether a record of the same log, whole, has not come yet.
 func (c *Chain) lacks(r *pb.Record) bool {
 	switch k := r.Kind.(type) {
 	case *pb.Record_Accept:
@@ -379,7 +379,7 @@ func (c *Chain) lacks(r *pb.Record) bool {
 	return true
 }
 
-// SameOpening says whether two acceptances are of one request, and not of two
+// SameOpening reports whether two acceptances are of one request, and not of two
 // that had the same id one after the other.
 func SameOpening(a, b *pb.Accept) bool {
 	return a.GetPromptSequence() == b.GetPromptSequence() && bytes.Equal(a.GetBodyHash(), b.GetBodyHash())

@@ -128,7 +128,7 @@ func (f *feed) run() {
 	}
 }
 
-// begin is the next round; nil if nobody is left. It is for those who have read the same
+// begin returns the next round; nil if nobody is left. It is for those who have read the same
 // stream, from behind what each of them has; the others hear that theirs is gone.
 func (f *feed) begin() *round {
 	f.mu.Lock()
@@ -182,7 +182,7 @@ func (f *feed) incarnation() uint64 {
 // Pauses between two questions for the stream that is there.
 const firstPause, lastPause = 50 * time.Millisecond, 500 * time.Millisecond
 
-// incarnations are the different ones of which readers have read, in order.
+// incarnations returns the different ones of which readers have read, in order.
 func incarnations(readers map[int]*reader) (known []uint64) {
 	for _, r := range readers {
 		if n := r.place.Incarnation; n != 0 && !slices.Contains(known, n) {
@@ -256,7 +256,7 @@ type round struct {
 	over chan struct{} // closed when nothing of it is under way
 }
 
-// subjects are those of the readers' shards; of all shards the stream's own one, which
+// subjects returns those of the readers' shards; of all shards the stream's own one, which
 // spares the server a look at each message's.
 func (r *round) subjects(names schemas.Subjects) (out []string) {
 	if len(r.readers) == schemas.LogShards {
@@ -269,7 +269,7 @@ func (r *round) subjects(names schemas.Subjects) (out []string) {
 	return out
 }
 
-// shardToken is the shard in the subject of a record.
+// shardToken returns the shard in the subject of a record.
 func shardToken(subject string) string {
 	rest := subject[:max(0, strings.LastIndexByte(subject, '.'))]
 	return schemas.LastToken(rest)

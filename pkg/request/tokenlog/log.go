@@ -133,7 +133,7 @@ func (l *Log) accept(ctx context.Context, request string, accept *pb.Accept, che
 	}
 }
 
-// first is what a log's first message says that it was opened with, as it does unless there
+// first returns what a log's first message says that it was opened with, as it does unless there
 // is noise before; nil: it does not say.
 func (l *Log) first(ctx context.Context, request string) (*pb.Accept, error) {
 	m, err := l.conn.Next(ctx, l.stream, l.names.Subjects.Token(request), 1)
@@ -150,7 +150,7 @@ func (l *Log) first(ctx context.Context, request string) (*pb.Accept, error) {
 	return chain.accept, nil
 }
 
-// First is what a log's first message says that it was opened with; ErrUnknown where it
+// First returns what a log's first message says that it was opened with; ErrUnknown where it
 // does not say so. It looks at nothing else.
 func (l *Log) First(ctx context.Context, request string) (*pb.Accept, error) {
 	opened, err := l.first(ctx, request)
@@ -160,7 +160,7 @@ func (l *Log) First(ctx context.Context, request string) (*pb.Accept, error) {
 	return opened, err
 }
 
-// Opening is what a request's log was opened with; ErrUnknown if it was not.
+// Opening returns what a request's log was opened with; ErrUnknown if it was not.
 func (l *Log) Opening(ctx context.Context, request string) (*pb.Accept, error) {
 	if opened, err := l.first(ctx, request); opened != nil || err != nil {
 		return opened, err
@@ -178,13 +178,13 @@ func (l *Log) Opening(ctx context.Context, request string) (*pb.Accept, error) {
 // State is that of the stream of all logs.
 func (l *Log) State(ctx context.Context) (bus.StreamState, error) { return l.conn.State(ctx, l.stream) }
 
-// Last is the sequence of a log's newest message, whatever that is.
+// Last returns the sequence of a log's newest message, whatever that is.
 func (l *Log) Last(ctx context.Context, request string) (seq uint64, err error) {
 	m, err := l.last(ctx, request)
 	return m.Sequence, err
 }
 
-// Begun says whether a request's log has more than its acceptance: somebody had it.
+// Begun reports whether a request's log has more than its acceptance: somebody had it.
 func (l *Log) Begun(ctx context.Context, request string) (bool, error) {
 	m, err := l.last(ctx, request)
 	if errors.Is(err, ErrUnknown) {
@@ -197,7 +197,7 @@ func (l *Log) Begun(ctx context.Context, request string) (bool, error) {
 	return err != nil || e.Record.GetAccept() == nil, nil //nolint:nilerr // what cannot be read is no acceptance
 }
 
-// last is a log's newest message, from the stream's leader.
+// last returns a log's newest message, from the stream's leader.
 func (l *Log) last(ctx context.Context, request string) (bus.Stored, error) {
 	m, err := l.conn.Last(ctx, l.stream, l.names.Subjects.Token(request))
 	if errors.Is(err, bus.ErrNoMessage) {
@@ -246,7 +246,7 @@ func (l *Log) read(ctx context.Context, request string) (*history, error) {
 	return l.readAs(ctx, request, l.s.Rules, math.MaxUint64, 0)
 }
 
-// Rejoin is the chain of a log that was followed before records of it were lost, as far as it lies before a message.
+// Rejoin returns the chain of a log that was followed before records of it were lost, as far as it lies before a message.
 func (l *Log) Rejoin(ctx context.Context, request string, known Chain, before uint64) (Chain, int64, error) {
 	h, err := l.read(ctx, request)
 	chain, size := known.Again(), int64(0)
@@ -390,7 +390,7 @@ func (l *Log) whole(request string, first, last bus.Stored, fn func(Entry) (more
 	return noise == 0
 }
 
-// grown says whether a log has a newer message than the last one that was known.
+// grown reports whether a log has a newer message than the last one that was known.
 func (l *Log) grown(ctx context.Context, request string, last *bus.Stored) bool {
 	newest, err := l.last(ctx, request)
 	if err != nil || newest.Sequence <= last.Sequence {

@@ -55,7 +55,7 @@ func (k *kept) drop(bytes int) {
 	k.data = append(make([]byte, 0, keptBytes), rest...)
 }
 
-// behind are the kept records from a number on; false: older ones would be needed.
+// behind returns the kept records from a number on; false: older ones would be needed.
 func (k *kept) behind(n int) (records [][]byte, ok bool) {
 	if n < k.from {
 		return nil, false
@@ -102,7 +102,7 @@ func (l *Log) mend(ctx context.Context, w *Writer) (last uint64, err error) {
 	}
 }
 
-// lostBehind are the records that a log has lost of its owner's; an error where others have written, or the owner has not
+// lostBehind returns the records that a log has lost of its owner's; an error where others have written, or the owner has not
 // kept as many.
 func (w *Writer) lostBehind(h *history) ([][]byte, error) {
 	n := len(h.entries)
@@ -128,7 +128,7 @@ func (w *Writer) lostBehind(h *history) ([][]byte, error) {
 	return lost, nil
 }
 
-// sameRecord says whether two records of one place in a log are one.
+// sameRecord reports whether two records of one place in a log are one.
 func sameRecord(a, b *pb.Record) bool {
 	if a.GetAccept() != nil && b.GetAccept() != nil {
 		return SameOpening(a.GetAccept(), b.GetAccept())

@@ -67,7 +67,7 @@ func (l *Log) EndForeign(ctx context.Context, request string, opened *pb.Accept,
 	})
 }
 
-// rulesOf are those of another kind, as far as they are known here.
+// rulesOf returns those of another kind, as far as they are known here.
 func rulesOf(id *pb.Identity) Rules {
 	return Rules{Model: id.GetModel(), Version: id.GetVersion(), Vocab: math.MaxInt32, Positions: math.MaxInt32, Hidden: math.MaxInt32}
 }

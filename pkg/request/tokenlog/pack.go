@@ -72,7 +72,7 @@ func (p *Packer) token(t *pb.Token) {
 
 func entrySize(n int) int { return n + 6 }
 
-// Packed is the ended log in one record; nil if it has not ended or would be
+// Packed returns the ended log in one record; nil if it has not ended or would be
 // larger than the limit.
 func (p *Packer) Packed() *pb.Packed {
 	n := len(p.packed.Logprobs)

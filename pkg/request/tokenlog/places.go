@@ -37,7 +37,7 @@ func (p places) enter(ctx context.Context, first bus.Stored) (leave func(), err 
 	return sync.OnceFunc(func() { p.free.Release(1) }), nil
 }
 
-// isSmall says whether a log's acceptance, or its packed form, promises that it
+// isSmall reports whether a log's acceptance, or its packed form, promises that it
 // is small.
 func isSmall(first bus.Stored) bool {
 	e, err := decode(first)

@@ -36,7 +36,7 @@ func (l *Log) encode(subject string, r *pb.Record) ([]byte, error) {
 // headerRoom is more than a record's headers need.
 const headerRoom = 512
 
-// MaxRecord is the most bytes of a record that the server takes.
+// MaxRecord returns the most bytes of a record that the server takes.
 func (l *Log) MaxRecord() int64 { return l.conn.MaxPayload() - headerRoom }
 
 // put appends a record behind the sequence `after` and waits for it; it tries

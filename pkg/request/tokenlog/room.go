@@ -109,10 +109,10 @@ func (r *room) near() bool {
 	return r.bound > 0 && float64(r.bytes) > nearShare*float64(Writable(r.bound))
 }
 
-// Writable is how much of a stream's bound tokens and scores may use.
+// Writable returns how much of a stream's bound tokens and scores may use.
 func Writable(bound int64) int64 { return int64(writableShare * float64(bound)) }
 
-// StoredSize is what a record of so many bytes takes in the stream, or little less.
+// StoredSize returns what a record of so many bytes takes in the stream, or little less.
 func StoredSize(subject string, record int64) int64 { return record + int64(len(subject)) + storedRoom }
 
 func (r *room) full() error {
@@ -161,7 +161,7 @@ func (l *Log) pause(ctx context.Context) bool {
 	return true
 }
 
-// needsRoom says whether a record is one that stops before the stream's bound.
+// needsRoom reports whether a record is one that stops before the stream's bound.
 func needsRoom(r *pb.Record) bool { return r.GetToken() != nil || r.GetScore() != nil }
 
 const (

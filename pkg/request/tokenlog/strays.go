@@ -16,7 +16,7 @@ import (
 // maxLoose bounds the requests that one look at a shard returns.
 const maxLoose = 100_000
 
-// Loose are the requests of a shard with messages behind a place that nobody has packed
+// Loose returns the requests of a shard with messages behind a place that nobody has packed
 // since: their ends may not have been delivered. A place in a stream that is no more, or in no
 // known one, is that of none of its messages.
 func (l *Log) Loose(ctx context.Context, shard int, behind bus.Place) ([]string, error) {
@@ -44,7 +44,7 @@ func (l *Log) Loose(ctx context.Context, shard int, behind bus.Place) ([]string,
 	return slices.Sorted(maps.Keys(loose)), nil
 }
 
-// here is a place in the stream that is there.
+// here returns a place in the stream that is there.
 func (l *Log) here(ctx context.Context, p bus.Place) (bus.Place, error) {
 	state, err := l.conn.State(ctx, l.stream)
 	if err != nil {

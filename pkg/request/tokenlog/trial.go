@@ -55,5 +55,5 @@ func (c *Chain) tried(t *pb.Trial) {
 // progress ends all doubt: a token or a score has come.
 func (c *Chain) progress() { c.claims, c.trials, c.trying = 0, 0, false }
 
-// begins says whether a record is a trial's beginning.
+// begins reports whether a record is a trial's beginning.
 func begins(r *pb.Record) bool { t := r.GetTrial(); return t != nil && !t.Over }

@@ -95,7 +95,7 @@ func newWriter(l *Log, request string, last uint64, c Chain, s WriterSettings) *
 	return w
 }
 
-// Epoch is the claim's.
+// Epoch returns the claim's.
 func (w *Writer) Epoch() uint64 { return w.epoch }
 
 // Doubtful says that the request is to be stepped alone, each time under a Trial.
@@ -303,7 +303,7 @@ func (w *Writer) resolve() {
 	}
 }
 
-// mayCome says whether a conflict with nothing may still be explained; w.mu is
+// mayCome reports whether a conflict with nothing may still be explained; w.mu is
 // held. One server knows at once that what a writer built upon is gone. In a
 // cluster an earlier attempt may be on its way to the other servers, and a server
 // that is cut off from them may lack what they have.

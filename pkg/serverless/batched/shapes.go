@@ -39,7 +39,7 @@ var shapes = []Shape{
 	{"small", 2, 3, 1, 768, 3072, 2, 30522}, // for tests
 }
 
-// Names are those of all shapes.
+// Names returns those of all shapes.
 func Names() (names []string) {
 	for _, s := range shapes {
 		names = append(names, s.Name)
@@ -47,7 +47,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Open is the shape of a name, which may have the number of a row's experts behind it: bert_moe-4:2.
+// Open returns the shape of a name, which may have the number of a row's experts behind it: bert_moe-4:2.
 func Open(name string) (Shape, error) {
 	base, k, given := strings.Cut(name, ":")
 	at := slices.Index(Names(), base)
@@ -65,7 +65,7 @@ func Open(name string) (Shape, error) {
 	return s, nil
 }
 
-// Expert are the bytes of an expert.
+// Expert returns the bytes of an expert.
 func (s Shape) Expert() float64 { return float64(s.Matrices*s.Hidden*s.Inner) * element }
 
 func (s Shape) attention() float64 { return 4 * float64(s.Hidden) * float64(s.Hidden) }
@@ -80,7 +80,7 @@ type Conditions struct {
 // inMemory is what a function has in memory beside its expert, assumed: a program and its buffers.
 const inMemory = 32 << 20
 
-// System is the shape on what is rented, for batches of so many tokens. What is no expert runs in
+// System returns the shape on what is rented, for batches of so many tokens. What is no expert runs in
 // functions with the largest memory.
 func (s Shape) System(c Conditions, tokens int) (*scatter.System, error) {
 	largest := slices.Max(c.Platform.Sizes)
@@ -112,7 +112,7 @@ const (
 	fusedOverhead  = 20e-6
 )
 
-// Cluster is the paper's machine at the platform's price of memory; Fitted has memory for the model
+// Cluster returns the paper's machine at the platform's price of memory; Fitted has memory for the model
 // alone, and fused kernels reach twice the rate.
 func (s Shape) Cluster(c Conditions, fused, fitted bool) *ods.Cluster {
 	r := cost.Roofline{Bandwidth: clusterRead, Rate: clusterThreads * c.Platform.CPU.Rate * plainShare, Overhead: plainOverhead, ElementBytes: element}
@@ -126,7 +126,7 @@ func (s Shape) Cluster(c Conditions, fused, fitted bool) *ods.Cluster {
 	return y
 }
 
-// Remoe is the shape as Remoe rents it, with what is no expert on a GPU and the experts that do not
+// Remoe returns the shape as Remoe rents it, with what is no expert on a GPU and the experts that do not
 // leave beside it on its host.
 func (s Shape) Remoe(c Conditions) (*serverless.System, error) {
 	y, err := rented.Shape{

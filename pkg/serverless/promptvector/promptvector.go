@@ -47,14 +47,14 @@ func Open(m *model.Model, p *pool.Pool) (*Reader, error) {
 	return r, nil
 }
 
-// Settings are the paper's for the model's prompts.
+// Settings returns the paper's for the model's prompts.
 func (r *Reader) Settings() sps.Settings {
 	s := sps.Paper(len(r.Layers), r.Model.Spec.Experts, r.Model.Spec.Hidden)
 	s.Model = r.Model.Hash
 	return s
 }
 
-// IDs are a prompt's tokens, as many as the model has positions for beside one that it generates.
+// IDs returns a prompt's tokens, as many as the model has positions for beside one that it generates.
 func (r *Reader) IDs(text string) ([]uint32, error) {
 	ids, err := r.tokenizer.EncodePrompt(text, false)
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *Reader) IDs(text string) ([]uint32, error) {
 	return ids[:min(len(ids), r.Model.Spec.MaxPositions-1)], nil
 }
 
-// Vector is what a prompt is compared by.
+// Vector returns what a prompt is compared by.
 func (r *Reader) Vector(ids []uint32) ([]float32, error) {
 	return sps.Vector(r.Embed(ids), r.Model.Spec.Hidden)
 }

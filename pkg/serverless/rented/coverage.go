@@ -18,7 +18,7 @@ type Coverage struct {
 // shares of experts that coverage is measured for.
 var shares = []float64{0.125, 0.25, 0.5, 0.75}
 
-// ratios are how many rows came, as parts of the bound.
+// ratios returns how many rows came, as parts of the bound.
 func (s Shape) ratios(b remoe.Bound, served []Served, foretold func(*Served) []float32) (first, least []float64) {
 	for i := range served {
 		q := &served[i]
@@ -47,7 +47,7 @@ func (s Shape) ratios(b remoe.Bound, served []Served, foretold func(*Served) []f
 	return first, least
 }
 
-// Covered is how often a bound holds for requests.
+// Covered returns how often a bound holds for requests.
 func (s Shape) Covered(b remoe.Bound, served []Served, foretold func(*Served) []float32) (c Coverage) {
 	first, least := s.ratios(b, served, foretold)
 	return Coverage{within(first), within(least)}
@@ -63,7 +63,7 @@ func within(ratios []float64) float64 {
 	return float64(n) / float64(max(1, len(ratios)))
 }
 
-// Calibrate is what the bound is multiplied with to hold in 95 % of layers, for the experts that
+// Calibrate returns what the bound is multiplied with to hold in 95 % of layers, for the experts that
 // are sent away. It is measured on requests that are not served afterwards.
 func (s Shape) Calibrate(measured []Served, foretold func(*Served) []float32) float64 {
 	_, least := s.ratios(remoe.Bound{}, measured, foretold)

@@ -7,7 +7,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/policy/cost/serverless"
 )
 
-// Of is the shape of a model that is served: the table's where its name and its layers and
+// Of returns the shape of a model that is served: the table's where its name and its layers and
 // experts are there, else one whose sizes of memory are scaled to its bytes, as the
 // demo model's are. Functions have from a layer's experts to ten times as much, and the host
 // beside attention up to two and a half times all of them, in steps of half of the first.

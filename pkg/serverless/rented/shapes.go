@@ -54,7 +54,7 @@ var shapes = []Shape{
 	},
 }
 
-// Names are those of all shapes.
+// Names returns those of all shapes.
 func Names() (names []string) {
 	for _, s := range shapes {
 		names = append(names, s.Name)
@@ -62,7 +62,7 @@ func Names() (names []string) {
 	return names
 }
 
-// Open is the shape of a name.
+// Open returns the shape of a name.
 func Open(name string) (Shape, error) {
 	at := slices.Index(Names(), name)
 	if at < 0 {
@@ -99,7 +99,7 @@ const (
 	fusedLayer = 40e-6 // beside the experts' call, assumed
 )
 
-// System is the shape on what is rented. Rows go over PCIe 4.0 to the host at 25 GB/s, and over
+// System returns the shape on what is rented. Rows go over PCIe 4.0 to the host at 25 GB/s, and over
 // 10 Gbit/s to functions; both are assumed.
 func (s Shape) System(c Conditions) (*serverless.System, error) {
 	y := &serverless.System{

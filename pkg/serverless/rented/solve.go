@@ -152,7 +152,7 @@ func (q *Question) beside(name string, b serverless.Bill, cost float64) PlannedB
 	return PlannedBeside{name, b.Cost(), b.TTFT(), b.TPOT(), b.TTFT() <= o.TTFT && b.TPOT() <= o.TPOT, cost/b.Cost() - 1}
 }
 
-// baselines are the paper's, where memory holds them.
+// baselines returns the paper's, where memory holds them.
 func (q *Question) baselines(d *serverless.Demand, cost float64) (all []PlannedBeside) {
 	add := func(name string, b serverless.Bill, fits bool) {
 		if fits {
@@ -169,7 +169,7 @@ func (q *Question) baselines(d *serverless.Demand, cost float64) (all []PlannedB
 	return all
 }
 
-// exact is the cheapest plan there is for what is foretold: of all where these are few, else of those
+// exact returns the cheapest plan there is for what is foretold: of all where these are few, else of those
 // that send as many experts of each layer away.
 func (q *Question) exact(d *serverless.Demand, cost float64) (*PlannedBeside, error) {
 	name, plan := "exact, of all plans", (*serverless.Plan)(nil)

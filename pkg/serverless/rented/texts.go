@@ -63,7 +63,7 @@ func (s Shape) Write(p routing.StateParams, past, served int, seed uint64) (*Tex
 // Typical is how many generated prompts stand for all where no store is asked.
 const Typical = 100
 
-// Typical is the mean activation of generated prompts: what is foretold of a request where nothing is
+// Typical returns the mean activation of generated prompts: what is foretold of a request where nothing is
 // known of it.
 func (s Shape) Typical(seed uint64) ([]float32, error) {
 	t, err := s.Write(routing.DemoStates(), Typical, 1, seed)
@@ -77,7 +77,7 @@ func (s Shape) Typical(seed uint64) ([]float32, error) {
 	return store.Average(), nil
 }
 
-// demand is what rows chose.
+// demand returns what rows chose.
 func (s Shape) demand(r *routing.Rows) serverless.Demand {
 	d := serverless.Demand{Prompt: r.Prompt, Output: r.N - r.Prompt, Layers: make([]serverless.Rows, s.Layers)}
 	for l := range d.Layers {
@@ -101,7 +101,7 @@ func (s Shape) demand(r *routing.Rows) serverless.Demand {
 	return d
 }
 
-// activation are the shares of experts in prefill.
+// activation returns the shares of experts in prefill.
 func (s Shape) activation(d *serverless.Demand) []float32 {
 	a := make([]float32, 0, s.Layers*s.Experts)
 	for _, r := range d.Layers {
@@ -112,7 +112,7 @@ func (s Shape) activation(d *serverless.Demand) []float32 {
 	return a
 }
 
-// fate is the baseline Fate, as the paper has it: every layer's gate is asked with the embedding of
+// fate returns the baseline Fate, as the paper has it: every layer's gate is asked with the embedding of
 // each of the prompt's tokens.
 func (s Shape) fate(g *routing.States, r *routing.Rows) []float32 {
 	a := make([]float32, s.Layers*s.Experts)
@@ -129,7 +129,7 @@ func (s Shape) fate(g *routing.States, r *routing.Rows) []float32 {
 	return a
 }
 
-// Store is a store of the past, fitted to its last tenth if fit says so.
+// Store returns a store of the past, fitted to its last tenth if fit says so.
 func (s Shape) Store(t *Texts, set sps.Settings, fit bool) (*sps.Store, error) {
 	if !fit {
 		return sps.New(set, t.Past)
@@ -144,7 +144,7 @@ func (s Shape) Store(t *Texts, set sps.Settings, fit bool) (*sps.Store, error) {
 	return sps.New(set, t.Past)
 }
 
-// Shortened are requests whose outputs have no more tokens than so many.
+// Shortened returns requests whose outputs have no more tokens than so many.
 func (s Shape) Shortened(served []Served, output int) []Served {
 	out := make([]Served, len(served))
 	for i, q := range served {

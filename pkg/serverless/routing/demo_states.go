@@ -1,6 +1,6 @@
 package routing
 
-// DemoStates is the fit to a recording of the demo model: 8,037 rows of 81 texts, of dialogues,
+// DemoStates returns the fit to a recording of the demo model: 8,037 rows of 81 texts, of dialogues,
 // maths, questions in English and German, and encyclopedia articles (docs/offload.md has the
 // command). What a token asks for there depends little on where it stands.
 func DemoStates() StateParams {

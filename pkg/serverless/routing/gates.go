@@ -108,7 +108,7 @@ type Rows struct {
 	Choices       []uint16  // (N, layers, k)
 }
 
-// NewRows are rows of which nothing is set.
+// NewRows returns rows of which nothing is set.
 func NewRows(s Shape, width, n, prompt int) *Rows {
 	return &Rows{
 		Shape: s, N: n, Prompt: prompt, Width: width, Tokens: make([]uint32, n), Embeddings: make([]float32, n*width), States: make([]float32, n*s.Layers*width),
@@ -116,27 +116,27 @@ func NewRows(s Shape, width, n, prompt int) *Rows {
 	}
 }
 
-// Embedding is a row's.
+// Embedding returns a row's.
 func (r *Rows) Embedding(row int) []float32 { return r.Embeddings[row*r.Width : (row+1)*r.Width] }
 
-// State is what a layer's gate sees of a row.
+// State returns what a layer's gate sees of a row.
 func (r *Rows) State(row, layer int) []float32 {
 	at := (row*r.Layers + layer) * r.Width
 	return r.States[at : at+r.Width]
 }
 
-// Map is a row's probabilities in all layers (layers, experts).
+// Map returns a row's probabilities in all layers (layers, experts).
 func (r *Rows) Map(row int) []float32 {
 	n := r.Layers * r.Experts
 	return r.Probabilities[row*n : (row+1)*n]
 }
 
-// Of are a row's probabilities in a layer.
+// Of returns a row's probabilities in a layer.
 func (r *Rows) Of(row, layer int) []float32 {
 	return r.Map(row)[layer*r.Experts : (layer+1)*r.Experts]
 }
 
-// Chosen are a row's experts in a layer.
+// Chosen returns a row's experts in a layer.
 func (r *Rows) Chosen(row, layer int) []uint16 {
 	at := (row*r.Layers + layer) * r.TopK
 	return r.Choices[at : at+r.TopK]

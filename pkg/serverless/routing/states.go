@@ -61,7 +61,7 @@ func (p StateParams) Whole() StateParams {
 
 func odds(share, factor float64) float64 { return share * factor / (1 - share + share*factor) }
 
-// Unpredictable are the same sharp choices of which nothing foretells any.
+// Unpredictable returns the same sharp choices of which nothing foretells any.
 func (p StateParams) Unpredictable() StateParams { return StateParams{Sharp: p.Sharp} }
 
 // The rest of the generator's constants are assumed.
@@ -91,7 +91,7 @@ type tokenParts struct {
 	states    []float32 // (layers, width)
 }
 
-// NewStates is a generator; the same arguments make the same rows.
+// NewStates returns a generator; the same arguments make the same rows.
 func NewStates(s Shape, p StateParams, seed uint64) (*States, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (g *States) token(domain int, n *stream) uint32 {
 	return uint32(domain*vocabulary + rank)
 }
 
-// parts are what a token makes of states, wherever it stands.
+// parts returns what a token makes of states, wherever it stands.
 func (g *States) parts(token uint32) *tokenParts {
 	if t := g.tokens[token]; t != nil {
 		return t
@@ -150,7 +150,7 @@ func (g *States) parts(token uint32) *tokenParts {
 	return t
 }
 
-// Rows are those of a text: as many of its prompt as prompt says, at most all.
+// Rows returns those of a text: as many of its prompt as prompt says, at most all.
 func (g *States) Rows(t Text, prompt int) *Rows {
 	r := NewRows(g.Gates.Shape, width, t.Rows, min(prompt, t.Rows))
 	r.Domain = t.Domain

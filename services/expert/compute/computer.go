@@ -75,7 +75,7 @@ func (c *Computer) Compute(d *pb.Dispatch, took *pb.FunctionTime) (*pb.Partial, 
 	}, nil
 }
 
-// unitsOf are a dispatch's experts as the device names them.
+// unitsOf returns a dispatch's experts as the device names them.
 func (c *Computer) unitsOf(d *pb.Dispatch) ([]uint32, error) {
 	if d.Kind != plan.United {
 		return d.Expert, nil
@@ -94,7 +94,7 @@ func (c *Computer) unitsOf(d *pb.Dispatch) ([]uint32, error) {
 	return c.units, nil
 }
 
-// sources are the tensor's rows of places, which ascend.
+// sources returns the tensor's rows of places, which ascend.
 func (c *Computer) sources(places []uint32) []uint32 {
 	c.source = c.source[:0]
 	at := uint32(0)
@@ -107,7 +107,7 @@ func (c *Computer) sources(places []uint32) []uint32 {
 	return c.source
 }
 
-// shares is what each of so many places took of memory: the routed rows that it is the sum of.
+// shares returns what each of so many places took of memory: the routed rows that it is the sum of.
 func (c *Computer) shares(places int) []float32 {
 	c.took = reuse.Slice(c.took, places)
 	entries := c.use.Entries()
@@ -185,7 +185,7 @@ func (c *Computers) Give(one *Computer) {
 	}
 }
 
-// Worked is the time in which any computer was busy: two at once count once, so that it tells
+// Worked returns the time in which any computer was busy: two at once count once, so that it tells
 // how fast the host is, however much it has to do.
 func (c *Computers) Worked(now time.Time) time.Duration {
 	c.mu.Lock()
@@ -196,7 +196,7 @@ func (c *Computers) Worked(now time.Time) time.Duration {
 	return c.worked + now.Sub(c.began)
 }
 
-// Stuck says whether a dispatch has been computed for longer than StuckAfter.
+// Stuck reports whether a dispatch has been computed for longer than StuckAfter.
 func (c *Computers) Stuck(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -217,7 +217,7 @@ type UnitError struct {
 // Error names the function and what is missing.
 func (e *UnitError) Error() string { return fmt.Sprintf("function %s: %s", e.Function, e.Reason) }
 
-// Permanent says whether an error is the dispatch's own, so that no host can compute it.
+// Permanent reports whether an error is the dispatch's own, so that no host can compute it.
 func Permanent(err error) bool {
 	var mismatch *wire.IdentityError
 	return errors.As(err, &mismatch) || errors.Is(err, wire.ErrMalformed)

@@ -38,7 +38,7 @@ type function struct {
 	id    string
 }
 
-// NewRentedHost is a host of a system, which outlives it. A seed makes what invocations take to start.
+// NewRentedHost returns a host of a system, which outlives it. A seed makes what invocations take to start.
 func NewRentedHost(y *scatter.System, seed uint64) *RentedHost {
 	return &RentedHost{system: y, alarms: paced.NewAlarms(), state: splitmix.Mix(seed), rented: map[function]float64{}}
 }
@@ -54,7 +54,7 @@ func (h *RentedHost) Rent(layer int, id string, memory float64) {
 	h.rented[function{layer, id}] = memory
 }
 
-// Invoke is an invocation of a function that began with its message; nil: no plan has rented it.
+// Invoke returns an invocation of a function that began with its message; nil: no plan has rented it.
 func (h *RentedHost) Invoke(layer int, id string, began time.Time) *RentedCall {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +66,7 @@ func (h *RentedHost) Invoke(layer int, id string, began time.Time) *RentedCall {
 	return h.Call(memory, starts, began)
 }
 
-// Call is an invocation with so much memory that computes so many seconds behind its beginning.
+// Call returns an invocation with so much memory that computes so many seconds behind its beginning.
 func (h *RentedHost) Call(memory, starts float64, began time.Time) *RentedCall {
 	return &RentedCall{host: h, memory: memory, starts: starts, began: began}
 }
@@ -96,7 +96,7 @@ func (c *RentedCall) Serve(ctx context.Context, by transfer.Settings, to string,
 	})
 }
 
-// Bill is what the invocation is billed if it ends now, and what the formulas say for rows that
+// Bill returns what the invocation is billed if it ends now, and what the formulas say for rows that
 // came so, in gigabyte-seconds.
 func (c *RentedCall) Bill(p *pb.Parcel, rows int) (billed, model float64) {
 	y := c.host.system

@@ -46,7 +46,7 @@ func (f *Follower) Arrived(span trace.SpanContext, d *pb.Dispatch) {
 	f.visit(used)
 }
 
-// stateOf is how rows find an expert.
+// stateOf returns how rows find an expert.
 func (f *Follower) stateOf(id forward.ExpertID) string {
 	switch s := f.Device.State(id); {
 	case s.Phase == device.Warm:

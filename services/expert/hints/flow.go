@@ -188,7 +188,7 @@ func (f *Follower) again(fl *flow) {
 	}
 }
 
-// waiting are the wants of layers that the flow has yet to reach, those first that are worth most: the first that is
+// waiting returns the wants of layers that the flow has yet to reach, those first that are worth most: the first that is
 // ranked begins at once where the link is free, and has the room. The slice is the follower's.
 func (f *Follower) waiting(fl *flow) []*want {
 	all := f.most[:0]
@@ -224,7 +224,7 @@ func (f *Follower) rank(w *want) {
 
 func (f *Follower) warm(id forward.ExpertID) bool { return f.Device.State(id).Phase == device.Warm }
 
-// ranked are the wants that are not over, those first that are worth least: rows of some have
+// ranked returns the wants that are not over, those first that are worth least: rows of some have
 // come, and others are less probable, or further away.
 func (f *Follower) ranked() []*want {
 	f.sweep()

@@ -127,7 +127,7 @@ func (fl *flow) byWorth(all []named) []named {
 	return all
 }
 
-// served are the experts of a hint that rows may come here for.
+// served returns the experts of a hint that rows may come here for.
 func (f *Follower) served(h *pb.Hint) (all []named) {
 	for _, l := range h.Layers {
 		after := 0
@@ -155,7 +155,7 @@ func (f *Follower) served(h *pb.Hint) (all []named) {
 	return all
 }
 
-// due says whether an expert is of a layer that its step has yet to reach: of the next step's, one that this step
+// due reports whether an expert is of a layer that its step has yet to reach: of the next step's, one that this step
 // has passed.
 func (fl *flow) due(n named) bool {
 	if n.after > 0 {
@@ -188,7 +188,7 @@ func (f *Follower) hint(fl *flow, n named) {
 	}
 }
 
-// add is a new want; the oldest makes place for it.
+// add returns a new want; the oldest makes place for it.
 func (f *Follower) add(fl *flow, n named) *want {
 	for f.live >= maxWants {
 		f.end(f.oldest())
@@ -209,7 +209,7 @@ func (f *Follower) add(fl *flow, n named) *want {
 	return w
 }
 
-// oldest is the want that came first of those that are not over.
+// oldest returns the want that came first of those that are not over.
 func (f *Follower) oldest() *want {
 	for f.line[0].over {
 		f.line = f.line[1:]

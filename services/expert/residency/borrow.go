@@ -14,7 +14,7 @@ import (
 // ErrDeclined begins the reasons for which other hosts are to compute rows.
 var ErrDeclined = errors.New("this host does not have the function")
 
-// named is a function that is warm here, or that is to become so from now on.
+// named returns a function that is warm here, or that is to become so from now on.
 func (t *table) named(layer int, id string) (f *Function, warm bool, err error) {
 	switch f = t.functions[id]; {
 	case f == nil:

@@ -87,7 +87,7 @@ type Function struct {
 	warmed    chan struct{} // closed when it is warm, or is dropped
 }
 
-// newFunction is one that nobody wants yet.
+// newFunction returns one that nobody wants yet.
 func newFunction(layer int, spec *pb.Function, with United, m *telemetry.Metrics) *Function {
 	number, _ := strconv.ParseUint(spec.Id, 16, 64) // 0: an id of another form
 	f := &Function{
@@ -100,7 +100,7 @@ func newFunction(layer int, spec *pb.Function, with United, m *telemetry.Metrics
 	return f
 }
 
-// unitsOf are a function's units as the device names them, or why the host can never serve them.
+// unitsOf returns a function's units as the device names them, or why the host can never serve them.
 func unitsOf(layer int, f *pb.Function, with United) (ids []forward.ExpertID, err error) {
 	is := f.GetKind() == plan.United
 	if is && (with == nil || !with.Has(int(f.GetWay()), f.GetBundle())) {
@@ -119,13 +119,13 @@ func unitsOf(layer int, f *pb.Function, with United) (ids []forward.ExpertID, er
 	return ids, nil
 }
 
-// ID is the function's, as plans name it.
+// ID returns the function's, as plans name it.
 func (f *Function) ID() string { return f.spec.Id }
 
-// Layer is the layer whose experts it has.
+// Layer returns the layer whose experts it has.
 func (f *Function) Layer() int { return f.layer }
 
-// Number is the id as times name it.
+// Number returns the id as times name it.
 func (f *Function) Number() uint64 { return f.number }
 
 // Computed counts a dispatch that was computed: the expert of each row, and the time it took.
@@ -218,12 +218,12 @@ func newColdStart() *coldStart {
 	return &coldStart{began: time.Now(), computed: map[share]uint32{}}
 }
 
-// past says whether what arrives then did not wait for the cold start.
+// past reports whether what arrives then did not wait for the cold start.
 func (c *coldStart) past(arrived time.Time) bool {
 	return !c.over.IsZero() && arrived.After(c.over.Add(seenWithin)) || len(c.computed) >= maxComputed
 }
 
-// repeats says whether the same rows, to the same aggregator, were computed for an
+// repeats reports whether the same rows, to the same aggregator, were computed for an
 // earlier attempt after these came: both had waited for the same cold start.
 func (c *coldStart) repeats(d *pb.Dispatch) bool {
 	of, attempt := shareOf(d), d.GetKey().GetAttempt()
@@ -243,7 +243,7 @@ func (f *Function) loads() bool {
 	return f.want == warm || f.want == kept || f.want == cold && f.roused
 }
 
-// lacks says whether the function is to be in memory and is neither there nor refused, or is
+// lacks reports whether the function is to be in memory and is neither there nor refused, or is
 // offloaded and takes no rows yet.
 func (f *Function) lacks() bool {
 	if f.offloaded && f.want != nothing {
@@ -285,7 +285,7 @@ func (f *Function) is(phase pb.FunctionPhase, reason string) *pb.FunctionState {
 	return &pb.FunctionState{Id: f.spec.Id, Phase: phase, Joined: f.receiving != nil, Reason: reason}
 }
 
-// shown is what the others see of a function: one that is offloaded computes what comes,
+// shown returns what the others see of a function: one that is offloaded computes what comes,
 // as a warm one does, so nobody hears of it when its experts come or go.
 func (f *Function) shown() *pb.FunctionState {
 	state := proto.CloneOf(f.state)
@@ -295,7 +295,7 @@ func (f *Function) shown() *pb.FunctionState {
 	return state
 }
 
-// item is a function as an order sees it: as its first expert.
+// item returns a function as an order sees it: as its first expert.
 func (f *Function) item() *policy.Item {
 	item := &policy.Item{Urgency: policy.Planned, Priority: f.priority, Used: uint64(max(0, f.unused.UnixNano()))}
 	if len(f.spec.Experts) > 0 {
@@ -312,7 +312,7 @@ var phaseNames = map[pb.FunctionPhase]string{
 	isCold: "cold", isWarming: "warming", isWarm: "warm", isDraining: "draining", isRefused: "refused",
 }
 
-// phase is the function's, as the metrics name it.
+// phase returns the function's, as the metrics name it.
 func (f *Function) phase() string {
 	state := f.shown()
 	if state.Phase == isWarm && !state.Joined {

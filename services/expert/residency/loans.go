@@ -62,7 +62,7 @@ func (l *loans) wake() {
 
 func (l *loans) first(place chan struct{}) bool { return l.line[0] == place }
 
-// offloads says whether a function's experts come and go with the rows for them.
+// offloads reports whether a function's experts come and go with the rows for them.
 func (t *table) offloads(f *Function) bool {
 	return t.Offload && f.cannot == nil && f.spec.Kind != plan.United && t.memory.canHoldEach(f) // a number of another kind is no expert's
 }
@@ -76,7 +76,7 @@ func (t *table) fill(f *Function) {
 	}
 }
 
-// needs are those of a function's experts that a dispatch names.
+// needs returns those of a function's experts that a dispatch names.
 func (f *Function) needs(experts []uint32) (ids []forward.ExpertID) {
 	for _, e := range f.spec.Experts {
 		if slices.Contains(experts, e) {
@@ -158,7 +158,7 @@ func (t *table) take(f *Function, ids []forward.ExpertID, lent []*device.Ticket)
 	return false
 }
 
-// refused says whether the device had no room for an expert.
+// refused reports whether the device had no room for an expert.
 func refused(t *device.Ticket) bool {
 	no := (*device.RefusedError)(nil)
 	return errors.As(t.Err(), &no)
@@ -203,7 +203,7 @@ func (t *table) awaitLoads(ctx context.Context, lent []*device.Ticket) error {
 	return nil
 }
 
-// missing are the experts that are not in memory yet.
+// missing returns the experts that are not in memory yet.
 func missing(lent []*device.Ticket) (experts []uint32) {
 	for _, t := range lent {
 		select {
@@ -266,7 +266,7 @@ func (r *Residency) Fit(f *Function, experts []uint32) (groups [][]uint32) {
 // memory is what functions take of a device's memory, in bytes. It has no state of its own.
 type memory struct{ device device.Device }
 
-// size is an expert's; 0 if the device does not know it.
+// size returns an expert's; 0 if the device does not know it.
 func (m memory) size(id forward.ExpertID) int64 {
 	n, err := m.device.Size(id)
 	if err != nil {
@@ -280,7 +280,7 @@ func (m memory) whole(f *Function) (bytes int64) {
 	return bytes
 }
 
-// missing is the bytes of a function that the device does not hold.
+// missing returns the bytes of a function that the device does not hold.
 func (m memory) missing(f *Function) (bytes int64) {
 	f.eachExpert(func(id forward.ExpertID) {
 		if m.device.State(id).Phase == device.Cold {
@@ -297,7 +297,7 @@ func (m memory) absent(id forward.ExpertID) int {
 	return 1
 }
 
-// short is how many of so many bytes the device does not have free now.
+// short returns how many of so many bytes the device does not have free now.
 func (m memory) short(bytes int64) int64 {
 	now := m.device.Memory()
 	return bytes - (now.Budget - now.Used)

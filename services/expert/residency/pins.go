@@ -10,7 +10,7 @@ import (
 // its memory; the rest is for what comes and goes. A plan that gives all functions of a layer as
 // many replicas, as one that does not go by load, holds none.
 
-// pins says whether an offloaded function is to be held.
+// pins reports whether an offloaded function is to be held.
 func (t *table) pins(l *plan.Layer, f *Function, spec *pb.Function) bool {
 	return plan.WantOn(spec, t.Host) == warm && plan.Held(l.LayerPlan, spec) && t.pinned(f)+t.memory.whole(f) <= t.Device.Memory().Budget/2
 }
@@ -22,7 +22,7 @@ func (t *table) pin(f *Function, held bool) {
 	}
 }
 
-// pinned is the bytes of what is held but for one function.
+// pinned returns the bytes of what is held but for one function.
 func (t *table) pinned(but *Function) (bytes int64) {
 	for _, f := range t.functions {
 		if f.pinned && f != but {

@@ -41,7 +41,7 @@ func (k keeper) dismiss() {
 	t.forget(f)
 }
 
-// lay says whether a function that has left its group rests from now on. One that
+// lay reports whether a function that has left its group rests from now on. One that
 // is wanted again meanwhile has its experts still.
 func (k keeper) lay() bool {
 	f, t := k.f, k.table
@@ -96,7 +96,7 @@ func (k keeper) vacate() (wait time.Duration) {
 	return 0
 }
 
-// leaveMemory says whether a function still may be evicted, and then tells that it was.
+// leaveMemory reports whether a function still may be evicted, and then tells that it was.
 func (k keeper) leaveMemory() bool {
 	f, t := k.f, k.table
 	t.Lock()

@@ -27,7 +27,7 @@ const (
 	pressure eviction = "pressure" // others need the room
 )
 
-// rests says whether a function that is wanted no more stays in memory.
+// rests reports whether a function that is wanted no more stays in memory.
 func (t *table) rests(f *Function, now time.Time) bool {
 	return f.evict == stays && !t.leaving && now.Sub(f.unused) < t.KeepAlive
 }
@@ -94,7 +94,7 @@ const (
 	needed
 )
 
-// spareFor is how well a function can do without its memory, which another one needs.
+// spareFor returns how well a function can do without its memory, which another one needs.
 func (f *Function) spareFor(other *Function) int {
 	switch {
 	case f == other:
@@ -121,7 +121,7 @@ func (t *table) reserve(f *Function) error {
 	return fmt.Errorf("%w: functions that take rows need it", errNoRoom)
 }
 
-// fits says whether the functions that are wanted here leave room for another one.
+// fits reports whether the functions that are wanted here leave room for another one.
 func (t *table) fits(f *Function) bool {
 	if !t.memory.bounded() {
 		return true
@@ -130,7 +130,7 @@ func (t *table) fits(f *Function) bool {
 	return need <= room
 }
 
-// needs is the bytes of a function, and those that the device has for it: what the
+// needs returns the bytes of a function, and those that the device has for it: what the
 // other functions leave that cannot make room for it. A device that was out of memory has
 // what the others hold.
 func (t *table) needs(f *Function, outOfMemory bool) (need, room int64) {

@@ -71,7 +71,7 @@ func (r *Residency) Done(f *Function, a Roused) {
 	}
 }
 
-// Named is a function that is warm here, or that is to become so from now on: one of the
+// Named returns a function that is warm here, or that is to become so from now on: one of the
 // plan's for this host, or one that is borrowed from others (ErrDeclined).
 func (r *Residency) Named(layer int, id string) (f *Function, warm bool, err error) {
 	r.table.Lock()
@@ -122,7 +122,7 @@ func (t *table) demand(f *Function) {
 	})
 }
 
-// stale says whether rows need not be computed: they were, while they waited for the cold
+// stale reports whether rows need not be computed: they were, while they waited for the cold
 // start that is the last.
 func (f *Function) stale(d *pb.Dispatch, arrived time.Time) bool {
 	if f.start == nil {

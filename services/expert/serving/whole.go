@@ -11,7 +11,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// whole says whether what comes of a dispatch is all that its group awaits, with one row for each of the
+// whole reports whether what comes of a dispatch is all that its group awaits, with one row for each of the
 // group's. Then an aggregator would send on what it got, since the host has added up the slots in its way
 // (compute/rowsums.go): the partial is the group's block.
 func (s *Serving) whole(d *pb.Dispatch, p *pb.Partial) bool {
@@ -31,7 +31,7 @@ func (s *Serving) answer(ctx context.Context, p *pb.Partial) error {
 	})
 }
 
-// coldRows are the token rows of places, which ascend.
+// coldRows returns the token rows of places, which ascend.
 func coldRows(shape *wire.Shape, places []uint32) (rows []uint32) {
 	for _, place := range places {
 		if row := uint32(shape.Row(place)); len(rows) == 0 || rows[len(rows)-1] != row {
@@ -41,7 +41,7 @@ func coldRows(shape *wire.Shape, places []uint32) (rows []uint32) {
 	return rows
 }
 
-// onlyExperts is the part of a dispatch that some of its experts compute.
+// onlyExperts returns the part of a dispatch that some of its experts compute.
 func onlyExperts(shape *wire.Shape, d *pb.Dispatch, experts []uint32) *pb.Dispatch {
 	part := &pb.Dispatch{
 		Key: proto.CloneOf(d.Key), Function: d.Function, Awaits: d.Awaits, Gate: d.Gate, Kind: d.Kind, Way: d.Way, Fates: d.Fates, Prefill: d.Prefill, Decision: d.Decision,

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Names are what this API calls fields that the services name otherwise.
+// Names returns what this API calls fields that the services name otherwise.
 func Names() map[string]string {
 	return map[string]string{"stop": "stop_sequences", "grammar": "output_config.format", "input_ids": "messages"}
 }
@@ -18,7 +18,7 @@ type Model struct {
 	Created time.Time `json:"created_at"`
 }
 
-// NewModel is one since a time, in seconds since 1970.
+// NewModel returns one since a time, in seconds since 1970.
 func NewModel(name string, created int64) Model {
 	return Model{"model", name, name, time.Unix(created, 0).UTC()}
 }
@@ -31,7 +31,7 @@ type Page struct {
 	Last  *string `json:"last_id"`
 }
 
-// PageOf are at most so many models behind one of a name, or before one; empty: from the first one on.
+// PageOf returns at most so many models behind one of a name, or before one; empty: from the first one on.
 func PageOf(all []Model, most int, after, before string) Page {
 	p := Page{Data: []Model{}}
 	named := func(name string) int { return slices.IndexFunc(all, func(m Model) bool { return m.ID == name }) }

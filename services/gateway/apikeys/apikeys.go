@@ -30,13 +30,13 @@ const (
 	Operator = "operator"
 )
 
-// Rights are all that there are.
+// Rights returns all that there are.
 func Rights() []string { return []string{Ask, Read, Operator} }
 
 // Hash is what a file has of a key.
 type Hash [sha256.Size]byte
 
-// HashOf is a key's.
+// HashOf returns a key's.
 func HashOf(secret string) Hash { return sha256.Sum256([]byte(secret)) }
 
 // Key is what a file says of a key.
@@ -83,7 +83,7 @@ func (k Key) Check() error {
 	return nil
 }
 
-// line is what a file has of it.
+// line returns what a file has of it.
 func (k Key) line() string {
 	words := []string{hex.EncodeToString(k.Hash[:]), k.Flow.Tenant, string(k.Flow.Class)}
 	if k.Right != Ask {
@@ -164,7 +164,7 @@ func CheckWhole(data []byte) error {
 // prefix begins the keys that are made here, so that a scanner of leaked secrets finds them.
 const prefix = "sk-sy-"
 
-// NewSecret is a key that nobody can guess.
+// NewSecret returns a key that nobody can guess.
 func NewSecret() string {
 	random := make([]byte, 32)
 	_, _ = rand.Read(random) // never fails

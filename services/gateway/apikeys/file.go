@@ -45,7 +45,7 @@ func parseFile(data []byte) (*File, error) {
 	return f, nil
 }
 
-// Keys are those of the file, in its order.
+// Keys returns those of the file, in its order.
 func (f *File) Keys() (all []Key) {
 	for _, l := range f.lines {
 		if l.key != nil {
@@ -114,7 +114,7 @@ func (f *File) Rotate(id, secret string, until time.Time, now time.Time) (Key, e
 	return k, nil
 }
 
-// bytes is the file's content. It is never empty, as a file is that somebody begins to write.
+// bytes returns the file's content. It is never empty, as a file is that somebody begins to write.
 func (f *File) bytes() []byte {
 	var b bytes.Buffer
 	if len(f.lines) == 0 {

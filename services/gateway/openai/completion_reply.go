@@ -35,7 +35,7 @@ type CompletionLogprobs struct {
 	Offsets  []int                `json:"text_offset"`
 }
 
-// TokenText is a token as text; bytes that are no text are written as such, so that tokens
+// TokenText returns a token as text; bytes that are no text are written as such, so that tokens
 // with different bytes have different texts.
 func TokenText(token []byte) string {
 	if utf8.Valid(token) {
@@ -48,10 +48,10 @@ func TokenText(token []byte) string {
 	return text
 }
 
-// numberText is a token as its id, which vLLM's clients can ask for.
+// numberText returns a token as its id, which vLLM's clients can ask for.
 func numberText(id uint32) string { return "token_id:" + strconv.FormatUint(uint64(id), 10) }
 
-// named is a token as a text: its id where the client asks for that, and where it has no bytes.
+// named returns a token as a text: its id where the client asks for that, and where it has no bytes.
 func (w completionWriter) named(id uint32, token []byte) string {
 	if w.numbered || len(token) == 0 {
 		return numberText(id)
@@ -59,7 +59,7 @@ func (w completionWriter) named(id uint32, token []byte) string {
 	return TokenText(token)
 }
 
-// logprobsOf are those of tokens that stand in a choice's text behind those that were told.
+// logprobsOf returns those of tokens that stand in a choice's text behind those that were told.
 func (w completionWriter) logprobsOf(tokens []Token, c *Choice) *CompletionLogprobs {
 	out := &CompletionLogprobs{Tokens: []string{}, Logprobs: []*float32{}, Top: []map[string]float32{}, Offsets: []int{}}
 	for _, t := range tokens {

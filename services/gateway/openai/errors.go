@@ -50,7 +50,7 @@ func Unsupported(param, why string) *Error {
 	return e
 }
 
-// Fault is what a client sees of an error of ours: nothing but the id under which the log has it.
+// Fault returns what a client sees of an error of ours: nothing but the id under which the log has it.
 func Fault(request string) *Error {
 	return &Error{Status: http.StatusInternalServerError, Type: ServerError, Code: client.CodeInternal, Message: "the server has met a fault of its own, which its log has under request " + request}
 }
@@ -152,7 +152,7 @@ type content struct {
 	Code    *string `json:"code"`
 }
 
-// Body is what clients get of it.
+// Body returns what clients get of it.
 func (e *Error) Body() any {
 	c := content{Message: e.Message, Type: e.Type, Code: &e.Code}
 	if e.Param != "" {

@@ -59,7 +59,7 @@ func (e *Events) Waits(quiet time.Duration, beat string) (stop func()) {
 	return func() { e.Begun() }
 }
 
-// Begun says whether anything was sent. From then on nothing is but events.
+// Begun reports whether anything was sent. From then on nothing is but events.
 func (e *Events) Begun() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

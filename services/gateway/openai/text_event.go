@@ -14,7 +14,7 @@ type textEvent struct {
 	text                   string
 }
 
-// newTextEvent is an event of a reply's kind. A chat has its texts as the content of a delta.
+// newTextEvent returns an event of a reply's kind. A chat has its texts as the content of a delta.
 func newTextEvent(h Head, chat bool) *textEvent {
 	var choice any = CompletionChoice{}
 	if chat {
@@ -45,7 +45,7 @@ func appendString(to []byte, s string) []byte {
 	return append(append(append(to, '"'), s...), '"')
 }
 
-// jsonOf is the JSON of what can always be written as JSON.
+// jsonOf returns the JSON of what can always be written as JSON.
 func jsonOf(v any) []byte {
 	data, _ := Encode(v) // as said
 	return data

@@ -30,7 +30,7 @@ func (f *Extra) Add(u *pb.Usage) {
 	}
 }
 
-// plus is a sum of which one part may be absent.
+// plus returns a sum of which one part may be absent.
 func plus[N float64 | uint32](a *N, b N) *N {
 	if a != nil {
 		b += *a

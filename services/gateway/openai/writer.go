@@ -48,10 +48,10 @@ type Reply struct {
 	events [1]any
 }
 
-// Whole is the reply once all answers have ended.
+// Whole returns the reply once all answers have ended.
 func (r *Reply) Whole() any { return r.writer.whole(r.Choices, UsageOf(r.Choices, r.ask.N)) }
 
-// Parts are the events of what came to an answer. They are good until the next call.
+// Parts returns the events of what came to an answer. They are good until the next call.
 func (r *Reply) Parts(c *Choice, p Piece) []any {
 	switch {
 	case p.Nothing():
@@ -64,7 +64,7 @@ func (r *Reply) Parts(c *Choice, p Piece) []any {
 	return r.writer.part(c, p)
 }
 
-// Counted is the last event, if one that counts tokens is wanted.
+// Counted returns the last event, if one that counts tokens is wanted.
 func (r *Reply) Counted() (event any, wanted bool) {
 	return r.writer.usage(UsageOf(r.Choices, r.ask.N)), r.ask.Usage
 }

@@ -30,7 +30,7 @@ func (r *Response) tell(events ...Event) []Event {
 	return events
 }
 
-// Begin are the events before the first token.
+// Begin returns the events before the first token.
 func (r *Response) Begin() []Event {
 	r.status = InProgress
 	return r.tell(Event{Type: "response.created", Response: r.Object()}, Event{Type: "response.in_progress", Response: r.Object()})
@@ -106,7 +106,7 @@ func (r *Response) endItem() []Event {
 	return r.tell(append(events, Event{Type: "response.output_item.done", Output: at, Item: &shown})...)
 }
 
-// End are the events behind the last token.
+// End returns the events behind the last token.
 func (r *Response) End() (out []Event) {
 	if r.status == Completed || r.status == Incomplete {
 		if len(r.items) == 0 {

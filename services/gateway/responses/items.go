@@ -37,14 +37,14 @@ func partsOf(c *pb.Chunk) (out []piece) {
 	return out
 }
 
-// ended says whether what comes next is of another item.
+// ended reports whether what comes next is of another item.
 func (i *item) ended(next piece) bool {
 	return i.kind != next.kind || next.kind == kindCall && next.call != ""
 }
 
 var prefixes = map[string]string{kindMessage: "msg_", kindThoughts: "rs_", kindCall: "fc_"}
 
-// itemID is the id of an item that is to begin. The first one's is the response's.
+// itemID returns the id of an item that is to begin. The first one's is the response's.
 func (r *Response) itemID(kind string) string {
 	id := prefixes[kind] + strings.TrimPrefix(r.id, "resp_")
 	if n := len(r.items); n > 0 {
@@ -82,7 +82,7 @@ func textPart(kind, text string) part {
 	return p
 }
 
-// shown is the item as it is now.
+// shown returns the item as it is now.
 func (i *item) shown() outputItem {
 	out, text := outputItem{Type: i.kind, ID: i.id, Status: i.status}, i.text.String()
 	content := []part{}

@@ -14,7 +14,7 @@ func sealed(thoughts string) string {
 	return sealedAs + base64.RawURLEncoding.EncodeToString([]byte(thoughts))
 }
 
-// opened are the thoughts in what was sealed here; what others sealed has none.
+// opened returns the thoughts in what was sealed here; what others sealed has none.
 func opened(text string) string {
 	rest, ours := strings.CutPrefix(text, sealedAs)
 	thoughts, err := base64.RawURLEncoding.DecodeString(rest)

@@ -77,12 +77,12 @@ type Response struct {
 	usage  *pb.Usage
 }
 
-// New is a response to which nothing has come yet.
+// New returns a response to which nothing has come yet.
 func New(id, model, fingerprint string, created int64, shown Shown) *Response {
 	return &Response{id: id, model: model, fingerprint: fingerprint, created: created, shown: shown, status: Queued}
 }
 
-// Ended says whether nothing more comes.
+// Ended reports whether nothing more comes.
 func (r *Response) Ended() bool { return r.status != Queued && r.status != InProgress }
 
 // Push takes a chunk in.
@@ -118,7 +118,7 @@ func (r *Response) Fail(e *openai.Error) {
 	}
 }
 
-// Object is the response as it is now.
+// Object returns the response as it is now.
 func (r *Response) Object() *Object {
 	o := &Object{
 		ID: r.id, Object: "response", CreatedAt: r.created, Status: r.status, Model: r.model, Output: []outputItem{}, Shown: r.shown,

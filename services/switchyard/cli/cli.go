@@ -273,7 +273,7 @@ func withHelp(program string, err error) error {
 // DefaultNATS is where a server of this machine listens, that of up as well.
 const DefaultNATS = "nats://127.0.0.1:4222"
 
-// constants are the defaults of flags that are constants elsewhere, and the names of policies. They
+// constants returns the defaults of flags that are constants elsewhere, and the names of policies. They
 // are no kong.Vars: kong expands each of these anew for every flag that there is.
 func constants() kong.Option {
 	list := func(use registry.Use) string { return strings.Join(registry.Names(use), ", ") }

@@ -39,7 +39,7 @@ func configuredBy(parsed *kong.Context, g *Globals) configured {
 	return c
 }
 
-// fixed are the flags in which two differ that count only after a restart.
+// fixed returns the flags in which two differ that count only after a restart.
 func (c configured) fixed(other configured) (names []string) {
 	for name, value := range c.flags {
 		if other.flags[name] != value && !slices.Contains(live, name) {

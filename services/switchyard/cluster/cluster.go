@@ -68,7 +68,7 @@ type Beside struct {
 	Count    map[string]int
 }
 
-// nodes are those of all models.
+// nodes returns those of all models.
 func (s *Settings) nodes() []*Node {
 	all := []*Node{s.Node}
 	for _, b := range s.Beside {
@@ -189,7 +189,7 @@ func (y *Cluster) Reload(own any) {
 	}
 }
 
-// Users is the folder of credentials; nil without Auth.
+// Users returns the folder of credentials; nil without Auth.
 func (y *Cluster) Users() *credentials.Folder { return y.Settings.Node.users }
 
 // ReloadUsers has the server read the users' accounts again.
@@ -261,10 +261,10 @@ func (y *Cluster) Client(ctx context.Context) (c *client.Client, stop func(), er
 	return client.New(conn.NATS(), client.Settings{Prefix: n.Shared.Prefix, Model: n.ModelName()}), conn.Close, nil
 }
 
-// URL is where clients reach the server.
+// URL returns where clients reach the server.
 func (y *Cluster) URL() string { return y.server.URL() }
 
-// Messages is how many messages the services have published.
+// Messages returns how many messages the services have published.
 func (y *Cluster) Messages() (n uint64) {
 	for _, p := range y.pipelines() {
 		for _, c := range p.Connections() {

@@ -41,7 +41,7 @@ type Node struct {
 
 func (n *Node) drain() time.Duration { return cmp.Or(n.Drain, DrainTime) }
 
-// config is how a user of this process connects.
+// config returns how a user of this process connects.
 func (n *Node) config(user string) bus.Config {
 	c := n.Bus
 	if n.users != nil {
@@ -112,7 +112,7 @@ func (n *Node) Deploy(ctx context.Context, r Replica) (*deployment.Deployment, e
 	return deployment.Open(ctx, s)
 }
 
-// propagator is nil without tracing, so that no message pays for it.
+// propagator returns nil without tracing, so that no message pays for it.
 func (n *Node) propagator() bus.Propagator {
 	if !n.Shared.Telemetry.Traces() {
 		return nil
@@ -120,7 +120,7 @@ func (n *Node) propagator() bus.Propagator {
 	return n.Shared.Telemetry.Propagator
 }
 
-// ModelName is the model's name in subjects.
+// ModelName returns the model's name in subjects.
 func (n *Node) ModelName() string {
 	if n.Shared.Name != "" {
 		return schemas.ModelToken(n.Shared.Name)
@@ -128,12 +128,12 @@ func (n *Node) ModelName() string {
 	return schemas.ModelToken(n.Shared.Model.Name)
 }
 
-// Names are the subjects and streams of the node's model.
+// Names returns the subjects and streams of the node's model.
 func (n *Node) Names() schemas.Streams {
 	return schemas.Streams{Subjects: schemas.NewSubjects(n.Shared.Prefix, n.ModelName())}
 }
 
-// wanted is the node's model as whose streams are made.
+// wanted returns the node's model as whose streams are made.
 func (n *Node) wanted() bus.Model {
 	s := n.Names()
 	s.Hops, s.LogAge, s.LogBytes, s.AllRows = n.Shared.Hops, n.Shared.LogAge, n.Shared.LogBytes, n.Shared.AllRows
@@ -142,7 +142,7 @@ func (n *Node) wanted() bus.Model {
 	return bus.Model{Streams: s, MoELayers: deployment.MoELayers(n.Shared.Model)}
 }
 
-// objects says whether the node's users may move rows through objects.
+// objects reports whether the node's users may move rows through objects.
 func (n *Node) objects() bool {
 	if n.users == nil {
 		return false

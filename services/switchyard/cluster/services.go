@@ -44,7 +44,7 @@ var Names = catalog.StartOrder(catalog.Way)
 // them: without them tokens flow as well.
 var Loop = catalog.StartOrder(catalog.Loop)
 
-// OneEach is one replica of each service that a token passes.
+// OneEach returns one replica of each service that a token passes.
 func OneEach() map[string]int {
 	count := map[string]int{}
 	for _, name := range Names {
@@ -76,7 +76,7 @@ func (s *Services) Set(name string, own any) {
 	}
 }
 
-// settings are what a service's replicas are made with.
+// settings returns what a service's replicas are made with.
 func (s Services) settings(name string) service.Settings {
 	own, known := map[string]any{
 		"attention": s.Attention, "expert": s.Expert, "gate": s.Gate, "tokenizer": s.Tokenizer, "predictor": s.Predictor, "scaler": s.Scaler,

@@ -61,7 +61,7 @@ func decode(m bus.Stored) *Letter {
 	}
 }
 
-// Content is all of a letter.
+// Content returns all of a letter.
 func (l *Letter) Content() Content {
 	c := Content{Letter: *l, Headers: map[string][]string{}}
 	for _, h := range l.message.Headers {

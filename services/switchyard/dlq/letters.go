@@ -58,7 +58,7 @@ func (l *Letters) next(ctx context.Context, from uint64) (bus.Stored, error) {
 	return l.conn.Next(ctx, l.streams.Dead().Name, l.streams.Subjects.AnyDead(), from)
 }
 
-// Get is one letter.
+// Get returns one letter.
 func (l *Letters) Get(ctx context.Context, seq uint64) (*Letter, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.within)
 	defer cancel()

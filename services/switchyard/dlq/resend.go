@@ -77,7 +77,7 @@ func name(m *nats.Msg, id string) error {
 	return err
 }
 
-// headers are a message's own: those of NATS are orders to the stream that it was
+// headers returns a message's own: those of NATS are orders to the stream that it was
 // published to.
 func headers(d *pb.DeadLetter, id string) nats.Header {
 	h := nats.Header{}
@@ -92,7 +92,7 @@ func headers(d *pb.DeadLetter, id string) nats.Header {
 	return h
 }
 
-// requestOfPrompt is the request that a prompt names, read as tokenizers do: what they
+// requestOfPrompt returns the request that a prompt names, read as tokenizers do: what they
 // cannot read would be given up again.
 func requestOfPrompt(m *nats.Msg) (string, error) {
 	p, _, err := edge.DecodePrompt(m.Header, m.Data, false)
@@ -134,7 +134,7 @@ func (r resend) mayResend(newest []byte) error {
 	return nil
 }
 
-// ended says whether a record is the last one of its log.
+// ended reports whether a record is the last one of its log.
 func ended(record []byte) bool {
 	r := &pb.Record{}
 	return proto.Unmarshal(record, r) == nil && r.Format == schemas.RecordFormat && (r.GetTerminal() != nil || r.GetPacked() != nil)
@@ -164,7 +164,7 @@ func (t *Table) Flush() error {
 	return nil
 }
 
-// Text is a letter with its headers and its body for people.
+// Text returns a letter with its headers and its body for people.
 func (c Content) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "letter %d, given up %s by %s\n", c.Seq, c.Time.UTC().Format(time.RFC3339), terminal.Clean(c.Replica))

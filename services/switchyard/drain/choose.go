@@ -48,7 +48,7 @@ func suggestion(all []top.Member, name string) string {
 // longest bounds what is compared: longer names differ anyway.
 const longest = 256
 
-// distance is how many characters are to be changed, added or left out to make b of a;
+// distance returns how many characters are to be changed, added or left out to make b of a;
 // what begins with a is nearer than anything else.
 func distance(a, b string) int {
 	if a != "" && strings.HasPrefix(b, a) {

@@ -92,7 +92,7 @@ const (
 	leftPoll   = 50 * time.Millisecond
 )
 
-// left is who is still here, once those who said that they are gone are no members.
+// left returns who is still here, once those who said that they are gone are no members.
 func (a *asker) left(ctx context.Context, r *top.Reader) (s *top.Snapshot, err error) {
 	waiting, cancel := context.WithTimeout(ctx, leftWithin)
 	defer cancel()
@@ -240,7 +240,7 @@ func where(m top.Member) string {
 	return fmt.Sprintf("It is in process %d on host %s: send that SIGTERM, or SIGKILL if that does not help", m.PID, m.Host)
 }
 
-// String is a line for people.
+// String returns a line for people.
 func (r Result) String() string {
 	if r.Drained {
 		return fmt.Sprintf("%s has drained and is gone, after %.1f s\n", r.Replica, r.Seconds)

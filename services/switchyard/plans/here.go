@@ -67,7 +67,7 @@ func ReadAll(ctx context.Context, js jetstream.JetStream, kv jetstream.KeyValue,
 	return s, err
 }
 
-// live are the members that have been renewed about as lately as the last of them. All
+// live returns the members that have been renewed about as lately as the last of them. All
 // times are the server's.
 func live(entries map[string]jetstream.KeyValueEntry) (all []*pb.Member) {
 	newest := time.Time{}
@@ -86,7 +86,7 @@ func live(entries map[string]jetstream.KeyValueEntry) (all []*pb.Member) {
 	return all
 }
 
-// hereOf is what members tell; of several scalers the one that has the planner's lease.
+// hereOf returns what members tell; of several scalers the one that has the planner's lease.
 func hereOf(all []*pb.Member) (h Here) {
 	for _, m := range members.OfService(all, "expert") {
 		h.IDs = append(h.IDs, m.Id)
@@ -135,7 +135,7 @@ func (h Here) Refuses(change plan.Settings, model string) error {
 	return nil
 }
 
-// String is the scaler's id, and what it decides by.
+// String returns the scaler's id, and what it decides by.
 func (s *Scaler) String() string {
 	if s.Scaling == "" {
 		return s.ID

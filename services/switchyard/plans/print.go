@@ -9,7 +9,7 @@ import (
 	"github.com/switchyard/switchyard/services/switchyard/terminal"
 )
 
-// Text is the state for people: the settings, and each layer with its functions.
+// Text returns the state for people: the settings, and each layer with its functions.
 func (s *State) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "model %s: %s\n", s.Model, s.Settings.Text())
@@ -69,7 +69,7 @@ func (f Function) where() string {
 	return strings.Join(parts, "; ")
 }
 
-// Text is the settings on a line.
+// Text returns the settings on a line.
 func (s Settings) Text() string {
 	if s.Error != "" {
 		return "settings refused: " + terminal.Clean(s.Error)
@@ -84,7 +84,7 @@ func (s Settings) Text() string {
 	return text
 }
 
-// Text is the layer on a line, without its functions.
+// Text returns the layer on a line, without its functions.
 func (l Layer) Text() string {
 	if l.Error != "" {
 		return fmt.Sprintf("layer %d: %s", l.Layer, terminal.Clean(l.Error))

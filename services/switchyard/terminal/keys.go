@@ -95,7 +95,7 @@ func parse(sent []byte) (keys []string) {
 
 const escape = 0x1b
 
-// length is how many bytes the first key has.
+// length returns how many bytes the first key has.
 func length(sent []byte) int {
 	switch {
 	case sent[0] != escape:
@@ -114,7 +114,7 @@ func length(sent []byte) int {
 	return 1
 }
 
-// Size is how many characters a terminal has in a line, and how many lines; what is usual
+// Size returns how many characters a terminal has in a line, and how many lines; what is usual
 // where it does not say.
 func Size(w any) (width, height int) {
 	const usualWidth, usualHeight = 80, 24

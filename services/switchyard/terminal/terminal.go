@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Is says whether a person looks at w, or types into it.
+// Is reports whether a person looks at w, or types into it.
 func Is(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

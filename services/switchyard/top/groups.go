@@ -24,7 +24,7 @@ type group struct {
 // from 1.
 var groupKeys = []string{"services", "replicas", "hosts", "streams", "experts", "placement", "devices"}
 
-// groups are all of them; those with nothing in them, too, so that digits mean the same.
+// groups returns all of them; those with nothing in them, too, so that digits mean the same.
 func (s *Snapshot) groups(before *Snapshot) []group {
 	all := []group{s.services(), s.replicasGroup(), s.hosts(), s.streams(), s.load(before), s.placement()}
 	if plans, byLoads := s.plans(); byLoads {
@@ -33,7 +33,7 @@ func (s *Snapshot) groups(before *Snapshot) []group {
 	return append(all, s.devices())
 }
 
-// services is a line a service.
+// services returns a line a service.
 func (s *Snapshot) services() group {
 	g := group{key: "services", title: "Services", table: table{head: []string{"SERVICE", "READY", "TOKENS/S", "ROWS/S", "ROWS", "ERRORS", "MISSING"}}}
 	var brief []string
@@ -47,7 +47,7 @@ func (s *Snapshot) services() group {
 	return g
 }
 
-// serviceNames are those that a token passes, whoever is here, and what else is here.
+// serviceNames returns those that a token passes, whoever is here, and what else is here.
 func (s *Snapshot) serviceNames() []string {
 	names := members.StageNames()
 	for _, m := range s.Members {
@@ -99,7 +99,7 @@ func errorsOf(m *Member) (float64, bool) {
 	return failed + refused, fails || refuses || m.Service == "attention" || m.Service == "tokenizer"
 }
 
-// replicasGroup is a line a replica.
+// replicasGroup returns a line a replica.
 func (s *Snapshot) replicasGroup() group {
 	g := group{key: "replicas", title: "Replicas", table: table{head: []string{
 		"REPLICA", "STATE", "TOKENS/S", "ROWS/S", "ROWS", "RUNNING", "WAITING", "ERRORS", "KV PAGES", "UP", "HOST", "PID", "VERSION", "DEVICE", "TROUBLE",
@@ -152,7 +152,7 @@ func pid(n uint32) string {
 	return strconv.Itoa(int(n))
 }
 
-// hosts is a line a machine: what runs there. Its rows are those of its expert hosts alone:
+// hosts returns a line a machine: what runs there. Its rows are those of its expert hosts alone:
 // what gates and attention count are the same rows once more, at other stages.
 func (s *Snapshot) hosts() group {
 	g := group{key: "hosts", title: "Hosts", table: table{head: []string{"HOST", "REPLICAS", "PROCESSES", "TOKENS/S", "ROWS/S", "VERSION", "SERVICES"}}}
@@ -186,7 +186,7 @@ func counted(kinds map[string]int) string {
 	return strings.Join(names, " ")
 }
 
-// streams is a line a stage; the layers of EXPERT are one.
+// streams returns a line a stage; the layers of EXPERT are one.
 func (s *Snapshot) streams() group {
 	g := group{key: "streams", title: "Streams", table: table{head: []string{"STREAM", "WAITING", "IN HAND", "MESSAGES", "BYTES", "DEEPEST LAYER"}}}
 	for _, stage := range queueStages {
@@ -233,7 +233,7 @@ func whole(n *uint64) string {
 	return strconv.FormatUint(*n, 10)
 }
 
-// load is how even each layer's load is, and a bar an expert.
+// load returns how even each layer's load is, and a bar an expert.
 func (s *Snapshot) load(before *Snapshot) group {
 	unit := "ROWS"
 	if s.since(before) > 0 {
@@ -277,7 +277,7 @@ func layers(n int) string {
 	return fmt.Sprintf("%d layers", n)
 }
 
-// placement is a line a layer: where its experts are.
+// placement returns a line a layer: where its experts are.
 func (s *Snapshot) placement() group {
 	g := group{key: "placement", title: "Replicas of experts", table: table{head: []string{
 		"LAYER", "WARM", "KEPT", "COLD", fmt.Sprintf("REPLICAS (cold starts: %.0f%s)", s.sum(statColdStarts), s.memory()),
@@ -299,7 +299,7 @@ func (s *Snapshot) placement() group {
 	return g
 }
 
-// memory is what experts in hosts' memory have come to; empty: no host says it.
+// memory returns what experts in hosts' memory have come to; empty: no host says it.
 func (s *Snapshot) memory() string {
 	held, taken := s.sum(members.HostHeld), s.sum(members.HostTaken)
 	if held <= 0 {
@@ -308,7 +308,7 @@ func (s *Snapshot) memory() string {
 	return fmt.Sprintf(", %.1f GB·s, %.0f %% idle", held, 100*max(0, held-taken)/held)
 }
 
-// devices are what GPUs say of themselves, and whose time paced ones take.
+// devices returns what GPUs say of themselves, and whose time paced ones take.
 func (s *Snapshot) devices() group {
 	g := group{key: "devices", title: "Devices", table: table{head: []string{"DEVICE", "WHAT IT SAYS"}}}
 	if name, what := s.paced(); name != "" {

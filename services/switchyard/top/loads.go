@@ -98,12 +98,12 @@ func (l *listener) expect(hosts []Member) (ask bool) {
 	return ask
 }
 
-// told says whether all is known that a host had computed when it was first seen.
+// told reports whether all is known that a host had computed when it was first seen.
 func (l *listener) told(host string, a awaited) bool {
 	return float64(l.tally.Rows(host)) >= a.rows
 }
 
-// complete says whether every live host has told its totals. One that seems to
+// complete reports whether every live host has told its totals. One that seems to
 // have computed nothing may have since it was last heard: it has its time.
 func (l *listener) complete() bool {
 	for host, a := range l.awaited {

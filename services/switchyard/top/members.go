@@ -66,7 +66,7 @@ func memberOf(s *seen) Member {
 	return out
 }
 
-// between is the seconds from one look to a later one: by the member's clock, which its
+// between returns the seconds from one look to a later one: by the member's clock, which its
 // counters go by, or else by this one's.
 func between(first, last look) float64 {
 	if d := finite(last.member.GetUptimeSeconds() - first.member.GetUptimeSeconds()); d > 0 {
@@ -75,7 +75,7 @@ func between(first, last look) float64 {
 	return last.at.Sub(first.at).Seconds()
 }
 
-// finite is what JSON can say, and sums can have.
+// finite returns what JSON can say, and sums can have.
 func finite(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0
@@ -119,7 +119,7 @@ func membersOf(r *roster, now time.Time) []Member {
 	return list
 }
 
-// serviceRank is a service's place: those that a token passes come first.
+// serviceRank returns a service's place: those that a token passes come first.
 func serviceRank(service string) int {
 	services := catalog.Names()
 	if i := slices.Index(services, service); i >= 0 {
@@ -128,7 +128,7 @@ func serviceRank(service string) int {
 	return len(services)
 }
 
-// State is one word for it.
+// State returns one word for it.
 func (m *Member) State() string {
 	switch {
 	case m.Draining:
@@ -141,7 +141,7 @@ func (m *Member) State() string {
 	return "not ready"
 }
 
-// rows are the routed rows of an expert host, those of steps of an attention replica, and
+// rows returns the routed rows of an expert host, those of steps of an attention replica, and
 // those that a gate has routed, in all or a second; false where a service counts none.
 func (m *Member) rows(of map[string]float64) (n float64, counts bool) {
 	for _, name := range []string{members.HostRows, members.StepRows, members.RoutedRows} {
@@ -152,7 +152,7 @@ func (m *Member) rows(of map[string]float64) (n float64, counts bool) {
 	return 0, m.Service == "expert" // a host says so when it has computed some
 }
 
-// View is a snapshot as text with everything in it, however long and wide that is. With
+// View returns a snapshot as text with everything in it, however long and wide that is. With
 // the one before it shows the experts' rates, else totals since their hosts' starts.
 func (s *Snapshot) View(before *Snapshot) string {
 	var b strings.Builder
@@ -172,7 +172,7 @@ func (s *Snapshot) View(before *Snapshot) string {
 	return b.String()
 }
 
-// since is the seconds from one snapshot to the next; 0 without one.
+// since returns the seconds from one snapshot to the next; 0 without one.
 func (s *Snapshot) since(before *Snapshot) float64 {
 	if before == nil {
 		return 0
@@ -180,7 +180,7 @@ func (s *Snapshot) since(before *Snapshot) float64 {
 	return s.Time.Sub(before.Time).Seconds()
 }
 
-// rate is the rows a second since the snapshot before, or the totals without one.
+// rate returns the rows a second since the snapshot before, or the totals without one.
 // What a host had computed before it was first heard is in no rate.
 func (l Layer) rate(before *Snapshot, seconds float64) []float64 {
 	if seconds <= 0 {

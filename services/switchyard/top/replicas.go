@@ -121,7 +121,7 @@ func count(l *pb.LayerPlan, states []*pb.FunctionState) Replicas {
 	return r
 }
 
-// column is where a function in such a state counts; nil for nowhere.
+// column returns where a function in such a state counts; nil for nowhere.
 func (r *Replicas) column(s *pb.FunctionState) []int {
 	switch s.GetPhase() {
 	case pb.FunctionPhase_FUNCTION_PHASE_WARM, pb.FunctionPhase_FUNCTION_PHASE_DRAINING:
@@ -163,7 +163,7 @@ func total(x []int) (n int) {
 	return n
 }
 
-// gpu is what the GPU of a replica says, as far as it does.
+// gpu returns what the GPU of a replica says, as far as it does.
 func (m *Member) gpu() (words []string) {
 	for _, f := range []struct {
 		fact   cuda.FactName
@@ -228,7 +228,7 @@ func (s *Snapshot) plans() (g group, byLoads bool) {
 	return g, len(byLoad) > 0
 }
 
-// doubted are the gates that scalers have named, each with how many of its samples they refused.
+// doubted returns the gates that scalers have named, each with how many of its samples they refused.
 func (s *Snapshot) doubted() (gates []string) {
 	for _, m := range s.Members {
 		for name, n := range m.Stats {

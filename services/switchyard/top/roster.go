@@ -89,7 +89,7 @@ func (r *roster) erase(id string) {
 	delete(r.seen, id)
 }
 
-// alive are those who live, by id. At first those of the bucket count that were not heard
+// alive returns those who live, by id. At first those of the bucket count that were not heard
 // yet.
 func (r *roster) alive(now time.Time) []*seen {
 	r.mu.Lock()
@@ -110,7 +110,7 @@ func (r *roster) alive(now time.Time) []*seen {
 	return out
 }
 
-// settled says whether it is known of everybody if he lives, and has said something twice,
+// settled reports whether it is known of everybody if he lives, and has said something twice,
 // so that there are rates.
 func (r *roster) settled(now time.Time) bool {
 	for _, s := range r.alive(now) {
@@ -209,7 +209,7 @@ func (r *roster) follow(ctx context.Context, updates <-chan jetstream.KeyValueEn
 // maxRecord bounds what is believed to be a member's.
 const maxRecord = 64 << 10
 
-// decode is nil for what is no member's.
+// decode returns nil for what is no member's.
 func decode(id string, body []byte) *pb.Member {
 	m := &pb.Member{}
 	if len(body) > maxRecord || proto.Unmarshal(body, m) != nil || m.GetId() != id || !schemas.IsReplicaID(id) {

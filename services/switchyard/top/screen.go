@@ -36,7 +36,7 @@ type bodyLine struct {
 	of    string // the group that it is in
 }
 
-// NewScreen is one without a size.
+// NewScreen returns one without a size.
 func NewScreen() *Screen { return &Screen{chosen: map[string]bool{}, columns: map[string]int{}} }
 
 // Line is one line of a page.
@@ -71,7 +71,7 @@ func (v *Screen) Look(s, before *Snapshot, trouble error, width, height int) []L
 	return page
 }
 
-// head is what is always there: the state, what is missing, and figures.
+// head returns what is always there: the state, what is missing, and figures.
 func (v *Screen) head(s *Snapshot, trouble error) (page []Line) {
 	clock := s.Time.Format("15:04:05")
 	title := cut(s.title(), max(1, v.width-len(clock)-len(gap)))
@@ -121,7 +121,7 @@ func (s *Snapshot) reasons(width int) (lines []string) {
 	return lines
 }
 
-// figures are what operators ask first, the most important ones first.
+// figures returns what operators ask first, the most important ones first.
 func (s *Snapshot) figures() []string {
 	f := &s.Summary
 	ttft := "TTFT " + seconds(f.TTFTSeconds)
@@ -252,7 +252,7 @@ func (v *Screen) Press(key string) {
 	v.cursor = max(0, min(v.cursor, len(v.body)-1))
 }
 
-// under is the group that the cursor is in; "" before anything was drawn.
+// under returns the group that the cursor is in; "" before anything was drawn.
 func (v *Screen) under() string {
 	if v.cursor < len(v.body) {
 		return v.body[v.cursor].of
@@ -277,7 +277,7 @@ func (v *Screen) toggle(key string) {
 	}
 }
 
-// isOpen says whether a group has lines in the body beside its title.
+// isOpen reports whether a group has lines in the body beside its title.
 func (v *Screen) isOpen(key string) bool {
 	return slices.ContainsFunc(v.body, func(l bodyLine) bool { return l.of == key && l.group == "" })
 }

@@ -121,7 +121,7 @@ func (r *Reader) Snapshot(ctx context.Context) (*Snapshot, error) {
 	return s, nil
 }
 
-// members are those who live. It follows them from the first look on, and anew when the
+// members returns those who live. It follows them from the first look on, and anew when the
 // server has ended that.
 func (r *Reader) members(ctx context.Context) ([]Member, error) {
 	now := time.Now()
@@ -175,7 +175,7 @@ func isClosed(c <-chan struct{}) bool {
 // liveSettle bounds the wait until it is known who lives.
 const liveSettle = neverHeard + members.Interval
 
-// Live is who lives, and what is missing of what they say, without queues and loads. It
+// Live returns who lives, and what is missing of what they say, without queues and loads. It
 // takes as long as it takes to hear everybody.
 func (r *Reader) Live(ctx context.Context) (*Snapshot, error) {
 	if _, err := r.members(ctx); err != nil {
@@ -238,7 +238,7 @@ func (r *Reader) queues(ctx context.Context) (list []Queue, others []string, err
 // groups are the consumers of the durable queues.
 var groups = map[string]string{"PROMPTS": "tokenizer", "SEQUENCES": "attention"}
 
-// queue is one stream. What is in a durable one is in hand, too, until it is finished; what
+// queue returns one stream. What is in a durable one is in hand, too, until it is finished; what
 // is in a stream of tensors waits, unless that acknowledges each.
 func (r *Reader) queue(ctx context.Context, stage string, info *jetstream.StreamInfo) Queue {
 	q := Queue{Stage: stage, Messages: info.State.Msgs, Bytes: info.State.Bytes}
@@ -256,7 +256,7 @@ func (r *Reader) queue(ctx context.Context, stage string, info *jetstream.Stream
 // hears nothing.
 const takenWithin = time.Second
 
-// taken is how many messages of a durable queue nobody has, and how many somebody has; nil
+// taken returns how many messages of a durable queue nobody has, and how many somebody has; nil
 // where that is not known.
 func (r *Reader) taken(ctx context.Context, info *jetstream.StreamInfo, group string) (waiting, inHand *uint64) {
 	if r.blind {
@@ -277,7 +277,7 @@ func (r *Reader) taken(ctx context.Context, info *jetstream.StreamInfo, group st
 	return nil, nil
 }
 
-// stage is the kind of a stream of this model that is a queue.
+// stage returns the kind of a stream of this model that is a queue.
 func (r *Reader) stage(stream string) (string, bool) {
 	kind, ok := strings.CutPrefix(stream, r.names.Subjects.Prefix+"_")
 	if ok {

@@ -44,7 +44,7 @@ type Brownout struct {
 	Floored bool `json:"floored"`
 }
 
-// brownout is nil where no replica tells of one.
+// brownout returns nil where no replica tells of one.
 func (s *Snapshot) brownout() (lowest *Brownout) {
 	for _, m := range s.Members {
 		prefill, told := m.Stats[members.BrownoutPrefill]
@@ -144,7 +144,7 @@ func sumOf(all []Member, of func(*Member) (float64, bool)) *float64 {
 	return total
 }
 
-// meanOf is the mean of a sum of seconds over its count: of what ended while the members
+// meanOf returns the mean of a sum of seconds over its count: of what ended while the members
 // were heard or, if nothing did, since their start; nil: nothing has ever ended.
 func (s *Snapshot) meanOf(seconds, count string) (mean *float64, recent bool) {
 	grown := func(name string) (total float64) {
@@ -164,7 +164,7 @@ func (s *Snapshot) meanOf(seconds, count string) (mean *float64, recent bool) {
 	return &value, recent
 }
 
-// waiting are the prompts and sequences that nobody has taken, and the sequences that wait
+// waiting returns the prompts and sequences that nobody has taken, and the sequences that wait
 // in attention replicas; nil where the queues could not be seen.
 func (s *Snapshot) waiting() *float64 {
 	n := s.waitInside()
@@ -181,7 +181,7 @@ func (s *Snapshot) waiting() *float64 {
 	return &n
 }
 
-// waitInside is how many sequences wait in attention replicas: for their turn, or for pages.
+// waitInside returns how many sequences wait in attention replicas: for their turn, or for pages.
 func (s *Snapshot) waitInside() float64 { return s.sum(members.Waiting) + s.sum(members.InLine) }
 
 const (
@@ -217,7 +217,7 @@ func (s *Snapshot) paced() (devices, says string) {
 // longestDevice is more than any name of a device has.
 const longestDevice = 64
 
-// deviceOf is a member's word for its device, if it can be shown.
+// deviceOf returns a member's word for its device, if it can be shown.
 func deviceOf(name string) string {
 	switch {
 	case name == "":

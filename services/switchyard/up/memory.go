@@ -105,7 +105,7 @@ func needOf(p Part) (n need, err error) {
 	return n, err
 }
 
-// backboneBytes is what all weights but the routed experts take in files, which is at least what they take in memory.
+// backboneBytes returns what all weights but the routed experts take in files, which is at least what they take in memory.
 func backboneBytes(m *model.Model) int64 {
 	bytes := m.Bytes
 	for ref, t := range m.Stored() {
@@ -184,7 +184,7 @@ func shareKV(left, rest, autos int64, needs []need) {
 	}
 }
 
-// least is the memory with which the hosts surely hold each expert once.
+// least returns the memory with which the hosts surely hold each expert once.
 func (n *need) least() int64 { return n.experts + (n.hosts-1)*n.largest }
 
 // check refuses what would start and never serve.

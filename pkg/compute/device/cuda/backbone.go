@@ -160,7 +160,7 @@ func (b *Backbone) Lane(p *forward.Progress) (forward.Lane, error) {
 	return l, nil
 }
 
-// Bytes is the memory of the weights.
+// Bytes returns the memory of the weights.
 func (b *Backbone) Bytes() int64 { return b.bytes }
 
 // NewPool cuts pages of what is left of the GPU's memory, of budget bytes at most; 0 is

@@ -64,7 +64,7 @@ func CheckBackbone(m *model.Model) error {
 	return p.err
 }
 
-// unknown is what of a layer there are no kernels for; empty: nothing.
+// unknown returns what of a layer there are no kernels for; empty: nothing.
 func unknown(l *model.LayerSpec) string {
 	m := &l.Mixer
 	switch {
@@ -96,7 +96,7 @@ func turnsOf(s *model.Spec) (all []model.RopeSpec) {
 	return all
 }
 
-// turnOf is where a rotary embedding is among them; -1: nowhere.
+// turnOf returns where a rotary embedding is among them; -1: nowhere.
 func turnOf(all []model.RopeSpec, r *model.RopeSpec) int {
 	return slices.IndexFunc(all, func(o model.RopeSpec) bool { return o.Equal(r) })
 }

@@ -22,7 +22,7 @@ type backboneKernels struct {
 	tiled                        bool                  // all of them have tiles
 }
 
-// tileFor is how many rows of so many a tile of matrices has at most.
+// tileFor returns how many rows of so many a tile of matrices has at most.
 func (k *backboneKernels) tileFor(rows int) int { return k.variantFor(k.some, rows).tile }
 
 type attendKernels struct {
@@ -67,7 +67,7 @@ type finder struct {
 	err    error
 }
 
-// find is a kernel that uses so many bytes of dynamic shared memory, of which a block
+// find returns a kernel that uses so many bytes of dynamic shared memory, of which a block
 // has to have as many.
 func (f *finder) find(name string, shared int) (k cuda.Kernel) {
 	switch {
@@ -109,7 +109,7 @@ func (f *finder) attention(k *backboneKernels, x *model.MixerSpec) {
 // wideHead is the width from which four warps share what one does for smaller heads.
 const wideHead = 256
 
-// grouped are the kernels of heads of w elements.
+// grouped returns the kernels of heads of w elements.
 func (f *finder) grouped(w int) attendKernels {
 	one := uint32(f.parts * w)
 	k := attendKernels{width: w, splitThreads: 32, tileThreads: 128, splitShared: 256 * one, tileShared: 256*one + uint32(256*w)}
@@ -122,7 +122,7 @@ func (f *finder) grouped(w int) attendKernels {
 	return k
 }
 
-// latent are the kernels of values of r elements at most, in lines of w.
+// latent returns the kernels of values of r elements at most, in lines of w.
 func (f *finder) latent(r, w int) attendKernels {
 	one := uint32(f.parts * w)
 	k := attendKernels{width: r, splitThreads: 128, tileThreads: 256, splitShared: 160*one + 2048, tileShared: 192*one + 4096}
@@ -145,7 +145,7 @@ func (k *kernels) even() {
 	}
 }
 
-// paddedHead is the width that a head has in pages: W.
+// paddedHead returns the width that a head has in pages: W.
 func paddedHead(c int) int {
 	w := 32
 	for w < c {

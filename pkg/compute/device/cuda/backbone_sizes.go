@@ -77,7 +77,7 @@ func (z *sizes) latent(x *model.MixerSpec) {
 // kernels of wide heads and of latents take any number.
 const tileQueries = 64
 
-// tileRows is how many rows a tile of attention has at most; 0: there are no tiles, since
+// tileRows returns how many rows a tile of attention has at most; 0: there are no tiles, since
 // too many query heads share a KV head.
 func (z *sizes) tileRows() int { return tileQueries / max(1, z.share) }
 
@@ -119,7 +119,7 @@ func (t *stepTables) place(z *sizes, rows, pages int) {
 	t.pages = next(8 * pages)
 }
 
-// mostPages is how many addresses a step has at most: of each sight no more than there
+// mostPages returns how many addresses a step has at most: of each sight no more than there
 // are pages of such memory, where sequences keep all of theirs; and Backbone.scratch.
 func (z *sizes) mostPages(memory, page int64) int {
 	most := 1

@@ -97,7 +97,7 @@ func (p *placing) backbone() (layers []backboneLayer, h headWeights) {
 	return layers, p.head()
 }
 
-// matrices are all tensors of those that are placed as they are.
+// matrices returns all tensors of those that are placed as they are.
 func (p *placing) matrices() iter.Seq[model.Ref] {
 	return func(yield func(model.Ref) bool) {
 		for _, part := range p.all {

@@ -143,7 +143,7 @@ func (c *call) write(to []byte, in forward.Routed, d int) {
 	eachRow(len(c.rows), d, func(i int) { copy(x[i*d:(i+1)*d], in.X[int(c.rows[i])*d:]) })
 }
 
-// view is the memory from a byte on as elements; from is a multiple of their size.
+// view returns the memory from a byte on as elements; from is a multiple of their size.
 func view[T int32 | uint32 | uint64 | float32 | tile](b []byte, from int) []T {
 	var zero T
 	b = b[from:]

@@ -102,7 +102,7 @@ func open(m *model.Model, driver cuda.Driver, images cuda.Images, s Settings, t 
 	return d, nil
 }
 
-// memoryOf is so many bytes, or nine tenths of what is free.
+// memoryOf returns so many bytes, or nine tenths of what is free.
 func memoryOf(driver cuda.Driver, bytes int64) (int64, error) {
 	if bytes != 0 {
 		return bytes, nil

@@ -25,7 +25,7 @@ const (
 	signs     = 0x8000_8000_8000_8000
 )
 
-// notFinite is the first of bf16 numbers that is not finite, or -1. It looks at sixteen
+// notFinite returns the first of bf16 numbers that is not finite, or -1. It looks at sixteen
 // at a time.
 func notFinite(data []byte) int {
 	i := 0
@@ -48,7 +48,7 @@ func carried(data []byte) uint64 {
 	return binary.LittleEndian.Uint64(data)&exponents + 0x0080_0080_0080_0080
 }
 
-// notFiniteFloat is the first of numbers that is not finite, or -1.
+// notFiniteFloat returns the first of numbers that is not finite, or -1.
 func notFiniteFloat(f []float32) int {
 	for i, v := range f {
 		if math.Float32bits(v)&0x7f800000 == 0x7f800000 {

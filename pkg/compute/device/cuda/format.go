@@ -25,7 +25,7 @@ const (
 // formatOf are the formats by the checkpoint's type.
 var formatOf = map[safetensors.DType]format{safetensors.BF16: bf16, safetensors.E4M3: fp8, safetensors.F4: mxfp4}
 
-// formatFor is the format of a type's matrices for such kernels.
+// formatFor returns the format of a type's matrices for such kernels.
 func formatFor(t safetensors.DType, k cuda.Kernels) (f format, ok bool) {
 	if f, ok = formatOf[t]; f == bf16 && k == cuda.Wgmma {
 		f = tiled
@@ -37,12 +37,12 @@ func (f format) quantised() bool { return f == fp8 || f == mxfp4 }
 
 func (f format) bits() int { return [formats]int{16, 8, 4, 16}[f] }
 
-// infix is what the names of its kernels have of it.
+// infix returns what the names of its kernels have of it.
 func (f format) infix() string { return [formats]string{"", "fp8_", "mxfp4_", "wgmma_"}[f] }
 
 func (f format) rowBytes(k int) int64 { return int64(k) * int64(f.bits()) / 8 }
 
-// scaleBytes are those of the scales behind a matrix (n, k).
+// scaleBytes returns those of the scales behind a matrix (n, k).
 func (f format) scaleBytes(n, k int) int64 {
 	switch f {
 	case fp8:

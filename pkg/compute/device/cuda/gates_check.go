@@ -36,7 +36,7 @@ func CheckGates(m *model.Model) error {
 	return nil
 }
 
-// unroutable is what of a gate there is no kernel for; empty: nothing.
+// unroutable returns what of a gate there is no kernel for; empty: nothing.
 func unroutable(s *model.Spec, r *model.RouterSpec) string {
 	switch {
 	case s.Experts > mostExperts:

@@ -32,7 +32,7 @@ func (f gateFormat) sharedBytes() int {
 	return logitStages * (logitExperts*(logitColumns*f.bytes()+logitGap) + logitRows*logitColumns*4)
 }
 
-// routeShared is what choosing among so many experts takes of it.
+// routeShared returns what choosing among so many experts takes of it.
 func routeShared(experts int) uint32 { return uint32(8 * experts) }
 
 // openGateKernels finds them in the images that fit the GPU.
@@ -59,7 +59,7 @@ func openGateKernels(d cuda.Driver, images cuda.Images, of *model.Model) (k gate
 // gateBuffers are the bytes of a lane's memory, on the GPU and pinned.
 type gateBuffers struct{ x, logits, chosen int64 }
 
-// gateRows is how many rows of a model a launch has at most: a lane's of rows takes some 16 MiB.
+// gateRows returns how many rows of a model a launch has at most: a lane's of rows takes some 16 MiB.
 func gateRows(s *model.Spec) int { return min(max(16<<20/(4*padded(s.Hidden)), leastRows), mostRows) }
 
 func gateBuffersOf(s *model.Spec, rows int) gateBuffers {

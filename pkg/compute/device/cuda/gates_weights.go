@@ -30,7 +30,7 @@ type gateWeights struct {
 	bias, correction cuda.Ptr // (E); 0: there is none
 }
 
-// groups is how many of them count: choices before a softmax or a sigmoid have none.
+// groups returns how many of them count: choices before a softmax or a sigmoid have none.
 func (w *gateWeights) groups() int {
 	if k := w.spec.Kind; k != model.SoftmaxTopK && k != model.SigmoidTopK {
 		return 0

@@ -44,7 +44,7 @@ type graphs struct {
 	waiting []piece
 }
 
-// shape is what the step has; false: some of its rows are attended in tiles.
+// shape returns what the step has; false: some of its rows are attended in tiles.
 func (l *stepLane) shape() (s stepShape, ok bool) {
 	z, splits, ok := &l.b.sizes, 1, true
 	runs(l.rows, func(from, to int) {

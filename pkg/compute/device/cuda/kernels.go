@@ -25,7 +25,7 @@ type variant struct {
 	shared, most uint32 // most: blocks at a time, if they take turns
 }
 
-// grid is the blocks for so many shares of the work.
+// grid returns the blocks for so many shares of the work.
 func (v *variant) grid(shares int) [3]uint32 {
 	if v.most > 0 {
 		shares = min(shares, int(v.most))
@@ -43,7 +43,7 @@ type cut struct {
 
 var cuts = []cut{{8, 64, 4, 128, 0}, {32, 64, 4, 128, 0}, {128, 128, 3, 256, 0}}
 
-// cutsFor are the cuts of a format's kernels, smallest first.
+// cutsFor returns the cuts of a format's kernels, smallest first.
 func cutsFor(f format, parts int) []cut {
 	if f != tiled {
 		return cuts
@@ -51,7 +51,7 @@ func cutsFor(f format, parts int) []cut {
 	return []cut{{8, 64, 8, 160, 2}, {32, 128, 4, 288, 2}, {128, 256, 5 - parts, 384, 1}}
 }
 
-// sharedBytes is a block's shared memory. By wgmma a stage has 8 rows more, and two signals.
+// sharedBytes returns a block's shared memory. By wgmma a stage has 8 rows more, and two signals.
 func (c cut) sharedBytes(f format, parts int) int {
 	const piece = 64
 	rows, signals := c.tile, 0
@@ -130,7 +130,7 @@ func openVariants(m cuda.Module, gpu cuda.Info, f format, parts int) (all []vari
 	return all, err
 }
 
-// fitting is how many of the cuts, smallest first, a block of the GPU has shared
+// fitting returns how many of the cuts, smallest first, a block of the GPU has shared
 // memory for.
 func fitting(gpu cuda.Info, f format, parts int) (n int, err error) {
 	all := cutsFor(f, parts)
@@ -143,7 +143,7 @@ func fitting(gpu cuda.Info, f format, parts int) (n int, err error) {
 	return n, nil
 }
 
-// variantFor is the fastest one for so many rows of the largest group.
+// variantFor returns the fastest one for so many rows of the largest group.
 func (k *kernels) variantFor(f format, rows int) *variant {
 	best := 2
 	switch {

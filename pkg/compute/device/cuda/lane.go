@@ -102,7 +102,7 @@ func (l *lane) sums(from *device.Store[*expert], in forward.Routed, out []float3
 	return nil
 }
 
-// endOfPiece is the first row behind those that the lane has room for together with a row.
+// endOfPiece returns the first row behind those that the lane has room for together with a row.
 func (l *lane) endOfPiece(row int) (end int) {
 	for end = row + 1; end+1 < len(l.first) && int(l.first[end+1]-l.first[row]) <= l.shape.rows; {
 		end++
@@ -110,7 +110,7 @@ func (l *lane) endOfPiece(row int) (end int) {
 	return end
 }
 
-// pieceOf is the call of the rows from one to another.
+// pieceOf returns the call of the rows from one to another.
 func (l *lane) pieceOf(in forward.Routed, row, end int) forward.Routed {
 	from, to, d := l.first[row], l.first[end], l.shape.hidden
 	l.sources = l.sources[:0]

@@ -60,7 +60,7 @@ func absorbShape(x *model.MixerSpec, f format) matrix {
 	return matrix{n: x.Latent.KVRank + x.Latent.RopeDim, k: x.HeadDim, format: f}
 }
 
-// upFormat is the format of the expansion, whose keys are turned around: not all formats can be.
+// upFormat returns the format of the expansion, whose keys are turned around: not all formats can be.
 func (p *placing) upFormat(ref model.Ref, t safetensors.DType, x *model.MixerSpec) (format, error) {
 	f, ok := formatOf[t]
 	switch {
@@ -72,7 +72,7 @@ func (p *placing) upFormat(ref model.Ref, t safetensors.DType, x *model.MixerSpe
 	return f, nil
 }
 
-// turnsFP8 says whether the rows of each head's keys that become columns of one block
+// turnsFP8 reports whether the rows of each head's keys that become columns of one block
 // have had one factor.
 func turnsFP8(x *model.MixerSpec) bool {
 	for h := range x.Heads {
@@ -126,7 +126,7 @@ func absorbOf(up model.Packed, x *model.MixerSpec, one matrix) []byte {
 
 var oneIn = [formats][]byte{bf16: {0x80, 0x3f}, fp8: {0x38}}
 
-// turnedFactors are those of the absorb (n, k) of the head whose keys' rows begin with first.
+// turnedFactors returns those of the absorb (n, k) of the head whose keys' rows begin with first.
 func turnedFactors(factors []float32, x *model.MixerSpec, first int) (all []float32) {
 	rank, width := x.Latent.KVRank, cpu.FP8Scales(x.Latent.KVRank)
 	for j := range rank + x.Latent.RopeDim {

@@ -33,7 +33,7 @@ type vector struct {
 	at   int64
 }
 
-// rows is how many it has with those that are filled up.
+// rows returns how many it has with those that are filled up.
 func (m matrix) rows() int {
 	if m.format == tiled {
 		return len(m.refs) * padded(m.n/len(m.refs))

@@ -90,7 +90,7 @@ func shapeOf(m *model.Model, parts int, k cuda.Kernels) (shape, error) {
 	return s, nil
 }
 
-// rowsOf is how many rows a lane takes on a device with so much memory.
+// rowsOf returns how many rows a lane takes on a device with so much memory.
 func (s *shape) rowsOf(memory int64) int {
 	row := 8*s.hidden + 2*s.parts*(padded(s.hidden)+padded(s.width))
 	return min(max(laneBytes(memory)/row, leastRows, s.topK), mostRows)

@@ -248,7 +248,7 @@ func cutTiles(tiles []tile, rows, room, most int) (n int) {
 	return n
 }
 
-// tileFrom is a tile of a group from a row on, up to the last one before end.
+// tileFrom returns a tile of a group from a row on, up to the last one before end.
 func tileFrom(group, from, end, most int) tile {
 	return tile{uint32(group), uint32(from), uint32(max(0, min(most, end-from))), 0}
 }

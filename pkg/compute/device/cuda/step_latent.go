@@ -101,7 +101,7 @@ func (l *stepLane) layOutHeads() {
 	}
 }
 
-// latentRank is the number of the kernels for values of so many elements.
+// latentRank returns the number of the kernels for values of so many elements.
 func latentRank(rank int) int {
 	if rank <= 64 {
 		return 64
@@ -112,7 +112,7 @@ func latentRank(rank int) int {
 // mostRank is the widest latent that attention's kernels take.
 const mostRank = 512
 
-// paddedLine is the width that a line has in pages.
+// paddedLine returns the width that a line has in pages.
 func paddedLine(x *model.MixerSpec) int {
 	return padded(max(x.Latent.KVRank+x.Latent.RopeDim, latentRank(x.Latent.KVRank)))
 }

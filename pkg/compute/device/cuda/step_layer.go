@@ -40,7 +40,7 @@ func (l *stepLane) attendLayer(t *backboneLayer) {
 	l.before(t, &t.ffnNorm)
 }
 
-// before is what a block of the layer takes: x, or its norm.
+// before returns what a block of the layer takes: x, or its norm.
 func (l *stepLane) before(t *backboneLayer, w *normWeights) cuda.Ptr {
 	if t.spec.Order == model.NormBefore {
 		l.norm(l.at.norm, l.x(), w, l.n)
@@ -48,7 +48,7 @@ func (l *stepLane) before(t *backboneLayer, w *normWeights) cuda.Ptr {
 	return l.ffnInput(t)
 }
 
-// ffnInput is what Attend has returned, on the GPU.
+// ffnInput returns what Attend has returned, on the GPU.
 func (l *stepLane) ffnInput(t *backboneLayer) cuda.Ptr {
 	if t.spec.Order == model.NormBefore {
 		return l.at.norm

@@ -9,7 +9,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/forward"
 )
 
-// work is one row for each of some experts of layer 0.
+// work returns one row for each of some experts of layer 0.
 func work(experts ...uint32) forward.Routed {
 	in := forward.Routed{Expert: experts}
 	for i := range experts {

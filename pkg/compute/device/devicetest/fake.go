@@ -42,7 +42,7 @@ func NewSizedFake(layers, experts int, size func(forward.ExpertID) int64, s devi
 	return &Fake{Store: device.NewStore(layers, experts, l, s), Faults: l.faults, live: &l.live}
 }
 
-// Live is the bytes that are allocated and not freed.
+// Live returns the bytes that are allocated and not freed.
 func (f *Fake) Live() int64 { return f.live.Load() }
 
 // Name is "fake".

@@ -78,7 +78,7 @@ func (f *Faults) Began() []forward.ExpertID {
 	return slices.Clone(f.began)
 }
 
-// Most is how many loads have run at a time at most.
+// Most returns how many loads have run at a time at most.
 func (f *Faults) Most() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()

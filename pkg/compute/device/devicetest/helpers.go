@@ -12,7 +12,7 @@ import (
 
 func expert(e int) forward.ExpertID { return forward.ExpertID{Expert: e} }
 
-// size is the bytes of an expert of the device that is tested.
+// size returns the bytes of an expert of the device that is tested.
 func size(t testing.TB, d device.Device) int64 {
 	t.Helper()
 	n, err := d.Size(expert(0))

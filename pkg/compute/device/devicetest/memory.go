@@ -78,7 +78,7 @@ func testEvictForLoad(t *testing.T, create New) {
 // highest evicts the expert with the highest number.
 type highest struct{ residency.Newest }
 
-// EvictFirst is the higher number.
+// EvictFirst returns the higher number.
 func (highest) EvictFirst(a, b *residency.Item) int { return b.Unit.Index - a.Unit.Index }
 
 func testEvictFirst(t *testing.T, create New) {

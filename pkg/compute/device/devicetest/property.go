@@ -20,7 +20,7 @@ type want struct {
 	released bool
 }
 
-// held says whether the expert must be warm.
+// held reports whether the expert must be warm.
 func (w *want) held() bool {
 	select {
 	case <-w.ticket.Done():

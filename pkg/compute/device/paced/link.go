@@ -80,7 +80,7 @@ func (l *link) next() {
 	close(p.free)
 }
 
-// passes says whether a run that rows wait for waits for one that none wait for.
+// passes reports whether a run that rows wait for waits for one that none wait for.
 func (l *link) passes(r *run) bool {
 	if r.demanded() {
 		return false

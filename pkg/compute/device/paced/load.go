@@ -186,7 +186,7 @@ func (r *run) pressed() {
 	}
 }
 
-// isPassed says whether a more urgent load of another device waits for the link.
+// isPassed reports whether a more urgent load of another device waits for the link.
 func (r *run) isPassed() bool { return r.needs != nil && r.needs.passes(r) }
 
 func (r *run) enter(ctx context.Context) error {

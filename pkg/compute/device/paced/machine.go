@@ -18,7 +18,7 @@ type Machine struct {
 	below *tier // nil: the memory has all experts
 }
 
-// NewMachine is a machine whose memory holds none yet.
+// NewMachine returns a machine whose memory holds none yet.
 func NewMachine(p *profiles.Profile) *Machine {
 	m := &Machine{}
 	if p.Shared.Value > 0 {

@@ -87,7 +87,7 @@ func within(profile *profiles.Profile, s device.Settings) device.Settings {
 // Name is "paced:" and the profile's name.
 func (d *Device) Name() string { return NameOf(d.profile) }
 
-// NameOf is the name of a device that is paced as a profile says.
+// NameOf returns the name of a device that is paced as a profile says.
 func NameOf(p *profiles.Profile) string { return "paced:" + p.Name }
 
 // Compute returns the CPU's result when the profile's device would have it, or
@@ -111,7 +111,7 @@ func duration(seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds * float64(time.Second)))
 }
 
-// accesses are those of a call, one of each expert that has rows in it.
+// accesses returns those of a call, one of each expert that has rows in it.
 func (d *Device) accesses(experts []uint32) (all []cost.Access) {
 	rows := map[uint32]int{}
 	for _, e := range experts {
@@ -136,7 +136,7 @@ type keeper struct {
 	lent []forward.ExpertID
 }
 
-// Borrow is the store's; what it lends is noted.
+// Borrow returns the store's; what it lends is noted.
 func (k *keeper) Borrow(id forward.ExpertID) *forward.Expert {
 	e := k.Store.Borrow(id)
 	if e != nil {

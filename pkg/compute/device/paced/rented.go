@@ -57,7 +57,7 @@ type metered struct {
 	loading, held int // experts
 }
 
-// NewRented is a host of a system. The model, the processors and the system are the caller's and
+// NewRented returns a host of a system. The model, the processors and the system are the caller's and
 // outlive it. A seed makes what invocations take beside their work.
 func NewRented(m *model.Model, p *pool.Pool, y *serverless.System, name string, seed uint64, s device.Settings) *Rented {
 	return newRented(m, p, y, name, seed, s, newWaiter())
@@ -81,7 +81,7 @@ func newRented(m *model.Model, p *pool.Pool, y *serverless.System, name string, 
 	return d
 }
 
-// profileOf is a platform's way to load experts.
+// profileOf returns a platform's way to load experts.
 func profileOf(y *serverless.System, name string) *profiles.Profile {
 	f := &y.Functions
 	const source = "the platform"
@@ -105,7 +105,7 @@ func (d *Rented) reopen(layer int, now float64) {
 	}
 }
 
-// rental is what an expert is rented with; false before a plan has said so. d.mu is held.
+// rental returns what an expert is rented with; false before a plan has said so. d.mu is held.
 func (d *Rented) rental(layer int, expert uint32) (r Rental, ok bool) {
 	for _, some := range [...][]Rental{d.layers[layer], d.coming[layer].all} {
 		for _, one := range some {
@@ -137,7 +137,7 @@ func (d *Rented) Compute(in forward.Routed, out []float32, s *forward.ExpertScra
 	return d.wait.until(context.Background(), due)
 }
 
-// takesOf is what a call takes where it is rented. Before a plan has said what with, it is rented
+// takesOf returns what a call takes where it is rented. Before a plan has said what with, it is rented
 // with the largest memory.
 func (d *Rented) takesOf(in forward.Routed) (beside bool, seconds float64) {
 	if len(in.Expert) == 0 {
@@ -191,7 +191,7 @@ func (d *Rented) End(u *device.Use) {
 	u.Charge(took)
 }
 
-// Metered is what the rented memory has come to: starting, idle and running.
+// Metered returns what the rented memory has come to: starting, idle and running.
 func (d *Rented) Metered() meter.Sums {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -202,7 +202,7 @@ func (d *Rented) Metered() meter.Sums {
 	return d.meter.Read(now)
 }
 
-// MeteredLayer is what that of a layer has come to.
+// MeteredLayer returns what that of a layer has come to.
 func (d *Rented) MeteredLayer(layer int) meter.Sums {
 	d.mu.Lock()
 	defer d.mu.Unlock()

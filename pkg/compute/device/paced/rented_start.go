@@ -36,7 +36,7 @@ func (d *Rented) Rent(layer int, all []Rental) {
 	d.adopt(layer, all, now)
 }
 
-// restart is how long new containers of a layer start; 0 where none takes the place of one that
+// restart returns how long new containers of a layer start; 0 where none takes the place of one that
 // has experts. d.mu is held.
 func (d *Rented) restart(layer int, all []Rental) (seconds float64) {
 	if d.units[layer].held == 0 {
@@ -77,7 +77,7 @@ func (d *Rented) adopt(layer int, all []Rental, now float64) {
 	d.reopen(layer, now)
 }
 
-// bytes are those of a layer's functions: the memory beside attention is shared by all layers.
+// bytes returns those of a layer's functions: the memory beside attention is shared by all layers.
 func (d *Rented) bytes(all []Rental) (bytes float64) {
 	for _, r := range all {
 		if r.Beside {

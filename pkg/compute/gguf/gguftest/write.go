@@ -20,7 +20,7 @@ var Numbers = map[safetensors.DType]uint32{
 
 const alignment = 32
 
-// File is a version 3 file of an architecture, or none, with these tensors, in this order. It has a
+// File returns a version 3 file of an architecture, or none, with these tensors, in this order. It has a
 // value of each type, arrays of numbers and of strings, and more.
 func File(architecture string, tensors []safetensors.Tensor, more ...[]byte) []byte {
 	b := binary.LittleEndian.AppendUint32([]byte("GGUF"), 3)
@@ -53,15 +53,15 @@ func text(b []byte, s string) []byte {
 	return append(binary.LittleEndian.AppendUint64(b, uint64(len(s))), s...)
 }
 
-// Value is a key with the type and the bytes of its value.
+// Value returns a key with the type and the bytes of its value.
 func Value(key string, kind uint32, value ...byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(text(nil, key), kind), value...)
 }
 
-// Text is a string as the value of a key.
+// Text returns a string as the value of a key.
 func Text(key, s string) []byte { return Value(key, 8, text(nil, s)...) }
 
-// Split are the values of a part of a model.
+// Split returns the values of a part of a model.
 func Split(part, parts uint16, tensors int) [][]byte {
 	return [][]byte{
 		Value("split.no", 2, binary.LittleEndian.AppendUint16(nil, part)...),

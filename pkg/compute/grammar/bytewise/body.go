@@ -62,7 +62,7 @@ func Simplify(all []*Expression, within Bounds) ([]*Expression, Bounds) {
 	return []*Expression{e}, within
 }
 
-// ofOne is the repetition of one character that an expression is, between anchors or alone; nil: it
+// ofOne returns the repetition of one character that an expression is, between anchors or alone; nil: it
 // is none.
 func (e *Expression) ofOne() *Expression {
 	if e.op == opJoin && len(e.sub) == 3 && e.sub[0].op == opBegin && e.sub[2].op == opEnd {
@@ -107,7 +107,7 @@ func NewBody(b *Budget, all []*Expression, counted bool, o Options) (*Body, erro
 	return out, nil
 }
 
-// counts says whether any state has a counter.
+// counts reports whether any state has a counter.
 func (d *characters) counts() bool {
 	return slices.ContainsFunc(d.counter, func(c counter) bool { return c.most > 0 })
 }
@@ -190,7 +190,7 @@ func (t *Body) Settle(b *Budget) {
 	}
 }
 
-// before are the states from which one character leads to some.
+// before returns the states from which one character leads to some.
 func (t *Body) before(some []uint64) []uint64 {
 	out := make([]uint64, len(some))
 	for s := range int32(len(t.d.rows)) {
@@ -204,12 +204,12 @@ func (t *Body) before(some []uint64) []uint64 {
 	return out
 }
 
-// ends says whether so many more characters may end a state's text.
+// ends reports whether so many more characters may end a state's text.
 func (t *Body) ends(s, more int32) bool {
 	return t.within[min(more, t.settled)][s/64]>>(s%64)&1 == 1
 }
 
-// unrolled is a body whose states count characters, for bounds that have no other way.
+// unrolled returns a body whose states count characters, for bounds that have no other way.
 func (t *Body) unrolled(b *Budget, within Bounds) (*Body, error) {
 	length := repeated(anyRune(), within.Least, within.Most)
 	classes := &partition{count: t.d.classes, sets: map[string][]int32{}}

@@ -54,7 +54,7 @@ func (c counter) stage(n int32) int {
 	return mayNot
 }
 
-// next is where a class leads.
+// next returns where a class leads.
 func (d *characters) next(s, n, class int32) (to, count int32) {
 	st := d.steps[int(d.rows[s][d.counter[s].stage(n)])*d.classes+int(class)]
 	switch st.how {
@@ -75,10 +75,10 @@ func (d *characters) accepted(s, n int32) bool {
 	return d.accepts[d.rows[s][d.counter[s].stage(n)]]
 }
 
-// least is how many characters there are at least to acceptance.
+// least returns how many characters there are at least to acceptance.
 func (d *characters) least(s, n int32) int32 { return d.far[d.base[s]+d.distance(s, n)] }
 
-// distance is which of a state's distances is that of a counter.
+// distance returns which of a state's distances is that of a counter.
 func (d *characters) distance(s, n int32) int32 {
 	c := d.counter[s]
 	if c.most == 0 {
@@ -161,7 +161,7 @@ func (s *determination) unrollAll(e *Expression) {
 	}
 }
 
-// searched is the expression that may match anywhere, if that is what one says.
+// searched returns the expression that may match anywhere, if that is what one says.
 func searched(e *Expression) (*Expression, bool) {
 	if e.op == opJoin && len(e.sub) == 3 && e.sub[0].isAny() && e.sub[2].isAny() {
 		return e.sub[1], true
@@ -169,7 +169,7 @@ func searched(e *Expression) (*Expression, bool) {
 	return e, false
 }
 
-// isAny says whether an expression is any text.
+// isAny reports whether an expression is any text.
 func (e *Expression) isAny() bool {
 	return e.op == opRepeat && e.least == 0 && e.most < 0 && e.sub[0].op == opRunes && slices.Equal(e.sub[0].runes, anyRune().runes)
 }
@@ -189,7 +189,7 @@ func (s *determination) make(start int32) (*characters, error) {
 	return s.d, s.measure()
 }
 
-// state is the number of a set. The one to begin with is never found again.
+// state returns the number of a set. The one to begin with is never found again.
 func (s *determination) state(set []int32, first bool) int32 {
 	key := make([]byte, 0, 4*len(set))
 	for _, at := range set {
@@ -277,7 +277,7 @@ func (s *determination) lead(l *leading, to int32, how counting) error {
 	return nil
 }
 
-// blame is the error of a counter of two that is not clear.
+// blame returns the error of a counter of two that is not clear.
 func (s *determination) blame(a, b int32) error {
 	one, other := s.counters[a], s.counters[b]
 	if max(one.least, one.most%math.MaxInt32) > max(other.least, other.most%math.MaxInt32) {
@@ -305,7 +305,7 @@ func (s *determination) steps(led []leading) error {
 	return nil
 }
 
-// plainly says whether a set reaches the end of a search, whatever a counter is.
+// plainly reports whether a set reaches the end of a search, whatever a counter is.
 func (s *determination) plainly(set []int32) bool {
 	s.round++
 	queue := slices.Clone(set)
@@ -324,7 +324,7 @@ func (s *determination) plainly(set []int32) bool {
 	return false
 }
 
-// closure is what can be reached for free from a set, in a stage of its counter.
+// closure returns what can be reached for free from a set, in a stage of its counter.
 func (s *determination) closure(set []int32, stage int, atBegin, atEnd bool) []int32 {
 	s.round++
 	s.reached = s.reached[:0]
@@ -349,7 +349,7 @@ func (s *determination) closure(set []int32, stage int, atBegin, atEnd bool) []i
 	return s.reached
 }
 
-// from is what a jump does to the counter, and whether it may be in a stage of it.
+// from returns what a jump does to the counter, and whether it may be in a stage of it.
 func (j jump) from(how counting, stage int) (counting, bool) {
 	switch j.how {
 	case entering:

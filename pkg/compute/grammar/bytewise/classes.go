@@ -72,7 +72,7 @@ func (p *partition) number(distinct [][]rune) error {
 	return nil
 }
 
-// numberOf is the number of the class that is in some of the ranges.
+// numberOf returns the number of the class that is in some of the ranges.
 func (p *partition) numberOf(known map[string]int32, in []byte, distinct [][]rune) int32 {
 	n, ok := known[string(in)]
 	if ok {
@@ -89,7 +89,7 @@ func (p *partition) numberOf(known map[string]int32, in []byte, distinct [][]run
 	return n
 }
 
-// of are the classes of an expression's characters.
+// of returns the classes of an expression's characters.
 func (p *partition) of(e *Expression) []int32 { return p.sets[string(e.runes)] }
 
 // ranges tells of each class's characters.

@@ -50,25 +50,25 @@ type DFA struct {
 	least   []int32 // bytes to the next accepting state
 }
 
-// States is how many there are; the first is 0.
+// States returns how many there are; the first is 0.
 func (d *DFA) States() int { return len(d.accept) }
 
 // Bytes is about how much memory it takes.
 func (d *DFA) Bytes() int { return 4*len(d.next) + 5*len(d.accept) + len(d.class) }
 
-// Next is the state after a byte.
+// Next returns the state after a byte.
 func (d *DFA) Next(s int32, b byte) int32 { return d.next[int(s)*d.classes+int(d.class[b])] }
 
-// Accepts says whether what was read until a state is whole.
+// Accepts reports whether what was read until a state is whole.
 func (d *DFA) Accepts(s int32) bool { return d.accept[s] }
 
-// Least is how many more bytes there are at least until an accepting state.
+// Least returns how many more bytes there are at least until an accepting state.
 func (d *DFA) Least(s int32) int { return int(d.least[s]) }
 
 // manyBytes is from how many bytes on, that lead to itself, a state may be a hub.
 const manyBytes = 64
 
-// hub is the state that most bytes lead from to itself, as within a text of any characters; Dead: none has many.
+// hub returns the state that most bytes lead from to itself, as within a text of any characters; Dead: none has many.
 func (d *DFA) hub() int32 {
 	hub, most := Dead, manyBytes-1
 	var bytes [256]int
@@ -129,7 +129,7 @@ func b2i(b bool) int {
 	return 0
 }
 
-// Match says whether all of a text is accepted.
+// Match reports whether all of a text is accepted.
 func (d *DFA) Match(text string) bool {
 	s := d.Start
 	for i := range len(text) {
@@ -355,7 +355,7 @@ func explorePairs(budget *Budget, a, b *DFA, alphabet string, accepts func(pair)
 		return Explore(budget, pair{a.Start, b.Start}, alphabet, step, accepts)
 	}
 	at := func(p pair) int { return int(p.a)*wide + int(p.b) + 1 } // Dead is -1
-	numbers := make([]int32, len(a.accept)*wide)                    // 0: not met
+	numbers := make([]int32, len(a.accept)*wide)                   // 0: not met
 	return explore(budget, pair{a.Start, b.Start}, alphabet, step, accepts, func(p pair, next int32) (int32, bool) {
 		n := &numbers[at(p)]
 		if *n == 0 {

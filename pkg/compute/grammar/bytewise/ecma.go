@@ -177,7 +177,7 @@ func (p *ecma) atom() (*Expression, error) {
 	}
 }
 
-// runes are one character of ranges.
+// runes returns one character of ranges.
 func (p *ecma) runes(ranges []rune) *Expression {
 	if p.fold {
 		ranges = folded(ranges)
@@ -372,7 +372,7 @@ var categories = map[string]string{
 	"Alpha": "Alphabetic", "Upper": "Uppercase", "Lower": "Lowercase", "space": "White_Space",
 }
 
-// propertyOf are the characters of a property; nil: it is not known.
+// propertyOf returns the characters of a property; nil: it is not known.
 func propertyOf(name string) []rune {
 	if kind, value, two := strings.Cut(name, "="); two {
 		switch kind {

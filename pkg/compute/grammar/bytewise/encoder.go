@@ -20,7 +20,7 @@ type encoder struct {
 	first   []byte   // one byte of each class of bytes
 }
 
-// ended is the class of a character that ended.
+// ended returns the class of a character that ended.
 func ended(next int32) int32 { return -2 - next }
 
 func (e *encoder) after(s int32, b byte) int32 { return e.next[int(s)*e.bytes+int(e.class[b])] }
@@ -87,7 +87,7 @@ func (s *encoding) make(start int32) (*encoder, error) {
 	return s.e, s.measure()
 }
 
-// to is where bytes lead that reach some nodes.
+// to returns where bytes lead that reach some nodes.
 func (s *encoding) to(nodes []int32) int32 {
 	if len(nodes) == 0 {
 		return Dead
@@ -119,7 +119,7 @@ func (s *encoding) classify() {
 	s.e.bytes = len(s.e.first)
 }
 
-// state is the number of a set.
+// state returns the number of a set.
 func (s *encoding) state(set []int32) int32 {
 	key := make([]byte, 0, 4*len(set))
 	for _, at := range set {
@@ -133,7 +133,7 @@ func (s *encoding) state(set []int32) int32 {
 	return n
 }
 
-// closure is what can be reached for free, in order.
+// closure returns what can be reached for free, in order.
 func (s *encoding) closure(from []int32) (out []int32) {
 	visit := func(list []int32) {
 		for _, at := range list {

@@ -70,7 +70,7 @@ func (e *Expression) write(b *strings.Builder) {
 // manyCharacters are more than any text has.
 const manyCharacters = 1 << 30
 
-// lengths are the least and the most characters of what matches; most < 0: no bound.
+// lengths returns the least and the most characters of what matches; most < 0: no bound.
 func (e *Expression) lengths() (least, most int) {
 	switch e.op {
 	case opRunes:
@@ -108,7 +108,7 @@ func (e *Expression) lengths() (least, most int) {
 	return 0, 0
 }
 
-// anchored says whether what matches has to begin where a text does, and to end where it does.
+// anchored reports whether what matches has to begin where a text does, and to end where it does.
 func (e *Expression) anchored() (begins, ends bool) {
 	switch e.op {
 	case opBegin:
@@ -153,7 +153,7 @@ func normal(ranges []rune) []rune {
 	return out
 }
 
-// complement is what normal ranges leave out.
+// complement returns what normal ranges leave out.
 func complement(ranges []rune) (out []rune) {
 	next := rune(0)
 	for i := 0; i+1 < len(ranges); i += 2 {
@@ -184,7 +184,7 @@ func folded(ranges []rune) []rune {
 	return normal(out)
 }
 
-// rangesOf are the characters of a table.
+// rangesOf returns the characters of a table.
 func rangesOf(t *unicode.RangeTable) (out []rune) {
 	add := func(low, high, stride rune) {
 		if stride == 1 {

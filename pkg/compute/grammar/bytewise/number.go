@@ -81,7 +81,7 @@ func ParseDecimal(text string) (Decimal, error) {
 	return d, nil
 }
 
-// Within is the number of the digits that are allowed next to one that has more, if all numbers
+// Within returns the number of the digits that are allowed next to one that has more, if all numbers
 // beyond it are: above the least one, or below the most.
 func Within(text string, least bool) (Decimal, bool) {
 	f, err := strconv.ParseFloat(text, 64)
@@ -154,7 +154,7 @@ func (n Numbers) DFA(b *Budget) (*DFA, error) {
 	return Explore(b, numberState{}, "-.0123456789", m.step, m.accepts)
 }
 
-// bounds are those of the digits of a number.
+// bounds returns those of the digits of a number.
 func (n *numbers) bounds(negative bool) (low, high *Bound) {
 	if !negative {
 		return n.Low, n.High
@@ -235,7 +235,7 @@ func (n *numbers) accepts(s numberState) bool {
 	return rest == 0
 }
 
-// tracked says whether digits have to be compared: all are above what is negative.
+// tracked reports whether digits have to be compared: all are above what is negative.
 func (b *Bound) tracked() bool { return b != nil && !b.Negative }
 
 func (a against) whole(b *Bound, c byte) against {

@@ -117,7 +117,7 @@ func (p *positions) expression(e *Expression, from int32) (int32, error) {
 	return from, nil
 }
 
-// counts says whether a repetition is counted: it is of many, none is counted around it, and
+// counts reports whether a repetition is counted: it is of many, none is counted around it, and
 // each time reads something.
 func (p *positions) counts(e *Expression, in int32) bool {
 	if in >= 0 || p.unrolled[e] || max(e.least, e.most) < countFrom {

@@ -22,7 +22,7 @@ const (
 	inside
 )
 
-// NewStrings are a body's texts of some length. It is not for several goroutines at once.
+// NewStrings returns a body's texts of some length. It is not for several goroutines at once.
 func NewStrings(b *Budget, of *Body, within Bounds) (*Strings, error) {
 	if within.Most > MaxTimes {
 		within.Most = -1 // no answer has so many
@@ -47,13 +47,13 @@ func NewStrings(b *Budget, of *Body, within Bounds) (*Strings, error) {
 	return t, nil
 }
 
-// bounded says whether characters are counted.
+// bounded reports whether characters are counted.
 func (t *Strings) bounded() bool { return t.bounds != AnyLength }
 
-// Counts says whether anything is counted.
+// Counts reports whether anything is counted.
 func (t *Strings) Counts() bool { return t.bounded() || t.counted }
 
-// Start is where nothing was read.
+// Start returns where nothing was read.
 func (t *Strings) Start() (at, count int32) {
 	if t.o.Quoted {
 		return opening, 0
@@ -74,12 +74,12 @@ func (t *Strings) Between(yield func(at int32) bool) {
 	}
 }
 
-// split is a state's characters, and how far the next one is.
+// split returns a state's characters, and how far the next one is.
 func (t *Strings) split(at int32) (s, e int32) {
 	return (at - inside) / t.states, (at - inside) % t.states
 }
 
-// Next is where a byte leads; Dead: nowhere.
+// Next returns where a byte leads; Dead: nowhere.
 func (t *Strings) Next(at, count int32, b byte) (to, counted int32) {
 	switch at {
 	case opening:
@@ -118,17 +118,17 @@ func (t *Strings) close(s, count int32) (at, counted int32) {
 	return closed, 0
 }
 
-// whole says whether a text may end between characters.
+// whole reports whether a text may end between characters.
 func (t *Strings) whole(s, count int32) bool {
 	return t.d.accepted(s, count) && (!t.bounded() || t.free || t.bounds.has(count))
 }
 
-// has says whether a text may have so many characters.
+// has reports whether a text may have so many characters.
 func (b Bounds) has(count int32) bool {
 	return int(count) >= b.Least && (b.Most < 0 || int(count) <= b.Most)
 }
 
-// step is where a character of a class leads.
+// step returns where a character of a class leads.
 func (t *Strings) step(s, count, class int32) (to, counted int32) {
 	to, counted = t.d.next(s, count, class)
 	if !t.bounded() || to == Dead {
@@ -143,10 +143,10 @@ func (t *Strings) step(s, count, class int32) (to, counted int32) {
 	return to, counted
 }
 
-// alive says whether a text of so many characters may come to an end.
+// alive reports whether a text of so many characters may come to an end.
 func (t *Strings) alive(s, count int32) bool { return t.free || t.left(s, count) >= 0 }
 
-// left is how many characters have to come at least; -1: none end the text.
+// left returns how many characters have to come at least; -1: none end the text.
 func (t *Strings) left(s, count int32) int32 {
 	if !t.bounded() {
 		return t.d.least(s, count)
@@ -164,7 +164,7 @@ func (t *Strings) left(s, count int32) int32 {
 	return -1
 }
 
-// leads says whether a character that has begun may go on.
+// leads reports whether a character that has begun may go on.
 func (t *Strings) leads(s, count, e int32) bool {
 	reach := t.enc.reach[int(e)*t.enc.words : (int(e)+1)*t.enc.words]
 	if !t.Counts() {
@@ -185,7 +185,7 @@ func (t *Strings) leads(s, count, e int32) bool {
 	return false
 }
 
-// Accepts says whether what was read is whole.
+// Accepts reports whether what was read is whole.
 func (t *Strings) Accepts(at, count int32) bool {
 	if at <= closed {
 		return at == closed
@@ -194,7 +194,7 @@ func (t *Strings) Accepts(at, count int32) bool {
 	return !t.o.Quoted && e == 0 && t.whole(s, count)
 }
 
-// Least is how many more bytes there are at least until a text is whole, or some more than that:
+// Least returns how many more bytes there are at least until a text is whole, or some more than that:
 // some byte always leads to less.
 func (t *Strings) Least(at, count int32) int {
 	quote := 0
@@ -222,7 +222,7 @@ func (t *Strings) Least(at, count int32) int {
 	return least
 }
 
-// Like is a count for which what comes within some bytes is as for another one.
+// Like returns a count for which what comes within some bytes is as for another one.
 func (t *Strings) Like(at, count int32, bytes int) int32 {
 	if at <= closed || !t.Counts() {
 		return count
@@ -244,7 +244,7 @@ func (t *Strings) Like(at, count int32, bytes int) int32 {
 	return like(count, max(c.least, 1)-1, most, ahead+1)
 }
 
-// like is the first count between bounds, or before them, if all up to another one are alike.
+// like returns the first count between bounds, or before them, if all up to another one are alike.
 func like(count, least, most, ahead int32) int32 {
 	switch {
 	case count < least && least-count > ahead:
@@ -255,7 +255,7 @@ func like(count, least, most, ahead int32) int32 {
 	return count
 }
 
-// Free are the same strings if no length refuses any. Their count is how many characters were
+// Free returns the same strings if no length refuses any. Their count is how many characters were
 // read, at the end, too. nil: other things are counted.
 func (t *Strings) Free() *Strings {
 	if !t.bounded() {
@@ -264,7 +264,7 @@ func (t *Strings) Free() *Strings {
 	return &Strings{Body: t.Body, bounds: Bounds{0, MaxTimes}, states: t.states, free: true}
 }
 
-// Alive says whether a state of Free's is one of these strings, too.
+// Alive reports whether a state of Free's is one of these strings, too.
 func (t *Strings) Alive(at, count int32) bool {
 	if at <= closed {
 		return at == opening || t.bounds.has(count)
@@ -276,10 +276,10 @@ func (t *Strings) Alive(at, count int32) bool {
 	return t.leads(s, count, e)
 }
 
-// Ends says whether a text of so many characters may be one of these strings.
+// Ends reports whether a text of so many characters may be one of these strings.
 func (t *Strings) Ends(count int32) bool { return t.bounds.has(count) }
 
-// Match says whether all of a text is one of them.
+// Match reports whether all of a text is one of them.
 func (t *Strings) Match(text string) bool {
 	at, count := t.Start()
 	for i := range len(text) {
@@ -290,7 +290,7 @@ func (t *Strings) Match(text string) bool {
 	return t.Accepts(at, count)
 }
 
-// DFA is the automaton of strings that count nothing.
+// DFA returns the automaton of strings that count nothing.
 func (t *Strings) DFA(b *Budget) (*DFA, error) {
 	alphabet, classes := t.alphabet()
 	type state struct{ at, count int32 }
@@ -331,7 +331,7 @@ func (t *Strings) alphabet() (some []byte, of [256]byte) {
 	return some, of
 }
 
-// leads says whether a class of bytes leads anywhere.
+// leads reports whether a class of bytes leads anywhere.
 func (e *encoder) leads(class uint8) bool {
 	for at := int(class); at < len(e.next); at += e.bytes {
 		if e.next[at] != Dead {

@@ -71,7 +71,7 @@ var Narrowed = []string{
 	`{"type":"object","oneOf":[{"properties":{"a":{"const":1},"b":{"const":2}},"required":["a"]},{"properties":{"b":{"const":2}},"required":["b"]}],"minProperties":1}`,
 }
 
-// Schema is a schema that its seed makes, as people may write one.
+// Schema returns a schema that its seed makes, as people may write one.
 func Schema(seed uint64) string {
 	g := &generator{rand.New(rand.NewPCG(seed, 1))}
 	data, err := json.Marshal(g.schema(3))

@@ -272,7 +272,7 @@ func (all *combined) takeText(p *value, m member) error {
 	return nil
 }
 
-// isExclusive says whether a bound is: by its name, or by what draft 4 and OpenAPI 3.0 have beside it.
+// isExclusive reports whether a bound is: by its name, or by what draft 4 and OpenAPI 3.0 have beside it.
 func isExclusive(p *value, m member) bool {
 	of := p.get(map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"}[m.key])
 	return of != nil && of.yes || m.key == "exclusiveMinimum" || m.key == "exclusiveMaximum"
@@ -385,7 +385,7 @@ func (c *compiler) fillProperties(all *combined, p *value) error {
 	return nil
 }
 
-// item is what holds of an item of a list.
+// item returns what holds of an item of a list.
 func (all *combined) item(i int) (of []*value) {
 	for _, p := range all.first {
 		prefix, rest := p.get("prefixItems"), p.get("items")
@@ -405,7 +405,7 @@ func (all *combined) item(i int) (of []*value) {
 	return of
 }
 
-// firstItems is how many items have schemas of their own.
+// firstItems returns how many items have schemas of their own.
 func (all *combined) firstItems() (n int) {
 	for _, p := range all.first {
 		for _, key := range []string{"prefixItems", "items"} {

@@ -230,7 +230,7 @@ func (c *compiler) choose(b body, all *combined) error {
 	return nil
 }
 
-// without is a flat schema without a keyword.
+// without returns a flat schema without a keyword.
 func (c *compiler) without(v *value, keyword string) *value {
 	key := bared{v, keyword}
 	if out, ok := c.bare[key]; ok {
@@ -246,7 +246,7 @@ func (c *compiler) without(v *value, keyword string) *value {
 // ours begins keys of what other schemas mean something else by.
 const ours = "our "
 
-// in is what has a key.
+// in returns what has a key.
 func (c *compiler) in(key string) *Known {
 	if strings.HasPrefix(key, ours) {
 		return &c.own

@@ -5,7 +5,7 @@ import "slices"
 // maxOneOf bounds oneOf, whose schemas are compared with each other.
 const maxOneOf = 128
 
-// apart are the schemas of oneOf, with what has to be absent so that no value is of two of them.
+// apart returns the schemas of oneOf, with what has to be absent so that no value is of two of them.
 func (c *compiler) apart(all *combined, of []*value) ([]*value, error) {
 	v := all.choices
 	if len(of) > maxOneOf {
@@ -85,7 +85,7 @@ func (c *compiler) absentIn(all *combined, without *[]string, a, b []*value) boo
 	return found != ""
 }
 
-// lacking is a schema without some properties.
+// lacking returns a schema without some properties.
 func (c *compiler) lacking(v *value, keys []string) *value {
 	names := &value{kind: 'a'}
 	none := &value{kind: 'o'}
@@ -98,7 +98,7 @@ func (c *compiler) lacking(v *value, keys []string) *value {
 	})
 }
 
-// typeOf is a literal's type.
+// typeOf returns a literal's type.
 func typeOf(v *value) types {
 	switch v.kind {
 	case '0':
@@ -118,7 +118,7 @@ func typeOf(v *value) types {
 	return fraction
 }
 
-// disjoint says whether no value can be of both, as far as types, literals and the properties
+// disjoint reports whether no value can be of both, as far as types, literals and the properties
 // that both require tell.
 func (c *compiler) disjoint(a, b []*value, depth int) (bool, error) {
 	if depth > 4 {
@@ -164,7 +164,7 @@ func (c *compiler) disjointProperties(p, q property, depth int) (bool, error) {
 	return c.disjoint(x, y, depth+1)
 }
 
-// possible are the types that a value may have.
+// possible returns the types that a value may have.
 func (all *combined) possible() types {
 	if !all.listed {
 		return all.types
@@ -176,7 +176,7 @@ func (all *combined) possible() types {
 	return set
 }
 
-// shares says whether some literal may be of both.
+// shares reports whether some literal may be of both.
 func (all *combined) shares(other *combined) bool {
 	if !all.listed || !other.listed {
 		return true

@@ -33,7 +33,7 @@ func (c *compiler) literals(b body, all *combined) error {
 	return because(b.parts[0], "enum", c.literal(b.from, b.to, slices.Compact(scalars)...))
 }
 
-// holds says whether what else is said of a value allows a literal.
+// holds reports whether what else is said of a value allows a literal.
 func (c *compiler) holds(all *combined, v *value) (bool, error) {
 	is := typeOf(v)
 	if all.types&is == 0 {
@@ -67,7 +67,7 @@ func (c *compiler) holds(all *combined, v *value) (bool, error) {
 	return true, nil
 }
 
-// told says whether anything is said of properties that are not named.
+// told reports whether anything is said of properties that are not named.
 func (all *combined) told() bool {
 	return all.shut || len(all.names) > 0 || len(all.patterned) > 0 || all.unique || all.ended != nil ||
 		slices.ContainsFunc(all.parts, func(p *value) bool { return p.get("additionalProperties") != nil })
@@ -130,7 +130,7 @@ func sortedMembers(v *value) []member {
 	return out
 }
 
-// numberText is a number without a power of ten, as far as it has one that is not too large.
+// numberText returns a number without a power of ten, as far as it has one that is not too large.
 func numberText(text string) string {
 	d, err := bytewise.ParseDecimal(text)
 	if err != nil {

@@ -16,7 +16,7 @@ type further struct {
 	of    []*value
 }
 
-// further are the kinds of properties that are not named, by which patterns their names match.
+// further returns the kinds of properties that are not named, by which patterns their names match.
 func (c *compiler) further(all *combined) (out []further, err error) {
 	if all.names, err = c.checkNames(all); err != nil {
 		return nil, err
@@ -42,12 +42,12 @@ func (c *compiler) further(all *combined) (out []further, err error) {
 	return out, nil
 }
 
-// adds says whether any schema tells of further properties.
+// adds reports whether any schema tells of further properties.
 func (all *combined) adds() bool {
 	return slices.ContainsFunc(all.parts, func(p *value) bool { return p.get("additionalProperties") != nil })
 }
 
-// unnamed is what holds of a property that is not named, and whose name matches some patterns.
+// unnamed returns what holds of a property that is not named, and whose name matches some patterns.
 func (all *combined) unnamed(matched int) (of []*value) {
 	for _, p := range all.parts {
 		told := false
@@ -63,7 +63,7 @@ func (all *combined) unnamed(matched int) (of []*value) {
 	return of
 }
 
-// matching are the schemas of a part's patterns that a name matches.
+// matching returns the schemas of a part's patterns that a name matches.
 func (c *compiler) matching(all *combined, p *value, name string) (of []*value, err error) {
 	for _, m := range all.patterned {
 		if m.part != p {
@@ -81,7 +81,7 @@ func (c *compiler) matching(all *combined, p *value, name string) (of []*value, 
 	return of, nil
 }
 
-// namesLike are the names that match a pattern.
+// namesLike returns the names that match a pattern.
 func (c *compiler) namesLike(m patterned, o bytewise.Options) (*bytewise.Strings, error) {
 	return c.strings(&combined{parts: []*value{m.part}, longest: -1, patterns: []pattern{m.pattern}}, o)
 }
@@ -120,7 +120,7 @@ func (c *compiler) stringSchema() *value {
 	return c.make(&value{}, "text", &value{}, func() []member { return []member{{"type", &value{kind: 's', text: "string"}}} })
 }
 
-// mayBe says whether a name is one that schemas allow.
+// mayBe reports whether a name is one that schemas allow.
 func (c *compiler) mayBe(parts []*value, name string) (bool, error) {
 	of, err := c.names(parts)
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *compiler) mayBe(parts []*value, name string) (bool, error) {
 	return c.holds(of, v)
 }
 
-// names are what schemas of names say.
+// names returns what schemas of names say.
 func (c *compiler) names(parts []*value) (*combined, error) {
 	of, err := c.combine(parts)
 	if err == nil && of.choices != nil {
@@ -142,7 +142,7 @@ func (c *compiler) names(parts []*value) (*combined, error) {
 	return of, err
 }
 
-// unnamed are the names that are none of the properties', and match some patterns. They have no
+// unnamed returns the names that are none of the properties', and match some patterns. They have no
 // escapes that need not be: they could write a property's name in another way.
 func (c *compiler) unnamed(all *combined, matched int) (func(pushdown.Guard, pushdown.Place, pushdown.Place), error) {
 	t, names, err := c.allowedNames(all)
@@ -172,7 +172,7 @@ func (c *compiler) unnamed(all *combined, matched int) (func(pushdown.Guard, pus
 // plain is how names are written.
 var plain = bytewise.Options{Quoted: true, Plain: true}
 
-// allowedNames are those that propertyNames allow; nil: they are listed.
+// allowedNames returns those that propertyNames allow; nil: they are listed.
 func (c *compiler) allowedNames(all *combined) (t *bytewise.Strings, key string, err error) {
 	of := &combined{parts: all.parts, longest: -1}
 	if len(all.names) > 0 {
@@ -228,7 +228,7 @@ func (c *compiler) unnamedDFA(all *combined, t *bytewise.Strings, names string, 
 	return bytewise.Without(c.Budget, d, named)
 }
 
-// listedNames are those that propertyNames list.
+// listedNames returns those that propertyNames list.
 func (c *compiler) listedNames(all *combined) (*bytewise.DFA, error) {
 	of, err := c.names(all.names)
 	if err != nil {
@@ -250,7 +250,7 @@ func (c *compiler) listedNames(all *combined) (*bytewise.DFA, error) {
 	return bytewise.Literals(c.Budget, texts...)
 }
 
-// within says whether a schema is written within another one.
+// within reports whether a schema is written within another one.
 func (v *value) within(of *value) bool {
 	return strings.HasPrefix(v.pointer, of.pointer+"/") || v.pointer == of.pointer
 }

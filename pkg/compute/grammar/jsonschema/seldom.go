@@ -22,7 +22,7 @@ var asserts = []string{
 	"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
 }
 
-// isAny says whether a schema has nothing that says anything.
+// isAny reports whether a schema has nothing that says anything.
 func isAny(v *value) bool {
 	return v.kind == 'b' && v.yes || v.kind == 'o' && !slices.ContainsFunc(v.members, func(m member) bool {
 		_, is := seldom[m.key]
@@ -30,7 +30,7 @@ func isAny(v *value) bool {
 	})
 }
 
-// isNone says whether a schema allows nothing.
+// isNone reports whether a schema allows nothing.
 func isNone(v *value) bool {
 	if v.kind == 'b' {
 		return !v.yes
@@ -39,7 +39,7 @@ func isNone(v *value) bool {
 	return not != nil && isAny(not)
 }
 
-// only is the one keyword of a schema that says anything, if it has no other.
+// only returns the one keyword of a schema that says anything, if it has no other.
 func only(v *value) (out member) {
 	for _, m := range v.members {
 		_, is := seldom[m.key]
@@ -110,7 +110,7 @@ func dependsOnNothing(of *value) bool {
 	return of.kind == 'a' && len(of.items) == 0 || isAny(of)
 }
 
-// dependents are the cases of what depends on properties: for the first one that anything depends
+// dependents returns the cases of what depends on properties: for the first one that anything depends
 // on, that it is absent, or that it is there with what it needs. The others stay as they are.
 func (c *compiler) dependents(p *value, keyword string, at *value) []*value {
 	rest := &value{kind: 'o', pointer: at.pointer}
@@ -138,7 +138,7 @@ func (c *compiler) dependents(p *value, keyword string, at *value) []*value {
 	}
 }
 
-// make is a schema that stands for what another one says, the same one each time.
+// make returns a schema that stands for what another one says, the same one each time.
 func (c *compiler) make(p *value, what string, rest *value, build func() []member) *value {
 	key := what + "\x00" + p.pointer + "\x00" + canonical(rest)
 	v, ok := c.made[key]
@@ -149,7 +149,7 @@ func (c *compiler) make(p *value, what string, rest *value, build func() []membe
 	return v
 }
 
-// absent are properties of which one is not there.
+// absent returns properties of which one is not there.
 func absent(key string) *value {
 	return &value{kind: 'o', members: []member{{key, &value{kind: 'b'}}}}
 }

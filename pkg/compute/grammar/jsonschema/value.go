@@ -111,7 +111,7 @@ func escapePointer(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }
 
-// get is a member's value; nil: there is none.
+// get returns a member's value; nil: there is none.
 func (v *value) get(key string) *value {
 	for _, m := range v.members {
 		if m.key == key {
@@ -121,7 +121,7 @@ func (v *value) get(key string) *value {
 	return nil
 }
 
-// quote is a string as JSON has it, with nothing escaped that need not be.
+// quote returns a string as JSON has it, with nothing escaped that need not be.
 func quote(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -144,7 +144,7 @@ func quote(s string) string {
 	return b.String()
 }
 
-// canonical is a value's text in one form.
+// canonical returns a value's text in one form.
 func canonical(v *value) string {
 	var b strings.Builder
 	write(&b, v)
@@ -178,7 +178,7 @@ func write(b *strings.Builder, v *value) {
 	}
 }
 
-// scalarText is a value that is no object and no list, as JSON has it.
+// scalarText returns a value that is no object and no list, as JSON has it.
 func scalarText(v *value) string {
 	switch v.kind {
 	case 's':

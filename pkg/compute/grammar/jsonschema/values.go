@@ -55,7 +55,7 @@ func (c *compiler) text(b body, all *combined) error {
 	return err
 }
 
-// strings are those that lengths and all patterns allow.
+// strings returns those that lengths and all patterns allow.
 func (c *compiler) strings(all *combined, o bytewise.Options) (*bytewise.Strings, error) {
 	key := fmt.Sprintf("%v %d %d", o, all.shortest, all.longest)
 	for _, p := range all.patterns {
@@ -139,7 +139,7 @@ func (c *compiler) bodyOf(expressions []*bytewise.Expression, counted bool, o by
 	return body, err
 }
 
-// patternOf is what a pattern or a format asks; nil: it says nothing of a text.
+// patternOf returns what a pattern or a format asks; nil: it says nothing of a text.
 func patternOf(p pattern) (*bytewise.Expression, error) {
 	if p.keyword == "format" {
 		if expression, ok := formats[p.text]; ok {
@@ -235,12 +235,12 @@ type counting struct {
 	most int // of what is counted; -1: however many
 }
 
-// takes is the guard of one more, behind which so many have to come yet.
+// takes returns the guard of one more, behind which so many have to come yet.
 func (n counting) takes(yet int) pushdown.Guard {
 	return n.guard(1+yet, true)
 }
 
-// goesOn is the guard of a comma, behind which so many have to come, and one at least.
+// goesOn returns the guard of a comma, behind which so many have to come, and one at least.
 func (n counting) goesOn(yet int) pushdown.Guard {
 	return n.guard(max(yet, 1), false)
 }
@@ -258,7 +258,7 @@ func (n counting) guard(more int, adds bool) pushdown.Guard {
 	return g
 }
 
-// ends is the guard of an end.
+// ends returns the guard of an end.
 func (n counting) ends(least int) pushdown.Guard {
 	if !n.does {
 		return pushdown.Always
@@ -328,7 +328,7 @@ func (c *compiler) object(b body, all *combined) error {
 	return because(b.parts[0], "properties", c.members(all, first, end, further))
 }
 
-// named says whether a schema names properties, if only none.
+// named reports whether a schema names properties, if only none.
 func (all *combined) named() bool {
 	return slices.ContainsFunc(all.parts, func(p *value) bool { return p.get("properties") != nil })
 }

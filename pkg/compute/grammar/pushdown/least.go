@@ -1,6 +1,6 @@
 package pushdown
 
-// Least is how many more bytes there are at least until the text may end, or some more than that:
+// Least returns how many more bytes there are at least until the text may end, or some more than that:
 // some byte always leads to less.
 func (f *Follower) Least(s *State) int {
 	f.mu.Lock()

@@ -2,7 +2,7 @@ package pushdown
 
 import "slices"
 
-// like is the state whose counts are the first ones for which the bytes of any token are as for
+// like returns the state whose counts are the first ones for which the bytes of any token are as for
 // those of another state. So masks are as many as there are differences, whatever is counted.
 func (f *Follower) like(s *State) *State {
 	items, same := make([]item, len(s.items)), true

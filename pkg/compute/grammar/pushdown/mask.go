@@ -110,7 +110,7 @@ func (f *Follower) newMask() []uint64 {
 	return make([]uint64, f.vocab.words())
 }
 
-// localOf is what follows from a place in a terminal.
+// localOf returns what follows from a place in a terminal.
 func (f *Follower) localOf(at inside) *local {
 	term := &f.g.terms[at.term]
 	if term.dfa != nil {
@@ -129,7 +129,7 @@ func (f *Follower) localOf(at inside) *local {
 
 func (l *local) bytes() int { return 8*len(l.mask) + 4*cap(l.ends) }
 
-// localIn is what follows from a state of an automaton. What differs from the hub is what is looked for: from most
+// localIn returns what follows from a state of an automaton. What differs from the hub is what is looked for: from most
 // states of a text of almost any characters the same tokens go on.
 func (f *Follower) localIn(d *bytewise.DFA, at int32) *local {
 	key := spotIn{d, within{at: at}}
@@ -233,7 +233,7 @@ func (f *Follower) bounded(l *local, t *bytewise.Strings, at within) {
 	}
 }
 
-// looseOf is what follows from a state of strings, of whatever length.
+// looseOf returns what follows from a state of strings, of whatever length.
 func (f *Follower) looseOf(t *bytewise.Strings, at int32) *loose {
 	return localsOf(f.vocab, spotIn{t.Body, within{at: at}}, func() (*loose, int) {
 		all := &loose{mask: make([]uint64, f.vocab.words())}
@@ -348,7 +348,7 @@ func (f *Follower) joined(mask []uint64, node int32, s *State) {
 	}
 }
 
-// allBelow says whether all tokens below a node are marked.
+// allBelow reports whether all tokens below a node are marked.
 func (f *Follower) allBelow(mask []uint64, node int32) bool {
 	ids := f.vocab.below(node)[len(f.vocab.tokens(node)):]
 	for i, id := range ids {

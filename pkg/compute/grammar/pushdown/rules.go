@@ -36,12 +36,12 @@ type Guard struct {
 // Always is the guard of a way that counts nothing.
 var Always = Guard{0, -1, false}
 
-// lets says whether a count passes.
+// lets reports whether a count passes.
 func (g Guard) lets(count int32) bool {
 	return int(count) >= g.Least && (g.Most < 0 || int(count) <= g.Most)
 }
 
-// and is what passes both; it adds where the second does.
+// and returns what passes both; it adds where the second does.
 func (g Guard) and(then Guard) Guard {
 	then.Least = max(then.Least, g.Least)
 	if g.Most >= 0 && (then.Most < 0 || g.Most < then.Most) {
@@ -78,7 +78,7 @@ type callMove struct {
 	when Guard
 }
 
-// New are no rules yet, for at most so many places and moves.
+// New returns no rules yet, for at most so many places and moves.
 func New(places, moves int) *Rules {
 	return &Rules{Places: places, Moves: moves, known: map[any]int32{}}
 }
@@ -185,7 +185,7 @@ type counts struct {
 	least int32 // the most that any guard asks for
 }
 
-// at is a count as far as it matters.
+// at returns a count as far as it matters.
 func (c *counts) at(n int32) int32 {
 	if c == nil {
 		return 0
@@ -193,7 +193,7 @@ func (c *counts) at(n int32) int32 {
 	return min(n, c.from[len(c.from)-1])
 }
 
-// like is the first count for which what comes within some bytes is as for another one.
+// like returns the first count for which what comes within some bytes is as for another one.
 func (c *counts) like(n int32, bytes int) int32 {
 	if c == nil {
 		return 0
@@ -212,10 +212,10 @@ func (c *counts) like(n int32, bytes int) int32 {
 	return last
 }
 
-// distance is a place's distance at a count.
+// distance returns a place's distance at a count.
 func (g *Grammar) distance(p Place, n int32) int32 { return g.far[g.spot(p, n)] }
 
-// spot is the number of a place's distance at a count.
+// spot returns the number of a place's distance at a count.
 func (g *Grammar) spot(p Place, n int32) int32 {
 	if c := g.counts[p]; c != nil {
 		return g.first[p] + min(n, c.least)
@@ -413,7 +413,7 @@ func (r *Rules) needs(g *Grammar, of spot, tell func(int32)) {
 	}
 }
 
-// after is the count behind a way.
+// after returns the count behind a way.
 func (g Guard) after(n int32) int32 {
 	if g.Adds {
 		n++
@@ -421,7 +421,7 @@ func (g Guard) after(n int32) int32 {
 	return n
 }
 
-// leastFrom is a place's distance by what is known of others'. What a guard allows at most is no
+// leastFrom returns a place's distance by what is known of others'. What a guard allows at most is no
 // matter: no shortest way has more than there have to be.
 func (r *Rules) leastFrom(g *Grammar, p Place, n int32) int32 {
 	f, least := &g.flat[p], int32(never)
@@ -498,7 +498,7 @@ func (r *Rules) checkBeginnings(g *Grammar) error {
 	return nil
 }
 
-// firstCalls are the rules that a rule may begin with.
+// firstCalls returns the rules that a rule may begin with.
 func (r *Rules) firstCalls(g *Grammar, id Rule) (out []Rule) {
 	begin := r.rules[id].begin
 	seen, queue, called := map[Place]bool{begin: true}, []Place{begin}, map[Rule]bool{}

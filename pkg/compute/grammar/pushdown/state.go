@@ -53,7 +53,7 @@ type successor struct {
 	to *State
 }
 
-// Over says whether the text may end.
+// Over reports whether the text may end.
 func (s *State) Over() bool { return s.over }
 
 // Bounds of what is kept of a grammar, and of a state.
@@ -87,7 +87,7 @@ type Follower struct {
 	scratch
 }
 
-// Follow is a follower over a vocabulary.
+// Follow returns a follower over a vocabulary.
 func (g *Grammar) Follow(v *Vocabulary) *Follower {
 	f := &Follower{g: g, vocab: v, kept: new(atomic.Int64)}
 	f.forgetStates()
@@ -122,7 +122,7 @@ func (f *Follower) forgetStates() {
 	f.begin, f.stacks, f.states, f.joint = nil, map[string]*stack{}, map[string]*State{}, map[[2]*stack]*stack{}
 }
 
-// Begin is where nothing has been read.
+// Begin returns where nothing has been read.
 func (f *Follower) Begin(w *Work) (s *State, err error) {
 	err = f.do(w, func() {
 		if f.begin == nil {
@@ -135,7 +135,7 @@ func (f *Follower) Begin(w *Work) (s *State, err error) {
 	return s, err
 }
 
-// Read is the state after a text; nil: it cannot be.
+// Read returns the state after a text; nil: it cannot be.
 func (f *Follower) Read(s *State, text []byte, w *Work) (*State, error) {
 	err := f.do(w, func() {
 		for _, b := range text {
@@ -147,7 +147,7 @@ func (f *Follower) Read(s *State, text []byte, w *Work) (*State, error) {
 	return s, err
 }
 
-// after is the state after a byte.
+// after returns the state after a byte.
 func (f *Follower) after(s *State, b byte) *State {
 	for _, known := range s.next {
 		if known.b == b {
@@ -223,7 +223,7 @@ func (w *walk) open(at frame) {
 	}
 }
 
-// push is a stack with one more call; a place that only ends its rule needs none. nil: it may
+// push returns a stack with one more call; a place that only ends its rule needs none. nil: it may
 // not be, comes to no end, or is too deep.
 func (w *walk) push(at frame, to Place, when Guard) *stack {
 	if !when.lets(at.count) {

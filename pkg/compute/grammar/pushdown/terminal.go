@@ -34,7 +34,7 @@ func (t *terminal) accepts(w within) bool {
 	return t.text.Accepts(w.at, w.count)
 }
 
-// least is how many more bytes there are at least, or some more.
+// least returns how many more bytes there are at least, or some more.
 func (t *terminal) least(w within) int32 {
 	if t.dfa != nil {
 		return int32(min(t.dfa.Least(w.at), never))
@@ -42,7 +42,7 @@ func (t *terminal) least(w within) int32 {
 	return int32(min(t.text.Least(w.at, w.count), never))
 }
 
-// like is a place where the next bytes are as at another one.
+// like returns a place where the next bytes are as at another one.
 func (t *terminal) like(w within, bytes int) within {
 	if t.text != nil {
 		w.count = t.text.Like(w.at, w.count, bytes)

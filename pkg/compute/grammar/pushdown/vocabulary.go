@@ -66,10 +66,10 @@ func (v *Vocabulary) close(open []int32) {
 	}
 }
 
-// Size is how many tokens there are.
+// Size returns how many tokens there are.
 func (v *Vocabulary) Size() int { return v.size }
 
-// tokens are those of a node.
+// tokens returns those of a node.
 func (v *Vocabulary) tokens(at int32) []uint32 {
 	if int(at)+1 < len(v.nodes) {
 		return v.ids[v.nodes[at].first:v.nodes[at+1].first]
@@ -77,7 +77,7 @@ func (v *Vocabulary) tokens(at int32) []uint32 {
 	return v.ids[v.nodes[at].first:]
 }
 
-// below are the tokens of a node and of those below it.
+// below returns the tokens of a node and of those below it.
 func (v *Vocabulary) below(at int32) []uint32 {
 	if end := int(v.nodes[at].end); end < len(v.nodes) {
 		return v.ids[v.nodes[at].first:v.nodes[end].first]

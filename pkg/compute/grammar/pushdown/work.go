@@ -18,7 +18,7 @@ const (
 	ofKept = 128
 )
 
-// PerToken is what a token may take: each node of the trie many times, and thousands of ways of reading the same text.
+// PerToken returns what a token may take: each node of the trie many times, and thousands of ways of reading the same text.
 func (v *Vocabulary) PerToken() *Work { return &Work{Left: 1<<22 + 64*len(v.nodes)} }
 
 // do does something within some work. What panics with ErrSpent on the way has left nothing half done.

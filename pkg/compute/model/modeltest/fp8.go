@@ -74,7 +74,7 @@ func floats(name string, values []float32, shape ...int) safetensors.Tensor {
 	return t
 }
 
-// nearest is the code whose value is nearest to v, the even one of two.
+// nearest returns the code whose value is nearest to v, the even one of two.
 func nearest(v float64) byte {
 	const largest = 0x7e
 	size := math.Abs(v)

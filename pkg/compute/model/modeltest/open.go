@@ -7,7 +7,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model"
 )
 
-// Tiny is a synthetic model: 2 MoE layers, 4 experts, 2 of them a token.
+// Tiny returns a synthetic model: 2 MoE layers, 4 experts, 2 of them a token.
 func Tiny(t testing.TB) *model.Model {
 	t.Helper()
 	m, err := model.Synthetic("tiny", 7)
@@ -17,7 +17,7 @@ func Tiny(t testing.TB) *model.Model {
 	return m
 }
 
-// Golden is one of the committed checkpoints, for what Tiny has not: shared and
+// Golden returns one of the committed checkpoints, for what Tiny has not: shared and
 // dense experts, biases, a sliding window, other activations.
 func Golden(t testing.TB, name string) *model.Model {
 	t.Helper()

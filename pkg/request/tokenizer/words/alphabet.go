@@ -20,7 +20,7 @@ type ByteAlphabet struct {
 	Unk uint32      // for those bytes; None drops them
 }
 
-// Symbols is one a byte.
+// Symbols returns an id for each byte of a word.
 func (a *ByteAlphabet) Symbols(ids []uint32, word string) []uint32 {
 	for i := range len(word) {
 		id := a.IDs[word[i]]
@@ -68,7 +68,7 @@ func (a *RuneAlphabet) id(r rune) uint32 {
 	return NoPair
 }
 
-// Symbols is one a character, or one for each of its bytes. A byte that is not
+// Symbols returns an id for each character of a word, or for each of its bytes. A byte that is not
 // UTF-8 is never a character of the alphabet.
 func (a *RuneAlphabet) Symbols(ids []uint32, word string) []uint32 {
 	fused := false

@@ -109,10 +109,10 @@ func paged(flat []Class) *Table {
 	return t
 }
 
-// Of is the class of a character.
+// Of returns the class of a character.
 func (t *Table) Of(r rune) Class { return t.pages[r/pageSize][r%pageSize] }
 
-// at is the class of the character at i and its length; 0 and 0 at the end.
+// at returns the class of the character at i and its length; 0 and 0 at the end.
 func (t *Table) at(s string, i int) (Class, int) {
 	if i >= len(s) {
 		return 0, 0
@@ -124,7 +124,7 @@ func (t *Table) at(s string, i int) (Class, int) {
 	return t.Of(r), n
 }
 
-// run is where the run of characters of one of the kinds ends that begins at i.
+// run returns where the run of characters of one of the kinds ends that begins at i.
 func (t *Table) run(s string, i int, kinds Class) int {
 	for i < len(s) {
 		if c := s[i]; c < utf8.RuneSelf {

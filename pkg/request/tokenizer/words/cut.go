@@ -63,7 +63,7 @@ func (c *Cutter) add(start, end int, match bool) error {
 	return nil
 }
 
-// joins says whether a part belongs to the held one.
+// joins reports whether a part belongs to the held one.
 func (c *Cutter) joins(match bool) bool {
 	if c.start == c.end {
 		return false

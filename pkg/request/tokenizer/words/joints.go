@@ -60,7 +60,7 @@ func (j *joints) side(a, b rune) bool {
 	return ok
 }
 
-// end is where the first part of text ends.
+// end returns where the first part of text ends.
 func (j *joints) end(text string) int {
 	before, n := utf8.DecodeRuneInString(text)
 	for n < len(text) {

@@ -119,7 +119,7 @@ func (w *longWord) note(i int32) {
 	found.add(i)
 }
 
-// pair is what symbol i and its right neighbour become, None if they stay apart.
+// pair returns what symbol i and its right neighbour become, None if they stay apart.
 func (w *longWord) pair(i int32) (rank, whole uint32) {
 	w.looks++
 	if w.id[i] == NoPair || w.next[i] < 0 {

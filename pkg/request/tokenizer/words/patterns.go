@@ -69,5 +69,5 @@ func Named(name string) (Splitter, bool) {
 	return known(), true
 }
 
-// Names are the names that Named knows.
+// Names returns the names that Named knows.
 func Names() []string { return slices.Sorted(maps.Keys(byName)) }

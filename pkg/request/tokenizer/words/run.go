@@ -64,7 +64,7 @@ func (s *set) finish() {
 	}
 }
 
-// run is where the run ends that begins at i, of at most p.max characters.
+// run returns where the run ends that begins at i, of at most p.max characters.
 func (p *runPattern) run(s string, i int) (end, count int) {
 	for i < len(s) && count < p.max {
 		r, n := utf8.DecodeRuneInString(s[i:])
@@ -124,7 +124,7 @@ func (p *runPattern) eachAtEnd(text string, found func(start, end int) error) er
 	return nil
 }
 
-// lastLine is the end of a run that does not end a line, cut before its last
+// lastLine returns the end of a run that does not end a line, cut before its last
 // newline: what comes before that one does.
 func (p *runPattern) lastLine(s string, i, end int) int {
 	if at := strings.LastIndexByte(s[i:end], '\n'); at > 0 {

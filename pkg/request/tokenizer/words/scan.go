@@ -98,7 +98,7 @@ func lastSpace(s string, i, end int) int {
 	return end
 }
 
-// contraction is the length of an English ending such as 's or 'll at i.
+// contraction returns the length of an English ending such as 's or 'll at i.
 func contraction(s string, i int, anyCase bool) int {
 	if s[i] != '\'' || len(s)-i < 2 {
 		return 0

@@ -43,14 +43,14 @@ func Dispatch(w tensor.Wire, d int, experts ...uint32) *pb.Dispatch {
 // ID is that of a function of layer 0.
 func ID(experts ...uint32) string { return plan.FunctionID(0, experts, plan.Routed) }
 
-// Wanted is a function of layer 0 that a plan wants on a host.
+// Wanted returns a function of layer 0 that a plan wants on a host.
 func Wanted(host string, w pb.Want, experts ...uint32) *pb.Function {
 	f := plan.Function(0, experts)
 	f.Placements = []*pb.Placement{{Host: host, Want: w}}
 	return f
 }
 
-// Plans are those of the model's layers, in whose layer 0 there are some functions and all other
+// Plans returns those of the model's layers, in whose layer 0 there are some functions and all other
 // experts are on another host, "there", as all those of layer 1 are.
 func Plans(functions ...*pb.Function) []*pb.LayerPlan {
 	rest := []uint32{0, 1, 2, 3}
@@ -83,7 +83,7 @@ func NewDevice(room int) Device {
 	return Device{devicetest.NewFake(Layers, Experts, device.Settings{Budget: int64(room) * devicetest.Bytes})}
 }
 
-// Loads is how often an expert's load has begun.
+// Loads returns how often an expert's load has begun.
 func (d Device) Loads(e int) (n int) {
 	for _, id := range d.Faults.Began() {
 		if id.Expert == e {
@@ -93,10 +93,10 @@ func (d Device) Loads(e int) (n int) {
 	return n
 }
 
-// Phase is an expert's.
+// Phase returns an expert's.
 func (d Device) Phase(e int) device.Phase { return d.State(forward.ExpertID{Expert: e}).Phase }
 
-// Phases are those of all experts.
+// Phases returns those of all experts.
 func (d Device) Phases() (out []string) {
 	for e := range Experts {
 		out = append(out, d.Phase(e).String())

@@ -63,7 +63,7 @@ func (u *Upstream) keep(to upstream.To, p *pb.Prompt) {
 	u.accepted[p.RequestId] = kept{p, to.Flow.Tenant}
 }
 
-// of is a tenant's request; nil: there is none.
+// of returns a tenant's request; nil: there is none.
 func (u *Upstream) of(to upstream.To, request string) *pb.Prompt {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -73,12 +73,12 @@ func (u *Upstream) of(to upstream.To, request string) *pb.Prompt {
 	return nil
 }
 
-// Model is the model that there is.
+// Model returns the model that there is.
 func Model() upstream.Model {
 	return upstream.Model{Secret: "secret", Name: "demo", Context: 512, Vocab: 8192, Created: 1, Family: "f", Hash: "h", Class: "c", Wire: "bf16", EOS: "</s>", Text: true, Chat: true, Ready: true}
 }
 
-// Words are the chunks of an answer with these tokens, the last of which ends it.
+// Words returns the chunks of an answer with these tokens, the last of which ends it.
 func Words(p *pb.Prompt, reason string, words ...string) (out []*pb.Chunk) {
 	for i, w := range words {
 		c := &pb.Chunk{RequestId: p.RequestId, Index: int32(i), Text: w, TokenIds: []uint32{uint32(i + 10)}, Seed: p.GetSeed()}
@@ -96,7 +96,7 @@ func Words(p *pb.Prompt, reason string, words ...string) (out []*pb.Chunk) {
 // bos begins texts.
 const bos = "<s>"
 
-// Models is the one.
+// Models returns the one.
 func (u *Upstream) Models() []upstream.Model { return []upstream.Model{u.model()} }
 
 func (u *Upstream) model() upstream.Model {
@@ -158,7 +158,7 @@ func (u *Upstream) tell(ctx context.Context, p *pb.Prompt, from int32) upstream.
 	}
 }
 
-// wait says whether the last chunk may go.
+// wait reports whether the last chunk may go.
 func (u *Upstream) wait(ctx context.Context) bool {
 	if u.Holds == nil {
 		return ctx.Err() == nil
@@ -250,7 +250,7 @@ func (u *Upstream) Tokens(_ context.Context, _ string, p *pb.Prompt) (*pb.Tokens
 	return out, nil
 }
 
-// Count is how many ids Tokens has.
+// Count returns how many ids Tokens has.
 func (u *Upstream) Count(ctx context.Context, model string, p *pb.Prompt) (int32, error) {
 	t, err := u.Tokens(ctx, model, p)
 	return int32(len(t.GetIds())), err
@@ -259,35 +259,35 @@ func (u *Upstream) Count(ctx context.Context, model string, p *pb.Prompt) (int32
 // Ready says whether it is.
 func (u *Upstream) Ready() error { return u.Unready }
 
-// Asked are the prompts that came, and to whom.
+// Asked returns the prompts that came, and to whom.
 func (u *Upstream) Asked() ([]*pb.Prompt, []upstream.To) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return append([]*pb.Prompt(nil), u.prompts...), append([]upstream.To(nil), u.tos...)
 }
 
-// Tokenized are the prompts whose ids were asked for.
+// Tokenized returns the prompts whose ids were asked for.
 func (u *Upstream) Tokenized() []*pb.Prompt {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return append([]*pb.Prompt(nil), u.tokenized...)
 }
 
-// Cancelled are the requests that were.
+// Cancelled returns the requests that were.
 func (u *Upstream) Cancelled() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return append([]string(nil), u.cancelled...)
 }
 
-// Left is how many readers left before the end.
+// Left returns how many readers left before the end.
 func (u *Upstream) Left() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.left
 }
 
-// Said are the chunks of an answer with these tokens, thoughts and calls told apart as a
+// Said returns the chunks of an answer with these tokens, thoughts and calls told apart as a
 // tokenizer does of a prompt that asks for it.
 func Said(p *pb.Prompt, reason string, words ...string) []*pb.Chunk {
 	chunks := Words(p, reason, words...)

@@ -15,7 +15,7 @@ type Asker struct {
 	Vocab  int
 }
 
-// Scores are what there is of a prompt's positions in their order: what an
+// Scores returns what there is of a prompt's positions in their order: what an
 // encoder makes of those that it reads before a decoder, and the logits of the
 // others.
 func (q *Asker) Scores(ctx context.Context, p *pb.Prompt, positions int) (hidden, logits []float32, err error) {

@@ -62,10 +62,10 @@ func Ready(t testing.TB, s cluster.Settings) *cluster.Cluster {
 	return y
 }
 
-// Name is the model's name in subjects.
+// Name returns the model's name in subjects.
 func (y Cluster) Name() string { return y.Settings.Node.ModelName() }
 
-// Conn is another connection of a producer, until the test ends.
+// Conn returns another connection of a producer, until the test ends.
 func (y Cluster) Conn(t testing.TB) *bus.Conn {
 	t.Helper()
 	c, err := y.Connect(t.Context())

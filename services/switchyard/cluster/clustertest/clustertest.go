@@ -68,12 +68,12 @@ func Beside(m *model.Model) Change {
 // Change changes a cluster's settings before it starts.
 type Change = func(*cluster.Settings)
 
-// Joined is how the tensors of a pipeline travel: as which type, and over what.
+// Joined returns how the tensors of a pipeline travel: as which type, and over what.
 func Joined(wire tensor.Wire, hops schemas.Hops) Change {
 	return func(s *cluster.Settings) { s.Node.Shared.Wire, s.Node.Shared.Hops = wire, hops }
 }
 
-// Hosts is the number of expert hosts.
+// Hosts returns the number of expert hosts.
 func Hosts(n int) Change { return func(s *cluster.Settings) { s.Count["expert"] = n } }
 
 // Context bounds the tokens of a sequence, prompt and answer together.
@@ -94,14 +94,14 @@ func Loop(policy string) Change {
 	}
 }
 
-// Pages is how many pages of keys and values an attention replica has.
+// Pages returns how many pages of keys and values an attention replica has.
 func Pages(n int) Change {
 	return func(s *cluster.Settings) {
 		s.Services.Attention.KVBytes = PageBytes(s.Node.Shared.Model, n)
 	}
 }
 
-// PageBytes are the bytes of so many pages of a model.
+// PageBytes returns the bytes of so many pages of a model.
 func PageBytes(m *model.Model, n int) int64 {
 	shape := kvcache.ShapeOf(&m.Spec)
 	return int64(n) * shape.PageBytes()
@@ -127,7 +127,7 @@ func Open(t testing.TB, dir string) *model.Model {
 	return m
 }
 
-// Demo is the demo model.
+// Demo returns the demo model.
 func Demo(t testing.TB) *model.Model {
 	t.Helper()
 	m, err := model.Demo()

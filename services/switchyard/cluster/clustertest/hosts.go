@@ -114,7 +114,7 @@ func legalPlans(m *model.Model, all []*pb.Member) plan.Rules {
 	return s
 }
 
-// gatesFollow says whether all gates use the newest plan of each layer.
+// gatesFollow reports whether all gates use the newest plan of each layer.
 func gatesFollow(ctx context.Context, conn *bus.Conn, names schemas.Streams, all []*pb.Member, layers map[int]*plan.Layer) bool {
 	said, err := conn.EnsureBucket(ctx, 1, names.Bucket("functions"), 0)
 	if err != nil {
@@ -139,7 +139,7 @@ func gatesFollow(ctx context.Context, conn *bus.Conn, names schemas.Streams, all
 // Mask is the token that copies by Masked fill.
 const Mask = 7
 
-// Masked is a copy of a checkpoint whose config names a mask.
+// Masked returns a copy of a checkpoint whose config names a mask.
 func Masked(t testing.TB, from string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), filepath.Base(from))

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Assumed are the names of the numbers whose source says that they are assumed, or scaled by
+// Assumed returns the names of the numbers whose source says that they are assumed, or scaled by
 // what is, and that the form of time has a use for.
 func (p *Profile) Assumed() (keys []string) {
 	for _, f := range fields {
@@ -24,7 +24,7 @@ func (p *Profile) Assumed() (keys []string) {
 	return keys
 }
 
-// Scaled is the profile with one number multiplied. What no device has is refused.
+// Scaled returns the profile with one number multiplied. What no device has is refused.
 func (p *Profile) Scaled(key string, factor float64) (*Profile, error) {
 	scaled := *p
 	for _, f := range fields {

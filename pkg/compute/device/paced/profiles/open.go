@@ -15,7 +15,7 @@ import (
 //go:embed *.yaml
 var embedded embed.FS
 
-// Names are the profiles in this binary.
+// Names returns the profiles in this binary.
 func Names() []string { return namesIn(embedded, ".") }
 
 func namesIn(fs embed.FS, folder string) (names []string) {
@@ -26,7 +26,7 @@ func namesIn(fs embed.FS, folder string) (names []string) {
 	return names
 }
 
-// Open is the profile of this name or, if there is none, in this file.
+// Open returns the profile of this name or, if there is none, in this file.
 func Open(nameOrFile string) (*Profile, error) {
 	file, data, err := find("profile", nameOrFile, embedded, "", Names())
 	if err != nil {
@@ -35,7 +35,7 @@ func Open(nameOrFile string) (*Profile, error) {
 	return Read(file, data)
 }
 
-// find is what is in this binary's folder by this name or, if there is none, in this file.
+// find returns what is in this binary's folder by this name or, if there is none, in this file.
 func find(what, nameOrFile string, in embed.FS, folder string, names []string) (file string, data []byte, err error) {
 	file = nameOrFile + ".yaml"
 	if data, err := in.ReadFile(folder + file); err == nil {

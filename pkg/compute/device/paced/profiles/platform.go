@@ -54,7 +54,7 @@ const mostDollars = 0.1
 
 const mostReplicas = 64
 
-// Cost is the platform without sources.
+// Cost returns the platform without sources.
 func (p *Platform) Cost() cost.Platform {
 	return cost.Platform{
 		Sizes: p.Sizes, PerCPU: p.PerCPU.Value,
@@ -66,7 +66,7 @@ func (p *Platform) Cost() cost.Platform {
 	}
 }
 
-// Assumed are the names of the numbers whose source says that they are assumed.
+// Assumed returns the names of the numbers whose source says that they are assumed.
 func (p *Platform) Assumed() (keys []string) {
 	for _, f := range platformFields {
 		if strings.Contains(f.of(p).Source, "assumed") {
@@ -79,10 +79,10 @@ func (p *Platform) Assumed() (keys []string) {
 //go:embed platforms/*.yaml
 var platforms embed.FS
 
-// PlatformNames are the platforms in this binary.
+// PlatformNames returns the platforms in this binary.
 func PlatformNames() []string { return namesIn(platforms, "platforms") }
 
-// OpenPlatform is the platform of this name or, if there is none, in this file.
+// OpenPlatform returns the platform of this name or, if there is none, in this file.
 func OpenPlatform(nameOrFile string) (*Platform, error) {
 	file, data, err := find("platform", nameOrFile, platforms, "platforms/", PlatformNames())
 	if err != nil {

@@ -82,7 +82,7 @@ const (
 	Printed Time = "printed"
 )
 
-// Compute is what computing takes on the device.
+// Compute returns what computing takes on the device.
 func (p *Profile) Compute() cost.Device {
 	switch {
 	case p.measured():
@@ -96,28 +96,28 @@ func (p *Profile) Compute() cost.Device {
 	}
 }
 
-// Row is the seconds that a row takes among many others of its expert.
+// Row returns the seconds that a row takes among many others of its expert.
 func (p *Profile) Row() float64 {
 	const many = 1 << 16
 	return p.Compute().Seconds(p.Of(many)) / many
 }
 
-// Of is an access of an expert for so many rows.
+// Of returns an access of an expert for so many rows.
 func (p *Profile) Of(rows int) cost.Access {
 	return cost.Access{Bytes: p.ExpertBytes.Value, Rows: rows}
 }
 
-// Communicate is the time of so many rows one way: to the device, or back.
+// Communicate returns the time of so many rows one way: to the device, or back.
 func (p *Profile) Communicate(rows int) time.Duration {
 	return time.Duration(float64(rows) * p.Beta.Value * float64(time.Second))
 }
 
-// Transfer is the time that an expert's weights take to the device.
+// Transfer returns the time that an expert's weights take to the device.
 func (p *Profile) Transfer() time.Duration {
 	return time.Duration(p.Link().Transfer(p.ExpertBytes.Value) * float64(time.Second))
 }
 
-// Link is the way of experts' weights to the device.
+// Link returns the way of experts' weights to the device.
 func (p *Profile) Link() cost.Link {
 	l := cost.Link{Latency: p.ColdStart.Value, Bandwidth: p.Bandwidth.Value}
 	if p.Shared.Value > 0 {
@@ -126,7 +126,7 @@ func (p *Profile) Link() cost.Link {
 	return l
 }
 
-// Fetch is the time that an expert's weights take from the store to the machine's memory.
+// Fetch returns the time that an expert's weights take from the store to the machine's memory.
 func (p *Profile) Fetch() time.Duration {
 	return time.Duration(p.Way().Seconds(p.ExpertBytes.Value) * float64(time.Second))
 }
@@ -136,16 +136,16 @@ func (p *Profile) Way() cost.Link {
 	return cost.Link{Latency: p.Latency.Value, Bandwidth: p.Store.Value}
 }
 
-// Start is the time before a cold expert's transfer.
+// Start returns the time before a cold expert's transfer.
 func (p *Profile) Start() time.Duration { return p.ColdStart.duration() }
 
-// Expert is an expert's bytes on the device.
+// Expert returns an expert's bytes on the device.
 func (p *Profile) Expert() int64 { return int64(p.ExpertBytes.Value) }
 
-// Memory is the device's bytes for experts.
+// Memory returns the device's bytes for experts.
 func (p *Profile) Memory() int64 { return int64(p.MemoryBytes.Value) }
 
-// Values are the profile's numbers by their names.
+// Values returns the profile's numbers by their names.
 func (p *Profile) Values() map[string]float64 {
 	all := map[string]float64{}
 	for _, f := range fields {

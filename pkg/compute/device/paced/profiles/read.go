@@ -42,7 +42,7 @@ func (r reader) wrong(at *yaml.Node, err error) error {
 	return fmt.Errorf("%s:%d: %w", r.file, at.Line, err)
 }
 
-// document is the file's one mapping.
+// document returns the file's one mapping.
 func (r reader) document(data []byte) (*yaml.Node, error) {
 	if len(data) > mostFile {
 		return nil, fmt.Errorf("%s: a profile has at most %d bytes", r.file, mostFile)
@@ -130,7 +130,7 @@ func (r reader) mapping(what string, n *yaml.Node, keys map[string]func(*yaml.No
 	return nil
 }
 
-// numbers is a list of so many numbers at most.
+// numbers returns a list of so many numbers at most.
 func (r reader) numbers(f field[Profile], n *yaml.Node, most int) (all []float64, err error) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) > most {
 		return nil, r.wrong(n, fmt.Errorf("%s must be a list of up to %d numbers", f.key, most))

@@ -7,7 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// YAML is the profile as a file has it; Read reads it back.
+// YAML returns the profile as a file has it; Read reads it back.
 func (p *Profile) YAML() ([]byte, error) {
 	top := &yaml.Node{Kind: yaml.MappingNode}
 	add(top, "device", text(p.Device))

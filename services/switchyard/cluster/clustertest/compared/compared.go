@@ -33,7 +33,7 @@ type Answers struct {
 	Tokens [][]uint32
 }
 
-// Direct is what direct calls give of the checkpoint in a folder.
+// Direct returns what direct calls give of the checkpoint in a folder.
 func Direct(t testing.TB, dir string, wire tensor.Wire) Answers {
 	t.Helper()
 	m, p := clustertest.Open(t, dir), pool.New(1)
@@ -143,7 +143,7 @@ func Sampled(ctx context.Context, q *asker.Asker, i int) (tokens []uint32, err e
 // Greedy takes the likeliest token.
 var Greedy = sampling.Params{TopP: 1, Logprobs: -1}
 
-// PromptIDs are a prompt of n tokens, another for each i.
+// PromptIDs returns a prompt of n tokens, another for each i.
 func PromptIDs(i, n, vocab int) []uint32 {
 	r := rand.New(rand.NewPCG(1, uint64(i)))
 	ids := make([]uint32, n)
@@ -153,7 +153,7 @@ func PromptIDs(i, n, vocab int) []uint32 {
 	return ids
 }
 
-// FirstDifference is where two vectors have different bits, -1 for nowhere.
+// FirstDifference returns where two vectors have different bits, -1 for nowhere.
 func FirstDifference(a, b []float32) (at int, left, right float32) {
 	if len(a) != len(b) {
 		return min(len(a), len(b)), float32(len(a)), float32(len(b))
