@@ -28,6 +28,7 @@ type CLI struct {
 	Setup   SetupCmd       `cmd:"" group:"Operate:" help:"Make the streams and buckets that models need, and say what differs; with --keep make those again that a server loses."`
 	Auth    AuthCmd        `cmd:"" group:"Operate:" help:"Credentials of every service and producer, with the rights that each needs, and TLS."`
 	Keys    KeysCmd        `cmd:"" group:"Operate:" help:"API keys of the gateways' clients: make, list, renew and revoke them."`
+	Usage   UsageCmd       `cmd:"" group:"Operate:" help:"Add up gateways' access logs: requests and tokens by day, tenant and model."`
 	Probe   ProbeCmd       `cmd:"" group:"Operate:" help:"Ask a process of this machine whether it is ready, or lives."`
 	Version cli.VersionCmd `cmd:"" group:"Operate:" help:"Print the version."`
 

@@ -43,7 +43,7 @@ type flagTables struct {
 
 // pageOf are the commands that the page tells of.
 func pageOf() []string {
-	return slices.Concat([]string{"up"}, catalog.Names(), []string{"setup", "top", "drain", "plan", "dlq", "auth", "keys", "weights", "probe"})
+	return slices.Concat([]string{"up"}, catalog.Names(), []string{"setup", "top", "drain", "plan", "dlq", "auth", "keys", "usage", "weights", "probe"})
 }
 
 func flagsPage(t *testing.T) string {
