@@ -76,9 +76,13 @@ func connect(t *testing.T, url string, options ...nats.Option) *nats.Conn {
 
 // run streams the i-th request; on every chunk it calls progress.
 func (l *load) run(scenario string, i int, progress func(tokens int)) (answer, error) {
+	return l.stream(prompt(scenario, i), progress)
+}
+
+func (l *load) stream(p *pb.Prompt, progress func(tokens int)) (answer, error) {
 	ctx, cancel := context.WithTimeout(l.t.Context(), hang)
 	defer cancel()
-	stream, err := l.client.Prompt(ctx, prompt(scenario, i))
+	stream, err := l.client.Prompt(ctx, p)
 	if err != nil {
 		return answer{}, err
 	}
