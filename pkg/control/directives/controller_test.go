@@ -274,7 +274,7 @@ func TestAllows(t *testing.T) {
 	partial.MaxLoss = 0.25 // half of what united experts lose
 	full := testSettings()
 	full.Strategy, full.MaxLoss = brownout.Full, 0.1
-	any := testSettings()
+	unbound := testSettings()
 	legal := pb.Directive{Version: 1, Model: testModel, Strategy: pb.Strategy_STRATEGY_PARTIAL, Way: 8, Bundle: 8, PrefillMillionths: 700_000, DecodeMillionths: 600_000, Exempt: []uint32{1}, FloorMillionths: 500_000}
 	for name, tc := range map[string]struct {
 		set     Settings
@@ -293,7 +293,7 @@ func TestAllows(t *testing.T) {
 		"a way that there is not":        {partial, func(d *pb.Directive) { d.Way, d.Bundle = 2, 2 }, true, 0, nil, false},
 		"united experts of somebody":     {partial, func(d *pb.Directive) { d.Bundle = 9 }, true, 0, nil, false},
 		"floored above the floor":        {partial, func(d *pb.Directive) { d.Floored = true }, false, 700_000, []uint32{1}, false},
-		"floored without a bound":        {any, func(d *pb.Directive) { d.Floored, d.DecodeMillionths, d.FloorMillionths = true, 0, 0 }, false, 700_000, []uint32{1}, false},
+		"floored without a bound":        {unbound, func(d *pb.Directive) { d.Floored, d.DecodeMillionths, d.FloorMillionths = true, 0, 0 }, false, 700_000, []uint32{1}, false},
 		"full, below the bound":          {full, func(d *pb.Directive) { d.Strategy, d.PrefillMillionths = pb.Strategy_STRATEGY_FULL, 1 }, false, 900_000, []uint32{1}, false},
 		"partial where it is to be full": {full, func(*pb.Directive) {}, true, 0, nil, false},
 	} {
