@@ -55,7 +55,17 @@ func watched(t *testing.T) (expressions []string) {
 	says := metricPages(t)
 	for _, r := range alerts.Groups[0].Rules {
 		name, ours := strings.CutPrefix(r.Alert, "Switchyard")
-		if !ours || !strings.Contains(says, "| `"+name+"` | "+r.Annotations["summary"]+" | ") || !slices.Contains([]string{"page", "ticket"}, r.Labels["severity"]) {
+		summary := r.Annotations["summary"][strings.LastIndex(r.Annotations["summary"], "}}: ")+1:]
+		summary = strings.TrimPrefix(summary, "}: ")
+		if !strings.HasSuffix(r.Annotations["runbook_url"], "/docs/operations/watch.md#what-to-page-on") {
+			t.Errorf("alert %s has no runbook", r.Alert)
+		}
+		for _, label := range []string{"model", "instance"} { // what the expression keeps apart the summary names
+			if strings.Contains(r.Expr, "by ("+label) && !strings.Contains(r.Annotations["summary"], "$labels."+label) {
+				t.Errorf("alert %s does not name its %s", r.Alert, label)
+			}
+		}
+		if !ours || !strings.Contains(says, "| `"+name+"` | "+summary+" | ") || !slices.Contains([]string{"page", "ticket"}, r.Labels["severity"]) {
 			t.Errorf("alert %s (%s, %s) is not in watch.md as it is", r.Alert, r.Annotations["summary"], r.Labels["severity"])
 		}
 		expressions = append(expressions, r.Expr)
@@ -76,6 +86,53 @@ var (
 	selector = regexp.MustCompile(`\b(?:switchyard|gen_ai)_\w+(?:\{[^}]*\})?`)
 	matcher  = regexp.MustCompile(`(\w+)(=~|=)"([^"]*)"`)
 )
+
+// One cause pages once: what follows from NATS that is away, and from a stage that is missing, is inhibited, and all that
+// is named there is an alert.
+func TestInhibitions(t *testing.T) {
+	var alerts rules
+	var manager struct {
+		Inhibit []struct {
+			Source []string `yaml:"source_matchers"`
+			Target []string `yaml:"target_matchers"`
+		} `yaml:"inhibit_rules"`
+	}
+	for path, into := range map[string]any{"alerts.yaml": &alerts, "alertmanager.yaml": &manager} {
+		data, err := os.ReadFile("../../deploy/" + path)
+		if err == nil {
+			err = yaml.Unmarshal(data, into)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+	is := func(matchers []string, alert string) bool {
+		_, want, _ := strings.Cut(matchers[0], `"`)
+		return regexp.MustCompile("^(?:" + strings.TrimSuffix(want, `"`) + ")$").MatchString(alert)
+	}
+	left := map[string][]string{} // pages that each cause leaves
+	for _, r := range alerts.Groups[0].Rules {
+		for _, cause := range []string{"SwitchyardNatsAway", "SwitchyardStorage", "SwitchyardStageDown"} {
+			inhibited := r.Alert == cause
+			for _, rule := range manager.Inhibit {
+				inhibited = inhibited || is(rule.Source, cause) && is(rule.Target, r.Alert)
+			}
+			if !inhibited && r.Labels["severity"] == "page" {
+				left[cause] = append(left[cause], r.Alert)
+			}
+		}
+	}
+	for cause, want := range map[string]string{
+		"SwitchyardNatsAway":  "Crashes ExpertMemory ProcessGone StreamFull",
+		"SwitchyardStorage":   "Crashes ExpertMemory NatsAway ProcessGone StreamFull",
+		"SwitchyardStageDown": "Crashes ExpertMemory NatsAway NoTokenizer ProcessGone Storage StreamFull",
+	} {
+		got := strings.Join(slices.Sorted(slices.Values(left[cause])), " ")
+		if got = strings.ReplaceAll(got, "Switchyard", ""); got != want {
+			t.Errorf("beside %s these page: %s, want %s", cause, got, want)
+		}
+	}
+}
 
 // matches says whether a line of metrics is what a selector selects.
 func matches(line, selector string) bool {

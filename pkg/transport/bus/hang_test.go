@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -168,7 +169,8 @@ func TestHungServer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	way := newRelay(t, r.addr)
-	c, err := Connect(r.ctx(), Config{URL: "nats://" + way.addr}, Settings{})
+	l := &links{}
+	c, err := Connect(r.ctx(), Config{URL: "nats://" + way.addr}, Settings{Observer: l})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,6 +189,7 @@ func TestHungServer(t *testing.T) {
 	if n := c.nc.Stats().Reconnects; n > 0 {
 		t.Errorf("%d reconnections", n)
 	}
+	testkit.Eventually(t, "it was told to be away, and back", func() bool { return slices.Equal(l.seen(), []Link{Opening, Connected, Away, Connected}) })
 }
 
 // Where there is another server, one that hangs is left.

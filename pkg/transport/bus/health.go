@@ -101,11 +101,24 @@ func (c *Conn) followPulse() {
 		now := time.Now()
 		passed := min(now.Sub(last), 2*pulseEvery) // a process that was suspended must not blame the server
 		last = now
-		if c.pulse.beat(passed, lives) && leaving.Possible(c.nc) {
+		useless := c.pulse.beat(passed, lives)
+		c.linkedAs(lives)
+		if useless && leaving.Possible(c.nc) {
 			c.leave("the NATS server does not answer; trying another", "for", c.pulse.silent)
 			c.pulse.patience = min(2*c.pulse.patience, leaving.After)
 			c.pulse.silent = 0
 		}
+	}
+}
+
+// linkedAs counts a connection as away while its server hangs: nothing comes of it either.
+func (c *Conn) linkedAs(lives bool) {
+	switch {
+	case c.stopping.Load() || c.nc.IsClosed():
+	case !c.nc.IsConnected() || c.pulse.hung.Load():
+		c.linked(Away)
+	case lives:
+		c.linked(Connected)
 	}
 }
 
