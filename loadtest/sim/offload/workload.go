@@ -97,13 +97,3 @@ func (w *Workload) Loads(step, layer int) []uint32 {
 	at := (step*w.Layers + layer) * w.Experts
 	return w.rows[at : at+w.Experts]
 }
-
-// Decodes are how many steps decode.
-func (w *Workload) Decodes() (n int) {
-	for _, s := range w.Steps {
-		if !s.Prefill {
-			n++
-		}
-	}
-	return n
-}

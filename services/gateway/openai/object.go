@@ -206,25 +206,6 @@ func (o *Object) Ignore(names ...string) {
 	}
 }
 
-// Refuse refuses fields that would change an answer; null, and what as says is nothing, is
-// no such field.
-func (o *Object) Refuse(why string, names ...string) {
-	for _, name := range names {
-		if raw := o.Raw(name); raw != nil && !nothing(raw) {
-			o.Fail(Unsupported(o.At(name), why))
-		}
-	}
-}
-
-// nothing is true of values that ask for nothing.
-func nothing(raw json.RawMessage) bool {
-	switch strings.TrimSpace(string(raw)) {
-	case "false", "0", "0.0", `""`, "[]", "{}", `"medium"`:
-		return true
-	}
-	return false
-}
-
 // End refuses what is left: a typing mistake in a name must not give another answer.
 func (o *Object) End() error {
 	names := make([]string, 0, len(o.fields))
