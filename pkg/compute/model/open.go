@@ -36,6 +36,9 @@ func Open(dir string) (*Model, error) { return OpenWith(context.Background(), di
 // OpenWith is Open, for a folder whose weights may have to be hashed: that takes
 // as long as reading them, and ends with ctx.
 func OpenWith(ctx context.Context, dir string, s Settings) (*Model, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("opening model %s: there is no such folder: %w", dir, err)
+	}
 	m, c, err := open(NameOf(dir), os.DirFS(dir), func() (*checkpoint, error) { return openWeights(dir) })
 	if err == nil && !s.Unhashed {
 		err = m.hash(ctx, c, s)

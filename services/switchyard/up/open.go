@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"time"
@@ -81,7 +82,11 @@ func (f ModelFlags) find(ctx context.Context, e *cli.Env, stored openStored) (*m
 	line := e.Progress()
 	defer line.Clear()
 	h := &hashing{line: line, log: e.Log, model: f.dir(), next: time.Now().Add(hashingPatience)}
-	return model.OpenWith(ctx, f.dir(), model.Settings{Progress: h.tell, Log: e.Log})
+	m, err := model.OpenWith(ctx, f.dir(), model.Settings{Progress: h.tell, Log: e.Log})
+	if errors.Is(err, fs.ErrNotExist) && f.dir() == model.DemoName {
+		return nil, fmt.Errorf("%w; the demo model is served without --model", err)
+	}
+	return m, err
 }
 
 const (
