@@ -47,6 +47,9 @@ func suiteFirst(args []string, configured func(key string) string) ([]string, er
 		return args, nil
 	}
 	name = cmp.Or(name, os.Getenv("SWITCHYARD_SUITE"), configured("arena-suite"))
+	if name == "" {
+		return nil, fmt.Errorf("%q names no suite; it must be one of %s, as in arena moeless", strings.Join(args, " "), strings.Join(suites, ", "))
+	}
 	if !slices.Contains(suites, name) {
 		return nil, fmt.Errorf("%q has the suite %q; it must be one of %s, as in arena moeless", strings.Join(args, " "), name, strings.Join(suites, ", "))
 	}

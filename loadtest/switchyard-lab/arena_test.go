@@ -95,6 +95,7 @@ func TestArena(t *testing.T) {
 		"policy":     {args("--policies", "static,moles"), `--policies: there is no policy "moles"; nearest is moeless;`},
 		"twice":      {args("--policies", "static,static"), "static is there twice"},
 		"setting":    {args("--policies", "moeless:gain=2"), "gain is a setting of moeless+, moeless+lean"},
+		"no suite":   {[]string{"arena", "moles"}, `"arena moles" names no suite; it must be one of moeless, elastic,`},
 		"suite":      {args("--back-end", "sim", "--suite", "all"), `has the suite "all"; it must be one of moeless, elastic,`},
 	}) {
 		if got := invoke("", tc.args...); got.Code != cli.ExitUsage || got.Out != "" || !strings.Contains(got.Err, tc.want) {
