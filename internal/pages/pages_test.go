@@ -48,17 +48,29 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestMap looks for every service and every package of a wing in the map of ARCHITECTURE.md.
+// TestMap looks for every service, every package of a wing and every helper of all in the map of
+// ARCHITECTURE.md, and for every folder that the map names.
 func TestMap(t *testing.T) {
 	_, mapped, _ := strings.Cut(read(t, filepath.Join(root, "ARCHITECTURE.md")), "## Map")
 	mapped, _, _ = strings.Cut(mapped, "\n## ")
-	for _, wing := range []string{"services/*", "services/switchyard/*", "pkg/*", "pkg/*/*"} {
+	for _, wing := range []string{"services/*", "services/gateway/*", "services/switchyard/*", "pkg/*", "pkg/*/*", "internal/*"} {
 		for _, folder := range glob(t, wing) {
 			info, err := os.Stat(folder)
 			name := filepath.Base(folder)
 			if err == nil && info.IsDir() && name != "testdata" && !regexp.MustCompile(`\b`+name+`/`).MatchString(mapped) {
 				t.Errorf("the map of ARCHITECTURE.md lacks %s: name the folder in a line of its wing, with what it is for", folder)
 			}
+		}
+	}
+	folders := map[string]bool{".ci": true}
+	for _, path := range files(t, "") {
+		for dir := filepath.Dir(path); dir != "." && !folders[filepath.Base(dir)]; dir = filepath.Dir(dir) {
+			folders[filepath.Base(dir)] = true
+		}
+	}
+	for _, m := range regexp.MustCompile(`([a-z.][\w.-]*)/`).FindAllStringSubmatch(mapped, -1) {
+		if !folders[m[1]] {
+			t.Errorf("the map of ARCHITECTURE.md names %s, and there is no such folder", m[0])
 		}
 	}
 }
