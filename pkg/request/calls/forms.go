@@ -22,8 +22,7 @@ func (s *Syntax) token(mark string) string {
 	return mark
 }
 
-// Bytes returns those of a token in an answer that may have to keep to a form, where text are
-// those that it stands for.
+// Bytes returns a token's bytes for a grammar of Forms; text is what the token stands for.
 func (s *Syntax) Bytes(id uint32, text []byte) []byte {
 	if mark, is := s.ids[id]; is {
 		return []byte(noText + mark)
@@ -41,8 +40,8 @@ var nameText = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 func isName(name string) bool { return nameText.MatchString(name) }
 
-// Forms returns those of an answer that is a call: of any of some tools, or of the one that is
-// named. begun is what the prompt ends with.
+// Forms returns what a grammar holds an answer to that is a call: of any of the tools, or of the one
+// that only names. begun is what the prompt ends with.
 func (s *Syntax) Forms(tools []Tool, only, begun string) (out []*pb.CallForm, err error) {
 	ends := ""
 	if begun != "" {

@@ -315,7 +315,7 @@ func (r *Reader) open(name, id string) {
 	r.spaces.Reset()
 }
 
-// id is the same whenever the same answer is read. Mistral's templates take nine letters alone.
+// id returns the newest call's id, which is the same whenever the same answer is read. Mistral's templates take nine letters alone.
 func (r *Reader) id() string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d", r.o.Request, r.calls+1))
 	text := strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:15]))

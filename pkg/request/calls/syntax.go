@@ -43,7 +43,7 @@ type Syntax struct {
 
 // Template is a model's chat template.
 type Template interface {
-	// Writes says whether it has a text in it.
+	// Writes reports whether it has a text in it.
 	Writes(text string) bool
 }
 
@@ -74,7 +74,7 @@ func Find(t Template, id func(token string) (uint32, bool)) *Syntax {
 	return s
 }
 
-// Name returns the family's.
+// Name returns the family's name.
 func (s *Syntax) Name() string { return s.name }
 
 // has reports whether a mark is a token.

@@ -41,7 +41,7 @@ type Choice struct {
 
 var errChoice = errors.New(`tool_choice is "auto", "required" or an object such as {"type":"function","function":{"name":"f"}}`)
 
-// ReadChoice reads one.
+// ReadChoice reads tool_choice, as a text or a JSON object.
 func ReadChoice(text string) (c Choice, err error) {
 	switch text {
 	case "", "auto":

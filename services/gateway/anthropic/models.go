@@ -18,7 +18,7 @@ type Model struct {
 	Created time.Time `json:"created_at"`
 }
 
-// NewModel returns one since a time, in seconds since 1970.
+// NewModel returns a model that has been served since created, in seconds since 1970.
 func NewModel(name string, created int64) Model {
 	return Model{"model", name, name, time.Unix(created, 0).UTC()}
 }
@@ -31,7 +31,8 @@ type Page struct {
 	Last  *string `json:"last_id"`
 }
 
-// PageOf returns at most so many models behind one of a name, or before one; empty: from the first one on.
+// PageOf returns at most so many models behind the one that after names, or before the one that before
+// names; where both are empty, from the first one on.
 func PageOf(all []Model, most int, after, before string) Page {
 	p := Page{Data: []Model{}}
 	named := func(name string) int { return slices.IndexFunc(all, func(m Model) bool { return m.ID == name }) }

@@ -30,13 +30,13 @@ const (
 	Operator = "operator"
 )
 
-// Rights returns all that there are.
+// Rights returns all rights.
 func Rights() []string { return []string{Ask, Read, Operator} }
 
 // Hash is what a file has of a key.
 type Hash [sha256.Size]byte
 
-// HashOf returns a key's.
+// HashOf returns the hash of a key.
 func HashOf(secret string) Hash { return sha256.Sum256([]byte(secret)) }
 
 // Key is what a file says of a key.
@@ -83,7 +83,7 @@ func (k Key) Check() error {
 	return nil
 }
 
-// line returns what a file has of it.
+// line returns the key's line in a file.
 func (k Key) line() string {
 	words := []string{hex.EncodeToString(k.Hash[:]), k.Flow.Tenant, string(k.Flow.Class)}
 	if k.Right != Ask {
