@@ -21,8 +21,8 @@ type BOODSCmd struct {
 	SimulatedFlags `embed:""`
 
 	BackEnd     string   `default:"sim" enum:"sim" hidden:"" help:"What runs it: always a simulated clock." placeholder:"KIND"`
-	Shapes      []string `default:"bert_moe-4,bert_moe-8,bert_moe-16,bert_moe-4:2,gpt2_moe-4,bert2bert_moe-4,demo" help:"Shapes of models." placeholder:"NAME,..."`
-	Policies    []string `help:"What is compared; all without it." placeholder:"NAME,..."`
+	Shapes      []string `default:"bert_moe-4,bert_moe-8,bert_moe-16,bert_moe-4:2,gpt2_moe-4,bert2bert_moe-4,demo" help:"Shapes of models." placeholder:"NAME"`
+	Policies    []string `help:"What is compared; all without it." placeholder:"NAME"`
 	Recording   string   `help:"Recording of the demo model (switchyard record), whose sequences its batches have." placeholder:"FILE"`
 	Rental      string   `default:"lambda" help:"Serverless platform of functions, by name (${platforms}) or file." placeholder:"NAME"`
 	BatchTokens int      `default:"10240" help:"Tokens of a batch." placeholder:"N"`

@@ -23,8 +23,8 @@ type BrownoutCmd struct {
 	United  string  `help:"Live: folder of united experts of ways 2, 4 and 8." placeholder:"DIR"`
 	Engine  string  `default:"separate" enum:"separate,fused" help:"Live: whether each expert is a function of its own (separate), or a layer's are one (fused)." placeholder:"NAME"`
 	Streams int     `default:"32" help:"Live: requests that decode together." placeholder:"N"`
-	Exempt  []int   `help:"Live: layers that brownouts spare." placeholder:"LAYER,..."`
-	Ways    []int   `default:"2,4,8" help:"Live: of which ways settings are run." placeholder:"N,..."`
+	Exempt  []int   `help:"Live: layers that brownouts spare." placeholder:"LAYER"`
+	Ways    []int   `default:"2,4,8" help:"Live: of which ways settings are run." placeholder:"N"`
 	Device  string  `default:"paced" enum:"cpu,paced" of:"live" help:"Live: what hosts compute on: cpu, or paced as --profile." placeholder:"KIND"`
 	Profile string  `default:"a100x4-qwen1.5-moe" of:"live" help:"Live: the device that hosts are paced as, and that is simulated: a profile's name or a file." placeholder:"NAME"`
 	Repeats int     `default:"5" of:"live" help:"Live: how often each setting runs, in turns with the others." placeholder:"N"`

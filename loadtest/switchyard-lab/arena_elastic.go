@@ -21,7 +21,7 @@ type ElasticCmd struct {
 	PipelineFlags `embed:""`
 
 	BackEnd  string        `default:"live" enum:"sim,live" hidden:"" help:"What runs it: always the pipeline." placeholder:"KIND"`
-	Policies []string      `help:"The last one is filmed, with settings as in eplb:every=300s: ${live_policies}; moeless without it, whose experts without rows go to zero in each pause." placeholder:"NAME,..."`
+	Policies []string      `help:"The last one is filmed, with settings as in eplb:every=300s: ${live_policies}; moeless without it, whose experts without rows go to zero in each pause." placeholder:"NAME"`
 	Device   string        `default:"cpu" enum:"cpu,paced" help:"What hosts compute on: cpu, or paced as --profile." placeholder:"KIND"`
 	Profile  string        `default:"a6000-mixtral" help:"The device that hosts are paced as: a profile's name or a file." placeholder:"NAME"`
 	Phase    time.Duration `default:"20s" help:"How long each domain's requests last." placeholder:"TIME"`

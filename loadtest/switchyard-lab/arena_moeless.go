@@ -29,13 +29,13 @@ type MoElessCmd struct {
 	Lengths    string        `advanced:"" help:"Where --trace has requests by the hour (CSV with hour and requests, as of BurstGPT): a trace whose requests lend theirs their tokens, in order." placeholder:"FILE"`
 	Slice      time.Duration `default:"1h" help:"How much of the trace: the time of this length with most tokens." placeholder:"TIME"`
 	Short      time.Duration `default:"2m" advanced:"" help:"How much for the runs with other routings, distances and thresholds." placeholder:"TIME"`
-	Shapes     []string      `default:"mixtral-8x7b,phi-3.5-moe,llama-4-scout" help:"Shapes of models: mixtral-8x7b, phi-3.5-moe, llama-4-scout, deepseek-v3." placeholder:"NAME,..."`
+	Shapes     []string      `default:"mixtral-8x7b,phi-3.5-moe,llama-4-scout" help:"Shapes of models: mixtral-8x7b, phi-3.5-moe, llama-4-scout, deepseek-v3." placeholder:"NAME"`
 	Recording  string        `help:"Recording of a model's routing (switchyard record) to fit routing to; without it the fit to one of the demo model." placeholder:"FILE"`
 	Predictors string        `advanced:"" help:"Report of predictors (switchyard train-predictor --json): their accuracy by distance." placeholder:"FILE"`
 	Distance   int           `default:"1" advanced:"" help:"How many layers ahead loads are predicted." placeholder:"N"`
 	Iterations int           `default:"10" advanced:"" help:"Iterations in a second of the trace." placeholder:"N"`
 	Sweep      bool          `advanced:"" help:"Also multiply each assumed constant by 1/4, 1/2, 2 and 4 on the short slice."`
-	Policies   []string      `help:"What is compared, with settings as in eplb:every=300s: ${simulated_policies}; live: ${live_policies}; all of them without it." placeholder:"NAME,..."`
+	Policies   []string      `help:"What is compared, with settings as in eplb:every=300s: ${simulated_policies}; live: ${live_policies}; all of them without it." placeholder:"NAME"`
 
 	Device  string  `default:"paced" enum:"cpu,paced" of:"live" help:"Live: what hosts compute on: cpu, or paced as --profile." placeholder:"KIND"`
 	Profile string  `default:"a6000-mixtral" of:"live" help:"Live: the device that hosts are paced as, and that is simulated: a profile's name or a file, such as bench --profile-out writes for the cpu." placeholder:"NAME"`
@@ -48,7 +48,7 @@ type MoElessCmd struct {
 
 // PointFlags are those of operating points.
 type PointFlags struct {
-	Load       []float64     `of:"sim" help:"Serve requests on the simulated clock, at these parts of static's capacity (0: the trace as it is), with fitted and even routing, in place of the rest: points.csv, changes.csv and points.md." placeholder:"RATIO,..."`
+	Load       []float64     `of:"sim" help:"Serve requests on the simulated clock, at these parts of static's capacity (0: the trace as it is), with fitted and even routing, in place of the rest: points.csv, changes.csv and points.md." placeholder:"RATIO"`
 	PointSlice time.Duration `default:"1m" of:"load" help:"How much of the trace is served at each load: the time of this length with most tokens." placeholder:"TIME"`
 	Idle       time.Duration `default:"2m" of:"load" advanced:"" help:"Length of the pauses of a further run at the first load, one in every one and a half of it; 0s is no such run." placeholder:"TIME"`
 	SLOTTFT    time.Duration `name:"slo-ttft" default:"2s" of:"load" help:"Time to the first token that a good request keeps." placeholder:"TIME"`

@@ -25,15 +25,15 @@ type OffloadCmd struct {
 
 	Seeds     int      `default:"5" of:"sim" help:"With how many seeds, from --seed on, the simulation is run for 95 % intervals; 0 is 1." placeholder:"N"`
 	Variants  bool     `default:"true" negatable:"" help:"Also vary distances, capacities and parts of predictors."`
-	Shapes    []string `help:"Shapes of models; all that the suite has without it." placeholder:"NAME,..."`
+	Shapes    []string `help:"Shapes of models; all that the suite has without it." placeholder:"NAME"`
 	Recording string   `help:"Recording of the demo model (switchyard record --inputs) to fit routing to, whose texts are served live." placeholder:"FILE"`
 	Budget    []string `default:"6,12,24,48,96GB" help:"Memory for experts of all hosts together, in gigabytes." placeholder:"N,...GB"`
 	Prefetch  int      `default:"3" help:"How many layers ahead experts are predicted." placeholder:"N"`
 	Maps      int      `default:"1000" help:"Capacity of the store of expert maps." placeholder:"N"`
 	Online    []string `help:"Traces of requests (CSV as Azure publishes them), of each of which 64 are also served one after the other, with stores that are empty at the start (figure 10); live: these alone, their lengths multiplied by one factor, so that the longest fills the demo model's context." placeholder:"FILE"`
-	Routings  []string `default:"fitted,weak,strong,unpredictable,recorded" help:"Which routings are simulated: fitted (to the demo model's, or to --recording), weak and strong (with a quarter of the odds of foretelling, and four times as large ones), unpredictable, and recorded (--recording itself)." placeholder:"NAME,..."`
+	Routings  []string `default:"fitted,weak,strong,unpredictable,recorded" help:"Which routings are simulated: fitted (to the demo model's, or to --recording), weak and strong (with a quarter of the odds of foretelling, and four times as large ones), unpredictable, and recorded (--recording itself)." placeholder:"NAME"`
 	Served    int      `default:"12" help:"How many texts are served; stores are built of 28 others." placeholder:"N"`
-	Policies  []string `of:"live" help:"Live: what is compared; simulated, all are." placeholder:"NAME,..."`
+	Policies  []string `of:"live" help:"Live: what is compared; simulated, all are." placeholder:"NAME"`
 	Profile   string   `default:"rtx3090-phi-3.5-moe" of:"live" help:"Live: the device that hosts are paced as: a profile's name or a file." placeholder:"NAME"`
 	Repeats   int      `default:"5" of:"live" help:"Live: how often each policy runs, in turns with the others." placeholder:"N"`
 }

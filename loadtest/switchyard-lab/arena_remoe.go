@@ -24,13 +24,13 @@ type RemoeCmd struct {
 	Thin      int           `default:"200" help:"One in how many requests of --trace comes." placeholder:"N"`
 	Cycle     time.Duration `default:"30m" help:"Time in which the mix of texts of --trace has shifted through all and back." placeholder:"TIME"`
 	KeepAlive time.Duration `default:"60s" help:"How long a function of --trace without requests stays in memory." placeholder:"TIME"`
-	Shapes    []string      `help:"Shapes of models: ${rented_shapes}; without it all of them, with --trace deepseek-v2-lite." placeholder:"NAME,..."`
-	Policies  []string      `help:"What is compared; all without it." placeholder:"NAME,..."`
+	Shapes    []string      `help:"Shapes of models: ${rented_shapes}; without it all of them, with --trace deepseek-v2-lite." placeholder:"NAME"`
+	Policies  []string      `help:"What is compared; all without it." placeholder:"NAME"`
 	Platform  string        `default:"kubernetes" help:"Serverless platform of functions, by name (${platforms}) or file." placeholder:"NAME"`
 	Past      int           `default:"1000" help:"Prompts of the past that foretell a request's experts." placeholder:"N"`
 	Requests  int           `default:"50" help:"Requests, one by one." placeholder:"N"`
-	SLO       []float64     `name:"slo" default:"1.1,1.5,2,3" help:"Objectives of TTFT and TPOT, as multiples of what they are with all experts on the host." placeholder:"TIMES,..."`
-	Prices    []float64     `default:"3,1,2,4,5,6" help:"Prices of GPU memory, as multiples of that of hosts; the first is that of parts that do not vary it." placeholder:"TIMES,..."`
+	SLO       []float64     `name:"slo" default:"1.1,1.5,2,3" help:"Objectives of TTFT and TPOT, as multiples of what they are with all experts on the host." placeholder:"TIMES"`
+	Prices    []float64     `default:"3,1,2,4,5,6" help:"Prices of GPU memory, as multiples of that of hosts; the first is that of parts that do not vary it." placeholder:"TIMES"`
 }
 
 // Run compares, and writes the report.

@@ -30,8 +30,8 @@ import (
 type BenchCmd struct {
 	Model            string `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
 	up.SyntheticFlag `embed:""`
-	Batch            []int  `default:"1,8,32" help:"Sequences decoded together; several are measured one after the other." placeholder:"N,..."`
-	Rows             []int  `help:"Measure instead the time of a layer for so many rows, beside the machine's ceilings." placeholder:"N,..."`
+	Batch            []int  `default:"1,8,32" help:"Sequences decoded together; several are measured one after the other." placeholder:"N"`
+	Rows             []int  `help:"Measure instead the time of a layer for so many rows, beside the machine's ceilings." placeholder:"N"`
 	ProfileOut       string `help:"With --rows: also measure calls of experts with so many rows, and write a profile of this machine's processor to this file, for arena --profile." placeholder:"FILE"`
 	Grouping         string `default:"planner" enum:"planner,expert" help:"Experts of one function: planner (all of a layer) or expert (one each)." placeholder:"KIND"`
 	Wire             string `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`

@@ -25,7 +25,7 @@ type DistillCmd struct {
 	cli.KernelsFlag `embed:""`
 
 	Model       string  `arg:"" optional:"" name:"dir" help:"Hugging Face model directory; without it the demo model in this binary."`
-	Way         []int   `default:"2,4,8" help:"How many experts a united expert stands in for; a file is made for each." placeholder:"N,..."`
+	Way         []int   `default:"2,4,8" help:"How many experts a united expert stands in for; a file is made for each." placeholder:"N"`
 	Loss        string  `default:"routed" enum:"routed,eq4" help:"What students learn by: routed (rows that chose a member, with their weights) or eq4 (every member on every row, as BrownoutServe prints it)." placeholder:"NAME"`
 	Start       string  `default:"best" enum:"best,busiest,mean,matched" help:"What a student is at first: the member with most rows (busiest), the members' mean, their mean with neurons matched, or the best of these." placeholder:"NAME"`
 	Group       string  `default:"id" enum:"id,output" help:"Which experts share a united expert: those with numbers that follow each other (id), or those that give much the same for the rows of either (output)." placeholder:"NAME"`

@@ -26,16 +26,16 @@ type EvalCmd struct {
 	Model            string   `help:"Hugging Face model directory; without it the demo model in this binary." placeholder:"DIR"`
 	United           string   `help:"Folder of united experts (switchyard distill)." placeholder:"DIR"`
 	Recording        string   `required:"" help:"A recording (switchyard record): its held-out texts are fed. With united experts, that of their distillation." placeholder:"FILE"`
-	Way              []string `default:"2,4,8,full" help:"Experts that a united expert stands in for; full for none; rivals are topk-1 and reroute." placeholder:"N,..."`
+	Way              []string `default:"2,4,8,full" help:"Experts that a united expert stands in for; full for none; rivals are topk-1 and reroute." placeholder:"N"`
 	Threshold        string   `default:"0:1:0.1" help:"Shares of rows that keep their own experts: a list, or FROM:TO:STEP." placeholder:"LIST"`
-	Batch            []int    `default:"1,8,64" help:"Sequences that decode together." placeholder:"N,..."`
+	Batch            []int    `default:"1,8,64" help:"Sequences that decode together." placeholder:"N"`
 	Sequences        int      `default:"6" help:"Texts of each domain." placeholder:"N"`
 	Length           int      `default:"64" help:"Most tokens of a text." placeholder:"N"`
 	Choices          int      `default:"88" help:"Choices among four continuations, in all." placeholder:"N"`
 	Task             []string `help:"Files of questions with options: LLM-Adapters' JSON, or XCOPA's lines; each may be packed (.gz)." placeholder:"FILE"`
 	Questions        int      `default:"500" help:"Most questions of a task." placeholder:"N"`
 	Shots            int      `default:"0" help:"Answered questions before each; 5 at most." placeholder:"N"`
-	Exempt           []int    `help:"Layers that are not browned out." placeholder:"N,..."`
+	Exempt           []int    `help:"Layers that are not browned out." placeholder:"N"`
 	ByLoss           bool     `help:"Choose whose rows are handed over by the error of distillation, at as few accesses."`
 	Wire             string   `default:"bf16" enum:"bf16,f32" help:"Element type of rows between services: bf16 or f32." placeholder:"TYPE"`
 	Seed             uint64   `default:"1" help:"Seed of the distillation, which says what was held out." placeholder:"N"`

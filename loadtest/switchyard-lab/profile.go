@@ -25,7 +25,7 @@ type ProfileCmd struct {
 	Synthetic string        `env:"-" help:"Random weights of a known shape instead, as bench has them, such as deepseek-v2-lite:1 for one layer of it." placeholder:"NAME"`
 	Memory    string        `env:"-" default:"200:2000:100" help:"Memory sizes in MB, as FIRST:LAST:STEP or a list." placeholder:"MB,..."`
 	PerCPU    float64       `env:"-" name:"memory-per-cpu" default:"1024" help:"MB of memory for which a function has one processor." placeholder:"MB"`
-	Rows      []int         `env:"-" default:"1,8,64" help:"Rows of an access." placeholder:"N,..."`
+	Rows      []int         `env:"-" default:"1,8,64" help:"Rows of an access." placeholder:"N"`
 	Time      time.Duration `env:"-" default:"500ms" help:"How long each point is measured, at least." placeholder:"TIME"`
 	Out       string        `env:"-" required:"" help:"File to write, in JSON." placeholder:"FILE"`
 	JSON      bool          `env:"-" name:"json" help:"Print a JSON object."`

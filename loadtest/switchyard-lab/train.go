@@ -28,8 +28,8 @@ type TrainPredictorCmd struct {
 	Recording string   `help:"A recording made before (switchyard record), in place of texts." placeholder:"FILE"`
 	Distance  int      `default:"5" help:"Predict 1 up to N layers ahead." placeholder:"N"`
 	Threshold float64  `default:"0.9" help:"Accuracy below which a layer's gate is fine-tuned, and a copy gets an adapter." placeholder:"RATIO"`
-	Adapters  []int    `default:"64,128" help:"Widths of adapters, tried one after the other where a copy alone stays below the threshold; 0 is none." placeholder:"N,..."`
-	Promoe    []int    `default:"0" help:"Widths of the networks that are trained as ProMoE does, for comparison; 0 is an eighth of the model's, as large beside a model as in the paper." placeholder:"N,..."`
+	Adapters  []int    `default:"64,128" help:"Widths of adapters, tried one after the other where a copy alone stays below the threshold; 0 is none." placeholder:"N"`
+	Promoe    []int    `default:"0" help:"Widths of the networks that are trained as ProMoE does, for comparison; 0 is an eighth of the model's, as large beside a model as in the paper." placeholder:"N"`
 	Passes    int      `default:"12" help:"Most passes over the rows." placeholder:"N"`
 	Rate      float32  `default:"0.003" help:"Learning rate of the first step." placeholder:"RATE"`
 	JSON      bool     `name:"json" help:"Print the report as a JSON object."`

@@ -47,7 +47,7 @@ type BrownoutFlags struct {
 	SLOPrefill time.Duration `name:"slo-prefill" default:"250ms" help:"With --brownout: what a step with rows of prompts is to take at most." placeholder:"TIME" advanced:""`
 	SLODecode  time.Duration `name:"slo-decode" default:"150ms" help:"With --brownout: what a step of answers alone is to take at most." placeholder:"TIME" advanced:""`
 	BrownoutBy string        `default:"steady" enum:"steady,paper,predictive" help:"How thresholds follow steps' times: paper (BrownoutServe's algorithm 2), steady (the same, but it cuts again sooner, and does not soon try again what was too high) or predictive (the largest at which steps to come are predicted to take no longer, by fitted costs and the requests that wait)." placeholder:"NAME" advanced:""`
-	Exempt     []int         `help:"Layers that brownouts spare." placeholder:"LAYER,..." advanced:""`
+	Exempt     []int         `help:"Layers that brownouts spare." placeholder:"LAYER" advanced:""`
 	MaxLoss    string        `default:"100%" help:"With --brownout: the most that a layer's expert outputs may lose, by the united experts' table of errors, such as 5%. No threshold falls lower, no request has a larger share of its rows degraded, and new requests are refused where that does not suffice." placeholder:"PERCENT" advanced:""`
 }
 

@@ -19,8 +19,8 @@ type Flags struct {
 	HTTPCert       string        `name:"http-cert" help:"PEM file with the certificate for TLS with HTTP's clients." placeholder:"FILE"`
 	HTTPKey        string        `name:"http-key" help:"PEM file with its key." placeholder:"FILE"`
 	HTTPAccessLog  string        `name:"http-access-log" help:"File that gets a line of JSON for each request (docs/operations/keys.md); - is stdout." placeholder:"FILE" advanced:""`
-	HTTPHosts      []string      `name:"http-hosts" help:"Names under which a gateway without keys is served, beside IP addresses, localhost and where it listens: other names may be a page's that wants to reach it." placeholder:"NAME,…" advanced:""`
-	HTTPOrigins    []string      `name:"http-origins" help:"Origins whose pages may ask, as in https://chat.example; * is all, where clients have keys." placeholder:"ORIGIN,…" advanced:""`
+	HTTPHosts      []string      `name:"http-hosts" help:"Names under which a gateway without keys is served, beside IP addresses, localhost and where it listens: other names may be a page's that wants to reach it." placeholder:"NAME" advanced:""`
+	HTTPOrigins    []string      `name:"http-origins" help:"Origins whose pages may ask, as in https://chat.example; * is all, where clients have keys." placeholder:"ORIGIN" advanced:""`
 	HTTPMaxBody    string        `name:"http-max-body" default:"4MiB" help:"Most bytes of a request's body." placeholder:"BYTES" advanced:""`
 	HTTPMaxStreams int           `name:"http-max-streams" default:"1024" help:"Answers that may be under way at a time, at most half of them of one tenant; more are refused as overload." placeholder:"N" advanced:""`
 	HTTPMaxConns   int           `name:"http-max-conns" default:"16384" help:"Connections that may be open at a time, at most half of them of one address; for more, idle ones are closed, those without a key first." placeholder:"N" advanced:""`

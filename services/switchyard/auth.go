@@ -29,8 +29,8 @@ type AuthCmd struct {
 // AuthScope says what the rights are of. Its flags are no variables: others have
 // their names.
 type AuthScope struct {
-	Models  []string `env:"-" default:"demo" help:"Models to have rights for: demo, a directory with a config.json, NAME=DIR, or NAME=N with how many layers it has." placeholder:"MODEL,…"`
-	Tenants []string `env:"-" help:"Tenants beside the default one, each with a producer of its own." placeholder:"NAME,…"`
+	Models  []string `env:"-" default:"demo" help:"Models to have rights for: demo, a directory with a config.json, NAME=DIR, or NAME=N with how many layers it has." placeholder:"MODEL"`
+	Tenants []string `env:"-" help:"Tenants beside the default one, each with a producer of its own." placeholder:"NAME"`
 	Objects bool     `env:"-" help:"Also let services move rows through objects, as plans with transfers indirect or pipelined want (switchyard plan set --transfer)."`
 
 	ProducerBounds `embed:""`
@@ -54,8 +54,8 @@ type AuthInitCmd struct {
 	AuthScope   `embed:""`
 	AuthStorage `embed:""`
 
-	Hosts   []string      `env:"-" help:"Names and IP addresses of the NATS server beside the loopback's, for its certificate; the first is in the NATS contexts." placeholder:"HOST,…"`
-	Servers []string      `env:"-" help:"For a cluster instead: the host of each of its three or more servers, by which clients and the other servers reach it. --hosts are further names of theirs." placeholder:"HOST,…"`
+	Hosts   []string      `env:"-" help:"Names and IP addresses of the NATS server beside the loopback's, for its certificate; the first is in the NATS contexts." placeholder:"HOST"`
+	Servers []string      `env:"-" help:"For a cluster instead: the host of each of its three or more servers, by which clients and the other servers reach it. --hosts are further names of theirs." placeholder:"HOST"`
 	Expires time.Duration `env:"-" default:"0" help:"How long credentials are good; 0 is for ever." placeholder:"TIME"`
 
 	ServerDir string `env:"-" help:"Where servers will find what is in DIR/server, if that is to lie elsewhere, such as /etc/nats in a container." placeholder:"PATH"`
@@ -67,7 +67,7 @@ type AuthInitCmd struct {
 type AuthRotateCmd struct {
 	Expires     time.Duration `env:"-" default:"0" help:"How long the new credentials are good; 0 is for ever." placeholder:"TIME"`
 	Certificate bool          `env:"-" help:"Make a new server certificate too, for the hosts of the old one and --hosts."`
-	Hosts       []string      `env:"-" help:"Names and IP addresses that the new certificate is to have beside those of the old one." placeholder:"HOST,…"`
+	Hosts       []string      `env:"-" help:"Names and IP addresses that the new certificate is to have beside those of the old one." placeholder:"HOST"`
 	Dir         string        `arg:"" name:"dir" help:"A folder that auth init has made."`
 	Users       []string      `arg:"" optional:"" name:"user" help:"Whose keys; without any, those of all."`
 }
@@ -76,8 +76,8 @@ type AuthRotateCmd struct {
 type AuthUpdateCmd struct {
 	AuthStorage `embed:""`
 
-	Models  []string      `env:"-" help:"All models to have rights for, as in auth init; without it those that there are." placeholder:"MODEL,…"`
-	Tenants []string      `env:"-" help:"All tenants beside the default one; without it those that there are. Producers of others are removed." placeholder:"NAME,…"`
+	Models  []string      `env:"-" help:"All models to have rights for, as in auth init; without it those that there are." placeholder:"MODEL"`
+	Tenants []string      `env:"-" help:"All tenants beside the default one; without it those that there are. Producers of others are removed." placeholder:"NAME"`
 	Objects bool          `env:"-" help:"Also let services of all models move rows through objects, as in auth init; without it those may that could, and of --models none."`
 	Expires time.Duration `env:"-" default:"0" help:"How long new credentials are good; 0 is for ever." placeholder:"TIME"`
 	Revoke  bool          `name:"revoke-moved" env:"-" help:"End the credentials of users whom an update has moved to another account; without it they stay good for the old one."`

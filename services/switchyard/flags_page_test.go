@@ -31,6 +31,24 @@ func TestFlagsPage(t *testing.T) {
 	}
 }
 
+// The help shows that a list has more values: its placeholder names one.
+func TestPlaceholdersOfLists(t *testing.T) {
+	parser, err := cli.NewParser(&CLI{Services: serviceCommands()}, kong.Name("switchyard"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := []*kong.Node{parser.Model.Node}
+	for len(nodes) > 0 {
+		n := nodes[0]
+		nodes = append(nodes[1:], n.Children...)
+		for _, f := range n.Flags {
+			if shown := f.FormatPlaceHolder(); f.IsSlice() && strings.Count(shown, ",") > 1 {
+				t.Errorf("%s shows --%s=%s; let its placeholder be one value", n.Path(), f.Name, shown)
+			}
+		}
+	}
+}
+
 // A flagRow is a flag that has the same default and meaning in all of its commands.
 type flagRow struct{ name, def, help string }
 

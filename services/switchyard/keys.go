@@ -37,7 +37,7 @@ type KeysAddCmd struct {
 	Tenant   string   `default:"${tenant}" help:"Tenant in whose name it asks." placeholder:"NAME"`
 	Class    string   `default:"normal" help:"Class of its requests: high, normal or low." placeholder:"NAME"`
 	Right    string   `default:"ask" enum:"ask,read,operator" help:"What it may do: ask, which is all, or read, which is to list models and to count tokens; operator sees metrics, too." placeholder:"RIGHT"`
-	Models   []string `help:"Models that it may use; all without it." placeholder:"NAME,…"`
+	Models   []string `help:"Models that it may use; all without it." placeholder:"NAME"`
 	Expires  string   `help:"How long it is good, such as 720h or 30d, or until when, such as 2027-01-31; for ever without it." placeholder:"TIME"`
 	Note     string   `arg:"" optional:"" help:"What it is for, for people."`
 }

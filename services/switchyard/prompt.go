@@ -22,7 +22,7 @@ type PromptCmd struct {
 	Model             string        `default:"demo" help:"Model to ask." placeholder:"NAME"`
 	Tenant            string        `default:"default" help:"Whose request it is." placeholder:"NAME"`
 	Class             string        `default:"normal" enum:"high,normal,low" help:"How urgent it is among the tenant's own: high, normal or low." placeholder:"CLASS"`
-	IDs               []uint32      `name:"ids" help:"Token ids in place of text, such as 1,15,7; may be given several times." placeholder:"ID,..."`
+	IDs               []uint32      `name:"ids" help:"Token ids in place of text, such as 1,15,7; may be given several times." placeholder:"ID"`
 	Chat              bool          `help:"Send the prompt as a user's message through the model's chat template."`
 	System            *string       `help:"Message of the system before the user's; with --chat." placeholder:"TEXT"`
 	Tools             string        `help:"What the model may call: a JSON array of descriptions; with --chat." placeholder:"JSON"`

@@ -31,7 +31,7 @@ type SetupCmd struct {
 	up.TelemetryFlags `embed:"" group:"Metrics and traces:"`
 	cli.ConnectFlags  `embed:""`
 
-	Model           []string      `default:"demo" help:"Models whose streams and buckets to make: demo, a directory with a config.json, NAME=DIR, NAME=N with how many layers it has, or nats://NAME of the object store." placeholder:"MODEL,…"`
+	Model           []string      `default:"demo" help:"Models whose streams and buckets to make: demo, a directory with a config.json, NAME=DIR, NAME=N with how many layers it has, or nats://NAME of the object store." placeholder:"MODEL"`
 	Name            string        `help:"The model's name in subjects, where there is one model; default is the directory's name." placeholder:"NAME"`
 	Hops            string        `default:"unacked" enum:"acked,unacked,core" help:"How tensors travel, as the services have it: acked, unacked or core." placeholder:"KIND"`
 	Replicas        int           `default:"0" help:"Replicas of each stream on the NATS cluster; 0 is 1 on one server and 3 on a cluster." placeholder:"N"`
@@ -41,8 +41,8 @@ type SetupCmd struct {
 
 	Objects bool `help:"Also make the store of rows on their way, which plans with transfers indirect or pipelined need (switchyard plan set --transfer)."`
 
-	Change []string `help:"Streams to change in all in which they differ, even if that drops what they hold." placeholder:"STREAM,…"`
-	Remake []string `help:"Streams to delete with all that they hold, and to make anew, if they cannot be changed; tensors are all those of tensors, and those that other --hops have are deleted." placeholder:"STREAM,…"`
+	Change []string `help:"Streams to change in all in which they differ, even if that drops what they hold." placeholder:"STREAM"`
+	Remake []string `help:"Streams to delete with all that they hold, and to make anew, if they cannot be changed; tensors are all those of tensors, and those that other --hops have are deleted." placeholder:"STREAM"`
 	Keep   bool     `help:"Go on, and make streams again that a server has lost."`
 	JSON   bool     `name:"json" help:"Print a JSON object for each stream."`
 }

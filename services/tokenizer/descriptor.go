@@ -20,7 +20,7 @@ func Descriptor() service.Descriptor {
 // Flags are the tokenizer's own.
 type Flags struct {
 	MaxQueued     int           `default:"${max_queued}" help:"Sequences that may wait before prompts are refused as overload." placeholder:"N"`
-	InboxPrefixes []string      `default:"_INBOX." help:"What the reply subjects of ask and replay begin with; others are not answered." placeholder:"PREFIX,…" advanced:""`
+	InboxPrefixes []string      `default:"_INBOX." help:"What the reply subjects of ask and replay begin with; others are not answered." placeholder:"PREFIX" advanced:""`
 	CanaryEvery   time.Duration `default:"15s" help:"How long no token may flow before a request of one token is sent to see whether one can; 0 is never, and then no token need flow to be ready." placeholder:"TIME" advanced:""`
 	Consent       string        `default:"allow" enum:"allow,never" help:"Whether other experts may stand in, in a brownout, for those of requests that do not say: allow or never." placeholder:"WORD" advanced:""`
 	Tenant        []string      `sep:"none" help:"What a tenant may have, such as acme:weight=4,waiting=100,requests=60,tokens=60000,log=1GiB (its share, its requests that wait, requests and tokens a minute, bytes of the token log); * stands for those not named. May be given several times; all tokenizers need the same." placeholder:"NAME:QUOTA"`

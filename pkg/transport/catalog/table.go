@@ -80,10 +80,10 @@ var (
 	}
 	// Gateway describes gateways.
 	Gateway = Service{
-		Name: "gateway", Help: "Run a gateway: clients of OpenAI's HTTP API ask through it.",
+		Name: "gateway", Help: "Run a gateway: clients of OpenAI's and Anthropic's HTTP APIs ask through it.",
 		Place: Aside, Outside: true, Kinds: []string{"ask", "replay"},
 		Role: Role{
-			What: "asks for clients of OpenAI's HTTP API", Grants: gatewayGrants,
+			What: "asks for clients of OpenAI's and Anthropic's HTTP APIs", Grants: gatewayGrants,
 			Can:    "ask in every tenant's name; cancel any request with a known or guessed id, and read its answer; read and change what passes through it",
 			Cannot: "read others' inboxes; store anything but prompts; reach any other subject of the services",
 		},

@@ -246,7 +246,7 @@ func (f TelemetryFlags) Config(name string, m ModelFlags) telemetry.Config {
 
 // KafkaFlags say where samples of experts' loads go, and come from.
 type KafkaFlags struct {
-	Kafka             []string `help:"HOST:PORT of Kafka brokers that experts' loads go to; without it services send none, and up starts a broker of its own." placeholder:"HOST:PORT,…"`
+	Kafka             []string `help:"HOST:PORT of Kafka brokers that experts' loads go to; without it services send none, and up starts a broker of its own." placeholder:"HOST:PORT"`
 	KafkaTopic        string   `default:"switchyard.load" help:"Topic of the loads; it is created with 32 partitions if it does not exist." placeholder:"NAME" advanced:""`
 	KafkaTLS          bool     `name:"kafka-tls" help:"Speak TLS with Kafka." advanced:""`
 	KafkaCA           string   `name:"kafka-ca" help:"PEM file with the authority that signed the brokers' certificates; it turns TLS on." placeholder:"FILE" advanced:""`

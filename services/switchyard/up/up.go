@@ -51,7 +51,7 @@ type Cmd struct {
 	Auth    AuthFlag `placeholder:"DIR" help:"Let in users with their own rights only, over TLS: those of a folder that auth init has made, or that this makes; without DIR it is auth in the --data folder."`
 	Listen  string   `default:"127.0.0.1:4222" help:"host:port where clients reach the embedded NATS server." placeholder:"ADDR"`
 
-	HTTP string `name:"http" default:"auto" help:"host:port where clients of OpenAI's HTTP API reach a gateway; auto is 127.0.0.1:8080, and nowhere if another process is there; off is nowhere." placeholder:"ADDR"`
+	HTTP string `name:"http" default:"auto" help:"host:port where clients of OpenAI's and Anthropic's HTTP APIs reach a gateway; auto is 127.0.0.1:8080, and nowhere if another process is there; off is nowhere." placeholder:"ADDR"`
 
 	KafkaListen string `help:"host:port of the loopback where other processes reach the embedded Kafka broker; without it none does. With --auth they log in." placeholder:"ADDR"`
 }
