@@ -175,6 +175,38 @@ func (w *Writer) mend() {
 	}
 }
 
+// lookAgain sees, when the connection is back, whether the log's last message is the one that it was: a server that
+// has lost the end of its stream may have given that number to another owner's.
+func (w *Writer) lookAgain() {
+	ctx, cancel := context.WithTimeout(context.Background(), resolveWithin)
+	defer cancel()
+	at := time.Now()
+	m, err := w.log.conn.Next(ctx, w.log.stream, w.subject, w.last) // nothing is under way that changes it
+	if err != nil && !errors.Is(err, bus.ErrNoMessage) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.err == nil {
+			w.tries++
+			w.failed(err)
+		}
+		return
+	}
+	own := &pb.Record{}
+	newest, _ := w.kept.behind(max(w.kept.from, w.kept.end-1))
+	e, unread := decode(m)
+	same := err == nil && m.Sequence == w.last && unread == nil && len(newest) > 0 && proto.Unmarshal(newest[0], own) == nil && sameRecord(own, e.Record)
+	same = same || w.log.conn.Clustered() // a server may lack what others have; the next append tells (mayCome)
+	w.mu.Lock()
+	w.seen = at
+	if same && w.err == nil {
+		w.launch()
+	}
+	w.mu.Unlock()
+	if !same {
+		w.mend()
+	}
+}
+
 // Restart begins a log anew whose records are gone, in whole or in part, so that its next owner computes the answer from
 // the prompt again. It changes nothing of a log that is whole. Of one that a brownout has changed rows of, nobody
 // could make the same tokens: that is ErrNotWhole.

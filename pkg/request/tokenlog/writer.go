@@ -74,6 +74,7 @@ type Writer struct {
 	trial  bool      // a trial's beginning is in the queue
 	waits  time.Time // since when there is no room for what is queued; zero: there is
 	lacks  time.Time // since when conflicts are with nothing that can be read; zero: they are not
+	seen   time.Time // when the log's last message was known to be ours
 	kept   kept      // what is stored of it; mend reads it while nothing is under way
 	err    error
 	done   chan struct{} // closed when nothing more will be written
@@ -89,7 +90,7 @@ type unwritten struct {
 func newWriter(l *Log, request string, last uint64, c Chain, s WriterSettings) *Writer {
 	w := &Writer{
 		log: l, request: request, subject: l.names.Subjects.Token(request), epoch: c.epoch,
-		doubtful: c.Doubtful(), last: last, stored: c, queued: c, settings: s, done: make(chan struct{}), behind: expect(last),
+		doubtful: c.Doubtful(), last: last, seen: time.Now(), stored: c, queued: c, settings: s, done: make(chan struct{}), behind: expect(last),
 	}
 	w.answered = w.landed
 	return w
@@ -168,6 +169,10 @@ func (w *Writer) Flush(ctx context.Context) error {
 // launch sends the first record of the queue; w.mu is held. What may be stored
 // already is sent whatever room there is: the answer tells.
 func (w *Writer) launch() {
+	if w.log.conn.Regained().After(w.seen) {
+		go w.lookAgain()
+		return
+	}
 	first := w.queue[0]
 	size := StoredSize(w.subject, int64(len(first.data)))
 	if w.doubt || !needsRoom(first.record) {

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -11,6 +12,7 @@ import (
 type LogStore interface {
 	MaxPayload() int64
 	Clustered() bool
+	Regained() time.Time
 	State(ctx context.Context, stream string) (StreamState, error)
 	StoreBytes(ctx context.Context, subject string, data []byte, header nats.Header) (seq uint64, err error)
 	StoreAsync(ctx context.Context, subject string, data []byte, header nats.Header, done func(seq uint64, err error)) error
