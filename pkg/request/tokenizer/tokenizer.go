@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"bytes"
 	"fmt"
+	"runtime"
 	"slices"
 	"unicode/utf8"
 )
@@ -82,12 +83,21 @@ type encoder struct {
 
 func (t *Tokenizer) newEncoder(counts counts, origin *origin) *encoder {
 	e := &encoder{t: t, counts: counts, origin: origin}
+	done := 0
 	e.words = chain(t.stages, func(p piece) error {
 		e.ids = t.model.Encode(e.ids, p.text)
+		if done += len(p.text); done >= yieldEvery {
+			done = 0
+			runtime.Gosched()
+		}
 		return nil
 	})
 	return e
 }
+
+// yieldEvery is after how many bytes of a text others have the processor, about 0.1 ms: a long text would keep
+// it for 10 ms at a time from messages of requests that run.
+const yieldEvery = 1 << 10
 
 func (e *encoder) text(text string) error {
 	for i, part := range e.t.raw.cut(text, e.counts) {
