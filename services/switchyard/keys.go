@@ -26,7 +26,7 @@ type KeysFile struct {
 	HTTPKeys string `name:"http-keys" required:"" help:"File with the keys, as gateways have it; running ones see a change within half a second." placeholder:"FILE"`
 }
 
-// UnusedFlags returns those of every command that need a server.
+// UnusedFlags returns the flags of every command that need a server.
 func (KeysFile) UnusedFlags() []string {
 	return []string{"nats", "creds", "tls-ca", "tls-cert", "tls-key", "insecure"}
 }

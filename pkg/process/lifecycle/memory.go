@@ -165,7 +165,7 @@ func numberIn(root fs.FS, file string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// lines returns those of a file; none where it is not there.
+// lines returns the lines of a file; none where it is not there.
 func lines(root fs.FS, file string) iter.Seq[string] {
 	text, _ := fs.ReadFile(root, file)
 	return strings.SplitSeq(string(text), "\n")

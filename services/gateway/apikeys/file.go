@@ -45,7 +45,7 @@ func parseFile(data []byte) (*File, error) {
 	return f, nil
 }
 
-// Keys returns those of the file, in its order.
+// Keys returns the file's keys, in its order.
 func (f *File) Keys() (all []Key) {
 	for _, l := range f.lines {
 		if l.key != nil {

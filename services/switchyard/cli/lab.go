@@ -30,7 +30,7 @@ var ProductCommands = []string{
 	"maps inspect", "maps export", "maps import", "maps forget",
 }
 
-// otherCommands returns those of the program beside this one.
+// otherCommands returns the commands of the program beside this one.
 func (p Program) otherCommands() []string {
 	if p.Name == LabProgram {
 		return ProductCommands

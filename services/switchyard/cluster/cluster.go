@@ -68,7 +68,7 @@ type Beside struct {
 	Count    map[string]int
 }
 
-// nodes returns those of all models.
+// nodes returns the nodes of all models.
 func (s *Settings) nodes() []*Node {
 	all := []*Node{s.Node}
 	for _, b := range s.Beside {

@@ -61,7 +61,7 @@ func decode(m bus.Stored) *Letter {
 	}
 }
 
-// Content returns all of a letter.
+// Content returns the letter as it is printed in JSON.
 func (l *Letter) Content() Content {
 	c := Content{Letter: *l, Headers: map[string][]string{}}
 	for _, h := range l.message.Headers {

@@ -128,7 +128,7 @@ func serviceRank(service string) int {
 	return len(services)
 }
 
-// State returns one word for it.
+// State returns one word for what the member is doing.
 func (m *Member) State() string {
 	switch {
 	case m.Draining:

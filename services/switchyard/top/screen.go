@@ -36,7 +36,7 @@ type bodyLine struct {
 	of    string // the group that it is in
 }
 
-// NewScreen returns one without a size.
+// NewScreen returns a screen without a size.
 func NewScreen() *Screen { return &Screen{chosen: map[string]bool{}, columns: map[string]int{}} }
 
 // Line is one line of a page.

@@ -277,7 +277,7 @@ type PlanFlags struct {
 	Replication int    `default:"0" help:"Hosts that run each function; 0 is as the deployment's settings say." placeholder:"N"`
 }
 
-// settings returns those that are given.
+// settings returns the settings of plans that the flags give.
 func (f PlanFlags) settings() (plan.Settings, error) {
 	s := plan.Settings{Grouping: plan.Grouping(f.Grouping), Replicas: f.Replication}
 	if err := plan.DefaultSettings().With(s).Check(); err != nil {
