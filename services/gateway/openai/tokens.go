@@ -2,6 +2,7 @@ package openai
 
 import (
 	"context"
+
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 	"github.com/switchyard/switchyard/services/gateway/fields"
 )
