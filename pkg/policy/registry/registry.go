@@ -109,14 +109,14 @@ func missing(what, name string, known []string) string {
 		return fmt.Sprintf("there is no %s %.64q, nor any other", what, name)
 	}
 	near := ""
-	if n := nearest(name, known); len(n) > 0 {
+	if n := Nearest(name, known); len(n) > 0 {
 		near = "; nearest is " + strings.Join(n, " or ")
 	}
 	return fmt.Sprintf("there is no %s %.64q%s; there are: %s", what, name, near, strings.Join(known, ", "))
 }
 
-// nearest are the names with the least edits to this one, if that leaves half of it.
-func nearest(name string, known []string) (near []string) {
+// Nearest returns the names with the least edits to this one, if that leaves half of it.
+func Nearest(name string, known []string) (near []string) {
 	if len(name) > 64 {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/switchyard/switchyard/internal/pause"
@@ -42,7 +43,27 @@ func (e *ClassError) Error() string {
 	if e.Version != "" {
 		by = fmt.Sprintf(" by switchyard %.64s", e.Version)
 	}
-	return fmt.Sprintf("%s serves %s as \"%v\"%s, and this replica would as \"%v\": %s", e.Member, e.Model, e.There, by, e.Here, e.remedy())
+	return fmt.Sprintf("%s serves %s as \"%v\"%s, and this replica would as \"%v\": they differ in %s: %s", e.Member, e.Model, e.There, by, e.Here, e.difference(), e.remedy())
+}
+
+// difference names each field that is another one, with both values.
+func (e *ClassError) difference() string {
+	var all []string
+	for _, f := range []struct {
+		name        string
+		there, here any
+	}{
+		{"version of messages", e.There.Version, e.Here.Version},
+		{"model", fmt.Sprintf("%016x", e.There.ModelHash), fmt.Sprintf("%016x", e.Here.ModelHash)},
+		{"class", e.There.NumericClass, e.Here.NumericClass},
+		{"--wire", e.There.Wire, e.Here.Wire},
+		{"--hops", e.There.Hops, e.Here.Hops},
+	} {
+		if f.there != f.here {
+			all = append(all, fmt.Sprintf("%s (%v, here %v)", f.name, f.there, f.here))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 func (e *ClassError) remedy() string {

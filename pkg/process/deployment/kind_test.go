@@ -112,10 +112,10 @@ func TestPeersOfOtherHops(t *testing.T) {
 		says         []string
 	}{
 		{"same", core, same, same, core, nil},
-		{"unacked beside core", core, same, same, unacked, []string{"gate-1 serves tiny", `hops core", and`, `hops unacked": rows would go astray`, remedy}},
+		{"unacked beside core", core, same, same, unacked, []string{"gate-1 serves tiny", `hops core", and`, `hops unacked": they differ in --hops (core, here unacked): rows would go astray`, remedy}},
 		{"core beside unacked", unacked, same, same, core, []string{"gate-1 serves", `hops unacked", and`, `hops core":`, remedy}},
 		{"acked beside unacked, without a plan", unacked, nil, same, acked, []string{"gate-1 serves", `hops unacked", and`, `hops acked":`, remedy}},
-		{"another model as well", unacked, other, other, core, []string{"model 0000000000000bad", "answers would differ", "--model, --wire, --hops"}},
+		{"another model as well", unacked, other, other, core, []string{"model 0000000000000bad", "they differ in model (0000000000000bad, here ", "answers would differ", "--model, --wire, --hops"}},
 		{"beside an older replica", unacked, older, older, core, nil},
 		{"what others have left", core, same, nobody, unacked, nil},
 	} {

@@ -247,7 +247,7 @@ func (s *Stream) nobody(timer *time.Timer) error {
 
 func (s *Stream) interrupted(what string, cause error) *Error {
 	return &Error{Code: CodeInterrupted, Cause: cause, Message: fmt.Sprintf(
-		"%s before token %d of request %s came; the request may go on: resume it from there",
+		"%s before token %d of request %s came; the request may go on: resume it from there, or send it again with the same request id (Idempotency-Key over HTTP), which starts nothing new",
 		what, s.order.tokens.next, s.request)}
 }
 

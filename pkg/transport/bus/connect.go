@@ -111,6 +111,10 @@ func Connect(ctx context.Context, cfg Config, s Settings) (*Conn, error) {
 		c.linked(None)
 		return nil, settings.explain(err)
 	}
+	if err := tooOld(c.nc.ConnectedServerVersion()); err != nil {
+		c.nc.Close()
+		return nil, err
+	}
 	c.linked(Connected)
 	c.limit.Store(c.nc.MaxPayload())
 	if c.js, err = settings.jetStream(c.nc); err != nil {

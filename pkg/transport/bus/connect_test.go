@@ -239,3 +239,31 @@ func TestLinked(t *testing.T) {
 		t.Errorf("%v", all)
 	}
 }
+
+// A server that buckets cannot be on is refused by its version.
+func TestTooOld(t *testing.T) {
+	for version, old := range map[string]bool{"2.10.29": true, "2.9.0-RC.1": true, "1.4.1": true, "2.11.0": false, "2.15.2": false, "3.0.0": false, "mine": false, "": false} {
+		err := tooOld(version)
+		if (err != nil) != old || old && !strings.Contains(err.Error(), "the server is NATS "+version+"; Switchyard needs 2.11 or later") {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+}
+
+// A password that is wrong is not told as a user that is missing.
+func TestRefusedUser(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		with contextFile
+		want string
+	}{
+		{"none", contextFile{URL: "nats://h:4222"}, "the server wants a user: --creds names"},
+		{"in the URL", contextFile{URL: "nats://u:wrong@h:4222"}, "the server knows no such user with this password, token or key"},
+		{"a token in the second URL", contextFile{URL: "nats://h:4222, nats://token@h:4223"}, "the server knows no such user with this password"},
+		{"of a context", contextFile{URL: "nats://h:4222", User: "u"}, "the server knows no such user with this password"},
+	} {
+		if err := tc.with.explain(nats.ErrAuthorization); !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}

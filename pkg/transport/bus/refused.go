@@ -5,7 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -36,6 +38,25 @@ func notTrusted(err error) bool {
 	return errors.As(err, &verification) || errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &invalid)
 }
 
+// hasUser reports whether the URL of a server names a user or a token.
+func hasUser(servers string) bool {
+	return slices.ContainsFunc(strings.Split(servers, ","), func(one string) bool {
+		at, err := url.Parse(strings.TrimSpace(one))
+		return err == nil && at.User != nil
+	})
+}
+
+// tooOld refuses a server without what buckets need: messages that expire by themselves came with 2.11.
+func tooOld(version string) error {
+	var major, minor int
+	if n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor); n < 2 || major > leastMajor || major == leastMajor && minor >= leastMinor {
+		return nil // what is no number is a build of somebody's own
+	}
+	return fmt.Errorf("%w: the server is NATS %.40s; Switchyard needs %d.%d or later", ErrNoConnection, version, leastMajor, leastMinor)
+}
+
+const leastMajor, leastMinor = 2, 11
+
 // explain adds which of the settings is to be looked at.
 func (f contextFile) explain(err error) error {
 	switch {
@@ -45,8 +66,8 @@ func (f contextFile) explain(err error) error {
 		return fmt.Errorf("%w; --tls-ca names the authority that signed the server's certificate", err)
 	case !isAny(err, notLetIn):
 		return err
-	case f.User != "" || f.Token != "" || f.NKey != "":
-		return err
+	case f.Creds == "" && (f.User != "" || f.Token != "" || f.NKey != "" || hasUser(f.URL)):
+		return fmt.Errorf("%w; the server knows no such user with this password, token or key: look at those of --nats", err)
 	case f.Creds == "":
 		return fmt.Errorf("%w; the server wants a user: --creds names a credentials file, --nats a NATS context", err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/switchyard/switchyard/pkg/policy/registry"
 )
 
 // variables begin the names of all variables that are read here.
@@ -30,11 +32,25 @@ func strayVariables(app *kong.Application) []string {
 	for _, set := range os.Environ() {
 		name, _, _ := strings.Cut(set, "=")
 		if strings.HasPrefix(name, variables) && !known[name] && !fromKubernetes.MatchString(name) {
-			stray = append(stray, name)
+			stray = append(stray, name+meant(name, known))
 		}
 	}
 	slices.Sort(stray)
 	return stray
+}
+
+// meant says which variable somebody may have meant; empty: none is like it.
+func meant(name string, known map[string]bool) string {
+	var all []string
+	for k := range known {
+		all = append(all, strings.ToLower(k))
+	}
+	near := registry.Nearest(name, all)
+	if len(near) == 0 || len(near) > 2 {
+		return ""
+	}
+	slices.Sort(near)
+	return " (did you mean " + strings.ToUpper(strings.Join(near, " or ")) + "?)"
 }
 
 // addVariables adds the variables of a node's flags and of its commands' ones.

@@ -275,5 +275,8 @@ func (s *common) notReady() error {
 	if !probe.Lacks(s.members.Snapshot(), "attention") {
 		return nil
 	}
+	if !s.members.Synced() { // nobody can have been heard yet
+		return edge.Errorf(edge.ModelNotReady, "this tokenizer of model %s has just started, and has not heard all replicas yet: ask again", s.d.Subjects.Model)
+	}
 	return edge.Errorf(edge.ModelNotReady, "no attention replica of model %s is ready", s.d.Subjects.Model)
 }
