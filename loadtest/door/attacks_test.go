@@ -44,7 +44,7 @@ type attack struct {
 }
 
 const (
-	completionsPath, chatsPath = "/v1/completionsPath", "/v1/chat/completionsPath"
+	completionsPath, chatsPath = "/v1/completions", "/v1/chat/completions"
 	largeBody                  = 3900 << 10
 )
 
@@ -67,8 +67,8 @@ var attacks = []attack{
 	{name: "a model's name of 3.9 MB, unread", clients: 150, path: completionsPath, silent: true, body: func() string {
 		return `{"model":"` + strings.Repeat("x/", largeBody/2) + `demo","prompt":"Once","max_tokens":300,"stream":true}`
 	}},
-	{name: "instructions of 200 KB, unread", clients: 150, path: "/v1/responses", silent: true, body: func() string {
-		return `{"model":"demo","input":"Once","stream":true,"instructions":"` + strings.Repeat("x", 200<<10) + `"}`
+	{name: "shown tools of 3 MB, unread", clients: 150, path: "/v1/responses", silent: true, body: func() string {
+		return `{"model":"demo","input":"Once","stream":true,"tool_choice":"none","tools":[{"type":"function","name":"f","description":"` + strings.Repeat("x", 3<<20) + `"}]}`
 	}},
 	{name: "34,000 tools, all allowed", clients: 8, path: chatsPath, body: func() string {
 		tools := listOf(`{"type":"function","function":{"name":"f"}}`, 34000)
@@ -106,6 +106,9 @@ func (a attack) run(ctx context.Context, door, key string) {
 // once does it once; that it fails is the answer to it.
 func (a attack) once(ctx context.Context, door, text string) {
 	var d net.Dialer
+	if a.keyless {
+		d.LocalAddr = &net.TCPAddr{IP: from}
+	}
 	c, err := d.DialContext(ctx, "tcp", door)
 	if err != nil {
 		return
@@ -125,6 +128,9 @@ func (a attack) once(ctx context.Context, door, text string) {
 		_ = r.Body.Close()
 	}
 }
+
+// from is the address of attackers without a key: else they would share the victim's.
+var from = net.IPv4(127, 0, 0, 2)
 
 // attackIfAsked is this program as an attacker.
 func attackIfAsked() {
@@ -212,7 +218,10 @@ func TestAttacks(t *testing.T) {
 	door, program := testkit.FreeAddr(t), fleet.Build(t)+"/switchyard"
 	up := fleet.Launch(t, "up", program, "up", "--http", door, "--http-keys", keys, "--http-max-conns", "512", "--scaling", "none", "--listen", testkit.FreeAddr(t))
 	up.Await(t, "ready")
-	alone, _ := victim(t, door)
+	alone, refused := victim(t, door)
+	if refused > 0 {
+		t.Fatalf("%d of %d are refused alone", refused, asked)
+	}
 	rest := memory(t, up)
 	t.Logf("alone: first token %v, %.0f MB", alone.Round(time.Millisecond), rest)
 	for _, a := range attacks {

@@ -38,18 +38,23 @@ const (
 type paced struct {
 	io.ReadCloser
 	control *http.ResponseController
+	conn    *counted // nil: it has other requests as well
 	stall   time.Duration
 	began   time.Time
 	came    int64
 }
 
-// Read reads what has come, or ends when the client is too slow.
+// Read reads what has come, or ends when the client is too slow. Meanwhile its connection counts as idle.
 func (p *paced) Read(to []byte) (int, error) {
 	end := p.began.Add(p.stall + time.Duration(p.came)*time.Second/leastRate)
 	if quiet := time.Now().Add(p.stall / quietPart); quiet.Before(end) {
 		end = quiet
 	}
 	_ = p.control.SetReadDeadline(end) // a recorder in tests has none
+	if p.conn != nil {
+		p.conn.of.note(p.conn, http.StateIdle)
+		defer p.conn.of.note(p.conn, http.StateActive)
+	}
 	n, err := p.ReadCloser.Read(to)
 	p.came += int64(n)
 	return n, err //nolint:wrapcheck // bodyError says what it is
@@ -106,7 +111,7 @@ func (d *Door) body(c *call) (data []byte, err error) {
 	}
 	defer d.reading.Give(c.room.who, 1)
 	control := http.NewResponseController(c.w)
-	c.r.Body = &paced{ReadCloser: c.r.Body, control: control, stall: d.Stall, began: time.Now()}
+	c.r.Body = &paced{ReadCloser: c.r.Body, control: control, conn: connOf(c.r), stall: d.Stall, began: time.Now()}
 	if codingOf(c.r) == "zstd" { // which takes a window while it is read
 		if err := c.room.take(zstdWindow); err != nil {
 			return nil, err

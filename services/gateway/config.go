@@ -23,7 +23,7 @@ type Flags struct {
 	HTTPOrigins    []string      `name:"http-origins" help:"Origins whose pages may ask, as in https://chat.example; * is all, where clients have keys." placeholder:"ORIGIN" advanced:""`
 	HTTPMaxBody    string        `name:"http-max-body" default:"4MiB" help:"Most bytes of a request's body." placeholder:"BYTES" advanced:""`
 	HTTPMaxStreams int           `name:"http-max-streams" default:"1024" help:"Answers that may be under way at a time, at most half of them of one tenant; more are refused as overload." placeholder:"N" advanced:""`
-	HTTPMaxConns   int           `name:"http-max-conns" default:"16384" help:"Connections that may be open at a time, at most half of them of one address; for more, idle ones are closed, those without a key first." placeholder:"N" advanced:""`
+	HTTPMaxConns   int           `name:"http-max-conns" default:"16384" help:"Connections that may be open at a time, at most half of them of one tenant or, without a key, one address; for more, idle ones are closed, those without a key first." placeholder:"N" advanced:""`
 	HTTPStall      time.Duration `name:"http-stall" default:"30s" help:"How long a client may take over its body beside a second for each 64 KiB of it, and over reading an event, before its request ends." placeholder:"TIME" advanced:""`
 }
 

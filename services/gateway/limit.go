@@ -23,14 +23,15 @@ const (
 	addressBits = 64
 )
 
-// limit bounds the connections: all of them by most, and those of an address by its share of these.
+// limit bounds the connections: all of them by most, and by their shares of these those of an address
+// whose clients have shown no key yet, and those of a tenant.
 // Where there is no room, one that is idle goes for one that comes; else who comes is refused at
 // once: to wait would only hide from clients that there are too many. Clients that speak TLS
 // are not told why.
 func limit(l net.Listener, most int, tls bool) *limited {
-	out := &limited{Listener: l, most: most, share: admission.NewPortions(int64(most)), idle: idlers{}, of: map[netip.Addr]idlers{}, told: make(chan struct{}, refusing)}
+	out := &limited{Listener: l, most: most, share: admission.NewPortions(int64(most)), idle: idlers{}, of: map[string]idlers{}, told: make(chan struct{}, refusing)}
 	if !tls {
-		body := fmt.Sprintf(`{"error":{"message":"%d connections may be open at this gateway at a time (--http-max-conns), at most half of them of one address","type":"rate_limit_error","param":null,"code":"overloaded"}}`, most)
+		body := fmt.Sprintf(`{"error":{"message":"%d connections may be open at this gateway at a time (--http-max-conns), at most half of them of one address or tenant","type":"rate_limit_error","param":null,"code":"overloaded"}}`, most)
 		out.refusal = fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	}
 	return out
@@ -46,7 +47,7 @@ type limited struct {
 
 	mu   sync.Mutex
 	idle idlers
-	of   map[netip.Addr]idlers // the idle ones of each address
+	of   map[string]idlers // the idle ones of each address or tenant
 }
 
 // idlers are connections without a request, that which is idle for longest first: those
@@ -88,31 +89,28 @@ func (l *limited) Accept() (net.Conn, error) {
 
 // admit finds room for a connection; nil: there is none.
 func (l *limited) admit(c net.Conn) *counted {
-	address := addressOf(c.RemoteAddr())
-	for !l.share.Take(address.String(), 1) {
-		if l.share.Had() < int64(l.most) {
-			if !l.evict(address) {
-				return nil
-			}
-		} else if !l.evict(netip.Addr{}) {
+	address := addressOf(c.RemoteAddr()).String()
+	for !l.share.Take(address, 1) {
+		if !l.evict(address) {
 			return nil
 		}
 	}
-	own := &counted{Conn: c, socket: c, of: l, address: address}
+	own := &counted{Conn: c, socket: c, of: l, sharer: address}
 	own.end = sync.OnceFunc(func() {
 		l.note(own, http.StateClosed)
-		l.share.Give(address.String(), 1)
+		l.share.Give(own.sharer, 1)
 	})
 	l.note(own, http.StateNew)
 	return own
 }
 
-// evict closes the connection that is idle for longest, of an address or of all; false: none is idle.
-func (l *limited) evict(address netip.Addr) bool {
+// evict closes the connection that is idle for longest: of all if they are as many as may be, else of a
+// sharer. False: none is idle.
+func (l *limited) evict(sharer string) bool {
 	l.mu.Lock()
 	from := l.idle
-	if address.IsValid() {
-		from = l.of[address]
+	if l.share.Had() < int64(l.most) {
+		from = l.of[sharer]
 	}
 	c := from.first()
 	l.mu.Unlock()
@@ -129,10 +127,10 @@ func (l *limited) note(c *counted, state http.ConnState) {
 	defer l.mu.Unlock()
 	if c.among != nil {
 		l.idle[c.keyed].Remove(c.among)
-		own := l.of[c.address]
+		own := l.of[c.sharer]
 		own[c.keyed].Remove(c.amongOwn)
 		if c.among, c.amongOwn = nil, nil; own.empty() {
-			delete(l.of, c.address)
+			delete(l.of, c.sharer)
 		}
 	}
 	switch {
@@ -140,18 +138,40 @@ func (l *limited) note(c *counted, state http.ConnState) {
 	case state == http.StateClosed:
 		c.closed = true
 	case state == http.StateNew, state == http.StateIdle:
-		if l.of[c.address] == nil {
-			l.of[c.address] = idlers{}
+		if l.of[c.sharer] == nil {
+			l.of[c.sharer] = idlers{}
 		}
-		c.among, c.amongOwn = l.idle.push(c), l.of[c.address].push(c)
+		c.among, c.amongOwn = l.idle.push(c), l.of[c.sharer].push(c)
 	}
 }
 
-// knows notes that a connection's client has shown a key. It has a request, and so is not idle.
-func (l *limited) knows(c *counted) {
+// knows notes that a connection's client has shown a tenant's key, which has its share of the connections
+// then, and no more: false. An empty name is that of clients that need no key.
+func (l *limited) knows(c *counted, tenant string) bool {
+	sharer := "tenant " + tenant
+	for !l.moves(c, sharer, tenant != "") {
+		if !l.evict(sharer) {
+			return false
+		}
+	}
+	return true
+}
+
+// moves counts a connection that has a request as one of a sharer, and as keyed; false: that has its share.
+func (l *limited) moves(c *counted, sharer string, shared bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.keyed = c.keyed || c.among == nil
+	if c.keyed || c.closed {
+		return true
+	}
+	if shared {
+		if !l.share.Move(c.sharer, sharer, 1) {
+			return false
+		}
+		c.sharer = sharer
+	}
+	c.keyed = true
+	return true
 }
 
 // addressOf is whose a connection is.
@@ -200,10 +220,10 @@ type counted struct {
 	end    func()
 	half   half
 
-	of      *limited
-	address netip.Addr
-	// Under of.mu: whether its client has shown a key, where it is among those that are idle,
-	// and whether it is closed.
+	of *limited
+	// Under of.mu: whose share it has, whether its client has shown a key, where it is among those that
+	// are idle, and whether it is closed.
+	sharer          string
 	keyed           bool
 	among, amongOwn *list.Element
 	closed          bool
@@ -232,6 +252,15 @@ func noteState(c net.Conn, state http.ConnState) {
 }
 
 type connKey struct{}
+
+// connOf is a request's connection if that has no other request; nil: it has, or was not counted.
+func connOf(r *http.Request) *counted {
+	own, _ := r.Context().Value(connKey{}).(*counted)
+	if r.ProtoMajor != 1 {
+		return nil
+	}
+	return own
+}
 
 // withConn lets requests know their connection.
 func withConn(ctx context.Context, c net.Conn) context.Context {

@@ -68,7 +68,7 @@ func TestConnectionBound(t *testing.T) {
 	}
 	testkit.Eventually(t, "both are asked", func() bool { prompts, _ := u.Asked(); return len(prompts) == 2 })
 	status, body := statusOf(dial(t, address, askHealth))
-	if status != http.StatusServiceUnavailable || !strings.Contains(body, "4 connections may be open at this gateway at a time (--http-max-conns), at most half of them of one address") {
+	if status != http.StatusServiceUnavailable || !strings.Contains(body, "4 connections may be open at this gateway at a time (--http-max-conns), at most half of them of one address or tenant") {
 		t.Errorf("a third one is answered with %d %s", status, body)
 	}
 	_ = busy[0].Close()
@@ -114,7 +114,7 @@ func TestWhichConnectionGoes(t *testing.T) {
 		c := come(fmt.Sprintf("192.0.2.1:%d", i+1))
 		l.note(c, http.StateActive)
 		if i == 0 {
-			l.knows(c)
+			l.knows(c, "")
 		}
 	}
 	if come("192.0.2.1:5") != nil {
@@ -151,6 +151,34 @@ func TestWhichConnectionGoes(t *testing.T) {
 	if l.share.Had() != 0 || !l.idle.empty() || len(l.of) != 0 {
 		t.Errorf("%d are open, %v idle", l.share.Had(), l.of)
 	}
+}
+
+// A tenant has at most half of the connections, from wherever they come, and those who share its address
+// find room; so do they beside bodies of which nothing comes.
+func TestConnectionsOfTenants(t *testing.T) {
+	u := &fake.Upstream{Holds: make(chan struct{})}
+	address := open(t, sharedDoor(t, u, func(c *Config) { c.MaxStreams, c.MaxConns = 100, 100 }), 16)
+	asks := func(tenant, rest string) net.Conn {
+		return dial(t, address, fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s%s", tenant, len(hi)+1, hi, rest))
+	}
+	for range 8 {
+		asks("acme", "}")
+	}
+	testkit.Eventually(t, "half of all are asked", func() bool { prompts, _ := u.Asked(); return len(prompts) == 8 })
+	if status, body := statusOf(asks("acme", "}")); status != http.StatusTooManyRequests || !strings.Contains(body, "the tenant has as many connections as it may") {
+		t.Errorf("one more of the tenant: %d %s", status, body)
+	}
+	for range 12 {
+		asks("acme", "") // which do not end
+	}
+	asks("beta", "}")
+	testkit.Eventually(t, "another tenant is asked", func() bool { prompts, _ := u.Asked(); return len(prompts) == 9 })
+	for range 20 {
+		asks("beta", "") // nor these
+	}
+	asks("default", "}")
+	testkit.Eventually(t, "a third one is asked", func() bool { prompts, _ := u.Asked(); return len(prompts) == 10 })
+	close(u.Holds)
 }
 
 // What of a body nobody reads does not keep its connection open.

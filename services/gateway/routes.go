@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/switchyard/switchyard/pkg/process/telemetry"
+	"github.com/switchyard/switchyard/pkg/request/client"
 	"github.com/switchyard/switchyard/schemas"
 	"github.com/switchyard/switchyard/services/gateway/anthropic"
 	"github.com/switchyard/switchyard/services/gateway/apikeys"
@@ -181,8 +182,9 @@ func (d *Door) identify(c *call) (wrong *openai.Error) {
 	if d.keys.file != "" {
 		line.Key = c.key.ID()
 	}
-	if own, is := c.r.Context().Value(connKey{}).(*counted); is {
-		own.of.knows(own)
+	if own := connOf(c.r); own != nil && !own.of.knows(own, d.sharer(c)) {
+		c.w.Header().Set("Connection", "close")
+		return openai.ErrorOf(&client.Error{Code: client.CodeOverloaded, RetryAfter: time.Second, Message: "the tenant has as many connections as it may: at most half of --http-max-conns, and less while many ask"}, 0)
 	}
 	return checkKey(c.r.Header.Get(headerIdempotency))
 }

@@ -24,6 +24,10 @@ func (d *Door) timed(next http.Handler) http.Handler {
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(d.Stall / quietPart)) // a recorder in tests has none
 		}
 		next.ServeHTTP(a, r)
+		if own := connOf(r); own != nil && r.ContentLength != 0 && begun(a) {
+			_ = a.FlushError()               // the client may be gone
+			own.of.note(own, http.StateIdle) // for what is left of the body nobody waits
+		}
 	})
 }
 
