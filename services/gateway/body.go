@@ -112,11 +112,6 @@ func (d *Door) body(c *call) (data []byte, err error) {
 	defer d.reading.Give(c.room.who, 1)
 	control := http.NewResponseController(c.w)
 	c.r.Body = &paced{ReadCloser: c.r.Body, control: control, conn: connOf(c.r), stall: d.Stall, began: time.Now()}
-	if codingOf(c.r) == "zstd" { // which takes a window while it is read
-		if err := c.room.take(zstdWindow); err != nil {
-			return nil, err
-		}
-	}
 	from, err := d.unpacked(c)
 	if err != nil {
 		return nil, err
@@ -170,6 +165,9 @@ func (d *Door) unpacked(c *call) (io.ReadCloser, error) {
 	case "deflate":
 		out, err = zlib.NewReader(from)
 	case "zstd":
+		if err := c.room.take(zstdWindow); err != nil { // while it is read
+			return nil, err
+		}
 		var z *zstd.Decoder
 		if z, err = zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow), zstd.WithDecoderLowmem(true)); err == nil {
 			out = z.IOReadCloser()

@@ -33,12 +33,12 @@ func anyOf[A any](read reader[A]) func(context.Context, []byte) (any, error) {
 	return func(ctx context.Context, body []byte) (any, error) { return read(ctx, body) }
 }
 
-// held is how many bytes what make makes has.
-func held(make func() any) int64 {
+// held is how many bytes what get returns has.
+func held(get func() any) int64 {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	made := make()
+	made := get()
 	for range 2 { // pools keep what they have until the second time
 		runtime.GC()
 	}
@@ -242,11 +242,11 @@ func TestRoomIsHeld(t *testing.T) {
 			})
 			testkit.Eventually(t, fmt.Sprintf("%s waits, begun %v", name, begins), func() bool {
 				prompts, _ := u.Asked()
-				if has := d.bodies.Had(); begins {
+				has := d.bodies.Had()
+				if begins {
 					return len(prompts) > 0 && has >= tc.begun && has < tc.begun+20<<10
-				} else {
-					return len(prompts) > 0 && has >= tc.waiting && has < 2*tc.waiting
 				}
+				return len(prompts) > 0 && has >= tc.waiting && has < 2*tc.waiting
 			})
 			close(u.Holds)
 			asked.Wait()

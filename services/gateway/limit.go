@@ -58,7 +58,7 @@ type idlers map[bool]*list.List
 func (i idlers) first() *counted {
 	for _, keyed := range []bool{false, true} {
 		if l := i[keyed]; l != nil && l.Len() > 0 {
-			return l.Front().Value.(*counted) //nolint:forcetypeassert // there is nothing else in it
+			return l.Front().Value.(*counted) //nolint:forcetypeassert,errcheck // there is nothing else in it
 		}
 	}
 	return nil

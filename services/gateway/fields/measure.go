@@ -11,9 +11,12 @@ import (
 )
 
 const (
-	// MostValues bounds the fields and the elements of a body's lists together, but for numbers in
-	// lists; MostName the bytes of a field's name, and MostDepth how deep values are nested.
-	MostValues, MostName, MostDepth = 1 << 16, 1 << 10, 200
+	// MostValues bounds the fields and the elements of a body's lists together, but for numbers in lists.
+	MostValues = 1 << 16
+	// MostName bounds the bytes of a field's name.
+	MostName = 1 << 10
+	// MostDepth bounds how deep values are nested.
+	MostDepth = 200
 	// What reading takes of memory at most, about: for each byte, value, and number in a list.
 	perByte, perValue, perNumber = 4, 384, 32
 )
