@@ -130,15 +130,20 @@ func (d *Door) body(c *call) (data []byte, err error) {
 		data = data[:len(data)+n]
 		switch {
 		case errors.Is(err, io.EOF):
-			if _, err := c.r.Body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-				return nil, bodyError(errPacked) // what follows its end would be waited for without a bound
-			}
-			_ = control.SetReadDeadline(time.Time{}) // else the client would seem to leave
-			return bytes.TrimPrefix(data, byteOrderMark), nil
+			return d.whole(c, control, data)
 		case err != nil:
 			return nil, bodyError(err)
 		}
 	}
+}
+
+// whole returns a body that was read to its end, if nothing follows.
+func (d *Door) whole(c *call, control *http.ResponseController, data []byte) ([]byte, error) {
+	if _, err := c.r.Body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		return nil, bodyError(errPacked) // what follows its end would be waited for without a bound
+	}
+	_ = control.SetReadDeadline(time.Time{}) // else the client would seem to leave
+	return bytes.TrimPrefix(data, byteOrderMark), nil
 }
 
 var errBodies = &client.Error{Code: client.CodeOverloaded, RetryAfter: time.Second, Message: "bodies of requests take all the memory that they may, or all that one tenant may have of it"}

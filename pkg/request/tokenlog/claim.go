@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/switchyard/switchyard/pkg/transport/bus"
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
@@ -72,7 +73,7 @@ func (l *Log) claimed(ctx context.Context, request string, record *pb.Record, se
 	if _, err := h.chain.Take(record); err != nil {
 		return nil, nil, fmt.Errorf("claiming the log of %s: %w", request, err)
 	}
-	history := append(h.entries, Entry{Record: record, Seq: seq, Time: stored.Time})
+	history := slices.Concat(h.entries, []Entry{{Record: record, Seq: seq, Time: stored.Time}})
 	w := newWriter(l, request, seq, h.chain, s)
 	w.keepHistory(history)
 	return w, history, nil

@@ -62,6 +62,8 @@ func (c *Conn) KeyTo(bucket, key string) string { return c.keysBehind + KeySubje
 
 // followStored is FollowKeys where writes are not heard: it reads them from the stream. What it cannot tell from a
 // write before now it tells, too, and of writes that follow each other at once it may tell the last one alone.
+//
+//nolint:contextcheck,nolintlint // stop ends it
 func (c *Conn) followStored(bucket, key string, handler func(key string, value []byte, deleted bool)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	stream, prefix := schemas.BucketStream(bucket), len(KeySubject(bucket, ""))
