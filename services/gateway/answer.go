@@ -146,10 +146,13 @@ type asking struct {
 func (c *call) fits(m upstream.Model, p *pb.Prompt, answers int) error {
 	size := int64(proto.Size(p))
 	if m.MostBytes > 0 && size > m.MostBytes {
-		return &client.Error{Code: client.CodePayloadTooLarge, Message: fmt.Sprintf("the prompt has %d bytes; the model %s reads %d", size, m.Name, m.MostBytes)}
+		return &client.Error{Code: client.CodePayloadTooLarge, Message: fmt.Sprintf("the prompt has %d bytes; with its context the model %s reads %d", size, m.Name, m.MostBytes)}
 	}
 	return c.room.take(size * int64(answers))
 }
+
+// holds takes room for a prompt that is counted, whether or not a context has room for it.
+func (c *call) holds(p *pb.Prompt) error { return c.room.take(int64(proto.Size(p))) }
 
 // asked are the prompts of all answers, with ids and seeds of their own. The rest of a prompt is one
 // for all of its answers.

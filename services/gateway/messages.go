@@ -144,7 +144,7 @@ func (d *Door) countTokens(c *call) error {
 // counted counts the prompt's tokens.
 func (d *Door) counted(ctx context.Context, c *call, m upstream.Model, ask *anthropic.Ask) (int32, error) {
 	p := ask.Prompt
-	if err := c.fits(m, p, 1); err != nil {
+	if err := c.holds(p); err != nil {
 		return 0, err
 	}
 	tokens, err := d.Upstream.Count(ctx, m.Name, &pb.Prompt{Messages: p.Messages, Tools: p.Tools, ChatTemplateKwargs: p.ChatTemplateKwargs, ContinueFinal: p.ContinueFinal})

@@ -22,7 +22,7 @@ func (d *Door) tokenize(c *call) error {
 		return err
 	}
 	defer leave()
-	if err := c.fits(m, ask.Prompt, 1); err != nil {
+	if err := c.holds(ask.Prompt); err != nil {
 		return err
 	}
 	tokens, err := d.Upstream.Tokens(c.r.Context(), m.Name, ask.Prompt)
@@ -85,7 +85,7 @@ func (d *Door) detokenize(c *call) error {
 		return err
 	}
 	defer leave()
-	if err := c.fits(m, ask.Prompt, 1); err != nil {
+	if err := c.holds(ask.Prompt); err != nil {
 		return err
 	}
 	tokens := &pb.Tokens{}

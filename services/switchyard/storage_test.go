@@ -31,7 +31,7 @@ func TestLittleStorage(t *testing.T) {
 	} {
 		srv := startNATS(t, &server.Options{JetStream: true, StoreDir: t.TempDir(), JetStreamMaxStore: tc.store, JetStreamMaxMemory: tc.memory})
 		got := invoke("", append([]string{"aggregator", "--nats", srv.ClientURL()}, tc.args...)...)
-		if got.Code != cli.ExitFailed || !strings.Contains(got.Err, tc.want) || strings.Count(got.Err, "\n") > 1 {
+		if got.Code != cli.ExitFailed || !strings.Contains(got.Err, tc.want) || strings.Count(got.Err, "switchyard: ") > 1 {
 			t.Errorf("%s: got %+v, want %q", tc.name, got, tc.want)
 		}
 		if left, err := srv.Jsz(nil); err != nil || left.Streams > 0 {

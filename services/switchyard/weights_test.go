@@ -43,7 +43,7 @@ func TestWeights(t *testing.T) {
 		{"remove", []string{"rm", "tiny"}, 0, ""},
 		{"remove what is no name", []string{"rm", "qwen2.moe"}, 2, "is no name of a model"},
 		{"push under what is no name", []string{"push", goldens.Dir("mixtral"), "--name", "a.b"}, 2, "--name: \"a.b\" is no name of a model"},
-		{"push under a long name", []string{"push", goldens.Dir("mixtral"), "--name", strings.Repeat("x", 300)}, 2, "use 1 to 128"},
+		{"push under a long name", []string{"push", goldens.Dir("mixtral"), "--name", strings.Repeat("x", 300)}, 2, "use 1 to 64"},
 		{"removed before", []string{"rm", "tiny"}, 1, "the object store has no model tiny"},
 		{"no folder", []string{"push", "/nonexistent"}, 2, "opening model /nonexistent"},
 		{"no server", []string{"push", goldens.Dir("mixtral"), "--nats", "nats://127.0.0.1:1", "--connect-timeout", "200ms"}, 3, "no connection"},

@@ -26,7 +26,7 @@ var LabCommands = []string{
 // ProductCommands are the commands of switchyard. A configuration file may have flags of both programs.
 var ProductCommands = []string{
 	"up", "tokenizer", "attention", "gate", "expert", "aggregator", "predictor", "scaler", "gateway", "demo", "prompt", "top", "drain",
-	"plan", "brownout", "dlq", "setup", "auth", "keys", "probe", "version", "inspect", "weights", "tokenize",
+	"plan", "brownout", "dlq", "setup", "auth", "keys", "usage", "probe", "version", "inspect", "weights", "tokenize",
 	"maps inspect", "maps export", "maps import", "maps forget",
 }
 

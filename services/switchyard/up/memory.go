@@ -55,10 +55,10 @@ func ShareMemory(e *cli.Env, parts ...Part) error {
 func warnSum(e *cli.Env, m lifecycle.Memory, needs []need) {
 	var sum int64
 	for _, n := range needs {
-		if max(n.kv, n.budget) > m.Limit {
+		if max(n.kv, n.budget) > m.Limit && n.paced == 0 {
 			return // tellMemory has named the flag
 		}
-		sum += n.backbone + n.kv + n.hosts*min(n.budget, n.experts)
+		sum += n.backbone + n.kv + n.held()
 	}
 	if m.Limit > 0 && sum > m.Limit {
 		e.Log.Warn("the flags together allow more memory than this process may have: it is taken as it is needed, and then the system may end this process; give less",
@@ -74,6 +74,16 @@ type need struct {
 	experts, largest, hosts, budget int64
 	// autoKV and autoExperts say that no flag has set kv and budget.
 	autoKV, autoExperts bool
+	// paced is what the experts of paced hosts take here, whatever they take of the device that they stand for.
+	paced int64
+}
+
+// held returns what the expert hosts take at most.
+func (n *need) held() int64 {
+	if n.paced > 0 {
+		return n.paced
+	}
+	return n.hosts * min(n.budget, n.experts)
 }
 
 // usualKV is the memory for keys and values where nobody knows how much there is.
@@ -96,7 +106,8 @@ func needOf(p Part) (n need, err error) {
 		n.experts, n.largest, err = s.Expert.Experts(m)
 		n.autoExperts = s.Expert.AutoMemory && s.Expert.Profile == nil
 	}
-	if s.Expert.Profile != nil { // it has another device's memory
+	if s.Expert.Profile != nil { // its budget is another device's memory, and here are the model's own weights
+		n.paced = m.Bytes - backboneBytes(m)
 		n.budget = s.Expert.Profile.Memory()
 		if own := int64(s.Expert.MemoryBudget); own > 0 { //nolint:gosec // below MostBytes
 			n.budget = own
@@ -135,7 +146,7 @@ func share(left int64, needs []need) {
 			wanted += n.hosts * n.experts
 			least += n.least()
 		default:
-			rest -= n.hosts * min(n.budget, n.experts)
+			rest -= n.held()
 		}
 		switch {
 		case n.autoKV:
@@ -192,7 +203,7 @@ func (n *need) check(p Part, m lifecycle.Memory) error {
 	has := fmt.Sprintf("this process may take %d bytes by %s, of which %d are left", m.Limit, m.By, m.Left)
 	if n.autoKV && n.kv < n.page {
 		return fmt.Errorf("there is no memory for keys and values: %s; model %s has %d beside them, and a page of them %d: give it more, or --kv-memory to take it all the same",
-			has, p.Model.Name, n.backbone+min(n.least(), n.experts), n.page)
+			has, p.Model.Name, n.backbone+n.held(), n.page)
 	}
 	if n.autoExperts && n.budget > 0 && n.budget < n.largest {
 		return fmt.Errorf("there is no memory for experts: %s; an expert of model %s has %d: give it more, or --expert-memory 0 to take it all the same", has, p.Model.Name, n.largest)
