@@ -99,7 +99,7 @@ func keptOut(t *testing.T, p *cluster.Pipeline) (why *deployment.ClassError, sto
 		t.Errorf("it has ended: %v", <-ended)
 		ended <- nil
 	}
-	return why, func() { cancel(); <-ended }
+	return why, func() { cancel(); t.Log("it ended: ", <-ended) }
 }
 
 // A process whose tensors would travel otherwise than those of the replicas that are
