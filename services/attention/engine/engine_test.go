@@ -194,6 +194,21 @@ func TestUnwritableRecord(t *testing.T) {
 	}
 }
 
+// A log that takes no record any more, the end neither, ends its sequence all the same.
+func TestUnwritableEnd(t *testing.T) {
+	for _, err := range []error{&bus.TooLargeError{Size: 9, Limit: 8}, errors.New("no")} {
+		b := newBench(t, 1, 8)
+		s := b.request("r", 2, 10)
+		b.add(s)
+		b.start()
+		book(s).err = err
+		b.land(0, 5, nil)
+		if !s.ended || b.released != 1 || s.end.GetTimings() == nil {
+			t.Errorf("%v: ended %v, %d released, %v", err, s.ended, b.released, s.end)
+		}
+	}
+}
+
 // A replica that is told to stop hands over what it has, as far as it is logged.
 func TestRunHandsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -114,9 +114,16 @@ func (j *journal) advance(p *part) {
 func (j *journal) finish(s *Sequence) {
 	j.write() // which may end it otherwise
 	s.fates.give(&s.degraded)
-	s.end.Timings, s.end.Cost, s.end.Degraded = s.timings(j.now()), s.cost.Record(), s.degraded.Record()
-	j.append(s, &pb.Record{Kind: &pb.Record_Terminal{Terminal: s.end}})
+	j.account(s)
+	if !j.append(s, &pb.Record{Kind: &pb.Record_Terminal{Terminal: s.end}}) {
+		j.account(s) // the end may be another one now
+	}
 	j.close(s)
+}
+
+// account has a sequence's end tell what the sequence took.
+func (j *journal) account(s *Sequence) {
+	s.end.Timings, s.end.Cost, s.end.Degraded = s.timings(j.now()), s.cost.Record(), s.degraded.Record()
 }
 
 // close notes that a sequence's terminal record is queued.
