@@ -80,8 +80,11 @@ type need struct {
 
 // held returns what the expert hosts take at most.
 func (n *need) held() int64 {
-	if n.paced > 0 {
+	switch {
+	case n.paced > 0:
 		return n.paced
+	case n.autoExperts && n.budget == 0:
+		return n.hosts * n.experts
 	}
 	return n.hosts * min(n.budget, n.experts)
 }
@@ -106,7 +109,7 @@ func needOf(p Part) (n need, err error) {
 		n.experts, n.largest, err = s.Expert.Experts(m)
 		n.autoExperts = s.Expert.AutoMemory && s.Expert.Profile == nil
 	}
-	if s.Expert.Profile != nil { // its budget is another device's memory, and here are the model's own weights
+	if s.Expert.Profile != nil && n.hosts > 0 { // its budget is another device's memory, and here are the model's own weights
 		n.paced = m.Bytes - backboneBytes(m)
 		n.budget = s.Expert.Profile.Memory()
 		if own := int64(s.Expert.MemoryBudget); own > 0 { //nolint:gosec // below MostBytes

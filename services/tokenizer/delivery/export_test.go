@@ -51,7 +51,7 @@ func (s *Replays) Hold() (release func()) {
 // HeldWithin gives other replicas so long to say that a caller waits.
 func (s *Replays) HeldWithin(d time.Duration) { s.heldWithin = d }
 
-// Absent says whether the server has said that a request's caller does not listen.
+// Absent reports whether the server has said that a request's caller does not listen.
 func (s *Replays) Absent(request string) bool {
 	s.absent.mu.Lock()
 	defer s.absent.mu.Unlock()

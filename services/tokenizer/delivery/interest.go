@@ -38,7 +38,7 @@ const (
 // heldWithin is how long the others have to say that a caller waits.
 const heldWithin = 250 * time.Millisecond
 
-// noResponders says whether a message is the server's word that no client listens. One that
+// noResponders reports whether a message is the server's word that no client listens. One that
 // JetStream sends, with the headers that a client has stored, has further ones.
 func noResponders(m *nats.Msg) bool {
 	further := maps.Clone(m.Header)
@@ -347,7 +347,7 @@ func (s *Endings) Finish(ctx context.Context, request string, end *pb.Terminal) 
 // Cancel ends a request as its producer would.
 func (s *Endings) Cancel(request string) { s.signal(s.d.Subjects.Cancelled(request)) }
 
-// Cancelled says whether a tenant's request was cancelled lately, as before it came.
+// Cancelled reports whether a tenant's request was cancelled lately, as before it came.
 func (s *Endings) Cancelled(tenant, request string) bool {
 	now := time.Now()
 	return s.cancelled.has(request, now) || s.cancelled.has(ofTenant(tenant, request), now)

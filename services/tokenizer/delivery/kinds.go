@@ -18,14 +18,14 @@ type Kinds struct {
 	members *members.View
 }
 
-// Here says whether there may be a live replica of those that accept under an identity.
+// Here reports whether there may be a live replica of those that accept under an identity.
 func (k *Kinds) Here(id *pb.Identity) bool {
 	return !k.members.Synced() || slices.ContainsFunc(k.members.OtherKinds(), func(m *pb.Member) bool {
 		return schemas.KindOf(m).Made(id.GetVersion(), id.GetModel())
 	})
 }
 
-// foreigner says whether a replica cannot read what is accepted here. Such a one hears of
+// foreigner reports whether a replica cannot read what is accepted here. Such a one hears of
 // each replay before it knows whose that is.
 func (k *Kinds) foreigner(replica string) bool {
 	return slices.ContainsFunc(k.members.OtherKinds(), func(m *pb.Member) bool {

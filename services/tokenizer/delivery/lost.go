@@ -27,6 +27,8 @@ const (
 	reviveAfter = 3 * time.Second
 	// lossEvery is how often it is looked whether the stream of sequences has lost some.
 	lossEvery = time.Second
+	// reviveTries bounds how often that is tried of a request, reviveAfter apart.
+	reviveTries = 20
 )
 
 // lost notes that records of the shard are gone, and returns the place to go on from.
@@ -82,20 +84,32 @@ func (sh *ownedShard) underway() map[string]*pb.Accept {
 // all that have not ended.
 func (sh *ownedShard) revive(ctx context.Context, lost string, idle bool) {
 	state, err := sh.s.log.State(ctx)
-	if err != nil || pause.For(ctx, reviveAfter) != nil {
-		state.Last = 0 // nothing is known; ctx may have ended
-	}
-	revived := 0
-	for request, opened := range sh.underway() {
-		if ctx.Err() != nil {
+	for ; err != nil; state, err = sh.s.log.State(ctx) { // the server may only just be back
+		if pause.For(ctx, lossEvery) != nil {
 			return
 		}
-		did, err := sh.s.again(ctx, request, opened, func(last uint64) bool { return !idle || last <= state.Last }, lost+strconv.FormatUint(state.Last, 10))
-		if err != nil && ctx.Err() == nil {
-			sh.s.d.Logger.Warn("giving a request to attention again", "request", request, "error", err)
+	}
+	if pause.For(ctx, reviveAfter) != nil {
+		return
+	}
+	still := func(last uint64) bool { return !idle || last <= state.Last }
+	revived, left := 0, sh.underway()
+	for try := 1; len(left) > 0 && try <= reviveTries; try++ {
+		for request, opened := range left {
+			did, err := sh.s.again(ctx, request, opened, still, lost+strconv.FormatUint(state.Last, 10))
+			switch {
+			case ctx.Err() != nil:
+				return
+			case err != nil:
+				sh.s.d.Logger.Warn("giving a request to attention again", "request", request, "try", try, "of", reviveTries, "error", err)
+				continue
+			case did:
+				revived++
+			}
+			delete(left, request)
 		}
-		if did {
-			revived++
+		if len(left) > 0 && pause.For(ctx, reviveAfter) != nil {
+			return
 		}
 	}
 	if revived > 0 {

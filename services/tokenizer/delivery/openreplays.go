@@ -154,7 +154,7 @@ func (t *openReplays) enter(ctx context.Context, st *replay) context.Context {
 	return ctx
 }
 
-// close ends a stream, and says whether nothing had ended it before.
+// close ends a stream, and reports whether nothing had ended it before.
 func (t *openReplays) close(st *replay) bool { return t.stop(st.id) }
 
 // stop ends a stream whose reader is gone, unless it has ended.
@@ -195,7 +195,7 @@ func (t *openReplays) remove(st *replay) {
 	}
 }
 
-// asked says whether a caller of ask reads one of a request's streams.
+// asked reports whether a caller of ask reads one of a request's streams.
 func (t *openReplays) asked(request string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

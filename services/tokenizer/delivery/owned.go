@@ -154,7 +154,7 @@ func (sh *ownedShard) passOver(request string, e tokenlog.Entry, why error) {
 	sh.s.reserved.Wrote(e.Size)
 }
 
-// isLate says whether a record is of a request that was delivered to its end: the replica
+// isLate reports whether a record is of a request that was delivered to its end: the replica
 // that packed its log had done so, or the request is among those that were settled lately.
 func (sh *ownedShard) isLate(request string, record *pb.Record) bool {
 	return record.GetPacked() != nil || record.GetAccept() == nil && sh.s.settled.has(request, time.Now())

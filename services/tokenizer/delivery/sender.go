@@ -140,7 +140,7 @@ func (s *Sender) Publish(to Destination, m *nats.Msg) error {
 	return s.d.Edge.SendMsg(m)
 }
 
-// Answerable says whether a request's reply subject can be answered to; one
+// Answerable reports whether a request's reply subject can be answered to; one
 // that cannot is counted, and nothing is done for it.
 func (s *Sender) Answerable(to Destination) bool {
 	err := s.MayReply(to)
@@ -167,5 +167,5 @@ func Beginning(from int32) int32 {
 	return from
 }
 
-// wants says whether a chunk is for a reader that begins at an index.
+// wants reports whether a chunk is for a reader that begins at an index.
 func wants(c *pb.Chunk, from int32) bool { return c.Index >= from || c.FinishReason != "" }

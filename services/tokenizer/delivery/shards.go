@@ -42,7 +42,7 @@ func newShards(c *common, o *owner, kinds *Kinds, p *deployment.Presence) *Shard
 // Count is how many are held.
 func (s *Shards) Count() int { return s.held.count() }
 
-// Owns says whether the shard of a request is held.
+// Owns reports whether the shard of a request is held.
 func (s *Shards) Owns(request string) bool { return s.held.has(request) }
 
 // shardSet counts the shards of the token log that this replica serves.
@@ -79,7 +79,7 @@ func (h *shardSet) count() int {
 	return len(h.held)
 }
 
-// has says whether a request's shard is held.
+// has reports whether a request's shard is held.
 func (h *shardSet) has(request string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -51,7 +51,7 @@ func (s *Replays) awaitLog(ctx context.Context, request string) (last uint64, er
 	}
 }
 
-// taken says whether all prompts are taken in that waited when a replay was asked
+// taken reports whether all prompts are taken in that waited when a replay was asked
 // for; then is how the queue was, and is set by the first look.
 func (s *Replays) taken(then *bus.StreamState, asked time.Time) bool {
 	if old := time.Now().Add(-takenAge); then.Incarnation != 0 || old.After(asked) {
@@ -69,7 +69,7 @@ func (s *Replays) taken(then *bus.StreamState, asked time.Time) bool {
 	return through(*then, now)
 }
 
-// through says whether all of a queue's messages are handled that it had then. One that
+// through reports whether all of a queue's messages are handled that it had then. One that
 // never had any says that its first and its last are 0.
 func through(then, now bus.StreamState) bool {
 	return then.Last == 0 || now.First > then.Last || now.Incarnation != then.Incarnation
@@ -114,7 +114,7 @@ type absences struct {
 	since map[string]time.Time
 }
 
-// lasts notes that a request's caller does not listen now, and says whether that has been so
+// lasts notes that a request's caller does not listen now, and reports whether that has been so
 // for goneAfter.
 func (a *absences) lasts(request string, now time.Time) bool {
 	a.mu.Lock()
