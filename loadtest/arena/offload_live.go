@@ -145,7 +145,7 @@ func (p *OffloadPipeline) Requests() (all []replay.Request) {
 // recordedAt is the temperature of recordings' answers.
 const recordedAt = 0.7
 
-// Answered says whether answers are those that were recorded.
+// Answered reports whether answers are those that were recorded.
 func (p *OffloadPipeline) Answered(answers []replay.Answer) error {
 	for i, t := range p.Served {
 		switch got := answers[i].Tokens; {

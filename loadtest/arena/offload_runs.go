@@ -108,7 +108,7 @@ type OffloadTold struct {
 // prefillHits are hits of prompts, lateHits experts of answers that were on their way.
 const prefillHits, lateHits = "prefill hits", "late"
 
-// inPoints says whether something is compared by difference.
+// inPoints reports whether something is compared by difference.
 func inPoints(what string) bool { return what == hits.what || what == prefillHits || what == lateHits }
 
 // measures are what live runs are compared by.

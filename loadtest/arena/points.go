@@ -240,7 +240,7 @@ func (y *server) points(ctx context.Context, capacity float64) ([]Served, error)
 	return lines, err
 }
 
-// pauses says whether requests at a rate go on for so long that a pause is among them.
+// pauses reports whether requests at a rate go on for so long that a pause is among them.
 func (y *server) pauses(rate float64) bool {
 	if y.Of[0] == 0 {
 		rate = 1

@@ -154,7 +154,7 @@ func (l *RemoeLive) request(r *replay.Result, q *replay.Request, a *replay.Answe
 	return one, at, nil
 }
 
-// before says whether a step is of a later request.
+// before reports whether a step is of a later request.
 func before(a *replay.Answer, at time.Duration) bool {
 	return len(a.Times) > 0 && at > a.Times[len(a.Times)-1]
 }

@@ -180,7 +180,7 @@ func (c RemoeChange) over(by *[2][]float64, best float64) RemoeChange {
 	return c
 }
 
-// Measured says whether the line is of a prediction or a bound, and of no policy.
+// Measured reports whether the line is of a prediction or a bound, and of no policy.
 func (l RemoeLine) Measured() bool { return l.Part == partPrediction || l.Part == partCoverage }
 
 // String is such a line for people.

@@ -158,6 +158,6 @@ func (n Names) String() string {
 	return fmt.Sprintf("%s (attention %s, gates %s)", n.Experts, n.Attention, n.Gates)
 }
 
-// onProcessor says whether the processor computes all that takes long, so that its
+// onProcessor reports whether the processor computes all that takes long, so that its
 // ceilings are those to judge by.
 func (n Names) onProcessor() bool { return n.Experts == "cpu" && n.Attention == "cpu" }

@@ -40,7 +40,7 @@ type Run struct {
 	Counted bool
 }
 
-// Failed says whether anything was wrong.
+// Failed reports whether anything was wrong.
 func (r *Run) Failed() bool {
 	return len(r.Load.Violations)+len(r.Left)+len(r.Problems) > 0
 }

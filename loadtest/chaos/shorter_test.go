@@ -81,7 +81,7 @@ func TestShorter(t *testing.T) {
 	}
 }
 
-// both says whether a schedule shows what is planted.
+// both reports whether a schedule shows what is planted.
 func both(s schedule.Schedule) bool { return s.Has(schedule.Drain) && s.Has(schedule.Reset) }
 
 // TestShrinksWhatIsPlanted has real processes, and a fault that the checker is told of.

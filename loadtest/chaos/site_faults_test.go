@@ -28,7 +28,7 @@ func (s *Site) Play(ctx context.Context, plan schedule.Schedule, clock func() ti
 	return hits[:played]
 }
 
-// sleep says whether the time passed before ctx ended.
+// sleep reports whether the time passed before ctx ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

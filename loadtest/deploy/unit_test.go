@@ -29,7 +29,7 @@ type unit struct {
 // here is a text of a container as it is to be on this machine.
 func (u unit) here(text string) string { return strings.NewReplacer(u.places...).Replace(text) }
 
-// succeeds runs the unit to its end, and says whether it exits with 0.
+// succeeds runs the unit to its end, and reports whether it exits with 0.
 func (u unit) succeeds(t *testing.T) bool {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), u.program, u.args...)

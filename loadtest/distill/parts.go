@@ -47,7 +47,7 @@ func (p *parts) path(u unit) string {
 	return filepath.Join(p.dir, name)
 }
 
-// has says whether a student is done. One that cannot be read is not.
+// has reports whether a student is done. One that cannot be read is not.
 func (p *parts) has(u unit) bool {
 	_, _, err := p.read(u)
 	return err == nil

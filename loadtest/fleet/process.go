@@ -122,7 +122,7 @@ func (p *Process) Find(text string) string {
 	return ""
 }
 
-// Ended says whether the program runs no more.
+// Ended reports whether the program runs no more.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:

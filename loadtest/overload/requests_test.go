@@ -43,7 +43,7 @@ type outcome struct {
 	failure    error
 }
 
-// full says whether it has its whole answer.
+// full reports whether it has its whole answer.
 func (o *outcome) full() bool { return o.failure == nil && !o.overloaded }
 
 // send sends a request, and once more if it obeys, and notes what becomes of it.

@@ -100,7 +100,7 @@ func (s *services) untilCancelled(id string, n int, streaming *atomic.Int32) err
 	return nil
 }
 
-// idle says whether no request is under way.
+// idle reports whether no request is under way.
 func (s *services) idle() bool {
 	for _, info := range s.streams() {
 		if n := info.messages; n > 0 && !strings.Contains(info.name, "_TOKENS_") && !strings.HasPrefix(info.name, "KV_") {
@@ -142,7 +142,7 @@ func (s *services) left() map[string]int {
 	return out
 }
 
-// more says whether there is more of something; a few goroutines serve the metrics.
+// more reports whether there is more of something; a few goroutines serve the metrics.
 func more(now, before map[string]int) bool {
 	const few = 4
 	for what, n := range now {

@@ -231,7 +231,7 @@ func taskLine(list []choice, base, right []bool) (t TaskLine) {
 	return t
 }
 
-// atChance says whether no more are right than by chance, within a 95 % interval.
+// atChance reports whether no more are right than by chance, within a 95 % interval.
 func atChance(list []choice, right []bool) bool {
 	n, chance, share := float64(len(list)), 0.0, 0.0
 	for i, c := range list {

@@ -47,7 +47,7 @@ type Script struct {
 	made float64 // when the newest one was
 }
 
-// Ended says whether all steps were made.
+// Ended reports whether all steps were made.
 func (s *Script) Ended() bool { return s.next >= len(s.Steps) }
 
 // Next takes the next step's rows of ready; none, if it is not to be made yet. It is to be

@@ -195,7 +195,7 @@ func (r *recorder) result() (whole []Step, partial int, made []Scripted) {
 	return whole, partial, scripted(heard)
 }
 
-// whole says whether the loads of all layers add up.
+// whole reports whether the loads of all layers add up.
 func (s *Step) whole(topK int) bool {
 	for i := range s.Layers {
 		sum := 0

@@ -147,7 +147,7 @@ func (w *watcher) planned(hosts int) bool {
 	return len(used) >= hosts && len(w.plans) == len(w.MoELayers())
 }
 
-// inUse says whether every gate uses this version of a layer's plan, or a later one.
+// inUse reports whether every gate uses this version of a layer's plan, or a later one.
 func (w *watcher) inUse(layer int, version uint64) bool {
 	return w.states.UsedBy(members.OfService(w.members.Snapshot(), "gate"), layer, version)
 }
@@ -208,7 +208,7 @@ func (w *watcher) acknowledged(planstore.FunctionChange) {
 	}
 }
 
-// serving says whether gates use a version of a layer's plan, or a later one, and
+// serving reports whether gates use a version of a layer's plan, or a later one, and
 // the newest one's replicas are warm.
 func (w *watcher) serving(layer int, version uint64) bool {
 	if !w.inUse(layer, version) {

@@ -87,7 +87,7 @@ func (e *engine) roll() (gone []int) {
 	return gone
 }
 
-// up says whether a host is there.
+// up reports whether a host is there.
 func (e *engine) up(host int) bool {
 	for i, down := range e.failed {
 		if down && e.Failures[i].Host == host {

@@ -45,7 +45,7 @@ type Settings struct {
 	// its rows go elsewhere.
 	Failures []Failure
 	Notice   float64
-	// Stopped says whether to give up; nil is never.
+	// Stopped reports whether to give up; nil is never.
 	Stopped func() bool
 }
 

@@ -123,7 +123,7 @@ func (m *dimmedSteps) mean() {
 	m.seconds, m.experts = m.seconds/n, m.experts/n
 }
 
-// decodes says whether each stream has one row in a step.
+// decodes reports whether each stream has one row in a step.
 func (s *dimmedSuite) decodes(step replay.Step) bool {
 	return step.Rows == s.Streams && len(step.Parts) == s.Streams
 }

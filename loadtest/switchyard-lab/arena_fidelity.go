@@ -19,7 +19,7 @@ type fidelity struct {
 	Difference float64 `json:"difference"`
 	Low        float64 `json:"low"`
 	High       float64 `json:"high"`
-	// Within says whether the difference is at most a tenth: yes or no where all of the
+	// Within reports whether the difference is at most a tenth: yes or no where all of the
 	// interval is, else open.
 	Within string `json:"within_10_percent"`
 }

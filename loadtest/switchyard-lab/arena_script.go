@@ -40,7 +40,7 @@ type liveSet struct {
 	script   []replay.Scripted
 }
 
-// apart says whether each expert is a function of its own.
+// apart reports whether each expert is a function of its own.
 func (s *liveSuite) apart(policy string) bool { return s.Device == "paced" || policy != plan.Static }
 
 // livePolicies are all that can be chosen live. EPLB decides at an interval that a short

@@ -35,7 +35,7 @@ type RerunCmd struct {
 	cli.ConnectFlags `embed:""`
 }
 
-// Run reads the request's log, computes its tokens alone and by direct calls, and says whether they
+// Run reads the request's log, computes its tokens alone and by direct calls, and reports whether they
 // are those of the log.
 func (c *RerunCmd) Run(ctx context.Context, e *cli.Env) (err error) {
 	m, err := up.OpenModel(ctx, e, c.Model)

@@ -38,7 +38,7 @@ func openCheckpoint(path string, empty *predictors.Weights) (*checkpoint, error)
 	return c, nil
 }
 
-// has says whether a unit is done.
+// has reports whether a unit is done.
 func (c *checkpoint) has(u unit) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

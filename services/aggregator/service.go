@@ -86,7 +86,7 @@ func (s *Service) Start(ctx context.Context) (err error) {
 	return nil
 }
 
-// Ready says whether partials can reach this replica.
+// Ready reports whether partials can reach this replica.
 func (s *Service) Ready() error { return s.presence.Reachable() }
 
 // Run announces the replica and forgets old groups until ctx ends and what was

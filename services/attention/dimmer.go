@@ -83,7 +83,7 @@ func (m *dimmer) Now(ofPrompt bool) engine.Directive {
 	return now
 }
 
-// asks says whether gates are to tell what the step that begins accesses.
+// asks reports whether gates are to tell what the step that begins accesses.
 func (m *dimmer) asks(ofPrompt bool) bool {
 	if !m.config.Predictive {
 		return false

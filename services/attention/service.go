@@ -219,7 +219,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	return s.blocks.Drain(ctx)
 }
 
-// Ready says whether a token can flow through this replica.
+// Ready reports whether a token can flow through this replica.
 func (s *Service) Ready() error {
 	if err := s.presence.Reachable(); err != nil {
 		return err

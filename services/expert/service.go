@@ -256,7 +256,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	return errors.Join(err, s.functions.Free(ctx))
 }
 
-// Ready says whether the host serves a plan.
+// Ready reports whether the host serves a plan.
 func (s *Service) Ready() error {
 	if err := s.presence.Reachable(); err != nil {
 		return err

@@ -120,7 +120,7 @@ func (d *division) count(h *hosted, to *plan.Routes, routes *forward.Routes) {
 }
 
 // address leaves out hosts that may hang or are slow, as rows that are not divided do, and
-// says whether a target that has rows is left with several.
+// reports whether a target that has rows is left with several.
 func (d *division) address(h *hosted, a *addresses, to *plan.Routes) (several bool) {
 	for f := range d.all {
 		if d.all[f].Rows == 0 {

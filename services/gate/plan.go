@@ -51,7 +51,7 @@ func newPlanSwitch(layers []int, s states) *planSwitch {
 // in returns the functions in use in a layer that has experts, nil before its first plan.
 func (p *planSwitch) in(layer int) *plan.Routes { return p.routes[layer].Load() }
 
-// ready says whether every row can be routed to a live host, or to a function
+// ready reports whether every row can be routed to a live host, or to a function
 // that is cold on purpose.
 func (p *planSwitch) ready() error {
 	p.mu.Lock()
@@ -99,7 +99,7 @@ func (p *planSwitch) heard(layer int) {
 	p.advance(layer)
 }
 
-// members takes the live hosts, and says whether they are others than before.
+// members takes the live hosts, and reports whether they are others than before.
 func (p *planSwitch) members(hosts map[string]bool) (changed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

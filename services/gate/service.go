@@ -166,7 +166,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	return errors.Join(err, s.obeys.set.Close())
 }
 
-// Ready says whether rows can be routed.
+// Ready reports whether rows can be routed.
 func (s *Service) Ready() error {
 	if err := s.presence.Reachable(); err != nil {
 		return err

@@ -176,7 +176,7 @@ func (d *Door) showResponse(c *call) error {
 	return err
 }
 
-// isUnknown says whether the services refused an id that they do not know, or not as the tenant's.
+// isUnknown reports whether the services refused an id that they do not know, or not as the tenant's.
 func isUnknown(err error) bool {
 	var of *client.Error
 	return hasCode(err, client.CodeBadRequest) && errors.As(err, &of) && strings.Contains(of.Message, "is unknown")

@@ -189,7 +189,7 @@ func (d *Door) identify(c *call) (wrong *openai.Error) {
 	return checkKey(c.r.Header.Get(headerIdempotency))
 }
 
-// ready says whether a model can be asked.
+// ready reports whether a model can be asked.
 func (d *Door) ready(w http.ResponseWriter, _ *http.Request) {
 	if err := d.Ready(); err != nil {
 		plain(w, http.StatusServiceUnavailable, "not ready:\n"+err.Error()+"\n")

@@ -92,7 +92,7 @@ func (a *answering) allow(l schemas.Allowance) {
 // Unwrap is for http.ResponseController.
 func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// begun says whether anything of an answer was sent.
+// begun reports whether anything of an answer was sent.
 func begun(w http.ResponseWriter) bool {
 	a, is := w.(*answering)
 	if !is {

@@ -86,7 +86,7 @@ func (s *Service) receive(m *nats.Msg) {
 	}
 }
 
-// Ready says whether rows can reach this replica.
+// Ready reports whether rows can reach this replica.
 func (s *Service) Ready() error { return s.presence.Reachable() }
 
 // Run predicts until ctx ends.

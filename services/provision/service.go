@@ -148,7 +148,7 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 }
 
-// look looks once, and says whether all is there.
+// look looks once, and reports whether all is there.
 func (s *Service) look(ctx context.Context) bool {
 	lost, err := s.connection().Lost(ctx, s.want...)
 	if len(lost) > 0 {

@@ -73,7 +73,7 @@ func keep(t *testing.T, c bus.Config) *provision.Service {
 	return s
 }
 
-// allThere says whether all streams of the model have an answer.
+// allThere reports whether all streams of the model have an answer.
 func allThere(ctx context.Context, js jetstream.JetStream) bool {
 	ctx, cancel := context.WithTimeout(ctx, testkit.Patience/10)
 	defer cancel()

@@ -44,7 +44,7 @@ func (s *Service) backlog() (waiting float64) {
 	return waiting
 }
 
-// knows says whether the scaler has heard which attention replicas are here.
+// knows reports whether the scaler has heard which attention replicas are here.
 func (s *Service) knows(id string) bool {
 	attention, _, known := s.here()
 	return known && attention[id]

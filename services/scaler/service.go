@@ -126,7 +126,7 @@ func (s *Service) model() (elastic.Model, error) {
 	}, nil
 }
 
-// Ready says whether the scaler can plan, if the others leave it to it.
+// Ready reports whether the scaler can plan, if the others leave it to it.
 func (s *Service) Ready() error { return s.presence.Reachable() }
 
 // Run plans while it has the lease, until ctx ends and the hosts know that they

@@ -36,7 +36,7 @@ func plansIn(t *testing.T, kv jetstream.KeyValue) map[uint32]*pb.LayerPlan {
 	return all
 }
 
-// on says whether a layer's plan wants anything of a host.
+// on reports whether a layer's plan wants anything of a host.
 func on(l *pb.LayerPlan, host string) bool {
 	return slices.ContainsFunc(l.Functions, func(f *pb.Function) bool { return slices.Contains(hostsOf(f), host) })
 }
@@ -59,7 +59,7 @@ func others(plans map[uint32]*pb.LayerPlan, than []string) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// byLoads says whether a plan by loads wants something of a host.
+// byLoads reports whether a plan by loads wants something of a host.
 func byLoads(plans map[uint32]*pb.LayerPlan, host string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(plans)), func(l *pb.LayerPlan) bool { return l.Policy != "" && on(l, host) })
 }

@@ -134,7 +134,7 @@ func TestInhibitions(t *testing.T) {
 	}
 }
 
-// matches says whether a line of metrics is what a selector selects.
+// matches reports whether a line of metrics is what a selector selects.
 func matches(line, selector string) bool {
 	name, labels, _ := strings.Cut(selector, "{")
 	series, of, _ := strings.Cut(line, "{")

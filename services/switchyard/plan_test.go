@@ -257,7 +257,7 @@ func TestOnePlans(t *testing.T) {
 	}
 }
 
-// read says whether the key has a value: the lease has none between the end of
+// read reports whether the key has a value: the lease has none between the end of
 // one holder's time and the next one's.
 func read(t *testing.T, js jetstream.JetStream, bucket, key string, into proto.Message) bool {
 	t.Helper()

@@ -155,7 +155,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return tasks.Run(s.presence.Announce)
 }
 
-// Ready says whether a prompt that comes now can become tokens: all stages are
+// Ready reports whether a prompt that comes now can become tokens: all stages are
 // there, and a token was seen to flow.
 func (s *Service) Ready() error {
 	if err := s.presence.Reachable(); err != nil {

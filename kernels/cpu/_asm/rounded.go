@@ -107,7 +107,7 @@ func (g *dotsGen) assign() {
 	}
 }
 
-// maskNibbles fills the mask of codes, and says whether corrections count: where weights have offsets, the least
+// maskNibbles fills the mask of codes, and reports whether corrections count: where weights have offsets, the least
 // code is zero.
 func (g *dotsGen) maskNibbles() {
 	value := uint32(0x0f0f0f0f)

@@ -143,7 +143,7 @@ func (l *Load) take(m *nats.Msg) {
 	}
 }
 
-// final says whether what a replay brought is the end of its request, by an error that any
+// final reports whether what a replay brought is the end of its request, by an error that any
 // may end by, and not a refusal of the replay. One of an ended request is its end as well,
 // if nobody can read its log any more.
 func (l *Load) final(m *nats.Msg, again bool) bool {

@@ -97,13 +97,13 @@ func (s *Stream) Want(contents []string) { s.expect.Want = contents }
 // Next is the first index that has not come.
 func (s *Stream) Next() int { return s.next }
 
-// Began says whether any chunk of the answer came: a refused request has none.
+// Began reports whether any chunk of the answer came: a refused request has none.
 func (s *Stream) Began() bool { return len(s.bodies) > 0 }
 
 // Last is when the newest index came.
 func (s *Stream) Last() time.Duration { return s.last }
 
-// Done says whether everything up to the end is there.
+// Done reports whether everything up to the end is there.
 func (s *Stream) Done() bool { return s.ended != "" && s.next > s.end }
 
 // Ended is how the request ended; "" before that.

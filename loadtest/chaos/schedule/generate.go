@@ -124,7 +124,7 @@ func (g *generator) at(at time.Duration, k Kind, t Target) Fault {
 	return Fault{At: at, For: length.Round(resolution), Kind: k, Target: t}
 }
 
-// take says whether a fault's targets are whole, and has them busy then.
+// take reports whether a fault's targets are whole, and has them busy then.
 func (g *generator) take(f Fault) bool {
 	if slices.ContainsFunc(g.hit(f.Target), func(t Target) bool { return f.At < g.busy[t] || g.due(t, f.End()+settle) }) {
 		return false
@@ -139,7 +139,7 @@ func (g *generator) occupy(f Fault) {
 	}
 }
 
-// due says whether a server may be the leading one that is to be killed before it is
+// due reports whether a server may be the leading one that is to be killed before it is
 // back. Without two of them nothing goes on, whoever leads.
 func (g *generator) due(t Target, back time.Duration) bool {
 	return g.Leader > 0 && t.Service == Server && back > g.next

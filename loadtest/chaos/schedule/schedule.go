@@ -82,7 +82,7 @@ func (f Fault) End() time.Duration { return f.At + f.For }
 // Schedule is what goes wrong, in the order of beginning.
 type Schedule []Fault
 
-// Has says whether there is a fault of a kind.
+// Has reports whether there is a fault of a kind.
 func (s Schedule) Has(k Kind) bool {
 	return slices.ContainsFunc(s, func(f Fault) bool { return f.Kind == k })
 }
@@ -116,11 +116,11 @@ func (s Schedule) Close(gap time.Duration) Schedule {
 	return out
 }
 
-// namesNone says whether a kind is of no certain replica: of all, or of one that is
+// namesNone reports whether a kind is of no certain replica: of all, or of one that is
 // found when it is done.
 func (k Kind) namesNone() bool { return k == Storm || k == Leader }
 
-// hits says whether a kind of fault can hit a target.
+// hits reports whether a kind of fault can hit a target.
 func (k Kind) hits(t Target) bool {
 	if k.namesNone() != (t.Replica == All) {
 		return false

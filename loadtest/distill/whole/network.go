@@ -30,7 +30,7 @@ type layer struct {
 	sharedGate    []float32
 }
 
-// Check says whether students of a model can learn from the whole of it.
+// Check reports whether students of a model can learn from the whole of it.
 func Check(s *model.Spec) error {
 	if what := beside(s); what != "" {
 		return fmt.Errorf("students cannot learn from the whole model: it has %s, of which no gradient is computed; let them learn from its experts alone", what)

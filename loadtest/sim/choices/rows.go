@@ -105,7 +105,7 @@ func (w *writer) rest(from int) {
 	}
 }
 
-// taken says whether an earlier slot has the expert.
+// taken reports whether an earlier slot has the expert.
 func (w *writer) taken(slot int, expert uint16) bool {
 	for _, e := range w.experts[:slot] {
 		if e == expert {

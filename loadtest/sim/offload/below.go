@@ -80,10 +80,10 @@ func (b *below) next() {
 	}
 }
 
-// urgent says whether rows wait for the load that a host's link moves.
+// urgent reports whether rows wait for the load that a host's link moves.
 func (h *host) urgent() bool { return h.running != none && h.units[h.running].demanded }
 
-// presses says whether a load that rows wait for waits for the link, which moves a host's that none
+// presses reports whether a load that rows wait for waits for the link, which moves a host's that none
 // wait for.
 func (b *below) presses(h *host) bool {
 	return b != nil && b.at == h && !h.urgent() && slices.ContainsFunc(b.line, (*host).urgent)

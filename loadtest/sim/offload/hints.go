@@ -213,7 +213,7 @@ func (h *host) retry() {
 	}
 }
 
-// outstanding says whether the load of a hint has not ended.
+// outstanding reports whether the load of a hint has not ended.
 func (h *host) outstanding() bool {
 	for _, i := range h.hinted {
 		if h.units[i].hinted {

@@ -193,7 +193,7 @@ func (h *host) refuse(i int) {
 	h.r.Refused++
 }
 
-// settled says whether the rows that have come can be computed, if there are any.
+// settled reports whether the rows that have come can be computed, if there are any.
 func (h *host) settled() bool { return len(h.groups) == 0 || h.have == len(h.groups[0]) }
 
 // compute calls the device with the first group, when all of it is there.

@@ -51,7 +51,7 @@ func (e *engine) arrive(a arrival) {
 	}
 }
 
-// settled says whether all hints' loads have ended, and the layer's experts are there or wait for
+// settled reports whether all hints' loads have ended, and the layer's experts are there or wait for
 // the room that others have.
 func (e *engine) settled() bool {
 	for h := range e.hosts {

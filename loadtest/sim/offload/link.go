@@ -92,7 +92,7 @@ func (h *host) pace() {
 	}
 }
 
-// rowsWait says whether rows wait for a load that does not run.
+// rowsWait reports whether rows wait for a load that does not run.
 func (h *host) rowsWait() bool {
 	if len(h.groups) == 0 {
 		return false

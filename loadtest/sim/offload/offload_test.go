@@ -101,7 +101,7 @@ func TestRuns(t *testing.T) {
 	})
 }
 
-// together says whether what a layer asks of a host always fits there at once: else the order
+// together reports whether what a layer asks of a host always fits there at once: else the order
 // counts in which a host computes it.
 func together(lab *Lab, budget float64) bool {
 	room := int(budget / float64(lab.Hosts) / lab.ExpertBytes)

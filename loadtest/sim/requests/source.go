@@ -16,10 +16,10 @@ type request struct {
 	flying         int     // rows in the batch that runs
 }
 
-// decoding says whether the prompt is computed.
+// decoding reports whether the prompt is computed.
 func (r *request) decoding() bool { return r.done >= r.prompt }
 
-// ended says whether all tokens are there: the last one's row is never computed.
+// ended reports whether all tokens are there: the last one's row is never computed.
 func (r *request) ended() bool { return r.done == r.prompt+r.answer-1 }
 
 // source serves requests in batches, as the engine's clock says.
@@ -166,7 +166,7 @@ func (y *source) oldest(now float64) (seconds float64) {
 	return seconds
 }
 
-// next makes a batch, and says whether there is one.
+// next makes a batch, and reports whether there is one.
 func (y *source) next() bool {
 	y.items = y.items[:0]
 	decoding := 0

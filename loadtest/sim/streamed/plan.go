@@ -19,7 +19,7 @@ type Function struct {
 	Replicas int
 }
 
-// same says whether it is the same function, whatever its replicas.
+// same reports whether it is the same function, whatever its replicas.
 func (f *Function) same(as *Function) bool {
 	return f.Memory == as.Memory && slices.Equal(f.Experts, as.Experts)
 }

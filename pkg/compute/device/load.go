@@ -193,7 +193,7 @@ func (s *Store[E]) demanded(sl *slot[E]) bool {
 	return s.tier.Urgency(sl.unit()) == residency.Demanded
 }
 
-// piece says whether a load goes on; if not, it does when what it returns is closed.
+// piece reports whether a load goes on; if not, it does when what it returns is closed.
 func (s *Store[E]) piece(sl *slot[E]) <-chan struct{} {
 	s.mu.Lock()
 	defer s.unlock()

@@ -39,7 +39,7 @@ type Pieces struct {
 	Next func() (resume <-chan struct{})
 	// Urged has a note when something more urgent may have come, or the load has become so.
 	Urged <-chan struct{}
-	// Demanded says whether rows wait for the load by now; nil: they do.
+	// Demanded reports whether rows wait for the load by now; nil: they do.
 	Demanded func() bool
 }
 

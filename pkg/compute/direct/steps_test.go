@@ -64,7 +64,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// isWhole says whether a step neither failed nor panicked.
+// isWhole reports whether a step neither failed nor panicked.
 func isWhole(step func() error) (whole bool) {
 	defer func() {
 		if recover() != nil {

@@ -84,7 +84,7 @@ type lane struct {
 	nanos  int   // of attention of all rows, on one thread
 	alone  bool
 	always bool // share blocks out however short they are: for tests
-	// strongest are the rows' keys that counted most in the newest layer; keys says whether
+	// strongest are the rows' keys that counted most in the newest layer; keys reports whether
 	// anybody asks.
 	strongest []int32
 	keys      bool

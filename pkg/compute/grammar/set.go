@@ -189,7 +189,7 @@ func (s *Set) tooMuch() error {
 // Err is why nothing is known of what may come next; nil: it is.
 func (c *Cursor) Err() error { return c.err }
 
-// Over says whether the answer may end here.
+// Over reports whether the answer may end here.
 func (c *Cursor) Over() bool { return c.at != nil && c.at.Over() }
 
 // Read goes on by a token of these bytes. It may take long.

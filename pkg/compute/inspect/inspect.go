@@ -52,7 +52,7 @@ type Report struct {
 	// take, which a server sets aside (max_memory_store, max_file_store), with default flags.
 	StreamMemoryBytes int64 `json:"stream_memory_bytes"`
 	StreamFileBytes   int64 `json:"stream_file_bytes"`
-	// Stored says whether bytes and types are those of files, or follow from config.json.
+	// Stored reports whether bytes and types are those of files, or follow from config.json.
 	Stored bool `json:"stored"`
 
 	spec *model.Spec // nil where config.json could not be read

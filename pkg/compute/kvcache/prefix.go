@@ -100,7 +100,7 @@ func (s *prefixes) forget(o *owner) {
 	}
 }
 
-// SharePrefixes has tables share pages from now on, and says whether it does: not where a layer sees
+// SharePrefixes has tables share pages from now on, and reports whether it does: not where a layer sees
 // only a part of what is before it.
 func (p *Pool) SharePrefixes() bool {
 	p.mu.Lock()

@@ -74,7 +74,7 @@ func (t Tensor) entry(at uint64) (entry, error) {
 	return entry{DType: &t.DType, Shape: shape, Offsets: []uint64{at, at + size}}, err
 }
 
-// full says whether Data are the bytes that dtype and shape need.
+// full reports whether Data are the bytes that dtype and shape need.
 func (t Tensor) full() error {
 	_, size, err := t.size()
 	if err == nil && size != uint64(len(t.Data)) {

@@ -53,7 +53,7 @@ type Options struct {
 	// Watcher looks for an owner that listens: a lease is free at once when its owner
 	// is gone. nil: nobody looks for owners.
 	Watcher Watcher
-	// Listens says whether this candidate may be looked for when it is the owner. nil:
+	// Listens reports whether this candidate may be looked for when it is the owner. nil:
 	// it may not.
 	Listens func() bool
 }

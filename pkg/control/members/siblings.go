@@ -40,9 +40,9 @@ type SiblingSettings struct {
 	Holdings    *Holdings
 	// Watch looks for a replica, as LivenessWatcher does.
 	Watch func(id string) (gone <-chan struct{}, stop func())
-	// Listens says whether others can look for this replica.
+	// Listens reports whether others can look for this replica.
 	Listens func() bool
-	// Connected says whether there is a server.
+	// Connected reports whether there is a server.
 	Connected func() bool
 	// Send tells all siblings what this replica has.
 	Send func(has *pb.Holdings) error
@@ -267,7 +267,7 @@ func (s *Siblings) keepTelling(ctx context.Context) {
 	}
 }
 
-// Tell tells at once what this replica has, and says whether it could: who settles things
+// Tell tells at once what this replica has, and reports whether it could: who settles things
 // quickly would be gone with what nobody knows of.
 func (s *Siblings) Tell() bool {
 	return s.s.Listens() && s.s.Send(&pb.Holdings{Deliveries: s.s.Holdings.oldest(maxTold, int(s.s.MaxBytes()/2))}) == nil

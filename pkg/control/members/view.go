@@ -366,7 +366,7 @@ func (v *View) OtherKinds() []*pb.Member {
 	return byID(v.otherKinds)
 }
 
-// meet takes in a record of another kind, and says whether somebody is to be told of it.
+// meet takes in a record of another kind, and reports whether somebody is to be told of it.
 func (v *View) meet(m *pb.Member) (isNew bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -333,7 +333,7 @@ func (p *Planner) known(ctx context.Context) (plan.Known, error) {
 	return k, err
 }
 
-// awaitTurn waits while another service plans, and says whether to contend for
+// awaitTurn waits while another service plans, and reports whether to contend for
 // the lease: not when ctx has ended.
 func (p *Planner) awaitTurn(ctx context.Context) bool {
 	p.awaitOther(ctx, false)

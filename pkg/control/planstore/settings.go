@@ -24,7 +24,7 @@ var (
 	ErrGarbage = errors.New("it is none that a client has set")
 )
 
-// Settings reads the settings of the deployment's plans, and says whether anybody
+// Settings reads the settings of the deployment's plans, and reports whether anybody
 // has written any: else they are the default ones.
 func (s *Store) Settings(ctx context.Context) (settings plan.Settings, written bool, err error) {
 	settings, revision, err := readSettings(ctx, s.kv)

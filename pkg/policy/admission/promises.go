@@ -77,7 +77,7 @@ func (p *Promises) from(due float64) int {
 	return i
 }
 
-// Due says whether a request was promised this time, or an earlier one.
+// Due reports whether a request was promised this time, or an earlier one.
 func (p *Promises) Due(request string, now float64) bool {
 	due, ok := p.due[request]
 	return ok && due <= now+early

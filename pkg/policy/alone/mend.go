@@ -13,7 +13,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// Stays says whether the plan in force is one that a scaler has made by loads, and every layer of it was written, or found
+// Stays reports whether the plan in force is one that a scaler has made by loads, and every layer of it was written, or found
 // right, under these settings: a layer that says others is of a plan for those, so that what is in force may be a mix. A
 // layer that does not say its settings is taken to be of before.
 func Stays(k plan.Known, before plan.Settings) bool {
@@ -105,7 +105,7 @@ func (m *mender) layer(in *pb.LayerPlan) (*pb.LayerPlan, error) {
 	return lp, nil
 }
 
-// served says whether a host is in a function's group.
+// served reports whether a host is in a function's group.
 func served(f *pb.Function) bool {
 	return slices.ContainsFunc(f.Placements, func(p *pb.Placement) bool { return p.Want != pb.Want_WANT_KEPT })
 }

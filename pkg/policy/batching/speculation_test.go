@@ -68,7 +68,7 @@ func TestDraftFollowsMatch(t *testing.T) {
 	})
 }
 
-// matchesPeriod says whether guess i of ids that end at n is what stands as far behind place at.
+// matchesPeriod reports whether guess i of ids that end at n is what stands as far behind place at.
 func matchesPeriod(whole []uint32, at, n, i int) bool { return whole[n+i] == whole[at+i] }
 
 func TestLength(t *testing.T) {

@@ -63,7 +63,7 @@ func ChooseBeside(hosts []plan.Host, way int) (best plan.Offer, ok bool) {
 	return best, ok
 }
 
-// before says whether an offer is chosen before another one. Of one bundle hosts may count other
+// before reports whether an offer is chosen before another one. Of one bundle hosts may count other
 // bytes: the most count.
 func before(a, b plan.Offer, hosts map[plan.Bundle]int) bool {
 	return cmp.Or(cmp.Compare(b.Way, a.Way), cmp.Compare(hosts[b.Bundle], hosts[a.Bundle]), cmp.Compare(a.ID, b.ID), cmp.Compare(b.Bytes, a.Bytes)) < 0

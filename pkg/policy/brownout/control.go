@@ -237,7 +237,7 @@ func (c *Controller) missed(now, latency float64) tooHigh {
 // nearby is the share of a latency from which on another one is like it.
 const nearby = 0.9
 
-// holds says whether the threshold does not rise although latencies are below the warning line: it had to be taken back
+// holds reports whether the threshold does not rise although latencies are below the warning line: it had to be taken back
 // from there, or would have to be, as it is the nearer to the one that was too high. It rises when latencies are a tenth lower
 // than they were.
 func (c *Controller) holds(now, latency float64) bool {

@@ -8,7 +8,7 @@ type Sample struct {
 	Accesses, Seconds float64
 }
 
-// sound says whether a sample can be.
+// sound reports whether a sample can be.
 func (s Sample) sound() bool {
 	return s.Rows > 0 && s.Accesses > 0 && !math.IsInf(s.Accesses, 0) && s.Seconds > 0 && s.Seconds < absurd
 }

@@ -100,7 +100,7 @@ func (d *Decision) visit(other *Decision) {
 	}
 }
 
-// unites says whether a group's united expert is accessed.
+// unites reports whether a group's united expert is accessed.
 func (d *Decision) unites(group int) bool {
 	for at := group * d.Way; at < min((group+1)*d.Way, len(d.Fate)); at++ {
 		if d.at(at) == United {

@@ -19,7 +19,7 @@ const (
 	Dropped             // nothing is added for them
 )
 
-// Itself says whether the expert computes its rows.
+// Itself reports whether the expert computes its rows.
 func (f Fate) Itself() bool { return f == Own || f == Visited || f == Lone }
 
 // Rows are the routed rows of a layer that are decided on together.
@@ -239,5 +239,5 @@ func (g *Grouping) Group(expert, way int) int {
 	return int(g.place[expert]) / way
 }
 
-// fits says whether it is of so many experts.
+// fits reports whether it is of so many experts.
 func (g *Grouping) fits(experts int) bool { return g == nil || len(g.order) == experts }

@@ -11,7 +11,7 @@ import (
 // functionsPerExpert is for the functions of two plans.
 const functionsPerExpert = 8
 
-// isFunctionID says whether an id has a function's form.
+// isFunctionID reports whether an id has a function's form.
 func isFunctionID(id string) bool {
 	for i := range len(id) {
 		if c := id[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {

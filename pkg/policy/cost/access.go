@@ -345,7 +345,7 @@ func (g guess) neighbours(step float64) (all []guess) {
 	return all
 }
 
-// sides says whether there are measurements on both sides of the ridge.
+// sides reports whether there are measurements on both sides of the ridge.
 func sides(r Roofline, measured []Measurement) bool {
 	below, above := false, false
 	for _, m := range measured {

@@ -108,7 +108,7 @@ func (d *Divider) Least(to []Share, experts []Expert) []Share {
 	return to
 }
 
-// alone says whether no expert with rows has more than one host.
+// alone reports whether no expert with rows has more than one host.
 func (d *Divider) alone(experts []Expert) bool {
 	for i := range experts {
 		if experts[i].Rows > 0 && len(experts[i].Hosts) > 1 {
@@ -162,7 +162,7 @@ func (d *Divider) sort(experts []Expert) {
 	}
 }
 
-// recall notes what each expert takes, and says whether all are asked for as much as in the
+// recall notes what each expert takes, and reports whether all are asked for as much as in the
 // division before; else the experts with rows are in their own order.
 func (d *Divider) recall(experts []Expert) (same bool) {
 	if len(d.asked) != len(experts) { // no expert has rows

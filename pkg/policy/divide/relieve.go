@@ -32,7 +32,7 @@ func (d *Divider) index(shares []Share) {
 	}
 }
 
-// move makes one move, and says whether there was one.
+// move makes one move, and reports whether there was one.
 func (d *Divider) move(shares []Share, experts []Expert) bool {
 	from := 0
 	for h, b := range d.busy {
@@ -74,7 +74,7 @@ func (d *Divider) room(shares []Share, experts []Expert, host, not int, seconds,
 	return false
 }
 
-// has says whether an expert has a share on a host.
+// has reports whether an expert has a share on a host.
 func (d *Divider) has(shares []Share, expert, host int) bool {
 	for _, i := range d.on[host] {
 		if shares[i].Expert == expert {

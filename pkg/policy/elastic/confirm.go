@@ -67,7 +67,7 @@ func (f *confirmation) computed(now, rows float64, layers int) {
 	}
 }
 
-// confirms says whether a gate's sample is within what hosts have computed, and counts it
+// confirms reports whether a gate's sample is within what hosts have computed, and counts it
 // then. All are while no host says what it computes.
 func (f *confirmation) confirms(now float64, from *sender, s *pb.LoadSample, topK int) bool {
 	if !f.said || s.Source != pb.LoadSource_LOAD_SOURCE_GATE {

@@ -146,7 +146,7 @@ func (p *replayer) last(busy []float64) (hosts []int) {
 	return hosts
 }
 
-// movable says whether another host could take a row of a host, and be done sooner than that one is.
+// movable reports whether another host could take a row of a host, and be done sooner than that one is.
 func (p *replayer) movable(busy []float64, host int) bool {
 	row := busy[host] / float64(max(1, p.hostRows[host]))
 	return slices.ContainsFunc(p.shares, func(x divide.Share) bool {

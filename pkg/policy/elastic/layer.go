@@ -158,7 +158,7 @@ func asMany(predicted, counted []float64) []float64 {
 	return predicted
 }
 
-// gatesTell says whether gates say of late which rows are load: hosts compute probes, too.
+// gatesTell reports whether gates say of late which rows are load: hosts compute probes, too.
 func (l *layer) gatesTell(now float64) bool {
 	return min(l.gates.since(now), now-l.probed) <= gatesFresh
 }

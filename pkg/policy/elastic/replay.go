@@ -298,7 +298,7 @@ func (c *Core) timeMessages(now float64, k plan.Known) {
 	}
 }
 
-// tries says whether a change of any layer is judged by its times.
+// tries reports whether a change of any layer is judged by its times.
 func (c *Core) tries() bool {
 	for _, l := range c.layers {
 		if l.try != nil {
@@ -308,7 +308,7 @@ func (c *Core) tries() bool {
 	return false
 }
 
-// dividesElse says whether gates divide rows in another way than before.
+// dividesElse reports whether gates divide rows in another way than before.
 func dividesElse(before, now *pb.AccessTime) bool {
 	return (before == nil) != (now == nil) || plan.Takes(before) != plan.Takes(now)
 }

@@ -191,7 +191,7 @@ type numbers struct {
 // late is how far behind the last one a sample may come.
 const late = 64
 
-// take says whether a number is new, and how many it passes over.
+// take reports whether a number is new, and how many it passes over.
 func (n *numbers) take(number uint64) (fresh bool, missing uint64) {
 	switch {
 	case number > n.last:

@@ -77,7 +77,7 @@ func (c *Core) Ended() (all []feedback.Outcome) {
 	return all
 }
 
-// judges says whether changes are judged by what comes of them. c.mu is held.
+// judges reports whether changes are judged by what comes of them. c.mu is held.
 func (c *Core) judges() bool { return !c.s.Unjudged && c.judge.Hears() }
 
 // follow looks whether the plan in force is the one that is tried, and in use. The core's mu is
@@ -106,7 +106,7 @@ func (r *round) mayTry(w *work) bool {
 // leastExplained to mostExplained of what attention measures.
 const leastExplained, mostExplained = 0.5, 1.3
 
-// trusted says whether what a layer is reckoned to take explains what it takes: then what a
+// trusted reports whether what a layer is reckoned to take explains what it takes: then what a
 // change is reckoned to save counts.
 func (r *round) trusted(w *work) bool {
 	taken, now := r.taken(w), outlook{}
@@ -175,7 +175,7 @@ type turn struct {
 	rows     float64 // of the layer in a second then
 }
 
-// turns says whether replicas that become more, or fewer, go the other way than the last time.
+// turns reports whether replicas that become more, or fewer, go the other way than the last time.
 func (t turn) turns(up bool) bool { return up && t.down || !up && t.up }
 
 const (
@@ -185,7 +185,7 @@ const (
 	turnLoad  = 2
 )
 
-// mayTurn says whether an expert may get more replicas, or lose some, for its load.
+// mayTurn reports whether an expert may get more replicas, or lose some, for its load.
 func (w *work) mayTurn(now float64, e int, up bool) bool {
 	t, rows := w.turns[e], sum(w.loads)
 	return !t.turns(up) || now-t.reversed >= turnPause || rows >= turnLoad*t.rows || rows*turnLoad <= t.rows

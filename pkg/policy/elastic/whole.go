@@ -198,7 +198,7 @@ func (l layout) counts() []int {
 	return n
 }
 
-// fits says whether hosts have room for a layout in place of another one.
+// fits reports whether hosts have room for a layout in place of another one.
 func (r *round) fits(l, from layout) bool {
 	own := make([]int, len(r.hosts))
 	for times, of := range map[int]layout{1: from, -1: l} {

@@ -111,7 +111,7 @@ func (j *Judge) layer(number int) *layer {
 	return l
 }
 
-// Hears says whether anybody has told what layers take: else nothing can be judged.
+// Hears reports whether anybody has told what layers take: else nothing can be judged.
 func (j *Judge) Hears() bool { return j.heard }
 
 // Observe takes in what a layer took.
@@ -153,7 +153,7 @@ func (t *trial) observe(now float64, number int, own bool, l *layer, octaves, lo
 	t.baseline += (squared - t.baseline) / t.comparable
 }
 
-// May says whether a change of a layer may begin now. All layers may be tried at once if what is
+// May reports whether a change of a layer may begin now. All layers may be tried at once if what is
 // expected can be trusted: a layer is then compared with what it took before. No layer then
 // waits because of a trial that told nothing, or of one that failed at another load.
 func (j *Judge) May(now float64, number int, trusted bool) bool {
@@ -261,7 +261,7 @@ func (j *Judge) Judge(now float64) (all []Outcome) {
 	return all
 }
 
-// outcome says whether a trial is over.
+// outcome reports whether a trial is over.
 func (t *trial) outcome(now, horizon float64) (o Outcome, over bool) {
 	effect, deviation := t.effect()
 	o = Outcome{Expected: t.expected, Came: -math.Expm1(effect), Error: deviation * math.Exp(effect), Samples: t.own.n()}

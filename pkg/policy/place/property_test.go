@@ -201,7 +201,7 @@ func TestUnchangedPlanMovesNothing(t *testing.T) {
 	})
 }
 
-// beside says whether a host holds an expert twice.
+// beside reports whether a host holds an expert twice.
 func beside(p Placement) bool {
 	for i := 1; i < len(p.Replicas); i++ {
 		if p.Replicas[i].Expert == p.Replicas[i-1].Expert && p.Replicas[i].Host == p.Replicas[i-1].Host {

@@ -109,7 +109,7 @@ func (q *queue) scan(pass func(h int) bool) int {
 	return best
 }
 
-// open says whether a host has fewer replicas than it is to get. One that is
+// open reports whether a host has fewer replicas than it is to get. One that is
 // closed stays closed.
 func (q *queue) open(h int) bool {
 	n := q.hosts[h].count

@@ -48,7 +48,7 @@ func (l *Layer) Function(id string) *pb.Function {
 	return nil
 }
 
-// Check says whether a plan of a layer is legal: of this model, with every routed expert
+// Check reports whether a plan of a layer is legal: of this model, with every routed expert
 // in at least one function, each of which is named after its experts, is there
 // once, and names hosts that can be some, each once. Names become subjects and
 // consumers, and counts loops. A layer of the same version and revision is legal

@@ -82,7 +82,7 @@ func WantOn(f *pb.Function, host string) pb.Want {
 	return pb.Want_WANT_UNSPECIFIED
 }
 
-// Same says whether two plans of a layer ask for the same, whatever their
+// Same reports whether two plans of a layer ask for the same, whatever their
 // versions, writers and reasons.
 func Same(a, b *pb.LayerPlan) bool {
 	return a.GetLayer() == b.GetLayer() && sameAccess(a.GetDivision(), b.GetDivision()) && slices.EqualFunc(a.GetFunctions(), b.GetFunctions(), func(f, g *pb.Function) bool {
@@ -92,7 +92,7 @@ func Same(a, b *pb.LayerPlan) bool {
 	})
 }
 
-// Stands says whether a plan of a layer need not be written again: it asks for what is wanted, and says that it does so
+// Stands reports whether a plan of a layer need not be written again: it asks for what is wanted, and says that it does so
 // under the settings that the wanted one says, if that says any.
 func Stands(there, wanted *pb.LayerPlan) bool {
 	return Same(there, wanted) && (wanted.GetSettings() == nil || proto.Equal(there.GetSettings(), wanted.GetSettings()))
@@ -192,7 +192,7 @@ func Homes(l *pb.LayerPlan) map[string]string {
 	return homes
 }
 
-// Held says whether a plan gives a function more warm replicas than the least of its layer's: one
+// Held reports whether a plan gives a function more warm replicas than the least of its layer's: one
 // that goes by load does so for what is wanted most, and hosts that offload hold it for as long.
 func Held(l *pb.LayerPlan, f *pb.Function) bool { return warmOn(f) > leastWarm(l) }
 
@@ -370,7 +370,7 @@ func (l *Layer) Unmoved() *Layer {
 	return &out
 }
 
-// Stores says whether rows of any function go through objects.
+// Stores reports whether rows of any function go through objects.
 func Stores(layers []*pb.LayerPlan) bool {
 	return slices.ContainsFunc(layers, func(lp *pb.LayerPlan) bool {
 		return slices.ContainsFunc(lp.GetFunctions(), func(f *pb.Function) bool { return f.Transfer == Pipelined || f.Transfer == Indirect })

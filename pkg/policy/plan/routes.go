@@ -177,7 +177,7 @@ func isCold(f *pb.Function) bool {
 	return !slices.ContainsFunc(f.Placements, func(p *pb.Placement) bool { return p.Want == pb.Want_WANT_WARM })
 }
 
-// anybodyJoins says whether a plan wants a host in a function's group; else the
+// anybodyJoins reports whether a plan wants a host in a function's group; else the
 // plan's writer has made it.
 func anybodyJoins(f *pb.Function) bool {
 	return slices.ContainsFunc(f.Placements, func(p *pb.Placement) bool { return p.Want != pb.Want_WANT_KEPT })
@@ -260,7 +260,7 @@ const MaxMinibatch = 1 << 20
 // DefaultSettings hold while nobody has set any.
 func DefaultSettings() Settings { return Settings{Policy: Static, Grouping: ByHost, Replicas: 1} }
 
-// SettingsOf reads what a bucket holds; Check says whether it is legal.
+// SettingsOf reads what a bucket holds; Check reports whether it is legal.
 func SettingsOf(p *pb.PlanSettings) Settings {
 	return Settings{Policy: p.GetPolicy(), Grouping: Grouping(p.GetGrouping()), Replicas: int(p.GetReplicas()), Way: int(p.GetWay()), Transfer: p.GetTransfer(), Minibatch: int(p.GetMinibatch())}
 }

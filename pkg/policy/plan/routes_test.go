@@ -125,7 +125,7 @@ func (s *system) check(t *rapid.T, before *Routes) {
 	}
 }
 
-// asleep says whether the plan wants an expert warm nowhere.
+// asleep reports whether the plan wants an expert warm nowhere.
 func (s *system) asleep(e int32) bool {
 	for _, f := range s.plan.Functions {
 		if slices.Contains(f.Experts, uint32(e)) && !isCold(f) {

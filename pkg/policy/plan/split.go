@@ -6,7 +6,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// HasUnited says whether a layer's plan has functions of united experts.
+// HasUnited reports whether a layer's plan has functions of united experts.
 func (l *Layer) HasUnited() bool { return l != nil && len(l.stands) > 0 }
 
 // Routed is the layer's plan without functions of united experts, for policies that plan

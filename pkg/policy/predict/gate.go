@@ -79,7 +79,7 @@ func (p *Gate) set(layer int, t Tuned) error {
 	return nil
 }
 
-// Tuned says whether the copy that takes the inputs of layer is fine-tuned.
+// Tuned reports whether the copy that takes the inputs of layer is fine-tuned.
 func (p *Gate) Tuned(layer int) bool { return layer >= 0 && layer < len(p.tuned) && p.tuned[layer] }
 
 // Scores are the copy's logits, with what its adapter adds.

@@ -279,7 +279,7 @@ func (t Total) slower(than Total) float64 {
 type Throttle struct {
 	// Share of the time, older time counting less.
 	Share float64
-	// Avoid says whether others should compute what the host would.
+	// Avoid reports whether others should compute what the host would.
 	Avoid bool
 }
 

@@ -101,7 +101,7 @@ type Policy struct {
 	Lossy bool
 }
 
-// May says whether a policy can be chosen there.
+// May reports whether a policy can be chosen there.
 func (p *Policy) May(use Use) bool { return p.Uses&use != 0 }
 
 // With is the policy with values in place of its settings' defaults.

@@ -15,7 +15,7 @@ type Settings struct {
 	Loads int
 	// Order is the policy's; nil is LRU.
 	Order Order
-	// Busy, if set, says whether a held unit is in use by somebody who has no reference,
+	// Busy, if set, reports whether a held unit is in use by somebody who has no reference,
 	// so that it is not worth trying to evict it.
 	Busy func(unit.Unit) bool
 	// Watch, if set, is told when a unit's bytes are set aside (Loading), when it is held,

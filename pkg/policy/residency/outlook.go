@@ -157,7 +157,7 @@ func (o *Outlook) Await(u unit.Unit) {
 	}
 }
 
-// Awaited says whether a unit was fetched for a step that has not come to its layer yet.
+// Awaited reports whether a unit was fetched for a step that has not come to its layer yet.
 func (o *Outlook) Awaited(u unit.Unit) bool {
 	i, ok := o.at(u)
 	return ok && o.await[i]
@@ -335,7 +335,7 @@ func Names() (names []string) {
 	return names
 }
 
-// NeedsOutlook says whether the order of a name goes by an outlook.
+// NeedsOutlook reports whether the order of a name goes by an outlook.
 func NeedsOutlook(name string) bool {
 	for _, one := range named {
 		if one.name == name {
@@ -362,7 +362,7 @@ type Order interface {
 	EvictFirst(a, b *Item) int
 	// FetchFirst is negative if a is fetched before b, which is as urgent.
 	FetchFirst(a, b *Item) int
-	// Yields says whether an unused unit may be evicted for a wanted one.
+	// Yields reports whether an unused unit may be evicted for a wanted one.
 	Yields(idle, to *Item) bool
 }
 

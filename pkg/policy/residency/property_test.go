@@ -188,7 +188,7 @@ func (p *player) check() error {
 	return p.passed(top)
 }
 
-// passed says whether a load that waits for its lane has one as soon as there is one, and
+// passed reports whether a load that waits for its lane has one as soon as there is one, and
 // whether a less urgent one goes on beside it after its piece.
 func (p *player) passed(top Urgency) error {
 	if next := p.m.queue.first(); next != nil && len(p.m.running) < p.s.Loads && next.Urgency >= top && p.m.claims() == 0 {

@@ -131,7 +131,7 @@ func (p *plain) release(n int) {
 	p.begin()
 }
 
-// outrun says whether a more urgent load runs.
+// outrun reports whether a more urgent load runs.
 func (p *plain) outrun(one *plainUnit) bool {
 	return slices.ContainsFunc(p.those("loading"), func(other *plainUnit) bool { return !other.cancelled && other.urgency > one.urgency })
 }

@@ -85,7 +85,7 @@ func (m *Machine) evictFor(e *entry, short int64) (got int64, ok bool) {
 	return got, len(victims) > 0
 }
 
-// Fits says whether a want of a unit would be taken now, at once or after evictions.
+// Fits reports whether a want of a unit would be taken now, at once or after evictions.
 func (m *Machine) Fits(w Want) bool {
 	if m.Phase(w.Unit) != Cold {
 		return true

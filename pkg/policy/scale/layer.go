@@ -83,7 +83,7 @@ func (l *layer) fill(wants func(expert int) bool) {
 	}
 }
 
-// uneven says whether the CV is above the threshold. It is counted over all experts only where the sum of squares, whose
+// uneven reports whether the CV is above the threshold. It is counted over all experts only where the sum of squares, whose
 // roundings are a share of 2^-53 for each replica added, leaves it open.
 func (l *layer) uneven() bool {
 	even := l.total * l.total / float64(l.count) // the squares if all had the mean

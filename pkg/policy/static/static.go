@@ -182,7 +182,7 @@ func DealOf(layer, layers, hosts int, by plan.Grouping) Deal {
 	return d
 }
 
-// Whole says whether it is all hosts.
+// Whole reports whether it is all hosts.
 func (d Deal) Whole() bool { return d.n >= d.all }
 
 // Hosts is how many a layer has.

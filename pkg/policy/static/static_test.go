@@ -40,7 +40,7 @@ func some(ids ...string) (hosts []plan.Host) {
 	return hosts
 }
 
-// fits says whether the hosts have room for one replica of every expert.
+// fits reports whether the hosts have room for one replica of every expert.
 func fits(k plan.Known) bool {
 	slots := 0
 	for _, h := range k.Hosts {

@@ -85,7 +85,7 @@ func (p *Presence) Set(name string, v float64) {
 	p.mu.Unlock()
 }
 
-// SetReady says whether the replica can work.
+// SetReady reports whether the replica can work.
 func (p *Presence) SetReady(ready bool) {
 	if p.ready.Swap(ready) != ready {
 		p.tell()

@@ -36,7 +36,7 @@ type Metrics struct {
 	replicas     *prometheus.GaugeVec
 	waits        waits
 
-	// Ready says whether the process is ready, as /readyz does: 1 or 0.
+	// Ready reports whether the process is ready, as /readyz does: 1 or 0.
 	Ready *Table
 	// Storing is whether NATS stores what this process sends it.
 	Storing *Table
@@ -391,7 +391,7 @@ func newRegistry() *prometheus.Registry {
 
 // KafkaMetrics are of those who tell Kafka of loads, and of who reads them.
 type KafkaMetrics struct {
-	// Up says whether Kafka did what was asked of it last, 1 or 0, by role: write or read.
+	// Up reports whether Kafka did what was asked of it last, 1 or 0, by role: write or read.
 	Up *Table
 	// Lag is how many samples lie before a reader.
 	Lag *Table

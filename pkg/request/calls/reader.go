@@ -40,7 +40,7 @@ type machine interface {
 	text(r *Reader, text string)
 	mark(r *Reader, mark string)
 	end(r *Reader)
-	// reading says whether a call is under way; json is the value of it that is, if any is.
+	// reading reports whether a call is under way; json is the value of it that is, if any is.
 	reading() (is bool, json *value)
 }
 

@@ -210,7 +210,7 @@ func (t *Template) checkRoles(messages []Message) error {
 	return nil
 }
 
-// quotes says whether a word is a string in a template.
+// quotes reports whether a word is a string in a template.
 func (t *Template) quotes(word string) bool {
 	for _, p := range t.byName {
 		if strings.Contains(p.source, "'"+word+"'") || strings.Contains(p.source, `"`+word+`"`) {
@@ -220,7 +220,7 @@ func (t *Template) quotes(word string) bool {
 	return false
 }
 
-// Writes says whether a template has this token in it, as text or in a string:
+// Writes reports whether a template has this token in it, as text or in a string:
 // then it means something to the model in a chat, whether or not the tokenizer
 // calls it special.
 func (t *Template) Writes(token string) bool {

@@ -262,7 +262,7 @@ func (c *Client) untilAccepted(ctx context.Context, js jetstream.JetStream, msg 
 	}
 }
 
-// away says whether the connection is broken, and notes since when; zero: it is not.
+// away reports whether the connection is broken, and notes since when; zero: it is not.
 func (c *Client) away(lost *time.Time) bool {
 	if c.nc.IsConnected() {
 		*lost = time.Time{}

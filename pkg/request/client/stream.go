@@ -177,7 +177,7 @@ func (s *Stream) receive(msg *nats.Msg, timer *time.Timer) ([]*pb.Chunk, error) 
 	return chunks, nil
 }
 
-// refusedUnread says whether an ask was refused without being read, so that the refusal has no
+// refusedUnread reports whether an ask was refused without being read, so that the refusal has no
 // request's id: too large, or too many at once. The inbox is of this ask alone.
 func (s *Stream) refusedUnread(c *pb.Chunk) bool {
 	return s.prompt != nil && s.prompt.Reply != "" && c.RequestId == "" && c.GetError() != nil && s.order.untouched()

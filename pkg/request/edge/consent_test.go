@@ -11,7 +11,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// A prompt says whether other experts may stand in; where it does not, the deployment does. Another
+// A prompt reports whether other experts may stand in; where it does not, the deployment does. Another
 // word is refused by name, and each is another request.
 func TestConsent(t *testing.T) {
 	for _, tc := range []struct {

@@ -112,7 +112,7 @@ func (m Model) Resolve(p *pb.Prompt, now time.Time, seed uint32) (*Request, erro
 	return &Request{Stop: p.Stop, Deadline: deadline, Sequence: seq, Parse: parse}, nil
 }
 
-// HasOwnExperts says whether no other expert may stand in for one of a prompt's in a brownout.
+// HasOwnExperts reports whether no other expert may stand in for one of a prompt's in a brownout.
 func (m Model) HasOwnExperts(p *pb.Prompt) bool {
 	return p.Brownout == never || p.Brownout == "" && m.OwnExperts
 }

@@ -114,7 +114,7 @@ func (l *loop) cycle(_ *run, a args) value {
 	return a.values[l.at%len(a.values)]
 }
 
-// changed says whether it is called with other values than the last time.
+// changed reports whether it is called with other values than the last time.
 func (l *loop) changed(r *run, a args) value {
 	if l.seen != nil && r.equal(newTuple(l.seen...), newTuple(a.values...), 0) {
 		return false

@@ -89,7 +89,7 @@ type segment struct {
 	token *addedToken
 }
 
-// counts says whether the added token at text[start:end] is one, and not text.
+// counts reports whether the added token at text[start:end] is one, and not text.
 type counts func(token *addedToken, start, end int) bool
 
 // all says that every token counts; plain that those do that are not special.

@@ -8,7 +8,7 @@ import (
 const replacement = "\uFFFD"
 
 // charLen looks at the first character of b, which is not empty. It returns
-// how many bytes it takes; valid says whether they are a character or an error
+// how many bytes it takes; valid reports whether they are a character or an error
 // to be shown as one U+FFFD (the longest run of bytes that could have begun a
 // character, as Unicode 3.9 recommends and Rust's from_utf8_lossy does); more
 // says that b ends before this is decided.

@@ -62,7 +62,7 @@ func (c *Conn) look(ctx context.Context, name string, memory bool) (jetstream.St
 	return nil, errors.Join(err, c.abandon(ctx, name))
 }
 
-// noteLook notes what came of looking for a stream, and says whether it has
+// noteLook notes what came of looking for a stream, and reports whether it has
 // been silent for too long.
 func (c *Conn) noteLook(stream string, begun time.Time, err error) (abandoned bool) {
 	c.mu.Lock()
@@ -85,7 +85,7 @@ func (c *Conn) noteSilence(spec schemas.StreamSpec, since time.Time) {
 	c.silences.quiet(spec.Name, since)
 }
 
-// unanswered says whether nobody had an answer, or the servers know that the
+// unanswered reports whether nobody had an answer, or the servers know that the
 // stream's own one is gone.
 func unanswered(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || hasCode(err, codeStreamOffline)

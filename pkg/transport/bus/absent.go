@@ -11,7 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Absent says whether a server knows of nobody who listens to a subject of core
+// Absent reports whether a server knows of nobody who listens to a subject of core
 // NATS. Who listens does not answer, so that a server which says nothing for some
 // time, or none at all, is taken for a no. Its error says that nobody is to ask
 // again: ctx has ended, the right is missing, or no subject is like this.

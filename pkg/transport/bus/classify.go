@@ -57,7 +57,7 @@ func RetryAfter(after time.Duration, err error) error { return retryError{error:
 // delivery back.
 func Elsewhere(after time.Duration, err error) error { return retryError{err, after, true} }
 
-// IsElsewhere says whether an error is Elsewhere's.
+// IsElsewhere reports whether an error is Elsewhere's.
 func IsElsewhere(err error) bool {
 	var retry retryError
 	return errors.As(err, &retry) && retry.elsewhere
@@ -111,7 +111,7 @@ func classifyFailure(err error, delivered int) (o Outcome, after time.Duration) 
 	}
 }
 
-// unpublishable says whether a server would take no message like this, whenever.
+// unpublishable reports whether a server would take no message like this, whenever.
 func unpublishable(err error) bool {
 	var subject *SubjectError
 	var large *TooLargeError
@@ -126,7 +126,7 @@ func levelOf(o Outcome) slog.Level {
 	return slog.LevelDebug
 }
 
-// IsGivenUp says whether an error is GiveUp's or Poison's.
+// IsGivenUp reports whether an error is GiveUp's or Poison's.
 func IsGivenUp(err error) bool {
 	var poison poisonError
 	return errors.As(err, &poison)

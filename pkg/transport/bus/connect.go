@@ -330,7 +330,7 @@ func (c *Conn) Close() {
 	c.acks.close()
 }
 
-// Connected says whether a server can be reached now.
+// Connected reports whether a server can be reached now.
 func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
 // Denied is the last thing that this user was not let do; nil: nothing.
@@ -341,7 +341,7 @@ func (c *Conn) Denied() error {
 	return nil
 }
 
-// Clustered says whether the server is one of a cluster, as far as is known.
+// Clustered reports whether the server is one of a cluster, as far as is known.
 func (c *Conn) Clustered() bool { return c.nc.ConnectedClusterName() != "" }
 
 // Closed is closed when the connection is, for good.

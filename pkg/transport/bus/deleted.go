@@ -28,7 +28,7 @@ func (d *deletions) found(name string) {
 	delete(d.gone, name)
 }
 
-// missing notes that a stream is not there, and says whether it is too early
+// missing notes that a stream is not there, and reports whether it is too early
 // to make it.
 func (d *deletions) missing(name string, now time.Time) error {
 	if !d.there[name] {

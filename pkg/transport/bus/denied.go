@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// IsDenied says whether a server does not let this user do something: trying again changes
+// IsDenied reports whether a server does not let this user do something: trying again changes
 // nothing before somebody changes the user's rights.
 func IsDenied(err error) bool { return errors.Is(err, nats.ErrPermissionViolation) }
 
@@ -32,7 +32,7 @@ type complaint struct {
 	told, last time.Time
 }
 
-// add takes one in, and says whether it is worth a line in the log.
+// add takes one in, and reports whether it is worth a line in the log.
 func (d *complaints) add(err error, now time.Time) (tell bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

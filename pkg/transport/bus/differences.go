@@ -214,7 +214,7 @@ func raised(have, want int64) Cure {
 	return lossless(want <= 0 || have > 0 && want > have, BySetup)
 }
 
-// gained says whether a stream is only to take more subjects than it has, as of
+// gained reports whether a stream is only to take more subjects than it has, as of
 // an older version: that loses nothing.
 func gained(have, want []string) bool {
 	return len(have) < len(want) && !slices.ContainsFunc(have, func(s string) bool { return !slices.Contains(want, s) })

@@ -133,19 +133,19 @@ func hasCode(err error, codes ...jetstream.ErrorCode) bool {
 	return errors.As(err, &api) && slices.Contains(codes, api.ErrorCode)
 }
 
-// IsFull says whether a publish was refused because the stream has reached its
+// IsFull reports whether a publish was refused because the stream has reached its
 // bounds: the moment to answer "overloaded".
 func IsFull(err error) bool {
 	return hasCode(err, codeStreamStoreFailed, codeNoResources)
 }
 
-// IsHeaderTooLarge says whether a publish was refused because its headers are
+// IsHeaderTooLarge reports whether a publish was refused because its headers are
 // larger than a stream takes (64 KiB).
 func IsHeaderTooLarge(err error) bool {
 	return hasCode(err, codeHeaderTooLarge)
 }
 
-// IsWrongSequence says whether a publish was refused because the subject's
+// IsWrongSequence reports whether a publish was refused because the subject's
 // last sequence is another one than expected. In a cluster it may also mean that
 // another message of the subject, perhaps this one's earlier attempt, is on its way
 // to the other servers, and that nobody can read it yet.
@@ -153,7 +153,7 @@ func IsWrongSequence(err error) bool {
 	return hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant)
 }
 
-// transient says whether trying the same again can succeed without anybody
+// transient reports whether trying the same again can succeed without anybody
 // changing anything.
 func transient(err error) bool {
 	for _, t := range []error{

@@ -170,7 +170,7 @@ func (f *follower) later(ctx context.Context, s StreamState) (uint64, error) {
 	return 0, nil
 }
 
-// mayCatchUp says whether a stream that lacks its end may be one whose server
+// mayCatchUp reports whether a stream that lacks its end may be one whose server
 // has not caught up with the others of its cluster.
 func (f *follower) mayCatchUp(s StreamState) bool {
 	if f.behind.IsZero() {

@@ -44,7 +44,7 @@ func (c *Conn) Live() error {
 	return ErrClosed
 }
 
-// Gap begins to look after the connection; what it returns says whether there
+// Gap begins to look after the connection; what it returns reports whether there
 // was a moment since without one, or with a server that hangs.
 func (c *Conn) Gap() func() bool {
 	back, whole, hangs := c.Reconnection(), c.Hears(), c.pulse.hangs.Load()

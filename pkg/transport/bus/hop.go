@@ -82,7 +82,7 @@ func (h *Hop) Ensure(ctx context.Context, r Receiver) error {
 	})
 }
 
-// stores says whether what r receives comes out of a stream.
+// stores reports whether what r receives comes out of a stream.
 func (h *Hop) stores(r Receiver) bool {
 	return h.mode == schemas.HopsAcked || h.mode == schemas.HopsUnacked && !r.Sole
 }

@@ -37,7 +37,7 @@ func (t *trials) reset() {
 	t.asking.note(nil, time.Time{})
 }
 
-// fruitless says whether an error tells of a server that can do nothing now.
+// fruitless reports whether an error tells of a server that can do nothing now.
 func fruitless(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {

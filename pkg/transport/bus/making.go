@@ -87,7 +87,7 @@ func (c *Conn) mismatch(have jetstream.StreamConfig, left []Difference) error {
 // The calls of JetStream's API that a user who makes no streams may not use.
 const createCall, updateCall, deleteCall = "STREAM.CREATE.", "STREAM.UPDATE.", "STREAM.DELETE."
 
-// isMaking says whether a complaint is that this user makes no streams, and takes it in:
+// isMaking reports whether a complaint is that this user makes no streams, and takes it in:
 // most users do not, and what follows from it is told as what is missing.
 func (c *Conn) isMaking(complaint error) bool {
 	words, api := complaint.Error(), apiPrefix(c.js)
@@ -150,7 +150,7 @@ func newer(have jetstream.StreamConfig, release string) string {
 	return ""
 }
 
-// speaksLater says whether a stream is for messages of a later version.
+// speaksLater reports whether a stream is for messages of a later version.
 func speaksLater(have jetstream.StreamConfig) bool {
 	version, err := strconv.Atoi(have.Metadata[metaSchema])
 	return err == nil && version > schemas.Version
@@ -159,7 +159,7 @@ func speaksLater(have jetstream.StreamConfig) bool {
 // described is a release's tag, and how many commits lie behind it, as git tells them.
 var described = regexp.MustCompile(`^v(\d{1,6})\.(\d{1,6})\.(\d{1,6})(?:-(\d{1,6})-g[0-9a-f]+)?(?:-dirty)?$`)
 
-// later says whether a release is known to come behind another one.
+// later reports whether a release is known to come behind another one.
 func later(release, than string) bool {
 	a, b := described.FindStringSubmatch(release), described.FindStringSubmatch(than)
 	if a == nil || b == nil {

@@ -83,7 +83,7 @@ func (c *Conn) Empty(ctx context.Context, stream string) error {
 	})
 }
 
-// IsNoRoom says whether the server refused something because it would be too
+// IsNoRoom reports whether the server refused something because it would be too
 // much for its storage, the account's or the stream's.
 func IsNoRoom(err error) bool {
 	var api *jetstream.APIError

@@ -67,7 +67,7 @@ func (c *Conn) panicked(subject string, value any) {
 	c.log.Error("a message's handler panicked; the message is given up", "subject", subject, "panic", value, "stack", string(debug.Stack()))
 }
 
-// IsPanic says whether an error is a handler's panic.
+// IsPanic reports whether an error is a handler's panic.
 func IsPanic(err error) bool {
 	var p *PanicError
 	return errors.As(err, &p)

@@ -79,7 +79,7 @@ type futile struct {
 
 func (c *Conn) futile() futile { return futile{patience: c.patience, connected: c.nc.IsConnected} }
 
-// tooLong takes in a failure, and says whether that is to be the last.
+// tooLong takes in a failure, and reports whether that is to be the last.
 func (f *futile) tooLong() bool {
 	switch {
 	case !f.connected():
@@ -140,10 +140,10 @@ func (c *Conn) pause(ctx context.Context, wait time.Duration) error {
 	return nil
 }
 
-// Lasts says whether waiting cannot mend an error: somebody has to change something first.
+// Lasts reports whether waiting cannot mend an error: somebody has to change something first.
 func Lasts(err error) bool { return lasts(err) }
 
-// lasts says whether waiting cannot mend an error: somebody has to change
+// lasts reports whether waiting cannot mend an error: somebody has to change
 // something first. The client library's ErrConnectionClosed is none: a flush has it
 // whenever its connection breaks. Whether one is closed for good is seen in pause.
 func lasts(err error) bool {
@@ -160,7 +160,7 @@ func lasts(err error) bool {
 	return errors.As(err, &api) && refusedForGood(api)
 }
 
-// refusedForGood says whether a server's refusal does not depend on the moment.
+// refusedForGood reports whether a server's refusal does not depend on the moment.
 func refusedForGood(e *jetstream.APIError) bool {
 	switch e.ErrorCode {
 	case codeNoStorage, codeNoMemory, codeNoResources, codeNoCluster:

@@ -13,7 +13,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// refused says whether a server answered and does not want this client, or the client
+// refused reports whether a server answered and does not want this client, or the client
 // does not want it: trying again would change nothing.
 func refused(err error) bool {
 	return isAny(err, notLetIn) || isAny(err, notEncrypted) || notTrusted(err)

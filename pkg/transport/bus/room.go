@@ -89,7 +89,7 @@ func (c *Conn) NoRoom(ctx context.Context, err error, models ...Model) error {
 	return e
 }
 
-// hasFiles says whether all file streams of models are there.
+// hasFiles reports whether all file streams of models are there.
 func (c *Conn) hasFiles(ctx context.Context, models []Model) bool {
 	return !slices.ContainsFunc(models, func(m Model) bool {
 		return c.taken(ctx, m, false) < m.Streams.Room(m.MoELayers).File
@@ -153,7 +153,7 @@ const (
 	trialPause = 100 * time.Millisecond
 )
 
-// fits says whether a server makes a stream of so many bytes.
+// fits reports whether a server makes a stream of so many bytes.
 func (c *Conn) fits(ctx context.Context, trial schemas.StreamSpec, bytes int64) (ok bool, err error) {
 	trial.MaxBytes = bytes
 	for range mostTrials {
@@ -210,7 +210,7 @@ func noStorage(err error) (refusal *jetstream.APIError, memory bool) {
 	return refusal, refusal.ErrorCode == codeNoMemory
 }
 
-// littleOnAll says whether no server of a cluster that is whole has enough storage for a
+// littleOnAll reports whether no server of a cluster that is whole has enough storage for a
 // stream, as far as the others know: a server that has just come has not told them yet.
 func littleOnAll(e *jetstream.APIError) bool {
 	return e.ErrorCode == codeNoPeers && strings.Contains(e.Description, "insufficient storage") && !strings.Contains(e.Description, "offline")

@@ -208,6 +208,6 @@ func (c *Conn) StoreAsync(ctx context.Context, subject string, data []byte, head
 	return nil
 }
 
-// Transient says whether trying the same again can succeed by itself: a lost
+// Transient reports whether trying the same again can succeed by itself: a lost
 // connection or acknowledgement, a server without a leader.
 func Transient(err error) bool { return transient(err) || errors.Is(err, nats.ErrConnectionClosed) }

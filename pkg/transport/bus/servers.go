@@ -75,7 +75,7 @@ func parseServer(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// hasHost says whether the URL's host is what stands behind the last @ of its text.
+// hasHost reports whether the URL's host is what stands behind the last @ of its text.
 func hasHost(u *url.URL, text string) bool {
 	host := text[strings.LastIndex(text, "@")+1:]
 	if end := strings.IndexAny(host, "/?#"); end >= 0 {

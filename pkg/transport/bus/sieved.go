@@ -110,7 +110,7 @@ func readLine(c net.Conn) (line []byte, err error) {
 	return nil, bufio.ErrBufferFull
 }
 
-// wantsTLS says whether a server's first line asks for TLS, or offers what we ask for. One
+// wantsTLS reports whether a server's first line asks for TLS, or offers what we ask for. One
 // that neither does nor can is the client's to refuse.
 func (d *sievedDialer) wantsTLS(line []byte) bool {
 	var info struct {

@@ -41,7 +41,7 @@ type Place struct {
 	Time time.Time
 }
 
-// in says whether a stream has a place, and behind which its first message that is later comes as number next; 0: there
+// in reports whether a stream has a place, and behind which its first message that is later comes as number next; 0: there
 // is none, or it was not looked for.
 func (p Place) in(s StreamState, stream string, next uint64) error {
 	switch {
@@ -135,7 +135,7 @@ func (c *Conn) State(ctx context.Context, stream string) (StreamState, error) {
 // seconds, and a little more. What such a server does not have may be there.
 const SettlesWithin = 15 * time.Second
 
-// Holds says whether a place is one of this stream.
+// Holds reports whether a place is one of this stream.
 func (s StreamState) Holds(p Place) bool {
 	return (p.Incarnation == 0 || p.Incarnation == s.Incarnation) && p.Sequence <= s.Last
 }

@@ -56,7 +56,7 @@ func FuzzFolder(f *testing.F) {
 	})
 }
 
-// checkScope says whether a scope that was read is written as it is.
+// checkScope reports whether a scope that was read is written as it is.
 func checkScope(t *testing.T, s rights.Scope) {
 	t.Helper()
 	var again rights.Scope
@@ -66,7 +66,7 @@ func checkScope(t *testing.T, s rights.Scope) {
 	}
 }
 
-// checkTrust says whether whom a folder makes a server believe is who made it.
+// checkTrust reports whether whom a folder makes a server believe is who made it.
 func checkTrust(t *testing.T, f credentials.Folder, whole *credentials.Trust) {
 	t.Helper()
 	trust, err := f.Trust()

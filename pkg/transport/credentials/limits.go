@@ -88,7 +88,7 @@ func (f Folder) Limits() (l Limits, err error) {
 	return l, nil
 }
 
-// TakesLimits says whether the servers' settings include the limits from here: those of a
+// TakesLimits reports whether the servers' settings include the limits from here: those of a
 // folder of an older version say their own.
 func (f Folder) TakesLimits() bool {
 	names, err := filepath.Glob(f.in("server", "nats*.conf"))

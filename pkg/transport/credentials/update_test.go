@@ -18,7 +18,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/transport/rights"
 )
 
-// may says whether a user may publish.
+// may reports whether a user may publish.
 func may(t *testing.T, nc *nats.Conn, subject string) bool {
 	t.Helper()
 	return !refusals(t, nc, "Publish", []string{subject}, func(s string) error { return nc.Publish(s, nil) })[subject]

@@ -27,7 +27,7 @@ type condition struct {
 	known bool      // whether Kafka works was seen
 }
 
-// up says whether Kafka did what was asked of it last; known is false before anything was.
+// up reports whether Kafka did what was asked of it last; known is false before anything was.
 func (c *condition) up() (is, known bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -124,7 +124,7 @@ func (v *verdict) fail(records []record, err error) {
 	v.failed, v.err = append(v.failed, records...), err
 }
 
-// permanent says whether records would be refused again, whatever is done about
+// permanent reports whether records would be refused again, whatever is done about
 // the brokers.
 func permanent(err kafkago.Error) bool {
 	switch err {

@@ -85,7 +85,7 @@ func NewReader(s ReaderSettings) (*Reader, error) {
 // last.
 func (r *Reader) Lag() int64 { return r.lag.Load() }
 
-// Up says whether Kafka did what this reader asked of it last; known is false before it
+// Up reports whether Kafka did what this reader asked of it last; known is false before it
 // has answered anything.
 func (r *Reader) Up() (is, known bool) { return r.condition.up() }
 

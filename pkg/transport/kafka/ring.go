@@ -9,7 +9,7 @@ type ring[T any] struct {
 
 func newRing[T any](size int) *ring[T] { return &ring[T]{items: make([]T, size)} }
 
-// push adds an item, and says whether the oldest had to go for it.
+// push adds an item, and reports whether the oldest had to go for it.
 func (r *ring[T]) push(item T) (dropped bool) {
 	if r.count == len(r.items) {
 		r.first = (r.first + 1) % len(r.items)

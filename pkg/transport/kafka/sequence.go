@@ -15,7 +15,7 @@ const maxStreams = 1 << 18
 
 func newSequence() *sequence { return &sequence{last: map[stream]uint64{}} }
 
-// next says whether a sample is new, and how many before it were not seen. One
+// next reports whether a sample is new, and how many before it were not seen. One
 // without a number is always new.
 func (q *sequence) next(s *pb.LoadSample) (missed uint64, fresh bool) {
 	if s.Number == 0 {

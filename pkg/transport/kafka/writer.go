@@ -110,7 +110,7 @@ func NewWriter(s WriterSettings) (*Writer, error) {
 	return w, nil
 }
 
-// Up says whether Kafka did what this writer asked of it last; known is false before
+// Up reports whether Kafka did what this writer asked of it last; known is false before
 // it has answered anything.
 func (w *Writer) Up() (is, known bool) { return w.condition.up() }
 

@@ -39,5 +39,5 @@ func (s *Streak) Length() time.Duration {
 	return s.last.Load().Sub(*first)
 }
 
-// Possible says whether a client is connected and knows of another server.
+// Possible reports whether a client is connected and knows of another server.
 func Possible(nc *nats.Conn) bool { return nc.IsConnected() && len(nc.Servers()) > 1 }

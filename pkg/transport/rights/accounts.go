@@ -41,7 +41,7 @@ func isOutside(user string) bool {
 	return known && s.Outside
 }
 
-// IsProducers says whether an account is a tenant's.
+// IsProducers reports whether an account is a tenant's.
 func IsProducers(account string) bool {
 	return account == ProducersAccount || strings.HasPrefix(account, ProducersAccount+"-")
 }

@@ -2,7 +2,7 @@ package rights
 
 import "strings"
 
-// Covers says whether one of the patterns takes in every subject that the given one,
+// Covers reports whether one of the patterns takes in every subject that the given one,
 // which may have wildcards itself, stands for.
 func Covers(patterns []string, subject string) bool {
 	for _, p := range patterns {

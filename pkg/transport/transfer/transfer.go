@@ -62,7 +62,7 @@ var (
 	ErrNoStore = errors.New("no store of rows answers")
 )
 
-// Lost says whether rows or outputs could not be had, though nothing is wrong with the message that
+// Lost reports whether rows or outputs could not be had, though nothing is wrong with the message that
 // names them: whoever issues the rows again gets them.
 func Lost(err error) bool {
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrNoStore)

@@ -22,7 +22,7 @@ type Listed struct {
 	Unknown string `json:"unknown,omitempty"`
 }
 
-// State says whether the model can be served.
+// State reports whether the model can be served.
 func (l Listed) State() string {
 	switch {
 	case l.Whole:

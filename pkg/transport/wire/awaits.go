@@ -17,7 +17,7 @@ func NewAwaits(places int) Awaits { return make(Awaits, (places+7)/8) }
 // Add awaits a place.
 func (a Awaits) Add(place int) { a[place/8] |= 1 << (place % 8) }
 
-// Has says whether a place is awaited.
+// Has reports whether a place is awaited.
 func (a Awaits) Has(place int) bool { return len(a) == 0 || a[place/8]&(1<<(place%8)) != 0 }
 
 // Count is how many of so many places are awaited.

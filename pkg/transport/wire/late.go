@@ -57,7 +57,7 @@ func (l *Lateness) Check(k *pb.Key, arrived, now time.Time) error {
 	return nil
 }
 
-// Remains takes from a key the time that has passed, and says whether any is left.
+// Remains takes from a key the time that has passed, and reports whether any is left.
 func Remains(k *pb.Key, passed time.Duration) bool {
 	if k.GetRemainingMs() == 0 {
 		return true
@@ -70,7 +70,7 @@ func Remains(k *pb.Key, passed time.Duration) bool {
 	return true
 }
 
-// passed notes where a worker is, and says whether it was further before.
+// passed notes where a worker is, and reports whether it was further before.
 func (l *Lateness) passed(k *pb.Key, now time.Time) bool {
 	if !l.Shape.places(k) {
 		return false // it is refused by who checks it
@@ -90,7 +90,7 @@ func (l *Lateness) passed(k *pb.Key, now time.Time) bool {
 	return false
 }
 
-// places says whether a key can be of a worker's place: nothing else is remembered.
+// places reports whether a key can be of a worker's place: nothing else is remembered.
 func (s *Shape) places(k *pb.Key) bool {
 	return k.GetModel() == s.Model && int64(k.GetLayer()) < int64(len(s.MoE)) && len(k.GetOwner()) <= schemas.MaxReplicaID
 }

@@ -66,7 +66,7 @@ func checkPhases(h *pb.Hidden) error {
 	return nil
 }
 
-// KnownPhase says whether rows can be of a phase.
+// KnownPhase reports whether rows can be of a phase.
 func KnownPhase(p pb.Phase) bool { return p == pb.Phase_PHASE_PREFILL || p == pb.Phase_PHASE_DECODE }
 
 // CheckDispatch returns the number of token rows in the tensor, which are those

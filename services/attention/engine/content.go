@@ -64,7 +64,7 @@ func (c *content) extent() int { return max(c.source(), c.rows()-c.source()) }
 // positions is the most that the sequence will ever need in the KV cache.
 func (c *content) positions() int { return edge.Positions(c.seq) }
 
-// chooses says whether the logits of id at, which may be a drafted one, are for choosing a token.
+// chooses reports whether the logits of id at, which may be a drafted one, are for choosing a token.
 func (c *content) chooses(at int) bool {
 	return c.place(at) >= 0 || at >= len(c.ids)-1 && !c.fills()
 }

@@ -19,7 +19,7 @@ type machine struct {
 	broken   error // why it is not used any more
 }
 
-// judge says whether the device failed with a step. Its sequences stay as they were: their
+// judge reports whether the device failed with a step. Its sequences stay as they were: their
 // rows are computed again, here or, when the device is lost or fails all the time, elsewhere.
 func (m *machine) judge(mb *microbatch) (failed bool) {
 	var err *forward.DeviceError

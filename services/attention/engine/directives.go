@@ -66,7 +66,7 @@ func (d *scheduler) obey(mb *microbatch) {
 	}
 }
 
-// above says whether more of a sequence was degraded than may be, of what it has computed.
+// above reports whether more of a sequence was degraded than may be, of what it has computed.
 func (s *Sequence) above(of Directive) bool {
 	if of.Share >= 1 {
 		return false

@@ -260,7 +260,7 @@ type ownership struct {
 	answer  chan<- bool
 }
 
-// Owns says whether a request is being worked on here; false also when ctx ends.
+// Owns reports whether a request is being worked on here; false also when ctx ends.
 func (x *inbox) Owns(ctx context.Context, request string) bool {
 	answer := make(chan bool, 1)
 	select {
@@ -324,7 +324,7 @@ func (l *Line) Entered() {
 	pause.Wake(l.moved)
 }
 
-// Waits says whether a sequence waits for pages.
+// Waits reports whether a sequence waits for pages.
 func (l *Line) Waits() bool { return l.inLine.Load() > 0 }
 
 // Occupied says that what was claimed here fills all workers.
@@ -363,7 +363,7 @@ func (o *owned) remove(s *Sequence) {
 	o.order = kept
 }
 
-// holds says whether a request is being worked on here.
+// holds reports whether a request is being worked on here.
 func (o *owned) holds(request string) bool { return o.byRequest[request] != nil }
 
 // rotate moves the chosen to the end of the order, so that all get their turn.

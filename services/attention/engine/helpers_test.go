@@ -212,7 +212,7 @@ func (b *bench) step(token uint32) {
 func book(s *Sequence) *logbook     { l, _ := s.writer.(*logbook); return l }
 func delivered(s *Sequence) *parcel { p, _ := s.delivery.Delivery.(*parcel); return p }
 
-// renewed says whether a sequence's delivery is renewed still.
+// renewed reports whether a sequence's delivery is renewed still.
 func (b *bench) renewed(s *Sequence) bool {
 	before := delivered(s).renewals
 	b.keeper.Renew()

@@ -51,13 +51,13 @@ func (j *journal) write() {
 	j.made = j.made[:0]
 }
 
-// put queues a record behind those that were made, and says whether it could.
+// put queues a record behind those that were made, and reports whether it could.
 func (j *journal) put(s *Sequence, r *pb.Record) bool {
 	j.write()
 	return j.append(s, r)
 }
 
-// append queues a record, and says whether it could. One that cannot be written ends its sequence.
+// append queues a record, and reports whether it could. One that cannot be written ends its sequence.
 func (j *journal) append(s *Sequence, r *pb.Record) bool {
 	j.progress.Tick()
 	err := s.writer.Append(r)
@@ -209,7 +209,7 @@ type trial struct {
 	recorded bool      // its beginning is in the log, or on its way
 }
 
-// try says whether the trial's sequence may step now; it is all that is ready then. While
+// try reports whether the trial's sequence may step now; it is all that is ready then. While
 // its log cannot be written, nothing steps: soon nothing else could be written either.
 func (d *scheduler) try() bool {
 	s := d.trial.of

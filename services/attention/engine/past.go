@@ -58,7 +58,7 @@ func (mb *microbatch) replays() (all []layer.Replay) {
 	return all
 }
 
-// spared says whether rows that are not in the log yet keep their experts: what an encoder reads, what
+// spared reports whether rows that are not in the log yet keep their experts: what an encoder reads, what
 // has scores, which are in the log before a token is, and what would make a record too long.
 func (s *Sequence) spared(rows int) bool {
 	return s.source() > 0 || s.scores() || !s.fates.holds(rows, s.slots.Layers*s.slots.Slots, s.fateRoom)

@@ -101,7 +101,7 @@ func (d *scheduler) next() (*microbatch, *worker) {
 }
 
 // write writes the records that settle has made. What steps next is given to its worker before, and does not wait for
-// them. It says whether a sequence ended as its record could not be written, so that others may have its place.
+// them. It reports whether a sequence ended as its record could not be written, so that others may have its place.
 func (d *scheduler) write() (ended bool) {
 	d.journal.write()
 	for len(d.journal.failed) > 0 {

@@ -60,7 +60,7 @@ func (t *seats) oldest() (oldest *Sequence) {
 	return oldest
 }
 
-// seated says whether a sequence has pages that it needs.
+// seated reports whether a sequence has pages that it needs.
 func (s *Sequence) seated() bool { return s.table != nil && !s.ended }
 
 // firstAside is who gets its pages back first; nil: nobody is aside.
@@ -81,7 +81,7 @@ func (t *seats) compareShares(a, b *Sequence) int {
 	return cmp.Compare(t.kv.Share(a.flow.Tenant), t.kv.Share(b.flow.Tenant))
 }
 
-// welcome says whether a newcomer may be a guest where there is so much room for them.
+// welcome reports whether a newcomer may be a guest where there is so much room for them.
 func (t *seats) welcome(s *Sequence, room int) bool {
 	return s.admission == 0 && t.want(s, firstTurn) <= room
 }
@@ -97,10 +97,10 @@ func (t *seats) guest() *Sequence {
 	return s
 }
 
-// lacks says whether there are too few pages for a guest.
+// lacks reports whether there are too few pages for a guest.
 func (t *seats) lacks(s *Sequence) bool { return t.want(s, firstTurn) > t.kv.FreeFor(s.flow.Tenant) }
 
-// dismiss ends a guest's first turn, and says whether a sequence is aside that goes before it.
+// dismiss ends a guest's first turn, and reports whether a sequence is aside that goes before it.
 func (t *seats) dismiss(s *Sequence) (others bool) {
 	s.guest = false
 	first := t.firstAside()
@@ -157,7 +157,7 @@ func (t *seats) next() (*Sequence, bool) {
 	return aside, true
 }
 
-// sit gives a sequence its pages, and says whether they are its first.
+// sit gives a sequence its pages, and reports whether they are its first.
 func (t *seats) sit(s *Sequence) (first bool, err error) {
 	positions := s.extent()
 	_, room := t.guests()
@@ -233,7 +233,7 @@ func (t *seats) leaveLine(s *Sequence) {
 // same ids (kvcache, prefix.go).
 type prefixes struct{ shared bool }
 
-// mayShare says whether a sequence's keys and values are those of any other one that begins with the
+// mayShare reports whether a sequence's keys and values are those of any other one that begins with the
 // same ids: a decoder alone made them, each of its rows by its own experts.
 func (p prefixes) mayShare(s *Sequence) bool {
 	return p.shared && s.source() == 0 && len(s.seq.TokenTypes) == 0 && !s.long && len(s.past.runs) == 0 && !s.flow.IsCanary()

@@ -31,7 +31,7 @@ type Sequence struct {
 	long bool // the ids that are done were computed for a long sequence
 	// strange is told of fates in the log that cannot be those of a token.
 	strange func(token int32, why error)
-	// isLong says whether a sequence of so many tokens is a long one; nil: none is.
+	// isLong reports whether a sequence of so many tokens is a long one; nil: none is.
 	isLong func(length int) bool
 
 	params     sampling.Params
@@ -178,7 +178,7 @@ func (s *Sequence) remember(t *pb.Token) {
 // weight is its tenant's share beside others.
 func (s *Sequence) weight() float64 { return float64(s.seq.Accept.GetWeight()) }
 
-// mayStep says whether it has pages, and is neither with a worker nor held up by its log or grammar.
+// mayStep reports whether it has pages, and is neither with a worker nor held up by its log or grammar.
 func (s *Sequence) mayStep() bool {
 	return s.table != nil && s.flight == nil && !s.ended && !s.away && !s.writer.Full()
 }
@@ -296,7 +296,7 @@ func (mb *microbatch) until(ctx context.Context) (context.Context, context.Cance
 	return context.WithDeadlineCause(ctx, mb.end, errPassed)
 }
 
-// probes says whether all rows are of canaries.
+// probes reports whether all rows are of canaries.
 func (mb *microbatch) probes() bool {
 	for i := range mb.parts {
 		if !mb.parts[i].s.flow.IsCanary() {

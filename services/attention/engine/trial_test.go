@@ -125,7 +125,7 @@ func (l *line) must(err error) {
 	}
 }
 
-// kills says whether a microbatch has the step that takes its replica down.
+// kills reports whether a microbatch has the step that takes its replica down.
 func (l *line) kills(mb *microbatch) bool {
 	for i := range mb.parts {
 		p := &mb.parts[i]

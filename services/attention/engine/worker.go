@@ -301,7 +301,7 @@ func (l *logFates) add(c *content, rows int, of *pb.Fates, millionths uint32) {
 	l.list = append(l.list[:0], omitted)
 }
 
-// holds says whether the fates of so many rows more fit into a room, whatever becomes of them.
+// holds reports whether the fates of so many rows more fit into a room, whatever becomes of them.
 func (l *logFates) holds(rows, slots, room int) bool {
 	return l.bytes+rows*(slots+3)/4+rows+fatesRoom <= room
 }

@@ -34,7 +34,7 @@ type conn interface {
 // addresses names which of the peers rows go to; Peers does.
 type addresses interface {
 	// aggregatorFor names a live aggregator: each in its turn, and another one for
-	// another attempt, if there is one; and says whether it takes sums of whole rows.
+	// another attempt, if there is one; and reports whether it takes sums of whole rows.
 	aggregatorFor(turn uint64, attempt uint32) (id string, rowSums, ok bool)
 	// gate names a live gate, or none while any gate may have the rows.
 	gate(turn uint64, attempt uint32) string

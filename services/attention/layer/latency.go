@@ -59,7 +59,7 @@ func (l *latency) sent() {
 	l.budget.Earn()
 }
 
-// spend says whether rows may be sent again that may be only slow.
+// spend reports whether rows may be sent again that may be only slow.
 func (l *latency) spend() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

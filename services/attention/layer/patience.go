@@ -123,7 +123,7 @@ func (w *wait) postpone(paid func() bool) bool {
 // and go without end must not keep a layer waiting for as long.
 const maxHurried = 100
 
-// blames says whether the next re-issue counts against the layer.
+// blames reports whether the next re-issue counts against the layer.
 func (w *wait) blames() bool { return !w.hurried || w.attempt >= maxHurried }
 
 // maxAttempts bounds how often a part is issued again: at least half a minute.

@@ -166,7 +166,7 @@ func (p *Peers) choose(from []string, at uint64) string {
 }
 
 // aggregatorFor chooses the aggregator of a group of rows: each in its turn, and another
-// one for another attempt. One that is suspected is the last choice. rowSums says whether it
+// one for another attempt. One that is suspected is the last choice. rowSums reports whether it
 // takes sums of whole rows: one of an older version does not, nor one that is not known yet.
 func (p *Peers) aggregatorFor(turn uint64, attempt uint32) (id string, rowSums, ok bool) {
 	heard := p.heardAggregators()
@@ -291,7 +291,7 @@ func (l *Layer) FollowFunctions(ctx context.Context) error {
 // newestPlans are the newest of each layer that a gate uses.
 type newestPlans map[uint32]uint64
 
-// update says whether a gate has gone over to a newer plan of a layer.
+// update reports whether a gate has gone over to a newer plan of a layer.
 func (n newestPlans) update(versions map[uint32]uint64) (newer bool) {
 	for l, v := range versions {
 		if v > n[l] {

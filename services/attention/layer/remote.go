@@ -157,7 +157,7 @@ func (r *Remote) subject(gate string) string {
 // errNobody says that rows were not sent, since there is nobody yet to collect them.
 var errNobody = errors.New("no aggregator is known")
 
-// passes says whether an error of sending is as good as a loss on the way,
+// passes reports whether an error of sending is as good as a loss on the way,
 // which the next attempt makes up for: the server is away, or an aggregator.
 func passes(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && (bus.Transient(err) || errors.Is(err, errNobody))
@@ -235,7 +235,7 @@ func (r *Remote) stands(w *wait) bool {
 	return why != nil
 }
 
-// patient says whether rows that are due may wait on.
+// patient reports whether rows that are due may wait on.
 func (r *Remote) patient(w *wait) bool {
 	return w.excuse() || r.waking.in(r.layer, time.Now()) && w.extend() || w.postpone(r.latency.spend)
 }

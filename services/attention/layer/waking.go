@@ -42,7 +42,7 @@ func (w *waking) says(key string, r *pb.HostLayer, now time.Time) {
 	}
 }
 
-// wakes says whether a function is loaded while it takes rows: only one that was
+// wakes reports whether a function is loaded while it takes rows: only one that was
 // cold does.
 func wakes(r *pb.HostLayer) bool {
 	for _, f := range r.GetFunctions() {
@@ -53,7 +53,7 @@ func wakes(r *pb.HostLayer) bool {
 	return false
 }
 
-// in says whether rows of a layer may wait for a wake-up.
+// in reports whether rows of a layer may wait for a wake-up.
 func (w *waking) in(layer int, now time.Time) bool {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

@@ -78,7 +78,7 @@ func FuzzSequence(f *testing.F) {
 	})
 }
 
-// checkReadable says whether memory and loops that follow a sequence are bounded.
+// checkReadable reports whether memory and loops that follow a sequence are bounded.
 func checkReadable(t *testing.T, c *checks, m *pb.Sequence) {
 	t.Helper()
 	if err := schemas.CheckRequestID(m.RequestId); err != nil {

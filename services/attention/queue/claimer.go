@@ -53,7 +53,7 @@ func (c *claimer) own(ctx context.Context, a *arrival) (*engine.Sequence, error)
 	return seq, c.claim(ctx, a.msg, seq)
 }
 
-// begun says whether somebody has begun a request. What cannot be read, claiming it tells.
+// begun reports whether somebody has begun a request. What cannot be read, claiming it tells.
 func (c *claimer) begun(ctx context.Context, request string) bool {
 	begun, err := c.log.Begun(ctx, request)
 	return err == nil && begun
@@ -82,7 +82,7 @@ func (c *claimer) claim(ctx context.Context, msg *pb.Sequence, seq *engine.Seque
 	return nil
 }
 
-// young says whether a request's log cannot have gone by its age.
+// young reports whether a request's log cannot have gone by its age.
 func (c *claimer) young(msg *pb.Sequence) bool {
 	return time.Since(time.Unix(0, msg.GetAccept().GetArrived())) < c.longest
 }

@@ -145,7 +145,7 @@ type Engine interface {
 	// Writing says what follows from what becomes of a sequence's log.
 	Writing(s *engine.Sequence) tokenlog.WriterSettings
 	Admit(ctx context.Context, s *engine.Sequence) error
-	// Owns says whether a request is being worked on here.
+	// Owns reports whether a request is being worked on here.
 	Owns(ctx context.Context, request string) bool
 	Line() *engine.Line
 }

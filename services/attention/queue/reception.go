@@ -165,7 +165,7 @@ func checkAcceptance(m *pb.Sequence) error {
 // hold waits for one to come back.
 const largerWithin = 10 * time.Second
 
-// capacity says whether this replica, or a live one, has the pages for a sequence.
+// capacity reports whether this replica, or a live one, has the pages for a sequence.
 type capacity struct {
 	pages   *kvcache.Pool
 	members Members

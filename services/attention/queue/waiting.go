@@ -44,7 +44,7 @@ type arrival struct {
 	place     uint64    // in the stream
 	stored    time.Time // there
 	begun     bool      // its log was claimed before
-	// away says whether this replica was disconnected since it has it.
+	// away reports whether this replica was disconnected since it has it.
 	away func() bool
 }
 

@@ -177,7 +177,7 @@ func (p *Pulse) Begin() {
 // Rest says that it has none.
 func (p *Pulse) Rest() { p.busy.Store(false) }
 
-// beats says whether there was progress in the last few looks, or need not be.
+// beats reports whether there was progress in the last few looks, or need not be.
 func (p *Pulse) beats(looks int) bool {
 	if done := p.Progress.Done(); done != p.seen {
 		p.seen, p.still = done, 0

@@ -34,7 +34,7 @@ type Follower struct {
 // Settings are what a host follows hints with.
 type Settings struct {
 	Device Device
-	// Serves says whether rows for an expert may come here.
+	// Serves reports whether rows for an expert may come here.
 	Serves func(layer, expert int) bool
 	// Experts is how many each layer has, Layers how many layers there are.
 	Layers, Experts int

@@ -133,7 +133,7 @@ type Settings struct {
 type United interface {
 	// Number is what the device names a united expert by; false if there is none.
 	Number(layer, way, group int) (number int, ok bool)
-	// Has says whether a way's are those of a bundle.
+	// Has reports whether a way's are those of a bundle.
 	Has(way int, bundle uint64) bool
 }
 

@@ -101,7 +101,7 @@ func (t *table) announce(layer int) {
 	}
 }
 
-// begun says whether each layer has a plan, and each function that is wanted here
+// begun reports whether each layer has a plan, and each function that is wanted here
 // is as it is wanted, or refused.
 func (t *table) begun() bool {
 	if t.plans.layers() < t.Layers {
@@ -145,7 +145,7 @@ func (p *plans) layers() int { return len(p.newest) }
 
 func (p *plans) function(layer int, id string) *pb.Function { return p.newest[layer].Function(id) }
 
-// places says whether the layer's plan wants a function's rows taken on whatever host.
+// places reports whether the layer's plan wants a function's rows taken on whatever host.
 func (p *plans) places(f *Function) bool {
 	in := p.function(f.layer, f.spec.Id)
 	return in != nil && slices.ContainsFunc(in.Placements, func(p *pb.Placement) bool { return p.Want != kept })
@@ -261,7 +261,7 @@ func (t *table) progress(now time.Time) Progress {
 	return p
 }
 
-// Serves says whether rows for an expert may come here.
+// Serves reports whether rows for an expert may come here.
 func (r *Residency) Serves(layer, expert int) bool {
 	r.table.Lock()
 	defer r.table.Unlock()
@@ -273,7 +273,7 @@ func (r *Residency) Serves(layer, expert int) bool {
 	return false
 }
 
-// Any says whether the host has functions at all.
+// Any reports whether the host has functions at all.
 func (r *Residency) Any() bool {
 	r.table.Lock()
 	defer r.table.Unlock()

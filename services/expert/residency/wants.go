@@ -111,7 +111,7 @@ func (t *table) dropRetired(all []*pb.Member) {
 	}
 }
 
-// servedElsewhere says whether another live host takes what comes to a function that has moved.
+// servedElsewhere reports whether another live host takes what comes to a function that has moved.
 func (t *table) servedElsewhere(f *Function, all []*pb.Member) bool {
 	return slices.ContainsFunc(t.network.Replicas(f.layer, f.spec.Id), func(r planstore.Replica) bool {
 		live := slices.ContainsFunc(all, func(m *pb.Member) bool { return m.Id == r.Host && !m.Draining })

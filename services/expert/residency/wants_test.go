@@ -14,7 +14,7 @@ import (
 	"github.com/switchyard/switchyard/services/expert/internal/rig"
 )
 
-// serves says whether the host serves its plan.
+// serves reports whether the host serves its plan.
 func (h *host) serves() bool {
 	select {
 	case <-h.Serving():

@@ -140,7 +140,7 @@ func (u *usage) count(of *pb.Usage) {
 	u.Add(of)
 }
 
-// calls says whether there are any.
+// calls reports whether there are any.
 func (a *Answer) calls() bool {
 	return slices.ContainsFunc(a.parts, func(p *whole) bool { return p.call != nil })
 }
@@ -164,7 +164,7 @@ func (a *Answer) add(all []part) (events []Event) {
 	return events
 }
 
-// ended says whether what comes next is of another block.
+// ended reports whether what comes next is of another block.
 func (p part) ended(next part) bool {
 	return p.kind() != next.kind() || next.call != nil && next.call.Index != p.call.Index
 }

@@ -183,7 +183,7 @@ func allowed(in *Object) (c ToolChoice) {
 	return c
 }
 
-// ReadTools takes what an answer may or has to call. read reads a tool, and says whether it can be
+// ReadTools takes what an answer may or has to call. read reads a tool, and reports whether it can be
 // used here; those that cannot are left out. All are returned as they were given.
 func ReadTools(o *Object, p *pb.Prompt, read func(*Object) (f conversation.Function, usable bool)) (given []json.RawMessage) {
 	given = Or[[]json.RawMessage](o, "tools", nil)

@@ -155,7 +155,7 @@ func functionIn(in *Object) (f conversation.Function, usable bool) {
 // was told of. Names of some go on with a version.
 var offers = []string{"custom", "namespace", "web_search", "web_fetch", "file_search", "code_interpreter", "code_execution", "image_generation", "mcp", "computer", "local_shell", "shell", "apply_patch", "tool_search"}
 
-// offered says whether a kind of tools is one that is known, and not of functions.
+// offered reports whether a kind of tools is one that is known, and not of functions.
 func offered(kind string) bool {
 	return slices.ContainsFunc(offers, func(known string) bool {
 		rest, begins := strings.CutPrefix(kind, known)

@@ -83,7 +83,7 @@ func (p *Pipeline) drain(r *replica) {
 	p.drains.Go(func() { p.retire(r) })
 }
 
-// isLast says whether a process without the server has no other replica that is needed and
+// isLast reports whether a process without the server has no other replica that is needed and
 // stays; p.mu is held.
 func (p *Pipeline) isLast(r *replica) bool {
 	return p.node.inProcess == nil && !slices.ContainsFunc(p.replicas, func(other *replica) bool {

@@ -79,7 +79,7 @@ func (l *listener) listen(nc *nats.Conn, subject string, model uint64) error {
 	return nil
 }
 
-// expect notes which hosts have something to tell, and says whether any that has
+// expect notes which hosts have something to tell, and reports whether any that has
 // not told it must be asked.
 func (l *listener) expect(hosts []Member) (ask bool) {
 	before := l.awaited

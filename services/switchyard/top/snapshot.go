@@ -54,7 +54,7 @@ func (r *Reader) Close() {
 type Snapshot struct {
 	Time  time.Time `json:"time"`
 	Model string    `json:"model"`
-	// Serving says whether a prompt becomes tokens now, as far as the members know;
+	// Serving reports whether a prompt becomes tokens now, as far as the members know;
 	// Missing is what is missing, in the order of a token's way, and then which experts.
 	Serving bool           `json:"serving"`
 	Missing []members.Lack `json:"missing"`

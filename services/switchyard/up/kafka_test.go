@@ -16,7 +16,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// stored says whether a sample comes to a broker, and what the writer says is in its way.
+// stored reports whether a sample comes to a broker, and what the writer says is in its way.
 // A way that is barred once is given up: the broker listens, or has refused.
 func stored(t *testing.T, c kafka.Config) (bool, string) {
 	t.Helper()

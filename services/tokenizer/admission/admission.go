@@ -40,7 +40,7 @@ func New(s Settings) *Admission {
 // See says who the members are. It comes before all that asks about them.
 func (a *Admission) See(all Members) { a.members = all }
 
-// Enter counts a request as waiting while it is judged, and says whether it did not wait yet.
+// Enter counts a request as waiting while it is judged, and reports whether it did not wait yet.
 func (a *Admission) Enter(r Request) bool { return a.demand.enter(r.ID, r.Flow, time.Now()) }
 
 // Leave counts a request that entered no more, unless it was accepted: then the owner of
@@ -121,7 +121,7 @@ func (a *Admission) Ended(request string, accept *pb.Accept, end *pb.Terminal, h
 	a.restore(tenant, float64(accept.MaxTokens-tokens), now)
 }
 
-// busy says whether attention has no place for a request that comes now.
+// busy reports whether attention has no place for a request that comes now.
 func (a *Admission) busy() bool {
 	all := a.members.Snapshot()
 	return members.FreePlaces(all) == 0 && members.WaitingIn(all) > 0
@@ -181,7 +181,7 @@ func (a *Admission) checkBrownout(r Request, now time.Time) error {
 	return edge.Errorf(edge.Overloaded, "steps take longer than they are to, though the brownout goes as far as it may (--max-loss)")
 }
 
-// hasLess says whether others wait beside a request's tenant, and it has less than its
+// hasLess reports whether others wait beside a request's tenant, and it has less than its
 // share of the places.
 func (a *Admission) hasLess(r Request, places int, now time.Time) bool {
 	waiting, share := a.demand.of(r.Flow.Tenant, a.quotas.of(r.Flow.Tenant).Weight, now)

@@ -130,7 +130,7 @@ type holder struct {
 	own          bool // of something no row may be degraded
 }
 
-// bearable says whether a request may come though steps take too long, as others are to be refused before it:
+// bearable reports whether a request may come though steps take too long, as others are to be refused before it:
 // first those of tenants that have more than their share of what is under way and spare it from brownouts, then
 // others of such tenants, and then all.
 func (d *demand) bearable(r Request, weight float64, now time.Time) bool {

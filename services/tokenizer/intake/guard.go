@@ -85,7 +85,7 @@ func (s *guard) unserved(model string) (token string, unserved bool) {
 	return model, !s.hasStream(model)
 }
 
-// hasStream says whether another model's stream takes the prompt, or may: where the server
+// hasStream reports whether another model's stream takes the prompt, or may: where the server
 // does not tell, it may have taken it.
 func (s *guard) hasStream(model string) bool {
 	name, err := s.d.Conn.JetStream().StreamNameBySubject(s.ctx, schemas.NewSubjects(s.d.Subjects.Prefix, model).Prompt())

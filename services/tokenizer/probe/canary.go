@@ -88,7 +88,7 @@ func (c *Canaries) watch(ctx context.Context) {
 	}
 }
 
-// asleep says whether plans want no function warm on any host: a canary would load experts
+// asleep reports whether plans want no function warm on any host: a canary would load experts
 // that were let go because no request comes.
 func asleep(all []*pb.Member) bool {
 	hosts := members.OfService(all, "expert")
@@ -167,7 +167,7 @@ func (c *Canaries) ended(request string, end *pb.Terminal) {
 // Failed notes that a canary came to nothing.
 func (c *Canaries) Failed(id, why string) { c.flow.failed(id, why, time.Now()) }
 
-// Lacks says whether no replica of a service is ready.
+// Lacks reports whether no replica of a service is ready.
 func Lacks(all []*pb.Member, service string) bool {
 	for _, m := range members.OfService(all, service) {
 		if m.Ready && !m.Draining {

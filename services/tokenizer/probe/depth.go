@@ -220,7 +220,7 @@ type Settings struct {
 	// CanaryEvery is how long no token may flow before a canary is sent; 0: none is.
 	CanaryEvery time.Duration
 	Ledger      Ledger
-	// Owns says whether this replica serves the shard of a request.
+	// Owns reports whether this replica serves the shard of a request.
 	Owns func(request string) bool
 }
 

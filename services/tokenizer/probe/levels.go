@@ -41,7 +41,7 @@ type Level struct {
 	At           time.Time
 }
 
-// Set takes in what a stream holds, and says whether that is worth a warning.
+// Set takes in what a stream holds, and reports whether that is worth a warning.
 func (l *Levels) Set(stream, kind string, s bus.StreamState, now time.Time) (seen Level, warn bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	pb "github.com/switchyard/switchyard/schemas/switchyard/v1"
 )
 
-// tokenFlow says whether tokens flow. What the requests of producers show counts; where no
+// tokenFlow reports whether tokens flow. What the requests of producers show counts; where no
 // producer sends any, canaries do. It is told what happens and when, and does nothing itself.
 type tokenFlow struct {
 	self  string        // the id of this replica
@@ -84,7 +84,7 @@ func (f *tokenFlow) look(all []*pb.Member, whole bool, now time.Time) {
 	}
 }
 
-// hear takes in what members say, and says whether one has done something between two
+// hear takes in what members say, and reports whether one has done something between two
 // words that it said after the last loss. What comes behind this replica's own word of a
 // loss was said after it, however late this replica gets to hear it; f.mu is held.
 func (f *tokenFlow) hear(all []*pb.Member) (done bool) {
@@ -125,14 +125,14 @@ func (f *tokenFlow) flows(now time.Time) {
 	f.last, f.asked, f.next = now, time.Time{}, now.Add(f.every)
 }
 
-// flowed says whether something has flowed since a stage was missing last.
+// flowed reports whether something has flowed since a stage was missing last.
 func (f *tokenFlow) flowed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !f.last.IsZero()
 }
 
-// due says whether to send a canary now. What is sent, or cannot be, is told by sent
+// due reports whether to send a canary now. What is sent, or cannot be, is told by sent
 // or by failed.
 func (f *tokenFlow) due(now time.Time) bool {
 	f.mu.Lock()
@@ -162,7 +162,7 @@ func (f *tokenFlow) waits(id, what string) {
 	}
 }
 
-// answered notes that a canary has ended as it should, and says whether that was the
+// answered notes that a canary has ended as it should, and reports whether that was the
 // one under way, and how long it took.
 func (f *tokenFlow) answered(id string, now time.Time) (took time.Duration, ours bool) {
 	f.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/switchyard/switchyard/pkg/compute/model/modeltest"
 )
 
-// What goes wrong in a step is the device's fault, not its rows', and says whether
+// What goes wrong in a step is the device's fault, not its rows', and reports whether
 // another step can be computed here: docs/cuda.md has the table.
 func TestBackboneFaults(t *testing.T) {
 	const kernel = "kv_store_p2"

@@ -95,7 +95,7 @@ func hiddenRows(n int) []float32 {
 	return x
 }
 
-// What goes wrong in a call is the device's fault, not the rows', and says whether the next
+// What goes wrong in a call is the device's fault, not the rows', and reports whether the next
 // one can be made here: docs/cuda.md has the table.
 func TestGateFaults(t *testing.T) {
 	m := modeltest.Golden(t, "deepseek_v3")

@@ -85,7 +85,7 @@ func TestHalfMade(t *testing.T) {
 	}
 }
 
-// halfMade opens on a GPU that gives so much, and says whether that was too little.
+// halfMade opens on a GPU that gives so much, and reports whether that was too little.
 func halfMade(t *testing.T, gives int, lost bool, open func(cuda.Driver) (interface{ Close() }, error)) bool {
 	t.Helper()
 	kernels := fake.Backbone()

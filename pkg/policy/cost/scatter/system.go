@@ -181,7 +181,7 @@ func (l Limit) String() string {
 	return fmt.Sprintf("constraint %s%s: %s", l.Name, at, l.What)
 }
 
-// Shape says whether there is no bill of such a plan.
+// Shape reports whether there is no bill of such a plan.
 func (l Limit) Shape() bool { return l.Name == "6g" || l.Name == "6j" }
 
 // Limits are the constraints that a plan breaks for rows within so many seconds. Of a plan of the

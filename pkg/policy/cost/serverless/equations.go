@@ -187,7 +187,7 @@ func (s *System) MainMemory(layers []Layer, tokens int) float64 {
 	return bytes
 }
 
-// Heavy says whether one of so many replicas of a layer's prefill has more bytes than an invocation
+// Heavy reports whether one of so many replicas of a layer's prefill has more bytes than an invocation
 // takes, and experts that another replica could have (constraint 10g). One expert's rows can be sent
 // in parts.
 func (p *Prefill) Heavy(replicas int) bool {
@@ -305,7 +305,7 @@ func (l Limit) String() string {
 	return text
 }
 
-// Shape says whether the plan itself cannot be, whatever the request.
+// Shape reports whether the plan itself cannot be, whatever the request.
 func (l Limit) Shape() bool { return l.Name == "10d" || l.Name == "10h" || l.Name == "10i" }
 
 // rounding is how far rounding may take a number over its limit.

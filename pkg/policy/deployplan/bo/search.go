@@ -155,7 +155,7 @@ func (s *State) Best() *Trial {
 	return best
 }
 
-// Done says whether the least cost has stopped moving.
+// Done reports whether the least cost has stopped moving.
 func (s *State) Done() bool {
 	n := len(s.Trials) - s.Settings.Lambda
 	if n < 1 {

@@ -95,7 +95,7 @@ func edges(layers [][]point) (all []edge) {
 	return all
 }
 
-// convex says whether a point is below the line from the one before it to the one behind it.
+// convex reports whether a point is below the line from the one before it to the one behind it.
 func convex(a, b, c point) bool {
 	return (a.cost-b.cost)*(c.latency-b.latency) > (b.cost-c.cost)*(b.latency-a.latency)
 }

@@ -161,7 +161,7 @@ func (x *problem) best(modes func(l int) []scatter.Mode, left float64) (t table,
 	return t, c
 }
 
-// shares says whether all pipelined layers of a choice have minibatches of one size.
+// shares reports whether all pipelined layers of a choice have minibatches of one size.
 func (t table) shares(at []int) bool {
 	beta := 0
 	for l, i := range at {
@@ -175,7 +175,7 @@ func (t table) shares(at []int) bool {
 	return true
 }
 
-// whole says whether each layer has a point.
+// whole reports whether each layer has a point.
 func (t table) whole() bool {
 	for _, list := range t {
 		if len(list) == 0 {

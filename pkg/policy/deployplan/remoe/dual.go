@@ -34,11 +34,11 @@ func (p *relaxed) slope(l *part, y, main float64) float64 {
 	return (1 + p.eta) * (l.share*p.fit.slope(y)*(main+p.price*y) + p.price*p.seconds(l, y))
 }
 
-// convex says whether theorem 2 makes the objective strictly convex: θ2 ≥ 2c/H. With a multiplier
+// convex reports whether theorem 2 makes the objective strictly convex: θ2 ≥ 2c/H. With a multiplier
 // the price of time only grows, so that it stays so.
 func (p *relaxed) convex() bool { return p.main > 0 && p.fit.Theta2 >= 2*p.price/p.main }
 
-// slater says whether some memory keeps the TPOT with room to spare, so that there is no duality gap.
+// slater reports whether some memory keeps the TPOT with room to spare, so that there is no duality gap.
 func (p *relaxed) slater() bool { return p.least() < p.budget }
 
 func (p *relaxed) least() (seconds float64) {

@@ -110,7 +110,7 @@ func (x *search) layer(l int, s spent) {
 	}
 }
 
-// Few says whether Exact can try all plans of a system.
+// Few reports whether Exact can try all plans of a system.
 func Few(s *serverless.System) bool { return plans(s) <= mostPlans }
 
 // Replicated is a plan with the cheapest numbers of replicas that keep all limits, by known routing,

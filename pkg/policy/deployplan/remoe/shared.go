@@ -126,7 +126,7 @@ func (p *Shared) Admit(r SharedRequest) error {
 	return nil
 }
 
-// Planned says whether a plan is in force.
+// Planned reports whether a plan is in force.
 func (p *Shared) Planned() bool { return p.plan != nil }
 
 // Adopt goes on from a plan that is in force.
@@ -282,7 +282,7 @@ func (p *Shared) starting(to *serverless.Plan) (dollars float64) {
 	return dollars
 }
 
-// same says whether two plans rent the same. What a function without experts would have does not
+// same reports whether two plans rent the same. What a function without experts would have does not
 // count.
 func same(a, b *serverless.Plan) bool {
 	return a.Main == b.Main && slices.EqualFunc(a.Layers, b.Layers, func(x, y serverless.Layer) bool {

@@ -163,7 +163,7 @@ func (c *clusters) nearer(k int) {
 }
 
 // update moves each centre to the point of its group whose distances to the others sum to the
-// least, and says whether any has moved. With the group's sum S of n points, that of a point a
+// least, and reports whether any has moved. With the group's sum S of n points, that of a point a
 // is n|a|²/2 - a·S and what is the same for all.
 func (c *clusters) update() (moved bool) {
 	w := c.points.width

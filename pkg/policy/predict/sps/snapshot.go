@@ -37,7 +37,7 @@ const (
 	mostDepth  = 1 << 10
 )
 
-// Fits says whether the store is of a model's prompts, by its hash, and of activations of this shape,
+// Fits reports whether the store is of a model's prompts, by its hash, and of activations of this shape,
 // and has any prompts.
 func (s *Store) Fits(model string, layers, experts int) error {
 	switch {

@@ -160,7 +160,7 @@ func (g *guard) forget(c net.Conn) {
 	delete(g.conns, c)
 }
 
-// group says whether a consumer group may be: the broker forgets none.
+// group reports whether a consumer group may be: the broker forgets none.
 func (g *guard) group(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -114,10 +114,10 @@ func OpenBatch(raw []byte) (b Batch, err error) {
 	return b, b.Records(func(Record) {})
 }
 
-// Control says whether a batch is a broker's word about transactions.
+// Control reports whether a batch is a broker's word about transactions.
 func (b Batch) Control() bool { return b.Attributes&isControl != 0 }
 
-// Transactional says whether a batch is part of a transaction.
+// Transactional reports whether a batch is part of a transaction.
 func (b Batch) Transactional() bool { return b.Attributes&isTransactional != 0 }
 
 // Records shows each.

@@ -256,7 +256,7 @@ func (u *Upstream) Count(ctx context.Context, model string, p *pb.Prompt) (int32
 	return int32(len(t.GetIds())), err
 }
 
-// Ready says whether it is.
+// Ready reports whether it is.
 func (u *Upstream) Ready() error { return u.Unready }
 
 // Asked returns the prompts that came, and to whom.

@@ -121,7 +121,7 @@ func (s *logged) returns(want map[string]int) {
 	testkit.Eventually(s.t, fmt.Sprint("streams are to have ", want), func() bool { return within(s.held(), want) })
 }
 
-// within says whether nothing is more than wanted. Who follows a stream may be between
+// within reports whether nothing is more than wanted. Who follows a stream may be between
 // two consumers, so one of these more is nobody's.
 func within(have, want map[string]int) bool {
 	for name, n := range have {
@@ -186,12 +186,12 @@ func (s *logged) held() map[string]int {
 	return out
 }
 
-// pagesFree says whether nobody has pages of keys and values.
+// pagesFree reports whether nobody has pages of keys and values.
 func (s *logged) pagesFree() bool {
 	return s.says(`switchyard_kv_pages{model="demo",state="used"} 0`)
 }
 
-// says whether a line is among the metrics.
+// reports whether a line is among the metrics.
 func (s *logged) says(line string) bool {
 	page := httptest.NewRecorder()
 	s.Settings.Node.Shared.Telemetry.Handler().ServeHTTP(page, httptest.NewRequestWithContext(s.t.Context(), "GET", "/metrics", nil))
